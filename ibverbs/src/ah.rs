@@ -6,8 +6,9 @@ use std::sync::Arc;
 use braid_verbs::abi::{ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_pd, ibv_wc};
 
 use crate::context::Context;
+use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
-use crate::memory::{Domain, Pd};
+use crate::grh::{GRH_DESTINATION, GRH_SOURCE};
 
 /// An address handle as programs hold it.
 #[repr(C)]
@@ -28,11 +29,6 @@ impl Ah {
         unsafe { Pd::of(self.base.pd) }.is_ok_and(|pd| Arc::ptr_eq(&pd.shared, domain))
     }
 }
-
-/// Bytes of a GRH, and where in it the two GIDs stand (IBTA vol. 1, 8.3).
-pub(crate) const GRH_LEN: usize = 40;
-const GRH_SOURCE: usize = 8;
-const GRH_DESTINATION: usize = 24;
 
 /// `EINVAL`: it has no GRH, as RoCE needs, or names another port, a GID that is no host's address, or one of ours that does not lead there.
 #[unsafe(no_mangle)]
@@ -119,24 +115,14 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     }
 }
 
-/// A GRH of RoCE v2, as a receiver finds it before a datagram's payload: version 6, next header 0x1B, hop limit 255.
-pub(crate) fn grh(source: &[u8; 16], destination: &[u8; 16], payload: usize) -> [u8; GRH_LEN] {
-    let mut grh = [0; GRH_LEN];
-    grh[0] = 6 << 4;
-    grh[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
-    (grh[6], grh[7]) = (0x1B, u8::MAX);
-    grh[GRH_SOURCE..GRH_DESTINATION].copy_from_slice(source);
-    grh[GRH_DESTINATION..].copy_from_slice(destination);
-    grh
-}
-
 #[cfg(test)]
 mod tests {
     use std::ptr;
 
     use super::*;
-    use crate::context::{ibv_close_device, ibv_open_device};
     use crate::device::by_address;
+    use crate::grh::{self, GRH_LEN};
+    use crate::op_table::{ibv_close_device, ibv_open_device};
 
     #[test]
     fn the_way_back_leads_to_the_source() {
@@ -145,7 +131,7 @@ mod tests {
         let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
         // SAFETY: both members of the union are plain bytes.
         let own = unsafe { device.gids.get(0).expect("it has one").raw };
-        let mut grh = grh(&[1; 16], &own, 300);
+        let mut grh = grh::encode(&[1; 16], &own, 300);
         assert_eq!((grh[0] >> 4, &grh[4..6]), (6, &[1, 44][..]));
         // SAFETY: it consists of numbers.
         let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };

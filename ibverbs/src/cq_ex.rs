@@ -1,43 +1,21 @@
 //! The extended form of completion queues, `ibv_cq_ex`: programs read one completion after the other through functions.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem;
 use std::ptr;
 
-use braid_verbs::abi::{ibv_context, ibv_cq, ibv_cq_init_attr_ex, ibv_wc};
+use braid_verbs::abi::{ibv_context, ibv_cq, ibv_cq_init_attr_ex};
 
-use crate::cq::{self, Cq};
+use crate::cq;
+use crate::cq::extension::Extension;
+use crate::cq::handle::Cq;
 use crate::errno::{self, Errno};
-use crate::gate::Gate;
 use crate::poll;
-
-/// What `ibv_cq_ex` has after `ibv_cq`, and the completion that is being read.
-#[repr(C)]
-pub(crate) struct Extension {
-    comp_mask: u32,
-    status: c_uint,
-    wr_id: u64,
-    /// In the order of `ibv_cq_ex`, from `start_poll` to `read_completion_wallclock_ns`.
-    functions: [*const (); 18],
-    current: ibv_wc,
-    /// Taken from a `start_poll` that finds a completion to its `end_poll`.
-    gate: Gate,
-}
 
 /// What [`create_cq_ex`] can be asked for: byte length, immediate data, numbers of queue pairs, SLID, SL, path bits.
 const KNOWN_FIELDS: u64 = 0x7F;
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`, and the only flag that is taken: `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`.
 const MASK_FLAGS: u32 = 1;
 const SINGLE_THREADED: u32 = 1;
-
-impl Default for Extension {
-    fn default() -> Self {
-        // SAFETY: it consists of numbers.
-        let current = unsafe { mem::zeroed() };
-        let (functions, gate) = ([ptr::null(); 18], Gate::default());
-        Extension { comp_mask: 0, status: 0, wr_id: 0, functions, current, gate }
-    }
-}
 
 const FUNCTIONS: [*const (); 18] = [
     start_poll as *const (),

@@ -3,63 +3,29 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid::{Access, MemoryRegion, ProtectionDomain, RegisterError};
+use braid::{Access, MemoryRegion, RegisterError};
 use braid_verbs::abi::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
     IBV_ACCESS_REMOTE_WRITE, ibv_context, ibv_mr, ibv_pd,
 };
 
 use crate::context::Context;
+use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
-use crate::running::Running;
 
 /// `IBV_ACCESS_ZERO_BASED`: the first byte's name is 0.
 const ZERO_BASED: c_uint = 1 << 5;
 /// `IBV_ACCESS_HUGETLB`, which changes nothing here, and the flags that a device may leave out of account.
 const IGNORED_ACCESS: u32 = 1 << 7 | 0x3FF0_0000;
 
-/// A protection domain as programs hold it.
-#[repr(C)]
-pub(crate) struct Pd {
-    pub(crate) base: ibv_pd,
-    pub(crate) shared: Arc<Domain>,
-}
-
-/// What is made in a domain holds on to it.
-pub(crate) struct Domain {
-    pub(crate) engine: ProtectionDomain,
-    pub(crate) running: Arc<Running>,
-    users: AtomicU32,
-}
-
-impl Domain {
-    /// One more object belongs to it.
-    pub(crate) fn enter(&self) {
-        self.users.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(crate) fn leave(&self) {
-        self.users.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Pd {
-    /// The domain that a program names.
-    pub(crate) unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
-        // SAFETY: by the caller's promise it was made by `ibv_alloc_pd`.
-        unsafe { pd.cast::<Pd>().as_ref() }.ok_or(Errno::INVALID)
-    }
-}
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     errno::pointer(|| {
         // SAFETY: by the caller's promise.
-        let running = unsafe { Context::of(context) }?.open.running()?;
+        let running = unsafe { Context::of(context) }?.open.registry()?.running.clone();
         let engine = running.engine.alloc_pd();
-        let shared = Arc::new(Domain { engine, running, users: AtomicU32::new(0) });
+        let shared = Arc::new(Domain::new(engine, running));
         let base = ibv_pd { context, handle: 0 };
         Ok(Box::into_raw(Box::new(Pd { base, shared })).cast())
     })
@@ -71,7 +37,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     errno::code(|| {
         // SAFETY: by the caller's promise.
         let domain = unsafe { Pd::of(pd) }?;
-        if domain.shared.users.load(Ordering::Acquire) > 0 {
+        if domain.shared.is_used() {
             return Err(Errno::BUSY);
         }
         // SAFETY: it was made by `ibv_alloc_pd` and is not used any more.

@@ -47,9 +47,9 @@ mod tests {
     use std::ptr;
 
     use super::*;
-    use crate::context::{ibv_close_device, ibv_open_device};
     use crate::device::by_address;
     use crate::memory::{ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr};
+    use crate::op_table::{ibv_close_device, ibv_open_device};
 
     #[test]
     fn memory_is_registered_by_its_address() {

@@ -11,15 +11,15 @@ use braid_verbs::abi::{
     ibv_cq, ibv_wc,
 };
 
-use crate::cq::Cq;
+use crate::cq::handle::Cq;
+use crate::registry::Registry;
 use crate::routes::Route;
-use crate::running::Running;
 
 /// Takes up to `count` completions. Negative: the queue has overrun, and what it held is taken.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
     let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise.
-    let queue = unsafe { &(*Cq::of(cq)).shared };
+    let (queue, registry) = unsafe { (&(*Cq::of(cq)).shared, &(*Cq::of(cq)).registry) };
     let mut taken = 0;
     while taken < count {
         match queue.engine.poll_one() {
@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
                 if queue.resets.hide(&completion, &queue.running.routes) {
                     continue;
                 }
-                let Some(translated) = hand_out(&queue.running, completion) else { continue };
+                let Some(translated) = hand_out(registry, completion) else { continue };
                 // SAFETY: as above, there is room for `count`.
                 unsafe { wc.add(taken as usize).write(translated) };
                 taken += 1;
@@ -41,26 +41,26 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
 }
 
 /// A completion as programs see it, whose send has no place any more; `None`: it is not for them, or not yet.
-fn hand_out(running: &Running, completion: Completion) -> Option<ibv_wc> {
-    let (route, is_send) = (running.routes.get(completion.qp), !completion.work.is_recv());
-    let translated = translate(running, route, completion)?;
-    if is_send && let Some(qp) = running.qp(route.number()) {
+fn hand_out(registry: &Registry, completion: Completion) -> Option<ibv_wc> {
+    let (route, is_send) = (registry.running.routes.get(completion.qp), !completion.work.is_recv());
+    let translated = translate(registry, route, completion)?;
+    if is_send && let Some(qp) = registry.qp(route.number()) {
         qp.places.polled();
     }
     Some(translated)
 }
 
-fn translate(running: &Running, route: Route, completion: Completion) -> Option<ibv_wc> {
+fn translate(registry: &Registry, route: Route, completion: Completion) -> Option<ibv_wc> {
     match route {
         Route::Own { .. } if completion.status == Status::Success => Some(wc(route, completion)),
         // Of a queue pair that is destroyed there are none.
-        Route::Own { number } => Some(wc(route, running.qp(number)?.on_failure(completion)?)),
+        Route::Own { number } => Some(wc(route, registry.qp(number)?.on_failure(completion)?)),
         Route::Outgoing { .. } => {
-            let flow = running.flows.get(completion.qp.get())?;
+            let flow = registry.flows.get(completion.qp.get())?;
             Some(wc(route, flow.translate(completion)?))
         }
         Route::Incoming { number, source } => {
-            let received = running.qp(number)?.on_datagram(completion)?;
+            let received = registry.qp(number)?.on_datagram(completion)?;
             let mut wc = wc(route, received);
             wc.src_qp = source;
             wc.wc_flags |= IBV_WC_GRH;

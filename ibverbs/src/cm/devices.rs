@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use braid_verbs::abi::{ibv_context, ibv_pd};
 
-use crate::context::ibv_open_device;
 use crate::device::{self, Device, by_address};
 use crate::errno::{self, Errno};
 use crate::memory::ibv_alloc_pd;
+use crate::op_table::ibv_open_device;
 
 /// A device that is open.
 #[derive(Clone, Copy)]

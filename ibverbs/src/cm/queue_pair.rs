@@ -14,7 +14,8 @@ use crate::errno::Errno;
 use crate::limits::MAX_RD_ATOMIC;
 use crate::numbers::MAX_NUMBER;
 use crate::peer::Peer;
-use crate::qp::{Qp, ibv_modify_qp};
+use crate::qp::handle::Qp;
+use crate::qp::modify::ibv_modify_qp;
 
 /// What a peer may do.
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use braid::{Connecting, ConnectionRequest, Status};
 
-use super::Hello;
+use super::hello::Hello;
 use super::watch::{Asker, Watch};
 use crate::numbers;
-use crate::qp::{MOST_PATIENCE, QueuePair};
-use crate::running::Running;
+use crate::qp::attributes::MOST_PATIENCE;
+use crate::qp::queue_pair::QueuePair;
+use crate::registry::Registry;
 
 /// How long one attempt asks: as long as any queue pair waits. Where an attempt ended while the
 /// other end's answer is under way, that end would be connected to nobody and refuse all later
@@ -55,8 +56,8 @@ impl Attempts {
     }
 
     /// The queue pair is in RTR.
-    pub(super) fn begin(&mut self, running: &Arc<Running>, number: u32, attempt: u64) {
-        let Some((qp, hello)) = named(running, number, attempt) else { return };
+    pub(super) fn begin(&mut self, registry: &Registry, number: u32, attempt: u64) {
+        let Some((qp, hello)) = named(registry, number, attempt) else { return };
         if hello.from <= hello.to {
             return self.ask(&qp, &hello, attempt, FIRST_PAUSE);
         }
@@ -84,10 +85,10 @@ impl Attempts {
     }
 
     /// A flow of datagrams asks.
-    pub(super) fn await_flow(&mut self, running: &Running, id: u32, attempt: Connecting) {
+    pub(super) fn await_flow(&mut self, registry: &Registry, id: u32, attempt: Connecting) {
         if let Err(error) = self.watch.await_end(Asker::Flow(id), attempt) {
             tracing::debug!(%error, "datagrams are lost");
-            end_flow(running, id, false);
+            end_flow(registry, id, false);
         }
     }
 
@@ -98,12 +99,12 @@ impl Attempts {
         }
     }
 
-    pub(super) fn ended(&mut self, running: &Arc<Running>, asker: Asker, is_connected: bool) {
+    pub(super) fn ended(&mut self, registry: &Registry, asker: Asker, is_connected: bool) {
         let (number, attempt) = match asker {
             Asker::QueuePair { number, attempt } => (number, attempt),
-            Asker::Flow(id) => return end_flow(running, id, is_connected),
+            Asker::Flow(id) => return end_flow(registry, id, is_connected),
         };
-        let Some((qp, _)) = named(running, number, attempt) else { return };
+        let Some((qp, _)) = named(registry, number, attempt) else { return };
         if is_connected {
             self.pausing.remove(&number);
             self.deadlines.remove(&number);
@@ -114,9 +115,9 @@ impl Attempts {
         }
     }
 
-    pub(super) fn arrived(&mut self, running: &Arc<Running>, request: ConnectionRequest) {
+    pub(super) fn arrived(&mut self, registry: &Registry, request: ConnectionRequest) {
         let Some(hello) = Hello::decode(request.private_data()) else { return request.reject() };
-        let Some(qp) = running.qp(hello.to.number) else { return request.reject() };
+        let Some(qp) = registry.qp(hello.to.number) else { return request.reject() };
         if let Some(datagrams) = &qp.datagrams {
             return qp.take_flow(datagrams, &hello, request);
         }
@@ -129,7 +130,7 @@ impl Attempts {
                 self.early.insert(qp.number, (Instant::now(), request));
             }
             Some(_) => {
-                if let Some((qp, ours)) = named(running, qp.number, attempt) {
+                if let Some((qp, ours)) = named(registry, qp.number, attempt) {
                     answer(&qp, &ours, request);
                     // It may have come from somebody else, and what is held waits on.
                     if qp.link().is_connected {
@@ -141,8 +142,8 @@ impl Attempts {
     }
 
     /// It holds sends: they fail if it is not connected in time.
-    pub(super) fn hold(&mut self, running: &Running, number: u32) {
-        let deadline = running.qp(number).and_then(|qp| qp.link().deadline);
+    pub(super) fn hold(&mut self, registry: &Registry, number: u32) {
+        let deadline = registry.qp(number).and_then(|qp| qp.link().deadline);
         if let Some(deadline) = deadline {
             self.deadlines.insert(number, deadline);
         }
@@ -162,7 +163,7 @@ impl Attempts {
     }
 
     /// Does what is due.
-    pub(super) fn run_due(&mut self, running: &Arc<Running>) {
+    pub(super) fn run_due(&mut self, registry: &Registry) {
         let now = Instant::now();
         self.early.retain(|_, (since, _)| since.elapsed() < KEPT);
         let due = |until: &Instant| *until <= now;
@@ -170,14 +171,14 @@ impl Attempts {
             self.deadlines.iter().filter(|(_, at)| due(at)).map(|(number, _)| *number).collect();
         for number in late {
             self.forget(number);
-            if let Some(qp) = running.qp(number).filter(|qp| !qp.link().is_connected) {
+            if let Some(qp) = registry.qp(number).filter(|qp| !qp.link().is_connected) {
                 tracing::info!(qp = number, "the other end was not found in time");
                 qp.fail_held(Status::RetryExceeded);
             }
         }
         self.unanswered.retain(|number, until| {
             let is_due = due(until);
-            if is_due && let Some(qp) = running.qp(*number) {
+            if is_due && let Some(qp) = registry.qp(*number) {
                 qp.exceed_retries();
             }
             !is_due
@@ -189,7 +190,7 @@ impl Attempts {
             .map(|(number, pause)| (*number, pause.attempt, pause.length))
             .collect();
         for (number, attempt, length) in again {
-            match named(running, number, attempt) {
+            match named(registry, number, attempt) {
                 Some((qp, hello)) => self.ask(&qp, &hello, attempt, (2 * length).min(LAST_PAUSE)),
                 None => self.forget(number),
             }
@@ -198,15 +199,15 @@ impl Attempts {
 }
 
 /// The attempt to connect a flow of datagrams has ended.
-fn end_flow(running: &Running, id: u32, is_connected: bool) {
-    if let Some(flow) = running.flows.get(id) {
+fn end_flow(registry: &Registry, id: u32, is_connected: bool) {
+    if let Some(flow) = registry.flows.get(id) {
         if is_connected { flow.connected() } else { flow.end() }
     }
 }
 
 /// The queue pair of a number, if it has not begun anew since, and who it is for whom.
-fn named(running: &Arc<Running>, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
-    let qp = running.qp(number)?;
+fn named(registry: &Registry, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
+    let qp = registry.qp(number)?;
     let ends = {
         let link = qp.link();
         link.ends.filter(|_| link.attempt == attempt)

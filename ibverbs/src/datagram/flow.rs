@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use braid::{Completion, SendWr, Status, Work};
 
 use crate::errno::Errno;
-use crate::qp::QueuePair;
+use crate::qp::queues::Queues;
 
 /// A datagram as it leaves: the work request, and the GRH with the payload.
 pub(crate) struct Datagram {
@@ -16,7 +16,7 @@ pub(crate) struct Datagram {
 
 pub(crate) struct Flow {
     pub(crate) engine: braid::QueuePair,
-    of: Weak<QueuePair>,
+    of: Weak<Queues>,
     state: Mutex<State>,
 }
 
@@ -43,7 +43,7 @@ struct Sent {
 }
 
 impl Flow {
-    pub(crate) fn new(engine: braid::QueuePair, of: &Arc<QueuePair>) -> Self {
+    pub(crate) fn new(engine: braid::QueuePair, of: &Arc<Queues>) -> Self {
         let stage = Stage::Connecting(Vec::new());
         let state = State { stage, outstanding: VecDeque::new(), first: 0 };
         Flow { engine, of: Arc::downgrade(of), state: Mutex::new(state) }
@@ -61,7 +61,7 @@ impl Flow {
         match &mut state.stage {
             Stage::Connected => self.post(&mut state, &datagram),
             Stage::Connecting(waiting) => {
-                let room = self.of.upgrade().map_or(0, |qp| qp.limits.send_wr as usize);
+                let room = self.of.upgrade().map_or(0, |queues| queues.limits.send_wr as usize);
                 if waiting.len() >= room {
                     return Err(Errno::NO_MEMORY);
                 }
@@ -115,8 +115,8 @@ impl Flow {
         }
         state.stage = Stage::Ended;
         drop(state);
-        let Some(qp) = self.of.upgrade() else { return };
-        flushed.iter().for_each(|sent| qp.complete(sent.wr_id, Work::Send, Status::Flushed));
+        let Some(queues) = self.of.upgrade() else { return };
+        flushed.iter().for_each(|sent| queues.complete(sent.wr_id, Work::Send, Status::Flushed));
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -142,9 +142,9 @@ impl Flow {
     }
 
     fn complete(&self, lost: &[Sent]) {
-        let Some(qp) = self.of.upgrade() else { return };
+        let Some(queues) = self.of.upgrade() else { return };
         for sent in lost.iter().filter(|sent| sent.signalled) {
-            qp.complete(sent.wr_id, Work::Send, Status::Success);
+            queues.complete(sent.wr_id, Work::Send, Status::Success);
         }
     }
 

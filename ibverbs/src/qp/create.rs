@@ -6,66 +6,30 @@ use std::sync::{Arc, Mutex};
 
 use braid::{CreateQpError, QpOptions};
 use braid_verbs::abi::{
-    IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr,
+    IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, ibv_pd, ibv_qp, ibv_qp_init_attr,
 };
 
-use super::{Attributes, Failures, Link, Places, Qp, QueuePair, Service};
+use super::attributes::Attributes;
+use super::failures::Failures;
+use super::handle::Qp;
+use super::limits::Limits;
+use super::link::Link;
+use super::places::Places;
+use super::queue_pair::QueuePair;
+use super::queues::Queues;
+use super::service::Service;
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
-use crate::connect::Message;
-use crate::cq::{CompletionQueue, Cq};
-use crate::datagram::Datagrams;
+use crate::connect::inbox::Message;
+use crate::cq::handle::Cq;
+use crate::cq::shared::CompletionQueue;
+use crate::datagram::datagrams::Datagrams;
+use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
-use crate::limits::{MAX_INLINE, MAX_SGE, MAX_WR};
-use crate::memory::{Domain, Pd};
 use crate::routes::Route;
-use crate::srq::{self, Srq};
-use crate::work_requests::Extension;
-
-/// Sends that every queue pair may have outstanding: programs that ask for one count on the handful that NICs grant, and post the next when
-/// they have its answer, not its completion.
-const LEAST_SEND_WR: u32 = 64;
-
-/// Inline data is rounded up to whole pieces of a send queue, as by NIC drivers: programs that ask
-/// for none send a few bytes inline all the same.
-const INLINE_STEP: u32 = 64;
-const _: () = assert!(MAX_INLINE.is_multiple_of(INLINE_STEP));
-
-/// What its queues hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) send_wr: u32,
-    pub(crate) recv_wr: u32,
-    pub(crate) sge: u32,
-    pub(crate) inline: u32,
-}
-
-impl Limits {
-    /// At least what was asked for.
-    fn granted(asked: &ibv_qp_cap) -> Result<Self, Errno> {
-        let sge = asked.max_send_sge.max(asked.max_recv_sge);
-        let wr = asked.max_send_wr.max(asked.max_recv_wr);
-        if wr > MAX_WR || sge > MAX_SGE || asked.max_inline_data > MAX_INLINE {
-            return Err(Errno::INVALID);
-        }
-        Ok(Limits {
-            send_wr: asked.max_send_wr.max(LEAST_SEND_WR),
-            recv_wr: asked.max_recv_wr.max(1),
-            sge: sge.max(1),
-            inline: asked.max_inline_data.max(1).next_multiple_of(INLINE_STEP),
-        })
-    }
-
-    pub(super) fn to_c(self) -> ibv_qp_cap {
-        ibv_qp_cap {
-            max_send_wr: self.send_wr,
-            max_recv_wr: self.recv_wr,
-            max_send_sge: self.sge,
-            max_recv_sge: self.sge,
-            max_inline_data: self.inline,
-        }
-    }
-}
+use crate::srq::Srq;
+use crate::srq::shared::SharedReceives;
+use crate::work_requests::extension::Extension;
 
 /// NULL with `errno`: `EINVAL` for queues of another device or limits beyond the device's, `EOPNOTSUPP` for a type that there
 /// is not, `ENOMEM` where there are too many.
@@ -88,7 +52,10 @@ pub(crate) unsafe fn create(
     let (pd, attr) = unsafe { (Pd::of(pd)?, attr.as_mut().ok_or(Errno::INVALID)?) };
     // SAFETY: as above.
     let shared = unsafe { make(pd, attr) }?;
-    attr.cap = shared.limits.to_c();
+    attr.cap = shared.queues.limits.to_c();
+    // SAFETY: `make` has found that there is a queue.
+    let registry = unsafe { (*Cq::of(attr.send_cq)).registry.clone() };
+    registry.enter(&shared);
     let base = ibv_qp {
         context: pd.base.context,
         qp_context: attr.qp_context,
@@ -103,7 +70,8 @@ pub(crate) unsafe fn create(
     };
     let acknowledgements = Acknowledgements::default();
     pd.shared.enter();
-    let qp = Box::new(Qp { base, reserved: [0; 12], extension, shared, acknowledgements });
+    let reserved = [0; 12];
+    let qp = Box::new(Qp { base, reserved, extension, shared, registry, acknowledgements });
     let qp = Box::into_raw(qp);
     // SAFETY: it has just been made.
     unsafe { *(*qp).shared.handle() = Some(Element::Qp(qp.cast())) };
@@ -131,16 +99,14 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
     };
     let number = running.take_number().ok_or(Errno::NO_MEMORY)?;
     running.routes.set(engine.number(), Route::Own { number });
-    let shared = Arc::new(QueuePair {
+    let queues = Queues::enter(engine.number(), (&send_cq, &recv_cq), srq.as_ref(), limits);
+    Ok(Arc::new(QueuePair {
         number,
         engine,
         datagrams,
         domain: pd.shared.clone(),
-        send_cq: send_cq.enter(),
-        recv_cq: recv_cq.enter(),
-        srq: srq.map(|srq| srq.enter()),
+        queues: Arc::new(queues),
         service,
-        limits,
         places: Places::new(limits.send_wr),
         signals_all: attr.sq_sig_all != 0,
         sends: AtomicU8::new(0),
@@ -148,18 +114,15 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
         link: Mutex::new(Link::default()),
         failures: Mutex::new(Failures::default()),
         handle: Mutex::default(),
-        has_left: AtomicBool::new(false),
         has_told_last: AtomicBool::new(false),
         running,
-    });
-    shared.running.enter(&shared);
-    Ok(shared)
+    }))
 }
 
 /// The engine's queue pair, with what the environment says.
 fn engine_qp(
     domain: &Domain,
-    (send_cq, recv_cq, srq): (&CompletionQueue, &CompletionQueue, Option<&srq::Shared>),
+    (send_cq, recv_cq, srq): (&CompletionQueue, &CompletionQueue, Option<&SharedReceives>),
     limits: Limits,
 ) -> Result<braid::QueuePair, Errno> {
     let settings = &domain.running.settings;
@@ -180,8 +143,9 @@ fn engine_qp(
 impl QueuePair {
     /// A queue pair of the engine's like its own.
     pub(super) fn make_twin(&self, new: &Attributes) -> Result<braid::QueuePair, Errno> {
-        let queues = (&*self.send_cq, &*self.recv_cq, self.srq.as_deref());
-        let twin = engine_qp(&self.domain, queues, self.limits)?;
+        let Queues { send_cq, recv_cq, srq, .. } = &*self.queues;
+        let queues = (&**send_cq, &**recv_cq, srq.as_deref());
+        let twin = engine_qp(&self.domain, queues, self.queues.limits)?;
         twin.set_attributes(new.engine(self.service.is_reliable()));
         self.running.routes.set(twin.number(), Route::Own { number: self.number });
         Ok(twin)
@@ -189,7 +153,7 @@ impl QueuePair {
 }
 
 /// A shared queue of the program's, or one that only this queue pair has.
-fn datagrams(pd: &Pd, srq: Option<&srq::Shared>, limits: Limits) -> Result<Datagrams, Errno> {
+fn datagrams(pd: &Pd, srq: Option<&SharedReceives>, limits: Limits) -> Result<Datagrams, Errno> {
     let domain = pd.shared.clone();
     let receives = match srq {
         Some(srq) => srq.engine.clone(),
@@ -215,9 +179,10 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         running.tell(Message::Forget(shared.number));
         shared.forget_link();
         shared.datagrams.iter().for_each(Datagrams::clear);
-        shared.leave_queues();
+        shared.queues.leave();
         // SAFETY: as above: the domain outlives its queue pairs.
         unsafe { Pd::of(object.base.pd) }?.shared.leave();
+        object.registry.leave(shared.number);
         // SAFETY: it was made by `ibv_create_qp`, and nothing leads to it any more.
         drop(unsafe { Box::from_raw(Qp::of(qp)) });
         Ok(())

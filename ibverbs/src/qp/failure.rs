@@ -10,19 +10,9 @@ use std::time::Instant;
 use braid::{Completion, EndCause, QpState, Status};
 use braid_verbs::abi::{IBV_QPS_ERR, IBV_QPS_RESET};
 
-use super::QueuePair;
-use crate::connect::Message;
-
-/// Invariant: nothing waits once `seen`.
-#[derive(Default)]
-pub(super) struct Failures {
-    /// The program knows that the queue pair is in ERR.
-    seen: bool,
-    /// What was flushed, in posting order.
-    waiting: Vec<Completion>,
-    /// There is a send among them.
-    is_due: bool,
-}
+use super::failures::Failures;
+use super::queue_pair::QueuePair;
+use crate::connect::inbox::Message;
 
 impl QueuePair {
     /// A completion that failed, as the program shall see it; `None`: it waits.
@@ -87,7 +77,8 @@ impl QueuePair {
     fn give_out(&self, waiting: Vec<Completion>) {
         for completion in waiting {
             // Had the queue overrun, all would have been told.
-            let cq = if completion.work.is_recv() { &self.recv_cq } else { &self.send_cq };
+            let cq =
+                if completion.work.is_recv() { &self.queues.recv_cq } else { &self.queues.send_cq };
             let _ = cq.engine.push(completion);
         }
     }

@@ -6,17 +6,18 @@ use std::sync::atomic::Ordering;
 
 use braid::{QpState, RecvWr, Status, Work};
 use braid_verbs::abi::{
-    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN,
-    IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU,
-    IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE,
-    IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS,
-    IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
+    IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT,
+    IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
+    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 use super::attributes::Attributes;
+use super::handle::Qp;
+use super::queue_pair::{QueuePair, Sends};
+use super::queues::Queues;
 use super::transition::{self, CUR_STATE, SQD_NOTIFY};
-use super::{Qp, QueuePair, Sends};
-use crate::connect::Message;
+use crate::connect::inbox::Message;
 use crate::errno::{self, Errno};
 use crate::limits::MAX_RD_ATOMIC;
 use crate::peer::Peer;
@@ -87,7 +88,7 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
     }
     // Its receives would have to be those of the other end.
     let is_own = has(IBV_QP_DEST_QPN) && new.dest_qp_num == qp.number;
-    if is_own && qp.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
+    if is_own && qp.queues.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
 }
 
 /// Timers have five bits, counts of retries three, and a device answers so many READs and atomics at a time as it says.
@@ -147,33 +148,12 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
 }
 
 impl QueuePair {
-    /// Whether datagrams for it may come.
-    pub(crate) fn takes_datagrams(&self) -> bool {
-        matches!(self.attributes().state, IBV_QPS_RTR | IBV_QPS_RTS)
-    }
-
-    pub(crate) fn q_key(&self) -> u32 {
-        self.attributes().given.qkey
-    }
-
-    /// It is in ERR: no receive of a shared queue is consumed for it any more, which the program is told once (IBTA vol. 1, 11.6.3.2),
-    /// whether the connection has ended first or the program has moved it there.
-    pub(crate) fn took_last_receive(&self) {
-        if self.srq.is_some() && !self.has_told_last.swap(true, Ordering::Relaxed) {
-            self.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
-        }
-    }
-
-    /// Whether the program has asked to be told when the send queue is drained.
-    pub(crate) fn tells_drained(&self) -> bool {
-        self.attributes().tells_drained
-    }
-
     /// It was reset: the program sees no completion of before.
     fn hide_completions(&self) {
-        self.send_cq.resets.reset(self.number, &self.send_cq.engine);
-        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
-            self.recv_cq.resets.reset(self.number, &self.recv_cq.engine);
+        let Queues { send_cq, recv_cq, .. } = &*self.queues;
+        send_cq.resets.reset(self.number, &send_cq.engine);
+        if !self.queues.have_one_cq() {
+            recv_cq.resets.reset(self.number, &recv_cq.engine);
         }
     }
 
@@ -187,7 +167,7 @@ impl QueuePair {
         let Some(posted) = &datagrams.posted else { return };
         while let Some(wr) = datagrams.receives.take_back() {
             if let Some(RecvWr { id, .. }) = posted.take(wr.id).filter(|_| is_seen) {
-                self.push(&self.recv_cq, id, Work::Recv, Status::Flushed);
+                self.queues.push(&self.queues.recv_cq, id, Work::Recv, Status::Flushed);
             }
         }
     }
@@ -223,7 +203,7 @@ pub unsafe extern "C" fn ibv_query_qp(
         let state = shared.state_seen(attributes.state);
         *attr = attributes.given;
         (attr.qp_state, attr.cur_qp_state) = (state, state);
-        attr.cap = shared.limits.to_c();
+        attr.cap = shared.queues.limits.to_c();
         let is_draining = shared.engine.state() == QpState::SendQueueDrained;
         attr.sq_draining = u8::from(is_draining && shared.engine.outstanding().0 > 0);
         object.base.state = state;

@@ -2,7 +2,7 @@
 
 use braid_verbs::abi::*;
 
-use super::Service;
+use super::service::Service;
 use crate::errno::Errno;
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`, `IBV_QP_ALT_PATH` and `IBV_QP_PATH_MIG_STATE`.

@@ -4,15 +4,13 @@ use std::ptr;
 use std::slice;
 
 use braid_verbs::Sge;
-use braid_verbs::abi::{IBV_SEND_INLINE, ibv_qp, ibv_send_wr};
+use braid_verbs::abi::{IBV_SEND_INLINE, ibv_send_wr};
 
 use crate::errno::Errno;
-use crate::post;
-use crate::qp::Qp;
 
 /// Those that were described since the batch began. What they are made of is kept for the next batch.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     requests: Vec<Request>,
     used: usize,
     /// Why none of them can be posted.
@@ -27,17 +25,17 @@ struct Request {
 }
 
 impl Batch {
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         (self.used, self.failure) = (0, None);
     }
 
     /// The first failure is what the program is told.
-    pub(super) fn fail(&mut self, why: Errno) {
+    pub(crate) fn fail(&mut self, why: Errno) {
         self.failure.get_or_insert(why);
     }
 
     /// The next work request.
-    pub(super) fn push(&mut self, wr: ibv_send_wr) {
+    pub(crate) fn push(&mut self, wr: ibv_send_wr) {
         match self.requests.get_mut(self.used) {
             Some(request) => {
                 request.wr = wr;
@@ -57,13 +55,13 @@ impl Batch {
         self.requests.get_mut(self.used.checked_sub(1)?)
     }
 
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut ibv_send_wr)) {
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut ibv_send_wr)) {
         if let Some(request) = self.latest() {
             change(&mut request.wr);
         }
     }
 
-    pub(super) fn set_pieces(&mut self, pieces: impl IntoIterator<Item = Sge>) {
+    pub(crate) fn set_pieces(&mut self, pieces: impl IntoIterator<Item = Sge>) {
         if let Some(request) = self.latest() {
             request.pieces.clear();
             request.pieces.extend(pieces);
@@ -72,7 +70,7 @@ impl Batch {
 
     /// # Safety
     /// The memory can be read.
-    pub(super) unsafe fn append_inline(&mut self, start: *const u8, len: usize, limit: usize) {
+    pub(crate) unsafe fn append_inline(&mut self, start: *const u8, len: usize, limit: usize) {
         let Some(request) = self.latest() else { return };
         request.wr.send_flags |= IBV_SEND_INLINE;
         if len > limit.saturating_sub(request.inline.len()) {
@@ -84,32 +82,29 @@ impl Batch {
         }
     }
 
-    /// Posts all of them, or none where that is known before; a datagram may be refused when those before it have left.
+    pub(crate) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Links the work requests to a list, and returns its head.
     ///
-    /// # Safety
-    /// The caller's promise, for the queue pair and the memory of all of them.
-    pub(super) unsafe fn post(&mut self, qp: *mut ibv_qp) -> Result<(), Errno> {
+    /// # Errors
+    /// The first failure to describe a work request.
+    pub(crate) fn link(&mut self) -> Result<*mut ibv_send_wr, Errno> {
         if let Some(failure) = self.failure {
             return Err(failure);
-        }
-        // SAFETY: by the caller's promise.
-        let queue_pair = unsafe { &(*Qp::of(qp)).shared };
-        if self.used > queue_pair.places.free() as usize {
-            return Err(Errno::NO_MEMORY);
         }
         let mut next = ptr::null_mut();
         for request in self.requests[..self.used].iter_mut().rev() {
             request.complete(next);
             next = &raw mut request.wr;
-            // SAFETY: as above.
-            unsafe { post::check(queue_pair, &request.wr) }?;
         }
-        let mut bad = ptr::null_mut();
-        // SAFETY: the list consists of what is in `requests`, which nobody touches meanwhile.
-        match unsafe { post::post_send(qp, next, &raw mut bad) } {
-            0 => Ok(()),
-            errno => Err(Errno(errno)),
-        }
+        Ok(next)
+    }
+
+    /// The work requests, the latest first.
+    pub(crate) fn latest_first(&self) -> impl Iterator<Item = &ibv_send_wr> {
+        self.requests[..self.used].iter().rev().map(|request| &request.wr)
     }
 }
 

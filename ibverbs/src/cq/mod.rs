@@ -1,90 +1,25 @@
-//! Completion queues, as programs hold them.
+//! Completion queues: `ibv_create_cq`, `ibv_destroy_cq`, `ibv_resize_cq`.
+
+pub(crate) mod extension;
+pub(crate) mod handle;
+pub(crate) mod shared;
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use braid_verbs::abi::{IBV_EVENT_CQ_ERR, ibv_comp_channel, ibv_context, ibv_cq};
+use braid_verbs::abi::{ibv_comp_channel, ibv_context, ibv_cq};
 
-use crate::acknowledgements::Acknowledgements;
+use self::extension::Extension;
+use self::handle::Cq;
+use self::shared::CompletionQueue;
 use crate::async_events::Element;
-use crate::channel::{Channel, Members};
+use crate::channel::members::Channel;
 use crate::context::Context;
-use crate::cq_ex::Extension;
 use crate::errno::{self, Errno};
 use crate::limits::MAX_CQE;
-use crate::resets::Resets;
-use crate::running::Running;
 
-/// Room that every queue has: programs count on NICs' granting more than they ask for.
+/// The smallest queue: programs rely on NICs granting more than they ask for.
 const LEAST_CQE: c_int = 256;
-
-/// A completion queue as programs hold it: an `ibv_cq`, and an `ibv_cq_ex` as well.
-#[repr(C)]
-pub(crate) struct Cq {
-    pub(crate) base: ibv_cq,
-    /// `mutex`, `cond` and the two counts of events, which are libibverbs' own.
-    reserved: [u64; 12],
-    pub(crate) extension: Extension,
-    pub(crate) shared: Arc<CompletionQueue>,
-    /// Of completion events, and of asynchronous ones.
-    pub(crate) acknowledgements: (Acknowledgements, Acknowledgements),
-    channel: Option<(Arc<Members>, u64)>,
-}
-
-/// What queue pairs hold on to.
-pub(crate) struct CompletionQueue {
-    pub(crate) engine: braid::CompletionQueue,
-    pub(crate) running: Arc<Running>,
-    pub(crate) resets: Resets,
-    /// What programs know it by; `None`: it is being destroyed.
-    handle: Mutex<Option<Element>>,
-    /// Queue pairs whose completions come here.
-    users: AtomicU32,
-}
-
-// SAFETY: the pointer in `handle` is only compared, and handed to the program, while the object exists.
-unsafe impl Send for CompletionQueue {}
-// SAFETY: as above, and behind a lock.
-unsafe impl Sync for CompletionQueue {}
-
-impl CompletionQueue {
-    /// One more queue pair uses it.
-    pub(crate) fn enter(self: &Arc<Self>) -> Arc<Self> {
-        self.users.fetch_add(1, Ordering::AcqRel);
-        self.clone()
-    }
-
-    /// It has overrun: the program hears of it, unless it is being destroyed.
-    pub(crate) fn overran(&self) {
-        let handle = self.handle();
-        if let Some(element) = handle.filter(|_| self.engine.has_overrun()) {
-            self.running.events.push(IBV_EVENT_CQ_ERR, element);
-        }
-    }
-
-    /// Who tells of it holds it until that is done, so that it is not destroyed meanwhile.
-    fn handle(&self) -> MutexGuard<'_, Option<Element>> {
-        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn leave(&self) {
-        self.users.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Cq {
-    /// The queue that a program names; null stays null.
-    pub(crate) fn of(cq: *mut ibv_cq) -> *mut Cq {
-        cq.cast()
-    }
-
-    /// What a queue pair needs of the queue that a program names.
-    pub(crate) unsafe fn shared(cq: *mut ibv_cq) -> Result<Arc<CompletionQueue>, Errno> {
-        // SAFETY: by the caller's promise.
-        unsafe { Cq::of(cq).as_ref() }.map(|cq| cq.shared.clone()).ok_or(Errno::INVALID)
-    }
-}
 
 /// Makes a queue; both forms of `ibv_create_cq` come here.
 pub(crate) unsafe fn create(
@@ -98,24 +33,24 @@ pub(crate) unsafe fn create(
         return Err(Errno::INVALID);
     }
     // SAFETY: by the caller's promise.
-    let running = unsafe { Context::of(context) }?.open.running()?;
+    let registry = unsafe { Context::of(context) }?.open.registry()?;
     let cqe = cqe.max(LEAST_CQE);
-    let engine = running.engine.create_cq(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
+    let engine = registry.running.engine.create_cq(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
     // SAFETY: as above.
     let members = unsafe { Channel::members(channel) };
-    let (handle, users, resets) = (Mutex::default(), AtomicU32::new(0), Resets::default());
-    let shared = Arc::new(CompletionQueue { engine, running, resets, handle, users });
+    let shared = Arc::new(CompletionQueue::new(engine, registry.running.clone()));
     let cq = Box::into_raw(Box::new(Cq {
         base: ibv_cq { context, channel, cq_context, handle: 0, cqe },
         reserved: [0; 12],
         extension: Extension::default(),
         shared,
+        registry,
         acknowledgements: Default::default(),
         channel: None,
     }));
     // SAFETY: it has just been made, and nobody else knows it.
     let queue = unsafe { &mut *cq };
-    *queue.shared.handle() = Some(Element::Cq(cq.cast()));
+    queue.shared.set_handle(Some(Element::Cq(cq.cast())));
     if let Some(members) = members {
         match members.enter(cq.cast(), &queue.shared.engine) {
             Ok(number) => queue.channel = Some((members, number)),
@@ -149,13 +84,13 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     errno::code(|| {
         // SAFETY: by the caller's promise.
         let queue = unsafe { Cq::of(cq).as_ref() }.ok_or(Errno::INVALID)?;
-        if queue.shared.users.load(Ordering::Acquire) > 0 {
+        if queue.shared.is_used() {
             return Err(Errno::BUSY);
         }
         if let Some((members, number)) = &queue.channel {
             members.leave(*number, &queue.shared.engine);
         }
-        *queue.shared.handle() = None;
+        queue.shared.set_handle(None);
         queue.shared.running.events.forget(Element::Cq(cq));
         queue.acknowledgements.0.wait();
         queue.acknowledgements.1.wait();

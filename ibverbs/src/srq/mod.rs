@@ -1,20 +1,22 @@
 //! Shared receive queues.
 
+pub(crate) mod shared;
+
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid::{SharedReceiveQueue, Uncancelled};
+use braid::Uncancelled;
 use braid_verbs::abi::{
     ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
 
+use self::shared::SharedReceives;
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
+use crate::domain::Pd;
 use crate::errno::{self, Errno};
 use crate::limits::{MAX_SGE, MAX_WR};
-use crate::memory::{Domain, Pd};
-use crate::post::receive;
+use crate::requests::receive;
 
 /// Of `enum ibv_srq_attr_mask`.
 const IBV_SRQ_MAX_WR: u32 = 1;
@@ -29,28 +31,9 @@ pub(crate) struct Srq {
     handle: u32,
     /// `mutex`, `cond` and the count of events, which are libibverbs' own.
     reserved: [u64; 12],
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedReceives>,
     pub(crate) acknowledgements: Acknowledgements,
     max_sge: u32,
-}
-
-/// What queue pairs hold on to.
-pub(crate) struct Shared {
-    pub(crate) engine: SharedReceiveQueue,
-    domain: Arc<Domain>,
-    users: AtomicU32,
-}
-
-impl Shared {
-    /// One more queue pair takes receives from it.
-    pub(crate) fn enter(self: &Arc<Self>) -> Arc<Self> {
-        self.users.fetch_add(1, Ordering::AcqRel);
-        self.clone()
-    }
-
-    pub(crate) fn leave(&self) {
-        self.users.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 impl Srq {
@@ -65,7 +48,7 @@ impl Srq {
     }
 
     /// What a queue pair needs of the queue that a program names; `None` for null.
-    pub(crate) unsafe fn shared(srq: *mut ibv_srq) -> Option<Arc<Shared>> {
+    pub(crate) unsafe fn shared(srq: *mut ibv_srq) -> Option<Arc<SharedReceives>> {
         // SAFETY: by the caller's promise.
         unsafe { Srq::of(srq).as_ref() }.map(|srq| srq.shared.clone())
     }
@@ -90,8 +73,7 @@ pub unsafe extern "C" fn ibv_create_srq(
         domain.shared.enter();
         let number = engine.number();
         let running = domain.shared.running.clone();
-        let users = AtomicU32::new(0);
-        let shared = Arc::new(Shared { engine, domain: domain.shared.clone(), users });
+        let shared = Arc::new(SharedReceives::new(engine, domain.shared.clone()));
         let srq: *mut ibv_srq = Box::into_raw(Box::new(Srq {
             context: domain.base.context,
             srq_context: attr.srq_context,
@@ -114,7 +96,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     errno::code(|| {
         // SAFETY: by the caller's promise.
         let queue = unsafe { Srq::get(srq) }?;
-        if queue.shared.users.load(Ordering::Acquire) > 0 {
+        if queue.shared.is_used() {
             return Err(Errno::BUSY);
         }
         let domain = &queue.shared.domain;
