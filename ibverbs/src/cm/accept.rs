@@ -3,18 +3,20 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use super::answering::{answer, take_asked};
 use super::asking::in_time;
-use super::connect::{run, wait_for_end};
 use super::connection::Connection;
 use super::events::Kind;
 use super::exchange::{Reply, Speech};
 use super::id::{Id, Shared};
 use super::lookup;
 use super::message::{self, Message};
+use super::own_message::own_message;
 use super::purpose::Purpose;
 use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
+use super::threads::{run, wait_for_end};
 use crate::errno::{self, Errno};
 use crate::messages::Link;
 use crate::peer::Peer;
@@ -34,7 +36,7 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
         if object.base.qp.is_null() && param.is_none() {
             return Err(Errno::INVALID);
         }
-        let accept = queue_pair::message(object, message::Kind::Accept, param)?;
+        let accept = own_message(object, message::Kind::Accept, param)?;
         let (link, peer, reply) = take_asked(&object.shared)?;
         let shared = object.shared.clone();
         let speech = begin_accept(&shared, &link, (&peer, reply), &accept)
@@ -75,22 +77,6 @@ fn is_ready(message: &Message) -> bool {
     message.kind == message::Kind::Ready && matches!(message.purpose, Purpose::Connection(_))
 }
 
-/// Who asks, if nobody has answered yet.
-fn take_asked(shared: &Shared) -> Result<(Arc<Link>, Peer, Reply), Errno> {
-    shared.connection().answer().ok_or(Errno::INVALID)
-}
-
-/// Says the last that is said to who asks.
-///
-/// # Errors
-/// `EINVAL`: somebody has answered already. `ECONNRESET`: who asks is gone.
-pub(super) fn answer(shared: &Shared, message: &Message) -> Result<(), Errno> {
-    let (link, _, reply) = take_asked(shared)?;
-    let given = reply.give(&link, message);
-    shared.connection().close();
-    given.map(drop).map_err(|_| Errno(libc::ECONNRESET))
-}
-
 /// Turns it down: `RDMA_CM_EVENT_REJECTED` at the other end, in `RDMA_PS_UDP` `RDMA_CM_EVENT_UNREACHABLE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_reject(
@@ -104,7 +90,7 @@ pub unsafe extern "C" fn rdma_reject(
         // SAFETY: it consists of numbers and pointers.
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
-        let reject = queue_pair::message(object, message::Kind::Reject, Some(&param))?;
+        let reject = own_message(object, message::Kind::Reject, Some(&param))?;
         answer(&object.shared, &reject)?;
         Ok(0)
     })

@@ -1,9 +1,6 @@
 //! Connecting, and the end of a connection.
 
 use std::ffi::c_int;
-use std::thread;
-
-use braid::spawn_without_signals;
 
 use super::asking::{Asks, Failed, ask, broken, failed};
 use super::events::Kind;
@@ -11,18 +8,14 @@ use super::exchange::Speech;
 use super::id::{Id, Shared};
 use super::lookup::look_up;
 use super::message::{self, Message};
+use super::own_message::own_message;
 use super::purpose::Purpose;
-use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
+use super::threads::{run, wait_for_end};
 use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::messages::Link;
-
-pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    let thread = thread::Builder::new().name(name.to_owned());
-    spawn_without_signals(thread, body).map(drop).map_err(|_| Errno::NO_MEMORY)
-}
 
 /// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`,
 /// `.._UNREACHABLE` or `.._CONNECT_ERROR`. One that is rejected has its queue pair in ERR then. In
@@ -41,7 +34,7 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         }
         let (from, to) = (object.source(), object.destination());
         let ends = (from.ok_or(Errno::INVALID)?, to.ok_or(Errno::INVALID)?);
-        let request = queue_pair::message(object, message::Kind::Request, param)?;
+        let request = own_message(object, message::Kind::Request, param)?;
         // SAFETY: it is resolved, so its device is open.
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
@@ -91,11 +84,4 @@ fn finish(
     speech.say(link, &ready).map_err(broken)?;
     shared.happened(Kind::Established, 0, Some(answer.into()));
     Ok(())
-}
-
-/// `RDMA_CM_EVENT_DISCONNECTED` when either end has closed.
-pub(super) fn wait_for_end(shared: &Shared, link: &Link) {
-    // Nothing more is said; an error is an end as well.
-    while link.recv().is_ok() {}
-    shared.happened(Kind::Disconnected, 0, None);
 }

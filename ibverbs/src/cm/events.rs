@@ -1,8 +1,8 @@
 //! Event channels, and the events of connections.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::mem;
 use std::sync::Arc;
+use std::{mem, ptr};
 
 use braid::Uncancelled;
 
@@ -236,6 +236,15 @@ pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
         unsafe { counted_on(&event.base) }.take(1);
         Ok(0)
     })
+}
+
+/// Acknowledges the latest event of a synchronous identifier.
+pub(super) fn acknowledge(id: &mut rdma_cm_id) {
+    let event = std::mem::replace(&mut id.event, ptr::null_mut());
+    if !event.is_null() {
+        // SAFETY: it was taken for this identifier, and is acknowledged only here.
+        unsafe { rdma_ack_cm_event(event) };
+    }
 }
 
 #[unsafe(no_mangle)]

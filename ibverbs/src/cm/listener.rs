@@ -7,7 +7,6 @@ use std::time::Duration;
 use braid::Security;
 
 use super::addresses::to_c;
-use super::connect::run;
 use super::connection::Connection;
 use super::exchange;
 use super::hearing::Hearing;
@@ -15,6 +14,7 @@ use super::id::{Id, Shared, rdma_destroy_id};
 use super::message::{Kind, Message};
 use super::port_space::PortSpace;
 use super::structs::rdma_cm_id;
+use super::threads::run;
 use crate::errno;
 use crate::gid;
 use crate::messages::{Link, Listener};

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use braid_verbs::abi::ibv_ah_attr;
 
-use super::accept::answer;
+use super::answering::answer;
 use super::asking::{Asks, Failed, NOBODY_LISTENS, REFUSED, ask, failed, leave};
-use super::events::Kind;
+use super::events::{Kind, acknowledge};
 use super::id::{Id, Shared};
 use super::message::{self, Message};
-use super::queue_pair;
+use super::own_message::own_message;
 use super::said::Said;
 use super::structs::rdma_conn_param;
-use super::synchronous::acknowledge;
 use crate::ah;
 use crate::errno::Errno;
 use crate::gid;
@@ -73,7 +72,7 @@ fn in_terms_of_lookups((_, status, said): Failed) -> (c_int, Option<Message>) {
 /// # Errors
 /// `EINVAL`: there is none, or nobody has asked.
 pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result<(), Errno> {
-    let mut accept = queue_pair::message(object, message::Kind::Accept, param)?;
+    let mut accept = own_message(object, message::Kind::Accept, param)?;
     if object.base.qp.is_null() {
         accept.queue_pair.number = param.map_or(0, |param| param.qp_num);
     }

@@ -1,18 +1,14 @@
-//! The queue pairs of identifiers: their steps, and what is said of them.
+//! The steps of the queue pairs of identifiers, from INIT to RTS and to ERR.
 
 use std::ffi::c_int;
 use std::mem;
 
 use braid_verbs::abi::*;
 
-use super::id::Id;
-use super::message::{Kind, Message};
+use super::message::Message;
 use super::options::Options;
 use super::purpose::{Limits, Purpose};
-use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
 use crate::errno::Errno;
-use crate::limits::MAX_RD_ATOMIC;
-use crate::numbers::MAX_NUMBER;
 use crate::peer::Peer;
 use crate::qp::handle::Qp;
 use crate::qp::modify::ibv_modify_qp;
@@ -28,8 +24,8 @@ const TIMEOUT: u8 = 18;
 /// `min_rnr_timer`: 0.64 ms, as the kernel's.
 const RNR_TIMER: u8 = 12;
 
-/// `RDMA_UDP_QKEY`: the Q_Key of all queue pairs of type UD, unless the program gives one another.
-const UDP_Q_KEY: u32 = 0x0123_4567;
+/// `RDMA_UDP_QKEY`: the Q_Key of a queue pair of type UD, unless the program sets another one.
+pub(super) const UDP_Q_KEY: u32 = 0x0123_4567;
 
 /// Attributes, and which of them a queue pair needs to take a step.
 pub(super) type Step = (ibv_qp_attr, u32);
@@ -104,66 +100,6 @@ pub(super) fn connect(
 /// Flushes what is posted.
 pub(super) fn fail(qp: *mut ibv_qp) -> Result<(), Errno> {
     modify(qp, attributes(IBV_QPS_ERR), IBV_QP_STATE)
-}
-
-/// READs and atomics at a time: as many as the device can where the program asks for the `most`.
-fn granted(asked: u8, most: u8) -> Result<u8, Errno> {
-    match asked {
-        asked if asked == most => Ok(MAX_RD_ATOMIC as u8),
-        asked if c_int::from(asked) > MAX_RD_ATOMIC => Err(Errno::INVALID),
-        asked => Ok(asked),
-    }
-}
-
-/// What this end says of its queue pair: the identifier's, or the one that the program names.
-///
-/// # Errors
-/// `EINVAL`: more READs and atomics at a time than the device can, or a number of more than 24 bits.
-pub(super) fn message(
-    id: &Id,
-    kind: Kind,
-    param: Option<&rdma_conn_param>,
-) -> Result<Message, Errno> {
-    // SAFETY: both members of the union are plain bytes.
-    let gid = unsafe { id.base.route.addr.ibaddr.sgid.raw };
-    // SAFETY: the queue pair exists, if there is one.
-    let number = match (unsafe { id.base.qp.as_ref() }, param) {
-        (Some(qp), _) => qp.qp_num,
-        (None, param) => param.map_or(0, |param| param.qp_num),
-    };
-    if number > MAX_NUMBER {
-        return Err(Errno::INVALID);
-    }
-    let private_data = param.filter(|param| !param.private_data.is_null()).map(|param| {
-        let len = usize::from(param.private_data_len);
-        // SAFETY: by the caller's promise.
-        unsafe { std::slice::from_raw_parts(param.private_data.cast::<u8>(), len) }.to_vec()
-    });
-    let purpose = match id.is_for_datagrams() {
-        true => Purpose::Datagrams { q_key: q_key(id.base.qp) },
-        false => Purpose::Connection(limits(param)?),
-    };
-    if let (Purpose::Connection(limits), Kind::Request | Kind::Accept) = (purpose, kind) {
-        id.shared.wire_up.say(limits);
-    }
-    let private_data = private_data.unwrap_or_default();
-    Ok(Message { kind, queue_pair: Peer { gid, number }, purpose, private_data })
-}
-
-fn limits(param: Option<&rdma_conn_param>) -> Result<Limits, Errno> {
-    let responders = param.map_or(RDMA_MAX_RESP_RES, |param| param.responder_resources);
-    let depth = param.map_or(RDMA_MAX_INIT_DEPTH, |param| param.initiator_depth);
-    Ok(Limits {
-        responder_resources: granted(responders, RDMA_MAX_RESP_RES)?,
-        initiator_depth: granted(depth, RDMA_MAX_INIT_DEPTH)?,
-        rnr_retry_count: param.map_or(7, |param| param.rnr_retry_count),
-    })
-}
-
-/// That of the queue pair, or the one that all have where the program keeps it for itself.
-fn q_key(qp: *mut ibv_qp) -> u32 {
-    // SAFETY: the queue pair exists, if there is one.
-    unsafe { Qp::of(qp).as_ref() }.map_or(UDP_Q_KEY, |qp| qp.shared.q_key())
 }
 
 /// As far as it gets without another end: of type UD to RTS, any other to INIT.

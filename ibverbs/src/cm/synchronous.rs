@@ -1,22 +1,12 @@
 //! Identifiers without a channel of the program's: calls wait for the event that they cause.
 
 use std::ffi::c_int;
-use std::ptr;
 
 use super::create_qp::rdma_create_qp;
-use super::events::{Kind, Target, rdma_ack_cm_event};
+use super::events::{Kind, Target, acknowledge};
 use super::id::Id;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::errno::{self, Errno};
-
-/// The latest event of a synchronous identifier is not valid any more.
-pub(super) fn acknowledge(id: &mut rdma_cm_id) {
-    let event = std::mem::replace(&mut id.event, ptr::null_mut());
-    if !event.is_null() {
-        // SAFETY: it was taken for this identifier, and is acknowledged only here.
-        unsafe { rdma_ack_cm_event(event) };
-    }
-}
 
 /// The next event of a synchronous identifier, in place of the latest one.
 ///
