@@ -10,27 +10,30 @@ use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
 use crate::grh::{GRH_DESTINATION, GRH_SOURCE};
 
-/// An address handle as programs hold it.
+/// An address handle, as programs hold it.
 #[repr(C)]
 pub(crate) struct Ah {
     base: ibv_ah,
-    /// Where datagrams leave from.
+    /// The source of datagrams.
     pub(crate) source: ibv_gid,
     pub(crate) gid: ibv_gid,
 }
 
 impl Ah {
-    /// Whether it was made in that domain; a queue pair has no use for another's (IBTA vol. 1, 10.2.3).
+    /// Whether the handle was made in that domain. A queue pair does not accept handles of other
+    /// domains (IBTA vol. 1, 10.2.3).
     ///
     /// # Safety
-    /// Its domain exists.
+    /// The domain of the handle exists.
     pub(crate) unsafe fn is_of(&self, domain: &Arc<Domain>) -> bool {
         // SAFETY: by the caller's promise.
         unsafe { Pd::of(self.base.pd) }.is_ok_and(|pd| Arc::ptr_eq(&pd.shared, domain))
     }
 }
 
-/// `EINVAL`: it has no GRH, as RoCE needs, or names another port, a GID that is no host's address, or one of ours that does not lead there.
+/// Creates an address handle. NULL with `EINVAL`: the attributes have no GRH, which RoCE needs,
+/// name another port or a GID that is no address of a host, or name a GID of the device that does
+/// not lead there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     errno::pointer(|| {
@@ -52,7 +55,8 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
         if ah.is_null() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: by the caller's promise it was made by `ibv_create_ah`, and its domain outlives it.
+        // SAFETY: by the caller's promise `ibv_create_ah` has made the handle, and the domain
+        // outlives it.
         unsafe {
             let handle = Box::from_raw(ah.cast::<Ah>());
             Pd::of(handle.base.pd)?.shared.leave();
@@ -61,8 +65,8 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     })
 }
 
-/// The way back to who has sent what a completion is about: `grh` are the first 40 bytes of its buffer. `EINVAL` also where it was not
-/// sent to a GID of the device.
+/// Fills in the attributes that lead back to the sender of a datagram. `grh` points to the first 40
+/// bytes of the received buffer. `EINVAL`: the datagram was not sent to a GID of the device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_init_ah_from_wc(
     context: *mut ibv_context,
@@ -86,16 +90,16 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     })
 }
 
-/// From the GID of that index to another.
+/// The attributes that lead from the GID of that index to another GID.
 pub(crate) fn way(to: ibv_gid, sgid_index: usize) -> ibv_ah_attr {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut way: ibv_ah_attr = unsafe { std::mem::zeroed() };
     (way.grh.dgid, way.grh.sgid_index, way.grh.hop_limit) = (to, sgid_index as u8, u8::MAX);
     (way.is_global, way.port_num) = (1, 1);
     way
 }
 
-/// [`ibv_init_ah_from_wc`] and [`ibv_create_ah`] in one.
+/// Combines [`ibv_init_ah_from_wc`] and [`ibv_create_ah`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah_from_wc(
     pd: *mut ibv_pd,
@@ -103,7 +107,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     grh: *mut u8,
     port: u8,
 ) -> *mut ibv_ah {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
     // SAFETY: by the caller's promise.
     unsafe {
@@ -133,17 +137,17 @@ mod tests {
         let own = unsafe { device.gids.get(0).expect("it has one").raw };
         let mut grh = grh::encode(&[1; 16], &own, 300);
         assert_eq!((grh[0] >> 4, &grh[4..6]), (6, &[1, 44][..]));
-        // SAFETY: it consists of numbers.
+        // SAFETY: the structure consists of numbers, so zero is valid.
         let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
         let mut way_back = |grh: &mut [u8; GRH_LEN]| {
             let wc = ptr::null_mut();
-            // SAFETY: all point to what they should.
+            // SAFETY: all pointers lead to values of their types.
             unsafe { ibv_init_ah_from_wc(context, 1, wc, grh.as_mut_ptr(), &raw mut attr) }
         };
         let done = way_back(&mut grh);
         grh[GRH_DESTINATION] ^= 1;
         assert_eq!(way_back(&mut grh), -1, "it is somebody else's");
-        // SAFETY: it is open.
+        // SAFETY: the context is open.
         assert_eq!(unsafe { ibv_close_device(context) }, 0);
         // SAFETY: both members of the union are plain bytes.
         assert_eq!((done, attr.is_global, unsafe { attr.grh.dgid.raw }), (0, 1, [1; 16]));

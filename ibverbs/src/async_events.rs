@@ -1,4 +1,4 @@
-//! The asynchronous events of a context: what happens outside of any completion.
+//! The asynchronous events of a context, which belong to no completion.
 
 use std::ffi::c_int;
 

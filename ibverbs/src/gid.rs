@@ -13,7 +13,7 @@ pub(crate) fn of(addr: IpAddr) -> ibv_gid {
     ibv_gid { raw: v6.octets() }
 }
 
-/// The address of a GID; `None`: nobody has it.
+/// The address of a GID. `None`: no host has the address.
 pub(crate) fn address(gid: &ibv_gid) -> Option<IpAddr> {
     // SAFETY: both members of the union are plain bytes.
     let v6 = Ipv6Addr::from(unsafe { gid.raw });

@@ -1,12 +1,15 @@
-//! The drop-in libibverbs: `libibverbs.so.1` on Braid's engine, which `cargo xtask drop-in` makes of this. See `docs/libibverbs.md`.
+//! The drop-in libibverbs, from which `cargo xtask drop-in` makes `libibverbs.so.1`. See
+//! `docs/libibverbs.md`.
 //!
-//! It is a thin layer: every object of verbs is one of the engine's, and no packet is made here. Objects are boxes that
-//! programs hold pointers to, each of which begins with the structure of `infiniband/verbs.h`.
+//! The crate is a thin layer: every object of verbs stands for one of the engine, which makes all
+//! packets. Programs hold pointers to boxes. Each box begins with the structure of
+//! `infiniband/verbs.h`.
 //!
 //! # The caller's promise
 //!
-//! A pointer that is not NULL points to what the man page of the function says, for as long as that says: an object is one
-//! that this library has made, and that was not destroyed. The SAFETY comments rely on that and on nothing else.
+//! A pointer that is not NULL points to what the man page of the function requires, for as long as
+//! the man page requires. A pointer to an object leads to one that this library has made and that
+//! was not destroyed. The SAFETY comments rely on nothing else.
 #![allow(clippy::missing_safety_doc, reason = "it is the caller's promise, above, for all of them")]
 #![allow(
     missing_docs,

@@ -1,4 +1,4 @@
-//! `ibv_post_send` and `ibv_post_recv`, which programs call through the context's table.
+//! `ibv_post_send` and `ibv_post_recv`, which programs call through the table of the context.
 
 use std::ffi::c_int;
 
@@ -12,8 +12,9 @@ use crate::qp::handle::Qp;
 use crate::qp::queue_pair::{QueuePair, Sends};
 use crate::requests::{engine_sge, is_inline, pieces, receive, send_wr};
 
-/// Posts a list of sends. The first that is not taken, and with it those behind it, is `*bad`, and the result says why:
-/// `ENOMEM` where the queue is full, `EOPNOTSUPP` for an operation that there is not, else `EINVAL`.
+/// Posts a list of sends. If one is refused, it is `*bad`, and those behind it are not posted. The
+/// result is then `ENOMEM` if the queue is full, `EOPNOTSUPP` for an unsupported operation,
+/// `EINVAL` otherwise.
 pub(crate) unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     mut wr: *mut ibv_send_wr,
@@ -24,9 +25,9 @@ pub(crate) unsafe extern "C" fn post_send(
     unsafe {
         let handle = &*Qp::of(qp);
         let qp = &handle.shared;
-        // What comes behind others leaves with them when the program polls, in common batches.
-        // Others that have ended and were not polled do not count: the program may look at memory
-        // next, not at its completion queue.
+        // Sends behind others leave with them when the program polls, in common batches. Ended
+        // sends that were not polled do not count, because the program may look at memory next
+        // instead of its completion queue.
         let is_first = match qp.datagrams {
             Some(_) => qp.places.are_all_free(),
             None => qp.engine.outstanding().0 == 0,
@@ -63,7 +64,10 @@ unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
     qp.post(send, None).map_err(Errno::from)
 }
 
-/// Refuses what would be refused when it is posted, as far as that is known before.
+/// Checks a send as far as that is possible before it is posted.
+///
+/// # Errors
+/// Those of posting it.
 pub(crate) unsafe fn check(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: by the caller's promise.
     let (mut send, pieces) =
@@ -75,7 +79,7 @@ pub(crate) unsafe fn check(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno
     Ok(())
 }
 
-/// Copies the data, which need not be registered.
+/// Posts a send with a copy of its data, which need not be registered.
 unsafe fn send_inline(
     qp: &QueuePair,
     send: SendWr,
@@ -87,7 +91,7 @@ unsafe fn send_inline(
         let end = len + piece.len as usize;
         let place = data.get_mut(len..end).filter(|_| end <= qp.queues.limits.inline as usize);
         let place = place.ok_or(Errno::INVALID)?;
-        // SAFETY: by the caller's promise the piece can be read.
+        // SAFETY: by the caller's promise, the piece is readable.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.addr as *const u8, place.as_mut_ptr(), place.len());
         }
@@ -96,7 +100,7 @@ unsafe fn send_inline(
     qp.post(send, Some(&data[..len])).map_err(Errno::from)
 }
 
-/// Posts a list of receives; `*bad` and the result as for [`post_send`].
+/// Posts a list of receives. `*bad` and the result are as for [`post_send`].
 pub(crate) unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     mut wr: *mut ibv_recv_wr,
@@ -128,7 +132,7 @@ impl QueuePair {
             datagrams.posted.as_ref().map(|posted| (&datagrams.receives, posted))
         });
         match (kept, self.engine.state()) {
-            // The engine flushes what is posted in ERR, and refuses it in RESET.
+            // The engine flushes receives that are posted in ERR, and refuses them in RESET.
             (None, _) | (_, QpState::Reset | QpState::Error) => {
                 self.engine.post_recv(wr).map_err(Errno::from)
             }

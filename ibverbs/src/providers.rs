@@ -1,9 +1,12 @@
-//! The interface between libibverbs and its providers, which no provider is ever asked to use here: every device is the engine's.
+//! The interface between libibverbs and its providers. The library never uses a provider: every
+//! device belongs to the engine.
 //!
-//! Programs that link a provider, as perftest and UCX do, start only where the dynamic linker finds the version that the
-//! provider was built with, and in it all that the provider calls. rdma-core changes the version whenever it changes the interface, so a
-//! release has one of these. A name has to be there once for each version, which a version script cannot say: it gives a
-//! symbol one version. So the symbols have their versions in their names, and `libibverbs.map` has the versions only.
+//! Programs that link a provider, as perftest and UCX do, start only if the dynamic linker finds
+//! the version with which the provider was built, and in it every function that the provider calls.
+//! rdma-core changes the version whenever it changes the interface, so each release has another
+//! one. A name has to exist once for each version. A version script cannot express that, because it
+//! gives a symbol one version. So the symbols contain their versions, and `libibverbs.map` lists
+//! the versions only.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -12,7 +15,7 @@ use braid_verbs::abi::ibv_context;
 use crate::errno::{self, Errno};
 use crate::{names, query};
 
-/// Every name is in every version, also in those that did not have it yet.
+/// Defines every name in every version, also in versions that did not have it yet.
 macro_rules! versions {
     ($($module:ident $version:literal)*; $names:tt) => {
         $(mod $module {
@@ -23,7 +26,8 @@ macro_rules! versions {
     };
 }
 
-/// Functions that return an errno value; those that rdma-core's programs call, or a provider when it is loaded; and a flag.
+/// Defines the names of a version: functions that return an errno value, functions that programs of
+/// rdma-core or a provider call when they are loaded, and a flag.
 macro_rules! version {
     ($version:literal ($($name:ident)*)) => {
         $(#[unsafe(export_name = concat!(stringify!($name), "@IBVERBS_PRIVATE_", $version))]

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 
 use crate::interfaces::Interface;
 
-/// For each group its first interface, which has those behind it as further rails; all there are, each by itself, where there are
-/// no groups.
+/// Combines interfaces to devices. The first interface of each group becomes a device, with the
+/// others as further rails. Without groups, each interface is a device.
 ///
 /// # Errors
-/// What this host does not have, or cannot be one device.
+/// A group names an interface that this host does not have, or interfaces that cannot be one
+/// device.
 pub(crate) fn combine(
     all: Vec<Interface>,
     groups: &[Vec<String>],
@@ -31,22 +32,23 @@ fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
     if further.iter().any(|rail| rail.addr.is_ipv4() != first.addr.is_ipv4()) {
         return Err(format!("{} have addresses of both IPv4 and IPv6", names.join(", ")));
     }
-    // What every rail carries whole.
+    // The MTU that every rail supports.
     let mtu = members.iter().map(|rail| rail.mtu).min().unwrap_or(first.mtu);
     let rails: Vec<IpAddr> = further.iter().map(|rail| rail.addr).collect();
-    // Every rail of several has one address.
+    // Each rail of several has one address.
     let second = first.second.filter(|_| rails.is_empty());
     Ok(Interface { mtu, rails, second, ..first.clone() })
 }
 
-/// Its name, with all addresses that can be named.
+/// The name and all addresses of an interface.
 fn described(interface: &Interface) -> String {
     let addrs = interface.addrs().chain(interface.further.iter().copied());
     let addrs: Vec<_> = addrs.map(|addr| addr.to_string()).collect();
     format!("{} ({})", interface.name, addrs.join(", "))
 }
 
-/// By its name, or by one of its addresses, which is its only one then; all of 127.0.0.0/8 are of the loopback.
+/// Finds an interface by its name or by one of its addresses. An address becomes the only one of
+/// the device. All addresses of 127.0.0.0/8 belong to the loopback interface.
 fn called(all: &[Interface], name: &str) -> Option<Interface> {
     let Ok(addr) = name.parse::<IpAddr>() else {
         return all.iter().find(|known| known.name == name).cloned();

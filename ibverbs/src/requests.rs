@@ -11,11 +11,11 @@ use braid_verbs::abi::{
 use crate::errno::Errno;
 use crate::qp::queue_pair::QueuePair;
 
-/// Of `enum ibv_wr_opcode`.
+/// Values of `enum ibv_wr_opcode`.
 pub(crate) const IBV_WR_RDMA_READ: u32 = 4;
 pub(crate) const IBV_WR_ATOMIC_CMP_AND_SWP: u32 = 5;
 pub(crate) const IBV_WR_ATOMIC_FETCH_AND_ADD: u32 = 6;
-/// Of `enum ibv_send_flags`.
+/// Values of `enum ibv_send_flags`.
 const IBV_SEND_FENCE: u32 = 1;
 const KNOWN_FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
@@ -23,7 +23,7 @@ pub(crate) fn is_inline(wr: &ibv_send_wr) -> bool {
     wr.send_flags & IBV_SEND_INLINE != 0
 }
 
-/// A send without its memory.
+/// The engine's form of a send, without its memory.
 pub(crate) unsafe fn send_wr(qp: &QueuePair, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
     // SAFETY: by the caller's promise.
     let op = unsafe { operation(wr) }?;
@@ -31,7 +31,7 @@ pub(crate) unsafe fn send_wr(qp: &QueuePair, wr: &ibv_send_wr) -> Result<SendWr,
         return Err(Errno::UNSUPPORTED);
     }
     let carries_data = matches!(op, SendOp::Send { .. } | SendOp::Write { .. });
-    // There is nothing inline in what asks for data, which UC has not.
+    // READs and atomics have no inline data, and UC does not have them.
     if !carries_data && (is_inline(wr) || !qp.service.is_reliable()) {
         return Err(Errno::INVALID);
     }
@@ -48,7 +48,7 @@ pub(crate) unsafe fn send_wr(qp: &QueuePair, wr: &ibv_send_wr) -> Result<SendWr,
 
 unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     let imm = Some(u32::from_be(wr.imm_data));
-    // SAFETY: the opcode says which member of the union it is; all of them are numbers.
+    // SAFETY: the opcode decides which member of the union is valid; all members are numbers.
     let (rdma, atomic) = unsafe { (wr.wr.rdma, wr.wr.atomic) };
     let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
     let word = RemoteAddr { addr: atomic.remote_addr, rkey: atomic.rkey };
@@ -66,8 +66,9 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     })
 }
 
-/// The pieces of a work request. A list of more than `most` is not looked at: a program that has made a mistake may have none so long.
-/// The list may be at any address: libiscsi has it in packed structures.
+/// The pieces of a work request, which may stand at any address: libiscsi keeps them in packed
+/// structures. If `count` exceeds `most`, the list is not read, because a faulty program may have a
+/// shorter one.
 pub(crate) unsafe fn pieces(
     list: *const braid_verbs::Sge,
     count: c_int,

@@ -4,22 +4,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid::QpId;
 
-/// What the program knows the engine's queue pairs as, by their index.
+/// The programs' queue pairs behind those of the engine, by index.
 pub(crate) struct Routes(Box<[AtomicU64]>);
 
-/// Whose completion it is. Numbers are those that programs know.
+/// The owner of a completion. Numbers are those that programs know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
-    /// Of the queue pair itself.
+    /// The queue pair itself.
     Own { number: u32 },
-    /// Of a flow of its datagrams.
+    /// A flow of the queue pair's datagrams.
     Outgoing { number: u32 },
-    /// Of the far end of a flow, whose datagrams `source` sends.
+    /// The far end of a flow that `source` has begun.
     Incoming { number: u32, source: u32 },
 }
 
 impl Route {
-    /// The queue pair's.
+    /// The number of the program's queue pair.
     pub(crate) fn number(self) -> u32 {
         match self {
             Route::Own { number } | Route::Outgoing { number } | Route::Incoming { number, .. } => {
@@ -28,7 +28,7 @@ impl Route {
         }
     }
 
-    /// 24 bits of the number, as many of the source, and the kind.
+    /// Packs 24 bits of the number, 24 bits of the source, and the kind.
     fn pack(self) -> u64 {
         let number = u64::from(self.number());
         match self {

@@ -12,7 +12,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use crate::errno::Errno;
 use crate::waiting::may_wait;
 
-/// A channel as programs hold it.
+/// A channel, as programs hold it.
 #[repr(C)]
 pub(crate) struct Channel {
     pub(super) base: ibv_comp_channel,
@@ -24,11 +24,12 @@ pub(crate) struct Channel {
 pub(crate) struct Members {
     pub(super) watch: Epoll,
     next: AtomicU64,
-    /// By the number that the kernel hands back.
+    /// The queues, by the number that the kernel returns with an event.
     queues: Mutex<HashMap<u64, *mut ibv_cq>>,
 }
 
-// SAFETY: the pointers are only used while the queues exist: who destroys one leaves its channel first.
+// SAFETY: the pointers are used only while the queues exist, because a queue leaves its channel
+// before it is destroyed.
 unsafe impl Send for Members {}
 // SAFETY: as above, and behind a lock.
 unsafe impl Sync for Members {}
@@ -39,12 +40,13 @@ impl Members {
         Ok(Members { watch, next: AtomicU64::new(1), queues: Mutex::default() })
     }
 
-    /// A queue's events come here from now on. Returns its number.
+    /// Adds a queue, whose events come here from now on. Returns its number.
     pub(crate) fn enter(&self, cq: *mut ibv_cq, event: impl AsFd) -> Result<u64, Errno> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.queues().insert(number, cq);
-        // By edge: events come out in the order in which they went off. By level, a queue whose event was taken stays in the
-        // kernel's list until the next look, and would go before those that went off meanwhile.
+        // With edge triggering, events leave in the order in which they came. With level
+        // triggering, a queue whose event was taken stays in the kernel's list until the next wait,
+        // and would precede events that came meanwhile.
         let edge = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
         if let Err(error) = self.watch.add(event, EpollEvent::new(edge, number)) {
             self.queues().remove(&number);
@@ -53,11 +55,11 @@ impl Members {
         Ok(number)
     }
 
-    /// The queue is about to be destroyed: nobody hears of it any more.
+    /// Removes a queue that is about to be destroyed.
     pub(crate) fn leave(&self, number: u64, event: impl AsFd) {
         let mut queues = self.queues();
         queues.remove(&number);
-        // It is watched: nothing else can be wrong.
+        // The event is watched, so nothing else can fail.
         let _ = self.watch.delete(event);
     }
 
@@ -90,7 +92,7 @@ impl Members {
 }
 
 impl Channel {
-    /// The channel that a program names; `None` for null.
+    /// The members of the channel that a program names. `None` for null.
     pub(crate) unsafe fn members(channel: *mut ibv_comp_channel) -> Option<Arc<Members>> {
         // SAFETY: by the caller's promise.
         unsafe { channel.cast::<Channel>().as_ref() }.map(|channel| channel.shared.clone())

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     })
 }
 
-/// `EBUSY`: completion queues use it.
+/// Destroys a channel. `EBUSY`: completion queues use the channel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     errno::code(|| {
@@ -36,7 +36,8 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
         if !members.queues().is_empty() {
             return Err(Errno::BUSY);
         }
-        // SAFETY: as above: it was made by `ibv_create_comp_channel` and is not used any more.
+        // SAFETY: as above; `ibv_create_comp_channel` has made the channel, and it is not used any
+        // more.
         drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
         Ok(())
     })
@@ -52,8 +53,8 @@ fn take_event(cq: *mut ibv_cq) -> Option<*mut c_void> {
     })
 }
 
-/// Waits for an event of one of the channel's queues. -1 with `errno`, `EAGAIN` among them where the program has made the
-/// descriptor non-blocking.
+/// Waits for an event of one of the channel's queues. Returns -1 with `errno`: `EAGAIN` if there is
+/// no event and the program has made the descriptor non-blocking.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
@@ -75,7 +76,7 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
     })
 }
 
-/// The queue may be destroyed once all its events are acknowledged.
+/// Acknowledges events. The queue may be destroyed once all its events are acknowledged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, count: c_uint) {
     // SAFETY: by the caller's promise.

@@ -1,4 +1,5 @@
-//! The attempts to connect that are under way, the requests that came too early, and when to look again.
+//! The attempts to connect that are under way, the requests that came too early, and the times of
+//! the next steps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,25 +14,26 @@ use crate::qp::attributes::MOST_PATIENCE;
 use crate::qp::queue_pair::QueuePair;
 use crate::registry::Registry;
 
-/// How long one attempt asks: as long as any queue pair waits. Where an attempt ended while the
-/// other end's answer is under way, that end would be connected to nobody and refuse all later
-/// attempts.
+/// The time-out of an attempt: the longest patience of any queue pair. If an attempt ended while
+/// the answer of the other end is under way, that end would be connected to nobody and reject all
+/// later attempts.
 const ATTEMPT: Duration = MOST_PATIENCE;
-/// How long a request that came too early is worth answering: its end must still be asking.
+/// The time for which a request that came too early is worth an answer: its sender must still be
+/// waiting.
 const KEPT: Duration = Duration::from_millis(1500);
-/// How long to wait before asking again, at first and at most.
+/// The first and the longest pause before the next attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct Attempts {
     watch: Watch,
-    /// Requests whose queue pair is not in RTR yet, by its number.
+    /// Requests for queue pairs that are not in RTR yet, by number.
     early: HashMap<u32, (Instant, ConnectionRequest)>,
-    /// Queue pairs that will ask again.
+    /// Queue pairs that will try again.
     pausing: HashMap<u32, Pause>,
-    /// When sends that are held have waited long enough.
+    /// The times at which held sends fail, by number.
     deadlines: HashMap<u32, Instant>,
-    /// When queue pairs whose peer is gone exceed their retries.
+    /// The times at which queue pairs without a peer exceed their retries, by number.
     unanswered: HashMap<u32, Instant>,
 }
 
@@ -48,14 +50,16 @@ impl Attempts {
         Attempts { watch, early, pausing, deadlines, unanswered }
     }
 
-    /// Waits until there is something to do. Returns the attempts that have ended, and whether well.
+    /// Waits until there is something to do. Returns the attempts that have ended, and whether each
+    /// has connected.
     pub(super) fn wait(&mut self) -> Vec<(Asker, bool)> {
         let pauses = self.pausing.values().map(|pause| pause.until);
         let deadlines = self.deadlines.values().chain(self.unanswered.values()).copied();
         self.watch.wait(pauses.chain(deadlines).min())
     }
 
-    /// The queue pair is in RTR.
+    /// Connects a queue pair that the program has moved to RTR: the end with the smaller name asks,
+    /// and the other one answers.
     pub(super) fn begin(&mut self, registry: &Registry, number: u32, attempt: u64) {
         let Some((qp, hello)) = named(registry, number, attempt) else { return };
         if hello.from <= hello.to {
@@ -67,7 +71,7 @@ impl Attempts {
         }
     }
 
-    /// Asks the other end.
+    /// Sends a connection request to the other end.
     fn ask(&mut self, qp: &Arc<QueuePair>, hello: &Hello, attempt: u64, pause: Duration) {
         let number = qp.number;
         let again = Pause { until: Instant::now() + pause, attempt, length: pause };
@@ -78,13 +82,13 @@ impl Attempts {
             Err(error) => return tracing::debug!(qp = number, %to, %error, "asking again later"),
         };
         match self.watch.await_end(Asker::QueuePair { number, attempt }, begun) {
-            // Nothing to do before it has ended.
+            // The next step is due when the attempt ends.
             Ok(()) => self.asks(number),
             Err(error) => tracing::debug!(qp = number, %to, %error, "asking again later"),
         }
     }
 
-    /// A flow of datagrams asks.
+    /// Watches the attempt of a flow of datagrams.
     pub(super) fn await_flow(&mut self, registry: &Registry, id: u32, attempt: Connecting) {
         if let Err(error) = self.watch.await_end(Asker::Flow(id), attempt) {
             tracing::debug!(%error, "datagrams are lost");
@@ -92,7 +96,7 @@ impl Attempts {
         }
     }
 
-    /// It asks just now.
+    /// Postpones the next attempt of a queue pair while one is under way.
     fn asks(&mut self, number: u32) {
         if let Some(pause) = self.pausing.get_mut(&number) {
             pause.until = Instant::now() + 2 * ATTEMPT;
@@ -132,7 +136,8 @@ impl Attempts {
             Some(_) => {
                 if let Some((qp, ours)) = named(registry, qp.number, attempt) {
                     answer(&qp, &ours, request);
-                    // It may have come from somebody else, and what is held waits on.
+                    // The request may have come from a stranger. In that case the held sends wait
+                    // on.
                     if qp.link().is_connected {
                         self.deadlines.remove(&qp.number);
                     }
@@ -141,7 +146,7 @@ impl Attempts {
         }
     }
 
-    /// It holds sends: they fail if it is not connected in time.
+    /// Sets the time at which the held sends of a queue pair fail unless it is connected.
     pub(super) fn hold(&mut self, registry: &Registry, number: u32) {
         let deadline = registry.qp(number).and_then(|qp| qp.link().deadline);
         if let Some(deadline) = deadline {
@@ -149,7 +154,7 @@ impl Attempts {
         }
     }
 
-    /// Its peer is gone: what it has sent is not answered any more.
+    /// Sets the time at which a queue pair whose peer is gone exceeds its retries.
     pub(super) fn give_up_at(&mut self, number: u32, until: Instant) {
         self.unanswered.insert(number, until);
     }
@@ -162,7 +167,7 @@ impl Attempts {
         self.watch.give_up(number);
     }
 
-    /// Does what is due.
+    /// Performs the steps that are due.
     pub(super) fn run_due(&mut self, registry: &Registry) {
         let now = Instant::now();
         self.early.retain(|_, (since, _)| since.elapsed() < KEPT);
@@ -198,14 +203,15 @@ impl Attempts {
     }
 }
 
-/// The attempt to connect a flow of datagrams has ended.
+/// Handles the end of a flow's attempt to connect.
 fn end_flow(registry: &Registry, id: u32, is_connected: bool) {
     if let Some(flow) = registry.flows.get(id) {
         if is_connected { flow.connected() } else { flow.end() }
     }
 }
 
-/// The queue pair of a number, if it has not begun anew since, and who it is for whom.
+/// The queue pair of a number, with its own name and that of the other end. `None` if it was reset
+/// since.
 fn named(registry: &Registry, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
     let qp = registry.qp(number)?;
     let ends = {
@@ -216,14 +222,15 @@ fn named(registry: &Registry, number: u32, attempt: u64) -> Option<(Arc<QueuePai
     Some((qp, Hello { from, to, key: None }))
 }
 
-/// Connects if it is the other end that asks; `ours` is what we would ask.
+/// Accepts the request if it comes from the other end. `ours` is the request that this end would
+/// send.
 fn answer(qp: &Arc<QueuePair>, ours: &Hello, request: ConnectionRequest) {
     let is_other_end = Hello::decode(request.private_data())
         .is_some_and(|hello| (hello.from, hello.to, hello.key) == (ours.to, ours.from, None));
     if !is_other_end {
         return request.reject();
     }
-    // Connected to itself: it asks, and a second queue pair of the engine's answers.
+    // A queue pair that is connected to itself asks, and a second queue pair of the engine answers.
     let twin = qp.link().twin.take();
     let accepted = match &twin {
         Some(twin) => request.accept(twin, &[]),

@@ -79,7 +79,7 @@ fn run(of: &Weak<Registry>, listener: &Listener, inbox: &Inbox, watch: Watch) {
     }
 }
 
-/// What the engine tells becomes what a NIC's driver would.
+/// Reports an event of the engine as the driver of a NIC would.
 fn tell(registry: &Registry, event: AsyncEvent) {
     let running = &registry.running;
     match event {
@@ -98,7 +98,7 @@ fn tell(registry: &Registry, event: AsyncEvent) {
                     tell_end(&qp, error.cause);
                 }
             }
-            // What it has not delivered is lost; the next datagram begins a new one.
+            // Undelivered datagrams are lost. The next datagram begins a new flow.
             Route::Outgoing { .. } => {
                 if let Some(flow) = registry.flows.get(id.get()) {
                     flow.end();

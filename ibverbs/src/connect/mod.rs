@@ -1,8 +1,9 @@
-//! How two queue pairs find each other that programs have named to one another: by GID and number alone.
+//! Connecting queue pairs that programs know by GID and number alone.
 //!
-//! A number leads to its process (see [`crate::numbers`]). Of the two ends, the one whose (GID, number) is the smaller asks, as soon
-//! as its program has moved it to RTR; the other answers once it is in RTR, too, and names the one that asks. Who comes
-//! too early is kept waiting for a moment, or asks again. One thread for each open device does all that.
+//! A number leads to a process (see [`crate::numbers`]). Of the two ends, the one with the smaller
+//! (GID, number) asks as soon as its program has moved it to RTR. The other end answers once it is
+//! in RTR too and its program has named the asking end. A request that comes too early waits for a
+//! moment, and then the asking end repeats it. Each open device has one thread for this.
 
 mod attempts;
 pub(crate) mod control;

@@ -22,7 +22,7 @@ pub(crate) struct Extension {
 
 impl Default for Extension {
     fn default() -> Self {
-        // SAFETY: it consists of numbers.
+        // SAFETY: the structure consists of numbers, so zero is valid.
         let current = unsafe { mem::zeroed() };
         let (functions, gate) = ([ptr::null(); 18], Gate::default());
         Extension { comp_mask: 0, status: 0, wr_id: 0, functions, current, gate }

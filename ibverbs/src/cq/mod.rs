@@ -21,7 +21,7 @@ use crate::limits::MAX_CQE;
 /// The smallest queue: programs rely on NICs granting more than they ask for.
 const LEAST_CQE: c_int = 256;
 
-/// Makes a queue; both forms of `ibv_create_cq` come here.
+/// Creates a queue, for both forms of `ibv_create_cq`.
 pub(crate) unsafe fn create(
     context: *mut ibv_context,
     cqe: c_int,
@@ -48,7 +48,7 @@ pub(crate) unsafe fn create(
         acknowledgements: Default::default(),
         channel: None,
     }));
-    // SAFETY: it has just been made, and nobody else knows it.
+    // SAFETY: the queue has just been made, and no other thread knows it.
     let queue = unsafe { &mut *cq };
     queue.shared.set_handle(Some(Element::Cq(cq.cast())));
     if let Some(members) = members {
@@ -64,8 +64,8 @@ pub(crate) unsafe fn create(
     Ok(cq)
 }
 
-/// NULL with `errno`: `EINVAL` for `cqe` below 1 or above the device's `max_cqe`, or a completion vector other than 0;
-/// `ENOMEM`.
+/// Creates a completion queue. NULL with `errno`: `EINVAL` for `cqe` below 1 or above the device's
+/// `max_cqe`, or for a completion vector other than 0; `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_cq(
     context: *mut ibv_context,
@@ -78,7 +78,8 @@ pub unsafe extern "C" fn ibv_create_cq(
     errno::pointer(|| unsafe { create(context, cqe, cq_context, channel, comp_vector) }).cast()
 }
 
-/// `EBUSY`: queue pairs use it. Waits until all events about it are acknowledged.
+/// Destroys a completion queue. Waits until all its events are acknowledged. `EBUSY`: queue pairs
+/// use the queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     errno::code(|| {
@@ -94,13 +95,14 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         queue.shared.running.events.forget(Element::Cq(cq));
         queue.acknowledgements.0.wait();
         queue.acknowledgements.1.wait();
-        // SAFETY: it was made by `create`, and nothing leads to it any more.
+        // SAFETY: `create` has made the queue, and nothing leads to it any more.
         drop(unsafe { Box::from_raw(Cq::of(cq)) });
         Ok(())
     })
 }
 
-/// Completions that have come stay. Nothing changes for less than it holds. `EINVAL`: below 1 or above the device's `max_cqe`.
+/// Enlarges a completion queue, and keeps its completions. A smaller size changes nothing.
+/// `EINVAL`: a size below 1 or above the device's `max_cqe`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     errno::code(|| {
@@ -112,7 +114,7 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
         let engine = &queue.shared.engine;
         engine.grow(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
         let cqe = c_int::try_from(engine.capacity()).map_err(|_| Errno::NO_MEMORY)?;
-        // SAFETY: as above; only programs read it, and they do not while it is resized.
+        // SAFETY: as above; only programs read the field, and not while the queue is resized.
         unsafe { (&raw mut (*cq).cqe).write(cqe) };
         Ok(())
     })

@@ -21,29 +21,32 @@ pub(super) const MAX_DATAGRAM: usize = 4096;
 const RECEIVE_DELAY: Duration = Duration::from_millis(5);
 const RECEIVE_TRIES: u8 = 200;
 
-/// What a queue pair of type UD has besides.
+/// The datagrams of a queue pair of type UD.
 pub(crate) struct Datagrams {
     pub(super) domain: Arc<Domain>,
-    /// Its receives, or the program's shared queue.
+    /// The receives of the queue pair, or the program's shared queue.
     pub(crate) receives: SharedReceiveQueue,
-    /// `None`: the program posts to the shared queue itself.
+    /// `None`: the program posts to its shared queue.
     pub(crate) posted: Option<Receives>,
     flows: Mutex<Flows>,
 }
 
-/// Invariant: a flow that has ended is in no map, but stays in `ended` until all its completions are polled.
+/// The flows of a queue pair.
+///
+/// Invariant: a flow that has ended is in no map. It stays in `ended` until all its completions are
+/// polled.
 #[derive(Default)]
 pub(super) struct Flows {
-    /// By destination and Q_Key.
+    /// Flows of this queue pair, by destination and Q_Key.
     pub(super) outgoing: HashMap<(Peer, u32), Arc<Flow>>,
-    /// Connections that others have made, by the engine's numbers.
+    /// Connections that other queue pairs have made, by the engine's numbers.
     pub(super) incoming: HashMap<u32, braid::QueuePair>,
     ended: Vec<Arc<Flow>>,
 }
 
 impl Flows {
-    /// Drops what has ended and has no completions left to poll: a program may go on to ever new destinations, and never use
-    /// the old ones again.
+    /// Drops flows that have ended and have no completions left to poll. Otherwise a program that
+    /// sends to ever new destinations would keep all of them.
     pub(super) fn sort_out(&mut self) {
         let ended = self.outgoing.extract_if(|_, flow| flow.has_ended());
         self.ended.extend(ended.map(|(_, flow)| flow));

@@ -8,21 +8,22 @@ use crate::qp::queue_pair::QueuePair;
 use crate::routes::Route;
 
 impl QueuePair {
-    /// A receive has ended: as the program shall see it; `None`: its sender is gone, and it takes another datagram.
+    /// A completed receive, as the program sees it. `None`: the sender is gone, and the receive
+    /// takes another datagram.
     pub(crate) fn on_datagram(&self, completion: Completion) -> Option<Completion> {
         let datagrams = self.datagrams.as_ref()?;
         let Some(posted) = &datagrams.posted else { return Some(completion) };
         let wr = posted.take(completion.wr_id)?;
         if completion.status == Status::Flushed && self.takes_datagrams() {
             let again = posted.keep(wr);
-            // There is room: it has just been given back.
+            // The queue has room, because the receive has just left it.
             let _ = datagrams.receives.post_recv(again);
             return None;
         }
         Some(Completion { wr_id: wr.id, ..completion })
     }
 
-    /// Somebody has datagrams for this queue pair.
+    /// Accepts or rejects a flow from another queue pair.
     pub(crate) fn take_flow(
         &self,
         datagrams: &Datagrams,
@@ -38,7 +39,7 @@ impl QueuePair {
         match request.accept(&engine, &[]) {
             Ok(()) => {
                 let mut flows = datagrams.flows();
-                // Those of peers that are gone.
+                // Forget the flows of peers that are gone.
                 flows.incoming.retain(|_, other| other.state() != braid::QpState::Error);
                 flows.incoming.insert(engine.number().get(), engine);
             }

@@ -1,4 +1,4 @@
-//! `ibv_create_qp`, `ibv_destroy_qp`.
+//! `ibv_create_qp` and `ibv_destroy_qp`.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU8};
@@ -31,8 +31,8 @@ use crate::srq::Srq;
 use crate::srq::shared::SharedReceives;
 use crate::work_requests::extension::Extension;
 
-/// NULL with `errno`: `EINVAL` for queues of another device or limits beyond the device's, `EOPNOTSUPP` for a type that there
-/// is not, `ENOMEM` where there are too many.
+/// Creates a queue pair. NULL with `errno`: `EINVAL` for queues of another device or limits beyond
+/// the device's, `EOPNOTSUPP` for an unsupported type, `ENOMEM` if there are too many queue pairs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(
     pd: *mut ibv_pd,
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn ibv_create_qp(
     errno::pointer(|| unsafe { create(pd, attr, Extension::none()) })
 }
 
-/// Makes a queue pair; both forms of `ibv_create_qp` come here.
+/// Creates a queue pair, for both forms of `ibv_create_qp`.
 pub(crate) unsafe fn create(
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
@@ -53,7 +53,7 @@ pub(crate) unsafe fn create(
     // SAFETY: as above.
     let shared = unsafe { make(pd, attr) }?;
     attr.cap = shared.queues.limits.to_c();
-    // SAFETY: `make` has found that there is a queue.
+    // SAFETY: `make` has checked that the queue exists.
     let registry = unsafe { (*Cq::of(attr.send_cq)).registry.clone() };
     registry.enter(&shared);
     let base = ibv_qp {
@@ -73,7 +73,7 @@ pub(crate) unsafe fn create(
     let reserved = [0; 12];
     let qp = Box::new(Qp { base, reserved, extension, shared, registry, acknowledgements });
     let qp = Box::into_raw(qp);
-    // SAFETY: it has just been made.
+    // SAFETY: the object has just been made.
     unsafe { *(*qp).shared.handle() = Some(Element::Qp(qp.cast())) };
     Ok(qp.cast())
 }
@@ -119,7 +119,7 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
     }))
 }
 
-/// The engine's queue pair, with what the environment says.
+/// Makes a queue pair of the engine, with the settings of the environment.
 fn engine_qp(
     domain: &Domain,
     (send_cq, recv_cq, srq): (&CompletionQueue, &CompletionQueue, Option<&SharedReceives>),
@@ -141,7 +141,7 @@ fn engine_qp(
 }
 
 impl QueuePair {
-    /// A queue pair of the engine's like its own.
+    /// Makes a second queue pair of the engine, which receives what this one sends to itself.
     pub(super) fn make_twin(&self, new: &Attributes) -> Result<braid::QueuePair, Errno> {
         let Queues { send_cq, recv_cq, srq, .. } = &*self.queues;
         let queues = (&**send_cq, &**recv_cq, srq.as_deref());
@@ -152,7 +152,8 @@ impl QueuePair {
     }
 }
 
-/// A shared queue of the program's, or one that only this queue pair has.
+/// Makes the datagrams of a queue pair. It receives from the program's shared queue or, if there is
+/// none, from a queue of its own.
 fn datagrams(pd: &Pd, srq: Option<&SharedReceives>, limits: Limits) -> Result<Datagrams, Errno> {
     let domain = pd.shared.clone();
     let receives = match srq {
@@ -165,7 +166,8 @@ fn datagrams(pd: &Pd, srq: Option<&SharedReceives>, limits: Limits) -> Result<Da
     Ok(Datagrams::new(domain, receives, srq.is_none()))
 }
 
-/// Waits until all asynchronous events about it are acknowledged. What is outstanding has no completions any more.
+/// Destroys a queue pair. Outstanding work gets no completions. Waits until all asynchronous events
+/// of the queue pair are acknowledged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     errno::code(|| {
@@ -183,7 +185,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         // SAFETY: as above: the domain outlives its queue pairs.
         unsafe { Pd::of(object.base.pd) }?.shared.leave();
         object.registry.leave(shared.number);
-        // SAFETY: it was made by `ibv_create_qp`, and nothing leads to it any more.
+        // SAFETY: `ibv_create_qp` has made the object, and nothing leads to it any more.
         drop(unsafe { Box::from_raw(Qp::of(qp)) });
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! `ibv_modify_qp`, `ibv_query_qp`.
+//! `ibv_modify_qp` and `ibv_query_qp`.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::peer::Peer;
 
 /// Queue pair numbers have 24 bits.
 const MAX_NUMBER: u32 = (1 << 24) - 1;
-/// Of `enum ibv_access_flags`: from local writing to flushing, relaxed ordering and those that may
-/// be left out of account. Only the remote ones change anything: no peer's FLUSH is served.
+/// The accepted bits of `enum ibv_access_flags`: local writing to flushing, relaxed ordering, and
+/// the optional ones. Only the remote ones have an effect. A peer cannot ask for a FLUSH.
 const KNOWN_ACCESS: u32 = 0x3FF0_03FF;
 
-/// `EINVAL`: the state machine has no such transition, or attributes are missing, too many or out of range. Nothing is
-/// changed then.
+/// Changes the state or the attributes. `EINVAL`, without any change: the state machine has no such
+/// transition, or attributes are missing, not allowed or out of range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_qp(
     qp: *mut ibv_qp,
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     })
 }
 
-/// Returns the state that it is in now.
+/// Returns the new state.
 fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errno> {
     let mut attributes = qp.attributes();
     let from = qp.state_seen(attributes.state);
@@ -60,7 +60,7 @@ fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errn
     changed.state = to;
     changed.tells_drained =
         to == IBV_QPS_SQD && mask & SQD_NOTIFY != 0 && new.en_sqd_async_notify != 0;
-    // They hold from the transition on.
+    // The attributes hold from the transition on.
     let is_reliable = qp.service.is_reliable();
     qp.engine.set_attributes(changed.engine(is_reliable));
     if let Err(error) = apply(qp, &changed, from, to) {
@@ -86,12 +86,13 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
     if is_refused {
         return Err(Errno::INVALID);
     }
-    // Its receives would have to be those of the other end.
+    // The receives of a queue pair that is connected to itself have to come from a shared queue.
     let is_own = has(IBV_QP_DEST_QPN) && new.dest_qp_num == qp.number;
     if is_own && qp.queues.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
 }
 
-/// Timers have five bits, counts of retries three, and a device answers so many READs and atomics at a time as it says.
+/// Whether a value exceeds its range. Timers have five bits, and counts of retries three. READs and
+/// atomics at a time are limited by the device.
 fn is_out_of_range(new: &ibv_qp_attr, mask: u32) -> bool {
     let limits = [
         (IBV_QP_TIMEOUT, new.timeout, 31),
@@ -106,7 +107,8 @@ fn is_out_of_range(new: &ibv_qp_attr, mask: u32) -> bool {
         || (mask & IBV_QP_ACCESS_FLAGS != 0 && new.qp_access_flags & !KNOWN_ACCESS != 0)
 }
 
-/// Carries the change out. The engine is in INIT until it is connected, which it does by itself from RTR on.
+/// Carries the change out. The engine's queue pair stays in INIT until the control thread connects
+/// it.
 fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<(), Errno> {
     let engine = |state| qp.engine.modify(state).map_err(|_| Errno::INVALID);
     match (from, to) {
@@ -141,14 +143,14 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
         (IBV_QPS_SQD, IBV_QPS_RTS) if qp.engine.state() == QpState::SendQueueDrained => {
             engine(QpState::ReadyToSend)?;
         }
-        // What it changes is in the attributes.
+        // All other changes concern attributes only.
         _ => {}
     }
     Ok(())
 }
 
 impl QueuePair {
-    /// It was reset: the program sees no completion of before.
+    /// Hides the completions that precede a reset.
     fn hide_completions(&self) {
         let Queues { send_cq, recv_cq, .. } = &*self.queues;
         send_cq.resets.reset(self.number, &send_cq.engine);
@@ -157,7 +159,8 @@ impl QueuePair {
         }
     }
 
-    /// Nothing is sent or received any more; what is posted is flushed, if the program shall see that.
+    /// Stops sending and receiving datagrams. The posted work is flushed if the program is to see
+    /// that (`is_seen`).
     fn stop_datagrams(&self, is_seen: bool) {
         let Some(datagrams) = &self.datagrams else { return };
         if is_seen {
@@ -173,8 +176,8 @@ impl QueuePair {
     }
 }
 
-/// RTR: both ends are known, and the control thread brings them together. If they are one, what it sends arrives at a second
-/// queue pair of the engine's.
+/// Begins to connect, in RTR: the program has named both ends. A queue pair that is connected to
+/// itself gets a second queue pair of the engine, which receives.
 fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
     let route = &new.given.ah_attr.grh;
     let ours = Peer::new(&qp.running.gids.source(route)?, qp.number);
@@ -186,7 +189,8 @@ fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What was set, the state as it is now, and what it was created with; the mask is a hint, and all is given.
+/// Returns the attributes that the program has set, the present state and the initial attributes.
+/// All fields are filled in, whatever the mask.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,

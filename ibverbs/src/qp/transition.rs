@@ -1,4 +1,4 @@
-//! Which attributes a change of state needs, and which it may have (IBTA vol. 1, table 91).
+//! The attributes that a change of state needs, and those that it permits (IBTA vol. 1, table 91).
 
 use braid_verbs::abi::*;
 
@@ -11,16 +11,16 @@ pub(super) const SQD_NOTIFY: u32 = 1 << 2;
 const ALT_PATH: u32 = 1 << 14;
 const PATH_MIG_STATE: u32 = 1 << 18;
 
-/// Attributes that a change needs, and those that it may have besides.
+/// The attributes that a change needs, and those that it permits besides.
 struct Masks {
     needed: u32,
     allowed: u32,
 }
 
-/// Whether the change exists and the mask fits it.
+/// Checks that the transition exists and that the mask fits it.
 ///
 /// # Errors
-/// `EINVAL` for one that does not; `EOPNOTSUPP` for path migration.
+/// `EINVAL` if not; `EOPNOTSUPP` for path migration.
 pub(super) fn check(service: Service, from: u32, to: u32, mask: u32) -> Result<(), Errno> {
     if mask & (ALT_PATH | PATH_MIG_STATE) != 0 {
         return Err(Errno::UNSUPPORTED);
@@ -78,7 +78,7 @@ fn masks(service: Service, from: u32, to: u32) -> Option<Masks> {
     }
 }
 
-/// Of type UD, which has no peer.
+/// The masks of type UD, which has no peer.
 fn datagram_masks(from: u32, to: u32) -> Option<Masks> {
     let identity = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
     let key = IBV_QP_QKEY;

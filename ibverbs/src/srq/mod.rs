@@ -18,18 +18,18 @@ use crate::errno::{self, Errno};
 use crate::limits::{MAX_SGE, MAX_WR};
 use crate::requests::receive;
 
-/// Of `enum ibv_srq_attr_mask`.
+/// Values of `enum ibv_srq_attr_mask`.
 const IBV_SRQ_MAX_WR: u32 = 1;
 const IBV_SRQ_LIMIT: u32 = 2;
 
-/// A shared receive queue as programs hold it.
+/// A shared receive queue, as programs hold it.
 #[repr(C)]
 pub(crate) struct Srq {
     context: *mut ibv_context,
     srq_context: *mut c_void,
     pd: *mut ibv_pd,
     handle: u32,
-    /// `mutex`, `cond` and the count of events, which are libibverbs' own.
+    /// `mutex`, `cond` and the count of events, which only libibverbs uses.
     reserved: [u64; 12],
     pub(crate) shared: Arc<SharedReceives>,
     pub(crate) acknowledgements: Acknowledgements,
@@ -43,18 +43,18 @@ impl Srq {
     }
 
     unsafe fn get<'a>(srq: *mut ibv_srq) -> Result<&'a Srq, Errno> {
-        // SAFETY: by the caller's promise it was made by `ibv_create_srq`.
+        // SAFETY: by the caller's promise `ibv_create_srq` has made the queue.
         unsafe { Srq::of(srq).as_ref() }.ok_or(Errno::INVALID)
     }
 
-    /// What a queue pair needs of the queue that a program names; `None` for null.
+    /// The part that a queue pair holds of the queue that a program names. `None` for null.
     pub(crate) unsafe fn shared(srq: *mut ibv_srq) -> Option<Arc<SharedReceives>> {
         // SAFETY: by the caller's promise.
         unsafe { Srq::of(srq).as_ref() }.map(|srq| srq.shared.clone())
     }
 }
 
-/// NULL with `errno`: `EINVAL` for limits beyond the device's.
+/// Creates a shared receive queue. NULL with `errno`: `EINVAL` for limits beyond the device's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_srq(
     pd: *mut ibv_pd,
@@ -90,7 +90,8 @@ pub unsafe extern "C" fn ibv_create_srq(
     })
 }
 
-/// `EBUSY`: queue pairs use it. Waits until all events about it are acknowledged.
+/// Destroys a shared receive queue. Waits until all its events are acknowledged. `EBUSY`: queue
+/// pairs use the queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     errno::code(|| {
@@ -110,7 +111,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     })
 }
 
-/// Arms the limit, once; `EOPNOTSUPP` for another size, `EINVAL` for a limit beyond the size.
+/// Arms the limit for one event. `EOPNOTSUPP` for a change of the size, `EINVAL` for a limit above
+/// the size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_srq(
     srq: *mut ibv_srq,
@@ -149,7 +151,7 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_att
     })
 }
 
-/// Posts a list of receives; `*bad` and the result as for `ibv_post_recv`.
+/// Posts a list of receives. `*bad` and the result are as for `ibv_post_recv`.
 pub(crate) unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     mut wr: *mut ibv_recv_wr,

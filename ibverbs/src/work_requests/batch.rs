@@ -1,4 +1,4 @@
-//! Sends that a program describes one call after the other, and posts together.
+//! Sends that a program describes in several calls and posts together.
 
 use std::ptr;
 use std::slice;
@@ -8,19 +8,19 @@ use braid_verbs::abi::{IBV_SEND_INLINE, ibv_send_wr};
 
 use crate::errno::Errno;
 
-/// Those that were described since the batch began. What they are made of is kept for the next batch.
+/// The sends that were described since the batch began. The memory is kept for the next batch.
 #[derive(Default)]
 pub(crate) struct Batch {
     requests: Vec<Request>,
     used: usize,
-    /// Why none of them can be posted.
+    /// The first error, which prevents that the batch is posted.
     failure: Option<Errno>,
 }
 
 struct Request {
     wr: ibv_send_wr,
     pieces: Vec<Sge>,
-    /// A copy: the program may use its memory again at once.
+    /// A copy, because the program may reuse its memory at once.
     inline: Vec<u8>,
 }
 
@@ -29,12 +29,12 @@ impl Batch {
         (self.used, self.failure) = (0, None);
     }
 
-    /// The first failure is what the program is told.
+    /// Records a failure. The program gets the first one.
     pub(crate) fn fail(&mut self, why: Errno) {
         self.failure.get_or_insert(why);
     }
 
-    /// The next work request.
+    /// Begins the next work request.
     pub(crate) fn push(&mut self, wr: ibv_send_wr) {
         match self.requests.get_mut(self.used) {
             Some(request) => {
@@ -47,7 +47,7 @@ impl Batch {
         self.used += 1;
     }
 
-    /// The latest work request; what there is to say of it before there is one is a failure.
+    /// The latest work request. If there is none, the description is an error.
     fn latest(&mut self) -> Option<&mut Request> {
         if self.used == 0 {
             self.fail(Errno::INVALID);
@@ -68,8 +68,10 @@ impl Batch {
         }
     }
 
+    /// Appends inline data to the latest work request.
+    ///
     /// # Safety
-    /// The memory can be read.
+    /// The memory is readable.
     pub(crate) unsafe fn append_inline(&mut self, start: *const u8, len: usize, limit: usize) {
         let Some(request) = self.latest() else { return };
         request.wr.send_flags |= IBV_SEND_INLINE;
@@ -109,7 +111,7 @@ impl Batch {
 }
 
 impl Request {
-    /// Fills in what points to other parts of it, and to the next.
+    /// Sets the pointers to the other parts of the request, and to the next request.
     fn complete(&mut self, next: *mut ibv_send_wr) {
         if !self.inline.is_empty() {
             let (addr, len) = (self.inline.as_ptr() as u64, self.inline.len() as u32);
