@@ -28,7 +28,8 @@ impl Context {
         if context.is_null() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: by the caller's promise it is the last field of one that `Context::make` has made.
+        // SAFETY: by the caller's promise it is the last field of one that `Context::make` has
+        // made.
         Ok(unsafe { &*whole(context) })
     }
 

@@ -1,4 +1,5 @@
-//! The Global Route Header that a receiver of datagrams finds before the payload (IBTA vol. 1, 8.3).
+//! The Global Route Header that a receiver of datagrams finds before the payload (IBTA vol. 1,
+//! 8.3).
 
 /// Bytes of a GRH.
 pub(crate) const GRH_LEN: usize = 40;

@@ -224,7 +224,7 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     errno::pointer(|| Err(Errno::UNSUPPORTED))
 }
 
-/// Of `enum ibv_rereg_mr_flags`.
+/// Values of `enum ibv_rereg_mr_flags`.
 const CHANGE_TRANSLATION: c_int = 1 << 0;
 const CHANGE_PD: c_int = 1 << 1;
 const CHANGE_ACCESS: c_int = 1 << 2;

@@ -17,7 +17,7 @@ pub struct ibv_mr_init_attr {
     addr: *mut c_void,
 }
 
-/// Of `enum ibv_mr_init_attr_mask`.
+/// Values of `enum ibv_mr_init_attr_mask`.
 const IOVA: u64 = 1 << 0;
 const ADDR: u64 = 1 << 1;
 

@@ -25,7 +25,8 @@ fn verbs(device: &'static Device, async_fd: c_int) -> verbs_context {
     verbs.create_cq_ex = cq_ex::create_cq_ex as *const () as *mut c_void;
     let context = &mut verbs.context;
     context.device = ptr::from_ref(device).cast_mut().cast();
-    // No kernel device stands behind the context; programs only check that `cmd_fd` is not negative.
+    // No kernel device stands behind the context; programs only check that `cmd_fd` is not
+    // negative.
     (context.cmd_fd, context.async_fd, context.num_comp_vectors) = (async_fd, async_fd, 1);
     context.abi_compat = usize::MAX as *mut c_void;
     let ops = &mut context.ops;
@@ -37,8 +38,8 @@ fn verbs(device: &'static Device, async_fd: c_int) -> verbs_context {
     verbs
 }
 
-/// Opens a device. NULL with `errno`: `EINVAL` if an environment variable has an invalid value, which
-/// standard error names.
+/// Opens a device. NULL with `errno`: `EINVAL` if an environment variable has an invalid value,
+/// which standard error names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     errno::pointer(|| {
@@ -50,8 +51,8 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     })
 }
 
-/// Closes a device. Objects of the context stay usable until they are destroyed, but nobody can take
-/// their asynchronous events any more.
+/// Closes a device. Objects of the context stay usable until they are destroyed, but nobody can
+/// take their asynchronous events any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     // SAFETY: by the caller's promise.

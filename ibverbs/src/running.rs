@@ -32,7 +32,8 @@ impl Running {
     /// Starts the engine.
     ///
     /// # Errors
-    /// `EIO`: the engine does not start, for the reason that the log gives; or that of a system call.
+    /// `EIO`: the engine does not start, for the reason that the log gives; or that of a system
+    /// call.
     pub(crate) fn start(
         device: &Device,
         mut settings: Settings,

@@ -17,7 +17,8 @@ fn a_list_of_more_pieces_than_a_queue_takes_is_not_looked_at() {
     let cq = side.cq(64);
     // Nothing is mapped there.
     let nowhere: *mut braid_verbs::Sge = ptr::without_provenance_mut(8);
-    // SAFETY: the calls are those of the man pages, with what the calls before have made; the list is not looked at.
+    // SAFETY: the calls are those of the man pages, with what the calls before have made; the list
+    // is not looked at.
     unsafe {
         let attr = ibv_srq_attr { max_wr: 4, max_sge: 2, srq_limit: 0 };
         let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };

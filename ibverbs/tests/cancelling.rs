@@ -1,4 +1,5 @@
-//! Threads that are cancelled (`pthread_cancel(3)`) while they wait for events, as `rping` ends those that wait for completions.
+//! Threads that are cancelled (`pthread_cancel(3)`) while they wait for events, as `rping` ends
+//! those that wait for completions.
 
 mod loopback;
 

@@ -107,7 +107,8 @@ fn what_nobody_wants_is_lost_and_was_sent_well() {
     let right = Ud { ah, remote_qpn: number(other), remote_qkey: KEY };
     assert_eq!(send(one, 3, &mut piece, right), 0);
     assert_eq!(poll(other_cq).wr_id, 20, "the receive is still there");
-    // Who posts no receives holds nobody up for long, although the queue is full of what goes there.
+    // Who posts no receives holds nobody up for long, although the queue is full of what goes
+    // there.
     let deaf = ready(&side, other_cq);
     let unheard = Ud { ah, remote_qpn: number(deaf), remote_qkey: KEY };
     assert_eq!(poll(cq).wr_id, 3);

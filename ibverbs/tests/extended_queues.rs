@@ -52,7 +52,8 @@ fn create(side: &Side, flags: u32) -> *mut Extended {
     }
 }
 
-/// What the completions are that a thread finds in `count` looks, by their numbers and those of their queue pairs.
+/// What the completions are that a thread finds in `count` looks, by their numbers and those of
+/// their queue pairs.
 fn look(queue: Queue, count: usize) -> Vec<(u64, u32)> {
     let (cq, mut seen) = (queue.0, Vec::new());
     for _ in 0..count {
@@ -83,8 +84,8 @@ fn look(queue: Queue, count: usize) -> Vec<(u64, u32)> {
     seen
 }
 
-/// The verbs may be called by any thread, and only `IBV_CREATE_CQ_ATTR_SINGLE_THREADED` says that one thread at a time polls
-/// (`ibv_create_cq_ex(3)`).
+/// The verbs may be called by any thread, and only `IBV_CREATE_CQ_ATTR_SINGLE_THREADED` says that
+/// one thread at a time polls (`ibv_create_cq_ex(3)`).
 #[test]
 fn each_completion_is_read_by_one_thread() {
     let side = Side::open();

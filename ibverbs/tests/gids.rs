@@ -1,4 +1,5 @@
-//! Devices with two GIDs, an IPv4 and an IPv6 address of their interface: each object uses the one that it names.
+//! Devices with two GIDs, an IPv4 and an IPv6 address of their interface: each object uses the one
+//! that it names.
 
 mod loopback;
 
@@ -18,7 +19,8 @@ use self::loopback::*;
 const ROLE: &str = "BRAID_TEST_OTHER_PROCESS";
 const INDICES: [u8; 2] = [0, 1];
 
-/// The loopback device, where this machine has IPv6; containers often have not, and then there is nothing to test.
+/// The loopback device, where this machine has IPv6; containers often have not, and then there is
+/// nothing to test.
 fn dual_stack() -> Option<Side> {
     UdpSocket::bind("[::1]:0").is_ok().then(Side::open)
 }

@@ -13,7 +13,8 @@ const VARIABLE: &str = "BRAID_LOG";
 /// Says to a process of this test's own which of them it runs.
 const OPENS: &str = "BRAID_TEST_OPENS";
 
-/// This test once more in a process of its own, whose environment it reads, and which shows what it writes.
+/// This test once more in a process of its own, whose environment it reads, and which shows what it
+/// writes.
 fn again(test: &str, filter: Option<&str>) -> Output {
     let mut command = Command::new(env::current_exe().expect("this test"));
     command.args(["--exact", test, "--nocapture"]).env(OPENS, "1").env_remove(VARIABLE);

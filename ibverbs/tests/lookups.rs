@@ -24,7 +24,8 @@ fn errno() -> Option<c_int> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// Both ends of a lookup that was accepted, each with its completion queue, and what the one that has asked was told.
+/// Both ends of a lookup that was accepted, each with its completion queue, and what the one that
+/// has asked was told.
 struct Found {
     channels: [*mut rdma_event_channel; 2],
     listener: *mut rdma_cm_id,

@@ -1,4 +1,5 @@
-//! What several share: threads a completion queue, a process two devices, and a process and its child the memory.
+//! What several share: threads a completion queue, a process two devices, and a process and its
+//! child the memory.
 
 mod loopback;
 

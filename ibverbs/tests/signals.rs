@@ -10,7 +10,8 @@ use braid_verbs::abi::IBV_QPT_RC;
 use self::loopback::connections::*;
 use self::loopback::*;
 
-/// The names of all threads of the library's own, and the signals that each blocks, as the kernel shows them.
+/// The names of all threads of the library's own, and the signals that each blocks, as the kernel
+/// shows them.
 fn own_threads() -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").expect("it is there").flatten() {
@@ -25,8 +26,8 @@ fn own_threads() -> Vec<(String, u64)> {
     found
 }
 
-/// A program may block a signal, to wait for it in one thread (`sigwait(3)`), after it has opened the device: it knows of no thread that
-/// would not block it, and be ended by it with all others.
+/// A program may block a signal, to wait for it in one thread (`sigwait(3)`), after it has opened
+/// the device: it knows of no thread that would not block it, and be ended by it with all others.
 #[test]
 fn threads_of_the_library_take_no_signals() {
     let side = Side::open();

@@ -63,8 +63,8 @@ impl Members {
         let _ = self.watch.delete(event);
     }
 
-    /// The next queue with an event, and its context. `take` takes the event of a queue, which is not
-    /// destroyed meanwhile. `None`: there is no event.
+    /// The next queue with an event, and its context. `take` takes the event of a queue, which is
+    /// not destroyed meanwhile. `None`: there is no event.
     ///
     /// # Errors
     /// `EAGAIN`: there is no event and the program has made the descriptor non-blocking.

@@ -21,10 +21,11 @@ use crate::errno::{self, Errno};
 use crate::messages::Link;
 use crate::peer::Peer;
 
-/// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the
-/// other end is ready, `.._CONNECT_ERROR` or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP`
-/// nothing follows. An identifier without a queue pair says the number of one that the program
-/// connects by itself. `EINVAL`: there is neither a queue pair nor `param`, or nobody asks.
+/// Accepts a connection after `RDMA_CM_EVENT_CONNECT_REQUEST`. The program gets
+/// `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, or `.._CONNECT_ERROR` or
+/// `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP` no event follows. An identifier without a
+/// queue pair sends the number of one that the program connects by itself. `EINVAL`: there is
+/// neither a queue pair nor `param`, or no request waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {
@@ -77,7 +78,8 @@ fn is_ready(message: &Message) -> bool {
     message.kind == message::Kind::Ready && matches!(message.purpose, Purpose::Connection(_))
 }
 
-/// Turns it down: `RDMA_CM_EVENT_REJECTED` at the other end, in `RDMA_PS_UDP` `RDMA_CM_EVENT_UNREACHABLE`.
+/// Rejects a connection. The other end gets `RDMA_CM_EVENT_REJECTED`, or
+/// `RDMA_CM_EVENT_UNREACHABLE` in `RDMA_PS_UDP`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_reject(
     id: *mut rdma_cm_id,
@@ -87,7 +89,7 @@ pub unsafe extern "C" fn rdma_reject(
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
-        // SAFETY: it consists of numbers and pointers.
+        // SAFETY: the structure consists of numbers and pointers, so zero is valid.
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
         let reject = own_message(object, message::Kind::Reject, Some(&param))?;
@@ -96,7 +98,8 @@ pub unsafe extern "C" fn rdma_reject(
     })
 }
 
-/// Flushes what is posted, and tells the other end, if there is a connection: `RDMA_CM_EVENT_DISCONNECTED` at both.
+/// Disconnects: flushes the posted work, and informs the other end if there is a connection. Both
+/// ends get `RDMA_CM_EVENT_DISCONNECTED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     errno::number(|| {

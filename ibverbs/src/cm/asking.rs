@@ -1,4 +1,4 @@
-//! Asking a listener, whatever for.
+//! Sending a request to a listener.
 
 use std::ffi::c_int;
 use std::io;
@@ -15,28 +15,29 @@ use super::id::Shared;
 use super::message::{self, Message};
 use crate::messages::{Link, Port};
 
-/// How long the other host may take to answer at all.
+/// The time in which the other host has to answer.
 const REACH: Duration = Duration::from_secs(10);
-/// How long its program may take to accept or reject.
+/// The time in which the program of the other host has to accept or reject.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long a listener may be late, and how often to look.
+/// The time that a listener may be late, and the pause between two attempts.
 const LATE_LISTENER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 /// `IB_CM_REJ_INVALID_SERVICE_ID` and `IB_CM_REJ_CONSUMER_DEFINED`.
 pub(super) const NOBODY_LISTENS: c_int = 8;
 pub(super) const REFUSED: c_int = 28;
 
-/// What this end says first, and under which key.
+/// The request of this end, and the keys that protect it.
 #[derive(Clone, Copy)]
 pub(super) struct Asks<'a> {
     pub(super) security: Option<&'a Security>,
     pub(super) request: &'a Message,
 }
 
-/// What the program is told.
+/// The event of a failure: its kind and status, and the message of the other end.
 pub(super) type Failed = (Kind, c_int, Option<Message>);
 
-/// Asks the listener, and goes on with what it has accepted: with `Err` the other end shall not go on with it.
+/// Sends the request to the listener. If the listener accepts it, calls `accepted`. If that returns
+/// `Err`, the link is closed.
 pub(super) fn ask<T>(
     shared: &Shared,
     attempt: &Arc<()>,
@@ -63,7 +64,7 @@ pub(super) fn ask<T>(
     }
 }
 
-/// Nothing more is said. It may be closed already.
+/// Ends the exchange. The link may be closed already.
 pub(super) fn leave(shared: &Shared, link: &Arc<Link>) {
     link.close();
     shared.connection().lose(link);
@@ -77,7 +78,10 @@ pub(super) fn broken(error: io::Error) -> Failed {
     failed(error.raw_os_error().unwrap_or(libc::ECONNRESET))
 }
 
-/// What the other end says, if it accepts.
+/// Waits for the answer of the other end.
+///
+/// # Errors
+/// The other end does not accept.
 fn hear_answer(link: &Link, asks: Asks<'_>) -> Result<(Message, Speech), Failed> {
     let Asks { security, request } = asks;
     let (answer, speech) = in_time(link, || exchange::ask(link, security, request)?.answer(link))?;
@@ -92,22 +96,24 @@ fn hear_answer(link: &Link, asks: Asks<'_>) -> Result<(Message, Speech), Failed>
     }
 }
 
-/// What the other end says, if it does in time.
+/// Waits for a message of the other end, for a limited time.
 pub(super) fn in_time<T>(link: &Link, hear: impl FnOnce() -> io::Result<T>) -> Result<T, Failed> {
     link.set_limit(Some(ANSWER));
     let heard = hear().map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => (Kind::Unreachable, -libc::ETIMEDOUT, None),
-        // It was closed: by a message that was not whole, or by none.
+        // The other end has closed the link because of an incomplete message, or before any
+        // message.
         io::ErrorKind::UnexpectedEof => failed(libc::ECONNRESET),
         _ => broken(error),
     })?;
-    // A connection may be idle for as long as it likes.
+    // A connection may be idle without limit.
     link.set_limit(None);
     Ok(heard)
 }
 
-/// Programs listen a moment after they have told their client to connect, as perftest does: over a fabric that takes long enough to find an
-/// address and a route for nobody to notice.
+/// Connects to a listener that may be late. Programs such as perftest begin to listen a moment
+/// after they have told their client to connect. On an RDMA fabric, the search for address and
+/// route takes longer than that.
 fn reach(port: &Port, (from, to): (SocketAddr, SocketAddr)) -> io::Result<Link> {
     let until = Instant::now() + LATE_LISTENER;
     loop {

@@ -1,4 +1,4 @@
-//! Connecting, and the end of a connection.
+//! `rdma_connect`.
 
 use std::ffi::c_int;
 
@@ -17,13 +17,19 @@ use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::messages::Link;
 
-/// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`,
-/// `.._UNREACHABLE` or `.._CONNECT_ERROR`. One that is rejected has its queue pair in ERR then. In
-/// `RDMA_PS_UDP` it asks who takes datagrams there: `.._ESTABLISHED` or `.._UNREACHABLE`, and no
-/// queue pair is needed. An identifier without a queue pair says the number of one that the program
-/// connects by itself: `RDMA_CM_EVENT_CONNECT_RESPONSE` in place of `.._ESTABLISHED`, and then the
-/// program calls `rdma_establish`. `EINVAL`: the address is not resolved, there is neither a queue
-/// pair nor `param`, or it is connected.
+/// Connects to the listener at the resolved address. The program gets `RDMA_CM_EVENT_ESTABLISHED`,
+/// `.._REJECTED`, `.._UNREACHABLE` or `.._CONNECT_ERROR`. The queue pair of a rejected connection
+/// goes to ERR.
+///
+/// In `RDMA_PS_UDP`, the call looks up the queue pair that takes datagrams: `.._ESTABLISHED` or
+/// `.._UNREACHABLE`. No queue pair is needed.
+///
+/// An identifier without a queue pair sends the number of one that the program connects by itself.
+/// The program gets `RDMA_CM_EVENT_CONNECT_RESPONSE` in place of `.._ESTABLISHED`, and then calls
+/// `rdma_establish`.
+///
+/// `EINVAL`: the address is not resolved, there is neither a queue pair nor `param`, or the
+/// identifier is connected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {
@@ -35,7 +41,7 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let (from, to) = (object.source(), object.destination());
         let ends = (from.ok_or(Errno::INVALID)?, to.ok_or(Errno::INVALID)?);
         let request = own_message(object, message::Kind::Request, param)?;
-        // SAFETY: it is resolved, so its device is open.
+        // SAFETY: the address is resolved, so the device is open.
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
         let shared = object.shared.clone();
@@ -52,7 +58,8 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
                 Ok((link, ())) => wait_for_end(&shared, &link),
                 Err((kind, status, said)) => {
                     if kind == Kind::Rejected {
-                        // As librdmacm does: a program may wait for its receives, as `rping` does, and be told in no other way.
+                        // As in librdmacm, the receives are flushed. A program such as `rping` may
+                        // wait for nothing else.
                         shared.fail(request.queue_pair.number);
                     }
                     shared.happened(kind, status, said.map(Into::into));
@@ -65,7 +72,7 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
     })
 }
 
-/// The other end has accepted: connects the queue pair, or leaves that to the program.
+/// Connects the queue pair after the other end has accepted, or leaves that to the program.
 fn finish(
     shared: &Shared,
     link: &Link,

@@ -1,4 +1,5 @@
-//! `rdma_establish` and `rdma_init_qp_attr`, for programs that connect their queue pairs themselves.
+//! `rdma_establish` and `rdma_init_qp_attr`, for programs that connect their queue pairs
+//! themselves.
 
 use std::ffi::c_int;
 
@@ -32,10 +33,10 @@ pub unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
     })
 }
 
-/// Attributes for the step of the program's own queue pair to `qp_state` of `attr`, and their mask.
-/// -1 with `errno`: `EINVAL` for a state other than INIT, RTR and RTS, an address that is not
-/// resolved, or, unless it is for INIT, a connection of which the other end has said nothing.
-/// Nothing is written then.
+/// Fills in the attributes with which the program moves its own queue pair to the `qp_state` of
+/// `attr`, and their mask. -1 with `errno`, without any change: `EINVAL` for a state other than
+/// INIT, RTR and RTS, for an address that is not resolved or, unless the state is INIT, for a
+/// connection whose other end has not described itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_init_qp_attr(
     id: *mut rdma_cm_id,
@@ -67,7 +68,7 @@ fn step(object: &Id, state: u32) -> Result<Step, Errno> {
     if state == IBV_QPS_RTS {
         return Ok(queue_pair::to_rts(limits, options));
     }
-    // SAFETY: it is resolved, so its device is open.
+    // SAFETY: the address is resolved, so the device is open.
     let device = unsafe { Context::of(object.base.verbs) }?.open.device;
     let index = device.gids.towards(&ibv_gid { raw: peer.gid }).ok_or(Errno::INVALID)?;
     Ok(queue_pair::to_rtr(&peer, limits, options, index as u8))

@@ -1,8 +1,9 @@
-//! The exchange over a link: in clear or, if both hosts have keys, under those.
+//! The exchange of messages over a link: in clear or, if both hosts have keys, protected by them.
 //!
-//! Keyed, who connects asks for a cookie first, and what it says then is good with that cookie only: a request that somebody has
-//! recorded begins nothing when it comes again. The request is the first message of the handshake in `docs/keys.md`, what the program answers is the
-//! second, and that the queue pair is ready is said under the keys that follow from both.
+//! With keys, the connecting end asks for a cookie first, and its request is valid with that cookie
+//! only. So a recorded request has no effect when somebody sends it again. The request is the first
+//! message of the handshake in `docs/keys.md`, and the answer of the program is the second. The
+//! message that the queue pair is ready is sealed by the session keys that follow from both.
 
 #[cfg(test)]
 mod tests;
@@ -17,37 +18,38 @@ use braid_wire::{QpId, RailId, Token};
 use super::message::Message;
 use crate::messages::Link;
 
-/// The beginning of the first message of an end that has a key. A nonce follows.
+/// The beginning of the first message of an end that has a key, before a nonce.
 const KEYED: [u8; 4] = *b"BrCk";
-/// In place of an answer: who asks is denied.
+/// The answer to an end that is denied.
 const DENIED: &[u8] = &[];
-/// No queue pair is meant: envelopes go over a link of their own.
+/// The queue pair in the binding of envelopes. They travel over a link of their own, so none is
+/// meant.
 const NOBODY: (QpId, Token) = (QpId::new(0), Token(0));
-/// Of the one packet that is sealed.
+/// The number of the only sealed packet.
 const NUMBER: u64 = 0;
 
-/// What who has asked needs for the answer.
+/// The state of the asking end until the answer arrives.
 pub(super) enum Pending {
     Clear,
     Keyed(Box<Asking>),
 }
 
-/// What who was asked needs to answer.
+/// The state of the asked end until it answers.
 pub(super) enum Reply {
     Clear,
     Keyed(Box<Asked>, Agreed),
 }
 
-/// What both need for all that follows.
+/// The state of both ends after the answer.
 pub(super) enum Speech {
     Clear,
     Keyed(Box<Session>),
 }
 
-/// Asks, under a key if there is one.
+/// Sends the request, protected if this host has a key.
 ///
 /// # Errors
-/// The link's, or `EACCES`: the listener has a key that is not allowed.
+/// Those of the link. `EACCES`: the key of the listener is not allowed.
 pub(super) fn ask(
     link: &Link,
     security: Option<&Security>,
@@ -75,10 +77,11 @@ pub(super) fn ask(
 }
 
 impl Pending {
-    /// Reads the answer.
+    /// Waits for the answer.
     ///
     /// # Errors
-    /// The link's, `EACCES`: this host's key is denied; or `InvalidData`: it is nobody's who has the key.
+    /// Those of the link. `EACCES`: the listener denies the key of this host. `InvalidData`: the
+    /// answer does not come from the owner of the key.
     pub(super) fn answer(self, link: &Link) -> io::Result<(Message, Speech)> {
         let part = link.recv()?;
         let Pending::Keyed(mut asking) = self else {
@@ -95,11 +98,11 @@ impl Pending {
     }
 }
 
-/// Reads what somebody asks.
+/// Receives a request.
 ///
 /// # Errors
-/// The link's, `InvalidData`: it is no end of ours; or `EACCES`: it has another key, or one and this end has none, or has none
-/// where one is required.
+/// Those of the link. `InvalidData`: the other end does not speak this protocol. `EACCES`: the keys
+/// of the two ends do not fit, or one end has a key and the other one has not.
 pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(Message, Reply)> {
     let first = link.recv()?;
     let nonce = first.strip_prefix(&KEYED).map(numbers);
@@ -130,19 +133,19 @@ fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(Messa
     Ok((message, Reply::Keyed(Box::new(asked), agreed)))
 }
 
-/// Tells who asks no more than that it is denied, and the log why.
+/// Denies a request. The other end learns nothing else, and the log gets the reason.
 fn deny(link: &Link, why: &dyn std::error::Error) -> io::Error {
     tracing::warn!(%why, "who connects is denied");
-    // It is gone, or hears it.
+    // The other end receives this, or is gone.
     let _ = link.send(DENIED);
     denial()
 }
 
 impl Reply {
-    /// Answers.
+    /// Sends the answer.
     ///
     /// # Errors
-    /// The link's.
+    /// Those of the link.
     pub(super) fn give(self, link: &Link, answer: &Message) -> io::Result<Speech> {
         let Reply::Keyed(asked, agreed) = self else {
             link.send(&answer.encode())?;
@@ -155,10 +158,10 @@ impl Reply {
 }
 
 impl Speech {
-    /// Says the one thing that is left to say.
+    /// Sends the last message.
     ///
     /// # Errors
-    /// The link's.
+    /// Those of the link.
     pub(super) fn say(self, link: &Link, message: &Message) -> io::Result<()> {
         let Speech::Keyed(mut session) = self else { return link.send(&message.encode()) };
         let mut part = Vec::new();
@@ -166,10 +169,10 @@ impl Speech {
         link.send(&part)
     }
 
-    /// Hears it.
+    /// Receives the last message.
     ///
     /// # Errors
-    /// The link's, or `InvalidData`: it is nobody's who has the key.
+    /// Those of the link. `InvalidData`: the message does not come from the owner of the key.
     pub(super) fn hear(self, link: &Link) -> io::Result<Message> {
         let mut part = link.recv()?;
         let Speech::Keyed(mut session) = self else { return Message::decode(&part) };
@@ -178,7 +181,7 @@ impl Speech {
     }
 }
 
-/// One end does not take the other's key.
+/// The error of an end that does not accept the other's key.
 fn denial() -> io::Error {
     io::Error::from_raw_os_error(libc::EACCES)
 }
@@ -193,7 +196,7 @@ fn number() -> io::Result<u64> {
     Ok(getrandom::u64()?)
 }
 
-/// The numbers that these bytes are, all of them.
+/// The numbers that these bytes consist of.
 fn numbers<const COUNT: usize>(bytes: &[u8]) -> Option<[u64; COUNT]> {
     let (chunks, rest) = bytes.as_chunks::<8>();
     let numbers: [[u8; 8]; COUNT] = chunks.try_into().ok()?;

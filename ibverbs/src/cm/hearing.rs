@@ -1,35 +1,36 @@
-//! Links to a listener that have not said yet what they want.
+//! Links to a listener whose request has not arrived.
 //!
-//! Each has a thread that waits, and anybody can open one and say nothing. So their number is
-//! limited: one more takes the place of the oldest, as in a TCP listener's cache of half-open
-//! connections (RFC 4987, section 3.4).
+//! Each link has a thread that waits, and anybody can open one without sending anything. So their
+//! number is limited: a new link takes the place of the oldest, as in a TCP listener's cache of
+//! half-open connections (RFC 4987, section 3.4).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::messages::Link;
 
-/// Links at a time, at most. An end that connects in earnest is through in two round trips.
+/// Links at a time, at most. An honest end sends its request within two round trips.
 const MOST: usize = 128;
 
-/// Those links, oldest first.
+/// The links, oldest first.
 #[derive(Default)]
 pub(super) struct Hearing(Mutex<VecDeque<Arc<Link>>>);
 
 impl Hearing {
-    /// Adds a link. The oldest ends if there are too many.
+    /// Adds a link. If there are too many, closes the oldest.
     pub(super) fn begin(&self, link: &Arc<Link>) {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         links.push_back(link.clone());
         if links.len() > MOST
             && let Some(oldest) = links.pop_front()
         {
-            // Its thread reads the end.
+            // The thread of the link sees the end.
             oldest.close();
         }
     }
 
-    /// Removes a link that was heard, or will not be. Returns whether it has kept its place.
+    /// Removes a link whose request has arrived or has failed. Returns whether the link has kept
+    /// its place.
     pub(super) fn end(&self, link: &Arc<Link>) -> bool {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = links.iter().position(|other| Arc::ptr_eq(other, link));

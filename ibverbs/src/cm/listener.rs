@@ -1,4 +1,4 @@
-//! Listening.
+//! Listening: `rdma_listen`.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::gid;
 use crate::messages::{Link, Listener};
 use crate::settings::Settings;
 
-/// How long who has connected may be silent before it has said why.
+/// The time in which a connecting end has to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What connections that come inherit from their listener.
+/// The properties that connections inherit from their listener.
 #[derive(Clone)]
 struct Heritage {
     context: *mut c_void,
@@ -34,8 +34,8 @@ struct Heritage {
 // SAFETY: the pointers are only handed on to the program.
 unsafe impl Send for Heritage {}
 
-/// Takes connections from now on: `RDMA_CM_EVENT_CONNECT_REQUEST` for each. -1 with `errno`: `EADDRINUSE` where another listens at the port,
-/// `EINVAL` where it has no address of its own.
+/// Listens. The program gets `RDMA_CM_EVENT_CONNECT_REQUEST` for each connection. -1 with `errno`:
+/// `EADDRINUSE` if another listener has the port, `EINVAL` if the identifier has no address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_int {
     errno::number(|| {
@@ -66,7 +66,7 @@ fn accept(listener: &Listener, shared: &Arc<Shared>, heritage: &Heritage) {
     }
 }
 
-/// Makes an identifier of who has said what it wants.
+/// Waits for the request of a connecting end, and makes an identifier for it.
 fn hear(link: Arc<Link>, hearing: &Hearing, shared: &Shared, heritage: &Heritage) {
     link.set_limit(Some(PATIENCE));
     let heard = exchange::hear(&link, heritage.security.as_deref());
@@ -77,17 +77,17 @@ fn hear(link: Arc<Link>, hearing: &Hearing, shared: &Shared, heritage: &Heritage
         return link.close();
     }
     if request.purpose.qp_type() != heritage.ps.qp_type() {
-        // It hears it, or is gone.
+        // The other end receives this, or is gone.
         let _ = reply.give(&link, &Message::unserved(request.purpose));
         return link.close();
     }
     let (from, local) = (link.peer_addr(), link.local_addr());
-    // Without a channel, who has connected sees the end of the link.
+    // Without a channel, the connecting end sees the end of the link.
     let Some(Ok(target)) = shared.target().map(|target| target.of_connection()) else {
         return link.close();
     };
     let id = Id::make(target, heritage.context, heritage.ps);
-    // SAFETY: it has just been made.
+    // SAFETY: the identifier has just been made.
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
@@ -96,7 +96,7 @@ fn hear(link: Arc<Link>, hearing: &Hearing, shared: &Shared, heritage: &Heritage
         object.bind_to(local).is_ok() && shared.arrived(id, request)
     });
     if !is_known {
-        // SAFETY: as above, and nobody else knows it.
+        // SAFETY: as above; the program does not know the identifier.
         unsafe { rdma_destroy_id(id) };
     }
 }

@@ -1,4 +1,5 @@
-//! Who takes datagrams at an address and port (`RDMA_PS_UDP`): the listener's end says which queue pair does, and nothing is connected.
+//! Lookup of the queue pair that takes datagrams at an address and port (`RDMA_PS_UDP`). The
+//! listener's end names the queue pair, and nothing is connected.
 
 use std::ffi::c_int;
 use std::net::SocketAddr;
@@ -21,11 +22,12 @@ use crate::gid_table::GidTable;
 use crate::messages::Link;
 use crate::numbers::MAX_NUMBER;
 
-/// Of `enum ib_cm_sidr_status`: what a lookup that is turned down ends with.
+/// Values of `enum ib_cm_sidr_status`, the results of a refused lookup.
 const SIDR_UNSUPPORTED: c_int = 1;
 const SIDR_REJECT: c_int = 2;
 
-/// Asks the listener: `RDMA_CM_EVENT_ESTABLISHED` with what it says, or `.._UNREACHABLE`.
+/// Sends the request to the listener. The program gets `RDMA_CM_EVENT_ESTABLISHED` with the answer,
+/// or `.._UNREACHABLE`.
 pub(super) fn look_up(
     shared: &Shared,
     attempt: &Arc<()>,
@@ -39,7 +41,8 @@ pub(super) fn look_up(
     });
     match found {
         Ok((link, said)) => {
-            // The program may look up another one as soon as it is told.
+            // The link ends first, because the program may begin another lookup as soon as it has
+            // the event.
             leave(shared, &link);
             shared.happened(Kind::Established, 0, Some(said));
         }
@@ -50,14 +53,15 @@ pub(super) fn look_up(
     }
 }
 
-/// To the host that has answered, whichever GID it says that it has: it shall not send this host's datagrams to another one.
+/// The attributes of an address handle for the host that has answered. The GID in the answer does
+/// not count, so that a host cannot direct datagrams to another one.
 fn way_to(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
     let dgid = gid::of(link.peer_addr().ip());
     let index = gids.towards(&dgid).ok_or_else(|| failed(libc::EINVAL))?;
     Ok(ah::way(dgid, index))
 }
 
-/// A lookup fails in one way only, with a status of its own (`rdma_get_cm_event(3)`).
+/// The status of a failed lookup, which has only one kind of event (`rdma_get_cm_event(3)`).
 fn in_terms_of_lookups((_, status, said): Failed) -> (c_int, Option<Message>) {
     let status = match status {
         NOBODY_LISTENS => SIDR_UNSUPPORTED,
@@ -67,10 +71,11 @@ fn in_terms_of_lookups((_, status, said): Failed) -> (c_int, Option<Message>) {
     (status, said)
 }
 
-/// Says which queue pair takes datagrams: the identifier's, or the one that the program names.
+/// Answers with the queue pair that takes datagrams: that of the identifier, or the one that the
+/// program names.
 ///
 /// # Errors
-/// `EINVAL`: there is none, or nobody has asked.
+/// `EINVAL`: there is no such queue pair, or no request waits.
 pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result<(), Errno> {
     let mut accept = own_message(object, message::Kind::Accept, param)?;
     if object.base.qp.is_null() {
@@ -80,7 +85,7 @@ pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result
         return Err(Errno::INVALID);
     }
     answer(&object.shared, &accept)?;
-    // No event follows that would take the place of the request.
+    // No event follows that would replace the request.
     acknowledge(&mut object.base);
     Ok(())
 }

@@ -10,17 +10,17 @@ const MAGIC: [u8; 4] = *b"BrCm";
 /// Bytes before the private data.
 const HEAD: usize = 32;
 
-/// What a message says.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// The first of who connects.
+    /// The first message of the connecting end.
     Request = 1,
     Accept = 2,
     Reject = 3,
-    /// The last of who connects: its queue pair is ready.
+    /// The last message of the connecting end: its queue pair is ready.
     Ready = 4,
-    /// In place of an answer: the listener is one for another purpose.
+    /// An answer of a listener that serves another purpose.
     Unserved = 5,
 }
 
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// One message. The queue pair is its sender's.
+/// A message, with the queue pair of its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Message {
     pub(super) kind: Kind,
@@ -41,7 +41,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// That nobody listens for that. It says nothing of a queue pair.
+    /// The answer to a request that the listener does not serve. The queue pair has no meaning.
     pub(super) fn unserved(purpose: Purpose) -> Self {
         let queue_pair = Peer { gid: [0; 16], number: 0 };
         Message { kind: Kind::Unserved, queue_pair, purpose, private_data: Vec::new() }
@@ -59,11 +59,13 @@ impl Message {
         bytes
     }
 
-    /// Whether these bytes begin as messages do.
+    /// Whether the bytes begin like a message.
     pub(super) fn is_begun_by(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }
 
+    /// Decodes a message.
+    ///
     /// # Errors
     /// `InvalidData`: the bytes are no message.
     pub(super) fn decode(bytes: &[u8]) -> io::Result<Self> {
@@ -76,7 +78,7 @@ impl Message {
         decoded().ok_or(io::ErrorKind::InvalidData.into())
     }
 
-    /// Without its private data.
+    /// Decodes all but the private data.
     fn decode_head(head: &[u8; HEAD]) -> Option<Self> {
         if head[..4] != MAGIC {
             return None;
@@ -89,7 +91,7 @@ impl Message {
     }
 }
 
-/// The bytes from there on.
+/// The bytes from this offset on.
 fn array<const LEN: usize>(head: &[u8; HEAD], from: usize) -> [u8; LEN] {
     let mut bytes = [0; LEN];
     bytes.copy_from_slice(&head[from..from + LEN]);
@@ -101,7 +103,7 @@ pub(super) mod tests {
     use super::super::purpose::Limits;
     use super::*;
 
-    /// One that says this.
+    /// A message of this kind with this private data.
     pub(in crate::cm) fn message(kind: Kind, private_data: &[u8]) -> Message {
         Message {
             kind,

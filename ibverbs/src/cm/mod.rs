@@ -1,11 +1,11 @@
-//! librdmacm: connections by IP address and port, with events. `librdmacm.so.1` has the names only; the functions are here, so that both
-//! libraries are one.
+//! librdmacm: connections by IP address and port, with events. `librdmacm.so.1` contains names
+//! only. The functions are in this library, so that both are one.
 //!
-//! A listener's port is a UDP port. Over a link ([`crate::messages`]) both ends exchange what
-//! programs otherwise exchange by themselves, the GID and number of their queue pairs, and their
-//! private data. The link stays open until one end disconnects. The queue pairs then find each
-//! other as any others do, see [`crate::connect`]. For datagrams the exchange is all there is: it
-//! tells the destination, and the link ends with the answer.
+//! The port of a listener is a UDP port. Over a link ([`crate::messages`]), both ends exchange the
+//! GIDs and numbers of their queue pairs and their private data. Programs of plain verbs do that by
+//! themselves. The link stays open until one end disconnects. The queue pairs find each other like
+//! all others ([`crate::connect`]). For datagrams, the exchange returns the destination, and the
+//! link ends with the answer.
 
 mod accept;
 mod addresses;

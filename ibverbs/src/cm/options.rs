@@ -4,8 +4,7 @@ use crate::errno::Errno;
 use crate::messages::PortOptions;
 use crate::settings::Settings;
 
-/// The options of an identifier. They are the program's alone: a connection does not inherit those
-/// of its listener.
+/// The options of an identifier. A connection does not inherit those of its listener.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options {
     /// The type of service of the exchange, and the traffic class of the queue pair.

@@ -25,11 +25,12 @@ fn granted(asked: u8, most: u8) -> Result<u8, Errno> {
     }
 }
 
-/// The message in which this end describes its queue pair: that of the identifier or, if it has none,
-/// the one that the program names.
+/// The message in which this end describes its queue pair: that of the identifier or, if it has
+/// none, the one that the program names.
 ///
 /// # Errors
-/// `EINVAL`: more READs and atomics at a time than the device can, or a number of more than 24 bits.
+/// `EINVAL`: more READs and atomics at a time than the device can, or a number of more than 24
+/// bits.
 pub(super) fn own_message(
     id: &Id,
     kind: Kind,

@@ -13,7 +13,7 @@ use crate::peer::Peer;
 use crate::qp::handle::Qp;
 use crate::qp::modify::ibv_modify_qp;
 
-/// What a peer may do.
+/// The operations that a peer may perform.
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -21,17 +21,17 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 /// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a
 /// second.
 const TIMEOUT: u8 = 18;
-/// `min_rnr_timer`: 0.64 ms, as the kernel's.
+/// The value of `min_rnr_timer`: 0.64 ms, as in the kernel.
 const RNR_TIMER: u8 = 12;
 
 /// `RDMA_UDP_QKEY`: the Q_Key of a queue pair of type UD, unless the program sets another one.
 pub(super) const UDP_Q_KEY: u32 = 0x0123_4567;
 
-/// Attributes, and which of them a queue pair needs to take a step.
+/// The attributes of a change of state, and their mask.
 pub(super) type Step = (ibv_qp_attr, u32);
 
 fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: u32) -> Result<(), Errno> {
-    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
+    // SAFETY: the queue pair exists, because the caller has it of an identifier that does.
     match unsafe { ibv_modify_qp(qp, &raw mut attr, mask as c_int) } {
         0 => Ok(()),
         errno => Err(Errno(errno)),
@@ -39,7 +39,7 @@ fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: u32) -> Result<(), Errno
 }
 
 fn attributes(state: u32) -> ibv_qp_attr {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut attr: ibv_qp_attr = unsafe { mem::zeroed() };
     attr.qp_state = state;
     attr
@@ -88,7 +88,7 @@ pub(super) fn connect(
     options: Options,
 ) -> Result<(), Errno> {
     let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };
-    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
+    // SAFETY: the queue pair exists, because the caller has it of an identifier that does.
     let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
     let ours = object.shared.running.gids.towards(&ibv_gid { raw: peer.gid });
     let (attr, mask) = to_rtr(peer, limits, options, ours.ok_or(Errno::INVALID)? as u8);
@@ -97,12 +97,12 @@ pub(super) fn connect(
     modify(qp, attr, mask)
 }
 
-/// Flushes what is posted.
+/// Moves a queue pair to ERR, which flushes its work.
 pub(super) fn fail(qp: *mut ibv_qp) -> Result<(), Errno> {
     modify(qp, attributes(IBV_QPS_ERR), IBV_QP_STATE)
 }
 
-/// As far as it gets without another end: of type UD to RTS, any other to INIT.
+/// Moves a queue pair as far as possible without another end: of type UD to RTS, any other to INIT.
 pub(super) fn initialize(qp: *mut ibv_qp, qp_type: u32) -> Result<(), Errno> {
     match qp_type {
         IBV_QPT_UD => take_datagrams(qp),
@@ -130,7 +130,7 @@ fn take_datagrams(qp: *mut ibv_qp) -> Result<(), Errno> {
     })
 }
 
-/// The step to INIT, with everything allowed that a peer may be allowed.
+/// The step to INIT. It permits all remote operations.
 pub(super) fn to_init() -> Step {
     let mut attr = attributes(IBV_QPS_INIT);
     (attr.port_num, attr.qp_access_flags) = (1, ACCESS);

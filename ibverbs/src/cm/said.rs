@@ -1,4 +1,4 @@
-//! What an event says of the other end (`rdma_get_cm_event(3)`).
+//! The part of an event that describes the other end (`rdma_get_cm_event(3)`).
 
 use std::{mem, ptr};
 
@@ -8,10 +8,10 @@ use super::message::Message;
 use super::purpose::Purpose;
 use super::structs::{rdma_cm_param, rdma_conn_param};
 
-/// What the other end has said.
+/// A message of the other end.
 pub(super) struct Said {
     message: Message,
-    /// How datagrams get there.
+    /// The attributes of an address handle for the other end, in answers for datagrams.
     way: Option<ibv_ah_attr>,
 }
 
@@ -22,15 +22,15 @@ impl From<Message> for Said {
 }
 
 impl Said {
-    /// By who takes datagrams.
+    /// The answer of the queue pair that takes datagrams.
     pub(super) fn by_destination(message: Message, way: ibv_ah_attr) -> Self {
         Said { message, way: Some(way) }
     }
 
-    /// As the event has it, and the private data that it points to.
+    /// Converts the message to the form of an event, with the private data to which it points.
     pub(super) fn into_param(self) -> (rdma_cm_param, Vec<u8>) {
         let (number, data) = (self.message.queue_pair.number, self.message.private_data);
-        // SAFETY: both members of the union consist of numbers and pointers.
+        // SAFETY: both members of the union consist of numbers and pointers, so zero is valid.
         let mut param: rdma_cm_param = unsafe { mem::zeroed() };
         let (private_data, private_data_len) = match data.len() {
             0 => (ptr::null(), 0),
@@ -41,7 +41,8 @@ impl Said {
                 param.conn = rdma_conn_param {
                     private_data,
                     private_data_len,
-                    // As this end would use them: what the other end asks for is what this one answers.
+                    // The two limits change places, because the requests of one end need the
+                    // resources of the other.
                     responder_resources: limits.initiator_depth,
                     initiator_depth: limits.responder_resources,
                     flow_control: 0,

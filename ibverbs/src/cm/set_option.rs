@@ -19,10 +19,10 @@ const ACK_TIMEOUT: c_int = 3;
 /// The largest exponent of a local ack timeout.
 const MAX_TIMEOUT: u8 = 31;
 
-/// `RDMA_OPTION_ID_TOS`, `_REUSEADDR`, `_AFONLY` and `_ACK_TIMEOUT` take effect. -1 with `errno`:
-/// `ENOSYS` for any other option. `EINVAL` for a value of another size, NULL, a time-out above 31
-/// or of an identifier for datagrams, `_AFONLY` once a port is bound, and `_REUSEADDR` of a
-/// listener. Nothing changes then.
+/// Sets an option: `RDMA_OPTION_ID_TOS`, `_REUSEADDR`, `_AFONLY` or `_ACK_TIMEOUT`. -1 with
+/// `errno`, without any change: `ENOSYS` for any other option; `EINVAL` for NULL or a value of
+/// another size, for a time-out above 31 or of an identifier for datagrams, for `_AFONLY` once a
+/// port is bound, and for `_REUSEADDR` of a listener.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_set_option(
     id: *mut rdma_cm_id,
@@ -52,15 +52,15 @@ pub unsafe extern "C" fn rdma_set_option(
     })
 }
 
-/// A value of a program.
+/// Reads a value of a program.
 ///
 /// # Errors
-/// `EINVAL`: it is NULL, or of another size.
+/// `EINVAL`: the pointer is NULL, or the size differs.
 unsafe fn given<T: Copy>(value: *const c_void, len: usize) -> Result<T, Errno> {
     if value.is_null() || len != size_of::<T>() {
         return Err(Errno::INVALID);
     }
-    // SAFETY: by the caller's promise it points to as many bytes; all types are numbers.
+    // SAFETY: by the caller's promise, the pointer leads to as many bytes; all types are numbers.
     Ok(unsafe { value.cast::<T>().read_unaligned() })
 }
 
@@ -81,7 +81,7 @@ fn reuse_address(shared: &Shared, is_reused: bool) -> Result<(), Errno> {
     match shared.port() {
         Some(_) if is_listener => return Err(Errno::INVALID),
         Some(port) if is_reused => port.share().map_err(errno)?,
-        // As in the kernel: what is shared stays so.
+        // As in the kernel, a shared port stays shared.
         Some(_) => return Err(Errno::INVALID),
         None => {}
     }

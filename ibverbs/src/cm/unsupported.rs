@@ -1,11 +1,12 @@
-//! What there is not: multicast, XRC, enhanced connection establishment (ECE).
+//! Unsupported calls: multicast, XRC, enhanced connection establishment (ECE).
 
 use std::ffi::c_int;
 
 use super::structs::rdma_cm_id;
 use crate::errno::{self, Errno};
 
-/// Functions that return -1 with `EOPNOTSUPP`. All of them take pointers and numbers, none of which is looked at.
+/// Defines functions that return -1 with `EOPNOTSUPP`. The arguments are pointers and numbers, and
+/// are ignored.
 macro_rules! unsupported {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
@@ -20,7 +21,8 @@ unsupported! {
     rdma_leave_multicast rdma_notify rdma_query_addrinfo rdma_reject_ece rdma_resolve_addrinfo rdma_set_local_ece rdma_write_cm_event
 }
 
-/// The socket interface over RDMA: -1 with `EOPNOTSUPP`, from `rsocket` on. None of what these take is looked at.
+/// Defines the socket interface over RDMA, from `rsocket` on: -1 with `EOPNOTSUPP`. The arguments
+/// are ignored.
 macro_rules! no_sockets {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]

@@ -25,7 +25,7 @@ impl WireUp {
         self.said().own = Some(own);
     }
 
-    /// The other end has asked or accepted.
+    /// The other end has asked or accepted with this message.
     pub(super) fn hear(&self, message: &Message) {
         if let Purpose::Connection(limits) = message.purpose {
             self.said().peer = Some((message.queue_pair, limits));

@@ -73,7 +73,8 @@ impl Datagrams {
         options.srq = Some(self.receives.clone());
         options.config.access = braid::Access::NONE;
         self.domain.running.settings.apply(&mut options.config);
-        // A destination without receives delays the datagrams to other destinations no longer than this.
+        // A destination without receives delays the datagrams to other destinations no longer than
+        // this.
         (options.config.rnr_delay, options.config.rnr_retry) = (RECEIVE_DELAY, Some(RECEIVE_TRIES));
         self.domain.engine.create_qp(options).map_err(|_| Errno::NO_MEMORY)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::datagram::{Body, Datagram};
 
-/// Time after which an end first repeats what is not acknowledged. It doubles each time.
+/// Time after which an end first repeats unacknowledged messages. It doubles each time.
 const FIRST_REPEAT: Duration = Duration::from_millis(50);
 const LAST_REPEAT: Duration = Duration::from_secs(1);
 /// Time without a datagram after which an end probes. The connecting end waits a little longer, so
@@ -19,7 +19,7 @@ const QUICK_PROBE: Duration = Duration::from_millis(100);
 const REPORTS: u32 = 3;
 /// Time for which a closed end repeats its `Close`.
 const LINGER: Duration = Duration::from_secs(3);
-/// Messages that are not acknowledged, and messages that nobody has taken, at most.
+/// The limit of unacknowledged messages, and of messages that the owner has not taken.
 pub(super) const MOST: usize = 16;
 
 /// Progress of an end.
@@ -30,7 +30,7 @@ enum Phase {
     /// The connecting end has a cookie, but its first message is not acknowledged.
     Cookie(u64),
     Open,
-    /// Nothing is sent or expected any more.
+    /// The exchange is finished.
     Over,
 }
 
@@ -50,28 +50,28 @@ pub(super) struct Association {
     link: u64,
     phase: Phase,
     is_client: bool,
-    /// Messages and `Close` (`None`) that are not acknowledged. `first` is the oldest one's number.
+    /// Unacknowledged messages and `Close` (`None`). `first` is the number of the oldest one.
     unacknowledged: VecDeque<Option<Vec<u8>>>,
     first: u32,
     /// Number of the next message of the other end.
     expected: u32,
     received: VecDeque<Vec<u8>>,
     is_closed_by_peer: bool,
-    /// When this end stops to repeat its `Close`.
+    /// The time at which this end stops to repeat its `Close`.
     closed: Option<Instant>,
     failed: Option<c_int>,
-    /// The next repetition or probe.
+    /// The time of the next repetition or probe.
     timer: Option<Instant>,
     repeat: Duration,
     heard: Instant,
-    /// Reports in a row that the other end is gone, and when the next one counts.
+    /// Consecutive reports that the other end is gone, and the time from which the next one counts.
     reports: (u32, Instant),
     /// Datagrams to be sent.
     outgoing: VecDeque<Vec<u8>>,
 }
 
 impl Association {
-    /// The connecting end. It says `Hello`.
+    /// The connecting end, which sends `Hello`.
     pub(super) fn client(link: u64, now: Instant) -> Self {
         let mut client = Self::new(link, Phase::Hello, now);
         client.transmit(now);
@@ -111,7 +111,7 @@ impl Association {
         self.phase != Phase::Hello
     }
 
-    /// Whether nothing is left to do: the link can be forgotten.
+    /// Whether the exchange is finished, so that the link can be forgotten.
     pub(super) fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
@@ -135,7 +135,7 @@ impl Association {
         Ok(())
     }
 
-    /// The next message, or why there is none.
+    /// Takes the next message, or the reason why there is none.
     pub(super) fn take(&mut self) -> Taken {
         match (self.received.pop_front(), self.failed) {
             _ if self.closed.is_some() => Taken::End,
@@ -160,18 +160,18 @@ impl Association {
         }
     }
 
-    /// Asks the other end for an answer, now.
+    /// Asks the other end for an answer at once.
     pub(super) fn probe(&mut self, now: Instant) {
         if self.phase == Phase::Open && self.failed.is_none() {
             self.say(Body::Probe, 0);
             let soon = now + FIRST_REPEAT;
             self.timer = Some(self.timer.map_or(soon, |timer| timer.min(soon)));
-            // The probe is repeated.
+            // If no answer comes, the probe is repeated.
             self.heard = now.checked_sub(self.idle()).unwrap_or(now);
         }
     }
 
-    /// A datagram of this link has come. Returns whether it is one of the other end.
+    /// Handles a datagram of this link. Returns whether it comes from the other end.
     pub(super) fn on_datagram(&mut self, datagram: &Datagram<'_>, now: Instant) -> bool {
         let is_answer = matches!(datagram.body, Body::Cookie(_));
         if self.phase == Phase::Over || is_answer && !self.is_client {
@@ -206,8 +206,8 @@ impl Association {
         }
     }
 
-    /// The message or `Close` of this number, once and in order. It is acknowledged unless there is
-    /// no room for it.
+    /// Takes the message or `Close` of this number, if it is the next one. Acknowledges it unless
+    /// there is no room.
     fn take_in_order(&mut self, number: u32, message: Option<&[u8]>) {
         if number == self.expected && !self.is_closed_by_peer {
             match message {
@@ -221,10 +221,10 @@ impl Association {
         self.say(Body::Ack, 0);
     }
 
-    /// The other end expects this number next: it has all before it.
+    /// Handles an acknowledgement: `expected` is the number that the other end expects next.
     fn on_acknowledged(&mut self, expected: u32, now: Instant) {
         if self.is_closed_by_peer {
-            // It takes nothing any more.
+            // The other end takes nothing any more.
             self.first = self.next();
             self.unacknowledged.clear();
         }
@@ -243,24 +243,24 @@ impl Association {
         if self.closed.is_some() && self.unacknowledged.is_empty() {
             return self.end();
         }
-        // Anything else does not put off a repetition.
+        // Other datagrams do not postpone a repetition.
         if is_news || self.unacknowledged.is_empty() {
             self.schedule(now);
         }
     }
 
-    /// The network, or another process, says that the other end cannot be reached. An errno of 0 is
-    /// no report.
+    /// Handles a report of the network or of another process that the other end cannot be reached.
+    /// An errno of 0 is no report.
     pub(super) fn on_report(&mut self, errno: c_int, now: Instant) {
         let is_gone = errno == libc::ECONNREFUSED;
         match self.phase {
             Phase::Over => {}
             _ if errno == 0 => {}
             Phase::Hello => self.fail(errno),
-            // An error of routing may pass.
+            // A routing error may be temporary.
             _ if !is_gone => {}
             _ if self.closed.is_some() => self.end(),
-            // Only what is sent after a report can be a reason for the next one.
+            // Only datagrams that were sent after a report can cause the next one.
             _ if now < self.reports.1 => {}
             _ => {
                 self.reports = (self.reports.0 + 1, now + QUICK_PROBE / 2);
@@ -285,7 +285,7 @@ impl Association {
         self.unacknowledged.clear();
     }
 
-    /// When [`Association::on_timeout`] is due.
+    /// The time at which [`Association::on_timeout`] is due.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.timer
     }
@@ -334,7 +334,7 @@ impl Association {
         self.schedule(now);
     }
 
-    /// Sends all that is not acknowledged.
+    /// Sends all unacknowledged messages.
     fn transmit(&mut self, now: Instant) {
         if self.phase == Phase::Hello {
             self.say(Body::Hello, 0);

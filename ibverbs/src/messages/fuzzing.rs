@@ -11,8 +11,8 @@ const MAGIC: &[u8] = b"BrMs";
 const MOST_ANSWERS: usize = MOST + 2;
 
 /// Decodes the input as one datagram, then splits it into datagrams for an end of a link. The first
-/// byte chooses the end. Three bytes precede each datagram: its length, an action of the end's owner,
-/// and the time that passes, in units of 10 ms.
+/// byte chooses the end. Three bytes precede each datagram: its length, an action of the end's
+/// owner, and the time that passes, in units of 10 ms.
 ///
 /// # Panics
 /// A datagram is not encoded as it was decoded, or the end breaks a limit.

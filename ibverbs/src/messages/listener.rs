@@ -14,8 +14,8 @@ use super::datagram::Body;
 use super::link::{End, Link};
 use super::port::{Port, Shared, lock};
 
-/// Links that wait to be accepted, at most. One more is opened when its connecting end repeats
-/// itself.
+/// Links that wait to be accepted, at most. A further link opens when its connecting end repeats
+/// the first message.
 const BACKLOG: usize = 1024;
 /// Links whose numbers are remembered, at most. The oldest is forgotten first.
 const REMEMBERED: usize = 65_536;
@@ -97,7 +97,7 @@ pub(super) struct Queue {
 struct Waiting {
     is_closed: bool,
     ends: VecDeque<Arc<End>>,
-    /// Links whose cookies may be good still, oldest first.
+    /// Links whose cookies may still be valid, oldest first.
     remembered: VecDeque<(Instant, u64)>,
     numbers: HashSet<u64>,
 }
@@ -143,7 +143,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Forgets links whose cookies are not good any more, and the oldest if there are too many.
+    /// Forgets links whose cookies have expired, and the oldest if there are too many.
     fn forget(&mut self, now: Instant) {
         while let Some((begun, link)) = self.remembered.front()
             && (now.duration_since(*begun) > CookieJar::LONGEST
@@ -155,7 +155,7 @@ impl Waiting {
     }
 }
 
-/// The source of a datagram, as cookies prove it.
+/// The source of a datagram, in the form that cookies prove.
 fn source(from: SocketAddr) -> Vec<u8> {
     let port = from.port().to_be_bytes();
     match from.ip() {

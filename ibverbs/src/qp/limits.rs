@@ -5,12 +5,12 @@ use braid_verbs::abi::ibv_qp_cap;
 use crate::errno::Errno;
 use crate::limits::{MAX_INLINE, MAX_SGE, MAX_WR};
 
-/// The smallest send queue. Programs that ask for one send rely on the few that NICs grant: they post
-/// the next send after the reply to the one before, not after its completion.
+/// The smallest send queue. Programs that ask for one send rely on the few that NICs grant: they
+/// post the next send after the reply to the one before, not after its completion.
 const LEAST_SEND_WR: u32 = 64;
 
-/// Inline data is rounded up to a multiple of this size, as in drivers of NICs: programs that ask for
-/// none send a few bytes inline all the same.
+/// Inline data is rounded up to a multiple of this size, as in drivers of NICs: programs that ask
+/// for none send a few bytes inline all the same.
 const INLINE_STEP: u32 = 64;
 const _: () = assert!(MAX_INLINE.is_multiple_of(INLINE_STEP));
 

@@ -33,7 +33,7 @@ pub(crate) enum Sends {
 /// Locks are taken in this order: `attributes`, `link`, `failures`.
 pub(crate) struct QueuePair {
     pub(crate) number: u32,
-    /// Of type UD, it only flushes receives and takes those that the program posts in ERR.
+    /// In type UD, it only flushes receives and takes those that the program posts in ERR.
     pub(crate) engine: braid::QueuePair,
     pub(crate) datagrams: Option<Datagrams>,
     pub(super) domain: Arc<Domain>,

@@ -68,8 +68,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Hands the held sends to the engine if the queue pair is both connected and in RTS. From then on
-    /// the engine takes sends.
+    /// Hands the held sends to the engine if the queue pair is both connected and in RTS. From then
+    /// on the engine takes sends.
     pub(super) fn post_held(&self, link: &mut Link) {
         if !link.is_connected || self.sends() != Sends::Held {
             return;
@@ -77,8 +77,8 @@ impl QueuePair {
         link.deadline = None;
         for Held { wr, inline } in link.held.drain(..) {
             let (wr_id, work) = (wr.id, wr.op.work());
-            // A send whose memory was deregistered fails after those before it, and the queue pair with
-            // it.
+            // A send whose memory was deregistered fails after those before it, and the queue pair
+            // with it.
             let posted = match inline.as_deref() {
                 None => self.engine.post_checked_send(wr),
                 inline => self.hand_over(wr, inline),

@@ -5,7 +5,8 @@ use std::process::Command;
 
 const KEY_FILE: &str = "BRAID_KEY_FILE";
 
-/// All tests of this program but `name`, which calls this, in a process of its own: settings are read from its environment.
+/// All tests of this program but `name`, which calls this, in a process of its own: settings are
+/// read from its environment.
 pub fn again(name: &str) {
     let again = |key: &Path| {
         let mut command = Command::new(std::env::current_exe().expect("this test"));

@@ -143,7 +143,8 @@ fn a_peer_that_is_gone_is_noticed_by_sending() {
     assert_eq!(state(one), IBV_QPS_ERR);
 }
 
-/// The thread that connects queue pairs looks at one whose peer has gone, perhaps just while the program destroys it.
+/// The thread that connects queue pairs looks at one whose peer has gone, perhaps just while the
+/// program destroys it.
 #[test]
 fn what_a_queue_pair_used_can_be_destroyed_at_once() {
     let side = Side::open();

@@ -150,7 +150,8 @@ fn a_shared_receive_queue_serves_all_and_tells_when_it_runs_low() {
         ibv_ack_async_event(&raw mut event);
         assert_eq!(ibv_query_srq(srq, &raw mut limit), 0);
         assert_eq!((limit.max_wr, limit.srq_limit), (16, 0), "it is told once");
-        // Both ends go to ERR: whichever comes first, the program is told once that no receive is taken any more.
+        // Both ends go to ERR: whichever comes first, the program is told once that no receive is
+        // taken any more.
         for (one, other) in &pairs {
             assert_eq!((to_state(*one, IBV_QPS_ERR), to_state(*other, IBV_QPS_ERR)), (0, 0));
             assert_eq!(ibv_get_async_event(side.context, &raw mut event), 0);

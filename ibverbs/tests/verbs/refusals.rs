@@ -10,7 +10,8 @@ use braid_verbs::abi::*;
 
 use crate::loopback::*;
 
-/// Of `enum ibv_access_flags`, `enum ibv_wr_opcode`, `enum ibv_srq_attr_mask` and `enum ibv_qp_attr_mask`.
+/// Of `enum ibv_access_flags`, `enum ibv_wr_opcode`, `enum ibv_srq_attr_mask` and `enum
+/// ibv_qp_attr_mask`.
 const LOCAL_ONLY: c_int = 1;
 const READ: u32 = 4;
 const FETCH_AND_ADD: u32 = 6;
@@ -178,7 +179,8 @@ fn attributes_out_of_range_are_refused_and_change_nothing() {
     to_rts(qp, 7);
 }
 
-/// Each of these makes attributes wrong that are right without it, as the next step of the caller shows.
+/// Each of these makes attributes wrong that are right without it, as the next step of the caller
+/// shows.
 fn refuse_each(qp: *mut ibv_qp, right: &ibv_qp_attr, mask: u32, wrong: &[fn(&mut ibv_qp_attr)]) {
     let before = state(qp);
     for (index, change) in wrong.iter().enumerate() {

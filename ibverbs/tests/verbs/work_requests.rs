@@ -17,7 +17,8 @@ const TSO: u64 = 1 << 10;
 
 unsafe fn create(side: &Side, cq: *mut ibv_cq, kind: u32, ops: u64) -> *mut ibv_qp {
     let plain = init_attr(cq, kind, 8, 8);
-    // SAFETY: the attributes begin with the plain ones, and are numbers and pointers; the context has the function.
+    // SAFETY: the attributes begin with the plain ones, and are numbers and pointers; the context
+    // has the function.
     unsafe {
         let mut attr: ibv_qp_init_attr_ex = mem::zeroed();
         (&raw mut attr).cast::<ibv_qp_init_attr>().write(plain);

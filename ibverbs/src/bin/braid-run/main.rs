@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
     match arguments.first() {
         None => {
-            // Nothing can be done where even that cannot be said.
+            // If this fails too, there is no way to report it.
             let _ = io::stderr().write_all(USAGE.as_bytes());
             ExitCode::from(2)
         }
@@ -59,7 +59,7 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr(), "braid-run: {text}");
 }
 
-/// Becomes the program, or says why not.
+/// Becomes the program. Returns the reason if that fails.
 fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
     let folder = match folder() {
         Ok(folder) => folder,
@@ -82,7 +82,7 @@ fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
     format!("cannot start {}: {error}", program.to_string_lossy())
 }
 
-/// The folder, before what the variable holds already.
+/// The folder, before the entries that the variable has.
 fn library_path(folder: &Path) -> Result<OsString, String> {
     let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let paths = [folder.to_owned()].into_iter().chain(before.iter().flat_map(env::split_paths));
@@ -91,9 +91,9 @@ fn library_path(folder: &Path) -> Result<OsString, String> {
     })
 }
 
-/// The libraries, before what the variable holds already, but for these.
+/// The libraries, before the entries that the variable has. Entries of these libraries are removed.
 fn preload(folder: &Path) -> Result<OsString, String> {
-    // ld.so(8): both part its entries.
+    // Both characters separate entries (ld.so(8)).
     let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
     if folder.as_os_str().as_bytes().iter().any(is_separator) {
         return Err(format!(
@@ -110,8 +110,9 @@ fn preload(folder: &Path) -> Result<OsString, String> {
     Ok(OsString::from_vec(all.collect::<Vec<_>>().join(&b':')))
 }
 
-/// Where the libraries are: beside a program that was built, or where they are installed with it.
-/// Not in the installation's `lib` itself, where every program of the system would find them.
+/// The folder of the libraries: beside a program that was built, or where they are installed with
+/// it. The folder `lib` of an installation itself does not contain them, because every program of
+/// the system would find them there.
 fn folder() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
     let beside = own.with_file_name("drop-in");

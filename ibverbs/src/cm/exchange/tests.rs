@@ -11,7 +11,7 @@ use crate::messages::tests::Pairs;
 const REQUEST: &[u8] = b"what only the listener may read";
 const ACCEPT: &[u8] = b"and what only who has asked may";
 
-/// An end that asks and one that is asked. Each recv waits for 10 s.
+/// An asking end and an asked one. Each recv waits for 10 s.
 fn pair() -> [Link; 2] {
     let ends = Pairs::new().begin();
     ends.iter().for_each(|link| link.set_limit(Some(Duration::from_secs(10))));
@@ -22,14 +22,14 @@ fn shared(byte: u8) -> Security {
     Security::new(Key::new([byte; 32]))
 }
 
-/// With the private key of `own`, which allows that of `other`.
+/// The keys of an end: its own private key, and the other end's public key as an allowed one.
 fn own(own: u8, other: u8) -> Security {
     let public = PrivateKey::new([other; 32]).public();
     let list = AllowList::parse(&format!("{public} # other\n")).expect("a list");
     Security::new(StaticKeys::new(PrivateKey::new([own; 32]), list))
 }
 
-/// All that who has asked says, and whether it was accepted.
+/// Runs the asking end, and returns whether it was accepted.
 fn asks(link: &Link, security: Option<&Security>) -> io::Result<()> {
     let pending = ask(link, security, &message(Kind::Request, REQUEST))?;
     let (answer, speech) = pending.answer(link)?;
@@ -45,7 +45,7 @@ fn accepts(link: &Link, security: Option<&Security>) -> io::Result<()> {
     Ok(())
 }
 
-/// What both ends come to; one that gives up closes its link.
+/// The results of both ends. An end that gives up closes its link.
 fn both(one: Option<Security>, other: Option<Security>) -> [io::Result<()>; 2] {
     let [near, far] = pair();
     let accepting = thread::spawn(move || accepts(&far, other.as_ref()));
@@ -92,7 +92,7 @@ fn who_has_another_key_or_none_is_denied() {
     }
 }
 
-/// Lets the messages of one link through to another, with one byte changed. Returns the bytes.
+/// Forwards the messages of one link to another, with one byte changed. Returns the bytes.
 fn relay(from: &Link, to: &Link, changed: Option<usize>) -> Vec<u8> {
     let mut seen = Vec::new();
     while let Ok(mut message) = from.recv() {
@@ -109,7 +109,7 @@ fn relay(from: &Link, to: &Link, changed: Option<usize>) -> Vec<u8> {
     seen
 }
 
-/// What both ends come to and have said, with somebody between them.
+/// The results and messages of two ends with an attacker between them.
 fn between(changed: [Option<usize>; 2]) -> ([io::Result<()>; 2], [Vec<u8>; 2]) {
     let ([near, relay_near], [relay_far, far]) = (pair(), pair());
     thread::scope(|scope| {
