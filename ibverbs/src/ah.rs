@@ -129,7 +129,7 @@ mod tests {
     use crate::op_table::{ibv_close_device, ibv_open_device};
 
     #[test]
-    fn the_way_back_leads_to_the_source() {
+    fn attributes_from_a_completion_lead_to_the_source() {
         let device = by_address([127, 0, 0, 1].into()).expect("the loopback");
         // SAFETY: devices exist for ever.
         let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };

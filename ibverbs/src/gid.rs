@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back_and_groups_are_nobodys() {
+    fn addresses_round_trip_and_groups_have_no_address() {
         for text in ["127.0.0.1", "10.1.2.3", "fe80::1", "2001:db8::7"] {
             let addr: IpAddr = text.parse().expect("an address");
             assert_eq!(address(&of(addr)), Some(addr));

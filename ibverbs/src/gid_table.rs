@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_found_by_what_they_are() {
+    fn paths_lead_to_entries_of_the_right_kind() {
         let table = GidTable::new(addr("10.0.0.1"), Some(addr("fd00::1")));
         for index in 0..table.len() {
             let entry = table.get(index).expect("it is there");

@@ -25,12 +25,18 @@ fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
     for name in names {
         members.push(called(all, name).ok_or_else(|| {
             let known: Vec<_> = all.iter().map(described).collect();
-            format!("no interface is or has {name}; this host has {}", known.join(", "))
+            format!(
+                "no interface has the name or address {name}; this host has {}",
+                known.join(", ")
+            )
         })?);
     }
     let (first, further) = members.split_first().expect("a list that was split has one at least");
     if further.iter().any(|rail| rail.addr.is_ipv4() != first.addr.is_ipv4()) {
-        return Err(format!("{} have addresses of both IPv4 and IPv6", names.join(", ")));
+        return Err(format!(
+            "{} have addresses of both IPv4 and IPv6; name interfaces or addresses of one version",
+            names.join(", ")
+        ));
     }
     // The MTU that every rail supports.
     let mtu = members.iter().map(|rail| rail.mtu).min().unwrap_or(first.mtu);
@@ -97,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_what_is_named_and_nothing_else() {
+    fn devices_are_the_named_interfaces_only() {
         assert_eq!(combined("eth0").unwrap(), [("10.0.0.2+fd00::1".to_owned(), 9000)]);
         assert_eq!(combined("10.0.0.2").unwrap(), [("10.0.0.2".to_owned(), 9000)]);
         assert_eq!(combined("fd00::1,eth3").unwrap(), [("fd00::1+fd00::3".to_owned(), 1500)]);
@@ -111,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_groups_are_named() {
         for wrong in ["", "eth0,", "eth0;;eth1", "eth 0", "/eth0"] {
             assert!(parse(wrong).unwrap_err().starts_with("accepted: "));
         }

@@ -43,7 +43,7 @@ impl Running {
         settings.engine.rails.clone_from(&device.interface.rails);
         let (engine, slot) =
             numbers::claim(&settings.engine, device.interface.addr).map_err(|error| {
-                tracing::error!(%error, "no engine for this device");
+                tracing::error!(%error, "the engine of this device does not start");
                 Errno(libc::EIO)
             })?;
         Ok(Running {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused() {
+    fn values_that_are_not_text_are_refused() {
         let file = OsString::from_vec(b"/keys/\xFF".to_vec());
         let given = |name: &str| (name == "BRAID_KEY_FILE").then(|| file.clone());
         let error = Settings::from_variables(given).err().expect("it cannot be").to_string();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn several_rails_ask_for_a_loss_recovery_that_takes_them() {
+    fn several_rails_require_a_loss_recovery_for_reordering() {
         let with = |recovery: Option<&'static str>, rails: &'static str| {
             let settings = Settings::from_variables(|name| match name {
                 RAILS => Some(rails.into()),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_announced() {
+    fn forgotten_events_do_not_make_the_descriptor_readable() {
         let waiting = Waiting::new().expect("an eventfd");
         for event in [1, 2, 1, 3] {
             waiting.push(event);
@@ -125,7 +125,7 @@ mod tests {
     /// A thread whose event is forgotten waits for the next one, and forgetting does not wait for
     /// the thread.
     #[test]
-    fn who_waits_gets_the_next_one() {
+    fn a_waiting_thread_gets_the_next_event() {
         let waiting = Waiting::new().expect("an eventfd");
         std::thread::scope(|scope| {
             let takes = scope.spawn(|| waiting.take(|_| {}));

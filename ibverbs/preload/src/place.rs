@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_places_and_what_is_in_them_have_stand_ins() {
+    fn the_places_and_their_files_have_stand_ins() {
         for path in [
             c"/dev/infiniband",
             c"/dev/infiniband/uverbs-braid0",

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_understood_and_nonsense_is_not() {
+    fn numbers_are_parsed_and_other_text_is_refused() {
         let addr = |text: &str| vec![text.parse::<SocketAddr>().unwrap()];
         assert_eq!(resolve(Some("127.0.0.1"), Some("7471"), None), addr("127.0.0.1:7471"));
         assert_eq!(resolve(Some("::1"), Some("1"), None), addr("[::1]:1"));

@@ -70,7 +70,7 @@ pub(super) fn ask(
     match denied {
         None => Ok(Pending::Keyed(Box::new(asking))),
         Some(why) => {
-            tracing::warn!(%why, "the listener is not one that may be connected to");
+            tracing::warn!(%why, "the listener's key is not allowed");
             Err(denial())
         }
     }
@@ -110,11 +110,11 @@ pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(Mess
         (Some(security), Some(Some([nonce]))) => hear_keyed(link, security, nonce),
         (_, Some(None)) => Err(io::ErrorKind::InvalidData.into()),
         (None, Some(Some(_))) => {
-            tracing::warn!("who connects has a key, and BRAID_KEY_FILE is not set here");
+            tracing::warn!("the connecting end has a key; set BRAID_KEY_FILE here");
             Err(denial())
         }
         (Some(security), None) if security.required && Message::is_begun_by(&first) => {
-            tracing::warn!("who connects has no key, and BRAID_SECURITY requires one here");
+            tracing::warn!("the connecting end has no key, which BRAID_SECURITY requires");
             Err(denial())
         }
         (_, None) => Ok((Message::decode(&first)?, Reply::Clear)),
@@ -135,7 +135,7 @@ fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(Messa
 
 /// Denies a request. The other end learns nothing else, and the log gets the reason.
 fn deny(link: &Link, why: &dyn std::error::Error) -> io::Error {
-    tracing::warn!(%why, "who connects is denied");
+    tracing::warn!(%why, "the connecting end is denied");
     // The other end receives this, or is gone.
     let _ = link.send(DENIED);
     denial()

@@ -47,7 +47,7 @@ mod tests {
     use crate::messages::tests::Pairs;
 
     #[test]
-    fn who_says_nothing_gives_way_to_those_who_come_later() {
+    fn silent_links_give_way_to_later_ones() {
         let pairs = Pairs::new();
         let (hearing, mut near, mut far) = (Hearing::default(), Vec::new(), Vec::new());
         for _ in 0..MOST + 3 {

@@ -118,7 +118,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_said_is_heard_and_anything_else_is_not() {
+    fn messages_are_decoded_as_encoded_and_other_bytes_are_refused() {
         let message = message(Kind::Request, &[9; 255]);
         let bytes = message.encode();
         assert_eq!(Message::decode(&bytes).expect("it is whole"), message);
@@ -134,7 +134,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_q_key_is_heard_as_it_was_said() {
+    fn messages_carry_a_q_key() {
         let purpose = Purpose::Datagrams { q_key: 0x8123_4567 };
         let said = Message { purpose, ..message(Kind::Accept, b"here") };
         assert_eq!(Message::decode(&said.encode()).expect("it is whole"), said);

@@ -79,12 +79,16 @@ impl Attempts {
         let Some(to) = numbers::address(&hello.to) else { return };
         let begun = match qp.engine.begin_connect(to, &hello.encode(), ATTEMPT) {
             Ok(begun) => begun,
-            Err(error) => return tracing::debug!(qp = number, %to, %error, "asking again later"),
+            Err(error) => {
+                return tracing::debug!(qp = number, %to, %error, "the attempt to connect did not begin; trying again");
+            }
         };
         match self.watch.await_end(Asker::QueuePair { number, attempt }, begun) {
             // The next step is due when the attempt ends.
             Ok(()) => self.asks(number),
-            Err(error) => tracing::debug!(qp = number, %to, %error, "asking again later"),
+            Err(error) => {
+                tracing::debug!(qp = number, %to, %error, "the attempt to connect did not begin; trying again")
+            }
         }
     }
 
@@ -177,7 +181,7 @@ impl Attempts {
         for number in late {
             self.forget(number);
             if let Some(qp) = registry.qp(number).filter(|qp| !qp.link().is_connected) {
-                tracing::info!(qp = number, "the other end was not found in time");
+                tracing::info!(qp = number, "the other end did not connect in time");
                 qp.fail_held(Status::RetryExceeded);
             }
         }
@@ -239,6 +243,8 @@ fn answer(qp: &Arc<QueuePair>, ours: &Hello, request: ConnectionRequest) {
     match accepted {
         Ok(()) if twin.is_some() => qp.link().twin = twin,
         Ok(()) => qp.connected(),
-        Err(error) => tracing::debug!(qp = qp.number, %error, "not connected"),
+        Err(error) => {
+            tracing::debug!(qp = qp.number, %error, "a connection request was not accepted")
+        }
     }
 }

@@ -30,7 +30,7 @@ const BACKLOG: usize = 4096;
 /// descriptor. Or that of a system call.
 pub(crate) fn start(running: Running) -> Result<Arc<Registry>, Errno> {
     let listener = running.engine.listen(BACKLOG).map_err(|error| {
-        tracing::error!(%error, "no connection can reach this device");
+        tracing::error!(%error, "the engine of this device does not listen");
         Errno(libc::EIO)
     })?;
     let inbox = running.inbox.clone();

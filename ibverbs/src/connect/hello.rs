@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard_and_anything_else_is_not() {
+    fn hellos_are_decoded_as_encoded_and_other_bytes_are_refused() {
         let (from, to) =
             (Peer { gid: [1; 16], number: 0x12_3456 }, Peer { gid: [2; 16], number: 7 });
         for key in [None, Some(0), Some(0x8765_4321)] {

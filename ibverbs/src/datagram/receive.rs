@@ -43,7 +43,9 @@ impl QueuePair {
                 flows.incoming.retain(|_, other| other.state() != braid::QpState::Error);
                 flows.incoming.insert(engine.number().get(), engine);
             }
-            Err(error) => tracing::debug!(qp = number, %error, "no datagrams from there"),
+            Err(error) => {
+                tracing::debug!(qp = number, %error, "a flow of datagrams was not accepted")
+            }
         }
     }
 }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_datagram() {
+    fn other_bytes_are_no_datagram() {
         for body in [Body::Hello, Body::Cookie(3), Body::Close, Body::Ack, Body::Gone] {
             let bytes = Datagram::new(9, body).encode();
             for len in 0..bytes.len() {

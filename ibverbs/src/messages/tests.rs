@@ -88,7 +88,7 @@ fn messages_and_the_end_arrive_in_order_over_a_network_that_loses_and_repeats() 
 }
 
 #[test]
-fn nobody_at_a_port_refuses_and_a_listener_that_has_gone_too() {
+fn a_port_without_a_listener_refuses() {
     let near = port(PortOptions::default());
     let pairs = Pairs::new();
     let to = pairs.port.addr();
@@ -237,7 +237,7 @@ fn an_open_that_comes_late_or_twice_begins_one_link() {
 }
 
 #[test]
-fn nobody_else_speaks_in_a_link() {
+fn datagrams_of_strangers_do_not_enter_a_link() {
     let pairs = Pairs::new();
     let stranger = Stranger::at([127, 0, 0, 1], pairs.port.addr());
     stranger.say(&Datagram::new(5, Body::Open(stranger.cookie(5), b"message")).encode());

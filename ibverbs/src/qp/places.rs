@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_not_posted_leaves_no_trace() {
+    fn a_send_that_was_not_posted_frees_its_place() {
         let places = Places::new(2);
         places.take(false).unwrap();
         for signalled in [true, false] {

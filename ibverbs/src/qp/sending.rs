@@ -84,7 +84,7 @@ impl QueuePair {
                 inline => self.hand_over(wr, inline),
             };
             if let Err(error) = posted {
-                tracing::warn!(qp = self.number, %error, "a send that was held cannot be posted");
+                tracing::warn!(qp = self.number, %error, "a held send cannot be posted");
                 self.queues.complete(wr_id, work, Status::LocalProtection);
             }
         }

@@ -102,7 +102,7 @@ mod tests {
     const UC: Service = Service::Connected { reliable: false };
 
     #[test]
-    fn what_is_missing_or_too_much_is_refused() {
+    fn missing_and_excess_attributes_are_refused() {
         let init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         assert_eq!(check(RC, IBV_QPS_RESET, IBV_QPS_INIT, init), Ok(()));
         assert_eq!(

@@ -87,7 +87,7 @@ fn library_path(folder: &Path) -> Result<OsString, String> {
     let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let paths = [folder.to_owned()].into_iter().chain(before.iter().flat_map(env::split_paths));
     env::join_paths(paths).map_err(|_| {
-        format!("{} cannot be in LD_LIBRARY_PATH: it has a colon in it", folder.display())
+        format!("{} cannot be in LD_LIBRARY_PATH: it contains a colon; move it", folder.display())
     })
 }
 
@@ -97,7 +97,7 @@ fn preload(folder: &Path) -> Result<OsString, String> {
     let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
     if folder.as_os_str().as_bytes().iter().any(is_separator) {
         return Err(format!(
-            "{} cannot be in LD_PRELOAD: it has a colon or a space in it; move it",
+            "{} cannot be in LD_PRELOAD: it contains a colon or a space; move it",
             folder.display()
         ));
     }
@@ -114,7 +114,8 @@ fn preload(folder: &Path) -> Result<OsString, String> {
 /// it. The folder `lib` of an installation itself does not contain them, because every program of
 /// the system would find them there.
 fn folder() -> Result<PathBuf, String> {
-    let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    let own = env::current_exe()
+        .map_err(|error| format!("cannot find the path of braid-run: {error}; mount /proc"))?;
     let beside = own.with_file_name("drop-in");
     let installed = own.ancestors().nth(2).map(|prefix| prefix.join("lib/braid"));
     let places: Vec<PathBuf> = std::iter::once(beside).chain(installed).collect();

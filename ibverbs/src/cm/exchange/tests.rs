@@ -59,7 +59,7 @@ fn errno(result: &io::Result<()>) -> Option<i32> {
 }
 
 #[test]
-fn ends_with_the_same_key_or_none_hear_each_other() {
+fn ends_with_the_same_key_or_none_exchange_messages() {
     let mut optional = shared(1);
     optional.required = false;
     for [one, other] in [
@@ -75,7 +75,7 @@ fn ends_with_the_same_key_or_none_hear_each_other() {
 }
 
 #[test]
-fn who_has_another_key_or_none_is_denied() {
+fn an_end_with_another_key_or_none_is_denied() {
     for [one, other] in [
         [shared(1), shared(2)],
         [own(1, 2), own(2, 3)],
@@ -128,7 +128,7 @@ fn between(changed: [Option<usize>; 2]) -> ([io::Result<()>; 2], [Vec<u8>; 2]) {
 }
 
 #[test]
-fn who_is_between_reads_nothing_and_changes_nothing() {
+fn an_attacker_in_between_reads_and_changes_nothing() {
     let (results, said) = between([None; 2]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     for part in [REQUEST, ACCEPT] {
@@ -144,7 +144,7 @@ fn who_is_between_reads_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn what_was_recorded_begins_nothing() {
+fn recorded_messages_have_no_effect() {
     let (results, [said, _]) = between([None; 2]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     let [near, far] = pair();
@@ -156,7 +156,7 @@ fn what_was_recorded_begins_nothing() {
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn bytes_that_are_no_message_are_refused() {
     for bytes in [&b"BrCk"[..], b"BrCk1234567", b"BrCk123456789", b"", b"BrCm"] {
         let [near, far] = pair();
         near.send(bytes).expect("it is open");
