@@ -31,9 +31,9 @@ impl Ah {
     }
 }
 
-/// Creates an address handle. NULL with `EINVAL`: the attributes have no GRH, which RoCE needs,
-/// name another port or a GID that is no address of a host, or name a GID of the device that does
-/// not lead there.
+/// Creates an address handle. NULL with `EINVAL`: the attributes have no GRH, which RoCE needs, or
+/// name another port. Or the GID is no address of a host. Or the device's own GID does not lead
+/// there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     errno::pointer(|| {
@@ -84,19 +84,20 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
             let gid = |start| grh.add(start).cast::<ibv_gid>().read_unaligned();
             let gids = &Context::of(context)?.open.device.gids;
             let ours = gids.index_of(&gid(GRH_DESTINATION)).ok_or(Errno::INVALID)?;
-            attr.write(way(gid(GRH_SOURCE), ours));
+            attr.write(attributes_to(gid(GRH_SOURCE), ours));
         }
         Ok(0)
     })
 }
 
 /// The attributes that lead from the GID of that index to another GID.
-pub(crate) fn way(to: ibv_gid, sgid_index: usize) -> ibv_ah_attr {
+pub(crate) fn attributes_to(to: ibv_gid, sgid_index: usize) -> ibv_ah_attr {
     // SAFETY: the structure consists of numbers, so zero is valid.
-    let mut way: ibv_ah_attr = unsafe { std::mem::zeroed() };
-    (way.grh.dgid, way.grh.sgid_index, way.grh.hop_limit) = (to, sgid_index as u8, u8::MAX);
-    (way.is_global, way.port_num) = (1, 1);
-    way
+    let mut attributes_to: ibv_ah_attr = unsafe { std::mem::zeroed() };
+    (attributes_to.grh.dgid, attributes_to.grh.sgid_index, attributes_to.grh.hop_limit) =
+        (to, sgid_index as u8, u8::MAX);
+    (attributes_to.is_global, attributes_to.port_num) = (1, 1);
+    attributes_to
 }
 
 /// Combines [`ibv_init_ah_from_wc`] and [`ibv_create_ah`].

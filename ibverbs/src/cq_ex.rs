@@ -7,7 +7,7 @@ use std::ptr;
 use braid_verbs::abi::{ibv_context, ibv_cq, ibv_cq_init_attr_ex};
 
 use crate::cq;
-use crate::cq::extension::Extension;
+use crate::cq::extension::CqExtension;
 use crate::cq::handle::Cq;
 use crate::errno::{self, Errno};
 use crate::poll;
@@ -82,7 +82,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq, _attr: *mut c_void) -> c_int {
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq) -> c_int {
     // SAFETY: by the caller's promise this thread has called `start_poll`, which admits one thread,
     // so no other thread uses these fields.
-    let Extension { status, wr_id, current, .. } = unsafe { &mut (*Cq::of(cq)).extension };
+    let CqExtension { status, wr_id, current, .. } = unsafe { &mut (*Cq::of(cq)).extension };
     // SAFETY: `current` has room for one completion.
     match unsafe { poll::poll_cq(cq, 1, current) } {
         1 => {

@@ -5,6 +5,19 @@
 //! packets. Programs hold pointers to boxes. Each box begins with the structure of
 //! `infiniband/verbs.h`.
 //!
+//! # Layers
+//!
+//! From the bottom to the top:
+//!
+//! - `running`: the engine of an open device, with the state that all objects share.
+//! - `domain`, `cq::shared`, `srq::shared`, `datagram::flow`, `qp::queue_pair`: the parts of
+//!   objects that other objects and threads hold.
+//! - `registry`: the queue pairs and flows of an engine, by number.
+//! - `connect`: the control thread, which connects the queue pairs of a registry.
+//! - `open_device`, `context`, `cq::handle`, `qp::handle`: the boxes that programs hold.
+//! - The functions of verbs and, in `cm`, those of librdmacm. `op_table` lists the functions that
+//!   programs call through a context.
+//!
 //! # The caller's promise
 //!
 //! A pointer that is not NULL points to what the man page of the function requires, for as long as

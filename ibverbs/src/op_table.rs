@@ -45,7 +45,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     errno::pointer(|| {
         // SAFETY: by the caller's promise.
         let device = unsafe { Device::of(device) }?;
-        let open = OpenDevice::new(device, Settings::obey()?)?;
+        let open = OpenDevice::new(device, Settings::load()?)?;
         let verbs = verbs(device, open.events.fd());
         Ok(Context::make(verbs, Arc::new(open)))
     })

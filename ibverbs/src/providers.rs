@@ -1,7 +1,7 @@
 //! The interface between libibverbs and its providers. The library never uses a provider: every
 //! device belongs to the engine.
 //!
-//! Programs that link a provider, as perftest and UCX do, start only if the dynamic linker finds
+//! Programs such as perftest and UCX link a provider. They start only if the dynamic linker finds
 //! the version with which the provider was built, and in it every function that the provider calls.
 //! rdma-core changes the version whenever it changes the interface, so each release has another
 //! one. A name has to exist once for each version. A version script cannot express that, because it

@@ -13,13 +13,13 @@ pub(crate) struct Registry {
     /// Set once the thread runs. Dropped first, which ends the thread.
     pub(crate) thread: OnceLock<ControlThread>,
     pub(crate) running: Arc<Running>,
-    pub(crate) flows: Flows,
+    pub(crate) flows: FlowTable,
     qps: RwLock<HashMap<u32, Weak<QueuePair>>>,
 }
 
 impl Registry {
     pub(crate) fn new(running: Arc<Running>) -> Self {
-        let (thread, flows, qps) = (OnceLock::new(), Flows::default(), RwLock::default());
+        let (thread, flows, qps) = (OnceLock::new(), FlowTable::default(), RwLock::default());
         Registry { thread, running, flows, qps }
     }
 
@@ -51,9 +51,9 @@ impl Registry {
 
 /// The flows of datagrams, by the engine's numbers.
 #[derive(Default)]
-pub(crate) struct Flows(RwLock<HashMap<u32, Weak<Flow>>>);
+pub(crate) struct FlowTable(RwLock<HashMap<u32, Weak<Flow>>>);
 
-impl Flows {
+impl FlowTable {
     pub(crate) fn enter(&self, flow: &Arc<Flow>) {
         let mut flows = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if flows.len() == flows.capacity() {

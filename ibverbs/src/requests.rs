@@ -40,7 +40,7 @@ pub(crate) unsafe fn send_wr(qp: &QueuePair, wr: &ibv_send_wr) -> Result<SendWr,
         id: wr.wr_id,
         op,
         sges: SgList::new(),
-        signalled: qp.signals_all || has(IBV_SEND_SIGNALED),
+        signalled: qp.queues.signals_all || has(IBV_SEND_SIGNALED),
         solicited: has(IBV_SEND_SOLICITED),
         fence: has(IBV_SEND_FENCE),
     })

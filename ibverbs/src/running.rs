@@ -7,7 +7,7 @@ use braid::Engine;
 use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
-use crate::connect::inbox::{Inbox, Message};
+use crate::connect::inbox::{ControlMessage, Inbox};
 use crate::device::Device;
 use crate::errno::Errno;
 use crate::gid_table::GidTable;
@@ -59,7 +59,7 @@ impl Running {
     }
 
     /// Gives the control thread something to do.
-    pub(crate) fn tell(&self, message: Message) {
+    pub(crate) fn send_control(&self, message: ControlMessage) {
         self.inbox.push(message);
     }
 
@@ -96,7 +96,7 @@ impl Srqs {
     }
 
     /// Reports an event of a queue to the program, unless the queue is being destroyed.
-    pub(crate) fn happened(&self, number: u32, event: u32, events: &AsyncEvents) {
+    pub(crate) fn report(&self, number: u32, event: u32, events: &AsyncEvents) {
         if let Some(element) = self.all().get(&number) {
             events.push(event, *element);
         }

@@ -98,12 +98,12 @@ impl Settings {
     /// # Errors
     /// The first variable with an invalid value.
     fn read() -> Result<Self, SettingError> {
-        Self::from_variables(environment::variable)?.in_order()
+        Self::from_variables(environment::variable)?.checked()
     }
 
     /// Checks the combination of settings. Packets of several rails arrive out of order, which
     /// go-back-n does not accept.
-    fn in_order(self) -> Result<Self, SettingError> {
+    fn checked(self) -> Result<Self, SettingError> {
         let several = self.rails.iter().find(|rails| rails.len() > 1);
         match several.filter(|_| self.recovery == LossRecovery::GoBackN) {
             None => Ok(self),
@@ -119,8 +119,8 @@ impl Settings {
 
     /// Reads the settings as [`Settings::read`] does, and opens the log as `BRAID_LOG` says.
     /// Standard error names invalid values.
-    pub(crate) fn obey() -> Result<Self, Errno> {
-        show_log().map_err(refused)?;
+    pub(crate) fn load() -> Result<Self, Errno> {
+        open_log().map_err(refused)?;
         Self::read().map_err(refused)
     }
 
@@ -170,12 +170,12 @@ impl Settings {
 }
 
 /// Opens the log once. Later changes of the environment have no effect.
-fn show_log() -> Result<(), FilterError> {
-    static IS_SHOWN: OnceLock<()> = OnceLock::new();
-    if IS_SHOWN.get().is_none() {
+fn open_log() -> Result<(), FilterError> {
+    static IS_OPEN: OnceLock<()> = OnceLock::new();
+    if IS_OPEN.get().is_none() {
         braid_log::from_environment(environment::variable)?;
         // Two threads may have opened the log, with the same result.
-        let _ = IS_SHOWN.set(());
+        let _ = IS_OPEN.set(());
     }
     Ok(())
 }
@@ -271,7 +271,7 @@ mod tests {
                 "BRAID_LOSS_RECOVERY" => recovery.map(Into::into),
                 _ => None,
             });
-            settings.expect("both can be").in_order().map(|settings| settings.rails.len())
+            settings.expect("both can be").checked().map(|settings| settings.rails.len())
         };
         assert_eq!(with(Some("ooo-window"), "eth0,eth1;eth2").expect("it takes them"), 2);
         assert_eq!(with(None, "eth0;eth1").expect("one rail each"), 2);

@@ -14,7 +14,7 @@ use crate::waiting::may_wait;
 
 /// A channel, as programs hold it.
 #[repr(C)]
-pub(crate) struct Channel {
+pub(crate) struct CompletionChannel {
     pub(super) base: ibv_comp_channel,
     pub(super) refcnt: c_int,
     pub(super) shared: Arc<Members>,
@@ -91,10 +91,11 @@ impl Members {
     }
 }
 
-impl Channel {
+impl CompletionChannel {
     /// The members of the channel that a program names. `None` for null.
     pub(crate) unsafe fn members(channel: *mut ibv_comp_channel) -> Option<Arc<Members>> {
         // SAFETY: by the caller's promise.
-        unsafe { channel.cast::<Channel>().as_ref() }.map(|channel| channel.shared.clone())
+        unsafe { channel.cast::<CompletionChannel>().as_ref() }
+            .map(|channel| channel.shared.clone())
     }
 }

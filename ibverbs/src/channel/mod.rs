@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use braid_verbs::abi::{ibv_comp_channel, ibv_context, ibv_cq};
 
-use self::members::{Channel, Members};
+use self::members::{CompletionChannel, Members};
 use crate::cancel;
 use crate::context::Context;
 use crate::cq::handle::Cq;
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
         unsafe { Context::of(context) }?;
         let shared = Arc::new(Members::new()?);
         let base = ibv_comp_channel { context, fd: shared.watch.0.as_raw_fd() };
-        Ok(Box::into_raw(Box::new(Channel { base, refcnt: 0, shared })).cast())
+        Ok(Box::into_raw(Box::new(CompletionChannel { base, refcnt: 0, shared })).cast())
     })
 }
 
@@ -32,13 +32,13 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     errno::code(|| {
         // SAFETY: by the caller's promise.
-        let members = unsafe { Channel::members(channel) }.ok_or(Errno::INVALID)?;
+        let members = unsafe { CompletionChannel::members(channel) }.ok_or(Errno::INVALID)?;
         if !members.queues().is_empty() {
             return Err(Errno::BUSY);
         }
         // SAFETY: as above; `ibv_create_comp_channel` has made the channel, and it is not used any
         // more.
-        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+        drop(unsafe { Box::from_raw(channel.cast::<CompletionChannel>()) });
         Ok(())
     })
 }
@@ -66,7 +66,7 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
             return Err(Errno::INVALID);
         }
         // SAFETY: by the caller's promise.
-        let members = unsafe { Channel::members(channel) }.ok_or(Errno::INVALID)?;
+        let members = unsafe { CompletionChannel::members(channel) }.ok_or(Errno::INVALID)?;
         let Some((queue, context)) = members.next_event(take_event)? else {
             return Ok(Some(members.watch.0.as_raw_fd()));
         };

@@ -4,16 +4,16 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use super::answering::{answer, take_asked};
-use super::asking::in_time;
 use super::connection::Connection;
-use super::events::Kind;
-use super::exchange::{Reply, Speech};
-use super::id::{Id, Shared};
+use super::events::EventKind;
+use super::exchange::{Protection, Reply};
+use super::id::{Id, IdShared};
 use super::lookup;
-use super::message::{self, Message};
+use super::message::{CmMessage, MessageKind};
 use super::own_message::own_message;
 use super::purpose::Purpose;
 use super::queue_pair;
+use super::requesting::in_time;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use super::threads::{run, wait_for_end};
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
         if object.base.qp.is_null() && param.is_none() {
             return Err(Errno::INVALID);
         }
-        let accept = own_message(object, message::Kind::Accept, param)?;
+        let accept = own_message(object, MessageKind::Accept, param)?;
         let (link, peer, reply) = take_asked(&object.shared)?;
         let shared = object.shared.clone();
         let speech = begin_accept(&shared, &link, (&peer, reply), &accept)
@@ -50,32 +50,32 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
 }
 
 fn begin_accept(
-    shared: &Shared,
+    shared: &IdShared,
     link: &Link,
     (peer, reply): (&Peer, Reply),
-    accept: &Message,
-) -> Result<Speech, Errno> {
+    accept: &CmMessage,
+) -> Result<Protection, Errno> {
     if shared.has_queue_pair() {
         shared.connect(peer, accept)?;
     }
     reply.give(link, accept).map_err(|_| Errno(libc::ECONNRESET))
 }
 
-fn finish_accept(shared: &Shared, link: &Arc<Link>, speech: Speech) {
+fn finish_accept(shared: &IdShared, link: &Arc<Link>, speech: Protection) {
     let (kind, status) = match in_time(link, || speech.hear(link)) {
         Ok(ready) if is_ready(&ready) => {
-            shared.happened(Kind::Established, 0, Some(ready.into()));
+            shared.report(EventKind::Established, 0, Some(ready.into()));
             return wait_for_end(shared, link);
         }
-        Ok(_) => (Kind::ConnectError, -libc::ECONNRESET),
+        Ok(_) => (EventKind::ConnectError, -libc::ECONNRESET),
         Err((kind, status, _)) => (kind, status),
     };
     shared.connection().lose(link);
-    shared.happened(kind, status, None);
+    shared.report(kind, status, None);
 }
 
-fn is_ready(message: &Message) -> bool {
-    message.kind == message::Kind::Ready && matches!(message.purpose, Purpose::Connection(_))
+fn is_ready(message: &CmMessage) -> bool {
+    message.kind == MessageKind::Ready && matches!(message.purpose, Purpose::Connection(_))
 }
 
 /// Rejects a connection. The other end gets `RDMA_CM_EVENT_REJECTED`, or
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn rdma_reject(
         // SAFETY: the structure consists of numbers and pointers, so zero is valid.
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
-        let reject = own_message(object, message::Kind::Reject, Some(&param))?;
+        let reject = own_message(object, MessageKind::Reject, Some(&param))?;
         answer(&object.shared, &reject)?;
         Ok(0)
     })

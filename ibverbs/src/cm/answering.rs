@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::exchange::Reply;
-use super::id::Shared;
-use super::message::Message;
+use super::id::IdShared;
+use super::message::CmMessage;
 use crate::errno::Errno;
 use crate::messages::Link;
 use crate::peer::Peer;
@@ -13,7 +13,7 @@ use crate::peer::Peer;
 ///
 /// # Errors
 /// `EINVAL`: there is no request, or it was answered.
-pub(super) fn take_asked(shared: &Shared) -> Result<(Arc<Link>, Peer, Reply), Errno> {
+pub(super) fn take_asked(shared: &IdShared) -> Result<(Arc<Link>, Peer, Reply), Errno> {
     shared.connection().answer().ok_or(Errno::INVALID)
 }
 
@@ -21,7 +21,7 @@ pub(super) fn take_asked(shared: &Shared) -> Result<(Arc<Link>, Peer, Reply), Er
 ///
 /// # Errors
 /// `EINVAL`: the request was answered. `ECONNRESET`: the other end is gone.
-pub(super) fn answer(shared: &Shared, message: &Message) -> Result<(), Errno> {
+pub(super) fn answer(shared: &IdShared, message: &CmMessage) -> Result<(), Errno> {
     let (link, _, reply) = take_asked(shared)?;
     let given = reply.give(&link, message);
     shared.connection().close();

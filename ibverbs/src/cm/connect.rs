@@ -2,14 +2,14 @@
 
 use std::ffi::c_int;
 
-use super::asking::{Asks, Failed, ask, broken, failed};
-use super::events::Kind;
-use super::exchange::Speech;
-use super::id::{Id, Shared};
+use super::events::EventKind;
+use super::exchange::Protection;
+use super::id::{Id, IdShared};
 use super::lookup::look_up;
-use super::message::{self, Message};
+use super::message::{CmMessage, MessageKind};
 use super::own_message::own_message;
 use super::purpose::Purpose;
+use super::requesting::{Failed, Request, ask, broken, failed};
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use super::threads::{run, wait_for_end};
@@ -40,14 +40,14 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         }
         let (from, to) = (object.source(), object.destination());
         let ends = (from.ok_or(Errno::INVALID)?, to.ok_or(Errno::INVALID)?);
-        let request = own_message(object, message::Kind::Request, param)?;
+        let request = own_message(object, MessageKind::Request, param)?;
         // SAFETY: the address is resolved, so the device is open.
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
         let shared = object.shared.clone();
         let attempt = shared.connection().begin()?;
         run("braid-cm", move || {
-            let asks = Asks { security: security.as_ref(), request: &request };
+            let asks = Request { security: security.as_ref(), request: &request };
             if let Purpose::Datagrams { .. } = request.purpose {
                 return look_up(&shared, &attempt, ends, asks, &device.gids);
             }
@@ -57,12 +57,12 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
             match connected {
                 Ok((link, ())) => wait_for_end(&shared, &link),
                 Err((kind, status, said)) => {
-                    if kind == Kind::Rejected {
+                    if kind == EventKind::Rejected {
                         // As in librdmacm, the receives are flushed. A program such as `rping` may
                         // wait for nothing else.
                         shared.fail(request.queue_pair.number);
                     }
-                    shared.happened(kind, status, said.map(Into::into));
+                    shared.report(kind, status, said.map(Into::into));
                 }
             }
         })?;
@@ -74,21 +74,21 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
 
 /// Connects the queue pair after the other end has accepted, or leaves that to the program.
 fn finish(
-    shared: &Shared,
+    shared: &IdShared,
     link: &Link,
-    request: &Message,
-    answer: Message,
-    speech: Speech,
+    request: &CmMessage,
+    answer: CmMessage,
+    speech: Protection,
 ) -> Result<(), Failed> {
-    let ready = Message { kind: message::Kind::Ready, private_data: Vec::new(), ..request.clone() };
+    let ready = CmMessage { kind: MessageKind::Ready, private_data: Vec::new(), ..request.clone() };
     if !shared.has_queue_pair() {
         shared.wire_up.hear(&answer);
         shared.wire_up.defer(speech, ready);
-        shared.happened(Kind::ConnectResponse, 0, Some(answer.into()));
+        shared.report(EventKind::ConnectResponse, 0, Some(answer.into()));
         return Ok(());
     }
     shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
     speech.say(link, &ready).map_err(broken)?;
-    shared.happened(Kind::Established, 0, Some(answer.into()));
+    shared.report(EventKind::Established, 0, Some(answer.into()));
     Ok(())
 }

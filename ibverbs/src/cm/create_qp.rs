@@ -21,9 +21,9 @@ use crate::work_requests::{MASK_PD, create_qp_ex};
 /// completion queue that is NULL, a queue with a channel is made, which then belongs to the
 /// identifier (`send_cq`, `send_cq_channel` and so on).
 ///
-/// -1 with `errno`: `EINVAL` if the identifier has no device or has a queue pair, if the type does
-/// not fit the port space, for a domain of another context, or for completion queues other than
-/// those of the identifier. Otherwise as for `ibv_create_qp`.
+/// -1 with `errno`: `EINVAL` if the identifier has no device or has a queue pair, or if the type
+/// does not fit the port space. `EINVAL` also for a domain of another context, and for completion
+/// queues other than those of the identifier. Otherwise as for `ibv_create_qp`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_qp(
     id: *mut rdma_cm_id,

@@ -35,8 +35,8 @@ pub unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
 
 /// Fills in the attributes with which the program moves its own queue pair to the `qp_state` of
 /// `attr`, and their mask. -1 with `errno`, without any change: `EINVAL` for a state other than
-/// INIT, RTR and RTS, for an address that is not resolved or, unless the state is INIT, for a
-/// connection whose other end has not described itself.
+/// INIT, RTR and RTS, or for an address that is not resolved. RTR and RTS also need an other end
+/// that has described itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_init_qp_attr(
     id: *mut rdma_cm_id,

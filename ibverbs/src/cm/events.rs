@@ -7,7 +7,7 @@ use std::{mem, ptr};
 use braid::Uncancelled;
 
 use super::id::Id;
-use super::said::Said;
+use super::peer_message::PeerMessage;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::acknowledgements::Acknowledgements;
 use crate::cancel;
@@ -17,7 +17,7 @@ use crate::waiting::Waiting;
 /// `enum rdma_cm_event_type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     AddrResolved = 0,
     AddrError = 1,
     RouteResolved = 2,
@@ -59,15 +59,15 @@ struct Event {
 
 /// A channel, as programs hold it.
 #[repr(C)]
-struct Channel {
+struct EventChannel {
     base: rdma_event_channel,
     shared: Arc<Events>,
 }
 
-impl Channel {
+impl EventChannel {
     fn make(shared: Arc<Events>) -> *mut rdma_event_channel {
         let base = rdma_event_channel { fd: shared.0.fd() };
-        Box::into_raw(Box::new(Channel { base, shared })).cast()
+        Box::into_raw(Box::new(EventChannel { base, shared })).cast()
     }
 }
 
@@ -89,13 +89,13 @@ impl Events {
     pub(super) fn push(
         &self,
         (id, listener): (*mut rdma_cm_id, *mut rdma_cm_id),
-        kind: Kind,
+        kind: EventKind,
         status: c_int,
-        said: Option<Said>,
+        said: Option<PeerMessage>,
     ) {
         // SAFETY: both members of the union consist of numbers and pointers, so zero is valid.
         let nothing = || (unsafe { mem::zeroed() }, Vec::new());
-        let (param, private_data) = said.map_or_else(nothing, Said::into_param);
+        let (param, private_data) = said.map_or_else(nothing, PeerMessage::into_param);
         let event = kind as c_int;
         let base = rdma_cm_event { id, listen_id: listener, event, status, param };
         self.0.push(Box::new(Event { base, _private_data: private_data }));
@@ -160,7 +160,7 @@ impl Target {
     /// The channel that a program names. For NULL, makes one for the identifier.
     pub(super) unsafe fn given(channel: *mut rdma_event_channel) -> Result<Self, Errno> {
         // SAFETY: by the caller's promise.
-        match unsafe { channel.cast::<Channel>().as_ref() } {
+        match unsafe { channel.cast::<EventChannel>().as_ref() } {
             Some(known) => Ok(Target { channel, events: known.shared.clone(), is_own: false }),
             None => Self::own(),
         }
@@ -168,7 +168,7 @@ impl Target {
 
     fn own() -> Result<Self, Errno> {
         let events = Arc::new(Events::new()?);
-        Ok(Target { channel: Channel::make(events.clone()), events, is_own: true })
+        Ok(Target { channel: EventChannel::make(events.clone()), events, is_own: true })
     }
 
     /// The destination of the events of a connection that comes to a listener with this one.
@@ -201,7 +201,7 @@ unsafe fn counted_on<'a>(event: &rdma_cm_event) -> &'a Acknowledgements {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
-    errno::pointer(|| Ok(Channel::make(Arc::new(Events::new()?))))
+    errno::pointer(|| Ok(EventChannel::make(Arc::new(Events::new()?))))
 }
 
 #[unsafe(no_mangle)]
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_cha
         let _uncancelled = Uncancelled::begin();
         // SAFETY: by the caller's promise `rdma_create_event_channel` has made the channel, and it
         // is not used any more.
-        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+        drop(unsafe { Box::from_raw(channel.cast::<EventChannel>()) });
     }
 }
 
@@ -223,7 +223,7 @@ pub unsafe extern "C-unwind" fn rdma_get_cm_event(
 ) -> c_int {
     cancel::until(|| {
         // SAFETY: by the caller's promise.
-        let (channel, event) = unsafe { (channel.cast::<Channel>().as_ref(), event.as_mut()) };
+        let (channel, event) = unsafe { (channel.cast::<EventChannel>().as_ref(), event.as_mut()) };
         let (channel, event) = (channel.ok_or(Errno::INVALID)?, event.ok_or(Errno::INVALID)?);
         let Some(taken) = channel.shared.look()? else { return Ok(Some(channel.shared.0.fd())) };
         *event = taken;

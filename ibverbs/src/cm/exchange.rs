@@ -15,7 +15,7 @@ use braid::{Agreed, Security};
 use braid_keys::{Asked, Asking, Binding, Date, KeyId, Listener, Session, Terms};
 use braid_wire::{QpId, RailId, Token};
 
-use super::message::Message;
+use super::message::CmMessage;
 use crate::messages::Link;
 
 /// The beginning of the first message of an end that has a key, before a nonce.
@@ -41,7 +41,7 @@ pub(super) enum Reply {
 }
 
 /// The state of both ends after the answer.
-pub(super) enum Speech {
+pub(super) enum Protection {
     Clear,
     Keyed(Box<Session>),
 }
@@ -53,7 +53,7 @@ pub(super) enum Speech {
 pub(super) fn ask(
     link: &Link,
     security: Option<&Security>,
-    request: &Message,
+    request: &CmMessage,
 ) -> io::Result<Pending> {
     let Some(security) = security else {
         link.send(&request.encode())?;
@@ -82,19 +82,19 @@ impl Pending {
     /// # Errors
     /// Those of the link. `EACCES`: the listener denies the key of this host. `InvalidData`: the
     /// answer does not come from the owner of the key.
-    pub(super) fn answer(self, link: &Link) -> io::Result<(Message, Speech)> {
+    pub(super) fn answer(self, link: &Link) -> io::Result<(CmMessage, Protection)> {
         let part = link.recv()?;
         let Pending::Keyed(mut asking) = self else {
-            return Ok((Message::decode(&part)?, Speech::Clear));
+            return Ok((CmMessage::decode(&part)?, Protection::Clear));
         };
         if part == DENIED {
             tracing::warn!("the listener denies this host's key");
             return Err(denial());
         }
         let answer = asking.read(&part).ok_or(io::ErrorKind::InvalidData)?;
-        let message = Message::decode(&answer.offer)?;
+        let message = CmMessage::decode(&answer.offer)?;
         let session = Session::new(answer.secrets, answer.agreed, NOBODY);
-        Ok((message, Speech::Keyed(Box::new(session))))
+        Ok((message, Protection::Keyed(Box::new(session))))
     }
 }
 
@@ -103,7 +103,7 @@ impl Pending {
 /// # Errors
 /// Those of the link. `InvalidData`: the other end does not speak this protocol. `EACCES`: the keys
 /// of the two ends do not fit, or one end has a key and the other one has not.
-pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(Message, Reply)> {
+pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(CmMessage, Reply)> {
     let first = link.recv()?;
     let nonce = first.strip_prefix(&KEYED).map(numbers);
     match (security, nonce) {
@@ -113,15 +113,15 @@ pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(Mess
             tracing::warn!("the connecting end has a key; set BRAID_KEY_FILE here");
             Err(denial())
         }
-        (Some(security), None) if security.required && Message::is_begun_by(&first) => {
+        (Some(security), None) if security.required && CmMessage::is_begun_by(&first) => {
             tracing::warn!("the connecting end has no key, which BRAID_SECURITY requires");
             Err(denial())
         }
-        (_, None) => Ok((Message::decode(&first)?, Reply::Clear)),
+        (_, None) => Ok((CmMessage::decode(&first)?, Reply::Clear)),
     }
 }
 
-fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(Message, Reply)> {
+fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(CmMessage, Reply)> {
     let binding = Binding { nonce, cookie: number()? };
     let key = security.credentials.key_id(binding);
     link.send(&[binding.cookie.to_be_bytes(), key.0.to_be_bytes()].concat())?;
@@ -129,7 +129,7 @@ fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(Messa
     let asked = security.credentials.read(binding, today, seed()?, &link.recv()?);
     let asked = asked.map_err(|why| deny(link, &why))?;
     let agreed = asked.settle(&Terms::from(security)).map_err(|why| deny(link, &why))?;
-    let message = Message::decode(asked.offer())?;
+    let message = CmMessage::decode(asked.offer())?;
     Ok((message, Reply::Keyed(Box::new(asked), agreed)))
 }
 
@@ -146,24 +146,24 @@ impl Reply {
     ///
     /// # Errors
     /// Those of the link.
-    pub(super) fn give(self, link: &Link, answer: &Message) -> io::Result<Speech> {
+    pub(super) fn give(self, link: &Link, answer: &CmMessage) -> io::Result<Protection> {
         let Reply::Keyed(asked, agreed) = self else {
             link.send(&answer.encode())?;
-            return Ok(Speech::Clear);
+            return Ok(Protection::Clear);
         };
         let (part, secrets) = asked.answer(agreed, &answer.encode());
         link.send(&part)?;
-        Ok(Speech::Keyed(Box::new(Session::new(secrets, agreed, NOBODY))))
+        Ok(Protection::Keyed(Box::new(Session::new(secrets, agreed, NOBODY))))
     }
 }
 
-impl Speech {
+impl Protection {
     /// Sends the last message.
     ///
     /// # Errors
     /// Those of the link.
-    pub(super) fn say(self, link: &Link, message: &Message) -> io::Result<()> {
-        let Speech::Keyed(mut session) = self else { return link.send(&message.encode()) };
+    pub(super) fn say(self, link: &Link, message: &CmMessage) -> io::Result<()> {
+        let Protection::Keyed(mut session) = self else { return link.send(&message.encode()) };
         let mut part = Vec::new();
         session.seal(RailId::FIRST, &mut part, |out| out.extend_from_slice(&message.encode()));
         link.send(&part)
@@ -173,11 +173,11 @@ impl Speech {
     ///
     /// # Errors
     /// Those of the link. `InvalidData`: the message does not come from the owner of the key.
-    pub(super) fn hear(self, link: &Link) -> io::Result<Message> {
+    pub(super) fn hear(self, link: &Link) -> io::Result<CmMessage> {
         let mut part = link.recv()?;
-        let Speech::Keyed(mut session) = self else { return Message::decode(&part) };
+        let Protection::Keyed(mut session) = self else { return CmMessage::decode(&part) };
         let opened = session.open(RailId::FIRST, NUMBER, &mut part);
-        Message::decode(opened.map_err(|_| io::ErrorKind::InvalidData)?)
+        CmMessage::decode(opened.map_err(|_| io::ErrorKind::InvalidData)?)
     }
 }
 

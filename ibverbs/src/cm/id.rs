@@ -10,12 +10,12 @@ use braid_verbs::abi::{IBV_QPT_UD, ibv_qp, ibv_qp_init_attr};
 use super::addresses::{from_c, to_c};
 use super::connection::Connection;
 use super::devices;
-use super::events::{Kind, Target, acknowledge};
-use super::message::Message;
+use super::events::{EventKind, Target, acknowledge};
+use super::message::CmMessage;
 use super::options::Options;
+use super::peer_message::PeerMessage;
 use super::port_space::PortSpace;
 use super::queue_pair;
-use super::said::Said;
 use super::structs::{rdma_cm_id, rdma_event_channel};
 use super::wire_up::WireUp;
 use crate::acknowledgements::Acknowledgements;
@@ -29,7 +29,7 @@ use crate::settings::Settings;
 #[repr(C)]
 pub(super) struct Id {
     pub(super) base: rdma_cm_id,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<IdShared>,
     pub(super) events: Acknowledgements,
     /// The attributes of the queue pairs that connections of a listener get, if `rdma_create_ep`
     /// has made the listener.
@@ -37,7 +37,7 @@ pub(super) struct Id {
 }
 
 /// The part of an identifier that the threads of its connection or listener hold.
-pub(super) struct Shared {
+pub(super) struct IdShared {
     /// The program's name of the identifier. `None`: it is destroyed.
     handle: Mutex<Option<Handle>>,
     connection: Mutex<Connection>,
@@ -45,15 +45,15 @@ pub(super) struct Shared {
     port: Mutex<Option<Arc<Port>>>,
     options: Mutex<Options>,
     /// The queue pair that a thread connects.
-    queue_pair: Mutex<Option<QueuePair>>,
+    queue_pair: Mutex<Option<QpHandle>>,
     pub(super) wire_up: WireUp,
 }
 
 #[derive(Clone, Copy)]
-struct QueuePair(*mut ibv_qp);
+struct QpHandle(*mut ibv_qp);
 
 // SAFETY: the pointer is used only while the queue pair exists, which the lock around it ensures.
-unsafe impl Send for QueuePair {}
+unsafe impl Send for QpHandle {}
 
 /// The pointer that the program has, and the destination of its events.
 struct Handle {
@@ -64,9 +64,9 @@ struct Handle {
 // SAFETY: the pointer is used only while the identifier exists, which the lock around it ensures.
 unsafe impl Send for Handle {}
 
-impl Shared {
+impl IdShared {
     /// Reports an event to the program, unless the identifier is destroyed.
-    pub(super) fn happened(&self, kind: Kind, status: c_int, said: Option<Said>) {
+    pub(super) fn report(&self, kind: EventKind, status: c_int, said: Option<PeerMessage>) {
         if let Some(Handle { id, target }) = &*self.handle() {
             target.events.push((*id, ptr::null_mut()), kind, status, said);
         }
@@ -74,10 +74,10 @@ impl Shared {
 
     /// Reports a connection that has come to this listener. Returns whether the program gets the
     /// event.
-    pub(super) fn arrived(&self, connection: *mut rdma_cm_id, said: Message) -> bool {
+    pub(super) fn report_request(&self, connection: *mut rdma_cm_id, said: CmMessage) -> bool {
         let handle = self.handle();
         let Some(Handle { id, target }) = &*handle else { return false };
-        target.events.push((connection, *id), Kind::ConnectRequest, 0, Some(said.into()));
+        target.events.push((connection, *id), EventKind::ConnectRequest, 0, Some(said.into()));
         true
     }
 
@@ -101,7 +101,7 @@ impl Shared {
 
     /// Sets the queue pair after it was created, or null before it is destroyed.
     pub(super) fn set_queue_pair(&self, qp: *mut ibv_qp) {
-        *self.queue_pair() = Some(QueuePair(qp)).filter(|_| !qp.is_null());
+        *self.queue_pair() = Some(QpHandle(qp)).filter(|_| !qp.is_null());
     }
 
     /// Whether the identifier has a queue pair. Otherwise the program connects one by itself.
@@ -110,9 +110,9 @@ impl Shared {
     }
 
     /// Moves the queue pair to RTS, towards the one that the other end has named.
-    pub(super) fn connect(&self, peer: &Peer, param: &Message) -> Result<(), Errno> {
+    pub(super) fn connect(&self, peer: &Peer, param: &CmMessage) -> Result<(), Errno> {
         let held = self.queue_pair();
-        let QueuePair(qp) = held.ok_or(Errno(libc::ENOTCONN))?;
+        let QpHandle(qp) = held.ok_or(Errno(libc::ENOTCONN))?;
         let options = *self.options();
         queue_pair::connect(qp, peer, param, options)
     }
@@ -120,7 +120,7 @@ impl Shared {
     /// Moves the queue pair of this number to ERR, unless it is destroyed.
     pub(super) fn fail(&self, number: u32) {
         let held = self.queue_pair();
-        let Some(QueuePair(qp)) = *held else { return };
+        let Some(QpHandle(qp)) = *held else { return };
         // SAFETY: the queue pair exists while the lock is held.
         if unsafe { (*qp).qp_num } == number {
             // Every queue pair can go to ERR.
@@ -128,7 +128,7 @@ impl Shared {
         }
     }
 
-    fn queue_pair(&self) -> MutexGuard<'_, Option<QueuePair>> {
+    fn queue_pair(&self) -> MutexGuard<'_, Option<QpHandle>> {
         self.queue_pair.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +166,7 @@ impl Id {
         let (connection, port, options) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (handle, queue_pair) = (Mutex::default(), Mutex::default());
         let wire_up = WireUp::default();
-        let shared = Shared { handle, connection, port, options, queue_pair, wire_up };
+        let shared = IdShared { handle, connection, port, options, queue_pair, wire_up };
         let shared = Arc::new(shared);
         let events = Acknowledgements::default();
         let id = Box::into_raw(Box::new(Id { base, shared, events, attributes: None }));
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn rdma_create_id(
         // SAFETY: by the caller's promise.
         let id = unsafe { id.as_mut() }.ok_or(Errno::INVALID)?;
         let ps = PortSpace::of(ps)?;
-        Settings::obey()?;
+        Settings::load()?;
         // SAFETY: as above.
         let target = unsafe { Target::given(channel) }?;
         *id = Id::make(target, context, ps);

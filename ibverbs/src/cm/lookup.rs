@@ -8,12 +8,12 @@ use std::sync::Arc;
 use braid_verbs::abi::ibv_ah_attr;
 
 use super::answering::answer;
-use super::asking::{Asks, Failed, NOBODY_LISTENS, REFUSED, ask, failed, leave};
-use super::events::{Kind, acknowledge};
-use super::id::{Id, Shared};
-use super::message::{self, Message};
+use super::events::{EventKind, acknowledge};
+use super::id::{Id, IdShared};
+use super::message::{CmMessage, MessageKind};
 use super::own_message::own_message;
-use super::said::Said;
+use super::peer_message::PeerMessage;
+use super::requesting::{Failed, NOBODY_LISTENS, REFUSED, Request, ask, failed, leave};
 use super::structs::rdma_conn_param;
 use crate::ah;
 use crate::errno::Errno;
@@ -29,40 +29,40 @@ const SIDR_REJECT: c_int = 2;
 /// Sends the request to the listener. The program gets `RDMA_CM_EVENT_ESTABLISHED` with the answer,
 /// or `.._UNREACHABLE`.
 pub(super) fn look_up(
-    shared: &Shared,
+    shared: &IdShared,
     attempt: &Arc<()>,
     ends: (SocketAddr, SocketAddr),
-    asks: Asks<'_>,
+    asks: Request<'_>,
     gids: &GidTable,
 ) {
     let found = ask(shared, attempt, ends, asks, |link, answer, _| {
-        let way = way_to(link, gids)?;
-        Ok(Said::by_destination(answer, way))
+        let way = destination(link, gids)?;
+        Ok(PeerMessage::by_destination(answer, way))
     });
     match found {
         Ok((link, said)) => {
             // The link ends first, because the program may begin another lookup as soon as it has
             // the event.
             leave(shared, &link);
-            shared.happened(Kind::Established, 0, Some(said));
+            shared.report(EventKind::Established, 0, Some(said));
         }
         Err(why) => {
-            let (status, said) = in_terms_of_lookups(why);
-            shared.happened(Kind::Unreachable, status, said.map(Into::into));
+            let (status, said) = lookup_status(why);
+            shared.report(EventKind::Unreachable, status, said.map(Into::into));
         }
     }
 }
 
 /// The attributes of an address handle for the host that has answered. The GID in the answer does
 /// not count, so that a host cannot direct datagrams to another one.
-fn way_to(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
+fn destination(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
     let dgid = gid::of(link.peer_addr().ip());
     let index = gids.towards(&dgid).ok_or_else(|| failed(libc::EINVAL))?;
-    Ok(ah::way(dgid, index))
+    Ok(ah::attributes_to(dgid, index))
 }
 
 /// The status of a failed lookup, which has only one kind of event (`rdma_get_cm_event(3)`).
-fn in_terms_of_lookups((_, status, said): Failed) -> (c_int, Option<Message>) {
+fn lookup_status((_, status, said): Failed) -> (c_int, Option<CmMessage>) {
     let status = match status {
         NOBODY_LISTENS => SIDR_UNSUPPORTED,
         REFUSED => SIDR_REJECT,
@@ -77,7 +77,7 @@ fn in_terms_of_lookups((_, status, said): Failed) -> (c_int, Option<Message>) {
 /// # Errors
 /// `EINVAL`: there is no such queue pair, or no request waits.
 pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result<(), Errno> {
-    let mut accept = own_message(object, message::Kind::Accept, param)?;
+    let mut accept = own_message(object, MessageKind::Accept, param)?;
     if object.base.qp.is_null() {
         accept.queue_pair.number = param.map_or(0, |param| param.qp_num);
     }

@@ -25,7 +25,7 @@ impl Options {
             is_only_v6: self.is_family_only,
             is_shared: self.is_address_reused,
             tos: self.tos,
-            faults: Settings::obey()?.engine.faults,
+            faults: Settings::load()?.engine.faults,
         })
     }
 }

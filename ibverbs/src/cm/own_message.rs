@@ -5,8 +5,8 @@ use std::ffi::c_int;
 use braid_verbs::abi::ibv_qp;
 
 use super::id::Id;
-use super::message::{Kind, Message};
-use super::purpose::{Limits, Purpose};
+use super::message::{CmMessage, MessageKind};
+use super::purpose::{ConnectionLimits, Purpose};
 use super::queue_pair::UDP_Q_KEY;
 use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
 use crate::errno::Errno;
@@ -33,9 +33,9 @@ fn granted(asked: u8, most: u8) -> Result<u8, Errno> {
 /// bits.
 pub(super) fn own_message(
     id: &Id,
-    kind: Kind,
+    kind: MessageKind,
     param: Option<&rdma_conn_param>,
-) -> Result<Message, Errno> {
+) -> Result<CmMessage, Errno> {
     // SAFETY: both members of the union are plain bytes.
     let gid = unsafe { id.base.route.addr.ibaddr.sgid.raw };
     // SAFETY: the queue pair exists, if there is one.
@@ -55,17 +55,19 @@ pub(super) fn own_message(
         true => Purpose::Datagrams { q_key: q_key(id.base.qp) },
         false => Purpose::Connection(limits(param)?),
     };
-    if let (Purpose::Connection(limits), Kind::Request | Kind::Accept) = (purpose, kind) {
+    if let (Purpose::Connection(limits), MessageKind::Request | MessageKind::Accept) =
+        (purpose, kind)
+    {
         id.shared.wire_up.say(limits);
     }
     let private_data = private_data.unwrap_or_default();
-    Ok(Message { kind, queue_pair: Peer { gid, number }, purpose, private_data })
+    Ok(CmMessage { kind, queue_pair: Peer { gid, number }, purpose, private_data })
 }
 
-fn limits(param: Option<&rdma_conn_param>) -> Result<Limits, Errno> {
+fn limits(param: Option<&rdma_conn_param>) -> Result<ConnectionLimits, Errno> {
     let responders = param.map_or(RDMA_MAX_RESP_RES, |param| param.responder_resources);
     let depth = param.map_or(RDMA_MAX_INIT_DEPTH, |param| param.initiator_depth);
-    Ok(Limits {
+    Ok(ConnectionLimits {
         responder_resources: granted(responders, RDMA_MAX_RESP_RES)?,
         initiator_depth: granted(depth, RDMA_MAX_INIT_DEPTH)?,
         rnr_retry_count: param.map_or(7, |param| param.rnr_retry_count),

@@ -13,7 +13,7 @@ const DATAGRAMS: u8 = 1;
 /// The purpose, with the properties of the sender's queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    Connection(Limits),
+    Connection(ConnectionLimits),
     /// The Q_Key that the queue pair accepts.
     Datagrams {
         q_key: u32,
@@ -22,7 +22,7 @@ pub(super) enum Purpose {
 
 /// The limits of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Limits {
+pub(super) struct ConnectionLimits {
     pub(super) responder_resources: u8,
     pub(super) initiator_depth: u8,
     pub(super) rnr_retry_count: u8,
@@ -39,7 +39,8 @@ impl Purpose {
     pub(super) fn encode(&self) -> [u8; LEN] {
         match *self {
             Purpose::Connection(limits) => {
-                let Limits { responder_resources, initiator_depth, rnr_retry_count } = limits;
+                let ConnectionLimits { responder_resources, initiator_depth, rnr_retry_count } =
+                    limits;
                 [responder_resources, initiator_depth, rnr_retry_count, 0, 0, CONNECTION]
             }
             Purpose::Datagrams { q_key } => {
@@ -53,7 +54,7 @@ impl Purpose {
     pub(super) fn decode(bytes: [u8; LEN]) -> Option<Self> {
         let [a, b, c, d, 0, purpose] = bytes else { return None };
         match (purpose, d) {
-            (CONNECTION, 0) => Some(Purpose::Connection(Limits {
+            (CONNECTION, 0) => Some(Purpose::Connection(ConnectionLimits {
                 responder_resources: a,
                 initiator_depth: b,
                 rnr_retry_count: c,

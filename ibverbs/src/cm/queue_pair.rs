@@ -5,9 +5,9 @@ use std::mem;
 
 use braid_verbs::abi::*;
 
-use super::message::Message;
+use super::message::CmMessage;
 use super::options::Options;
-use super::purpose::{Limits, Purpose};
+use super::purpose::{ConnectionLimits, Purpose};
 use crate::errno::Errno;
 use crate::peer::Peer;
 use crate::qp::handle::Qp;
@@ -47,7 +47,12 @@ fn attributes(state: u32) -> ibv_qp_attr {
 
 /// The step to RTR, towards the queue pair that the other end has named, from the GID of this
 /// index.
-pub(super) fn to_rtr(peer: &Peer, limits: Limits, options: Options, sgid_index: u8) -> Step {
+pub(super) fn to_rtr(
+    peer: &Peer,
+    limits: ConnectionLimits,
+    options: Options,
+    sgid_index: u8,
+) -> Step {
     let mut attr = attributes(IBV_QPS_RTR);
     (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);
     attr.max_dest_rd_atomic = limits.responder_resources;
@@ -66,7 +71,7 @@ pub(super) fn to_rtr(peer: &Peer, limits: Limits, options: Options, sgid_index: 
 }
 
 /// The step from RTR to RTS.
-pub(super) fn to_rts(limits: Limits, options: Options) -> Step {
+pub(super) fn to_rts(limits: ConnectionLimits, options: Options) -> Step {
     let mut attr = attributes(IBV_QPS_RTS);
     attr.timeout = options.ack_timeout.unwrap_or(TIMEOUT);
     (attr.retry_cnt, attr.rnr_retry) = (7, limits.rnr_retry_count.min(7));
@@ -84,7 +89,7 @@ pub(super) fn to_rts(limits: Limits, options: Options) -> Step {
 pub(super) fn connect(
     qp: *mut ibv_qp,
     peer: &Peer,
-    own: &Message,
+    own: &CmMessage,
     options: Options,
 ) -> Result<(), Errno> {
     let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };

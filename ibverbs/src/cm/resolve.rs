@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::addresses::{given, to_c};
 use super::connection::Connection;
 use super::devices;
-use super::events::Kind;
+use super::events::EventKind;
 use super::id::Id;
 use super::structs::rdma_cm_id;
 use super::synchronous::complete;
@@ -34,8 +34,8 @@ pub unsafe extern "C" fn rdma_resolve_addr(
         object.base.route.addr.dst_addr = to_c(dst);
         object.base.route.addr.ibaddr.dgid = gid::of(dst.ip());
         match found {
-            Ok(()) => object.shared.happened(Kind::AddrResolved, 0, None),
-            Err(errno) => object.shared.happened(Kind::AddrError, -errno.0, None),
+            Ok(()) => object.shared.report(EventKind::AddrResolved, 0, None),
+            Err(errno) => object.shared.report(EventKind::AddrError, -errno.0, None),
         }
         // SAFETY: as above.
         unsafe { complete(id) }?;
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, _timeout_ms: c_
         if object.base.verbs.is_null() {
             return Err(Errno::INVALID);
         }
-        object.shared.happened(Kind::RouteResolved, 0, None);
+        object.shared.report(EventKind::RouteResolved, 0, None);
         // SAFETY: as above.
         unsafe { complete(id) }?;
         Ok(0)

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use braid_verbs::abi::IBV_QPT_RC;
 
 use super::connection::Connection;
-use super::id::{Id, Shared};
+use super::id::{Id, IdShared};
 use super::structs::rdma_cm_id;
 use crate::errno::{self, Errno};
 
@@ -20,9 +20,9 @@ const ACK_TIMEOUT: c_int = 3;
 const MAX_TIMEOUT: u8 = 31;
 
 /// Sets an option: `RDMA_OPTION_ID_TOS`, `_REUSEADDR`, `_AFONLY` or `_ACK_TIMEOUT`. -1 with
-/// `errno`, without any change: `ENOSYS` for any other option; `EINVAL` for NULL or a value of
-/// another size, for a time-out above 31 or of an identifier for datagrams, for `_AFONLY` once a
-/// port is bound, and for `_REUSEADDR` of a listener.
+/// `errno`, without any change: `ENOSYS` for any other option, `EINVAL` for NULL or a value of
+/// another size. `EINVAL` also for a time-out above 31 or of an identifier for datagrams, for
+/// `_AFONLY` once a port is bound, and for `_REUSEADDR` of a listener.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_set_option(
     id: *mut rdma_cm_id,
@@ -68,7 +68,7 @@ fn errno(error: std::io::Error) -> Errno {
     Errno(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-fn set_tos(shared: &Shared, tos: u8) -> Result<(), Errno> {
+fn set_tos(shared: &IdShared, tos: u8) -> Result<(), Errno> {
     if let Some(port) = shared.port() {
         port.set_tos(tos).map_err(errno)?;
     }
@@ -76,7 +76,7 @@ fn set_tos(shared: &Shared, tos: u8) -> Result<(), Errno> {
     Ok(())
 }
 
-fn reuse_address(shared: &Shared, is_reused: bool) -> Result<(), Errno> {
+fn reuse_address(shared: &IdShared, is_reused: bool) -> Result<(), Errno> {
     let is_listener = matches!(*shared.connection(), Connection::Listening(_));
     match shared.port() {
         Some(_) if is_listener => return Err(Errno::INVALID),
@@ -89,7 +89,7 @@ fn reuse_address(shared: &Shared, is_reused: bool) -> Result<(), Errno> {
     Ok(())
 }
 
-fn set_family_only(shared: &Shared, is_only: bool) -> Result<(), Errno> {
+fn set_family_only(shared: &IdShared, is_only: bool) -> Result<(), Errno> {
     if shared.port().is_some() {
         return Err(Errno::INVALID);
     }

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use super::create_qp::rdma_create_qp;
-use super::events::{Kind, Target, acknowledge};
+use super::events::{EventKind, Target, acknowledge};
 use super::id::Id;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::errno::{self, Errno};
@@ -43,7 +43,7 @@ pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
     };
     match status {
         0 => Ok(()),
-        _ if kind == Kind::Rejected as c_int => Err(Errno(libc::ECONNREFUSED)),
+        _ if kind == EventKind::Rejected as c_int => Err(Errno(libc::ECONNREFUSED)),
         status => Err(Errno(status.abs())),
     }
 }

@@ -4,8 +4,8 @@ use std::thread;
 
 use braid::spawn_without_signals;
 
-use super::events::Kind;
-use super::id::Shared;
+use super::events::EventKind;
+use super::id::IdShared;
 use crate::errno::Errno;
 use crate::messages::Link;
 
@@ -19,8 +19,8 @@ pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()
 }
 
 /// Waits until either end has closed, and reports `RDMA_CM_EVENT_DISCONNECTED`.
-pub(super) fn wait_for_end(shared: &Shared, link: &Link) {
+pub(super) fn wait_for_end(shared: &IdShared, link: &Link) {
     // The ends send no more messages. An error ends the connection as well.
     while link.recv().is_ok() {}
-    shared.happened(Kind::Disconnected, 0, None);
+    shared.report(EventKind::Disconnected, 0, None);
 }

@@ -130,8 +130,8 @@ impl Attempts {
             return qp.take_flow(datagrams, &hello, request);
         }
         let (ends, attempt) = {
-            let link = qp.link();
-            (link.ends, link.attempt)
+            let connection = qp.connection();
+            (connection.ends, connection.attempt)
         };
         match ends {
             None => {
@@ -142,7 +142,7 @@ impl Attempts {
                     answer(&qp, &ours, request);
                     // The request may have come from a stranger. In that case the held sends wait
                     // on.
-                    if qp.link().is_connected {
+                    if qp.connection().is_connected {
                         self.deadlines.remove(&qp.number);
                     }
                 }
@@ -152,7 +152,7 @@ impl Attempts {
 
     /// Sets the time at which the held sends of a queue pair fail unless it is connected.
     pub(super) fn hold(&mut self, registry: &Registry, number: u32) {
-        let deadline = registry.qp(number).and_then(|qp| qp.link().deadline);
+        let deadline = registry.qp(number).and_then(|qp| qp.connection().deadline);
         if let Some(deadline) = deadline {
             self.deadlines.insert(number, deadline);
         }
@@ -180,7 +180,7 @@ impl Attempts {
             self.deadlines.iter().filter(|(_, at)| due(at)).map(|(number, _)| *number).collect();
         for number in late {
             self.forget(number);
-            if let Some(qp) = registry.qp(number).filter(|qp| !qp.link().is_connected) {
+            if let Some(qp) = registry.qp(number).filter(|qp| !qp.connection().is_connected) {
                 tracing::info!(qp = number, "the other end did not connect in time");
                 qp.fail_held(Status::RetryExceeded);
             }
@@ -219,8 +219,8 @@ fn end_flow(registry: &Registry, id: u32, is_connected: bool) {
 fn named(registry: &Registry, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
     let qp = registry.qp(number)?;
     let ends = {
-        let link = qp.link();
-        link.ends.filter(|_| link.attempt == attempt)
+        let connection = qp.connection();
+        connection.ends.filter(|_| connection.attempt == attempt)
     };
     let (from, to) = ends?;
     Some((qp, Hello { from, to, key: None }))
@@ -235,13 +235,13 @@ fn answer(qp: &Arc<QueuePair>, ours: &Hello, request: ConnectionRequest) {
         return request.reject();
     }
     // A queue pair that is connected to itself asks, and a second queue pair of the engine answers.
-    let twin = qp.link().twin.take();
+    let twin = qp.connection().twin.take();
     let accepted = match &twin {
         Some(twin) => request.accept(twin, &[]),
         None => request.accept(&qp.engine, &[]),
     };
     match accepted {
-        Ok(()) if twin.is_some() => qp.link().twin = twin,
+        Ok(()) if twin.is_some() => qp.connection().twin = twin,
         Ok(()) => qp.connected(),
         Err(error) => {
             tracing::debug!(qp = qp.number, %error, "a connection request was not accepted")

@@ -10,7 +10,7 @@ use braid_verbs::abi::{
 };
 
 use super::attempts::Attempts;
-use super::inbox::{Inbox, Message};
+use super::inbox::{ControlMessage, Inbox};
 use super::thread::ControlThread;
 use super::watch::Watch;
 use crate::async_events::IBV_EVENT_SRQ_LIMIT_REACHED;
@@ -61,41 +61,43 @@ fn run(of: &Weak<Registry>, listener: &Listener, inbox: &Inbox, watch: Watch) {
         }
         for message in inbox.take() {
             match message {
-                Message::Close => return,
-                Message::Connect(number, attempt) => attempts.begin(&registry, number, attempt),
-                Message::Flow(id, attempt) => attempts.await_flow(&registry, id, attempt),
-                Message::Held(number) => attempts.hold(&registry, number),
-                Message::Unanswered(number, until) => attempts.give_up_at(number, until),
-                Message::Forget(number) => attempts.forget(number),
+                ControlMessage::Close => return,
+                ControlMessage::Connect(number, attempt) => {
+                    attempts.begin(&registry, number, attempt)
+                }
+                ControlMessage::Flow(id, attempt) => attempts.await_flow(&registry, id, attempt),
+                ControlMessage::Held(number) => attempts.hold(&registry, number),
+                ControlMessage::Unanswered(number, until) => attempts.give_up_at(number, until),
+                ControlMessage::Forget(number) => attempts.forget(number),
             }
         }
         while let Some(request) = listener.accept(Duration::ZERO) {
             attempts.arrived(&registry, request);
         }
         while let Some(event) = registry.running.engine.poll_event() {
-            tell(&registry, event);
+            report_event(&registry, event);
         }
         attempts.run_due(&registry);
     }
 }
 
 /// Reports an event of the engine as the driver of a NIC would.
-fn tell(registry: &Registry, event: AsyncEvent) {
+fn report_event(registry: &Registry, event: AsyncEvent) {
     let running = &registry.running;
     match event {
         AsyncEvent::ReceivesLow { srq } => {
-            running.srqs.happened(srq, IBV_EVENT_SRQ_LIMIT_REACHED, &running.events);
+            running.srqs.report(srq, IBV_EVENT_SRQ_LIMIT_REACHED, &running.events);
         }
         AsyncEvent::SendQueueDrained { qp } => {
             let qp = registry.qp(running.routes.get(qp).number());
-            if let Some(qp) = qp.filter(|qp| qp.tells_drained()) {
-                qp.happened(IBV_EVENT_SQ_DRAINED);
+            if let Some(qp) = qp.filter(|qp| qp.reports_drained()) {
+                qp.report(IBV_EVENT_SQ_DRAINED);
             }
         }
         AsyncEvent::QpEnded { qp: id, error } => match running.routes.get(id) {
             Route::Own { number } => {
                 if let Some(qp) = registry.qp(number) {
-                    tell_end(&qp, error.cause);
+                    report_end(&qp, error.cause);
                 }
             }
             // Undelivered datagrams are lost. The next datagram begins a new flow.
@@ -110,19 +112,19 @@ fn tell(registry: &Registry, event: AsyncEvent) {
     }
 }
 
-fn tell_end(qp: &QueuePair, cause: EndCause) {
+fn report_end(qp: &QueuePair, cause: EndCause) {
     match cause {
-        EndCause::RefusedHere(Status::RemoteAccess) => qp.happened(IBV_EVENT_QP_ACCESS_ERR),
-        EndCause::RefusedHere(_) => qp.happened(IBV_EVENT_QP_REQ_ERR),
+        EndCause::RefusedHere(Status::RemoteAccess) => qp.report(IBV_EVENT_QP_ACCESS_ERR),
+        EndCause::RefusedHere(_) => qp.report(IBV_EVENT_QP_REQ_ERR),
         EndCause::CompletionQueueOverrun => {
             qp.queues.send_cq.overran();
             if !Arc::ptr_eq(&qp.queues.send_cq, &qp.queues.recv_cq) {
                 qp.queues.recv_cq.overran();
             }
-            qp.happened(IBV_EVENT_QP_FATAL);
+            qp.report(IBV_EVENT_QP_FATAL);
         }
-        EndCause::DeviceGone | EndCause::PeerUntrue => qp.happened(IBV_EVENT_QP_FATAL),
+        EndCause::DeviceGone | EndCause::PeerUntrue => qp.report(IBV_EVENT_QP_FATAL),
         _ => {}
     }
-    qp.took_last_receive();
+    qp.report_last_receive();
 }

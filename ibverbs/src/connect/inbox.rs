@@ -8,7 +8,7 @@ use braid::Connecting;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// A message to the control thread. Numbers are those of queue pairs.
-pub(crate) enum Message {
+pub(crate) enum ControlMessage {
     /// The queue pair is in RTR. The second number is that of its attempt.
     Connect(u32, u64),
     /// A flow of datagrams is being connected. The number is the engine's.
@@ -26,7 +26,7 @@ pub(crate) enum Message {
 /// The messages that the thread has not taken, in order. The descriptor is readable while there are
 /// any.
 pub(crate) struct Inbox {
-    messages: Mutex<Vec<Message>>,
+    messages: Mutex<Vec<ControlMessage>>,
     event: EventFd,
     turn: Mutex<()>,
 }
@@ -43,14 +43,14 @@ impl Inbox {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn push(&self, message: Message) {
+    pub(crate) fn push(&self, message: ControlMessage) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
         // This fails only if the descriptor is readable already.
         let _ = self.event.write(1);
     }
 
     /// Takes all messages.
-    pub(super) fn take(&self) -> Vec<Message> {
+    pub(super) fn take(&self) -> Vec<ControlMessage> {
         // The descriptor is read first, so that a message that arrives in between makes it readable
         // again. The read fails if there is no message.
         let _ = self.event.read();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::inbox::{Inbox, Message};
+use super::inbox::{ControlMessage, Inbox};
 
 /// A control thread. Dropping the handle ends the thread.
 pub(crate) struct ControlThread {
@@ -19,7 +19,7 @@ impl ControlThread {
 
 impl Drop for ControlThread {
     fn drop(&mut self) {
-        self.inbox.push(Message::Close);
+        self.inbox.push(ControlMessage::Close);
         let Some(thread) = self.thread.take() else { return };
         // The thread itself may hold the last reference.
         if thread.thread().id() != thread::current().id() {

@@ -9,7 +9,7 @@ use crate::gate::Gate;
 
 /// The fields of `ibv_cq_ex` behind `ibv_cq`, and the completion that the program reads.
 #[repr(C)]
-pub(crate) struct Extension {
+pub(crate) struct CqExtension {
     comp_mask: u32,
     pub(crate) status: c_uint,
     pub(crate) wr_id: u64,
@@ -20,11 +20,11 @@ pub(crate) struct Extension {
     pub(crate) gate: Gate,
 }
 
-impl Default for Extension {
+impl Default for CqExtension {
     fn default() -> Self {
         // SAFETY: the structure consists of numbers, so zero is valid.
         let current = unsafe { mem::zeroed() };
         let (functions, gate) = ([ptr::null(); 18], Gate::default());
-        Extension { comp_mask: 0, status: 0, wr_id: 0, functions, current, gate }
+        CqExtension { comp_mask: 0, status: 0, wr_id: 0, functions, current, gate }
     }
 }

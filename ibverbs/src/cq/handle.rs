@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use braid_verbs::abi::ibv_cq;
 
-use super::extension::Extension;
+use super::extension::CqExtension;
 use super::shared::CompletionQueue;
 use crate::acknowledgements::Acknowledgements;
 use crate::channel::members::Members;
@@ -17,7 +17,7 @@ pub(crate) struct Cq {
     pub(crate) base: ibv_cq,
     /// `mutex`, `cond` and two counts of events, which only libibverbs uses.
     pub(super) reserved: [u64; 12],
-    pub(crate) extension: Extension,
+    pub(crate) extension: CqExtension,
     pub(crate) shared: Arc<CompletionQueue>,
     pub(crate) registry: Arc<Registry>,
     /// The counts of completion events and of asynchronous events.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use braid_verbs::abi::{ibv_comp_channel, ibv_context, ibv_cq};
 
-use self::extension::Extension;
+use self::extension::CqExtension;
 use self::handle::Cq;
 use self::shared::CompletionQueue;
 use crate::async_events::Element;
-use crate::channel::members::Channel;
+use crate::channel::members::CompletionChannel;
 use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::limits::MAX_CQE;
@@ -37,12 +37,12 @@ pub(crate) unsafe fn create(
     let cqe = cqe.max(LEAST_CQE);
     let engine = registry.running.engine.create_cq(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
     // SAFETY: as above.
-    let members = unsafe { Channel::members(channel) };
+    let members = unsafe { CompletionChannel::members(channel) };
     let shared = Arc::new(CompletionQueue::new(engine, registry.running.clone()));
     let cq = Box::into_raw(Box::new(Cq {
         base: ibv_cq { context, channel, cq_context, handle: 0, cqe },
         reserved: [0; 12],
-        extension: Extension::default(),
+        extension: CqExtension::default(),
         shared,
         registry,
         acknowledgements: Default::default(),

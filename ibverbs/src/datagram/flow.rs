@@ -9,7 +9,7 @@ use crate::errno::Errno;
 use crate::qp::queues::Queues;
 
 /// A datagram on its way: the work request, and the GRH with the payload.
-pub(crate) struct Datagram {
+pub(crate) struct OutgoingDatagram {
     pub(crate) wr: SendWr,
     pub(crate) bytes: Vec<u8>,
 }
@@ -32,7 +32,7 @@ struct State {
 
 enum Stage {
     /// Not connected yet, with the datagrams that wait.
-    Connecting(Vec<Datagram>),
+    Connecting(Vec<OutgoingDatagram>),
     Connected,
     Ended,
 }
@@ -60,7 +60,7 @@ impl Flow {
     ///
     /// # Errors
     /// `ENOMEM`: the send queue is full.
-    pub(crate) fn send(&self, datagram: Datagram) -> Result<(), Errno> {
+    pub(crate) fn send(&self, datagram: OutgoingDatagram) -> Result<(), Errno> {
         let mut state = self.state();
         match &mut state.stage {
             Stage::Connected => self.post(&mut state, &datagram),
@@ -79,7 +79,7 @@ impl Flow {
         }
     }
 
-    fn post(&self, state: &mut State, datagram: &Datagram) -> Result<(), Errno> {
+    fn post(&self, state: &mut State, datagram: &OutgoingDatagram) -> Result<(), Errno> {
         let number = state.first + state.outstanding.len() as u64;
         let wr = SendWr { id: number, ..datagram.wr.clone() };
         self.engine.post_send_inline(wr, &datagram.bytes).map_err(Errno::from)?;
@@ -159,7 +159,7 @@ impl Flow {
 }
 
 impl Sent {
-    fn of(datagram: &Datagram) -> Self {
+    fn of(datagram: &OutgoingDatagram) -> Self {
         Sent { wr_id: datagram.wr.id, signalled: datagram.wr.signalled }
     }
 }

@@ -5,8 +5,8 @@
 //! bytes of GRH that a receiver finds before the payload are part of the message.
 //!
 //! While both queue pairs exist, datagrams between them are neither lost nor reordered. As on a
-//! NIC, a datagram is lost if the destination does not exist, is not ready or has another Q_Key, or
-//! if it has had no receive for a second.
+//! NIC, a datagram is lost if the destination does not exist, is not ready or has another Q_Key. It
+//! is also lost if the destination has had no receive for a second.
 
 pub(crate) mod datagrams;
 pub(crate) mod flow;

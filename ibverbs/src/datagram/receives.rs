@@ -9,10 +9,10 @@ use braid::RecvWr;
 
 /// The kept receives. The engine knows each by its place.
 #[derive(Default)]
-pub(crate) struct Receives(Mutex<Places>);
+pub(crate) struct Receives(Mutex<KeptReceives>);
 
 #[derive(Default)]
-struct Places {
+struct KeptReceives {
     posted: Vec<Option<RecvWr>>,
     free: Vec<usize>,
 }
@@ -40,7 +40,7 @@ impl Receives {
         Some(taken)
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, KeptReceives> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use braid_verbs::abi::ibv_send_wr;
 
 use super::datagrams::{Datagrams, MAX_DATAGRAM};
-use super::flow::{Datagram, Flow};
+use super::flow::{Flow, OutgoingDatagram};
 use crate::ah::Ah;
 use crate::connect::hello::Hello;
-use crate::connect::inbox::Message;
+use crate::connect::inbox::ControlMessage;
 use crate::errno::Errno;
 use crate::grh::{self, GRH_LEN};
 use crate::numbers;
@@ -59,7 +59,7 @@ pub(crate) unsafe fn send_datagram(
     let flow = flow_to(handle, datagrams, &Hello { from, to: peer, key: Some(key) }, key)?;
     let signalled = send.signalled;
     qp.places.take(signalled)?;
-    let sent = flow.send(Datagram { wr: send, bytes });
+    let sent = flow.send(OutgoingDatagram { wr: send, bytes });
     sent.inspect_err(|_| qp.places.give_back(signalled))
 }
 
@@ -122,7 +122,7 @@ fn flow_to(
 fn connect(qp: &QueuePair, flow: &Arc<Flow>, hello: &Hello) {
     let Some(to) = numbers::address(&hello.to) else { return flow.end() };
     match flow.engine.begin_connect(to, &hello.encode(), PATIENCE) {
-        Ok(attempt) => qp.running.tell(Message::Flow(flow.id(), attempt)),
+        Ok(attempt) => qp.running.send_control(ControlMessage::Flow(flow.id(), attempt)),
         Err(error) => {
             tracing::debug!(qp = qp.number, %to, %error, "datagrams are lost");
             flow.end();

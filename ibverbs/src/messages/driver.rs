@@ -11,7 +11,7 @@ use braid::spawn_without_signals;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::port::{Shared, lock};
+use super::port::{PortShared, lock};
 
 /// The token of the wake-up event. Those of ports count from 1.
 const WAKE: u64 = 0;
@@ -28,7 +28,7 @@ pub(super) fn token() -> u64 {
 pub(super) struct Driver {
     epoll: Epoll,
     wake: EventFd,
-    ports: Mutex<HashMap<u64, Arc<Shared>>>,
+    ports: Mutex<HashMap<u64, Arc<PortShared>>>,
 }
 
 static DRIVER: Mutex<Option<(u32, &Driver)>> = Mutex::new(None);
@@ -79,13 +79,13 @@ impl Driver {
     ///
     /// # Errors
     /// Those of the kernel.
-    pub(super) fn add(&self, port: &Arc<Shared>) -> io::Result<()> {
+    pub(super) fn add(&self, port: &Arc<PortShared>) -> io::Result<()> {
         lock(&self.ports).insert(port.token, port.clone());
         let event = EpollEvent::new(EpollFlags::EPOLLIN, port.token);
         port.with_udp(|udp| Ok(self.epoll.add(udp, event)?))
     }
 
-    pub(super) fn remove(&self, port: &Shared) {
+    pub(super) fn remove(&self, port: &PortShared) {
         lock(&self.ports).remove(&port.token);
         // This fails if the driver of the parent process receives for the port.
         let _ = port.with_udp(|udp| Ok(self.epoll.delete(udp)?));

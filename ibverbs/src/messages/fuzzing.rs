@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::association::{Association, MOST, Taken};
+use super::association::{Association, MAX_PENDING, Taken};
 use super::datagram::{Body, Datagram, MAX_DATAGRAM, MAX_MESSAGE};
 
 const LINK: u64 = 7;
 const MAGIC: &[u8] = b"BrMs";
 /// Most datagrams with which an end answers one: all that it repeats, and an acknowledgement.
-const MOST_ANSWERS: usize = MOST + 2;
+const MOST_ANSWERS: usize = MAX_PENDING + 2;
 
 /// Decodes the input as one datagram, then splits it into datagrams for an end of a link. The first
 /// byte chooses the end. Three bytes precede each datagram: its length, an action of the end's
@@ -78,7 +78,7 @@ fn act(end: &mut Association, action: u8, now: Instant) {
         }
         2 => {
             let taken = (0..).take_while(|_| matches!(end.take(), Taken::Message(_))).count();
-            assert!(taken <= MOST, "{taken} messages waited");
+            assert!(taken <= MAX_PENDING, "{taken} messages waited");
         }
         3 => end.probe(now),
         4 => end.on_report(libc::ECONNREFUSED, now),

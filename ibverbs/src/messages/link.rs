@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::association::{Association, Taken};
 use super::datagram::{Datagram, MAX_MESSAGE};
 use super::driver;
-use super::port::{Port, Shared, lock};
+use super::port::{Port, PortShared, lock};
 
 /// One end of a link. Dropping it closes the link.
 pub(crate) struct Link {
@@ -108,7 +108,7 @@ impl Drop for Link {
 /// One end of a link, as its port and the driver hold it.
 pub(super) struct End {
     pub(super) number: u64,
-    port: Arc<Shared>,
+    port: Arc<PortShared>,
     local: SocketAddr,
     /// The address of the other end. The port may change.
     peer: Mutex<SocketAddr>,
@@ -120,7 +120,7 @@ impl End {
     pub(super) fn new(
         number: u64,
         association: Association,
-        port: &Arc<Shared>,
+        port: &Arc<PortShared>,
         (local, peer): (SocketAddr, SocketAddr),
     ) -> Self {
         let (association, peer) = (Mutex::new(association), Mutex::new(peer));

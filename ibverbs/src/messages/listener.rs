@@ -12,7 +12,7 @@ use braid_wire::Time;
 use super::association::Association;
 use super::datagram::Body;
 use super::link::{End, Link};
-use super::port::{Port, Shared, lock};
+use super::port::{Port, PortShared, lock};
 
 /// Links that wait to be accepted, at most. A further link opens when its connecting end repeats
 /// the first message.
@@ -22,7 +22,7 @@ const REMEMBERED: usize = 65_536;
 
 /// Accepts links at a port.
 pub(crate) struct Listener {
-    port: Arc<Shared>,
+    port: Arc<PortShared>,
     queue: Arc<Queue>,
 }
 
@@ -89,12 +89,12 @@ impl Drop for Listener {
 pub(super) struct Queue {
     cookies: CookieJar,
     begun: Instant,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingLinks>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingLinks {
     is_closed: bool,
     ends: VecDeque<Arc<End>>,
     /// Links whose cookies may still be valid, oldest first.
@@ -113,7 +113,7 @@ impl Queue {
         &self,
         (link, cookie, message): (u64, u64, &[u8]),
         (from, to): (SocketAddr, SocketAddr),
-        port: &Arc<Shared>,
+        port: &Arc<PortShared>,
     ) -> Option<Body<'static>> {
         if !self.cookies.verify(self.now(), &source(from), link, cookie) {
             return Some(self.cookie(link, from));
@@ -142,7 +142,7 @@ impl Queue {
     }
 }
 
-impl Waiting {
+impl PendingLinks {
     /// Forgets links whose cookies have expired, and the oldest if there are too many.
     fn forget(&mut self, now: Instant) {
         while let Some((begun, link)) = self.remembered.front()

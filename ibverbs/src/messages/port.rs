@@ -31,7 +31,7 @@ pub(crate) struct PortOptions {
 
 /// A UDP port. Dropping it frees the number.
 pub(crate) struct Port {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PortShared>,
     addr: SocketAddr,
 }
 
@@ -43,7 +43,7 @@ impl Port {
     pub(crate) fn bind(addr: SocketAddr, options: PortOptions) -> io::Result<Self> {
         let udp = options.bind(addr, options.is_shared)?;
         let addr = udp.addr();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PortShared {
             token: driver::token(),
             udp: Mutex::new(Some(udp)),
             links: Mutex::default(),
@@ -144,7 +144,7 @@ impl Drop for Port {
 }
 
 /// A port, as its links and the driver hold it.
-pub(super) struct Shared {
+pub(super) struct PortShared {
     pub(super) token: u64,
     /// `None`: the port was given up, and no links remain. The socket has no other owner, so that
     /// the number is free as soon as another socket takes its place.
@@ -159,7 +159,7 @@ pub(super) struct Shared {
     options: PortOptions,
 }
 
-impl Shared {
+impl PortShared {
     fn number(&self) -> u16 {
         self.with_udp(|udp| Ok(udp.addr().port())).unwrap_or_default()
     }
@@ -189,7 +189,7 @@ impl Shared {
         self.with_udp(|udp| (0..copies).try_for_each(|_| udp.send(bytes, from, to)))
     }
 
-    /// Sends a datagram as [`Shared::send`] does, without waiting for a lock. If another thread
+    /// Sends a datagram as [`PortShared::send`] does, without waiting for a lock. If another thread
     /// holds it, the datagram is lost.
     pub(super) fn send_at_exit(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) {
         if let Ok(udp) = self.udp.try_lock()

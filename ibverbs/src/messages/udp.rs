@@ -1,6 +1,6 @@
-//! A UDP socket that reports the local address of each datagram, sends from any local address, and
-//! reads the errors that the network reports about single datagrams (`ip(7)`, `IP_PKTINFO` and
-//! `IP_RECVERR`).
+//! A UDP socket that reports the local address of each datagram (`ip(7)`, `IP_PKTINFO`) and sends
+//! from any local address. It also reads the errors that the network reports about single datagrams
+//! (`IP_RECVERR`).
 
 use std::ffi::c_int;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -30,13 +30,13 @@ pub(super) struct Attributes {
     pub(super) state: u32,
     pub(super) given: ibv_qp_attr,
     /// In SQD, the program wants to know when the send queue is drained.
-    pub(super) tells_drained: bool,
+    pub(super) reports_drained: bool,
 }
 
 impl Attributes {
     pub(super) fn new() -> Self {
         // SAFETY: the structure consists of numbers, so zero is valid.
-        Attributes { state: 0, given: unsafe { mem::zeroed() }, tells_drained: false }
+        Attributes { state: 0, given: unsafe { mem::zeroed() }, reports_drained: false }
     }
 
     /// Takes over the attributes that the mask names.

@@ -10,17 +10,17 @@ use braid_verbs::abi::{
 };
 
 use super::attributes::Attributes;
+use super::connection::QpConnection;
 use super::failures::Failures;
 use super::handle::Qp;
 use super::limits::Limits;
-use super::link::Link;
 use super::places::Places;
 use super::queue_pair::QueuePair;
 use super::queues::Queues;
 use super::service::Service;
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
-use crate::connect::inbox::Message;
+use crate::connect::inbox::ControlMessage;
 use crate::cq::handle::Cq;
 use crate::cq::shared::CompletionQueue;
 use crate::datagram::datagrams::Datagrams;
@@ -29,7 +29,7 @@ use crate::errno::{self, Errno};
 use crate::routes::Route;
 use crate::srq::Srq;
 use crate::srq::shared::SharedReceives;
-use crate::work_requests::extension::Extension;
+use crate::work_requests::extension::QpExtension;
 
 /// Creates a queue pair. NULL with `errno`: `EINVAL` for queues of another device or limits beyond
 /// the device's, `EOPNOTSUPP` for an unsupported type, `ENOMEM` if there are too many queue pairs.
@@ -39,14 +39,14 @@ pub unsafe extern "C" fn ibv_create_qp(
     attr: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
     // SAFETY: by the caller's promise.
-    errno::pointer(|| unsafe { create(pd, attr, Extension::none()) })
+    errno::pointer(|| unsafe { create(pd, attr, QpExtension::none()) })
 }
 
 /// Creates a queue pair, for both forms of `ibv_create_qp`.
 pub(crate) unsafe fn create(
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
-    extension: Extension,
+    extension: QpExtension,
 ) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: by the caller's promise.
     let (pd, attr) = unsafe { (Pd::of(pd)?, attr.as_mut().ok_or(Errno::INVALID)?) };
@@ -99,7 +99,8 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
     };
     let number = running.take_number().ok_or(Errno::NO_MEMORY)?;
     running.routes.set(engine.number(), Route::Own { number });
-    let queues = Queues::enter(engine.number(), (&send_cq, &recv_cq), srq.as_ref(), limits);
+    let (cqs, signals_all) = ((&send_cq, &recv_cq), attr.sq_sig_all != 0);
+    let queues = Queues::enter(engine.number(), cqs, srq.as_ref(), limits, signals_all);
     Ok(Arc::new(QueuePair {
         number,
         engine,
@@ -108,13 +109,12 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
         queues: Arc::new(queues),
         service,
         places: Places::new(limits.send_wr),
-        signals_all: attr.sq_sig_all != 0,
         sends: AtomicU8::new(0),
         attributes: Mutex::new(Attributes::new()),
-        link: Mutex::new(Link::default()),
+        connection: Mutex::new(QpConnection::default()),
         failures: Mutex::new(Failures::default()),
         handle: Mutex::default(),
-        has_told_last: AtomicBool::new(false),
+        has_reported_last: AtomicBool::new(false),
         running,
     }))
 }
@@ -178,8 +178,8 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         let running = shared.running.clone();
         running.events.forget(Element::Qp(qp));
         object.acknowledgements.wait();
-        running.tell(Message::Forget(shared.number));
-        shared.forget_link();
+        running.send_control(ControlMessage::Forget(shared.number));
+        shared.forget_connection();
         shared.datagrams.iter().for_each(Datagrams::clear);
         shared.queues.leave();
         // SAFETY: as above: the domain outlives its queue pairs.

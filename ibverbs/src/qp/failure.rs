@@ -13,13 +13,13 @@ use braid_verbs::abi::{IBV_QPS_ERR, IBV_QPS_RESET};
 
 use super::failures::Failures;
 use super::queue_pair::QueuePair;
-use crate::connect::inbox::Message;
+use crate::connect::inbox::ControlMessage;
 
 impl QueuePair {
     /// A failed completion, as the program sees it. `None`: the completion waits.
     pub(crate) fn on_failure(&self, completion: Completion) -> Option<Completion> {
         let mut failures = self.failures();
-        if failures.seen || !self.ended_unheard() {
+        if failures.seen || !self.ended_unnoticed() {
             failures.seen = true;
             return Some(completion);
         }
@@ -29,7 +29,8 @@ impl QueuePair {
         drop(failures);
         if is_first_send {
             let retries = self.attributes().retry_time();
-            self.running.tell(Message::Unanswered(self.number, Instant::now() + retries));
+            self.running
+                .send_control(ControlMessage::Unanswered(self.number, Instant::now() + retries));
         }
         None
     }
@@ -41,7 +42,7 @@ impl QueuePair {
         if !self.failures().is_due {
             return;
         }
-        let mut waiting = self.see_failure();
+        let mut waiting = self.end_waiting();
         let first = waiting.iter_mut().find(|completion| !completion.work.is_recv());
         if let Some(first) = first.filter(|first| first.status == Status::Flushed) {
             first.status = Status::RetryExceeded;
@@ -52,7 +53,7 @@ impl QueuePair {
     }
 
     /// Whether the engine has ended the queue pair for a reason that a NIC would not have noticed.
-    fn ended_unheard(&self) -> bool {
+    fn ended_unnoticed(&self) -> bool {
         let cause = self.engine.error().map(|error| error.cause);
         use EndCause::{Peer, PeerGone, PeerSilent, PeerUnknown};
         matches!(cause, Some(Peer | PeerSilent | PeerGone | PeerUnknown))
@@ -60,12 +61,12 @@ impl QueuePair {
 
     /// Releases the waiting completions, because the program has moved the queue pair to ERR.
     pub(super) fn failed_by_program(&self) {
-        let waiting = self.see_failure();
+        let waiting = self.end_waiting();
         self.give_out(waiting);
     }
 
     /// Ends the waiting, and returns the completions that waited.
-    fn see_failure(&self) -> Vec<Completion> {
+    fn end_waiting(&self) -> Vec<Completion> {
         let mut failures = self.failures();
         failures.seen = true;
         std::mem::take(&mut failures.waiting)
@@ -85,10 +86,10 @@ impl QueuePair {
         }
     }
 
-    /// The state that the program sees. `told` is the last state that it has seen.
-    pub(super) fn state_seen(&self, told: u32) -> u32 {
-        let has_failed = self.engine.state() == QpState::Error && told != IBV_QPS_RESET;
-        let is_heard = || self.failures().seen || !self.ended_unheard();
-        if has_failed && is_heard() { IBV_QPS_ERR } else { told }
+    /// The state that the program sees. `last_seen` is the last state that it has seen.
+    pub(super) fn state_seen(&self, last_seen: u32) -> u32 {
+        let has_failed = self.engine.state() == QpState::Error && last_seen != IBV_QPS_RESET;
+        let is_noticed = || self.failures().seen || !self.ended_unnoticed();
+        if has_failed && is_noticed() { IBV_QPS_ERR } else { last_seen }
     }
 }

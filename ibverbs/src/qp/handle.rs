@@ -8,7 +8,7 @@ use braid_verbs::abi::{ibv_qp, ibv_qp_ex};
 use super::queue_pair::QueuePair;
 use crate::acknowledgements::Acknowledgements;
 use crate::registry::Registry;
-use crate::work_requests::extension::Extension;
+use crate::work_requests::extension::QpExtension;
 
 /// A queue pair, as programs hold it.
 #[repr(C)]
@@ -17,7 +17,7 @@ pub(crate) struct Qp {
     /// `mutex`, `cond` and the count of events, which only libibverbs uses.
     pub(super) reserved: [u64; 12],
     /// The rest of an `ibv_qp_ex`.
-    pub(crate) extension: Extension,
+    pub(crate) extension: QpExtension,
     pub(crate) shared: Arc<QueuePair>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) acknowledgements: Acknowledgements,

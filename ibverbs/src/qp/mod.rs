@@ -1,12 +1,12 @@
 //! Queue pairs.
 
 pub(crate) mod attributes;
+mod connection;
 pub(crate) mod create;
 mod failure;
 mod failures;
 pub(crate) mod handle;
 mod limits;
-mod link;
 pub(crate) mod modify;
 mod places;
 pub(crate) mod queue_pair;

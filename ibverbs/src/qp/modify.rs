@@ -17,7 +17,7 @@ use super::handle::Qp;
 use super::queue_pair::{QueuePair, Sends};
 use super::queues::Queues;
 use super::transition::{self, CUR_STATE, SQD_NOTIFY};
-use crate::connect::inbox::Message;
+use crate::connect::inbox::ControlMessage;
 use crate::errno::{self, Errno};
 use crate::limits::MAX_RD_ATOMIC;
 use crate::peer::Peer;
@@ -58,7 +58,7 @@ fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errn
     let mut changed = *attributes;
     changed.merge(new, mask);
     changed.state = to;
-    changed.tells_drained =
+    changed.reports_drained =
         to == IBV_QPS_SQD && mask & SQD_NOTIFY != 0 && new.en_sqd_async_notify != 0;
     // The attributes hold from the transition on.
     let is_reliable = qp.service.is_reliable();
@@ -114,28 +114,28 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
     match (from, to) {
         (_, IBV_QPS_RESET) => {
             qp.set_sends(Sends::Refused);
-            qp.running.tell(Message::Forget(qp.number));
-            qp.forget_link();
+            qp.running.send_control(ControlMessage::Forget(qp.number));
+            qp.forget_connection();
             qp.stop_datagrams(false);
             engine(QpState::Reset)?;
             qp.hide_completions();
             qp.forget_failures();
             qp.places.clear();
-            qp.has_told_last.store(false, Ordering::Relaxed);
+            qp.has_reported_last.store(false, Ordering::Relaxed);
         }
         (_, IBV_QPS_ERR) => {
             qp.fail_held(Status::Flushed);
             qp.stop_datagrams(true);
             qp.failed_by_program();
-            qp.took_last_receive();
+            qp.report_last_receive();
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
         (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new)?,
         (IBV_QPS_RTR, IBV_QPS_RTS) if qp.datagrams.is_some() => qp.set_sends(Sends::Posted),
         (IBV_QPS_RTR, IBV_QPS_RTS) => {
-            let mut link = qp.link();
+            let mut connection = qp.connection();
             qp.set_sends(Sends::Held);
-            qp.post_held(&mut link);
+            qp.post_held(&mut connection);
         }
         (IBV_QPS_RTS, IBV_QPS_SQD) if qp.sends() == Sends::Posted => {
             engine(QpState::SendQueueDrained)?;
@@ -183,9 +183,9 @@ fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
     let ours = Peer::new(&qp.running.gids.source(route)?, qp.number);
     let theirs = Peer::new(&route.dgid, new.given.dest_qp_num);
     let twin = if ours == theirs { Some(qp.make_twin(new)?) } else { None };
-    let mut link = qp.link();
-    (link.ends, link.twin) = (Some((ours, theirs)), twin);
-    qp.running.tell(Message::Connect(qp.number, link.attempt));
+    let mut connection = qp.connection();
+    (connection.ends, connection.twin) = (Some((ours, theirs)), twin);
+    qp.running.send_control(ControlMessage::Connect(qp.number, connection.attempt));
     Ok(())
 }
 
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn ibv_query_qp(
             (init.send_cq, init.recv_cq) = (object.base.send_cq, object.base.recv_cq);
             (init.srq, init.cap) = (object.base.srq, attr.cap);
             init.qp_type = object.base.qp_type;
-            init.sq_sig_all = shared.signals_all.into();
+            init.sq_sig_all = shared.queues.signals_all.into();
         }
         Ok(())
     })

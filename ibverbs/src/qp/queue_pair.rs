@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use braid_verbs::abi::{IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QPS_RTR, IBV_QPS_RTS};
 
 use super::attributes::Attributes;
+use super::connection::QpConnection;
 use super::failures::Failures;
-use super::link::Link;
 use super::places::Places;
 use super::queues::Queues;
 use super::service::Service;
@@ -30,7 +30,7 @@ pub(crate) enum Sends {
 
 /// The part of a queue pair that the control thread and polling threads hold.
 ///
-/// Locks are taken in this order: `attributes`, `link`, `failures`.
+/// Locks are taken in this order: `attributes`, `connection`, `failures`.
 pub(crate) struct QueuePair {
     pub(crate) number: u32,
     /// In type UD, it only flushes receives and takes those that the program posts in ERR.
@@ -41,15 +41,13 @@ pub(crate) struct QueuePair {
     pub(crate) queues: Arc<Queues>,
     pub(crate) service: Service,
     pub(crate) places: Places,
-    /// Every send has a completion.
-    pub(crate) signals_all: bool,
     pub(super) sends: AtomicU8,
     pub(super) attributes: Mutex<Attributes>,
-    pub(super) link: Mutex<Link>,
+    pub(super) connection: Mutex<QpConnection>,
     pub(super) failures: Mutex<Failures>,
     pub(super) handle: Mutex<Option<Element>>,
     /// The program knows that the queue pair takes no more shared receives.
-    pub(super) has_told_last: AtomicBool,
+    pub(super) has_reported_last: AtomicBool,
 }
 
 // SAFETY: the pointer in `handle` is only compared, and handed to the program, while the object
@@ -75,8 +73,8 @@ impl QueuePair {
         self.attributes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn connection(&self) -> MutexGuard<'_, QpConnection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn failures(&self) -> MutexGuard<'_, Failures> {
@@ -88,7 +86,7 @@ impl QueuePair {
     }
 
     /// Reports an event to the program, unless the queue pair is being destroyed.
-    pub(crate) fn happened(&self, event: u32) {
+    pub(crate) fn report(&self, event: u32) {
         if let Some(element) = *self.handle() {
             self.running.events.push(event, element);
         }
@@ -106,15 +104,15 @@ impl QueuePair {
     /// Reports once that a queue pair in ERR takes no more receives from its shared queue (IBTA
     /// vol. 1, 11.6.3.2), whether the connection has ended first or the program has moved the queue
     /// pair to ERR.
-    pub(crate) fn took_last_receive(&self) {
-        if self.queues.srq.is_some() && !self.has_told_last.swap(true, Ordering::Relaxed) {
-            self.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
+    pub(crate) fn report_last_receive(&self) {
+        if self.queues.srq.is_some() && !self.has_reported_last.swap(true, Ordering::Relaxed) {
+            self.report(IBV_EVENT_QP_LAST_WQE_REACHED);
         }
     }
 
     /// Whether the program wants to know when the send queue is drained.
-    pub(crate) fn tells_drained(&self) -> bool {
-        self.attributes().tells_drained
+    pub(crate) fn reports_drained(&self) -> bool {
+        self.attributes().reports_drained
     }
 }
 

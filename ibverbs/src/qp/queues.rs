@@ -17,6 +17,8 @@ pub(crate) struct Queues {
     pub(crate) recv_cq: Arc<CompletionQueue>,
     pub(crate) srq: Option<Arc<SharedReceives>>,
     pub(crate) limits: Limits,
+    /// Every send has a completion.
+    pub(crate) signals_all: bool,
     has_left: AtomicBool,
 }
 
@@ -27,10 +29,11 @@ impl Queues {
         (send_cq, recv_cq): (&Arc<CompletionQueue>, &Arc<CompletionQueue>),
         srq: Option<&Arc<SharedReceives>>,
         limits: Limits,
+        signals_all: bool,
     ) -> Self {
         let (send_cq, recv_cq) = (send_cq.enter(), recv_cq.enter());
         let (srq, has_left) = (srq.map(SharedReceives::enter), AtomicBool::new(false));
-        Queues { number, send_cq, recv_cq, srq, limits, has_left }
+        Queues { number, send_cq, recv_cq, srq, limits, signals_all, has_left }
     }
 
     /// Leaves the queues, which may then be destroyed although another thread still holds the queue

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use braid::{Access, PostError, QpState, SendWr, Status};
 
-use super::link::{Held, Link};
+use super::connection::{Held, QpConnection};
 use super::queue_pair::{QueuePair, Sends};
-use crate::connect::inbox::Message;
+use crate::connect::inbox::ControlMessage;
 
 impl QueuePair {
     /// Takes a send. The caller has checked all that does not need the engine.
@@ -37,16 +37,16 @@ impl QueuePair {
     fn hold(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
         self.check(&wr)?;
         let patience = self.attributes().patience();
-        let mut link = self.link();
+        let mut connection = self.connection();
         // The control thread may have connected it meanwhile.
         if self.sends() != Sends::Held {
-            drop(link);
+            drop(connection);
             return self.place(wr, inline);
         }
-        link.held.push_back(Held { wr, inline: inline.map(<[u8]>::to_vec) });
-        if link.deadline.is_none() {
-            link.deadline = Some(Instant::now() + patience);
-            self.running.tell(Message::Held(self.number));
+        connection.held.push_back(Held { wr, inline: inline.map(<[u8]>::to_vec) });
+        if connection.deadline.is_none() {
+            connection.deadline = Some(Instant::now() + patience);
+            self.running.send_control(ControlMessage::Held(self.number));
         }
         Ok(())
     }
@@ -70,12 +70,12 @@ impl QueuePair {
 
     /// Hands the held sends to the engine if the queue pair is both connected and in RTS. From then
     /// on the engine takes sends.
-    pub(super) fn post_held(&self, link: &mut Link) {
-        if !link.is_connected || self.sends() != Sends::Held {
+    pub(super) fn post_held(&self, connection: &mut QpConnection) {
+        if !connection.is_connected || self.sends() != Sends::Held {
             return;
         }
-        link.deadline = None;
-        for Held { wr, inline } in link.held.drain(..) {
+        connection.deadline = None;
+        for Held { wr, inline } in connection.held.drain(..) {
             let (wr_id, work) = (wr.id, wr.op.work());
             // A send whose memory was deregistered fails after those before it, and the queue pair
             // with it.
@@ -93,16 +93,16 @@ impl QueuePair {
 
     /// Tells the queue pair that it is connected.
     pub(crate) fn connected(&self) {
-        let mut link = self.link();
-        link.is_connected = true;
-        self.post_held(&mut link);
+        let mut connection = self.connection();
+        connection.is_connected = true;
+        self.post_held(&mut connection);
     }
 
     /// Fails the held sends: the oldest one with the status `first`, the others as flushed.
     pub(crate) fn fail_held(&self, first: Status) {
-        let mut link = self.link();
-        link.deadline = None;
-        let held = std::mem::take(&mut link.held);
+        let mut connection = self.connection();
+        connection.deadline = None;
+        let held = std::mem::take(&mut connection.held);
         self.set_sends(Sends::Posted);
         // The engine flushes receives, and everything that is posted from now on.
         let _ = self.engine.modify(QpState::Error);
@@ -114,9 +114,9 @@ impl QueuePair {
     }
 
     /// Forgets the connection and the held sends.
-    pub(super) fn forget_link(&self) {
-        let mut link = self.link();
-        let attempt = link.attempt + 1;
-        *link = Link { attempt, ..Link::default() };
+    pub(super) fn forget_connection(&self) {
+        let mut connection = self.connection();
+        let attempt = connection.attempt + 1;
+        *connection = QpConnection { attempt, ..QpConnection::default() };
     }
 }

@@ -11,7 +11,7 @@ use crate::gate::Gate;
 
 /// The fields of `ibv_qp_ex` behind `ibv_qp`, and the sends that the program describes.
 #[repr(C)]
-pub(crate) struct Extension {
+pub(crate) struct QpExtension {
     comp_mask: u64,
     pub(super) wr_id: u64,
     pub(super) wr_flags: c_uint,
@@ -22,14 +22,14 @@ pub(crate) struct Extension {
 }
 
 const _: () = assert!(
-    offset_of!(Extension, functions)
+    offset_of!(QpExtension, functions)
         == offset_of!(ibv_qp_ex, wr_atomic_cmp_swp) - offset_of!(ibv_qp_ex, comp_mask)
 );
 
-impl Extension {
+impl QpExtension {
     pub(super) fn new(functions: [*const (); 21]) -> Self {
         let (gate, batch) = (Gate::default(), Batch::default());
-        Extension { comp_mask: 0, wr_id: 0, wr_flags: 0, functions, gate, batch }
+        QpExtension { comp_mask: 0, wr_id: 0, wr_flags: 0, functions, gate, batch }
     }
 
     /// The extension of a queue pair that has only `ibv_post_send`.

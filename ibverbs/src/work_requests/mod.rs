@@ -16,7 +16,7 @@ use braid_verbs::abi::{
 };
 
 use self::batch::Batch;
-use self::extension::Extension;
+use self::extension::QpExtension;
 use crate::errno::{self, Errno};
 use crate::post;
 use crate::qp::create::create;
@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
         // The structure begins with the fields of the plain attributes, in their order.
         let plain = attr.cast::<ibv_qp_init_attr>();
         // SAFETY: as above.
-        unsafe { create(given.pd, plain, Extension::new(functions)) }
+        unsafe { create(given.pd, plain, QpExtension::new(functions)) }
     })
 }
 

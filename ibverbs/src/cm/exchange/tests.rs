@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use braid_keys::{AllowList, Key, PrivateKey, StaticKeys};
 
-use super::super::message::Kind;
+use super::super::message::MessageKind;
 use super::super::message::tests::message;
 use super::*;
 use crate::messages::tests::Pairs;
@@ -31,17 +31,17 @@ fn own(own: u8, other: u8) -> Security {
 
 /// Runs the asking end, and returns whether it was accepted.
 fn asks(link: &Link, security: Option<&Security>) -> io::Result<()> {
-    let pending = ask(link, security, &message(Kind::Request, REQUEST))?;
+    let pending = ask(link, security, &message(MessageKind::Request, REQUEST))?;
     let (answer, speech) = pending.answer(link)?;
-    assert_eq!(answer, message(Kind::Accept, ACCEPT));
-    speech.say(link, &message(Kind::Ready, b""))
+    assert_eq!(answer, message(MessageKind::Accept, ACCEPT));
+    speech.say(link, &message(MessageKind::Ready, b""))
 }
 
 fn accepts(link: &Link, security: Option<&Security>) -> io::Result<()> {
     let (request, reply) = hear(link, security)?;
-    assert_eq!(request, message(Kind::Request, REQUEST));
-    let speech = reply.give(link, &message(Kind::Accept, ACCEPT))?;
-    assert_eq!(speech.hear(link)?, message(Kind::Ready, b""));
+    assert_eq!(request, message(MessageKind::Request, REQUEST));
+    let speech = reply.give(link, &message(MessageKind::Accept, ACCEPT))?;
+    assert_eq!(speech.hear(link)?, message(MessageKind::Ready, b""));
     Ok(())
 }
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use braid::Security;
 
-use super::events::Kind;
-use super::exchange::{self, Speech};
-use super::id::Shared;
-use super::message::{self, Message};
+use super::events::EventKind;
+use super::exchange::{self, Protection};
+use super::id::IdShared;
+use super::message::{CmMessage, MessageKind};
 use crate::messages::{Link, Port};
 
 /// The time in which the other host has to answer.
@@ -28,26 +28,26 @@ pub(super) const REFUSED: c_int = 28;
 
 /// The request of this end, and the keys that protect it.
 #[derive(Clone, Copy)]
-pub(super) struct Asks<'a> {
+pub(super) struct Request<'a> {
     pub(super) security: Option<&'a Security>,
-    pub(super) request: &'a Message,
+    pub(super) request: &'a CmMessage,
 }
 
 /// The event of a failure: its kind and status, and the message of the other end.
-pub(super) type Failed = (Kind, c_int, Option<Message>);
+pub(super) type Failed = (EventKind, c_int, Option<CmMessage>);
 
 /// Sends the request to the listener. If the listener accepts it, calls `accepted`. If that returns
 /// `Err`, the link is closed.
 pub(super) fn ask<T>(
-    shared: &Shared,
+    shared: &IdShared,
     attempt: &Arc<()>,
     ends: (SocketAddr, SocketAddr),
-    asks: Asks<'_>,
-    accepted: impl FnOnce(&Link, Message, Speech) -> Result<T, Failed>,
+    asks: Request<'_>,
+    accepted: impl FnOnce(&Link, CmMessage, Protection) -> Result<T, Failed>,
 ) -> Result<(Arc<Link>, T), Failed> {
     let unreachable = |error: io::Error| match error.kind() {
-        io::ErrorKind::ConnectionRefused => (Kind::Rejected, NOBODY_LISTENS, None),
-        _ => (Kind::Unreachable, -error.raw_os_error().unwrap_or(libc::ETIMEDOUT), None),
+        io::ErrorKind::ConnectionRefused => (EventKind::Rejected, NOBODY_LISTENS, None),
+        _ => (EventKind::Unreachable, -error.raw_os_error().unwrap_or(libc::ETIMEDOUT), None),
     };
     let Some(port) = shared.port() else { return Err(failed(libc::ECONNABORTED)) };
     let link = Arc::new(reach(&port, ends).map_err(unreachable)?);
@@ -65,13 +65,13 @@ pub(super) fn ask<T>(
 }
 
 /// Ends the exchange. The link may be closed already.
-pub(super) fn leave(shared: &Shared, link: &Arc<Link>) {
+pub(super) fn leave(shared: &IdShared, link: &Arc<Link>) {
     link.close();
     shared.connection().lose(link);
 }
 
 pub(super) fn failed(errno: c_int) -> Failed {
-    (Kind::ConnectError, -errno, None)
+    (EventKind::ConnectError, -errno, None)
 }
 
 pub(super) fn broken(error: io::Error) -> Failed {
@@ -82,17 +82,17 @@ pub(super) fn broken(error: io::Error) -> Failed {
 ///
 /// # Errors
 /// The other end does not accept.
-fn hear_answer(link: &Link, asks: Asks<'_>) -> Result<(Message, Speech), Failed> {
-    let Asks { security, request } = asks;
+fn hear_answer(link: &Link, asks: Request<'_>) -> Result<(CmMessage, Protection), Failed> {
+    let Request { security, request } = asks;
     let (answer, speech) = in_time(link, || exchange::ask(link, security, request)?.answer(link))?;
     if answer.purpose.qp_type() != request.purpose.qp_type() {
         return Err(failed(libc::EPROTO));
     }
     match answer.kind {
-        message::Kind::Accept => Ok((answer, speech)),
-        message::Kind::Reject => Err((Kind::Rejected, REFUSED, Some(answer))),
-        message::Kind::Unserved => Err((Kind::Rejected, NOBODY_LISTENS, None)),
-        message::Kind::Request | message::Kind::Ready => Err(failed(libc::EPROTO)),
+        MessageKind::Accept => Ok((answer, speech)),
+        MessageKind::Reject => Err((EventKind::Rejected, REFUSED, Some(answer))),
+        MessageKind::Unserved => Err((EventKind::Rejected, NOBODY_LISTENS, None)),
+        MessageKind::Request | MessageKind::Ready => Err(failed(libc::EPROTO)),
     }
 }
 
@@ -100,7 +100,7 @@ fn hear_answer(link: &Link, asks: Asks<'_>) -> Result<(Message, Speech), Failed>
 pub(super) fn in_time<T>(link: &Link, hear: impl FnOnce() -> io::Result<T>) -> Result<T, Failed> {
     link.set_limit(Some(ANSWER));
     let heard = hear().map_err(|error| match error.kind() {
-        io::ErrorKind::TimedOut => (Kind::Unreachable, -libc::ETIMEDOUT, None),
+        io::ErrorKind::TimedOut => (EventKind::Unreachable, -libc::ETIMEDOUT, None),
         // The other end has closed the link because of an incomplete message, or before any
         // message.
         io::ErrorKind::UnexpectedEof => failed(libc::ECONNRESET),

@@ -17,7 +17,7 @@ pub(crate) struct Held {
 ///
 /// Invariant: nothing is held once the engine takes sends.
 #[derive(Default)]
-pub(crate) struct Link {
+pub(crate) struct QpConnection {
     /// The own end and the other one, as the program has named them. Known from RTR on.
     pub(crate) ends: Option<(Peer, Peer)>,
     pub(crate) is_connected: bool,

@@ -14,9 +14,9 @@ const MOST: usize = 128;
 
 /// The links, oldest first.
 #[derive(Default)]
-pub(super) struct Hearing(Mutex<VecDeque<Arc<Link>>>);
+pub(super) struct HalfOpenLinks(Mutex<VecDeque<Arc<Link>>>);
 
-impl Hearing {
+impl HalfOpenLinks {
     /// Adds a link. If there are too many, closes the oldest.
     pub(super) fn begin(&self, link: &Arc<Link>) {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,13 +49,13 @@ mod tests {
     #[test]
     fn silent_links_give_way_to_later_ones() {
         let pairs = Pairs::new();
-        let (hearing, mut near, mut far) = (Hearing::default(), Vec::new(), Vec::new());
+        let (half_open, mut near, mut far) = (HalfOpenLinks::default(), Vec::new(), Vec::new());
         for _ in 0..MOST + 3 {
             let [one, other] = pairs.open(b"first");
             near.push(one);
             assert_eq!(other.recv().expect("the first message"), b"first");
             far.push(Arc::new(other));
-            hearing.begin(far.last().expect("just pushed"));
+            half_open.begin(far.last().expect("just pushed"));
         }
         let ended = |link: &Link| {
             link.set_limit(Some(Duration::from_millis(200)));
@@ -65,8 +65,8 @@ mod tests {
             assert_eq!(ended(link), io::ErrorKind::UnexpectedEof);
         }
         assert_eq!(ended(&near[3]), io::ErrorKind::TimedOut, "it has its place still");
-        let kept = far.iter().filter(|link| hearing.end(link)).count();
+        let kept = far.iter().filter(|link| half_open.end(link)).count();
         assert_eq!(kept, MOST);
-        assert!(!hearing.end(&far[5]), "it has ended");
+        assert!(!half_open.end(&far[5]), "it has ended");
     }
 }

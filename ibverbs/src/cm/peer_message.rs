@@ -4,27 +4,27 @@ use std::{mem, ptr};
 
 use braid_verbs::abi::ibv_ah_attr;
 
-use super::message::Message;
+use super::message::CmMessage;
 use super::purpose::Purpose;
 use super::structs::{rdma_cm_param, rdma_conn_param};
 
 /// A message of the other end.
-pub(super) struct Said {
-    message: Message,
+pub(super) struct PeerMessage {
+    message: CmMessage,
     /// The attributes of an address handle for the other end, in answers for datagrams.
     way: Option<ibv_ah_attr>,
 }
 
-impl From<Message> for Said {
-    fn from(message: Message) -> Self {
-        Said { message, way: None }
+impl From<CmMessage> for PeerMessage {
+    fn from(message: CmMessage) -> Self {
+        PeerMessage { message, way: None }
     }
 }
 
-impl Said {
+impl PeerMessage {
     /// The answer of the queue pair that takes datagrams.
-    pub(super) fn by_destination(message: Message, way: ibv_ah_attr) -> Self {
-        Said { message, way: Some(way) }
+    pub(super) fn by_destination(message: CmMessage, way: ibv_ah_attr) -> Self {
+        PeerMessage { message, way: Some(way) }
     }
 
     /// Converts the message to the form of an event, with the private data to which it points.
