@@ -7,8 +7,8 @@ use braid::Security;
 use crate::async_events::AsyncEvents;
 use crate::connect::control;
 use crate::device::Device;
-use crate::ending;
 use crate::errno::Errno;
+use crate::process_exit;
 use crate::registry::Registry;
 use crate::running::Running;
 use crate::settings::Settings;
@@ -40,7 +40,7 @@ impl OpenDevice {
         }
         let (settings, events) = (self.settings.clone(), self.events.clone());
         let started = control::start(Running::start(self.device, settings, events)?)?;
-        ending::enter(&started.running);
+        process_exit::register(&started.running);
         Ok(registry.insert(started).clone())
     }
 }

@@ -17,14 +17,14 @@ pub(crate) fn combine(
     if groups.is_empty() {
         return Ok(all);
     }
-    groups.iter().map(|names| one_of(&all, names)).collect()
+    groups.iter().map(|names| combine_group(&all, names)).collect()
 }
 
-fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
+fn combine_group(all: &[Interface], names: &[String]) -> Result<Interface, String> {
     let mut members = Vec::new();
     for name in names {
-        members.push(called(all, name).ok_or_else(|| {
-            let known: Vec<_> = all.iter().map(described).collect();
+        members.push(find(all, name).ok_or_else(|| {
+            let known: Vec<_> = all.iter().map(describe).collect();
             format!(
                 "no interface has the name or address {name}; this host has {}",
                 known.join(", ")
@@ -47,7 +47,7 @@ fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
 }
 
 /// The name and all addresses of an interface.
-fn described(interface: &Interface) -> String {
+fn describe(interface: &Interface) -> String {
     let addrs = interface.addrs().chain(interface.further.iter().copied());
     let addrs: Vec<_> = addrs.map(|addr| addr.to_string()).collect();
     format!("{} ({})", interface.name, addrs.join(", "))
@@ -55,7 +55,7 @@ fn described(interface: &Interface) -> String {
 
 /// Finds an interface by its name or by one of its addresses. An address becomes the only one of
 /// the device. All addresses of 127.0.0.0/8 belong to the loopback interface.
-fn called(all: &[Interface], name: &str) -> Option<Interface> {
+fn find(all: &[Interface], name: &str) -> Option<Interface> {
     let Ok(addr) = name.parse::<IpAddr>() else {
         return all.iter().find(|known| known.name == name).cloned();
     };

@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use super::answering::{answer, take_asked};
+use super::answering::{answer, take_request};
 use super::connection::Connection;
 use super::events::EventKind;
-use super::exchange::{Protection, Reply};
+use super::exchange::{PendingAnswer, Protection};
 use super::id::{Id, IdShared};
 use super::lookup;
 use super::message::{CmMessage, MessageKind};
@@ -38,11 +38,11 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
             return Err(Errno::INVALID);
         }
         let accept = own_message(object, MessageKind::Accept, param)?;
-        let (link, peer, reply) = take_asked(&object.shared)?;
+        let (link, peer, reply) = take_request(&object.shared)?;
         let shared = object.shared.clone();
-        let speech = begin_accept(&shared, &link, (&peer, reply), &accept)
+        let protection = begin_accept(&shared, &link, (&peer, reply), &accept)
             .inspect_err(|_| shared.connection().lose(&link))?;
-        run("braid-cm", move || finish_accept(&shared, &link, speech))?;
+        run("braid-cm", move || finish_accept(&shared, &link, protection))?;
         // SAFETY: as above.
         unsafe { complete(id) }?;
         Ok(0)
@@ -52,17 +52,17 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
 fn begin_accept(
     shared: &IdShared,
     link: &Link,
-    (peer, reply): (&Peer, Reply),
+    (peer, reply): (&Peer, PendingAnswer),
     accept: &CmMessage,
 ) -> Result<Protection, Errno> {
     if shared.has_queue_pair() {
         shared.connect(peer, accept)?;
     }
-    reply.give(link, accept).map_err(|_| Errno(libc::ECONNRESET))
+    reply.send(link, accept).map_err(|_| Errno(libc::ECONNRESET))
 }
 
-fn finish_accept(shared: &IdShared, link: &Arc<Link>, speech: Protection) {
-    let (kind, status) = match in_time(link, || speech.hear(link)) {
+fn finish_accept(shared: &IdShared, link: &Arc<Link>, protection: Protection) {
+    let (kind, status) = match in_time(link, || protection.recv(link)) {
         Ok(ready) if is_ready(&ready) => {
             shared.report(EventKind::Established, 0, Some(ready.into()));
             return wait_for_end(shared, link);

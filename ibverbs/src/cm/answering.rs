@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::exchange::Reply;
+use super::exchange::PendingAnswer;
 use super::id::IdShared;
 use super::message::CmMessage;
 use crate::errno::Errno;
@@ -13,7 +13,7 @@ use crate::peer::Peer;
 ///
 /// # Errors
 /// `EINVAL`: there is no request, or it was answered.
-pub(super) fn take_asked(shared: &IdShared) -> Result<(Arc<Link>, Peer, Reply), Errno> {
+pub(super) fn take_request(shared: &IdShared) -> Result<(Arc<Link>, Peer, PendingAnswer), Errno> {
     shared.connection().answer().ok_or(Errno::INVALID)
 }
 
@@ -22,8 +22,8 @@ pub(super) fn take_asked(shared: &IdShared) -> Result<(Arc<Link>, Peer, Reply), 
 /// # Errors
 /// `EINVAL`: the request was answered. `ECONNRESET`: the other end is gone.
 pub(super) fn answer(shared: &IdShared, message: &CmMessage) -> Result<(), Errno> {
-    let (link, _, reply) = take_asked(shared)?;
-    let given = reply.give(&link, message);
+    let (link, _, reply) = take_request(shared)?;
+    let given = reply.send(&link, message);
     shared.connection().close();
     given.map(drop).map_err(|_| Errno(libc::ECONNRESET))
 }

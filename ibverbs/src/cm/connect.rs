@@ -9,7 +9,7 @@ use super::lookup::look_up;
 use super::message::{CmMessage, MessageKind};
 use super::own_message::own_message;
 use super::purpose::Purpose;
-use super::requesting::{Failed, Request, ask, broken, failed};
+use super::requesting::{Failed, Request, broken, failed, send_request};
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use super::threads::{run, wait_for_end};
@@ -47,22 +47,23 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let shared = object.shared.clone();
         let attempt = shared.connection().begin()?;
         run("braid-cm", move || {
-            let asks = Request { security: security.as_ref(), request: &request };
+            let protected = Request { security: security.as_ref(), message: &request };
             if let Purpose::Datagrams { .. } = request.purpose {
-                return look_up(&shared, &attempt, ends, asks, &device.gids);
+                return look_up(&shared, &attempt, ends, protected, &device.gids);
             }
-            let connected = ask(&shared, &attempt, ends, asks, |link, answer, speech| {
-                finish(&shared, link, &request, answer, speech)
-            });
+            let connected =
+                send_request(&shared, &attempt, ends, protected, |link, answer, protection| {
+                    finish(&shared, link, &request, answer, protection)
+                });
             match connected {
                 Ok((link, ())) => wait_for_end(&shared, &link),
-                Err((kind, status, said)) => {
+                Err((kind, status, peer)) => {
                     if kind == EventKind::Rejected {
                         // As in librdmacm, the receives are flushed. A program such as `rping` may
                         // wait for nothing else.
                         shared.fail(request.queue_pair.number);
                     }
-                    shared.report(kind, status, said.map(Into::into));
+                    shared.report(kind, status, peer.map(Into::into));
                 }
             }
         })?;
@@ -78,17 +79,17 @@ fn finish(
     link: &Link,
     request: &CmMessage,
     answer: CmMessage,
-    speech: Protection,
+    protection: Protection,
 ) -> Result<(), Failed> {
     let ready = CmMessage { kind: MessageKind::Ready, private_data: Vec::new(), ..request.clone() };
     if !shared.has_queue_pair() {
-        shared.wire_up.hear(&answer);
-        shared.wire_up.defer(speech, ready);
+        shared.wire_up.set_peer(&answer);
+        shared.wire_up.defer(protection, ready);
         shared.report(EventKind::ConnectResponse, 0, Some(answer.into()));
         return Ok(());
     }
     shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
-    speech.say(link, &ready).map_err(broken)?;
+    protection.send(link, &ready).map_err(broken)?;
     shared.report(EventKind::Established, 0, Some(answer.into()));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::exchange::Reply;
+use super::exchange::PendingAnswer;
 use crate::errno::Errno;
 use crate::messages::{Link, Listener, Port};
 use crate::peer::Peer;
@@ -14,9 +14,9 @@ pub(super) enum Connection {
     #[default]
     None,
     /// This attempt is on its way to a listener. There is no link to close yet.
-    Reaching(Arc<()>),
+    Connecting(Arc<()>),
     /// The other end has asked, and the program has not answered.
-    Asked(Arc<Link>, Peer, Reply),
+    Requested(Arc<Link>, Peer, PendingAnswer),
     Open(Arc<Link>),
     Listening(Arc<Listener>),
     /// The program has closed it, or it has failed. An attempt that was under way ends.
@@ -27,7 +27,7 @@ impl Connection {
     /// Closes the link or listener. Threads that wait at it see the end.
     pub(super) fn close(&mut self) {
         match self {
-            Connection::Asked(link, ..) | Connection::Open(link) => link.close(),
+            Connection::Requested(link, ..) | Connection::Open(link) => link.close(),
             Connection::Listening(listener) => listener.close(),
             _ => {}
         }
@@ -52,18 +52,21 @@ impl Connection {
     /// # Errors
     /// `EINVAL`: the identifier is connected, or a listener.
     pub(super) fn begin(&mut self) -> Result<Arc<()>, Errno> {
-        if matches!(self, Connection::Asked(..) | Connection::Open(_) | Connection::Listening(_)) {
+        if matches!(
+            self,
+            Connection::Requested(..) | Connection::Open(_) | Connection::Listening(_)
+        ) {
             return Err(Errno::INVALID);
         }
         let attempt = Arc::new(());
-        *self = Connection::Reaching(attempt.clone());
+        *self = Connection::Connecting(attempt.clone());
         Ok(attempt)
     }
 
     /// Opens the link of an attempt. Returns false if the attempt was closed meanwhile, or another
     /// one has begun.
     pub(super) fn open(&mut self, attempt: &Arc<()>, link: &Arc<Link>) -> bool {
-        let goes_on = matches!(self, Connection::Reaching(other) if Arc::ptr_eq(other, attempt));
+        let goes_on = matches!(self, Connection::Connecting(other) if Arc::ptr_eq(other, attempt));
         if goes_on {
             *self = Connection::Open(link.clone());
         }
@@ -71,9 +74,9 @@ impl Connection {
     }
 
     /// Takes the request, if one waits, and opens its link.
-    pub(super) fn answer(&mut self) -> Option<(Arc<Link>, Peer, Reply)> {
+    pub(super) fn answer(&mut self) -> Option<(Arc<Link>, Peer, PendingAnswer)> {
         match std::mem::take(self) {
-            Connection::Asked(link, peer, reply) => {
+            Connection::Requested(link, peer, reply) => {
                 *self = Connection::Open(link.clone());
                 Some((link, peer, reply))
             }

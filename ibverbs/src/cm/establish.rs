@@ -23,12 +23,12 @@ pub unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
         if !object.base.qp.is_null() {
             return Err(Errno::INVALID);
         }
-        let (speech, ready) = object.shared.wire_up.take_ready().ok_or(Errno::INVALID)?;
+        let (protection, ready) = object.shared.wire_up.take_ready().ok_or(Errno::INVALID)?;
         let link = match &*object.shared.connection() {
             Connection::Open(link) => link.clone(),
             _ => return Err(Errno(libc::ECONNRESET)),
         };
-        speech.say(&link, &ready).map_err(|_| Errno(libc::ECONNRESET))?;
+        protection.send(&link, &ready).map_err(|_| Errno(libc::ECONNRESET))?;
         Ok(0)
     })
 }

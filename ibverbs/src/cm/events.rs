@@ -91,11 +91,11 @@ impl Events {
         (id, listener): (*mut rdma_cm_id, *mut rdma_cm_id),
         kind: EventKind,
         status: c_int,
-        said: Option<PeerMessage>,
+        peer: Option<PeerMessage>,
     ) {
         // SAFETY: both members of the union consist of numbers and pointers, so zero is valid.
         let nothing = || (unsafe { mem::zeroed() }, Vec::new());
-        let (param, private_data) = said.map_or_else(nothing, PeerMessage::into_param);
+        let (param, private_data) = peer.map_or_else(nothing, PeerMessage::into_param);
         let event = kind as c_int;
         let base = rdma_cm_event { id, listen_id: listener, event, status, param };
         self.0.push(Box::new(Event { base, _private_data: private_data }));

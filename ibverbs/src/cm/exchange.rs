@@ -24,18 +24,18 @@ const KEYED: [u8; 4] = *b"BrCk";
 const DENIED: &[u8] = &[];
 /// The queue pair in the binding of envelopes. They travel over a link of their own, so none is
 /// meant.
-const NOBODY: (QpId, Token) = (QpId::new(0), Token(0));
+const NO_QUEUE_PAIR: (QpId, Token) = (QpId::new(0), Token(0));
 /// The number of the only sealed packet.
 const NUMBER: u64 = 0;
 
 /// The state of the asking end until the answer arrives.
-pub(super) enum Pending {
+pub(super) enum PendingRequest {
     Clear,
     Keyed(Box<Asking>),
 }
 
 /// The state of the asked end until it answers.
-pub(super) enum Reply {
+pub(super) enum PendingAnswer {
     Clear,
     Keyed(Box<Asked>, Agreed),
 }
@@ -50,14 +50,14 @@ pub(super) enum Protection {
 ///
 /// # Errors
 /// Those of the link. `EACCES`: the key of the listener is not allowed.
-pub(super) fn ask(
+pub(super) fn send_request(
     link: &Link,
     security: Option<&Security>,
     request: &CmMessage,
-) -> io::Result<Pending> {
+) -> io::Result<PendingRequest> {
     let Some(security) = security else {
         link.send(&request.encode())?;
-        return Ok(Pending::Clear);
+        return Ok(PendingRequest::Clear);
     };
     let nonce = number()?;
     link.send(&[&KEYED[..], &nonce.to_be_bytes()].concat())?;
@@ -68,7 +68,7 @@ pub(super) fn ask(
     let (asking, denied) = credentials.ask(listener, seed()?, terms, &request.encode());
     link.send(asking.message())?;
     match denied {
-        None => Ok(Pending::Keyed(Box::new(asking))),
+        None => Ok(PendingRequest::Keyed(Box::new(asking))),
         Some(why) => {
             tracing::warn!(%why, "the listener's key is not allowed");
             Err(denial())
@@ -76,7 +76,7 @@ pub(super) fn ask(
     }
 }
 
-impl Pending {
+impl PendingRequest {
     /// Waits for the answer.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Pending {
     /// answer does not come from the owner of the key.
     pub(super) fn answer(self, link: &Link) -> io::Result<(CmMessage, Protection)> {
         let part = link.recv()?;
-        let Pending::Keyed(mut asking) = self else {
+        let PendingRequest::Keyed(mut asking) = self else {
             return Ok((CmMessage::decode(&part)?, Protection::Clear));
         };
         if part == DENIED {
@@ -93,7 +93,7 @@ impl Pending {
         }
         let answer = asking.read(&part).ok_or(io::ErrorKind::InvalidData)?;
         let message = CmMessage::decode(&answer.offer)?;
-        let session = Session::new(answer.secrets, answer.agreed, NOBODY);
+        let session = Session::new(answer.secrets, answer.agreed, NO_QUEUE_PAIR);
         Ok((message, Protection::Keyed(Box::new(session))))
     }
 }
@@ -103,11 +103,14 @@ impl Pending {
 /// # Errors
 /// Those of the link. `InvalidData`: the other end does not speak this protocol. `EACCES`: the keys
 /// of the two ends do not fit, or one end has a key and the other one has not.
-pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(CmMessage, Reply)> {
+pub(super) fn recv_request(
+    link: &Link,
+    security: Option<&Security>,
+) -> io::Result<(CmMessage, PendingAnswer)> {
     let first = link.recv()?;
     let nonce = first.strip_prefix(&KEYED).map(numbers);
     match (security, nonce) {
-        (Some(security), Some(Some([nonce]))) => hear_keyed(link, security, nonce),
+        (Some(security), Some(Some([nonce]))) => recv_keyed_request(link, security, nonce),
         (_, Some(None)) => Err(io::ErrorKind::InvalidData.into()),
         (None, Some(Some(_))) => {
             tracing::warn!("the connecting end has a key; set BRAID_KEY_FILE here");
@@ -117,11 +120,15 @@ pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(CmMe
             tracing::warn!("the connecting end has no key, which BRAID_SECURITY requires");
             Err(denial())
         }
-        (_, None) => Ok((CmMessage::decode(&first)?, Reply::Clear)),
+        (_, None) => Ok((CmMessage::decode(&first)?, PendingAnswer::Clear)),
     }
 }
 
-fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(CmMessage, Reply)> {
+fn recv_keyed_request(
+    link: &Link,
+    security: &Security,
+    nonce: u64,
+) -> io::Result<(CmMessage, PendingAnswer)> {
     let binding = Binding { nonce, cookie: number()? };
     let key = security.credentials.key_id(binding);
     link.send(&[binding.cookie.to_be_bytes(), key.0.to_be_bytes()].concat())?;
@@ -130,7 +137,7 @@ fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(CmMes
     let asked = asked.map_err(|why| deny(link, &why))?;
     let agreed = asked.settle(&Terms::from(security)).map_err(|why| deny(link, &why))?;
     let message = CmMessage::decode(asked.offer())?;
-    Ok((message, Reply::Keyed(Box::new(asked), agreed)))
+    Ok((message, PendingAnswer::Keyed(Box::new(asked), agreed)))
 }
 
 /// Denies a request. The other end learns nothing else, and the log gets the reason.
@@ -141,19 +148,19 @@ fn deny(link: &Link, why: &dyn std::error::Error) -> io::Error {
     denial()
 }
 
-impl Reply {
+impl PendingAnswer {
     /// Sends the answer.
     ///
     /// # Errors
     /// Those of the link.
-    pub(super) fn give(self, link: &Link, answer: &CmMessage) -> io::Result<Protection> {
-        let Reply::Keyed(asked, agreed) = self else {
+    pub(super) fn send(self, link: &Link, answer: &CmMessage) -> io::Result<Protection> {
+        let PendingAnswer::Keyed(asked, agreed) = self else {
             link.send(&answer.encode())?;
             return Ok(Protection::Clear);
         };
         let (part, secrets) = asked.answer(agreed, &answer.encode());
         link.send(&part)?;
-        Ok(Protection::Keyed(Box::new(Session::new(secrets, agreed, NOBODY))))
+        Ok(Protection::Keyed(Box::new(Session::new(secrets, agreed, NO_QUEUE_PAIR))))
     }
 }
 
@@ -162,7 +169,7 @@ impl Protection {
     ///
     /// # Errors
     /// Those of the link.
-    pub(super) fn say(self, link: &Link, message: &CmMessage) -> io::Result<()> {
+    pub(super) fn send(self, link: &Link, message: &CmMessage) -> io::Result<()> {
         let Protection::Keyed(mut session) = self else { return link.send(&message.encode()) };
         let mut part = Vec::new();
         session.seal(RailId::FIRST, &mut part, |out| out.extend_from_slice(&message.encode()));
@@ -173,7 +180,7 @@ impl Protection {
     ///
     /// # Errors
     /// Those of the link. `InvalidData`: the message does not come from the owner of the key.
-    pub(super) fn hear(self, link: &Link) -> io::Result<CmMessage> {
+    pub(super) fn recv(self, link: &Link) -> io::Result<CmMessage> {
         let mut part = link.recv()?;
         let Protection::Keyed(mut session) = self else { return CmMessage::decode(&part) };
         let opened = session.open(RailId::FIRST, NUMBER, &mut part);

@@ -66,18 +66,18 @@ unsafe impl Send for Handle {}
 
 impl IdShared {
     /// Reports an event to the program, unless the identifier is destroyed.
-    pub(super) fn report(&self, kind: EventKind, status: c_int, said: Option<PeerMessage>) {
+    pub(super) fn report(&self, kind: EventKind, status: c_int, peer: Option<PeerMessage>) {
         if let Some(Handle { id, target }) = &*self.handle() {
-            target.events.push((*id, ptr::null_mut()), kind, status, said);
+            target.events.push((*id, ptr::null_mut()), kind, status, peer);
         }
     }
 
     /// Reports a connection that has come to this listener. Returns whether the program gets the
     /// event.
-    pub(super) fn report_request(&self, connection: *mut rdma_cm_id, said: CmMessage) -> bool {
+    pub(super) fn report_request(&self, connection: *mut rdma_cm_id, peer: CmMessage) -> bool {
         let handle = self.handle();
         let Some(Handle { id, target }) = &*handle else { return false };
-        target.events.push((connection, *id), EventKind::ConnectRequest, 0, Some(said.into()));
+        target.events.push((connection, *id), EventKind::ConnectRequest, 0, Some(peer.into()));
         true
     }
 

@@ -21,7 +21,7 @@ use crate::messages::{Link, Listener};
 use crate::settings::Settings;
 
 /// The time in which a connecting end has to send its request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The properties that connections inherit from their listener.
 #[derive(Clone)]
@@ -59,26 +59,31 @@ fn accept(listener: &Listener, shared: &Arc<IdShared>, inherited: &Inherited) {
         half_open.begin(&link);
         let (shared, inherited) = (shared.clone(), inherited.clone());
         let (of_thread, in_thread) = (link.clone(), half_open.clone());
-        let hear = move || hear(of_thread, &in_thread, &shared, &inherited);
-        if run("braid-cm", hear).is_err() {
+        let take = move || take_request(of_thread, &in_thread, &shared, &inherited);
+        if run("braid-cm", take).is_err() {
             half_open.end(&link); // the connecting end sees the end of the link
         }
     }
 }
 
 /// Waits for the request of a connecting end, and makes an identifier for it.
-fn hear(link: Arc<Link>, half_open: &HalfOpenLinks, shared: &IdShared, inherited: &Inherited) {
-    link.set_limit(Some(PATIENCE));
-    let heard = exchange::hear(&link, inherited.security.as_deref());
+fn take_request(
+    link: Arc<Link>,
+    half_open: &HalfOpenLinks,
+    shared: &IdShared,
+    inherited: &Inherited,
+) {
+    link.set_limit(Some(REQUEST_TIMEOUT));
+    let received = exchange::recv_request(&link, inherited.security.as_deref());
     let has_place = half_open.end(&link);
-    let (Ok((request, reply)), true) = (heard, has_place) else { return link.close() };
+    let (Ok((request, reply)), true) = (received, has_place) else { return link.close() };
     link.set_limit(None);
     if request.kind != MessageKind::Request {
         return link.close();
     }
     if request.purpose.qp_type() != inherited.ps.qp_type() {
         // The other end receives this, or is gone.
-        let _ = reply.give(&link, &CmMessage::unserved(request.purpose));
+        let _ = reply.send(&link, &CmMessage::unserved(request.purpose));
         return link.close();
     }
     let (from, local) = (link.peer_addr(), link.local_addr());
@@ -91,8 +96,8 @@ fn hear(link: Arc<Link>, half_open: &HalfOpenLinks, shared: &IdShared, inherited
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
-        object.shared.wire_up.hear(&request);
-        *object.shared.connection() = Connection::Asked(link, request.queue_pair, reply);
+        object.shared.wire_up.set_peer(&request);
+        *object.shared.connection() = Connection::Requested(link, request.queue_pair, reply);
         object.bind_to(local).is_ok() && shared.report_request(id, request)
     });
     if !is_known {

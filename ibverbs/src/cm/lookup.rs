@@ -13,7 +13,9 @@ use super::id::{Id, IdShared};
 use super::message::{CmMessage, MessageKind};
 use super::own_message::own_message;
 use super::peer_message::PeerMessage;
-use super::requesting::{Failed, NOBODY_LISTENS, REFUSED, Request, ask, failed, leave};
+use super::requesting::{
+    Failed, NOBODY_LISTENS, REFUSED, Request, close_link, failed, send_request,
+};
 use super::structs::rdma_conn_param;
 use crate::ah;
 use crate::errno::Errno;
@@ -32,23 +34,23 @@ pub(super) fn look_up(
     shared: &IdShared,
     attempt: &Arc<()>,
     ends: (SocketAddr, SocketAddr),
-    asks: Request<'_>,
+    request: Request<'_>,
     gids: &GidTable,
 ) {
-    let found = ask(shared, attempt, ends, asks, |link, answer, _| {
+    let found = send_request(shared, attempt, ends, request, |link, answer, _| {
         let way = destination(link, gids)?;
         Ok(PeerMessage::by_destination(answer, way))
     });
     match found {
-        Ok((link, said)) => {
+        Ok((link, peer)) => {
             // The link ends first, because the program may begin another lookup as soon as it has
             // the event.
-            leave(shared, &link);
-            shared.report(EventKind::Established, 0, Some(said));
+            close_link(shared, &link);
+            shared.report(EventKind::Established, 0, Some(peer));
         }
         Err(why) => {
-            let (status, said) = lookup_status(why);
-            shared.report(EventKind::Unreachable, status, said.map(Into::into));
+            let (status, peer) = lookup_status(why);
+            shared.report(EventKind::Unreachable, status, peer.map(Into::into));
         }
     }
 }
@@ -62,13 +64,13 @@ fn destination(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
 }
 
 /// The status of a failed lookup, which has only one kind of event (`rdma_get_cm_event(3)`).
-fn lookup_status((_, status, said): Failed) -> (c_int, Option<CmMessage>) {
+fn lookup_status((_, status, peer): Failed) -> (c_int, Option<CmMessage>) {
     let status = match status {
         NOBODY_LISTENS => SIDR_UNSUPPORTED,
         REFUSED => SIDR_REJECT,
         errno => errno,
     };
-    (status, said)
+    (status, peer)
 }
 
 /// Answers with the queue pair that takes datagrams: that of the identifier, or the one that the

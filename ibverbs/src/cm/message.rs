@@ -142,8 +142,8 @@ pub(super) mod tests {
     #[test]
     fn messages_carry_a_q_key() {
         let purpose = Purpose::Datagrams { q_key: 0x8123_4567 };
-        let said = CmMessage { purpose, ..message(MessageKind::Accept, b"here") };
-        assert_eq!(CmMessage::decode(&said.encode()).expect("it is whole"), said);
+        let peer = CmMessage { purpose, ..message(MessageKind::Accept, b"here") };
+        assert_eq!(CmMessage::decode(&peer.encode()).expect("it is whole"), peer);
         let unserved = CmMessage::unserved(purpose);
         assert_eq!(CmMessage::decode(&unserved.encode()).expect("it is whole"), unserved);
     }

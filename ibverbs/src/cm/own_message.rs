@@ -58,7 +58,7 @@ pub(super) fn own_message(
     if let (Purpose::Connection(limits), MessageKind::Request | MessageKind::Accept) =
         (purpose, kind)
     {
-        id.shared.wire_up.say(limits);
+        id.shared.wire_up.set_own(limits);
     }
     let private_data = private_data.unwrap_or_default();
     Ok(CmMessage { kind, queue_pair: Peer { gid, number }, purpose, private_data })

@@ -12,19 +12,19 @@ use super::structs::{rdma_cm_param, rdma_conn_param};
 pub(super) struct PeerMessage {
     message: CmMessage,
     /// The attributes of an address handle for the other end, in answers for datagrams.
-    way: Option<ibv_ah_attr>,
+    ah_attr: Option<ibv_ah_attr>,
 }
 
 impl From<CmMessage> for PeerMessage {
     fn from(message: CmMessage) -> Self {
-        PeerMessage { message, way: None }
+        PeerMessage { message, ah_attr: None }
     }
 }
 
 impl PeerMessage {
     /// The answer of the queue pair that takes datagrams.
-    pub(super) fn by_destination(message: CmMessage, way: ibv_ah_attr) -> Self {
-        PeerMessage { message, way: Some(way) }
+    pub(super) fn by_destination(message: CmMessage, ah_attr: ibv_ah_attr) -> Self {
+        PeerMessage { message, ah_attr: Some(ah_attr) }
     }
 
     /// Converts the message to the form of an event, with the private data to which it points.
@@ -56,8 +56,8 @@ impl PeerMessage {
                 // SAFETY: as above.
                 let ud = unsafe { &mut param.ud };
                 (ud.private_data, ud.private_data_len) = (private_data, private_data_len);
-                if let Some(way) = self.way {
-                    (ud.ah_attr, ud.qp_num, ud.qkey) = (way, number, q_key);
+                if let Some(ah_attr) = self.ah_attr {
+                    (ud.ah_attr, ud.qp_num, ud.qkey) = (ah_attr, number, q_key);
                 }
             }
         }

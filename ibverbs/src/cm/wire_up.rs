@@ -21,41 +21,41 @@ struct Descriptions {
 
 impl WireUp {
     /// This end asks or accepts with these limits.
-    pub(super) fn say(&self, own: ConnectionLimits) {
-        self.said().own = Some(own);
+    pub(super) fn set_own(&self, own: ConnectionLimits) {
+        self.descriptions().own = Some(own);
     }
 
     /// The other end has asked or accepted with this message.
-    pub(super) fn hear(&self, message: &CmMessage) {
+    pub(super) fn set_peer(&self, message: &CmMessage) {
         if let Purpose::Connection(limits) = message.purpose {
-            self.said().peer = Some((message.queue_pair, limits));
+            self.descriptions().peer = Some((message.queue_pair, limits));
         }
     }
 
     /// Keeps `ready` until the program has connected its queue pair.
-    pub(super) fn defer(&self, speech: Protection, ready: CmMessage) {
-        self.said().ready = Some((speech, ready));
+    pub(super) fn defer(&self, protection: Protection, ready: CmMessage) {
+        self.descriptions().ready = Some((protection, ready));
     }
 
     /// Takes the deferred message.
     pub(super) fn take_ready(&self) -> Option<(Protection, CmMessage)> {
-        self.said().ready.take()
+        self.descriptions().ready.take()
     }
 
     /// The queue pair of the other end, with the limits that this end has named or, if it has named
     /// none, those that suit the other end.
     pub(super) fn agreed(&self) -> Option<(Peer, ConnectionLimits)> {
-        let said = self.said();
-        let (peer, limits) = said.peer.as_ref()?;
+        let descriptions = self.descriptions();
+        let (peer, limits) = descriptions.peer.as_ref()?;
         let suits = ConnectionLimits {
             responder_resources: limits.initiator_depth,
             initiator_depth: limits.responder_resources,
             ..*limits
         };
-        Some((*peer, said.own.unwrap_or(suits)))
+        Some((*peer, descriptions.own.unwrap_or(suits)))
     }
 
-    fn said(&self) -> MutexGuard<'_, Descriptions> {
+    fn descriptions(&self) -> MutexGuard<'_, Descriptions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

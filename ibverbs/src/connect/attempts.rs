@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use braid::{Connecting, ConnectionRequest, Status};
 
 use super::hello::Hello;
-use super::watch::{Asker, Watch};
+use super::watch::{AttemptOwner, Watch};
 use crate::numbers;
-use crate::qp::attributes::MOST_PATIENCE;
+use crate::qp::attributes::MAX_PEER_TIMEOUT;
 use crate::qp::queue_pair::QueuePair;
 use crate::registry::Registry;
 
 /// The time-out of an attempt: the longest patience of any queue pair. If an attempt ended while
 /// the answer of the other end is under way, that end would be connected to nobody and reject all
 /// later attempts.
-const ATTEMPT: Duration = MOST_PATIENCE;
+const ATTEMPT: Duration = MAX_PEER_TIMEOUT;
 /// The time for which a request that came too early is worth an answer: its sender must still be
 /// waiting.
 const KEPT: Duration = Duration::from_millis(1500);
@@ -52,7 +52,7 @@ impl Attempts {
 
     /// Waits until there is something to do. Returns the attempts that have ended, and whether each
     /// has connected.
-    pub(super) fn wait(&mut self) -> Vec<(Asker, bool)> {
+    pub(super) fn wait(&mut self) -> Vec<(AttemptOwner, bool)> {
         let pauses = self.pausing.values().map(|pause| pause.until);
         let deadlines = self.deadlines.values().chain(self.unanswered.values()).copied();
         self.watch.wait(pauses.chain(deadlines).min())
@@ -61,9 +61,9 @@ impl Attempts {
     /// Connects a queue pair that the program has moved to RTR: the end with the smaller name asks,
     /// and the other one answers.
     pub(super) fn begin(&mut self, registry: &Registry, number: u32, attempt: u64) {
-        let Some((qp, hello)) = named(registry, number, attempt) else { return };
+        let Some((qp, hello)) = ends_of(registry, number, attempt) else { return };
         if hello.from <= hello.to {
-            return self.ask(&qp, &hello, attempt, FIRST_PAUSE);
+            return self.request(&qp, &hello, attempt, FIRST_PAUSE);
         }
         match self.early.remove(&number) {
             Some((since, request)) if since.elapsed() < KEPT => answer(&qp, &hello, request),
@@ -72,7 +72,7 @@ impl Attempts {
     }
 
     /// Sends a connection request to the other end.
-    fn ask(&mut self, qp: &Arc<QueuePair>, hello: &Hello, attempt: u64, pause: Duration) {
+    fn request(&mut self, qp: &Arc<QueuePair>, hello: &Hello, attempt: u64, pause: Duration) {
         let number = qp.number;
         let again = Pause { until: Instant::now() + pause, attempt, length: pause };
         self.pausing.insert(number, again);
@@ -80,39 +80,40 @@ impl Attempts {
         let begun = match qp.engine.begin_connect(to, &hello.encode(), ATTEMPT) {
             Ok(begun) => begun,
             Err(error) => {
-                return tracing::debug!(qp = number, %to, %error, "the attempt to connect did not begin; trying again");
+                return tracing::debug!(qp = number, %to, %error, "no attempt to connect; trying again");
             }
         };
-        match self.watch.await_end(Asker::QueuePair { number, attempt }, begun) {
+        match self.watch.await_end(AttemptOwner::QueuePair { number, attempt }, begun) {
             // The next step is due when the attempt ends.
-            Ok(()) => self.asks(number),
+            Ok(()) => self.postpone(number),
             Err(error) => {
-                tracing::debug!(qp = number, %to, %error, "the attempt to connect did not begin; trying again")
+                tracing::debug!(qp = number, %to, %error, "no attempt to connect; trying again")
             }
         }
     }
 
     /// Watches the attempt of a flow of datagrams.
     pub(super) fn await_flow(&mut self, registry: &Registry, id: u32, attempt: Connecting) {
-        if let Err(error) = self.watch.await_end(Asker::Flow(id), attempt) {
+        if let Err(error) = self.watch.await_end(AttemptOwner::Flow(id), attempt) {
             tracing::debug!(%error, "datagrams are lost");
             end_flow(registry, id, false);
         }
     }
 
     /// Postpones the next attempt of a queue pair while one is under way.
-    fn asks(&mut self, number: u32) {
+    fn postpone(&mut self, number: u32) {
         if let Some(pause) = self.pausing.get_mut(&number) {
             pause.until = Instant::now() + 2 * ATTEMPT;
         }
     }
 
-    pub(super) fn ended(&mut self, registry: &Registry, asker: Asker, is_connected: bool) {
-        let (number, attempt) = match asker {
-            Asker::QueuePair { number, attempt } => (number, attempt),
-            Asker::Flow(id) => return end_flow(registry, id, is_connected),
+    /// Handles the end of an attempt.
+    pub(super) fn ended(&mut self, registry: &Registry, owner: AttemptOwner, is_connected: bool) {
+        let (number, attempt) = match owner {
+            AttemptOwner::QueuePair { number, attempt } => (number, attempt),
+            AttemptOwner::Flow(id) => return end_flow(registry, id, is_connected),
         };
-        let Some((qp, _)) = named(registry, number, attempt) else { return };
+        let Some((qp, _)) = ends_of(registry, number, attempt) else { return };
         if is_connected {
             self.pausing.remove(&number);
             self.deadlines.remove(&number);
@@ -123,6 +124,7 @@ impl Attempts {
         }
     }
 
+    /// Answers a connection request, or keeps it if it comes too early.
     pub(super) fn arrived(&mut self, registry: &Registry, request: ConnectionRequest) {
         let Some(hello) = Hello::decode(request.private_data()) else { return request.reject() };
         let Some(qp) = registry.qp(hello.to.number) else { return request.reject() };
@@ -138,7 +140,7 @@ impl Attempts {
                 self.early.insert(qp.number, (Instant::now(), request));
             }
             Some(_) => {
-                if let Some((qp, ours)) = named(registry, qp.number, attempt) {
+                if let Some((qp, ours)) = ends_of(registry, qp.number, attempt) {
                     answer(&qp, &ours, request);
                     // The request may have come from a stranger. In that case the held sends wait
                     // on.
@@ -199,8 +201,10 @@ impl Attempts {
             .map(|(number, pause)| (*number, pause.attempt, pause.length))
             .collect();
         for (number, attempt, length) in again {
-            match named(registry, number, attempt) {
-                Some((qp, hello)) => self.ask(&qp, &hello, attempt, (2 * length).min(LAST_PAUSE)),
+            match ends_of(registry, number, attempt) {
+                Some((qp, hello)) => {
+                    self.request(&qp, &hello, attempt, (2 * length).min(LAST_PAUSE))
+                }
                 None => self.forget(number),
             }
         }
@@ -216,7 +220,7 @@ fn end_flow(registry: &Registry, id: u32, is_connected: bool) {
 
 /// The queue pair of a number, with its own name and that of the other end. `None` if it was reset
 /// since.
-fn named(registry: &Registry, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
+fn ends_of(registry: &Registry, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
     let qp = registry.qp(number)?;
     let ends = {
         let connection = qp.connection();

@@ -15,7 +15,7 @@ const OTHER: u64 = u64::MAX;
 
 /// The object that an attempt connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asker {
+pub(crate) enum AttemptOwner {
     /// A queue pair, and the number of its attempt.
     QueuePair { number: u32, attempt: u64 },
     /// A flow of datagrams, by the engine's number.
@@ -26,7 +26,7 @@ pub(crate) enum Asker {
 /// descriptors.
 pub(crate) struct Watch {
     epoll: Epoll,
-    attempts: HashMap<u64, (Asker, Connecting)>,
+    attempts: HashMap<u64, (AttemptOwner, Connecting)>,
 }
 
 impl Watch {
@@ -44,18 +44,23 @@ impl Watch {
     ///
     /// # Errors
     /// The kernel's. The attempt is given up.
-    pub(super) fn await_end(&mut self, asker: Asker, attempt: Connecting) -> nix::Result<()> {
+    pub(super) fn await_end(
+        &mut self,
+        owner: AttemptOwner,
+        attempt: Connecting,
+    ) -> nix::Result<()> {
         let number = attempt.as_raw_fd() as u64;
         self.epoll.add(&attempt, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
-        self.attempts.insert(number, (asker, attempt));
+        self.attempts.insert(number, (owner, attempt));
         Ok(())
     }
 
     /// Gives up the attempts of a queue pair.
     pub(super) fn give_up(&mut self, number: u32) {
         let epoll = &self.epoll;
-        self.attempts.retain(|_, (asker, attempt)| {
-            let goes_on = !matches!(asker, Asker::QueuePair { number: of, .. } if *of == number);
+        self.attempts.retain(|_, (owner, attempt)| {
+            let goes_on =
+                !matches!(owner, AttemptOwner::QueuePair { number: of, .. } if *of == number);
             if !goes_on {
                 stop(epoll, attempt);
             }
@@ -65,7 +70,7 @@ impl Watch {
 
     /// Waits until a descriptor is readable or the time has come. Returns the attempts that have
     /// ended, and whether each has connected.
-    pub(super) fn wait(&mut self, until: Option<Instant>) -> Vec<(Asker, bool)> {
+    pub(super) fn wait(&mut self, until: Option<Instant>) -> Vec<(AttemptOwner, bool)> {
         let mut events = [EpollEvent::empty(); BATCH];
         // If a signal interrupts the wait, the caller finds nothing to do and waits again.
         let count = self.epoll.wait(&mut events, timeout(until)).unwrap_or(0);
@@ -73,11 +78,11 @@ impl Watch {
         ready.filter_map(|number| self.ended(number)).collect()
     }
 
-    fn ended(&mut self, number: u64) -> Option<(Asker, bool)> {
+    fn ended(&mut self, number: u64) -> Option<(AttemptOwner, bool)> {
         let result = self.attempts.get(&number)?.1.result()?;
-        let (asker, attempt) = self.attempts.remove(&number)?;
+        let (owner, attempt) = self.attempts.remove(&number)?;
         stop(&self.epoll, &attempt);
-        Some((asker, result.is_ok()))
+        Some((owner, result.is_ok()))
     }
 }
 

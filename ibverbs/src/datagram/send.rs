@@ -22,7 +22,7 @@ use crate::routes::Route;
 /// Programs may not name Q_Keys with this bit in work requests.
 const CONTROLLED_Q_KEY: u32 = 1 << 31;
 /// Time that a flow has to reach its destination. After that, the datagrams that wait are lost.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Posts a send of type UD.
 ///
@@ -121,7 +121,7 @@ fn flow_to(
 
 fn connect(qp: &QueuePair, flow: &Arc<Flow>, hello: &Hello) {
     let Some(to) = numbers::address(&hello.to) else { return flow.end() };
-    match flow.engine.begin_connect(to, &hello.encode(), PATIENCE) {
+    match flow.engine.begin_connect(to, &hello.encode(), CONNECT_TIMEOUT) {
         Ok(attempt) => qp.running.send_control(ControlMessage::Flow(flow.id(), attempt)),
         Err(error) => {
             tracing::debug!(qp = qp.number, %to, %error, "datagrams are lost");

@@ -31,21 +31,21 @@ pub extern "C" fn braid_device_files() -> *const c_char {
     errno::pointer(|| {
         let devices = device::list()?;
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = last.as_ref().filter(|made| made.serves(&devices)) {
+        if let Some(made) = last.as_ref().filter(|made| made.is_of(&devices)) {
             return Ok(made.root.as_ptr().cast_mut());
         }
         let root = directory::make(&entries::of(&devices)).map_err(|reason| {
             SAID.call_once(|| eprintln!("braid: {reason}"));
             Errno(libc::ENOENT)
         })?;
-        let made = last.insert(Made { devices, root: lasting(root)? });
+        let made = last.insert(Made { devices, root: leaked(root)? });
         Ok(made.root.as_ptr().cast_mut())
     })
 }
 
 impl Made {
     /// Whether the directory belongs to these devices and still exists.
-    fn serves(&self, devices: &[&'static Device]) -> bool {
+    fn is_of(&self, devices: &[&'static Device]) -> bool {
         let same = |(mine, its): (&&Device, &&Device)| std::ptr::eq(*mine, *its);
         let is_same = self.devices.len() == devices.len();
         is_same && self.devices.iter().zip(devices).all(same) && directory::is_there(self.root)
@@ -53,7 +53,7 @@ impl Made {
 }
 
 /// Leaks the text, because programs use it until they end.
-fn lasting(root: PathBuf) -> Result<&'static CString, Errno> {
+fn leaked(root: PathBuf) -> Result<&'static CString, Errno> {
     let text = CString::new(root.into_os_string().into_encoded_bytes());
     Ok(Box::leak(Box::new(text.map_err(|_| Errno::INVALID)?)))
 }

@@ -27,11 +27,11 @@ pub fn link_datagrams(input: &[u8]) {
         false => Association::server(LINK, b"first", now),
     };
     while let Some((&[len, action, pause], after)) = rest.split_first_chunk::<3>() {
-        let (said, after) = after.split_at(usize::from(len).min(after.len()));
+        let (bytes, after) = after.split_at(usize::from(len).min(after.len()));
         rest = after;
         now += Duration::from_millis(u64::from(pause) * 10);
         while end.poll_transmit().is_some() {}
-        let datagram = [MAGIC, said].concat();
+        let datagram = [MAGIC, bytes].concat();
         if let Some(datagram) = Datagram::decode(&datagram) {
             end.on_datagram(&Datagram { link: LINK, ..datagram }, now);
         }

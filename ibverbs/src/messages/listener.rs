@@ -37,7 +37,7 @@ impl Listener {
         getrandom::fill(&mut key)?;
         let queue = Arc::new(Queue {
             cookies: CookieJar::new(key),
-            begun: Instant::now(),
+            start: Instant::now(),
             waiting: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -88,7 +88,7 @@ impl Drop for Listener {
 /// The links that have come to a listener.
 pub(super) struct Queue {
     cookies: CookieJar,
-    begun: Instant,
+    start: Instant,
     waiting: Mutex<PendingLinks>,
     changed: Condvar,
 }
@@ -138,15 +138,15 @@ impl Queue {
     }
 
     fn now(&self) -> Time {
-        Time::ZERO + self.begun.elapsed()
+        Time::ZERO + self.start.elapsed()
     }
 }
 
 impl PendingLinks {
     /// Forgets links whose cookies have expired, and the oldest if there are too many.
     fn forget(&mut self, now: Instant) {
-        while let Some((begun, link)) = self.remembered.front()
-            && (now.duration_since(*begun) > CookieJar::LONGEST
+        while let Some((start, link)) = self.remembered.front()
+            && (now.duration_since(*start) > CookieJar::LONGEST
                 || self.remembered.len() >= REMEMBERED)
         {
             self.numbers.remove(link);

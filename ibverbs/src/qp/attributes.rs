@@ -13,9 +13,9 @@ use braid_verbs::abi::{
 
 /// The shortest time after which a peer is given up. A NIC answers by itself, but the process of
 /// this peer may have been paused.
-const LEAST_PATIENCE: Duration = Duration::from_secs(3);
+const MIN_PEER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time that stands for a time-out of 0, which means that there is none.
-pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
+pub(crate) const MAX_PEER_TIMEOUT: Duration = Duration::from_secs(3600);
 /// The `rnr_retry` without a limit.
 const RETRY_FOR_EVER: u8 = 7;
 /// Delays of `min_rnr_timer`, in units of 10 us (IBTA vol. 1, table 46).
@@ -73,7 +73,7 @@ impl Attributes {
         let rnr_retry = self.given.rnr_retry;
         QpAttributes {
             access: access(self.given.qp_access_flags),
-            retry_timeout: self.patience(),
+            retry_timeout: self.peer_timeout(),
             rnr_retry: Some(rnr_retry).filter(|retries| is_reliable && *retries < RETRY_FOR_EVER),
             rnr_delay: rnr_delay(self.given.min_rnr_timer),
         }
@@ -81,17 +81,16 @@ impl Attributes {
 
     /// The longest time without an answer from the peer. A NIC waits up to four times the local ack
     /// timeout before each try (IBTA vol. 1, 9.7.6.1.3).
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn peer_timeout(&self) -> Duration {
         match self.tries() {
-            Some(tries) => (4 * tries).clamp(LEAST_PATIENCE, MOST_PATIENCE),
-            None => MOST_PATIENCE,
+            Some(tries) => (4 * tries).clamp(MIN_PEER_TIMEOUT, MAX_PEER_TIMEOUT),
+            None => MAX_PEER_TIMEOUT,
         }
     }
 
-    /// The time in which a NIC gives up a peer that is gone. Not longer than the patience with a
-    /// peer that is slow.
+    /// The time in which a NIC gives up a peer that is gone, at most the shortest peer time-out.
     pub(super) fn retry_time(&self) -> Duration {
-        self.tries().unwrap_or(LEAST_PATIENCE).min(LEAST_PATIENCE)
+        self.tries().unwrap_or(MIN_PEER_TIMEOUT).min(MIN_PEER_TIMEOUT)
     }
 
     /// The local ack timeouts of all tries together. `None`: no limit.
@@ -128,18 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn patience_follows_the_timeout_within_bounds() {
-        assert_eq!(with(0, 7).patience(), MOST_PATIENCE);
-        assert_eq!(with(1, 0).patience(), LEAST_PATIENCE);
-        assert_eq!(with(31, 7).patience(), MOST_PATIENCE);
-        assert_eq!(with(18, 7).patience(), 32 * Duration::from_nanos(4096 << 18));
+    fn the_peer_timeout_follows_the_ack_timeout_within_bounds() {
+        assert_eq!(with(0, 7).peer_timeout(), MAX_PEER_TIMEOUT);
+        assert_eq!(with(1, 0).peer_timeout(), MIN_PEER_TIMEOUT);
+        assert_eq!(with(31, 7).peer_timeout(), MAX_PEER_TIMEOUT);
+        assert_eq!(with(18, 7).peer_timeout(), 32 * Duration::from_nanos(4096 << 18));
     }
 
     #[test]
     fn a_peer_that_is_gone_is_given_up_after_as_many_timeouts_as_tries() {
         assert_eq!(with(14, 6).retry_time(), 7 * Duration::from_nanos(4096 << 14));
-        assert_eq!(with(0, 7).retry_time(), LEAST_PATIENCE);
-        assert_eq!(with(31, 7).retry_time(), LEAST_PATIENCE);
+        assert_eq!(with(0, 7).retry_time(), MIN_PEER_TIMEOUT);
+        assert_eq!(with(31, 7).retry_time(), MIN_PEER_TIMEOUT);
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl QueuePair {
 
     fn hold(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
         self.check(&wr)?;
-        let patience = self.attributes().patience();
+        let peer_timeout = self.attributes().peer_timeout();
         let mut connection = self.connection();
         // The control thread may have connected it meanwhile.
         if self.sends() != Sends::Held {
@@ -45,7 +45,7 @@ impl QueuePair {
         }
         connection.held.push_back(Held { wr, inline: inline.map(<[u8]>::to_vec) });
         if connection.deadline.is_none() {
-            connection.deadline = Some(Instant::now() + patience);
+            connection.deadline = Some(Instant::now() + peer_timeout);
             self.running.send_control(ControlMessage::Held(self.number));
         }
         Ok(())

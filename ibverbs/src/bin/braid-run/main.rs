@@ -49,13 +49,13 @@ fn main() -> ExitCode {
         }
         Some(program) => {
             let error = start(program, &arguments[1..], is_quiet);
-            say(&error);
+            report(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-fn say(text: &str) {
+fn report(text: &str) {
     let _ = writeln!(io::stderr(), "braid-run: {text}");
 }
 
@@ -70,11 +70,11 @@ fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
         (Err(error), _) | (_, Err(error)) => return error,
     };
     if !is_quiet {
-        say(&format!("LD_LIBRARY_PATH={}", path.to_string_lossy()));
-        say(&format!("LD_PRELOAD={}", preload.to_string_lossy()));
+        report(&format!("LD_LIBRARY_PATH={}", path.to_string_lossy()));
+        report(&format!("LD_PRELOAD={}", preload.to_string_lossy()));
     }
     if let Some(obstacle) = reach::obstacle(program) {
-        say(&obstacle);
+        report(&obstacle);
     }
     let mut command = Command::new(program);
     command.args(arguments).env("LD_LIBRARY_PATH", path).env("LD_PRELOAD", preload);

@@ -31,17 +31,17 @@ fn own(own: u8, other: u8) -> Security {
 
 /// Runs the asking end, and returns whether it was accepted.
 fn asks(link: &Link, security: Option<&Security>) -> io::Result<()> {
-    let pending = ask(link, security, &message(MessageKind::Request, REQUEST))?;
-    let (answer, speech) = pending.answer(link)?;
+    let pending = send_request(link, security, &message(MessageKind::Request, REQUEST))?;
+    let (answer, protection) = pending.answer(link)?;
     assert_eq!(answer, message(MessageKind::Accept, ACCEPT));
-    speech.say(link, &message(MessageKind::Ready, b""))
+    protection.send(link, &message(MessageKind::Ready, b""))
 }
 
 fn accepts(link: &Link, security: Option<&Security>) -> io::Result<()> {
-    let (request, reply) = hear(link, security)?;
+    let (request, reply) = recv_request(link, security)?;
     assert_eq!(request, message(MessageKind::Request, REQUEST));
-    let speech = reply.give(link, &message(MessageKind::Accept, ACCEPT))?;
-    assert_eq!(speech.hear(link)?, message(MessageKind::Ready, b""));
+    let protection = reply.send(link, &message(MessageKind::Accept, ACCEPT))?;
+    assert_eq!(protection.recv(link)?, message(MessageKind::Ready, b""));
     Ok(())
 }
 
@@ -51,7 +51,7 @@ fn both(one: Option<Security>, other: Option<Security>) -> [io::Result<()>; 2] {
     let accepting = thread::spawn(move || accepts(&far, other.as_ref()));
     let asked = asks(&near, one.as_ref());
     drop(near);
-    [asked, accepting.join().expect("what is heard is what was said")]
+    [asked, accepting.join().expect("what is received is what was said")]
 }
 
 fn errno(result: &io::Result<()>) -> Option<i32> {
@@ -151,8 +151,8 @@ fn recorded_messages_have_no_effect() {
     let (hello, rest) = said.split_at(KEYED.len() + 8);
     near.send(hello).expect("it is open");
     near.send(rest).expect("it is open");
-    let heard = hear(&far, Some(&own(2, 1))).map(drop);
-    assert_eq!(errno(&heard), Some(libc::EACCES));
+    let received = recv_request(&far, Some(&own(2, 1))).map(drop);
+    assert_eq!(errno(&received), Some(libc::EACCES));
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn bytes_that_are_no_message_are_refused() {
     for bytes in [&b"BrCk"[..], b"BrCk1234567", b"BrCk123456789", b"", b"BrCm"] {
         let [near, far] = pair();
         near.send(bytes).expect("it is open");
-        let heard = hear(&far, Some(&shared(1))).map(drop).expect_err("it is none");
-        let denied = heard.raw_os_error() == Some(libc::EACCES);
-        assert!(denied || heard.kind() == io::ErrorKind::InvalidData, "{bytes:?}: {heard}");
+        let received = recv_request(&far, Some(&shared(1))).map(drop).expect_err("it is none");
+        let denied = received.raw_os_error() == Some(libc::EACCES);
+        assert!(denied || received.kind() == io::ErrorKind::InvalidData, "{bytes:?}: {received}");
     }
 }

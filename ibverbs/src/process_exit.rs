@@ -28,7 +28,7 @@ struct Engines {
 }
 
 /// Registers an engine that has started.
-pub(crate) fn enter(running: &Arc<Running>) {
+pub(crate) fn register(running: &Arc<Running>) {
     static HOOK: Once = Once::new();
     // SAFETY: the function stays valid, because the library is never unloaded. If the system has no
     // memory for the hook, `exit` acknowledges nothing.
