@@ -101,8 +101,9 @@ impl PendingRequest {
 /// Receives a request.
 ///
 /// # Errors
-/// Those of the link. `InvalidData`: the other end does not speak this protocol. `EACCES`: the keys
-/// of the two ends do not fit, or one end has a key and the other one has not.
+/// Those of the link. `InvalidData`: the other end does not speak this protocol. `EACCES`: the two
+/// ends have keys that do not fit, only the connecting end has a key, or it has none and this end
+/// requires one.
 pub(super) fn recv_request(
     link: &Link,
     security: Option<&Security>,
