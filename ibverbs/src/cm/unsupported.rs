@@ -18,7 +18,8 @@ macro_rules! unsupported {
 
 unsupported! {
     rdma_create_srq_ex rdma_get_remote_ece rdma_join_multicast rdma_join_multicast_ex
-    rdma_leave_multicast rdma_notify rdma_query_addrinfo rdma_reject_ece rdma_resolve_addrinfo rdma_set_local_ece rdma_write_cm_event
+    rdma_leave_multicast rdma_notify rdma_query_addrinfo rdma_reject_ece rdma_resolve_addrinfo
+    rdma_set_local_ece rdma_write_cm_event
 }
 
 /// Defines the socket interface over RDMA, from `rsocket` on: -1 with `EOPNOTSUPP`. The arguments
@@ -33,7 +34,7 @@ macro_rules! no_sockets {
 }
 
 no_sockets! {
-    raccept rbind rclose rconnect rfcntl rgetpeername rgetsockname rgetsockopt riomap riounmap riowrite rlisten rpoll rread
-    rreadv rrecv rrecvfrom rrecvmsg rselect rsend rsendmsg rsendto rsetsockopt rshutdown rsocket rwrite rwritev
-    repoll_create repoll_ctl repoll_wait
+    raccept rbind rclose rconnect rfcntl rgetpeername rgetsockname rgetsockopt riomap riounmap
+    riowrite rlisten rpoll rread rreadv rrecv rrecvfrom rrecvmsg rselect rsend rsendmsg rsendto
+    rsetsockopt rshutdown rsocket rwrite rwritev repoll_create repoll_ctl repoll_wait
 }

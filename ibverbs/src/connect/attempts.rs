@@ -80,14 +80,14 @@ impl Attempts {
         let begun = match qp.engine.begin_connect(to, &hello.encode(), ATTEMPT) {
             Ok(begun) => begun,
             Err(error) => {
-                return tracing::debug!(qp = number, %to, %error, "no attempt to connect; trying again");
+                return tracing::debug!(qp = number, %to, %error, "no attempt; trying again");
             }
         };
         match self.watch.await_end(AttemptOwner::QueuePair { number, attempt }, begun) {
             // The next step is due when the attempt ends.
             Ok(()) => self.postpone(number),
             Err(error) => {
-                tracing::debug!(qp = number, %to, %error, "no attempt to connect; trying again")
+                tracing::debug!(qp = number, %to, %error, "no attempt; trying again")
             }
         }
     }

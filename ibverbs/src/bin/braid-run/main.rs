@@ -13,19 +13,21 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 Usage: braid-run [--quiet] PROGRAM [ARGUMENT ..]
 
-Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the system's, and of those that come with
-PROGRAM: every network interface of this machine is an RDMA device, braid0, braid1 and so on. No RDMA NIC, no kernel
-module, no root.
+Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the system's, and of
+those that come with PROGRAM. Every network interface of this machine is an RDMA device: braid0,
+braid1 and so on. No RDMA NIC, kernel module or root is needed.
 
-What is set for PROGRAM, and for what it starts:
-  LD_LIBRARY_PATH   begins with the folder of the libraries: `drop-in` beside braid-run, or `../lib/braid` from there
-  LD_PRELOAD        begins with libibverbs.so.1, librdmacm.so.1 and libbraid_preload.so of that folder; the last shows
-                    PROGRAM the files of the devices in /dev/infiniband and /sys/class/infiniband
+Variables that braid-run sets for PROGRAM and the programs that it starts:
+  LD_LIBRARY_PATH   begins with the folder of the libraries: `drop-in` beside braid-run, or
+                    `../lib/braid` from there
+  LD_PRELOAD        begins with libibverbs.so.1, librdmacm.so.1 and libbraid_preload.so of that
+                    folder; the last one shows PROGRAM the files of the devices in /dev/infiniband
+                    and /sys/class/infiniband
 
-The dynamic linker ignores both for a program that is setuid, setgid, has file capabilities or is linked statically.
-braid-run says so, with --quiet too, and starts it all the same.
+The dynamic linker ignores both variables if PROGRAM is setuid, setgid, has file capabilities or is
+linked statically. braid-run warns of that, with --quiet too, and starts PROGRAM nevertheless.
 
-BRAID_* variables are settings of the library; docs/libibverbs.md has them all.
+BRAID_* variables are settings of the library; docs/libibverbs.md lists them.
 ";
 
 /// The libraries that a program needs, in the order in which they are preloaded.
@@ -124,7 +126,8 @@ fn folder() -> Result<PathBuf, String> {
     places.iter().find(has_all).cloned().ok_or_else(|| {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         format!(
-            "{} are not in {}; `cargo xtask drop-in` builds them, and `cargo xtask install` installs them with braid-run",
+            "{} are not in {}; `cargo xtask drop-in` builds them, and `cargo xtask install` \
+             installs them with braid-run",
             LIBRARIES.join(", "),
             places.join(", nor in ")
         )
