@@ -1,10 +1,10 @@
-//! The end of the process: what it has received is acknowledged before, and its connections of
-//! rdma_cm are closed, as the kernel does.
+//! The end of the process. Before it, received messages are acknowledged and connections of rdma_cm
+//! are closed, as the kernel does.
 //!
-//! A NIC acknowledges a message by itself, also for a process that is gone. The engine acknowledges
-//! before the program gets the completion, unless the program has replied to the message before:
-//! then the acknowledgement waits for the next reply. A program that ends instead of replying does
-//! so by `exit` or `_exit`, and both come here.
+//! A NIC acknowledges messages by itself, even for a process that has ended. The engine
+//! acknowledges a message before the program gets the completion, unless the program has replied to
+//! the message before: then the acknowledgement waits for the next reply. A program that ends
+//! instead of replying calls `exit` or `_exit`, and both come here.
 
 use std::ffi::c_int;
 use std::process;
@@ -14,23 +14,24 @@ use std::time::Duration;
 use crate::messages;
 use crate::running::Running;
 
-/// How long the end of the process waits for a thread that runs the engine.
+/// The longest wait for a thread that runs the engine.
 const LIMIT: Duration = Duration::from_millis(10);
 
 /// The engines of this process.
 static ENGINES: Mutex<Engines> = Mutex::new(Engines { process: 0, running: Vec::new() });
 
 struct Engines {
-    /// A child that `vfork` has made shares this memory, and ends before it runs another program.
+    /// The process of the engines. A child of `vfork` shares this memory until it runs another
+    /// program.
     process: u32,
     running: Vec<Weak<Running>>,
 }
 
-/// An engine has started.
-pub(crate) fn enter(running: &Arc<Running>) {
+/// Registers an engine that has started.
+pub(crate) fn register(running: &Arc<Running>) {
     static HOOK: Once = Once::new();
-    // SAFETY: the function stays, as the library is never unloaded. Without memory for it nothing
-    // is acknowledged at `exit`.
+    // SAFETY: the function stays valid, because the library is never unloaded. If the system has no
+    // memory for the hook, `exit` acknowledges nothing.
     HOOK.call_once(|| unsafe {
         libc::atexit(acknowledge_at_exit);
     });
@@ -44,7 +45,8 @@ extern "C" fn acknowledge_at_exit() {
     acknowledge();
 }
 
-/// A signal handler may end the process while the lock is held, so that nobody waits for it.
+/// Acknowledges messages and closes connections. A signal handler may end the process while a
+/// thread holds the lock, so this does not wait for it.
 fn acknowledge() {
     messages::close_at_exit();
     let engines = match ENGINES.try_lock() {
@@ -58,7 +60,7 @@ fn acknowledge() {
     for running in &engines.running {
         if let Some(running) = running.upgrade() {
             running.engine.acknowledge(LIMIT);
-            // Who lets go of the last one ends the engine, which takes time that nobody has here.
+            // The last reference would end the engine, which takes too long here.
             std::mem::forget(running);
         }
     }
@@ -67,19 +69,19 @@ fn acknowledge() {
 fn end(status: c_int) -> ! {
     acknowledge();
     loop {
-        // SAFETY: it takes a number, and does not return.
+        // SAFETY: the call takes a number and does not return.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
     }
 }
 
-/// Ends the process as `_exit` does. Programs reach it by the names below.
+/// Ends the process as `_exit` does. Programs call it by the names below.
 pub extern "C" fn _exit(status: c_int) -> ! {
     end(status)
 }
 
-/// `_exit` and `_Exit` in glibc's versions of them, which programs are linked with: 2.2.5 on
-/// x86-64, 2.17 on aarch64. A name has to have its version in it, as in `providers.rs`. Nothing is
-/// linked with these: they are not the default.
+/// `_exit` and `_Exit` in the versions of glibc that programs link: 2.2.5 on x86-64, 2.17 on
+/// aarch64. As in `providers.rs`, a name contains its version. New programs do not link these
+/// names, because the versions are not the default.
 macro_rules! exits {
     ($($name:ident $symbol:literal)*) => {
         $(#[unsafe(export_name = $symbol)]

@@ -1,56 +1,39 @@
 //! Shared receive queues.
 
+pub(crate) mod shared;
+
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid::{SharedReceiveQueue, Uncancelled};
+use braid::Uncancelled;
 use braid_verbs::abi::{
     ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
 
+use self::shared::SharedReceives;
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
+use crate::domain::Pd;
 use crate::errno::{self, Errno};
-use crate::memory::{Domain, Pd};
-use crate::post::{errno_of, receive};
-use crate::query::{MAX_SGE, MAX_WR};
+use crate::limits::{MAX_SGE, MAX_WR};
+use crate::requests::receive;
 
-/// Of `enum ibv_srq_attr_mask`.
+/// Values of `enum ibv_srq_attr_mask`.
 const IBV_SRQ_MAX_WR: u32 = 1;
 const IBV_SRQ_LIMIT: u32 = 2;
 
-/// A shared receive queue as programs hold it.
+/// A shared receive queue, as programs hold it.
 #[repr(C)]
 pub(crate) struct Srq {
     context: *mut ibv_context,
     srq_context: *mut c_void,
     pd: *mut ibv_pd,
     handle: u32,
-    /// `mutex`, `cond` and the count of events, which are libibverbs' own.
+    /// `mutex`, `cond` and the count of events, which only libibverbs uses.
     reserved: [u64; 12],
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedReceives>,
     pub(crate) acknowledgements: Acknowledgements,
     max_sge: u32,
-}
-
-/// What queue pairs hold on to.
-pub(crate) struct Shared {
-    pub(crate) engine: SharedReceiveQueue,
-    domain: Arc<Domain>,
-    users: AtomicU32,
-}
-
-impl Shared {
-    /// One more queue pair takes receives from it.
-    pub(crate) fn enter(self: &Arc<Self>) -> Arc<Self> {
-        self.users.fetch_add(1, Ordering::AcqRel);
-        self.clone()
-    }
-
-    pub(crate) fn leave(&self) {
-        self.users.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 impl Srq {
@@ -60,18 +43,18 @@ impl Srq {
     }
 
     unsafe fn get<'a>(srq: *mut ibv_srq) -> Result<&'a Srq, Errno> {
-        // SAFETY: by the caller's promise it was made by `ibv_create_srq`.
+        // SAFETY: by the caller's promise `ibv_create_srq` has made the queue.
         unsafe { Srq::of(srq).as_ref() }.ok_or(Errno::INVALID)
     }
 
-    /// What a queue pair needs of the queue that a program names; `None` for null.
-    pub(crate) unsafe fn shared(srq: *mut ibv_srq) -> Option<Arc<Shared>> {
+    /// The part that a queue pair holds of the queue that a program names. `None` for null.
+    pub(crate) unsafe fn shared(srq: *mut ibv_srq) -> Option<Arc<SharedReceives>> {
         // SAFETY: by the caller's promise.
         unsafe { Srq::of(srq).as_ref() }.map(|srq| srq.shared.clone())
     }
 }
 
-/// NULL with `errno`: `EINVAL` for limits beyond the device's.
+/// Creates a shared receive queue. NULL with `errno`: `EINVAL` for limits beyond the device's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_srq(
     pd: *mut ibv_pd,
@@ -90,8 +73,7 @@ pub unsafe extern "C" fn ibv_create_srq(
         domain.shared.enter();
         let number = engine.number();
         let running = domain.shared.running.clone();
-        let users = AtomicU32::new(0);
-        let shared = Arc::new(Shared { engine, domain: domain.shared.clone(), users });
+        let shared = Arc::new(SharedReceives::new(engine, domain.shared.clone()));
         let srq: *mut ibv_srq = Box::into_raw(Box::new(Srq {
             context: domain.base.context,
             srq_context: attr.srq_context,
@@ -108,13 +90,14 @@ pub unsafe extern "C" fn ibv_create_srq(
     })
 }
 
-/// `EBUSY`: queue pairs use it. Waits until all events about it are acknowledged.
+/// Destroys a shared receive queue. Waits until all its events are acknowledged. `EBUSY`: queue
+/// pairs use the queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     errno::code(|| {
         // SAFETY: by the caller's promise.
         let queue = unsafe { Srq::get(srq) }?;
-        if queue.shared.users.load(Ordering::Acquire) > 0 {
+        if queue.shared.is_used() {
             return Err(Errno::BUSY);
         }
         let domain = &queue.shared.domain;
@@ -128,7 +111,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     })
 }
 
-/// Arms the limit, once; `EOPNOTSUPP` for another size, `EINVAL` for a limit beyond the size.
+/// Arms the limit for one event. `EOPNOTSUPP` for a change of the size, `EINVAL` for a limit above
+/// the size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_srq(
     srq: *mut ibv_srq,
@@ -167,7 +151,7 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_att
     })
 }
 
-/// Posts a list of receives; `*bad` and the result as for `ibv_post_recv`.
+/// Posts a list of receives. `*bad` and the result are as for `ibv_post_recv`.
 pub(crate) unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     mut wr: *mut ibv_recv_wr,
@@ -179,8 +163,8 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
         let object = &*Srq::of(srq);
         let queue = &object.shared.engine;
         while let Some(next) = wr.as_ref() {
-            let posted =
-                receive(next, object.max_sge).and_then(|wr| queue.post_recv(wr).map_err(errno_of));
+            let posted = receive(next, object.max_sge)
+                .and_then(|wr| queue.post_recv(wr).map_err(Errno::from));
             if let Err(errno) = posted {
                 *bad = wr;
                 return errno.0;
