@@ -31,8 +31,8 @@ impl Event for EventFd {
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    fn clear(&self) {
-        self.take();
+    fn clear(&self) -> bool {
+        self.take()
     }
 }
 

@@ -140,7 +140,7 @@ impl AsyncEvents {
     fn take(&self, waiting: &mut Waiting) -> Option<AsyncEvent> {
         let event = waiting.pop();
         if event.is_some() && waiting.is_empty() {
-            self.descriptor.get().into_iter().for_each(Event::clear);
+            self.descriptor.get().map(Event::clear);
         }
         event
     }

@@ -119,13 +119,12 @@ mod tests {
             .map(|count| {
                 let ends = ends.clone();
                 let thread = Builder::new().name("braid-started".to_owned());
-                let thread =
-                    spawn_without_signals(thread, move || drop(ends.lock().unwrap().recv()));
+                let thread = spawn_without_signals(thread, move || ends.lock().unwrap().recv());
                 assert_eq!(started("braid-started"), count);
                 thread.unwrap()
             })
             .collect();
         drop(end);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap().is_err()));
     }
 }

@@ -32,8 +32,8 @@ impl Event for Flag {
         self.changed.notify_all();
     }
 
-    fn clear(&self) {
-        *self.raised.lock().unwrap() = false;
+    fn clear(&self) -> bool {
+        std::mem::take(&mut *self.raised.lock().unwrap())
     }
 }
 

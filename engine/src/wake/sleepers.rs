@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::PoisonError;
 
+use smallvec::SmallVec;
+
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 #[cfg(loom)]
@@ -12,20 +14,23 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// Threads that usually sleep at once: the attendant and one of the application.
+const USUAL_SLEEPERS: usize = 2;
+
 /// What one thread sleeps on.
 pub(crate) trait Event: Sized {
     /// One that is not raised.
     fn new() -> io::Result<Self>;
     /// Wakes who sleeps on it, now or later.
     fn raise(&self);
-    /// Forgets that it was raised.
-    fn clear(&self);
+    /// Forgets that it was raised. Returns whether it was.
+    fn clear(&self) -> bool;
 }
 
 /// Threads that sleep, or are about to, each on an event of its own: who wakes up takes nothing from the others.
 ///
-/// Invariants: `count` is the number of `asleep` whenever `events` is unlocked; those are not raised. An event is
-/// with a [`Sleeper`], or else unused and not raised.
+/// Invariants: `count` is the number of `asleep` whenever `events` is unlocked, and those are not
+/// raised. An event in `unused` is not raised, and nobody is about to raise it.
 pub(crate) struct Sleepers<E> {
     count: AtomicUsize,
     events: Mutex<Events<E>>,
@@ -74,12 +79,15 @@ impl<E: Event> Sleepers<E> {
         }
     }
 
-    /// Once is enough: who is woken looks at everything before it sleeps again.
+    /// Raises each event once: a woken thread looks at everything before it sleeps again. The lock
+    /// is free meanwhile. A woken thread that preempts this one would otherwise wait for it.
     #[cold]
     fn raise_all(&self) {
         let mut events = self.events();
-        events.asleep.drain(..).for_each(|event| event.raise());
+        let asleep: SmallVec<[Arc<E>; USUAL_SLEEPERS]> = events.asleep.drain(..).collect();
         self.count.store(0, Ordering::Relaxed);
+        drop(events);
+        asleep.iter().for_each(|event| event.raise());
     }
 
     fn events(&self) -> MutexGuard<'_, Events<E>> {
@@ -99,12 +107,15 @@ impl<E: Event> Drop for Sleeper<'_, E> {
     fn drop(&mut self) {
         let Some(event) = self.event.take() else { return };
         let mut events = self.of.events();
-        match events.asleep.iter().position(|other| Arc::ptr_eq(other, &event)) {
-            Some(place) => drop(events.asleep.swap_remove(place)),
-            None => event.clear(),
+        let place = events.asleep.iter().position(|other| Arc::ptr_eq(other, &event));
+        if let Some(place) = place {
+            events.asleep.swap_remove(place);
+            self.of.count.store(events.asleep.len(), Ordering::Relaxed);
         }
-        self.of.count.store(events.asleep.len(), Ordering::Relaxed);
-        events.unused.push(event);
+        // If a waker has taken the event and not raised it yet, nobody else may sleep on it.
+        if place.is_some() || event.clear() {
+            events.unused.push(event);
+        }
     }
 }
 

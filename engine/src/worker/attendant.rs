@@ -253,8 +253,6 @@ pub(crate) fn attend(worker: &WorkerCell, presence: &Presence, spin: Duration, s
     while !stop.load(Ordering::Acquire) {
         let is_missed = presence.watch(stop) && worker.control().progress();
         let mut vigil = Vigil::new(presence, is_missed);
-        // A thread that looks at memory may wait for this one's processor.
-        let spin = if is_missed { Duration::ZERO } else { spin };
         worker.drive(spin, None, || {
             let is_over = vigil.is_over() || stop.load(Ordering::Acquire);
             is_over.then_some(())

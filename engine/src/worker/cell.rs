@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::neighbours::Neighbours;
 use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
@@ -29,6 +30,7 @@ pub(crate) struct WorkerCell {
     /// again before they wake up, so it steps aside while there are any.
     control_waiting: AtomicU32,
     busy_wait: BusyWait,
+    neighbours: Neighbours,
     signals: Arc<Signals>,
     clock: Clock,
     /// What becomes readable when something comes: the descriptors of the rails. They live as long as the worker, and that
@@ -51,7 +53,8 @@ impl WorkerCell {
         let ready = ready.map(|fds| fds.iter().map(AsRawFd::as_raw_fd).collect());
         let worker = Mutex::new(worker);
         let (control_waiting, busy_wait) = (AtomicU32::new(0), BusyWait::new(PATIENT_ROUNDS));
-        WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready }
+        let neighbours = Neighbours::new(Instant::now());
+        WorkerCell { worker, control_waiting, busy_wait, neighbours, signals, clock, ready }
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {
@@ -135,7 +138,7 @@ impl WorkerCell {
             if worked {
                 last_work = now;
                 self.busy_wait.found_work();
-            } else if now - last_work >= spin || self.busy_wait.found_nothing() {
+            } else if now - last_work >= spin || self.neighbours.want_processor(now) {
                 if let Some(result) = self.sleep(until, &mut done) {
                     return Some(result);
                 }

@@ -12,6 +12,7 @@ mod exchange;
 mod initiators;
 mod listening;
 mod metrics;
+mod neighbours;
 mod outbox;
 mod peers;
 mod qps;
