@@ -177,7 +177,12 @@ mod tests {
             let start = format!("BRAID_{} is `no such\u{7}thing`: ", name.to_uppercase());
             let reason = text.strip_prefix(&start).expect("it begins with what was set");
             // The policies say it in their own words.
-            assert!(reason.contains("accepted: ") || reason.contains("there is: "), "{text}");
+            assert!(
+                reason.contains("accepted: ")
+                    || reason.contains("there is: ")
+                    || reason.contains("available: "),
+                "{text}"
+            );
         }
     }
 

@@ -37,7 +37,8 @@ impl<'a> Shapes<'a> {
     ) {
         let mut walk = Walk { shapes: self, file, folder, found };
         walk.visit_file(syntax);
-        if file.starts_with(Path::new(folder).join("src")) {
+        let is_test = file.iter().any(|part| part == "tests" || part == "tests.rs");
+        if file.starts_with(Path::new(folder).join("src")) && !is_test {
             walk.types(&syntax.items);
         }
     }
