@@ -11,7 +11,9 @@ use std::io;
 use std::time::SystemTime;
 
 use braid::{Agreed, Security};
-use braid_keys::{Asked, Asking, Binding, Date, KeyId, Listener, Session, Terms};
+use braid_keys::{
+    Binding, Date, InitiatorHandshake, KeyId, Listener, ResponderHandshake, Session, Terms,
+};
 use braid_wire::{QpId, RailId, Token};
 
 use super::message::Message;
@@ -29,13 +31,13 @@ const NUMBER: u64 = 0;
 /// What who has asked needs for the answer.
 pub(super) enum Pending {
     Clear,
-    Keyed(Box<Asking>),
+    Keyed(Box<InitiatorHandshake>),
 }
 
 /// What who was asked needs to answer.
 pub(super) enum Reply {
     Clear,
-    Keyed(Box<Asked>, Agreed),
+    Keyed(Box<ResponderHandshake>, Agreed),
 }
 
 /// What both need for all that follows.
@@ -63,7 +65,7 @@ pub(super) fn ask(
     let (binding, key) = (Binding { nonce, cookie }, KeyId(key));
     let listener = Listener { binding, key, today: Date::from(SystemTime::now()) };
     let (credentials, terms) = (&security.credentials, Terms::from(security));
-    let (asking, denied) = credentials.ask(listener, seed()?, terms, &request.encode());
+    let (asking, denied) = credentials.initiate(listener, seed()?, terms, &request.encode());
     link.send(asking.message())?;
     match denied {
         None => Ok(Pending::Keyed(Box::new(asking))),
