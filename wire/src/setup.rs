@@ -167,7 +167,7 @@ impl fmt::Display for RejectReason {
         f.write_str(match self {
             RejectReason::NotListening => "no server listens there; start the server first",
             RejectReason::Busy => "its backlog is full; try again later or raise the backlog",
-            RejectReason::Refused => "its application rejected the connection",
+            RejectReason::Refused => "its application refused the connection",
             RejectReason::Version => {
                 "it supports another version of Braid's wire format; upgrade the older side"
             }
