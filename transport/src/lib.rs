@@ -11,20 +11,21 @@
 //! [`Disconnects::next_timeout`] or the next packet. Connections are set up by [`Initiators`] and a [`Responder`].
 #![forbid(unsafe_code)]
 
-mod config;
-mod disconnects;
+// The lowest first: a module imports from those before it.
 mod egress;
-mod end;
-mod endpoint;
-mod error;
 mod patience;
-mod protection;
-mod qp;
 mod region_keys;
 mod regions;
-mod setup;
+mod protection;
 mod sg_list;
 mod wr;
+mod end;
+mod error;
+mod config;
+mod disconnects;
+mod qp;
+mod endpoint;
+mod setup;
 
 pub use config::{
     DirectConfig, EndpointConfig, MAX_TIMER, QpAttributes, QpConfig, Remote, TimerError,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use braid_keys::{
-    Asking as Handshake, Binding, Credentials, Date, Denied, KeyId, Listener, Session, Terms,
+    Binding, Credentials, Date, Denied, InitiatorHandshake as Handshake, KeyId, Listener, Session,
+    Terms,
 };
 use braid_transport::{AddrPair, Request};
 use braid_wire::{Connect, Offer, RejectReason, SealedOffer, Setup};
@@ -61,7 +62,7 @@ impl Exchange {
         let listener = Listener { binding, key, today: Date::from(SystemTime::now()) };
         let (credentials, terms) = (&self.security.credentials, Terms::from(&*self.security));
         let offer = connect.encode_offer();
-        let (handshake, denied) = credentials.ask(listener, random::bytes(), terms, &offer);
+        let (handshake, denied) = credentials.initiate(listener, random::bytes(), terms, &offer);
         if let Some(why) = denied {
             tracing::warn!(%why, "the listener is not one that may be connected to");
         }

@@ -105,7 +105,7 @@ mod tests {
         let (key, binding) =
             (Credentials::from(Key::new([1; 32])), Binding { nonce: 1, cookie: 1 });
         let listener = Listener { binding, key: KeyId::NONE, today: Date::FIRST };
-        let (asking, _) = key.ask(listener, [2; 32], Terms::default(), b"");
+        let (asking, _) = key.initiate(listener, [2; 32], Terms::default(), b"");
         let asked = key.read(binding, Date::FIRST, [3; 32], asking.message()).unwrap();
         let agreed = asked.settle(&Terms::default()).unwrap();
         let (_, secrets) = asked.answer(agreed, b"");

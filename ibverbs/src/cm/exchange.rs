@@ -12,7 +12,9 @@ use std::io;
 use std::time::SystemTime;
 
 use braid::{Agreed, Security};
-use braid_keys::{Asked, Asking, Binding, Date, KeyId, Listener, Session, Terms};
+use braid_keys::{
+    Binding, Date, InitiatorHandshake, KeyId, Listener, ResponderHandshake, Session, Terms,
+};
 use braid_wire::{QpId, RailId, Token};
 
 use super::message::CmMessage;
@@ -31,13 +33,13 @@ const NUMBER: u64 = 0;
 /// The state of the asking end until the answer arrives.
 pub(super) enum PendingRequest {
     Clear,
-    Keyed(Box<Asking>),
+    Keyed(Box<InitiatorHandshake>),
 }
 
 /// The state of the asked end until it answers.
 pub(super) enum PendingAnswer {
     Clear,
-    Keyed(Box<Asked>, Agreed),
+    Keyed(Box<ResponderHandshake>, Agreed),
 }
 
 /// The state of both ends after the answer.
@@ -65,7 +67,7 @@ pub(super) fn send_request(
     let (binding, key) = (Binding { nonce, cookie }, KeyId(key));
     let listener = Listener { binding, key, today: Date::from(SystemTime::now()) };
     let (credentials, terms) = (&security.credentials, Terms::from(security));
-    let (asking, denied) = credentials.ask(listener, seed()?, terms, &request.encode());
+    let (asking, denied) = credentials.initiate(listener, seed()?, terms, &request.encode());
     link.send(asking.message())?;
     match denied {
         None => Ok(PendingRequest::Keyed(Box::new(asking))),

@@ -21,7 +21,7 @@ const ROUND_LIMIT: Duration = Duration::from_secs(60);
 /// Variables of NCCL's that the plugin obeys.
 const NCCL_VARIABLES: [&str; 3] = ["NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY", "NCCL_COMM_ID"];
 
-/// How a check went.
+/// The outcome of a check.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Passed,

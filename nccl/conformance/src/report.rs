@@ -9,7 +9,7 @@ use crate::process::Outcome;
 use crate::speed::Measured;
 use crate::table::VERSIONS;
 
-/// All that was found out.
+/// All results.
 #[derive(Default)]
 pub(crate) struct Report {
     /// Name of the check, and its outcome for each version that it ran with.
@@ -25,7 +25,7 @@ impl Report {
         }
     }
 
-    /// Whether every check passed. How fast it is does not count: that depends on the machine.
+    /// Returns whether every check passed. Speed does not count, because it depends on the machine.
     pub(crate) fn is_good(&self) -> bool {
         self.outcomes().all(|(.., outcome)| matches!(outcome, Outcome::Passed))
     }

@@ -1,4 +1,4 @@
-//! What all versions say of a device; each puts it into its own layout.
+//! The properties of a device, which all versions translate to their layouts.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::memory::HOST_MEMORY;
 use crate::plugin;
 
-/// Longest message, 1 GiB: one WRITE.
+/// Length of the longest message, 1 GiB: one WRITE.
 pub(super) const MAX_BYTES: usize = 1 << 30;
 
 pub(super) struct Properties {
@@ -25,10 +25,10 @@ pub(super) struct Properties {
     pub(super) rail: i16,
 }
 
-/// The properties of device `index`.
+/// Returns the properties of device `index`.
 ///
 /// # Errors
-/// There is none, or `init` has not been called.
+/// If there is none, or if `init` was not called.
 pub(super) fn properties(index: c_int) -> Result<Properties, Error> {
     let plugin = plugin::current()?;
     let device = plugin.device(index)?;
@@ -39,12 +39,12 @@ pub(super) fn properties(index: c_int) -> Result<Properties, Error> {
         ptr_support: HOST_MEMORY,
         speed: device.speed,
         port: 0,
-        // 0: NCCL takes its own estimate for networks.
+        // 0: NCCL uses its own estimate for networks.
         latency: 0.0,
         max_comms: 65_534,
         max_recvs: MAX_RECVS as c_int,
         members: device.members.clone(),
-        // Devices of the same number are on the same rail on every host.
+        // Devices with the same number are on the same rail on every host.
         rail: device.index as i16,
     })
 }

@@ -1,4 +1,4 @@
-//! The settings by name: how each is read, and what it accepts.
+//! The settings by name, with their parsers and accepted values.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -10,10 +10,10 @@ use braid::{AllowList, Crc, RailNames, SecretKey, VerbsService};
 
 use super::{Carrier, Config};
 
-/// Changes the configuration, or says what would be accepted instead.
+/// Changes the configuration, or returns the accepted values.
 pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
 
-/// In a file they are called like this, as variables `BRAID_` and the same in capitals.
+/// The names in a file. Variables have the prefix `BRAID_` and capital letters.
 const SETTINGS: &[(&str, Apply)] = &[
     ("ifname", |c, v| set(&mut c.interfaces, parsed(v).map(Some))),
     ("addr", |c, v| set(&mut c.addresses, addresses(v))),
@@ -46,7 +46,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("seed", |c, v| set(&mut c.faults.seed, number(v, 0..=u64::MAX))),
 ];
 
-/// All names.
+/// Returns all names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().map(|(name, _)| *name)
 }
@@ -112,19 +112,20 @@ fn crc(on: bool) -> Crc {
     if on { Crc::On } else { Crc::Off }
 }
 
-/// Read at once: what is wrong with it is known before anything is opened.
+/// Reads a key file at once, so that errors are known before anything is opened.
 fn key(file: &str) -> Result<SecretKey, String> {
     let refused = |error| format!("accepted: a file of `braid-perf keygen`; {error}");
     braid::read_key(file).map_err(refused)
 }
 
-/// As [`key`].
+/// Reads a list of allowed keys at once; see [`key`].
 fn allowed_keys(file: &str) -> Result<AllowList, String> {
     let refused = |error| format!("accepted: a file of public keys; {error}");
     braid::read_allowed_keys(file).map_err(refused)
 }
 
-/// GPUs look at 8-byte words while they land, so no packet may end inside one.
+/// Parses a payload length. GPUs read 8-byte words while they arrive, so no packet may end inside
+/// one.
 fn packet_payload(value: &str) -> Result<u16, String> {
     let bytes = number(value, 8..=65_400u16).ok().filter(|bytes| bytes % 8 == 0);
     bytes.ok_or_else(|| "accepted: a multiple of 8 from 8 to 65400".to_owned())

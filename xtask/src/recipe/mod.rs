@@ -228,7 +228,7 @@ mod tests {
         };
         let (declared, listed) = texts(&ALL[0]);
         assert!(declared.contains("\nmod last;\nmod adaptive;"), "{declared}");
-        assert!(listed.contains("LAST = last::Factory;\n}\n"), "{listed}");
+        assert!(listed.contains("LAST = last::LastFactory;\n}\n"), "{listed}");
         let (declared, listed) = texts(&ALL[1]);
         assert!(declared.contains("\nmod stop_and_wait;\nmod base_rtt;"), "{declared}");
         assert!(listed.contains("crate::stop_and_wait::ROW,\n];\n"), "{listed}");

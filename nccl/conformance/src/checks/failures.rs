@@ -1,4 +1,4 @@
-//! Trouble ends in an error code, in bounded time.
+//! Failures must end in an error code within a bounded time.
 
 use std::ffi::c_int;
 use std::io::{BufRead, BufReader, Write};
@@ -38,7 +38,7 @@ const PATIENT_ON_FOUR: &[(&str, &str)] = &[
     ("BRAID_PEER_TIMEOUT_MS", "60000"),
     ("BRAID_ADDR", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"),
 ];
-/// How long the death of a peer may go unnoticed with these settings, on a busy machine.
+/// Maximum time until the death of a peer is detected with these settings, on a busy machine.
 const BOUND: Duration = Duration::from_secs(6);
 
 fn too_long(stage: &Stage) -> Verdict {
@@ -69,9 +69,8 @@ fn deregistered(stage: &Stage) -> Verdict {
     })
 }
 
-/// The time in which it must be possible to close any number of communicators whose peer has fallen
-/// silent: a linger of 1 s for the data, and another for the engines. A busy machine needs some
-/// more.
+/// Maximum time to close any number of communicators whose peer is silent: a linger of 1 s for the
+/// data and another for the engines. A busy machine needs some more.
 const CLOSED_WITHIN: Duration = Duration::from_millis(3500);
 
 /// Every communicator has data in flight to a peer that answers no more.
@@ -109,7 +108,7 @@ fn aborted(stage: &Stage) -> Verdict {
     })
 }
 
-/// With ever more descriptors, each step of making a connection is once the one that lacks them.
+/// Raises the limit of descriptors step by step, so that each step of connecting fails once.
 fn no_descriptors(stage: &Stage) -> Verdict {
     let open = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.count();
     let open = open as libc::rlim_t;
@@ -178,7 +177,7 @@ impl Victim {
         child.map(Victim).map_err(|error| format!("no second process: {error}"))
     }
 
-    /// SIGKILL: its sockets close. SIGSTOP: they stay open, and nobody answers.
+    /// SIGKILL closes its sockets. SIGSTOP leaves them open without a response.
     fn signal(&self, signal: c_int) -> Verdict {
         let pid = self.0.id() as libc::pid_t;
         // SAFETY: a child that has not been waited for, so the number is still its own.

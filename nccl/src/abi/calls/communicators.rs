@@ -1,4 +1,4 @@
-//! From `init` to `finalize`: contexts, devices, and communicators with peers.
+//! The calls from `init` to `finalize`: contexts, devices, and communicators with peers.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::log::Logger;
 use crate::plugin::{self, Plugin};
 use crate::profiler::Callback;
 
-/// `init` of the versions without a context.
+/// Implements `init` of the versions without a context.
 pub(in crate::abi) fn init_process(logger: Option<Logger>, profiler: Option<Callback>) -> Code {
     plugin::introduce(logger, profiler);
     boundary("init", plugin::init_process)
@@ -64,7 +64,7 @@ pub(in crate::abi) unsafe extern "C" fn devices(ndev: *mut c_int) -> Code {
     })
 }
 
-/// `listen` from v11 on.
+/// Implements `listen` from v11 on.
 ///
 /// # Safety
 /// `ctx` came from `init`; `handle` has 128 bytes; each may be NULL.
@@ -80,10 +80,10 @@ pub(in crate::abi) unsafe extern "C" fn listen(
     })
 }
 
-/// `listen` of the versions without a context.
+/// Implements `listen` of the versions without a context.
 ///
 /// # Safety
-/// As [`listen`].
+/// See [`listen`].
 pub(in crate::abi) unsafe extern "C" fn listen_process(
     dev: c_int,
     handle: *mut c_void,
@@ -118,11 +118,11 @@ unsafe fn listen_with(
     Ok(())
 }
 
-/// `connect` from v11 on.
+/// Implements `connect` from v11 on.
 ///
 /// # Safety
-/// `ctx` came from `init`; `handle` has 128 bytes; `comm` and `device_comm` are places for pointers;
-/// each may be NULL.
+/// `ctx` came from `init`; `handle` has 128 bytes; `comm` and `device_comm` are places for
+/// pointers; each may be NULL.
 pub(in crate::abi) unsafe extern "C" fn connect(
     ctx: *mut c_void,
     dev: c_int,
@@ -136,10 +136,10 @@ pub(in crate::abi) unsafe extern "C" fn connect(
     })
 }
 
-/// `connect` of the versions without a context.
+/// Implements `connect` of the versions without a context.
 ///
 /// # Safety
-/// As [`connect`].
+/// See [`connect`].
 pub(in crate::abi) unsafe extern "C" fn connect_process(
     dev: c_int,
     handle: *mut c_void,
@@ -177,7 +177,7 @@ unsafe fn connect_with(
     Ok(())
 }
 
-/// `accept` from v7 on.
+/// Implements `accept` from v7 on.
 ///
 /// # Safety
 /// `listener` came from `listen`; the others are places for pointers; each may be NULL.
@@ -198,7 +198,7 @@ pub(in crate::abi) unsafe extern "C" fn accept(
     })
 }
 
-/// NULL until it is ready; and the GPU never has a part in it.
+/// Writes NULL until the communicator is ready. The GPU never takes part.
 ///
 /// # Safety
 /// Both are places for pointers; the second may be NULL.

@@ -1,4 +1,4 @@
-//! The calls by their newest form, which the versions share.
+//! The calls in their newest form, which all versions share.
 
 mod communicators;
 pub(super) mod int_sizes;
