@@ -62,7 +62,7 @@ fn an_unknown_name_is_answered_with_those_there_are() {
         assert!(said.contains(&format!("`{name}`")) && said.contains(known), "{said}");
     }
     let said = refused("switch", "[network]\nswitch = \"rr\"\n");
-    assert!(said.contains(":2: no switch policy is called `rr`; there is: ecmp"), "{said}");
+    assert!(said.contains(":2: no switch policy is called `rr`; known names: ecmp"), "{said}");
 }
 
 #[test]
