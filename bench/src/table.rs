@@ -1,7 +1,8 @@
 //! The table of results, as perftest prints it: scripts read its columns by their place.
 //!
-//! The formats are those of perftest 6 (`RESULT_FMT`, `REPORT_FMT` and their like in its `perftest_parameters.h`). With `-D`
-//! its latency tests have two figures; ours have the others behind them.
+//! The formats are those of perftest 6 (`RESULT_FMT`, `REPORT_FMT` and their like in its
+//! `perftest_parameters.h`). With `-D` its latency tests have two figures; ours have the others
+//! behind them.
 
 use std::io::{self, Write};
 
@@ -13,7 +14,7 @@ use crate::report::Figures;
 pub(crate) const RULE: &str =
     "---------------------------------------------------------------------------------------";
 
-/// Of what a bandwidth is in.
+/// The unit of a bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     /// 2^20 bytes a second, perftest's usual one.
@@ -27,7 +28,7 @@ pub(crate) enum Unit {
 pub(crate) enum Table {
     Bandwidth(Unit),
     Latency,
-    /// Of a latency test with a limit of time.
+    /// The columns of a latency test with a time limit.
     LatencyOfTime,
 }
 

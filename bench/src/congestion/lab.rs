@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::program::Program;
 use crate::scratch::Scratch;
 
-use super::case::Case;
+use super::case::CongestionCase;
 
 const MTU: u32 = 1500;
 /// The user and group without rights, `nobody`.
@@ -23,7 +23,7 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    pub(super) fn make(case: &Case) -> Result<Self, Failure> {
+    pub(super) fn make(case: &CongestionCase) -> Result<Self, Failure> {
         let network = Network { name: "cc".to_owned(), mtu: MTU, topology: case.topology.clone() };
         let scratch = Scratch::make()?;
         let io = |what: &str, why| Failure::Io { what: what.to_owned(), why };

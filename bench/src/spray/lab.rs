@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use braid_lab::{Fabric, Host, Owner, Plan};
 
-use super::trial::{Amount, Braid};
+use super::trial::{Amount, BraidSender};
 use crate::capacity;
 use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
@@ -84,7 +84,7 @@ impl Lab {
     }
 
     /// A server on a host, ready for its client.
-    pub(super) fn server(&self, host: &Host, braid: &Braid) -> Result<Program, Failure> {
+    pub(super) fn server(&self, host: &Host, braid: &BraidSender) -> Result<Program, Failure> {
         let mut server = self.start("server", host, &braid.server_args(PORT))?;
         server.word("listening on ", LISTEN_LIMIT)?;
         Ok(server)
@@ -95,7 +95,7 @@ impl Lab {
         &self,
         from: &Host,
         (to, server): (&Host, Program),
-        braid: &Braid,
+        braid: &BraidSender,
         amount: Amount,
     ) -> Result<Pair, Failure> {
         let json = self.scratch.path().join(format!("{}.json", to.name));
@@ -106,7 +106,7 @@ impl Lab {
     }
 
     /// A client on the first leaf and its server on the second.
-    pub(super) fn pair(&self, braid: &Braid, amount: Amount) -> Result<Pair, Failure> {
+    pub(super) fn pair(&self, braid: &BraidSender, amount: Amount) -> Result<Pair, Failure> {
         let (from, to) = (self.host(0, 0), self.host(1, 0));
         self.client(from, (to, self.server(to, braid)?), braid, amount)
     }

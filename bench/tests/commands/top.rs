@@ -17,7 +17,7 @@ fn output(args: &[&str]) -> Output {
     braid_perf(args).output().expect("braid-perf starts")
 }
 
-/// A server whose metrics can be read, killed when dropped.
+/// A server whose metrics can be read, killed on drop.
 struct Server(Child);
 
 impl Server {
@@ -63,7 +63,7 @@ fn a_process_and_an_address_show_the_same_engine() {
 }
 
 #[test]
-fn who_is_not_there_is_named_in_one_line_with_the_remedy() {
+fn a_missing_target_is_named_in_one_line_with_the_remedy() {
     let own = std::process::id().to_string();
     for (target, words) in [
         ("4194305", &["no process 4194305", "pgrep"][..]),
@@ -81,7 +81,7 @@ fn who_is_not_there_is_named_in_one_line_with_the_remedy() {
 
 #[test]
 fn an_address_that_is_somebody_elses_is_named_with_the_remedy() {
-    // The system accepts for it, and nobody answers.
+    // The system accepts connections for it, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = |listener: &TcpListener| listener.local_addr().expect("it has one").to_string();
@@ -89,7 +89,7 @@ fn an_address_that_is_somebody_elses_is_named_with_the_remedy() {
     let answers = thread::spawn(move || {
         let (mut stream, _) = other.accept().expect("somebody asks");
         let asked = BufReader::new(&stream).lines().next().expect("a line").expect("text");
-        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").expect("who asks reads");
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").expect("the client reads");
         asked
     });
     for (target, words) in [

@@ -12,13 +12,13 @@ use serde::Deserialize;
 
 use super::super::args::AllToAllArgs;
 use super::super::launch::{self, Dropped};
-use super::super::report::Report;
+use super::super::report::AllToAllReport;
 use super::Shape;
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::scratch::Scratch;
 
-/// What is said to each rank anew, or is not theirs.
+/// Options that are set for each rank, or are not passed on.
 const OF_FABRIC: [Dropped; 6] = [
     ("--fabric", false),
     ("--rail-policies", true),
@@ -28,11 +28,11 @@ const OF_FABRIC: [Dropped; 6] = [
     ("--json", true),
 ];
 const NAME: &str = "alltoall";
-/// Of a rail, where none is named.
+/// Default rate of a rail.
 const RATE: Rate = Rate::from_bits(100_000_000);
 /// Jumbo frames: headers are a hundredth of the bytes.
 const MTU: u32 = 9000;
-/// How long the ranks of one run may take, where their rounds are short.
+/// Time limit of a run, in addition to the multiple of its bound.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Rounds may take so many times what their bound is.
 const SLOWEST: f64 = 20.0;
@@ -46,10 +46,10 @@ pub(super) struct Lab {
     scratch: Scratch,
 }
 
-/// What rank 0 has written.
+/// The result file of rank 0.
 #[derive(Deserialize)]
 struct Written {
-    matrices: Vec<Report>,
+    matrices: Vec<AllToAllReport>,
 }
 
 impl Lab {
@@ -99,7 +99,7 @@ impl Lab {
         self.fabric.command_on(domain, program)
     }
 
-    /// How long a run of this workload may take.
+    /// Returns the time limit of a run of this workload.
     pub(super) fn limit(&self, workload: Workload) -> Duration {
         let matrix = workload.matrix(self.shape.domains, self.args.size, self.args.engine.seed);
         let bits = braid_traffic::busiest(&matrix) as f64 * 8.0;
@@ -108,7 +108,11 @@ impl Lab {
     }
 
     /// One workload, a rank on each host.
-    pub(super) fn run(&self, workload: Workload, policy: RailScheme) -> Result<Report, Failure> {
+    pub(super) fn run(
+        &self,
+        workload: Workload,
+        policy: RailScheme,
+    ) -> Result<AllToAllReport, Failure> {
         let json = self.scratch().join("ranks.json");
         let ranks = (0..self.shape.domains).map(|rank| self.rank(rank, workload, policy, &json));
         let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
