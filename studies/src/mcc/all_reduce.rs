@@ -8,13 +8,13 @@ use super::setup::{Scheme, Setup};
 use super::trace::{Line, over_time};
 use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
-/// "Nearly 100 percent".
+/// Minimum utilisation for "nearly 100 percent".
 const FULL: f64 = 0.97;
-/// A link that is "underutilised".
+/// Utilisation below which a link is "underutilised".
 const UNUSED: f64 = 0.9;
-/// How much less time MCC takes, in percent.
+/// Percent by which MCC's completion time is lower.
 const PAPERS_LESS: [f64; 2] = [16.0, 27.0];
-/// How much more throughput it has at most, in percent, and how near is the same.
+/// Percent by which MCC's throughput is higher at most, and the tolerance.
 const PAPERS_MORE: f64 = 22.0;
 const NEAR: f64 = 3.0;
 
@@ -30,7 +30,7 @@ fn setup(scale: &Scale, scheme: Scheme) -> Setup {
     Setup::new(scheme, scale.usual())
 }
 
-/// Utilisation and mark rate of both uplinks, a line per scheme.
+/// Plots utilisation and mark rate of both uplinks, a line per scheme.
 fn links_over_time(scale: &Scale, runs: &Runs) -> Vec<Figure> {
     let figure = |link: usize, what: &str, label: &str, of: fn(&[Reading]) -> f64| {
         let lines = Scheme::COMPARED.map(|scheme| Line {
@@ -142,7 +142,11 @@ fn completion_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
             format!("{mcc:.2} and {time:.2} ms: {:.1} %", less(time)),
             Verdict::of(
                 (PAPERS_LESS[0]..=PAPERS_LESS[1]).contains(&less(time)),
-                format!("no control could be more than {:.1} % below: the bound is {bound:.2} ms; {why}", 100.0 * (1.0 - bound / time)),
+                format!(
+                    "no control could be more than {:.1} % below: the bound is {bound:.2} ms; \
+                    {why}",
+                    100.0 * (1.0 - bound / time)
+                ),
             ),
         ));
     }

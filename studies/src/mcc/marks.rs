@@ -1,4 +1,4 @@
-//! Figure 3: what DCQCN does to l1 because of l2's marks.
+//! Figure 3: the effect of l2's marks on l1 under DCQCN.
 
 use super::causes;
 use super::outcome::{Outcome, Reading, mark_rate, mean_utilisation};
@@ -8,15 +8,15 @@ use super::setup::{Scheme, Setup};
 use super::trace::{Line, over_time};
 use crate::{Figure, Study, Verdict};
 
-/// Readings in a millisecond.
+/// Number of readings in a millisecond.
 const MILLISECOND: usize = 10;
-/// A link that carries less has dropped.
+/// Utilisation below which a link has dropped.
 const DROPPED: f64 = 0.9;
-/// Drops count as frequent from this share of the time.
+/// Share of the time from which drops are frequent.
 const OFTEN: f64 = 0.1;
-/// Marks that come almost only from one link.
+/// Share of the marks from which almost all come from one link.
 const MOST: f64 = 0.9;
-/// l1's utilisation that the paper's text states, "nearly 40 %", and how near is the same.
+/// The utilisation of l1 in the paper's text, "nearly 40 %", and the tolerance.
 const PAPERS_LOW: f64 = 0.4;
 const NEAR: f64 = 0.1;
 const LINKS: [&str; 2] = ["l1", "l2"];
@@ -32,7 +32,7 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
     claims(scale, runs, study);
 }
 
-/// Utilisation and mark rate of both links in one run.
+/// Plots utilisation and mark rate of both links in one run.
 fn links_over_time(run: &Outcome, id: &str, title: &str) -> [Figure; 2] {
     let lines = [0, 1].map(|link| Line { name: LINKS[link].to_owned(), run, link });
     [
@@ -53,20 +53,21 @@ fn links_over_time(run: &Outcome, id: &str, title: &str) -> [Figure; 2] {
     ]
 }
 
-/// The share of the time, while all senders send, in which a link carries less than [`DROPPED`].
+/// Returns the share of the time, while all senders send, in which the utilisation of a link is
+/// below [`DROPPED`].
 fn dropped(run: &Outcome, link: usize) -> f64 {
     let readings = run.busy_readings(link);
     let low = readings.iter().filter(|reading| reading.utilisation < DROPPED).count();
     low as f64 / readings.len().max(1) as f64
 }
 
-/// The lowest utilisation over a millisecond, after the first.
+/// Returns the lowest utilisation over a millisecond, without the first.
 fn lowest(readings: &[Reading]) -> f64 {
     let milliseconds = readings.chunks_exact(MILLISECOND).skip(1);
     milliseconds.map(mean_utilisation).fold(1.0, f64::min)
 }
 
-/// What the claims are about, in percent: mean of the runs.
+/// The quantities of the claims in percent, as means over the runs.
 struct Measured<'a> {
     runs: &'a Runs,
     setup: Setup,
@@ -86,7 +87,7 @@ impl Measured<'_> {
         format!("below 90 % for {l1:.1} % of the time on l1, {l2:.1} % on l2")
     }
 
-    /// Of l1.
+    /// Returns the lowest utilisation of l1.
     fn lowest(&self) -> f64 {
         self.percent(|run| lowest(run.busy_readings(0)))
     }
@@ -124,7 +125,8 @@ fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
         "fig03",
         "l1 drops because of marks on l2, not because of its own",
         format!(
-            "{l1:.0} packets are marked on l1, {l2:.0} on l2, whose thresholds are half of l1's; with the same thresholds \
+            "{l1:.0} packets are marked on l1, {l2:.0} on l2, whose thresholds are half of l1's; \
+                with the same thresholds \
              {alike_l1:.0} and {alike_l2:.0}"
         ),
         Verdict::of(l2 / (l1 + l2).max(1.0) >= MOST, "both queues mark"),

@@ -1,4 +1,4 @@
-//! Figure 2: DCQCN beside no control at all, for three sizes.
+//! Figure 2: DCQCN compared with no control, for three sizes.
 
 use super::causes;
 use super::runs::Runs;
@@ -6,10 +6,10 @@ use super::scale::Scale;
 use super::setup::{Scheme, Setup};
 use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
-/// DCQCN's time over that without control, as the text states it, and how near is the same.
+/// DCQCN's time over that without control in the paper's text, and the tolerance.
 const PAPERS_RATIO: f64 = 1.51;
 const NEAR: f64 = 0.1;
-/// DCQCN's throughput over what the network can carry is below.
+/// The paper's upper limit of DCQCN's throughput over capacity.
 const PAPERS_THROUGHPUT: f64 = 0.6;
 
 pub(super) fn setups(scale: &Scale) -> Vec<Setup> {

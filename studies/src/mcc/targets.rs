@@ -1,4 +1,4 @@
-//! Table 1: MCC's targets, and the messages that they would fit.
+//! Table 1: MCC's targets, and the messages that would fit them.
 
 use super::runs::Runs;
 use super::scale::Scale;
@@ -7,11 +7,12 @@ use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
 const TARGET_MESSAGE_US: f64 = 92.0;
 const TARGET_MAX_US: f64 = 64.0;
-/// Section 4, headers not counted.
+/// Message bytes of section 4, without headers.
 const MESSAGE: f64 = 65_536.0;
-/// What the formula may miss the target by.
+/// Tolerance of the formula in microseconds.
 const NEAR_US: f64 = 1.0;
-/// With targets derived, with the steps of section 4's example, with table 1's, and with the messages those would fit.
+/// MCC with derived targets, with the steps of section 4's example, with table 1's targets, and
+/// with the messages that fit those.
 const VARIANTS: [Scheme; 4] =
     [Scheme::MCC, Scheme::MCC_EIGHTH, Scheme::MCC_TABLE, Scheme::MCC_LONG];
 
@@ -46,14 +47,16 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
     claims(&marked, study);
 }
 
-/// What the formula gives does not hang on sizes.
+/// The result of the formula does not depend on the sizes.
 fn claims(marked: &dyn Fn(Scheme) -> f64, study: &mut Study) {
     let bytes_per_us = RATE.bps() as f64 / 8e6;
     let derived = MESSAGE / bytes_per_us + TARGET_MAX_US / 2.0;
     let fitting = (TARGET_MESSAGE_US - TARGET_MAX_US / 2.0) * bytes_per_us;
     let why = format!(
-        "92 us are those of messages of {:.0} KB, and the paper has 64 KB; with its targets {:.0} packets are marked with \
-         64 KiB and {:.0} with 750 KB, {:.0} where the target follows from 64 KiB (figure tab01 has the times)",
+        "92 us are those of messages of {:.0} KB, and the paper has 64 KB; with its targets {:.0} \
+            packets are marked with \
+         64 KiB and {:.0} with 750 KB, {:.0} where the target follows from 64 KiB (figure tab01 \
+         has the times)",
         fitting / 1e3,
         marked(Scheme::MCC_TABLE),
         marked(Scheme::MCC_LONG),

@@ -1,4 +1,5 @@
-//! Figures 3 to 5: links fail at random, and routing learns of it never, later, or before the start.
+//! Figures 3 to 5: links fail at random, and routing learns of it never, later, or before the
+//! start.
 
 use super::collective::Collective::{self, AllToAll, Permutation};
 use super::failures::Failures;
@@ -8,9 +9,9 @@ use super::setup::{Outcome, Setup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
-/// The paper's rate.
+/// The failure rate of the paper.
 const RATE: f64 = 0.01;
-/// Increases that differ by less than so many points count as the same.
+/// Points by which increases may differ to count as the same.
 const ALIKE: f64 = 5.0;
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
@@ -24,15 +25,18 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         converged(effort, collective, study);
     }
     study.choices.push(
-        "Figs. 3 to 5: failures are drawn anew for every seed, the same for all schemes. Hosts send at \
-         rho_max (appendix A); the lower bound is then the longer of the paper's and what that rate takes. \
-         The all-to-all is of 256 KiB per pair (55 round trips without failures; the paper's take 220), \
+        "Figs. 3 to 5: failures are drawn anew for every seed, the same for all schemes. Hosts \
+            send at \
+         rho_max (appendix A); the lower bound is then the longer of the paper's and what that \
+         rate takes. \
+         The all-to-all is of 256 KiB per pair (55 round trips without failures; the paper's take \
+         220), \
          so that REPS explores for all of a flow's first 64 packets; at most 2 runs, 1 in Fig. 5."
             .into(),
     );
 }
 
-/// An all-to-all takes long, so fewer of them are run.
+/// Returns the seeds. An all-to-all takes long, so it has fewer runs.
 fn seeds(effort: &Effort, collective: Collective) -> impl Iterator<Item = u64> {
     effort.seeds(if collective == AllToAll { 2 } else { u32::MAX })
 }
@@ -83,7 +87,8 @@ fn without_convergence(effort: &Effort, collective: Collective, study: &mut Stud
             format!("{:.1} %", reps.min(best)),
             Verdict::of(
                 (10.0..30.0).contains(&reps.min(best)),
-                "a lost packet is made up for at once here, and the paper's sender waits for up to a round \
+                "a lost packet is made up for at once here, and the paper's sender waits for up \
+                    to a round \
                  trip of the 2 to 3",
             ),
         ));
@@ -103,10 +108,10 @@ fn late_convergence(effort: &Effort, collective: Collective, study: &mut Study) 
 /// The runs of figure 4.
 struct LateConvergence {
     collective: Collective,
-    /// G, in round trips.
+    /// The values of G, in round trips.
     trips: &'static [f64],
     sweep: Sweep<f64>,
-    /// Routing never learns.
+    /// The runs in which routing never learns.
     never: Sweep<f64>,
 }
 
@@ -180,13 +185,15 @@ impl LateConvergence {
         claim(
             4,
             format!(
-                "{}: as G grows SWITCH PKT AR becomes worse than HOST PKT AR that is never helped by routing",
+                "{}: as G grows SWITCH PKT AR becomes worse than HOST PKT AR that is never helped \
+                    by routing",
                 self.collective.name()
             ),
             format!("{late:.1} % at G = {last} RTT against {reps:.1} %"),
             Verdict::of(
                 late > reps,
-                "the run is not much longer than this G, and REPS explores for most of it, as messages are a \
+                "the run is not much longer than this G, and REPS explores for most of it, as \
+                    messages are a \
                  quarter of the paper's; with G infinite it is as the paper says (Fig. 3)",
             ),
         )

@@ -1,4 +1,4 @@
-//! Figure 7: how evenly each layer of links is loaded, with packets of several sizes.
+//! Figure 7: the balance of each layer of links, with packets of several sizes.
 
 use super::scheme::Scheme::{self, *};
 use super::setup::{LAYERS, Setup, Traffic};
@@ -27,7 +27,8 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
     }
     study.claims.extend(claims(&large, &small));
     study.choices.push(
-        "Fig. 7: load is bytes of data and acknowledgements; queues have no limit, so that nothing is sent twice. \
+        "Fig. 7: load is bytes of data and acknowledgements; queues have no limit, so that \
+            nothing is sent twice. \
          At most 5 runs."
             .into(),
     );

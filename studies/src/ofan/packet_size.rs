@@ -9,7 +9,7 @@ use braid_sim::time::Ps;
 
 /// Header and gap, in bytes; the paper's H.
 const OVERHEAD: f64 = 82.0;
-/// The queues in a packet's way, in packets; the paper's first approximation.
+/// Queued packets on the route of a packet; the paper's first approximation.
 const ALPHA: f64 = 10.0;
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
@@ -20,14 +20,16 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         one_size(effort, bytes, letter, study);
     }
     study.choices.push(
-        "Fig. 11: the two message sizes are not stated; 256 KiB and 4 MiB were chosen. The increase is over the \
-         least lower bound of all packet sizes. By how much the size matters (up to 10 % in the paper) hangs on the \
+        "Fig. 11: the two message sizes are not stated; 256 KiB and 4 MiB were chosen. The \
+            increase is over the \
+         least lower bound of all packet sizes. By how much the size matters (up to 10 % in the \
+         paper) hangs on the \
          sizes that are tried, which are not stated either. Buffers stay at 800 KB. Of 4 MiB 1 run."
             .into(),
     );
 }
 
-/// Theorem 5.
+/// Returns the best payload of Theorem 5.
 fn model(bytes: u64) -> f64 {
     (OVERHEAD / ALPHA * bytes as f64).sqrt()
 }
@@ -41,12 +43,12 @@ fn one_size(effort: &Effort, bytes: u64, letter: char, study: &mut Study) {
     }
 }
 
-/// Messages of one size in packets of many.
+/// Messages of one size, with packets of several sizes.
 struct OneSize {
     bytes: u64,
     payloads: &'static [u16],
     sweep: Sweep<u16>,
-    /// The least lower bound of all packet sizes.
+    /// The least lower bound over all packet sizes.
     least: Ps,
 }
 
@@ -66,7 +68,7 @@ impl OneSize {
         OneSize { bytes, payloads, sweep, least }
     }
 
-    /// In percent.
+    /// Returns the percent over the least lower bound.
     fn beyond(&self, outcome: &Outcome) -> f64 {
         100.0 * (outcome.cct.0 as f64 / self.least.0 as f64 - 1.0)
     }
@@ -75,7 +77,7 @@ impl OneSize {
         self.sweep.spread(scheme, payload, |outcome| self.beyond(outcome)).mean
     }
 
-    /// The payload with the least increase.
+    /// Returns the payload with the least increase.
     fn best(&self, scheme: Scheme) -> u16 {
         let better =
             |a: &&u16, b: &&u16| self.increase(scheme, **a).total_cmp(&self.increase(scheme, **b));
@@ -106,7 +108,8 @@ impl OneSize {
                 self.bytes >> 10
             ),
             measured: format!(
-                "best at {best} bytes, {:.1} %; the worst size {worst:.1} %; SWITCH PKT AR best at {other} bytes",
+                "best at {best} bytes, {:.1} %; the worst size {worst:.1} %; SWITCH PKT AR best \
+                    at {other} bytes",
                 self.increase(Ofan, best)
             ),
             verdict: Verdict::of(near && inside, "the best size is not within a factor of 2"),

@@ -1,4 +1,4 @@
-//! Figure 12: losses are found by a threshold (SACK) instead of made up for ideally.
+//! Figure 12: losses are detected by a threshold (SACK) instead of ideal recovery.
 
 use super::collective::Collective;
 use super::scheme::SPRAYING;
@@ -12,7 +12,8 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         one(effort, collective, study);
     }
     study.choices.push(
-        "Fig. 12: the shipped SACK recovery: its threshold doubles when a packet declared lost arrives after \
+        "Fig. 12: the shipped SACK recovery: its threshold doubles when a packet declared lost \
+            arrives after \
          all. Time-outs begin at 80 us. All-to-all of 256 KiB per pair, 1 run."
             .into(),
     );

@@ -54,7 +54,8 @@ fn nodes(effort: &Effort, study: &mut Study) {
         ),
     ));
     study.choices.push(
-        "Fig. 8: permutation only, at most 4 runs. Fig. 9: the all-to-all is of 256 KiB per pair, 1 run."
+        "Fig. 8: permutation only, at most 4 runs. Fig. 9: the all-to-all is of 256 KiB per pair, \
+            1 run."
             .into(),
     );
 }
@@ -91,7 +92,8 @@ fn short_buffers(effort: &Effort, study: &mut Study) {
                 measured,
                 Verdict::of(
                     ar < reps,
-                    "a loss costs only its time on the wire here, so that HOST PKT AR does not pay for its \
+                    "a loss costs only its time on the wire here, so that HOST PKT AR does not \
+                        pay for its \
                      longer queues",
                 ),
             ));
@@ -132,7 +134,8 @@ fn messages(effort: &Effort, study: &mut Study) {
     let turn = sizes[sizes.len() - 2];
     study.claims.push(claim(
         10,
-        "HOST PKT AR gets notably worse at very large messages (the paper's guess: time-outs freeze it)",
+        "HOST PKT AR gets notably worse at very large messages (the paper's guess: time-outs \
+            freeze it)",
         format!("HOST PKT AR by size: {} %", listed(HostPktAr)),
         Verdict::of(
             sweep.increase(HostPktAr, last) > sweep.increase(HostPktAr, turn),

@@ -13,7 +13,8 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
     }
     study.claims.extend(claims(&all, &one));
     study.choices.push(
-        "Fig. 1: the all-to-all is of 1 MiB per pair, which gives the 1.3 ms and 220 round trips that the \
+        "Fig. 1: the all-to-all is of 1 MiB per pair, which gives the 1.3 ms and 220 round trips \
+            that the \
          text states; it starts rotated (host i with i + 1, then i + 2, ..). 1 run."
             .into(),
     );
@@ -61,8 +62,8 @@ fn claims(all: &Sweep<Collective>, one: &Sweep<Collective>) -> Vec<Claim> {
     claims
 }
 
-/// Of all four ways, and the best of the coarse ones: in the all-to-all and in the permutation.
-/// `marks`: of HOST PKT AR in the all-to-all.
+/// Judges all four spraying schemes against the best coarse one, in the all-to-all and in the
+/// permutation. `marks`: marks of HOST PKT AR in the all-to-all.
 fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64; 2]) -> Vec<Claim> {
     let Spread { min: best_one, max: worst_one, .. } = one;
     let worst_all = all.max;
@@ -70,7 +71,8 @@ fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64;
         claim(
             "spraying packets beats flows, subflows and flowlets in both collectives",
             format!(
-                "all-to-all: worst spraying {worst_all:.2} %, best other {coarse_all:.1} %; permutation: \
+                "all-to-all: worst spraying {worst_all:.2} %, best other {coarse_all:.1} %; \
+                    permutation: \
                  {worst_one:.1} % and {coarse_one:.1} %"
             ),
             Verdict::of(
@@ -84,7 +86,8 @@ fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64;
             Verdict::of(
                 worst_all <= 1.0,
                 format!(
-                    "HOST PKT AR is the one beyond: {marks:.0} packets are marked, and REPS leaves the labels that they \
+                    "HOST PKT AR is the one beyond: {marks:.0} packets are marked, and REPS \
+                        leaves the labels that they \
                      had for others; it has 256 per destination here"
                 ),
             ),
@@ -100,7 +103,7 @@ fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64;
     ]
 }
 
-/// HOST FLOWLET AR in both collectives, and SUBFLOW in the permutation.
+/// Judges HOST FLOWLET AR in both collectives, and SUBFLOW in the permutation.
 fn flowlets((plb_all, plb_one): (f64, f64), subflow: f64) -> [Claim; 2] {
     [
         claim(
@@ -108,7 +111,8 @@ fn flowlets((plb_all, plb_one): (f64, f64), subflow: f64) -> [Claim; 2] {
             format!("{plb_all:.1} %"),
             Verdict::of(
                 plb_all <= 16.0,
-                "PLB as shipped judges by round trips and moves a busy flow after 12 congested ones; the \
+                "PLB as shipped judges by round trips and moves a busy flow after 12 congested \
+                    ones; the \
                  paper's moves at most every alpha packets and does not tell alpha",
             ),
         ),

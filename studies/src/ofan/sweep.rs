@@ -1,20 +1,20 @@
-//! Runs of several schemes over several places of an axis and several seeds.
+//! Runs of several schemes over several points of an axis and several seeds.
 
 use super::scheme::Scheme;
 use super::setup::{Outcome, Setup};
 use crate::{Point, Series, Spread, run_all};
 
-/// Results by scheme, place and seed.
+/// Results by scheme, point of the axis and seed.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep<X> {
     schemes: Vec<Scheme>,
     places: Vec<X>,
-    /// By scheme, then by place.
+    /// Outcomes by scheme, then by point.
     outcomes: Vec<Vec<Vec<Outcome>>>,
 }
 
 impl<X: Copy + PartialEq> Sweep<X> {
-    /// Runs every scheme at every place with every seed.
+    /// Runs every scheme at every point with every seed.
     pub(super) fn run(
         what: &str,
         schemes: &[Scheme],
@@ -39,10 +39,10 @@ impl<X: Copy + PartialEq> Sweep<X> {
         }
     }
 
-    /// What was measured of a scheme at a place.
+    /// Returns the values of a scheme at a point.
     ///
     /// # Panics
-    /// If it was not run.
+    /// Panics if it was not run.
     pub(super) fn values(
         &self,
         scheme: Scheme,
@@ -57,7 +57,7 @@ impl<X: Copy + PartialEq> Sweep<X> {
         self.outcomes[row][column].iter().map(value).collect()
     }
 
-    /// The same as a spread.
+    /// Returns the same values as a spread.
     pub(super) fn spread(
         &self,
         scheme: Scheme,
@@ -67,12 +67,12 @@ impl<X: Copy + PartialEq> Sweep<X> {
         Spread::of(&self.values(scheme, place, value))
     }
 
-    /// Percent beyond the lower bound, mean over the seeds.
+    /// Returns the percent over the lower bound, as the mean over the seeds.
     pub(super) fn increase(&self, scheme: Scheme, place: X) -> f64 {
         self.spread(scheme, place, Outcome::increase).mean
     }
 
-    /// A series per scheme, at the places as `x` tells.
+    /// Returns a series per scheme; `x` gives the position of a point.
     pub(super) fn lines(
         &self,
         x: impl Fn(X) -> f64,
@@ -81,7 +81,7 @@ impl<X: Copy + PartialEq> Sweep<X> {
         self.series(x, |_| None, value)
     }
 
-    /// A series per scheme, a group of bars per place.
+    /// Returns a series per scheme, a group of bars per point.
     pub(super) fn bars(
         &self,
         label: impl Fn(X) -> String,

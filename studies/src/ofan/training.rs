@@ -12,10 +12,10 @@ use braid_sim::workload::Fsdp;
 type Model = (&'static str, u64);
 
 const MODELS: [Model; 3] = [("7B", 104), ("70B", 418), ("405B", 1570)];
-/// The paper's: how many times smaller OFAN's increase is; half of that counts as the same.
+/// Factor by which OFAN's increase is smaller in the paper. Half of it counts as the same.
 const TIMES: f64 = 52.0;
 
-/// A model, and how hosts send.
+/// A model and a congestion control.
 type Place = (Model, Control);
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
@@ -41,8 +41,10 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         study.claims.push(as_models_grow(&sweep, models));
     }
     study.choices.push(
-        "Fig. 14: MSwift as in Fig. 13, and without it. One phase (a layer) per run, since all layers are alike: all 126 of 405B \
-         are 2 * 10^8 packets; so windows begin at the line rate in each. At most 2 runs, with other placements."
+        "Fig. 14: MSwift as in Fig. 13, and without it. One phase (a layer) per run, since all \
+            layers are alike: all 126 of 405B \
+         are 2 * 10^8 packets; so windows begin at the line rate in each. At most 2 runs, with \
+         other placements."
             .into(),
     );
 }
@@ -51,7 +53,7 @@ fn ofan(sweep: &Sweep<Place>, place: Place) -> f64 {
     sweep.increase(Ofan, place)
 }
 
-/// The better one's.
+/// Returns the increase of the better baseline.
 fn baseline(sweep: &Sweep<Place>, place: Place) -> f64 {
     sweep.increase(HostPktAr, place).min(sweep.increase(SwitchPktAr, place))
 }
@@ -77,7 +79,8 @@ fn times_smaller(sweep: &Sweep<Place>, model: Model) -> Claim {
         Verdict::of(
             baseline(sweep, place) / ofan(sweep, place) >= TIMES / 2.0,
             format!(
-                "MSwift costs the better baseline {:.2} points of a phase, the rest is queueing that a fixed rate has as well",
+                "MSwift costs the better baseline {:.2} points of a phase, the rest is queueing \
+                    that a fixed rate has as well",
                 baseline(sweep, place) - baseline(sweep, (model, Control::FixedRate))
             ),
         ),
@@ -93,7 +96,8 @@ fn as_models_grow(sweep: &Sweep<Place>, models: &[Model]) -> Claim {
         format!("OFAN {small:.2} to {large:.2} %, the better baseline {before:.2} to {after:.2} %"),
         Verdict::of(
             large < 0.5 * small && after > 0.5 * before,
-            "the baselines' queueing grows as the square root of the message, more slowly than the lower bound does",
+            "the baselines' queueing grows as the square root of the message, more slowly than \
+                the lower bound does",
         ),
     )
 }

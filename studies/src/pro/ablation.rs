@@ -10,10 +10,10 @@ use braid_sim::time::Ps;
 use braid_sim::topology::{PortId, Topology};
 use braid_sim::workload::{Groups, StartOrder, Workload, all_to_all};
 
-/// Groups of an all-to-all in which each host sends to 31 others at once.
+/// Number of groups of an all-to-all in which each host sends to 31 others at once.
 const GROUPS: u32 = 4;
 
-/// The longest queue among equal links over time: of the ToR switch where it is longest, kilobytes.
+/// The longest queue among equal links over time, at the ToR switch with the longest, in kilobytes.
 struct Trace {
     up: Readings,
     down: Readings,
@@ -75,9 +75,12 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     study.claims.push(destinations(&traces[0], &traces[1]));
     study.claims.push(orchestration(&traces[2], &traces[3]));
     study.choices.push(format!(
-        "Fig. 11: the tree has 4 MB messages; the all-to-all is of four groups of 32 hosts, 31 queue pairs at \
-         once per host, {} KB each. Without destinations: one pointer per host. Without orchestration: a \
-         pointer per queue pair, all from the first path. The ToR switch shown is the one with the longest queue.",
+        "Fig. 11: the tree has 4 MB messages; the all-to-all is of four groups of 32 hosts, 31 \
+            queue pairs at \
+         once per host, {} KB each. Without destinations: one pointer per host. Without \
+         orchestration: a \
+         pointer per queue pair, all from the first path. The ToR switch shown is the one with \
+         the longest queue.",
         all_bytes / 1000
     ));
 }
@@ -95,14 +98,14 @@ fn trace(topology: &Topology, scheme: Scheme, workload: &Workload, seed: u64) ->
     Trace { up: worst(&up), down: worst(&down) }
 }
 
-/// Notes the longest queue of each group.
+/// Records the longest queue of each group.
 fn longest(groups: Vec<Vec<PortId>>, into: &mut Vec<(Ps, usize, u64)>) -> Probe<'_> {
     Probe::new(Ps::from_nanos(500), Quantity::Queued, groups, |at, group, queued| {
         into.push((at, group, queued.iter().copied().max().unwrap_or(0)));
     })
 }
 
-/// The readings of the group with the longest queue.
+/// Returns the readings of the group with the longest queue.
 fn worst(readings: &[(Ps, usize, u64)]) -> Readings {
     let most = readings.iter().max_by_key(|(_, _, queued)| *queued).map(|(_, group, _)| *group);
     let of_it = readings.iter().filter(|(_, group, _)| Some(*group) == most);
@@ -118,11 +121,13 @@ fn destinations(pro: &Trace, without: &Trace) -> Claim {
     let at = highest.map_or(0.0, |(at, _)| at.as_micros_f64());
     Claim {
         figure: "fig11a".into(),
-        says: "round robin without a path set per destination: the queues down to a ToR switch grow and grow; \
+        says: "round robin without a path set per destination: the queues down to a ToR switch \
+            grow and grow; \
                PRO's do not"
             .into(),
         measured: format!(
-            "they grow to {:.0} KB within {at:.0} us, until marks cut the senders; PRO's longest is {:.0} KB",
+            "they grow to {:.0} KB within {at:.0} us, until marks cut the senders; PRO's longest \
+                is {:.0} KB",
             most(&without.down),
             most(&pro.down)
         ),
@@ -138,7 +143,8 @@ fn orchestration(pro: &Trace, without: &Trace) -> Claim {
         .map(|(pro, without)| (most(pro), most(without)));
     Claim {
         figure: "fig11b".into(),
-        says: "round robin without staggered queue pairs: queues at ToR uplinks and on the way down are less \
+        says: "round robin without staggered queue pairs: queues at ToR uplinks and on the way \
+            down are less \
                balanced"
             .into(),
         measured: format!(

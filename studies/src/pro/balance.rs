@@ -1,4 +1,4 @@
-//! Figure 9: how evenly links are loaded and queues filled, in the ring.
+//! Figure 9: the balance of links and queues in the ring.
 
 use super::comparison::Comparison;
 use super::outcome::{Balance, Distribution, Outcome};
@@ -6,7 +6,7 @@ use super::setup::{Pattern, Scheme};
 use crate::{Axis, Claim, Figure, Kind, Study, Verdict};
 
 const PERCENTS: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
-/// The paper compares at this percentile.
+/// The percentile of the paper's comparison.
 const COMPARED_AT: f64 = 99.0;
 
 type Part = fn(&Balance) -> &Distribution;
@@ -53,8 +53,10 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
     study.claims.push(queues(runs));
     study.claims.push(up_and_down(runs));
     study.choices.push(
-        "Fig. 9: equal links are compared, those up from one ToR switch and those down to one, and only until \
-         the ring would ideally be done. Over all links of a layer nothing could be balanced: neighbours below \
+        "Fig. 9: equal links are compared, those up from one ToR switch and those down to one, \
+            and only until \
+         the ring would ideally be done. Over all links of a layer nothing could be balanced: \
+         neighbours below \
          the same ToR switch load neither."
             .into(),
     );
@@ -64,7 +66,7 @@ fn mean(runs: &Comparison, scheme: Scheme, part: Part) -> f64 {
     runs.mean(Pattern::Ring, scheme, runs.largest(), |outcome| at(outcome, part, COMPARED_AT))
 }
 
-/// Every other scheme's value over PRO's.
+/// Returns the value of every other scheme over PRO's.
 fn factors(runs: &Comparison, part: Part) -> Vec<(Scheme, f64)> {
     let others = Scheme::COMPARED.into_iter().filter(|scheme| *scheme != Scheme::Pro);
     others
@@ -96,7 +98,8 @@ fn loads(runs: &Comparison) -> Claim {
         ),
         verdict: Verdict::of(
             (5.0..=10.0).contains(&best),
-            "with 8 equal links the highest load is at most 8 times the mean, which ECMP reaches where all \
+            "with 8 equal links the highest load is at most 8 times the mean, which ECMP reaches \
+                where all \
              flows of a switch meet on one link",
         ),
     }
@@ -123,7 +126,7 @@ fn queues(runs: &Comparison) -> Claim {
     }
 }
 
-/// DRILL is better than AR up, AR better than DRILL down.
+/// Judges that DRILL is better than AR up, and AR better than DRILL down.
 fn up_and_down(runs: &Comparison) -> Claim {
     let value = |scheme, part| mean(runs, scheme, part) / 1e3;
     let [ar_up, drill_up] =
@@ -132,13 +135,19 @@ fn up_and_down(runs: &Comparison) -> Claim {
         [Scheme::Adaptive, Scheme::Drill].map(|scheme| value(scheme, DOWNLINK_QUEUES));
     Claim {
         figure: "fig09".into(),
-        says: "up, DRILL's queues are better balanced than AR's, whose view is old; down, AR's look better, \
+        says: "up, DRILL's queues are better balanced than AR's, whose view is old; down, AR's \
+            look better, \
                since what is stuck above the ToR switches does not come"
             .into(),
         measured: format!(
-            "99th percentile up: AR {ar_up:.1} KB, DRILL {drill_up:.1} KB; down: AR {ar_down:.1} KB, DRILL \
+            "99th percentile up: AR {ar_up:.1} KB, DRILL {drill_up:.1} KB; down: AR {ar_down:.1} \
+                KB, DRILL \
              {drill_down:.1} KB"
         ),
-        verdict: Verdict::of(drill_up < ar_up && ar_down < drill_down, "one of the two is the other way round"),
+        verdict: Verdict::of(
+            drill_up < ar_up && ar_down < drill_down,
+            "one of the two is the \
+            other way round",
+        ),
     }
 }

@@ -1,16 +1,16 @@
-//! Theorem 1: PRO's queues in the core do not grow with the message. Nothing may slow the hosts down, or
-//! congestion control bounds everybody's queues.
+//! Theorem 1: PRO's queues in the core do not grow with the message. Nothing may slow the hosts
+//! down, because congestion control bounds the queues of every scheme.
 
 use super::outcome::{Outcome, measure};
 use super::setup::{MESSAGE, Pattern, Scheme, Setup, paper_fabric, uncontrolled};
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Study, Verdict, run_all};
 
-/// Exponents up to here count as no growth.
+/// The largest exponent that counts as no growth.
 const FLAT: f64 = 0.15;
-/// Runs per point at most.
+/// Maximum runs per point.
 const SEEDS: u32 = 1;
 
-/// The longest queue of the core, packets.
+/// Returns the longest queue of the core, in packets.
 fn longest(outcome: &Outcome) -> f64 {
     f64::from(outcome.uplink_queue.max(outcome.downlink_queue))
 }
@@ -22,7 +22,7 @@ struct Case {
     bytes: u64,
 }
 
-/// Every scheme's longest queues without congestion control.
+/// The longest queues of every scheme without congestion control.
 struct Queues {
     sizes: Vec<u64>,
     runs: Vec<(Case, f64)>,
@@ -45,7 +45,8 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
         study.claims.push(queues.claim(pattern));
     }
     study.choices.push(
-        "Theorem 1 is judged without congestion control, which keeps everybody's queues short: hosts send at line \
+        "Theorem 1 is judged without congestion control, which keeps everybody's queues short: \
+            hosts send at line \
          rate, PFC stays. There is one run per point."
             .into(),
     );
@@ -83,7 +84,7 @@ impl Queues {
         Series { name: scheme.name().into(), points: self.sizes.iter().map(point).collect() }
     }
 
-    /// Mean queues by size.
+    /// Returns the mean queues by size.
     fn by_size(&self, pattern: Pattern, scheme: Scheme) -> Vec<f64> {
         self.line(pattern, scheme).points.iter().map(|point| point.y.mean).collect()
     }
@@ -131,7 +132,7 @@ impl Case {
     }
 }
 
-/// Of the power law that fits best, by least squares of the logarithms.
+/// Returns the exponent of the power law that fits best, by least squares of the logarithms.
 fn exponent(sizes: &[u64], queues: &[f64]) -> f64 {
     let points: Vec<(f64, f64)> = sizes
         .iter()

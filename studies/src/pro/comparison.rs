@@ -1,10 +1,11 @@
-//! The runs that figures 8, 9 and 12, table II and theorem 1 are made of: five schemes, two patterns, some sizes.
+//! The runs for figures 8, 9 and 12, table II and theorem 1: five schemes, two patterns, several
+//! sizes.
 
 use super::outcome::{Outcome, measure};
 use super::setup::{MESSAGE, Pattern, Scheme, Setup, paper_fabric};
 use crate::{Effort, Point, Series, run_all};
 
-/// All of them.
+/// All runs.
 pub(super) struct Comparison {
     runs: Vec<Run>,
     /// Message sizes, the largest last.
@@ -31,7 +32,7 @@ impl Comparison {
             false => vec![1_000_000, 4_000_000, MESSAGE],
         };
         let mut cases = Vec::new();
-        // Long runs first, so that the cores end together.
+        // Long runs first, so that the cores finish together.
         for bytes in sizes.iter().copied().rev() {
             for pattern in [Pattern::TREE, Pattern::Ring] {
                 for scheme in Scheme::COMPARED {
@@ -48,12 +49,12 @@ impl Comparison {
         &self.sizes
     }
 
-    /// What figures 9 and 12 and table II show.
+    /// Returns the size in figures 9 and 12 and table II.
     pub(super) fn largest(&self) -> u64 {
         self.sizes[self.sizes.len() - 1]
     }
 
-    /// A value of every run, one per seed.
+    /// Returns a value of every run, one per seed.
     pub(super) fn values(
         &self,
         pattern: Pattern,
@@ -67,7 +68,7 @@ impl Comparison {
         here.map(|run| value(&run.outcome)).collect()
     }
 
-    /// As [`Comparison::values`], their mean.
+    /// Returns the mean of [`Comparison::values`].
     pub(super) fn mean(
         &self,
         pattern: Pattern,
@@ -79,7 +80,7 @@ impl Comparison {
         values.iter().sum::<f64>() / values.len() as f64
     }
 
-    /// A line per scheme over the sizes in megabytes.
+    /// Returns a line per scheme over the sizes in megabytes.
     pub(super) fn lines(&self, pattern: Pattern, value: impl Fn(&Outcome) -> f64) -> Vec<Series> {
         let line = |scheme: Scheme| Series {
             name: scheme.name().into(),
@@ -95,7 +96,7 @@ impl Comparison {
         Scheme::COMPARED.map(line).into()
     }
 
-    /// A line per scheme over percentiles, of the largest ring.
+    /// Returns a line per scheme over percentiles, for the largest ring.
     pub(super) fn percentiles(
         &self,
         percents: &[f64],
@@ -128,7 +129,7 @@ impl Case {
     }
 }
 
-/// "1.00 to 1.02", or one number if they look the same.
+/// Formats a range such as "1.00 to 1.02", or one number if both ends look the same.
 pub(super) fn range(values: &[f64], decimals: usize) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

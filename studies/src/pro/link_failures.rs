@@ -1,4 +1,4 @@
-//! Figure 10: links that are down, and routing that knows it.
+//! Figure 10: links that are down, known to routing.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -14,22 +14,23 @@ use braid_sim::time::Ps;
 use braid_sim::topology::{Tier, Topology};
 
 const DOWN: [usize; 3] = [4, 8, 16];
-/// Runs per point at most: one has four million packets.
+/// Maximum runs per point, because one has four million packets.
 const SEEDS: u32 = 1;
-/// What counts as about twice as good.
+/// Factor that counts as about twice as good.
 const BETTER: f64 = 1.5;
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
     scheme: Scheme,
-    /// PRO's packets whose path leads nowhere take another by hash, not the least loaded port.
+    /// Whether PRO's packets on dead paths take another path by hash, instead of the least-loaded
+    /// port.
     hashed: bool,
     down: usize,
     seed: u64,
 }
 
 pub(super) fn add(effort: &Effort, study: &mut Study) {
-    // 32 x 32 switches make the paper's 1024 links; tests take the smaller fabric.
+    // 32 x 32 switches have the paper's 1024 links. Tests use a smaller fabric.
     let (topology, bytes) = match effort.quick {
         true => (fabric(16, 8, 8), 200_000),
         false => (fabric(32, 32, 32), 4_000_000),
@@ -77,10 +78,14 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     let hashed: Vec<f64> = down.iter().flat_map(hashed).collect();
     study.claims.extend(claims(down, &range(&hashed, 2), mean));
     study.choices.push(
-        "Fig. 10: the paper's 1024 links between switches do not fit its 8 x 16 switches; 32 x 32 switches and \
-         1024 hosts have as many. Messages are 4 MB and there is one run per point, for time. The links, random \
-         ones, are down from the start, and routing knows; where PRO's path leads nowhere, the switch takes the \
-         least loaded port (the paper's AR). A ToR switch that has lost one of 32 links up is overloaded by 3 %."
+        "Fig. 10: the paper's 1024 links between switches do not fit its 8 x 16 switches; 32 x 32 \
+            switches and \
+         1024 hosts have as many. Messages are 4 MB and there is one run per point, for time. The \
+         links, random \
+         ones, are down from the start, and routing knows; where PRO's path leads nowhere, the \
+         switch takes the \
+         least loaded port (the paper's AR). A ToR switch that has lost one of 32 links up is \
+         overloaded by 3 %."
             .into(),
     );
 }
@@ -103,7 +108,7 @@ impl Case {
     }
 }
 
-/// `hashed`: PRO's slowdown with dead paths hashed.
+/// Returns the claims; `hashed`: PRO's slowdown with dead paths hashed.
 fn claims(
     down: &[usize],
     hashed: &str,
@@ -145,9 +150,12 @@ fn claims(
             verdict: Verdict::of(
                 down.iter().all(is_better),
                 format!(
-                    "it is not {BETTER} times better than each. The switches that have lost a link are overloaded by \
-                     3 %, their queues grow until somebody is marked and cut: PRO has {at_tors:.0} marks at ToR and \
-                     {at_aggs:.0} at aggregation switches. With dead paths hashed instead of handed to AR its \
+                    "it is not {BETTER} times better than each. The switches that have lost a \
+                        link are overloaded by \
+                     3 %, their queues grow until somebody is marked and cut: PRO has \
+                     {at_tors:.0} marks at ToR and \
+                     {at_aggs:.0} at aggregation switches. With dead paths hashed instead of \
+                     handed to AR its \
                      slowdown is {hashed}. The paper's 16 MB were not tried here"
                 ),
             ),

@@ -1,4 +1,5 @@
-//! Figure 13: PRO's out-of-order window against other ways to find lost packets, while links lose everything.
+//! Figure 13: PRO's out-of-order window compared with other loss detection, while links lose
+//! everything.
 
 use braid_cc::{CcConfig, DcqcnConfig};
 use braid_transport::LossRecovery;
@@ -13,22 +14,23 @@ use braid_sim::simulation::Change;
 use braid_sim::time::Ps;
 use braid_sim::topology::{Tier, Topology};
 
-/// Links that fail.
+/// Number of failed links.
 const FAILED: [usize; 3] = [1, 2, 4];
-/// From the failure until routing knows.
+/// Time from the failure until routing converges.
 const UNNOTICED: Ps = Ps::from_micros(20);
 /// Bits of MP-RDMA's bitmap.
 const BITMAP: u32 = 64;
-/// In flight at most, so that PRO's window starts at the paper's BDP/MTU: the round trip of 8.3 us is 208 KB.
+/// Maximum bytes in flight, so that PRO's window starts at the paper's BDP/MTU: the round trip of
+/// 8.3 us is 208 KB.
 const WINDOW: u64 = 216_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Method {
     /// Algorithm 2.
     Pro,
-    /// A packet is lost when a bitmap's length of later ones has come.
+    /// A packet is lost when a bitmap's length of later ones has arrived.
     Bitmap,
-    /// RNICs' selective repeat.
+    /// Selective repeat of RNICs.
     NicSr,
     /// Time-outs only.
     Timeouts,
@@ -110,9 +112,12 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     };
     study.claims.push(claim(failed, mean));
     study.choices.push(format!(
-        "Fig. 13: the paper says neither what fails nor how MP-RDMA was set. Here links between switches turn \
-         black holes a quarter into a ring of {} MB, and routing hears of it {UNNOTICED} later; all methods run \
-         over PRO's paths. MP-RDMA's bitmap is {BITMAP} packets long: what is not there when {BITMAP} later \
+        "Fig. 13: the paper says neither what fails nor how MP-RDMA was set. Here links between \
+            switches turn \
+         black holes a quarter into a ring of {} MB, and routing hears of it {UNNOTICED} later; \
+         all methods run \
+         over PRO's paths. MP-RDMA's bitmap is {BITMAP} packets long: what is not there when \
+         {BITMAP} later \
          ones are counts as lost.",
         bytes as f64 / 1e6
     ));
@@ -165,15 +170,19 @@ fn claim(failed: &[usize], mean: impl Fn(Method, usize, fn(&Outcome) -> f64) -> 
     let best = reductions(Method::Bitmap).into_iter().fold(f64::NEG_INFINITY, f64::max);
     Claim {
         figure: "fig13".into(),
-        says: "cautious retransmission takes another 86.9 to 88.8 % off the slowdown (against MP-RDMA)".into(),
+        says: "cautious retransmission takes another 86.9 to 88.8 % off the slowdown (against \
+            MP-RDMA)"
+            .into(),
         measured: format!(
-            "less than: {}; with {last} links failed {losses:.0} packets were lost, {needless:.0} sent again \
+            "less than: {}; with {last} links failed {losses:.0} packets were lost, {needless:.0} \
+                sent again \
              needlessly, and {timeouts:.0} time-outs came",
             listed.join(", ")
         ),
         verdict: Verdict::of(
             best > 75.0,
-            "a bitmap that counts what overtook a packet finds losses as soon as PRO's window does. The paper's \
+            "a bitmap that counts what overtook a packet finds losses as soon as PRO's window \
+                does. The paper's \
              reduction is about what time-outs alone cost here",
         ),
     }

@@ -5,7 +5,7 @@ use super::outcome::Outcome;
 use super::setup::{Pattern, Scheme};
 use crate::{Axis, Claim, Figure, Kind, Point, Series, Study, Verdict};
 
-/// What the paper counts: ToR switches, aggregation switches.
+/// The marks of ToR and aggregation switches in the paper.
 const PAPER: [(Scheme, u64, u64); 5] = [
     (Scheme::ConWeave, 2_020_578, 619_500),
     (Scheme::Ecmp, 1_859_745, 1_453_340),
@@ -56,7 +56,8 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
     let by_packet = [Scheme::Adaptive, Scheme::Drill].map(counts);
     study.claims.push(far_more(by_flow, by_packet));
     study.choices.push(
-        "Table II counts marked packets at any port of a switch, those to hosts included, per run of 16 MB; the \
+        "Table II counts marked packets at any port of a switch, those to hosts included, per run \
+            of 16 MB; the \
          paper does not say over how many messages or iterations it counts."
             .into(),
     );
@@ -81,15 +82,18 @@ fn without_marks(counts: [f64; 3]) -> Claim {
 
 fn adaptive(counts: [f64; 3]) -> Claim {
     let only_up = counts[0] > 0.0 && counts[1] * 10.0 < counts[0];
-    let says = "AR: marks by ToR switches (2760), none by aggregation switches: its uplinks are imbalanced";
+    let says = "AR: marks by ToR switches (2760), none by aggregation switches: its uplinks are \
+        imbalanced";
     let otherwise = "between two looks it sends bursts to the same few ports";
     claim(says, said(counts), Verdict::of(only_up, otherwise))
 }
 
 fn drill(counts: [f64; 3]) -> Claim {
     let only_down = counts[1] > 0.0 && counts[0] * 10.0 < counts[1];
-    let says = "DRILL: marks by aggregation switches (218), none by ToR switches: its downlinks are imbalanced";
-    let otherwise = "those of ToR switches are on links to hosts, where packets meet that took paths of different \
+    let says = "DRILL: marks by aggregation switches (218), none by ToR switches: its downlinks \
+        are imbalanced";
+    let otherwise = "those of ToR switches are on links to hosts, where packets meet that took \
+        paths of different \
                      length";
     claim(says, said(counts), Verdict::of(only_down, otherwise))
 }
@@ -105,10 +109,14 @@ fn far_more(by_flow: [(Scheme, [f64; 3]); 2], by_packet: [[f64; 3]; 2]) -> Claim
         factors[0],
         factors[1]
     );
-    let says = "ECMP and ConWeave: millions of marks (1.86 and 2.02 million by ToR switches), hundreds of times \
+    let says = "ECMP and ConWeave: millions of marks (1.86 and 2.02 million by ToR switches), \
+        hundreds of times \
                 those of AR and DRILL";
-    let otherwise = "ECMP's 3.3 million marks are more than the 2.05 million packets of a ring of 16 MB: the paper \
-                     counts something longer, which it does not state. So only ratios can be compared, and here \
-                     DCQCN cuts a marked flow within 4 us, so that long queues last for a few round trips only";
+    let otherwise = "ECMP's 3.3 million marks are more than the 2.05 million packets of a ring of \
+        16 MB: the paper \
+                     counts something longer, which it does not state. So only ratios can be \
+                     compared, and here \
+                     DCQCN cuts a marked flow within 4 us, so that long queues last for a few \
+                     round trips only";
     claim(says, measured, Verdict::of(factors.iter().all(|factor| *factor >= 100.0), otherwise))
 }

@@ -1,4 +1,4 @@
-//! How the ring's result moves with what the paper does not state.
+//! Sensitivity of the ring's result to parameters that the paper does not give.
 
 use braid_cc::{CcConfig, DcqcnConfig};
 use braid_transport::LossRecovery;
@@ -10,9 +10,9 @@ use crate::{Axis, Effort, Figure, Kind, Point, Series, Study, run_all};
 use braid_sim::switch::Policy;
 use braid_sim::time::Ps;
 
-/// About 1.2 times what a round trip of 8.3 us holds.
+/// About 1.2 times the bytes of a round trip of 8.3 us.
 const WINDOW: u64 = 256_000;
-/// What a link drains in a microsecond, bytes.
+/// Bytes that a link drains in a microsecond.
 const DRAINED: u64 = 25_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ enum Variant {
 }
 
 impl Variant {
-    /// Those that any scheme can have.
+    /// The variants for any scheme.
     const GENERAL: [Variant; 3] = [Variant::AsInFig8, Variant::NicSr, Variant::Windowed];
 
     fn name(self) -> &'static str {
@@ -60,7 +60,7 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     study.choices.push(runs.selective_repeat());
 }
 
-/// The ring under every choice, a seed at a time.
+/// The ring under every variant, by seed.
 struct Runs {
     megabytes: f64,
     outcomes: Vec<(Scheme, Variant, Outcome)>,
@@ -141,7 +141,8 @@ impl Runs {
             range(&self.values(scheme, Variant::NicSr, |outcome| outcome.resent as f64), 0)
         };
         format!(
-            "With selective repeat as RNICs do it, what overtakes makes them send again what was not lost: AR {}, \
+            "With selective repeat as RNICs do it, what overtakes makes them send again what was \
+                not lost: AR {}, \
              DRILL {}, PRO {} packets (Fig. 8c).",
             resent(Scheme::Adaptive),
             resent(Scheme::Drill),

@@ -9,11 +9,12 @@ use braid_sim::switch::Policy;
 use braid_sim::time::Ps;
 use braid_sim::workload::{Groups, Workload, ring};
 
-/// Servers that send, below one ToR switch, to as many below another.
+/// Number of servers below one ToR switch that send to as many below another.
 const SENDERS: u32 = 61;
 const PERCENTS: [f64; 2] = [50.0, 100.0];
 
-/// What the paper does not state: how many links up, and whether congestion control acts.
+/// Parameters that the paper does not give: the number of uplinks, and whether congestion control
+/// acts.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     uplinks: u32,
@@ -26,7 +27,7 @@ const CASES: [Case; 3] = [
     Case { uplinks: 61, controlled: false },
 ];
 
-/// The queues of the ToR switch over time, bytes at each of [`PERCENTS`].
+/// The queues of the ToR switch over time, in bytes at each of [`PERCENTS`].
 type Queues = Vec<(Ps, [u64; PERCENTS.len()])>;
 
 pub(super) fn add(effort: &Effort, study: &mut Study) {
@@ -57,8 +58,10 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     study.claims.push(random_claim(random));
     study.claims.push(in_turn_claim(in_turn));
     study.choices.push(format!(
-        "Fig. 2: 61 servers below one ToR switch send {} MB each to 61 below another. How many links up there are \
-         the paper does not say: 64 (load 0.95) and 61 (load 1), the latter also without congestion control, which \
+        "Fig. 2: 61 servers below one ToR switch send {} MB each to 61 below another. How many \
+            links up there are \
+         the paper does not say: 64 (load 0.95) and 61 (load 1), the latter also without \
+         congestion control, which \
          else acts from 100 KB.",
         bytes as f64 / 1e6
     ));
@@ -112,7 +115,7 @@ impl Case {
     }
 }
 
-/// The longest queue of each case, kilobytes.
+/// Returns the longest queue of each case, in kilobytes.
 fn longest(queues: &[Queues]) -> Vec<f64> {
     let of_case = |queues: &Queues| queues.iter().map(|(_, queued)| queued[1]).max().unwrap_or(0);
     queues.iter().map(|queues| of_case(queues) as f64 / 1e3).collect()
@@ -133,7 +136,8 @@ fn random_claim(queues: &[Queues]) -> Claim {
         measured: listed(&longest),
         verdict: Verdict::of(
             (200.0..=800.0).contains(&most),
-            "how far queues wander depends on spare capacity, on the length of the messages and on congestion \
+            "how far queues wander depends on spare capacity, on the length of the messages and \
+                on congestion \
              control, none of which the paper states",
         ),
     }

@@ -1,5 +1,5 @@
-//! PRO at the sizes of figure 8 under choices that the paper leaves open: how a tree's roots send, and which way
-//! control packets go.
+//! PRO at the sizes of figure 8 under choices that the paper leaves open: the sending of a tree's
+//! roots, and the routing of control packets.
 
 use super::comparison::range;
 use super::outcome::{Outcome, measure};
@@ -7,10 +7,10 @@ use super::setup::{PIPELINE, Pattern, Scheme, Setup, paper_fabric};
 use crate::{Effort, Point, Series, run_all};
 use braid_sim::workload::Forwarding;
 
-/// Runs per point at most.
+/// Maximum runs per point.
 const SEEDS: u32 = 1;
 
-/// One such choice.
+/// A variant of PRO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
@@ -18,7 +18,8 @@ pub(super) struct Variant {
     control_hashed: bool,
 }
 
-/// PRO chooses no path for what it only answers; the simulator that its authors started from hashes that.
+/// PRO chooses no path for acknowledgements; the simulator that its authors started from hashes
+/// them.
 pub(super) const CONTROL_HASHED: Variant =
     Variant { name: "PRO, control hashed", pattern: Pattern::Ring, control_hashed: true };
 
@@ -65,7 +66,7 @@ impl Variants {
         Series { name: of.name.into(), points: self.sizes.iter().map(point).collect() }
     }
 
-    /// Slowdowns by size: "1 MB 1.04, 4 MB 1.02".
+    /// Formats the slowdowns by size: "1 MB 1.04, 4 MB 1.02".
     pub(super) fn slowdowns(&self, of: Variant) -> String {
         let part = |bytes: &u64| {
             let values = self.values(of, *bytes, |outcome| outcome.slowdown);

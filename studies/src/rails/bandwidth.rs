@@ -9,7 +9,7 @@ use super::scheme::Scheme;
 use super::setup::Setup;
 use crate::{Study, Verdict};
 
-/// Over ECMP's, as the text states them; PLB's is 20 % below RailS'.
+/// Bus bandwidth over ECMP's in the paper's text. PLB's is 20 % below RailS'.
 const PAPERS: [(Scheme, f64); 3] =
     [(Scheme::RAILS, 1.29), (Scheme::REPS, 1.34), (Scheme::MIN_RTT, 1.24)];
 const PLB_BELOW_RAILS: f64 = 0.8;
@@ -20,7 +20,7 @@ pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
     loads().into_iter().flat_map(|(_, load)| scale.compared(load)).collect()
 }
 
-/// Uniform, then sparse ones.
+/// Returns the uniform load, then the sparse ones.
 pub(super) fn loads() -> Vec<(&'static str, Load)> {
     let names = ["sparse 0.6", "sparse 0.4", "sparse 0.2", "sparse 0"];
     let sparse = names.into_iter().zip(Load::SPARSE);

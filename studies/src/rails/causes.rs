@@ -1,4 +1,5 @@
-//! What the paper does not state, tried otherwise: why its claims come out or do not.
+//! Experiments on parameters that the paper does not give, which explain why its claims are
+//! reproduced or not.
 
 use braid_traffic::{Phase, Workload};
 
@@ -14,7 +15,7 @@ use crate::{Axis, Figure, Kind, Point, Series, Study};
 /// A change to a set-up.
 type Change = (&'static str, fn(Setup) -> Setup);
 
-/// Schemes under each of some changes, by completion time over T*.
+/// Schemes under several changes, by completion time over T*.
 struct Experiment {
     id: &'static str,
     title: &'static str,
@@ -146,7 +147,7 @@ const SIZES: Experiment = Experiment {
 const EXPERIMENTS: [&Experiment; 9] =
     [&PATHS, &CORE, &DOMAINS, &CONTROL, &PLACEMENT, &QUEUES, &NVLINK, &CHUNKS, &SIZES];
 
-/// Exponents of Zipf.
+/// The exponents of Zipf.
 const EXPONENTS: [f64; 6] = [0.6, 0.9, 1.05, 1.2, 1.5, 2.0];
 /// A kind of skew, by exponent.
 type Skew = (&'static str, fn(f64) -> Load);
@@ -171,7 +172,7 @@ impl Experiment {
         })
     }
 
-    /// A quantity under each change: `half: ECMP 2.17, RailS 1.09; ...`.
+    /// Formats a quantity under each change: `half: ECMP 2.17, RailS 1.09; ...`.
     fn text(&self, results: &Results, of: impl Fn(&Setup) -> String) -> String {
         let each = self.changes.iter().map(|(name, change)| {
             let of = |scheme| of(&self.setup(&results.scale, scheme, *change));
@@ -208,7 +209,8 @@ pub(super) fn add(results: &Results, study: &mut Study) {
         DOMAINS.over_bound(results)
     ));
     study.choices.push(format!(
-        "A third of the bandwidth-delay product for a window spoils theorem 1; completion time over T* by window: {}",
+        "A third of the bandwidth-delay product for a window spoils theorem 1; completion time \
+            over T* by window: {}",
         CONTROL.over_bound(results)
     ));
     study.choices.push(ties(results));
@@ -240,38 +242,45 @@ pub(super) fn exponent(results: &Results) -> String {
         format!("{senders:.2} and {receivers:.2} with {exponent}")
     });
     format!(
-        "the exponent of Zipf is unstated and decides: RailS has so many times PLB's bus bandwidth for skewed senders and receivers: \
+        "the exponent of Zipf is unstated and decides: RailS has so many times PLB's bus \
+            bandwidth for skewed senders and receivers: \
          {} (figure causes-zipf)",
         each.collect::<Vec<_>>().join(", ")
     )
 }
 
 pub(super) fn collisions() -> &'static str {
-    "every interface carries as much, so that only collisions on the way through the spines make a difference, which RailS does not \
+    "every interface carries as much, so that only collisions on the way through the spines make \
+        a difference, which RailS does not \
      take; how many uplinks there are is unstated (figure causes-core)"
 }
 
 pub(super) fn idle_receivers() -> &'static str {
-    "where the idle receivers are is unstated, and decides: a domain whose idle GPUs have idle interfaces can use them, one without \
-     cannot gain (figure causes-placement); with k of 8 GPUs receiving in each domain the bound is 8/k"
+    "where the idle receivers are is unstated, and decides: a domain whose idle GPUs have idle \
+        interfaces can use them, one without \
+     cannot gain (figure causes-placement); with k of 8 GPUs receiving in each domain the bound \
+     is 8/k"
 }
 
 pub(super) fn busy_interfaces(results: &Results) -> String {
     let error =
         |setup: &Setup| format!("{:.3}", results.runs.mean(setup, |run| run.send_mse().of_max));
     format!(
-        "an interface that is busy takes no more here, so that a busy host uses all of them, whatever its policy; how much may wait \
-         for an interface decides what the others do (figure causes-queue). Sending errors by that: {}",
+        "an interface that is busy takes no more here, so that a busy host uses all of them, \
+            whatever its policy; how much may wait \
+         for an interface decides what the others do (figure causes-queue). Sending errors by \
+         that: {}",
         QUEUES.text(results, error)
     )
 }
 
 pub(super) fn where_flows_end() -> &'static str {
-    "all that ends at the destination GPU's own interface is bound by that, and all that ends at the sender's rail is not, whatever \
+    "all that ends at the destination GPU's own interface is bound by that, and all that ends at \
+        the sender's rail is not, whatever \
      the scheme (figure causes-path)"
 }
 
-/// RailS' time over T* by what is sent.
+/// Formats RailS' time over T* by message size.
 pub(super) fn sizes(results: &Results) -> String {
     let each = SIZES.changes.iter().map(|(name, change)| {
         let setup = SIZES.setup(&results.scale, Scheme::RAILS, *change);
@@ -280,7 +289,7 @@ pub(super) fn sizes(results: &Results) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// That for the most.
+/// Returns the time over T* for the largest size.
 pub(super) fn largest(results: &Results) -> f64 {
     let (_, change) = SIZES.changes[SIZES.changes.len() - 1];
     let setup = SIZES.setup(&results.scale, Scheme::RAILS, change);
@@ -296,7 +305,8 @@ pub(super) fn nvlink(results: &Results) -> String {
         format!("{name}: {:.1} %", 100.0 * (1.0 - ours / ecmp))
     });
     format!(
-        "eight interfaces in place of one would be 87.5 %, and the rate R1 at which NVLink takes data from the GPU that has it all \
+        "eight interfaces in place of one would be 87.5 %, and the rate R1 at which NVLink takes \
+            data from the GPU that has it all \
          is what limits it, which the paper does not state. Less time than ECMP by R1: {}",
         sooner.collect::<Vec<_>>().join(", ")
     )
@@ -308,14 +318,16 @@ pub(super) fn normalisation(results: &Results) -> String {
         format!("{exponent}: {:.3} and {:.2}", mse.of_max, mse.of_mean)
     });
     format!(
-        "how the error is normalised is unstated. Of eight interfaces one that has everything makes 0.109 over the square of the \
-         highest load, so that 0.15 is out of reach for a load that falls by Zipf; over the square of the mean it makes 7. PLB's \
+        "how the error is normalised is unstated. Of eight interfaces one that has everything \
+            makes 0.109 over the square of the \
+         highest load, so that 0.15 is out of reach for a load that falls by Zipf; over the \
+         square of the mean it makes 7. PLB's \
          sending error over max² and mean² by exponent: {}",
         each.join(", ")
     )
 }
 
-/// Where ties could matter.
+/// Returns the loads for which ties could matter.
 fn tie_loads() -> impl Iterator<Item = Load> {
     let phase = Phase::Start;
     [Load::UNIFORM, Load::sparse(5), SENDERS, RECEIVERS, Load::Dense(phase), Load::Sparse(phase)]
@@ -329,8 +341,10 @@ fn ties(results: &Results) -> String {
         format!("{time:.3} ({error:.4})")
     });
     format!(
-        "Among equally loaded rails the one that has carried least to the destination is taken, from another start for each pair of \
-         domains. With ties by GPU, as Algorithm 2 is printed, the time over that, and the receiving error over max², are, under \
+        "Among equally loaded rails the one that has carried least to the destination is taken, \
+            from another start for each pair of \
+         domains. With ties by GPU, as Algorithm 2 is printed, the time over that, and the \
+         receiving error over max², are, under \
          uniform, sparse 0.6, skewed senders, skewed receivers, dense and sparse expert load: {}",
         each.collect::<Vec<_>>().join(", ")
     )

@@ -1,4 +1,4 @@
-//! Figures 8 and 9: when flows complete under uniform and sparse loads.
+//! Figures 8 and 9: the completion of flows under uniform and sparse loads.
 
 use super::bandwidth::loads;
 use super::causes;
@@ -8,17 +8,17 @@ use super::results::{Results, bars, claim, is_near, is_within, listed, range};
 use super::scheme::Scheme;
 use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
-/// Of a curve.
+/// Number of points of a curve.
 const STEPS: u32 = 20;
-/// PLB's total over RailS', and over ECMP's; MinRTT's over RailS'.
+/// The totals of PLB over RailS', and over ECMP's; that of MinRTT over RailS'.
 const PAPERS_PLB: [f64; 2] = [1.18, 0.89];
 const PAPERS_MIN_RTT: f64 = 1.04;
-/// A mean of so much of the total is very close to it.
+/// Mean over total that counts as very close.
 const CLOSE: f64 = 0.9;
 const SPARSEST_SOONER: f64 = 1.5;
 const SOONER: [f64; 2] = [17.0, 78.0];
 
-/// Under its name in the figures.
+/// A quantity with its name in the figures.
 pub(super) type Quantity = (&'static str, fn(&Outcome) -> f64);
 
 const QUANTITIES: [Quantity; 5] = [
@@ -50,7 +50,7 @@ pub(super) fn add(results: &Results, study: &mut Study) {
     sparse(results, study);
 }
 
-/// How many flows are delivered by when, over RailS' last one.
+/// Plots the share of delivered flows over time, relative to RailS' last flow.
 pub(super) fn curve(results: &Results, id: &str, name: &str, load: Load) -> Figure {
     let last = results.mean(Scheme::RAILS, load, Outcome::total_us);
     let series = Scheme::COMPARED.map(|scheme| {
@@ -96,7 +96,8 @@ fn uniform(results: &Results, study: &mut Study) {
         ),
         Verdict::of(
             is_lowest && is_near(min_rtt, PAPERS_MIN_RTT),
-            "the order in which a host serves its flows decides the mean, and the paper does not say it: here all in turn, \
+            "the order in which a host serves its flows decides the mean, and the paper does not \
+                say it: here all in turn, \
              so that none ends early",
         ),
     ));
@@ -148,13 +149,14 @@ fn sparse(results: &Results, study: &mut Study) {
         },
         Verdict::of(
             lost.is_empty(),
-            "all flows of RailS end at about the same time, as figure 9a has them, so that its mean is close to its total; \
+            "all flows of RailS end at about the same time, as figure 9a has them, so that its \
+                mean is close to its total; \
              other schemes complete flows of idle interfaces early",
         ),
     ));
 }
 
-/// Where another scheme is better than RailS.
+/// Lists the quantities in which another scheme is better than RailS.
 fn behind(results: &Results) -> Vec<String> {
     let mut lost = Vec::new();
     for (sparsity, idle) in Load::SPARSE {

@@ -11,13 +11,13 @@ use super::scheme::Scheme;
 use super::setup::Setup;
 use crate::{Study, Verdict};
 
-/// By phase: how much sooner RailS completes than the others, in percent.
+/// Percent by which RailS completes sooner than the others, by phase.
 const DENSE_SOONER: [[f64; 2]; 4] = [[19.5, 34.9], [8.9, 19.2], [25.3, 31.2], [17.9, 44.3]];
 const SPARSE_SOONER: [[f64; 2]; 4] = [[66.1, 69.2], [75.1, 80.4], [75.1, 76.8], [73.9, 75.7]];
-/// Of an iteration's time, in percent.
+/// Percent of an iteration's time.
 const DENSE_ITERATION: f64 = 18.0;
 const SPARSE_ITERATION: f64 = 40.0;
-/// Of an iteration the all-to-all takes 40 to 60 % (figure 2): ECMP's here.
+/// Share of the all-to-all in an iteration, 40 to 60 % (figure 2), for ECMP here.
 const PARTS: [f64; 2] = [0.4, 0.6];
 
 /// One of the two figures.
@@ -82,7 +82,8 @@ fn figures(results: &Results, study: &mut Study, mode: &Mode) {
     ));
 }
 
-/// An iteration over ECMP's, whose all-to-all is this part of it, if the all-to-all takes so many times ECMP's.
+/// Returns an iteration over ECMP's: `part` of ECMP's is the all-to-all, which takes `ratio` times
+/// ECMP's.
 fn iteration(part: f64, ratio: f64) -> f64 {
     1.0 - part + part * ratio
 }
@@ -104,7 +105,8 @@ fn phases(results: &Results, study: &mut Study, mode: &Mode, why: &str) {
     }
 }
 
-/// How much shorter RailS' iteration is than others', in percent: the least and the most over phases and schemes.
+/// Returns the least and the most percent by which RailS' iteration is shorter, over phases and
+/// schemes.
 fn shorter(results: &Results, mode: &Mode, part: f64) -> [f64; 2] {
     let of_phase = |phase| {
         let load = (mode.load)(phase);

@@ -1,4 +1,4 @@
-//! How much is sent.
+//! The size of the runs.
 
 use super::load::Load;
 use super::scheme::Scheme;
@@ -8,7 +8,7 @@ use crate::Effort;
 /// Sizes of the study's runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
-    /// What a GPU sends on average, in bytes.
+    /// Bytes that a GPU sends on average.
     pub(super) mean: u64,
     pub(super) domains: usize,
 }
@@ -26,7 +26,7 @@ impl Scale {
         Setup { domains, spines: domains, ..Setup::new(scheme, load, mean) }
     }
 
-    /// The figures' schemes under a load.
+    /// Returns the figures' schemes under a load.
     pub(super) fn compared(&self, load: Load) -> impl Iterator<Item = Setup> {
         let scale = *self;
         Scheme::COMPARED.into_iter().map(move |scheme| scale.setup(scheme, load))

@@ -1,4 +1,4 @@
-//! Figures 10 and 11: loads that fall by Zipf.
+//! Figures 10 and 11: loads with a Zipf distribution.
 
 use braid_lb::LoadMse;
 use braid_traffic::ZIPF;
@@ -13,14 +13,14 @@ use super::scheme::Scheme;
 use super::setup::Setup;
 use crate::{Study, Verdict};
 
-/// Over PLB's: RailS' and REPS's; over ECMP's and MinRTT's: RailS'.
+/// Bus bandwidths of RailS and REPS over PLB's, and of RailS over ECMP's and MinRTT's.
 const SENDERS_OVER_PLB: [f64; 2] = [2.7, 2.75];
 const SENDERS_OVER_OTHERS: [(Scheme, f64); 2] = [(Scheme::ECMP, 2.26), (Scheme::MIN_RTT, 1.58)];
 const SENDERS_SOONER: [f64; 2] = [55.9, 62.9];
 const SENDERS_SOONER_THAN_MIN_RTT: [f64; 2] = [34.6, 34.6];
 const RECEIVERS_OVER_PLB: f64 = 3.08;
 const RECEIVERS_REPS_OVER_PLB: f64 = 1.44;
-/// Mean square errors below this are even.
+/// Mean square error below which a load is even.
 const EVEN: f64 = 0.01;
 const PAPERS_UNEVEN: f64 = 0.15;
 const PAPERS_MIN_RTT: f64 = 0.03;
@@ -144,7 +144,7 @@ fn errors(results: &Results, load: Load, of: fn(&Outcome) -> LoadMse) -> String 
     format!("over max² (mean²): {}", listed(&Scheme::COMPARED, each))
 }
 
-/// In one of the two normalisations.
+/// Returns whether the error agrees with the paper in one of the two normalisations.
 fn is_error(mse: LoadMse, papers: f64) -> bool {
     is_near(mse.of_max, papers) || is_near(mse.of_mean, papers)
 }

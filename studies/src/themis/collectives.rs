@@ -38,7 +38,7 @@ impl Collective {
         }
     }
 
-    /// How much shorter than with adaptive routing it takes, in percent: the paper's range.
+    /// Returns the percent by which Themis is faster than adaptive routing: the paper's range.
     fn claimed(self) -> (f64, f64) {
         match self {
             Collective::AllReduce => (15.6, 75.3),
@@ -46,7 +46,8 @@ impl Collective {
         }
     }
 
-    /// `bytes` per interface: what it reduces, or sends to all members of its group in equal parts.
+    /// Returns the workload; `bytes` per interface are reduced, or sent to all members of its group
+    /// in equal parts.
     fn workload(self, scale: Scale, bytes: u64) -> Workload {
         let groups = Groups::strided(scale.members * scale.members, scale.members);
         let groups = groups.expect("as many groups as interfaces per leaf");
@@ -60,7 +61,7 @@ impl Collective {
     }
 }
 
-/// So many leaves, spines, interfaces per leaf, groups and members of a group; and how much they send.
+/// The number of leaves, spines, interfaces per leaf, groups and members of a group; and the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Scale {
     members: u32,
@@ -75,7 +76,7 @@ impl Scale {
         }
     }
 
-    /// Where the figure is run once more.
+    /// Returns the other sizes for which the figure is repeated.
     fn other_sizes(self) -> Vec<u64> {
         let mut sizes = vec![self.bytes / 4, self.bytes * 4];
         if self.members == PAPERS_MEMBERS {
@@ -97,7 +98,7 @@ impl Scale {
     }
 }
 
-/// One run, and the time that the slowest group took in microseconds.
+/// One run, with the completion time of the slowest group in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Case {
     collective: Collective,
@@ -115,7 +116,7 @@ struct Measured {
     packets: u64,
 }
 
-/// Adds both halves, what they hang on, their claims and choices.
+/// Adds both halves with their claims, dependences and choices.
 pub(super) fn add(study: &mut Study, effort: &Effort) {
     let scale = Scale::of(effort);
     let timers = match effort.quick {
@@ -135,9 +136,9 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
     study.choices.extend(choices(&measured, scale));
 }
 
-/// Compared in the figure.
+/// The schemes of the figure.
 const COMPARED: [Scheme; 3] = [Scheme::Ecmp, Scheme::Adaptive, Scheme::Themis];
-/// Compared with the recommended timers only.
+/// The schemes compared with the recommended timers only.
 const BESIDE: [Scheme; 4] =
     [Scheme::Random, Scheme::Shortest, Scheme::PsnSpraying, Scheme::ThemisLooksBack];
 
@@ -158,7 +159,7 @@ fn cases(scale: Scale, timers: &[Timers]) -> Vec<Case> {
     cases
 }
 
-/// Compared at several sizes.
+/// The schemes compared at several sizes.
 const SIZED: [Scheme; 2] = [Scheme::Adaptive, Scheme::Themis];
 
 fn run(cases: &[Case], scale: Scale, effort: &Effort) -> Vec<Measured> {
@@ -242,7 +243,8 @@ fn by_size(measured: &[Measured]) -> Figure {
     }
 }
 
-/// By how much Themis takes less time than adaptive routing with the recommended timers, for each size.
+/// Returns the percent by which Themis is faster than adaptive routing with the recommended timers,
+/// for each size.
 fn reductions_by_size(
     measured: &[Measured],
     collective: Collective,
@@ -258,12 +260,12 @@ fn reductions_by_size(
     })
 }
 
-/// In percent of the first.
+/// Returns the reduction in percent of `from`.
 fn reduction(from: f64, to: f64) -> f64 {
     100.0 * (from - to) / from
 }
 
-/// "ECMP 12, Themis 0", in all runs of each.
+/// Formats the pauses in all runs of each scheme: "ECMP 12, Themis 0".
 fn pauses_by_scheme(measured: &[Measured]) -> String {
     let of = |scheme| {
         let runs = measured.iter().filter(|run| run.case.scheme == scheme);
@@ -278,17 +280,21 @@ fn choices(measured: &[Measured], scale: Scale) -> Vec<String> {
         .map(|collective| format!("{} {}", collective.name(), reductions(measured, collective)));
     vec![
         format!(
-            "Fig. 5: over the timers {} MB instead of 300 MB, one seed: the paper's size takes minutes for each of \
+            "Fig. 5: over the timers {} MB instead of 300 MB, one seed: the paper's size takes \
+                minutes for each of \
              72 points. Themis' advantage over adaptive routing with 900/4 by size: {}",
             scale.bytes as f64 / 1e6,
             sizes.join("; ")
         ),
-        "Fig. 5: AllReduce goes round a ring; in AllToAll an interface sends the given size in equal parts \
+        "Fig. 5: AllReduce goes round a ring; in AllToAll an interface sends the given size in \
+            equal parts \
          to the members of its group, itself included, all at once in rotated order"
             .into(),
         format!(
-            "Buffers of 64 MB per switch are shared with a dynamic threshold (alpha 1), and a link that fills its \
-             part is stopped (PFC). In all runs of figure 5 {drops} packets were lost; pause frames: {}",
+            "Buffers of 64 MB per switch are shared with a dynamic threshold (alpha 1), and a \
+                link that fills its \
+             part is stopped (PFC). In all runs of figure 5 {drops} packets were lost; pause \
+             frames: {}",
             pauses_by_scheme(measured)
         ),
     ]

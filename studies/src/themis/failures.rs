@@ -1,4 +1,4 @@
-//! Sections 3.4 and 6: packets that are lost after all, and a link that fails.
+//! Sections 3.4 and 6: lost packets, and a failed link.
 
 use super::outcome::{Outcome, measure};
 use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup};
@@ -19,18 +19,19 @@ const FABRIC: LeafSpine = LeafSpine {
     fabric_rate: RATE,
     delay: DELAY,
 };
-/// Hosts send at so many hundredths of their links' rate: what is lost costs time by its recovery alone.
+/// Percent of their links' rate at which hosts send, so that a loss costs only the time of its
+/// recovery.
 const SENDING: u64 = 70;
-/// So long a link fails again and again without anybody being told.
+/// Duration of each silent failure of a link.
 const GAP: Ps = Ps::from_micros(2);
-/// From one such failure to the next.
+/// Time from one such failure to the next.
 const EVERY: Ps = Ps::from_micros(100);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Failure {
-    /// A link between leaf and spine loses what it carries, now and then.
+    /// A link between leaf and spine loses its packets from time to time.
     Flapping,
-    /// It is gone, and routing knows.
+    /// The link is removed, and routing knows it.
     Gone,
 }
 
@@ -92,9 +93,12 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
     study.claims.push(compensation(&runs));
     study.claims.push(fallback(&runs));
     study.choices.push(format!(
-        "Sections 3.4 and 6 have no figure. Here four leaves of four hosts and four spines carry four rings, each host \
-         sends at {SENDING} % of its link's rate whatever happens, and a link between leaf and spine loses what it \
-         carries for 2 us five times, unnoticed, or is gone, which routing knows. Time-outs are 1 ms. One seed"
+        "Sections 3.4 and 6 have no figure. Here four leaves of four hosts and four spines carry \
+            four rings, each host \
+         sends at {SENDING} % of its link's rate whatever happens, and a link between leaf and \
+         spine loses what it \
+         carries for 2 us five times, unnoticed, or is gone, which routing knows. Time-outs are 1 \
+         ms. One seed"
     ));
 }
 
@@ -133,7 +137,8 @@ fn compensation(runs: &Runs) -> Claim {
     let [with, _, without] = schemes.map(|scheme| runs.of(Failure::Flapping, scheme));
     Claim {
         figure: "section 3.4".into(),
-        says: "what is lost after its NACK was blocked waits for a time-out, unless the switch sends the NACK later"
+        says: "what is lost after its NACK was blocked waits for a time-out, unless the switch \
+            sends the NACK later"
             .into(),
         measured: runs.listed(Failure::Flapping, &schemes),
         verdict: Verdict::of(

@@ -1,4 +1,4 @@
-//! Figure 1: what random spraying does to RNICs on a network that loses nothing.
+//! Figure 1: the effect of random spraying on RNICs in a network without losses.
 
 use super::outcome::{Outcome, Sample, measure};
 use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup, Timers};
@@ -8,7 +8,7 @@ use braid_sim::topology::LeafSpine;
 use braid_sim::workload::{Groups, ring};
 
 const RATE: Rate = Rate::from_gbps(100);
-/// Four leaves with two hosts each: the paper shows eight nodes in two rings, and not the switches.
+/// Four leaves with two hosts each. The paper shows eight nodes in two rings, but no switches.
 const FABRIC: LeafSpine = LeafSpine {
     leaves: 4,
     hosts_per_leaf: 2,
@@ -22,7 +22,7 @@ const SEEDS: u32 = 3;
 /// NS-3's default, the payload of table 1's packets, and that of the other studies.
 const PAYLOADS: [u16; 3] = [1000, 1500, PAYLOAD];
 
-/// What is run.
+/// A case of the figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Case {
     scheme: Scheme,
@@ -47,7 +47,7 @@ impl Case {
         }
     }
 
-    /// Whether it is drawn over time.
+    /// Returns whether the case is plotted over time.
     fn is_traced(self) -> bool {
         let shown = [Timers::RECOMMENDED, Timers::EAGER].map(Control::Dcqcn);
         let schemes = [Scheme::Random, Scheme::Themis];
@@ -62,7 +62,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// In percent.
+    /// Returns a quantity in percent.
     fn percent(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
         self.runs.iter().map(|run| 100.0 * of(run)).collect()
     }
@@ -72,7 +72,7 @@ impl Measured {
     }
 }
 
-/// All cases of a kind, in their order.
+/// Returns all cases of a kind, in order.
 fn of_kind(measured: &[Measured], is: impl Fn(Case) -> bool) -> Vec<&Measured> {
     measured.iter().filter(|measured| is(measured.case)).collect()
 }
@@ -81,12 +81,12 @@ fn is_dcqcn(case: Case) -> bool {
     matches!(case.control, Control::Dcqcn(_))
 }
 
-/// Random spraying with one of the grid's timers.
+/// Returns whether the case is random spraying with timers of the grid.
 fn is_of_grid(case: Case) -> bool {
     is_dcqcn(case) && case == Case::spraying(case.control)
 }
 
-/// Adds the figure's parts, their claims and choices.
+/// Adds the parts of the figure with their claims and choices.
 pub(super) fn add(study: &mut Study, effort: &Effort) {
     let recommended = Case::spraying(Control::Dcqcn(Timers::RECOMMENDED));
     let mut cases: Vec<Case> =
@@ -124,7 +124,7 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
     study.choices.extend(choices(&measured));
 }
 
-/// Constant rates, in percent of the line's; one is that of the paper.
+/// Constant rates in percent of the line rate; one is that of the paper.
 const CONSTANT: [u64; 6] = [50, 70, 80, 86, 92, 98];
 const PAPERS_RATE: u64 = 86;
 
@@ -159,7 +159,7 @@ fn run(cases: &[Case], effort: &Effort) -> Vec<Measured> {
         .collect()
 }
 
-/// What the flow from node 0 to node 2 did, in the first run.
+/// Plots the flow from node 0 to node 2 in the first run.
 fn over_time(
     measured: &[&Measured],
     id: &str,
@@ -185,7 +185,7 @@ fn over_time(
     }
 }
 
-/// The three numbers of the figure, for each case.
+/// Plots the three quantities of the figure for each case.
 fn shares(measured: &[&Measured], id: &str, title: &str) -> Figure {
     let series = |name: &str, of: fn(&Outcome) -> f64| {
         let points = measured.iter().enumerate().map(|(group, measured)| {
@@ -207,7 +207,7 @@ fn shares(measured: &[&Measured], id: &str, title: &str) -> Figure {
     }
 }
 
-/// Retransmissions alone, without a rate that follows from them.
+/// Plots retransmissions at a constant rate, which does not depend on them.
 fn by_rate(measured: &[&Measured]) -> Figure {
     let line = |payload| {
         let points = measured.iter().filter(|measured| measured.case.payload == payload);
@@ -229,11 +229,11 @@ fn by_rate(measured: &[&Measured]) -> Figure {
     }
 }
 
-/// A share this near to the paper's, in points of a hundred, is the same.
+/// Tolerance of a share, in percentage points.
 const NEAR: f64 = 2.0;
 
-/// One of the numbers that the figure is quoted for. The three belong together (71 % = 86 % of 84 %), but the paper
-/// does not give this figure's timers: at a rate of 86 % it can be seen whether the others follow.
+/// A number of the figure. The three belong together (71 % = 86 % of 84 %), but the paper does not
+/// give this figure's timers. At a rate of 86 % it can be checked whether the others follow.
 struct Share {
     says: &'static str,
     percent: f64,
@@ -249,7 +249,8 @@ impl Share {
             .collect();
         let (min, max) = range(of_grid, of);
         let text = format!(
-            "at a constant {PAPERS_RATE} % of the line rate {}; under DCQCN {min:.1} to {max:.1} % over the grid of \
+            "at a constant {PAPERS_RATE} % of the line rate {}; under DCQCN {min:.1} to {max:.1} \
+                % over the grid of \
              timers with {PAYLOAD} B",
             by_payload.join(", ")
         );
@@ -258,21 +259,23 @@ impl Share {
     }
 }
 
-/// Least and most of the means.
+/// Returns the least and the most of the means.
 fn range(measured: &[&Measured], of: fn(&Outcome) -> f64) -> (f64, f64) {
     let all = measured.iter().map(|measured| measured.mean(of)).collect::<Vec<f64>>();
     let Spread { min, max, .. } = Spread::of(&all);
     (min, max)
 }
 
-/// The rate follows from timers that the paper does not give.
+/// Judges the rate, which follows from timers that the paper does not give.
 fn rate(of_grid: &[&Measured]) -> Claim {
     let recommended = of_grid[0].mean(|run| run.sending_rate);
     let (min, max) = range(of_grid, |run| run.sending_rate);
     let percent = PAPERS_RATE as f64;
     let why = format!(
-        "the paper does not give this figure's timers, and they decide: the more often a NACK may cut and the slower \
-         the rate recovers, the lower the load, and with it reordering. {percent} % is {} the grid's range",
+        "the paper does not give this figure's timers, and they decide: the more often a NACK may \
+            cut and the slower \
+         the rate recovers, the lower the load, and with it reordering. {percent} % is {} the \
+         grid's range",
         if (min..=max).contains(&percent) { "within" } else { "outside" }
     );
     let text = format!(
@@ -296,7 +299,8 @@ fn claims(measured: &[Measured]) -> Vec<Claim> {
     let at_papers_rate = of_kind(measured, is_at_papers_rate);
     let shares = [
         Share {
-            says: "where flows send at 86 % of the line rate, 16 % of packets are spurious retransmissions",
+            says: "where flows send at 86 % of the line rate, 16 % of packets are spurious \
+                retransmissions",
             percent: 16.0,
             of: |run| run.resent,
         },
@@ -316,7 +320,7 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
     Claim { figure: "fig01".to_owned(), says: says.to_owned(), measured, verdict }
 }
 
-/// The rate falls because of NACKs alone.
+/// Judges whether NACKs alone reduce the rate.
 fn cause(recommended: &Measured) -> Claim {
     let marks: u64 = recommended.runs.iter().map(|run| run.marks).sum();
     let rate = recommended.mean(|run| run.sending_rate);
@@ -333,9 +337,12 @@ fn choices(measured: &[Measured]) -> Vec<String> {
         "Fig. 1: four leaves of two hosts, two spines; the paper shows eight nodes and no switches"
             .into(),
         format!(
-            "Fig. 1: header 62 B, ACK 64 B; the payload is 4096 B where nothing else is said, which the paper does not \
-             state (its table 1 has an MTU of 1500 B, NS-3's default is 1000 B). With 1000 B and the recommended timers \
-             {:.2} % of packets are retransmitted, the rate is {:.1} % and the throughput {:.1} % of the line's",
+            "Fig. 1: header 62 B, ACK 64 B; the payload is 4096 B where nothing else is said, \
+                which the paper does not \
+             state (its table 1 has an MTU of 1500 B, NS-3's default is 1000 B). With 1000 B and \
+             the recommended timers \
+             {:.2} % of packets are retransmitted, the rate is {:.1} % and the throughput {:.1} % \
+             of the line's",
             small.mean(|run| run.resent),
             small.mean(|run| run.sending_rate),
             small.mean(|run| run.throughput)

@@ -1,11 +1,11 @@
-//! What the paper says of figure 5.
+//! The claims of the paper about figure 5.
 
 use super::{Case, Collective, Measured, Scale, Scheme, Timers, completion_us, reduction};
 use crate::{Claim, Spread, Verdict};
 
-/// An end of a range this near to the paper's, in points of a hundred, is the same.
+/// Tolerance of the ends of a range, in percentage points.
 const NEAR: f64 = 10.0;
-/// A time that is longer by this factor is longer.
+/// Factor from which a time counts as longer.
 const SLOWER: f64 = 1.02;
 
 /// One half of the figure.
@@ -31,7 +31,7 @@ impl Half<'_> {
         completion_us(measured, Case { collective, scheme, timers, bytes: scale.bytes })
     }
 
-    /// By how much less time Themis takes, in percent, over all timers.
+    /// Returns the percent by which Themis is faster, over all timers.
     fn reduction_from(&self, scheme: Scheme) -> Spread {
         let all = self
             .timers
@@ -74,7 +74,7 @@ impl Half<'_> {
         )
     }
 
-    /// Smaller T_I and larger T_D make up for NACKs.
+    /// Judges that smaller T_I and larger T_D compensate NACKs.
     fn milder_timers(&self) -> Claim {
         let (recommended, eager) = (Timers::RECOMMENDED, Timers::EAGER);
         let slow = self.time(Scheme::Adaptive, recommended);
@@ -88,17 +88,15 @@ impl Half<'_> {
             run.map(|at| (at.name(), self.time(Scheme::Adaptive, at))).collect();
         let each = times.iter().map(|(name, us)| format!("{us:.0} us with {name}"));
         self.claim(
-            "adaptive routing does badly with the recommended timers 900/4; smaller TI and larger TD \
+            "adaptive routing does badly with the recommended timers 900/4; smaller TI and larger \
+                TD \
              help",
             format!("{slow:.0} us; {}", each.collect::<Vec<String>>().join(", ")),
-            Verdict::of(
-                times.iter().all(|(_, us)| slow > SLOWER * us),
-                "not all of them help",
-            ),
+            Verdict::of(times.iter().all(|(_, us)| slow > SLOWER * us), "not all of them help"),
         )
     }
 
-    /// ... but not without limit, says the paper.
+    /// Judges the limit of that effect in the paper.
     fn extreme_timers(&self) -> Claim {
         let extreme = self.time(Scheme::Adaptive, Timers::EAGER);
         let all = self.timers.iter().map(|at| (at.name(), self.time(Scheme::Adaptive, *at)));
@@ -114,7 +112,8 @@ impl Half<'_> {
             Verdict::of(
                 extreme > SLOWER * us,
                 format!(
-                    "only {marked:.2} % of packets were marked in all runs of adaptive routing: there is little \
+                    "only {marked:.2} % of packets were marked in all runs of adaptive routing: \
+                        there is little \
                      congestion to answer late, and who ignores NACKs most is fastest"
                 ),
             ),
@@ -122,7 +121,8 @@ impl Half<'_> {
     }
 }
 
-/// By how much less time than with adaptive routing Themis takes with the recommended timers, size by size.
+/// Formats the percent by which Themis is faster than adaptive routing with the recommended timers,
+/// by size.
 pub(super) fn reductions(measured: &[Measured], collective: Collective) -> String {
     let mut sizes: Vec<(u64, f64)> = super::reductions_by_size(measured, collective).collect();
     sizes.sort_by_key(|(bytes, _)| *bytes);
