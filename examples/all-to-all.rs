@@ -1,8 +1,8 @@
 //! An all-to-all between processes.
 //!
-//! `cargo run --example all-to-all` starts four ranks in one process. With `RANK`, `WORLD_SIZE`,
-//! `MASTER_ADDR` and `MASTER_PORT` in the environment (or under `mpirun` or `srun`, with the last
-//! two) it is one rank, and rank 0 must run on the host with that address.
+//! `cargo run --example all-to-all` starts four ranks in one process. It is one rank with `RANK`,
+//! `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT` in the environment, or under `mpirun` or `srun`
+//! with the last two. Rank 0 must run on the host with that address.
 //!
 //! Rank `r` sends rank `s` the byte `r`, `s + 1` times.
 

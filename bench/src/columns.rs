@@ -1,7 +1,7 @@
 //! Text in columns.
 
-/// Words to the left, figures to the right: the first `words` columns hold words. A column has its
-/// heading first, and all are of one length.
+/// Words to the left, figures to the right: the first `words` columns hold words. A column has its heading first, and all are
+/// of one length.
 pub(crate) fn aligned(columns: &[Vec<String>], words: usize) -> Vec<String> {
     let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
     let line = |row: usize| {

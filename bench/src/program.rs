@@ -20,8 +20,7 @@ pub(crate) struct Program {
     words: Receiver<String>,
 }
 
-/// How long the last words of a killed program are waited for: one of its children may hold them
-/// up.
+/// How long the last words of a killed program are waited for: one of its children may hold them up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Program {
@@ -56,8 +55,7 @@ impl Program {
         self.child.id()
     }
 
-    /// All of its lines that are still to come: it has to end, or to close its standard output, in
-    /// time.
+    /// All of its lines that are still to come: it has to end, or to close its standard output, in time.
     pub(crate) fn lines(&mut self, limit: Duration) -> Result<Vec<String>, Failure> {
         let deadline = Instant::now() + limit;
         let mut all = Vec::new();

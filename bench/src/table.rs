@@ -45,17 +45,21 @@ impl Table {
     pub(crate) fn heading(self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(match self {
             Table::Bandwidth(Unit::Mib) => {
-                b" #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n"
+                b" #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   \
+                    MsgRate[Mpps]\n"
             }
             Table::Bandwidth(Unit::Gbits) => {
-                b" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+                b" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   \
+                    MsgRate[Mpps]\n"
             }
             Table::Latency => {
-                b" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    \
+                b" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    \
+                    t_avg[usec]    \
                 t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
             }
             Table::LatencyOfTime => {
-                b" #bytes        #iterations       t_avg[usec]    tps average    t_min[usec]    t_max[usec]  \
+                b" #bytes        #iterations       t_avg[usec]    tps average    t_min[usec]    \
+                    t_max[usec]  \
                 t_typical[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
             }
         })
@@ -70,19 +74,22 @@ impl Table {
             let rate = b.rate_mmsgs;
             writeln!(
                 out,
-                " {bytes:<7}    {iterations:<10}       {peak:<7.2}            {average:<7.2}\t\t   {rate:<7.6}"
+                " {bytes:<7}    {iterations:<10}       {peak:<7.2}            \
+                    {average:<7.2}\t\t   {rate:<7.6}"
             )?;
         }
         let Some(l) = latency else { return Ok(()) };
         match self {
             Table::Latency => writeln!(
                 out,
-                " {bytes:<7} {iterations}          {:<7.2}        {:<7.2}      {:<7.2}  \t       {:<7.2}     \t{:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
+                " {bytes:<7} {iterations}          {:<7.2}        {:<7.2}      {:<7.2}  \t       \
+                    {:<7.2}     \t{:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
                 l.min_us, l.max_us, l.p50_us, l.avg_us, l.stdev_us, l.p99_us, l.p999_us
             ),
             _ => writeln!(
                 out,
-                " {bytes:<7}       {iterations}            {:<7.2}        {:<11.2}    {:<7.2}        {:<7.2}      {:<7.2}  \t     {:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
+                " {bytes:<7}       {iterations}            {:<7.2}        {:<11.2}    \
+                    {:<7.2}        {:<7.2}      {:<7.2}  \t     {:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
                 l.avg_us,
                 l.transactions_per_s,
                 l.min_us,

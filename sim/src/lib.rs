@@ -5,10 +5,10 @@
 //! links, queues, switches and their policies, in whole picoseconds. One run is one thread. The
 //! same scenario with the same seed gives the same result bit for bit.
 //!
-//! The modules, from the top down: [`scenario`] describes a run in a file; [`simulation`] runs it;
-//! [`host`] turns the transmissions of an endpoint into packets; [`fabric`] moves packets;
-//! [`switch`] chooses routes; [`port`] queues packets; [`topology`] and [`workload`] define the
-//! plan and the messages; [`events`] keeps the time.
+//! The modules, from the top down: [`scenario`] describes a run in a file. [`simulation`] runs it.
+//! [`host`] turns the transmissions of an endpoint into packets. [`fabric`] moves packets.
+//! [`switch`] chooses routes. [`port`] queues packets. [`topology`] and [`workload`] define the
+//! plan and the messages. [`events`] keeps the time.
 #![forbid(unsafe_code)]
 
 pub mod events;

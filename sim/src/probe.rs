@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_carried_adds_up() {
+    fn carried_bytes_add_up() {
         let workload = ring(&Groups::all(8).unwrap(), 1_000_000).unwrap();
         let mut simulation = Simulation::new(plan(workload));
         let port = last_hop(&simulation, 3);

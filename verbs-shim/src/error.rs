@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_return_an_error_is_understood() {
+    fn every_form_of_returned_errors_is_understood() {
         assert!(check(0).is_ok());
         for code in [libc::ENOMEM, -libc::ENOMEM] {
             let error = check(code).expect_err("not zero");

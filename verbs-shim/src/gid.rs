@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_outside_and_empty_ones_are_told_apart() {
+    fn missing_and_empty_entries_are_distinguished() {
         let fake = fake::Device::new();
         let context = fake.open();
         assert_eq!(context.gid(1, 1).expect("in use").ip(), ip("10.0.0.1"));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_tells_no_type_is_an_error() {
+    fn a_missing_gid_type_is_an_error() {
         let fake = fake::Device::new().without_sysfs();
         let text = fake.open().gid_type(1, 0).expect_err("no such file").to_string();
         assert!(text.starts_with("cannot read the type of GID 0 of fake0 port 1: "), "{text}");

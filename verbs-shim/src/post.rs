@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_tells_where_it_was_full() {
+    fn a_full_queue_reports_its_position() {
         for room in [0, 1, CHUNK - 1, CHUNK, CHUNK + 5] {
             let fake = fake::Device::new().room(room);
             let qp = fake::queue_pair(&fake.open(), QpKind::Rc);

@@ -1,5 +1,5 @@
 //! Compares the declarations of `abi` with `infiniband/verbs.h`: with the system's header if there
-//! is one, and with the C compiler's values for rdma-core 44 on x86-64, which are kept in
+//! is one, and with the C compiler's values for rdma-core 44 on x86-64. Those are kept in
 //! `rdma-core-44.txt`.
 
 use std::fmt::Write as _;

@@ -17,8 +17,8 @@ const FIRST_LOOPBACK: u8 = 20;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AllToAllArgs {
-    /// Starts all ranks on this machine, each in a process of its own [default: this process is one
-    /// rank, given by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or by mpirun or srun]
+    /// Starts all ranks on this machine, each in a process of its own [default: one rank, given by
+    /// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or by mpirun or srun]
     #[arg(long, requires = "ranks")]
     pub(crate) loopback: bool,
     /// Number of ranks with --loopback.

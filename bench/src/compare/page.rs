@@ -1,5 +1,4 @@
-//! A page whose tables a run replaces: each block between `<!-- compare NAME -->` and `<!-- end
-//! -->`.
+//! A page whose tables a run replaces: each block from `<!-- compare NAME -->` on.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_and_ends_does_not_count() {
+    fn start_and_end_are_left_out() {
         let now = Instant::now();
         let look = |ms: u64, cpu_s: &[(i32, f64)]| ProcessSample {
             at: now + Duration::from_millis(ms),

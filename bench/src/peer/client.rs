@@ -1,5 +1,5 @@
-//! The measuring end of a raw peer as a process of its own, for other hosts: `braid-perf
-//! peer-client`.
+//! `braid-perf peer-client`: the measuring end of a raw peer as a process of its own, for other
+//! hosts.
 //!
 //! The caller has started the server before and passes its address. `ceiling`, which has both ends
 //! on this machine, measures in its own process instead.

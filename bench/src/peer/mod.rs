@@ -1,8 +1,8 @@
 //! Raw peers: the kernel's own transports on this machine, between two processes.
 //!
-//! Each peer has a *sender*, which runs in the bench process and measures (or, between hosts, in a
-//! process of its own: [`client`]), and a *server*, which is this executable started again with the
-//! hidden `peer-server` subcommand:
+//! Each peer has a *sender* and a *server*. The sender measures in the bench process or, between
+//! hosts, in a process of its own ([`client`]). The server is this executable started again with
+//! the hidden `peer-server` subcommand:
 //!
 //! ```text
 //! bench process                      other process

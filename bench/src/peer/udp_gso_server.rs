@@ -24,8 +24,7 @@ pub(crate) fn serve(bind: IpAddr, payload: usize, out: &mut impl Write) -> Resul
     receiver.report().write_to(out)
 }
 
-/// The receiver. Invariants: `received <= expected`, and the difference is lost; `acked <=
-/// received`.
+/// The receiver. Invariants: `acked <= received <= expected`, and the last difference is lost.
 pub(super) struct Receiver {
     socket: UdpSocket,
     cut: Cut,

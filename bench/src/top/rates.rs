@@ -309,9 +309,12 @@ mod tests {
             "braid_uptime_seconds{{engine=\"e\"}} {uptime}\nbraid_queue_pairs{{engine=\"e\"}} 1\n\
              braid_qp_state{{engine=\"e\",qp=\"0x1\",peer=\"p\",state=\"RTS\",error=\"\"}} 1.0\n\
              braid_qp_bytes_sent_total{{engine=\"e\",qp=\"0x1\",peer=\"p\"}} {sent}\n\
-             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",stream=\"requests\",rail=\"0\"}} 0.00005\n\
-             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",stream=\"responses\",rail=\"0\"}} NaN\n\
-             braid_subflow_window_bytes{{engine=\"e\",qp=\"0x1\",peer=\"p\",stream=\"requests\",rail=\"0\"}} 65536\n\
+             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             stream=\"requests\",rail=\"0\"}} 0.00005\n\
+             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             stream=\"responses\",rail=\"0\"}} NaN\n\
+             braid_subflow_window_bytes{{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             stream=\"requests\",rail=\"0\"}} 65536\n\
              braid_path_live{{engine=\"e\",to=\"p\",rail=\"0\",path=\"3\"}} 1.0\n\
              braid_path_sent_total{{engine=\"e\",to=\"p\",rail=\"0\",path=\"3\"}} {sent}\n"
         );
@@ -334,7 +337,8 @@ mod tests {
     fn degradations_are_read_and_the_count_of_paths_is_the_engines() {
         let mut now = page(2.0, 1);
         let more: MetricsPage = "braid_uptime_seconds{engine=\"e\"} 2\n\
-             braid_qp_degraded{engine=\"e\",qp=\"0x1\",peer=\"p\",name=\"path-mtu\",rail=\"0\",why=\"so\"} 1\n\
+             braid_qp_degraded{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             name=\"path-mtu\",rail=\"0\",why=\"so\"} 1\n\
              braid_rail_paths{engine=\"e\",to=\"p\",rail=\"0\"} 0\n"
             .parse()
             .unwrap();

@@ -80,7 +80,7 @@ fn a_missing_target_is_named_in_one_line_with_the_remedy() {
 }
 
 #[test]
-fn an_address_that_is_somebody_elses_is_named_with_the_remedy() {
+fn an_address_of_another_program_is_named_with_the_remedy() {
     // The system accepts connections for it, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");

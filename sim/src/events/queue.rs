@@ -1,8 +1,9 @@
 //! The event queue, ordered by (time, sequence).
 //!
-//! Nearly all events of a packet simulation lie one of a few fixed spans ahead: the serialisation
-//! time of a full frame or of an ACK, with or without the delay of the link. Events scheduled with
-//! the same span come due in the order in which they were scheduled. So a plain queue per span, a
+//! Nearly all events of a packet simulation lie one of a few fixed spans ahead. The spans are the
+//! serialisation times of a full frame and of an ACK, with or without the delay of the link. Events
+//! scheduled with the same span come due in the order in which they were scheduled. So a plain
+//! queue per span, a
 //! *lane*, keeps them sorted at no cost, and only the heads of the lanes are compared. All other
 //! events go through a heap.
 

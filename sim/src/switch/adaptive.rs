@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_holds_for_a_while() {
+    fn readings_are_reused_until_their_age_limit() {
         let mut edge = AdaptiveEdge::new([0, 100, 100, 100]);
         assert_eq!(edge.taken(), [0]);
         edge.queue([300, 0, 0, 100]);

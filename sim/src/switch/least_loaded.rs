@@ -1,4 +1,4 @@
-//! Adaptive routing as in switch chips: a random port among those of the best grade, which is
+//! Adaptive routing as in switch chips: a random port among those of the best grade. Grades are
 //! updated at fixed intervals (PRO, section VI: "link load and queue length updated every 1 us").
 //!
 //! The grading of ports in chips is not public. Here the queue counts first, then the load since

@@ -77,7 +77,7 @@ pub(super) fn at_least_one(counts: &[(&'static str, u32)]) -> Result<(), Topolog
     }
 }
 
-/// Returns the product of counts, if so many items can be numbered and held in memory.
+/// Returns the product of counts, if it does not exceed the limit.
 pub(super) fn product(what: &'static str, counts: &[u32]) -> Result<u32, TopologyError> {
     /// A million interfaces with four links above each.
     const LIMIT: u32 = 1 << 22;

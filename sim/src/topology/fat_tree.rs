@@ -32,9 +32,9 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// Creates the fat tree of switches with `k` ports and as much bandwidth up as down: `k` pods
-    /// of `k / 2` edges and `k / 2` aggregation switches, `k * k / 4` cores, `k * k * k / 4` hosts.
-    /// For example, `k` = 8 gives 128 hosts, and 16 gives 1024.
+    /// Creates the fat tree of switches with `k` ports and as much bandwidth up as down. It has `k`
+    /// pods of `k / 2` edges and `k / 2` aggregation switches, `k * k / 4` cores, `k * k * k / 4`
+    /// hosts. For example, `k` = 8 gives 128 hosts, and 16 gives 1024.
     ///
     /// # Errors
     /// `k` is odd or zero, or the switches cannot be numbered.

@@ -152,9 +152,8 @@ mod tests {
     use crate::time::{Ps, Rate};
     use crate::topology::FatTree;
 
-    /// In a fat tree of 128 hosts, the first agg of pod 0 loses two of its four cables to cores. Of
-    /// the 14 routes from its edges to another pod, two lead over it and four over each of the
-    /// others.
+    /// In a fat tree of 128 hosts, the first agg of pod 0 loses two of its four cables to cores.
+    /// Its edges have 14 routes to another pod: two lead over it and four over each of the others.
     #[test]
     fn ports_are_listed_by_the_routes_behind_them() {
         let plan = FatTree::k_ary(8, Rate::from_gbps(800), Ps::ZERO).unwrap();

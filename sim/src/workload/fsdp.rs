@@ -8,9 +8,9 @@ use super::error::{possible_count, possible_length};
 use super::{Message, Start, Workload, WorkloadError};
 use crate::time::Ps;
 
-/// The backward pass between servers (OFAN, section 8.4 and Fig. 14). Logical GPU `i` sends to `i +
-/// gpus_per_server`, so there is one ring per GPU of a server. Traffic within a server does not
-/// cross the fabric.
+/// The backward pass between servers (OFAN, section 8.4 and Fig. 14). Each logical GPU sends to
+/// that `gpus_per_server` numbers further, so there is one ring per GPU of a server. Traffic within
+/// a server does not cross the fabric.
 ///
 /// The paper gives packets per flow and the number of layers, but not the order of the phases. Here
 /// each layer is one phase. A GPU starts the next phase when its own flow and the flow to it have

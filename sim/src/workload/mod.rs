@@ -85,8 +85,8 @@ impl Workload {
     /// Checks that the interfaces 0 to `nodes - 1` can send the workload.
     ///
     /// # Errors
-    /// A message has an impossible length, leaves or reaches an interface that does not exist, goes
-    /// to its own source, or waits for a later one; or the messages are too many.
+    /// The messages are too many, or one has an impossible length, uses an interface that does not
+    /// exist, goes to its own source, or waits for a later one.
     pub fn check(&self, nodes: u32) -> Result<(), WorkloadError> {
         possible_count(self.messages.len() as u64)?;
         for (number, message) in (0..).zip(&self.messages) {

@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_sends_and_receives_once(seed in any::<u64>()) {
+        fn every_interface_sends_and_receives_once(seed in any::<u64>()) {
             let topology = fat_tree(4);
             for (pairs, lowest) in [
                 (Pairs::Any, Tier::Edge),

@@ -35,8 +35,8 @@ fn message(src: u32, dst: u32, bytes: u64, at: Ps) -> Message {
     Message { src, dst, bytes, start: Start::At(at), queue: 0, group: 0 }
 }
 
-/// Store and forward over H links: the last of n packets is at the sender's link after (n - 1)
-/// times frame and gap, then crosses H links, and its acknowledgement returns over as many.
+/// Store and forward over H links. The last of n packets is at the sender's link after (n - 1)
+/// times frame and gap. It then crosses H links, and its acknowledgement returns over as many.
 #[test]
 fn a_lone_flow_takes_the_analytic_time_to_the_picosecond() {
     let (rate, delay) = (Rate::from_gbps(800), Ps::from_nanos(500));
@@ -124,9 +124,9 @@ fn an_m_d_1_queue_has_its_known_mean_wait() {
 }
 
 /// N periodic sources with random phases, constant service. A packet meets the virtual wait of the
-/// other N - 1, whose distribution is known (Roberts and Virtamo 1991, after Eckberg 1979): P(V >
-/// x) = sum over x < n <= N of C(N, n) ((n - x) / T)^n (1 - (n - x) / T)^(N - n) (T - N + x) / (T -
-/// n + x).
+/// other N - 1. Its distribution is known (Roberts and Virtamo 1991, after Eckberg 1979): P(V > x)
+/// = sum over x < n <= N of C(N, n) ((n - x) / T)^n (1 - (n - x) / T)^(N - n) (T - N + x) / (T - n
+/// + x).
 #[test]
 fn an_nd_d_1_queue_has_its_known_mean_wait() {
     let (sources, period) = (20_u32, 25.0);

@@ -63,7 +63,7 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
     );
 }
 
-fn said(counts: [f64; 3]) -> String {
+fn formatted(counts: [f64; 3]) -> String {
     format!(
         "{:.0} by ToR switches ({:.0} of them towards hosts), {:.0} by aggregation switches",
         counts[0], counts[2], counts[1]
@@ -77,7 +77,7 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
 fn without_marks(counts: [f64; 3]) -> Claim {
     let none = counts[0] + counts[1] == 0.0;
     let otherwise = "some queue grows beyond 100 KB; see the longest queues of theorem 1";
-    claim("PRO: no marks at all", said(counts), Verdict::of(none, otherwise))
+    claim("PRO: no marks at all", formatted(counts), Verdict::of(none, otherwise))
 }
 
 fn adaptive(counts: [f64; 3]) -> Claim {
@@ -85,7 +85,7 @@ fn adaptive(counts: [f64; 3]) -> Claim {
     let says = "AR: marks by ToR switches (2760), none by aggregation switches: its uplinks are \
         imbalanced";
     let otherwise = "between two looks it sends bursts to the same few ports";
-    claim(says, said(counts), Verdict::of(only_up, otherwise))
+    claim(says, formatted(counts), Verdict::of(only_up, otherwise))
 }
 
 fn drill(counts: [f64; 3]) -> Claim {
@@ -95,14 +95,14 @@ fn drill(counts: [f64; 3]) -> Claim {
     let otherwise = "those of ToR switches are on links to hosts, where packets meet that took \
         paths of different \
                      length";
-    claim(says, said(counts), Verdict::of(only_down, otherwise))
+    claim(says, formatted(counts), Verdict::of(only_down, otherwise))
 }
 
 fn far_more(by_flow: [(Scheme, [f64; 3]); 2], by_packet: [[f64; 3]; 2]) -> Claim {
     let total = |counts: [f64; 3]| counts[0] + counts[1];
     let most = by_packet.map(total).into_iter().fold(1.0, f64::max);
     let factors = by_flow.map(|(_, counts)| total(counts) / most);
-    let parts = by_flow.map(|(scheme, counts)| format!("{}: {}", scheme.name(), said(counts)));
+    let parts = by_flow.map(|(scheme, counts)| format!("{}: {}", scheme.name(), formatted(counts)));
     let measured = format!(
         "{}; {:.0} and {:.0} times the most of AR and DRILL",
         parts.join("; "),

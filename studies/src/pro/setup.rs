@@ -221,9 +221,9 @@ pub(super) fn uncontrolled() -> CcConfig {
     CcConfig::new(FixedWindow { window: 1 << 30 })
 }
 
-/// Returns the time of a workload without contention in the fabric: that of a permutation in which
-/// every host sends and receives as much as the busiest interface, including acknowledgements
-/// (OFAN, appendix B).
+/// Returns the time of a workload without contention in the fabric. It is that of a permutation in
+/// which every host is as busy as the busiest interface, including acknowledgements (OFAN, appendix
+/// B).
 pub(super) fn ideal(topology: &Topology, workload: &Workload) -> Ps {
     let mut load = vec![[0, 0]; topology.nics.len()];
     for message in &workload.messages {

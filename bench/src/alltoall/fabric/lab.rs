@@ -34,7 +34,7 @@ const RATE: Rate = Rate::from_bits(100_000_000);
 const MTU: u32 = 9000;
 /// Time limit of a run, in addition to the multiple of its bound.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Rounds may take so many times what their bound is.
+/// Time limit of a round as a multiple of its bound.
 const SLOWEST: f64 = 20.0;
 
 pub(super) struct Lab {

@@ -161,8 +161,8 @@ fn last_line(mut client: Program, server: Program) -> Result<ResultLine, Failure
     parse(last).ok_or_else(|| Failure::Trial(format!("ucx_perftest ended with `{last}`")))
 }
 
-/// Parses `iterations percentile average overall | bandwidth average overall | rate average
-/// overall`.
+/// Parses the columns `iterations percentile average overall`, `bandwidth average overall` and
+/// `rate average overall`.
 fn parse(line: &str) -> Option<ResultLine> {
     let figures: Vec<f64> =
         line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;

@@ -63,7 +63,7 @@ fn themis(look_back: bool) -> Policy {
 }
 
 #[test]
-fn reordering_alone_makes_nobody_retransmit() {
+fn reordering_alone_causes_no_retransmission() {
     let (counters, lost) = run(themis(true), uneven(), Vec::new());
     assert!(counters.out_of_order > 100, "{counters:?}");
     assert_eq!((lost, counters.retransmitted), (0, 0));

@@ -96,9 +96,9 @@ pub fn lone_flow(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     delivery(frames, path, bytes) + waits + terms.ack * (terms.switches + 1) + terms.propagation
 }
 
-/// Returns the time of a permutation of messages of `bytes`, in which every host is a full sender
-/// and receiver at once (OFAN, appendix B), over routes of the same length. The last packet counts
-/// as a full one.
+/// Returns the time of a permutation of messages of `bytes` (OFAN, appendix B), over routes of the
+/// same length. Every host is a full sender and receiver at once. The last packet counts as a full
+/// one.
 ///
 /// Hosts first send data only, then data and acknowledgements in turn, then acknowledgements. The
 /// paper prints the second limit of the last phase with the tail `(H - 1) T'd + Tp`, which gives
@@ -132,8 +132,9 @@ pub fn permutation(frames: &Frames, path: &Path, bytes: u64) -> Ps {
 }
 
 /// Returns the time of an all-to-all of `nodes`, a message of `bytes` for every ordered pair. The
-/// paper describes it only in words, as propagation and host transmission delays: `(n - 1) m (T'd +
-/// T'a) + 2 Tp + H Td + (H - 1) Ta`. The last packet of a message counts as a full one.
+/// paper describes it only in words, as propagation and host transmission delays. The formula is
+/// `(n - 1) m (T'd + T'a) + 2 Tp + H Td + (H - 1) Ta`. The last packet of a message counts as a
+/// full one.
 pub fn all_to_all(frames: &Frames, path: &Path, nodes: u32, bytes: u64) -> Ps {
     let terms = frames.terms(path);
     let packets = frames.packets(bytes) * u64::from(nodes.saturating_sub(1));

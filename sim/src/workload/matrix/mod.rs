@@ -17,9 +17,9 @@
 //!   `group`, which is 0 without an id.
 //! - Each connection has its own queue pair, even if several join the same two nodes.
 //! - A `trigger` in place of a `start` makes a connection wait for the delivery of those that name
-//!   the trigger as their `send_done_trigger` or `recv_done_trigger`: the only one for a `oneshot`
-//!   or `multishot`, all `count` for a `barrier`. Triggers that fire at the first of several
-//!   connections, or never, are rejected. (In other simulators "send done" includes the
+//!   the trigger as their `send_done_trigger` or `recv_done_trigger`. A `oneshot` or `multishot`
+//!   has only one, and a `barrier` waits for all `count`. Triggers that fire at the first of
+//!   several connections, or never, are rejected. (In other simulators "send done" includes the
 //!   acknowledgement, and so is a little later.)
 //! - Messages are numbered in the file's order, except that no message precedes those that it waits
 //!   for.

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_on_what_has_not_come() {
+    fn chunks_are_forwarded_after_their_arrival() {
         let workload = of(Forwarding::Strict(PIPELINE));
         assert_eq!(workload.messages.len(), 2 * 127 * 11);
         let mut roots: Vec<u32> = Vec::new();

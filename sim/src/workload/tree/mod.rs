@@ -76,7 +76,7 @@ mod tests {
     /// Sums up the possible content of each message: at the end every member holds the part of
     /// every other.
     #[test]
-    fn a_pipelined_all_reduce_brings_every_part_to_everybody() {
+    fn a_pipelined_all_reduce_delivers_every_part_to_every_member() {
         let workload = tree_all_reduce(&Groups::all(7).unwrap().shuffled(2), 1001, 100).unwrap();
         workload.check(7).unwrap();
         let sent: u64 = workload.messages.iter().map(|message| message.bytes).sum();

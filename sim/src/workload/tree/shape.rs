@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_children_in_one_tree_is_a_leaf_of_the_other() {
+    fn a_rank_with_children_in_one_tree_is_a_leaf_of_the_other() {
         for n in 2..300 {
             let trees = Tree::double(n);
             for tree in &trees {
