@@ -10,8 +10,8 @@ use crate::time::Ps;
 /// A switch policy in text form: `ecmp`, `round-robin:permute=5`,
 /// `adaptive:bins=5%/10%/20%,age=0.1us`, `drill:samples=2`.
 ///
-/// Bins are queue lengths, as shares of the buffer or in bytes. [`SwitchPolicy::resolve`] needs the
-/// buffer for them.
+/// Bins are queue lengths, as shares of the buffer or in bytes. They are resolved when the buffer
+/// is known.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SwitchPolicy {
     text: String,

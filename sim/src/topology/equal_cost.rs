@@ -1,9 +1,9 @@
 //! The numbering of the routes between two edge switches.
 //!
 //! On the wire the low 6 bits of a PathID are the ToR's egress and the high 6 bits the
-//! aggregation's (PRO, section V). Here routes are numbered densely, so that R routes are 0 to R -
-//! 1. With U uplinks at the edge, route r takes uplink r mod U at the edge and uplink r / U at the
-//! aggregation.
+//! aggregation's (PRO, section V). Here routes are numbered densely: R routes have the numbers 0 to
+//! R - 1. With U uplinks at the edge, route r takes uplink r mod U at the edge and uplink r / U at
+//! the aggregation.
 
 use super::{Node, PortId, Tier, Topology};
 
