@@ -1,9 +1,9 @@
 //! Experiments beyond the paper, which explain why its claims are reproduced or not.
 
-use super::outcome::Outcome;
-use super::runs::Runs;
-use super::scale::Scale;
-use super::setup::{Fabric, Routing, Scheme, Setup, Thresholds};
+use super::outcome::MccOutcome;
+use super::runs::MccRuns;
+use super::scale::MccScale;
+use super::setup::{Fabric, MccScheme, MccSetup, Routing, Thresholds};
 use crate::{Axis, Figure, Kind, Point, Series, Study};
 
 /// The thresholds of DCQCN's own paper: 5 to 200 KB on links of 40 Gb/s (with a Pmax of 1 %, here
@@ -15,41 +15,41 @@ const QUARTER: Thresholds = Thresholds { low: 100_000, high: 400_000, by_speed: 
 const ALIKE: Thresholds = Thresholds { by_speed: false, ..Thresholds::HPCC };
 const MARKING: [(&str, Thresholds); 3] =
     [("400/1600 KB", Thresholds::HPCC), ("100/400 KB", QUARTER), ("5/200 KB", EARLY)];
-const TIMERS: [Scheme; 3] = [Scheme::DCQCN, Scheme::DCQCN_300, Scheme::DCQCN_55];
+const TIMERS: [MccScheme; 3] = [MccScheme::DCQCN, MccScheme::DCQCN_300, MccScheme::DCQCN_55];
 
 /// A change to figure 6's network.
-type Change = (&'static str, fn(Setup) -> Setup);
+type MccChange = (&'static str, fn(MccSetup) -> MccSetup);
 
-const CHANGES: [Change; 7] = [
+const CHANGES: [MccChange; 7] = [
     ("l1 and l2", |usual| usual),
-    ("one path of 150 Gb/s", |usual| Setup { fabric: Fabric::OnePath, ..usual }),
-    ("l2 slow both ways", |usual| Setup { fabric: Fabric::SlowBothWays, ..usual }),
-    ("quantised routing", |usual| Setup { routing: Routing::Quantised, ..usual }),
-    ("marks from 5 KB", |usual| Setup { marking: EARLY, ..usual }),
-    ("1000 B packets", |usual| Setup { payload: 1000, ..usual }),
-    ("l2 marks as l1", |usual| Setup { marking: ALIKE, ..usual }),
+    ("one path of 150 Gb/s", |usual| MccSetup { fabric: Fabric::OnePath, ..usual }),
+    ("l2 slow both ways", |usual| MccSetup { fabric: Fabric::SlowBothWays, ..usual }),
+    ("quantised routing", |usual| MccSetup { routing: Routing::Quantised, ..usual }),
+    ("marks from 5 KB", |usual| MccSetup { marking: EARLY, ..usual }),
+    ("1000 B packets", |usual| MccSetup { payload: 1000, ..usual }),
+    ("l2 marks as l1", |usual| MccSetup { marking: ALIKE, ..usual }),
 ];
 /// A single pair, whose sender alone overloads l2 unless it avoids l2.
-const ONE_PAIR: Change = ("one pair", |usual| Setup { pairs: 1, ..usual });
+const ONE_PAIR: MccChange = ("one pair", |usual| MccSetup { pairs: 1, ..usual });
 /// Early marks without a second path.
-const ONE_PATH_EARLY: Change = ("one path, marks from 5 KB", |usual| Setup {
+const ONE_PATH_EARLY: MccChange = ("one path, marks from 5 KB", |usual| MccSetup {
     fabric: Fabric::OnePath,
     marking: EARLY,
     ..usual
 });
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
-    let usual = |scheme| Setup::new(scheme, scale.usual());
-    let changed = Scheme::COMPARED.into_iter().flat_map(|scheme| {
+pub(super) fn setups(scale: &MccScale) -> Vec<MccSetup> {
+    let usual = |scheme| MccSetup::new(scheme, scale.usual());
+    let changed = MccScheme::COMPARED.into_iter().flat_map(|scheme| {
         CHANGES.into_iter().chain([ONE_PAIR]).map(move |(_, of)| of(usual(scheme)))
     });
     let tuned = TIMERS
         .into_iter()
-        .flat_map(|scheme| MARKING.map(|(_, marking)| Setup { marking, ..usual(scheme) }));
-    changed.chain(tuned).chain([ONE_PATH_EARLY.1(usual(Scheme::DCQCN))]).collect()
+        .flat_map(|scheme| MARKING.map(|(_, marking)| MccSetup { marking, ..usual(scheme) }));
+    changed.chain(tuned).chain([ONE_PATH_EARLY.1(usual(MccScheme::DCQCN))]).collect()
 }
 
-pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     study.figures.push(by_change(scale, runs));
     study.figures.push(by_timers(scale, runs));
     study.choices.push(both_ways(scale, runs));
@@ -57,14 +57,14 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
     study.choices.push(one_pair(scale, runs));
 }
 
-fn by_change(scale: &Scale, runs: &Runs) -> Figure {
-    let series = Scheme::COMPARED.map(|scheme| Series {
+fn by_change(scale: &MccScale, runs: &MccRuns) -> Figure {
+    let series = MccScheme::COMPARED.map(|scheme| Series {
         name: scheme.name.to_owned(),
         points: CHANGES
             .iter()
             .enumerate()
             .map(|(group, (name, of))| {
-                let setup = of(Setup::new(scheme, scale.usual()));
+                let setup = of(MccSetup::new(scheme, scale.usual()));
                 Point::bar(group, *name, &runs.values(&setup, over_bound))
             })
             .collect(),
@@ -79,14 +79,14 @@ fn by_change(scale: &Scale, runs: &Runs) -> Figure {
     }
 }
 
-fn by_timers(scale: &Scale, runs: &Runs) -> Figure {
+fn by_timers(scale: &MccScale, runs: &MccRuns) -> Figure {
     let series = TIMERS.map(|scheme| Series {
         name: scheme.name.to_owned(),
         points: MARKING
             .iter()
             .enumerate()
             .map(|(group, (name, marking))| {
-                let setup = Setup { marking: *marking, ..Setup::new(scheme, scale.usual()) };
+                let setup = MccSetup { marking: *marking, ..MccSetup::new(scheme, scale.usual()) };
                 Point::bar(group, *name, &runs.values(&setup, over_bound))
             })
             .collect(),
@@ -103,21 +103,26 @@ fn by_timers(scale: &Scale, runs: &Runs) -> Figure {
 }
 
 /// Returns the percent over the bound.
-fn over_bound(run: &Outcome) -> f64 {
+fn over_bound(run: &MccOutcome) -> f64 {
     100.0 * (run.completion_ms / run.bound_ms - 1.0)
 }
 
-fn percent(scale: &Scale, runs: &Runs, scheme: Scheme, of: fn(Setup) -> Setup) -> f64 {
-    runs.mean(&of(Setup::new(scheme, scale.usual())), over_bound)
+fn percent(
+    scale: &MccScale,
+    runs: &MccRuns,
+    scheme: MccScheme,
+    of: fn(MccSetup) -> MccSetup,
+) -> f64 {
+    runs.mean(&of(MccSetup::new(scheme, scale.usual())), over_bound)
 }
 
 /// Returns the percent over the bound on two paths and on one.
-pub(super) fn two_paths_and_one(scale: &Scale, runs: &Runs, scheme: Scheme) -> [f64; 2] {
+pub(super) fn two_paths_and_one(scale: &MccScale, runs: &MccRuns, scheme: MccScheme) -> [f64; 2] {
     [CHANGES[0], CHANGES[1]].map(|(_, of)| percent(scale, runs, scheme, of))
 }
 
 /// Describes the cost of a second path for a controller with feedback per packet.
-pub(super) fn of_one_path(scale: &Scale, runs: &Runs, scheme: Scheme) -> String {
+pub(super) fn of_one_path(scale: &MccScale, runs: &MccRuns, scheme: MccScheme) -> String {
     let [two, one] = two_paths_and_one(scale, runs, scheme);
     format!(
         "over one path of the same capacity, where there is nothing to misread, {} is {one:.1} % \
@@ -128,13 +133,13 @@ pub(super) fn of_one_path(scale: &Scale, runs: &Runs, scheme: Scheme) -> String 
 }
 
 /// Returns DCQCN with the same thresholds on both links.
-pub(super) fn marks_alike(scale: &Scale) -> Setup {
-    Setup { marking: ALIKE, ..Setup::new(Scheme::DCQCN, scale.usual()) }
+pub(super) fn marks_alike(scale: &MccScale) -> MccSetup {
+    MccSetup { marking: ALIKE, ..MccSetup::new(MccScheme::DCQCN, scale.usual()) }
 }
 
 /// Returns DCQCN with marks from 5 KB on.
-pub(super) fn early_marks(scale: &Scale) -> Setup {
-    Setup { marking: EARLY, ..Setup::new(Scheme::DCQCN, scale.usual()) }
+pub(super) fn early_marks(scale: &MccScale) -> MccSetup {
+    MccSetup { marking: EARLY, ..MccSetup::new(MccScheme::DCQCN, scale.usual()) }
 }
 
 /// Describes a number that changes if DCQCN is marked early.
@@ -146,10 +151,10 @@ pub(super) fn with_early_marks(what: impl std::fmt::Display) -> String {
 }
 
 /// Describes the causes of DCQCN's loss.
-pub(super) fn of_dcqcn(scale: &Scale, runs: &Runs) -> String {
+pub(super) fn of_dcqcn(scale: &MccScale, runs: &MccRuns) -> String {
     let early = early_marks(scale);
     let time = runs.completion_ms(&early);
-    let pause = runs.completion_ms(&Setup::new(Scheme::PAUSE, scale.usual()));
+    let pause = runs.completion_ms(&MccSetup::new(MccScheme::PAUSE, scale.usual()));
     let what = format!(
         "(as in DCQCN's own paper) it takes {time:.2} ms, {:.2} times that without control, and \
             {:.1} % over the bound where one \
@@ -157,15 +162,15 @@ pub(super) fn of_dcqcn(scale: &Scale, runs: &Runs) -> String {
          {}",
         time / pause,
         runs.mean(&early, over_bound),
-        percent(scale, runs, Scheme::DCQCN, ONE_PATH_EARLY.1),
-        of_one_path(scale, runs, Scheme::DCQCN)
+        percent(scale, runs, MccScheme::DCQCN, ONE_PATH_EARLY.1),
+        of_one_path(scale, runs, MccScheme::DCQCN)
     );
     with_early_marks(what)
 }
 
-fn of_each(scale: &Scale, runs: &Runs, (_, of): Change) -> String {
-    let texts = Scheme::COMPARED.map(|scheme| {
-        let setup = of(Setup::new(scheme, scale.usual()));
+fn of_each(scale: &MccScale, runs: &MccRuns, (_, of): MccChange) -> String {
+    let texts = MccScheme::COMPARED.map(|scheme| {
+        let setup = of(MccSetup::new(scheme, scale.usual()));
         let pauses = runs.mean(&setup, |run| run.pauses as f64);
         let marks = runs
             .mean(&setup, |run| (0..run.links.len()).map(|of| run.marks(of)).sum::<u64>() as f64);
@@ -175,7 +180,7 @@ fn of_each(scale: &Scale, runs: &Runs, (_, of): Change) -> String {
     texts.join(", ")
 }
 
-fn both_ways(scale: &Scale, runs: &Runs) -> String {
+fn both_ways(scale: &MccScale, runs: &MccRuns) -> String {
     format!(
         "The paper names l2 by one direction, from leaf 0 to spine 1, and only that one is slow \
             here. If its way back is slow as \
@@ -186,7 +191,7 @@ fn both_ways(scale: &Scale, runs: &Runs) -> String {
     )
 }
 
-fn small_packets(scale: &Scale, runs: &Runs) -> String {
+fn small_packets(scale: &MccScale, runs: &MccRuns) -> String {
     format!(
         "Packets have 4096 B of payload, 62 B of headers, and are acknowledged by 64 B each; with \
             them the bound is above that of \
@@ -195,7 +200,7 @@ fn small_packets(scale: &Scale, runs: &Runs) -> String {
     )
 }
 
-fn one_pair(scale: &Scale, runs: &Runs) -> String {
+fn one_pair(scale: &MccScale, runs: &MccRuns) -> String {
     format!(
         "Four servers at 100 Gb/s have 150 Gb/s of uplinks: without control both queues fill, and \
             that is global congestion as \

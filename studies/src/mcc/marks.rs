@@ -1,10 +1,10 @@
 //! Figure 3: the effect of l2's marks on l1 under DCQCN.
 
 use super::causes;
-use super::outcome::{Outcome, Reading, mark_rate, mean_utilisation};
-use super::runs::Runs;
-use super::scale::Scale;
-use super::setup::{Scheme, Setup};
+use super::outcome::{MccOutcome, Reading, mark_rate, mean_utilisation};
+use super::runs::MccRuns;
+use super::scale::MccScale;
+use super::setup::{MccScheme, MccSetup};
 use super::trace::{Line, over_time};
 use crate::{Figure, Study, Verdict};
 
@@ -21,11 +21,11 @@ const PAPERS_LOW: f64 = 0.4;
 const NEAR: f64 = 0.1;
 const LINKS: [&str; 2] = ["l1", "l2"];
 
-pub(super) fn setup(scale: &Scale) -> Setup {
-    Setup::new(Scheme::DCQCN, scale.usual())
+pub(super) fn setup(scale: &MccScale) -> MccSetup {
+    MccSetup::new(MccScheme::DCQCN, scale.usual())
 }
 
-pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     let (usual, early) = (&runs.of(&setup(scale))[0], &runs.of(&causes::early_marks(scale))[0]);
     study.figures.extend(links_over_time(usual, "fig03", "DCQCN"));
     study.figures.extend(links_over_time(early, "fig03-early", "DCQCN, marked from 5 KB"));
@@ -33,7 +33,7 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
 }
 
 /// Plots utilisation and mark rate of both links in one run.
-fn links_over_time(run: &Outcome, id: &str, title: &str) -> [Figure; 2] {
+fn links_over_time(run: &MccOutcome, id: &str, title: &str) -> [Figure; 2] {
     let lines = [0, 1].map(|link| Line { name: LINKS[link].to_owned(), run, link });
     [
         over_time(
@@ -55,7 +55,7 @@ fn links_over_time(run: &Outcome, id: &str, title: &str) -> [Figure; 2] {
 
 /// Returns the share of the time, while all senders send, in which the utilisation of a link is
 /// below [`DROPPED`].
-fn dropped(run: &Outcome, link: usize) -> f64 {
+fn dropped(run: &MccOutcome, link: usize) -> f64 {
     let readings = run.busy_readings(link);
     let low = readings.iter().filter(|reading| reading.utilisation < DROPPED).count();
     low as f64 / readings.len().max(1) as f64
@@ -68,13 +68,13 @@ fn lowest(readings: &[Reading]) -> f64 {
 }
 
 /// The quantities of the claims in percent, as means over the runs.
-struct Measured<'a> {
-    runs: &'a Runs,
-    setup: Setup,
+struct MarkFigures<'a> {
+    runs: &'a MccRuns,
+    setup: MccSetup,
 }
 
-impl Measured<'_> {
-    fn percent(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
+impl MarkFigures<'_> {
+    fn percent(&self, of: impl Fn(&MccOutcome) -> f64) -> f64 {
         100.0 * self.runs.mean(&self.setup, of)
     }
 
@@ -101,9 +101,9 @@ impl Measured<'_> {
     }
 }
 
-fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
-    let usual = Measured { runs, setup: setup(scale) };
-    let early = Measured { runs, setup: causes::early_marks(scale) };
+fn claims(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
+    let usual = MarkFigures { runs, setup: setup(scale) };
+    let early = MarkFigures { runs, setup: causes::early_marks(scale) };
     study.claims.push(scale.claim(
         "fig03",
         "under DCQCN the utilisation of both links drops often",
@@ -118,7 +118,8 @@ fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
             causes::with_early_marks(format!("both are {}", early.drops_text())),
         ),
     ));
-    let marks = |setup: &Setup| [0, 1].map(|link| runs.mean(setup, |run| run.marks(link) as f64));
+    let marks =
+        |setup: &MccSetup| [0, 1].map(|link| runs.mean(setup, |run| run.marks(link) as f64));
     let ([l1, l2], [alike_l1, alike_l2]) =
         (marks(&usual.setup), marks(&causes::marks_alike(scale)));
     study.claims.push(scale.claim(

@@ -16,15 +16,15 @@ mod trace;
 
 use super::{Claim, Effort, Study};
 use outcome::measure;
-use runs::{Runs, SEEDS};
-use scale::Scale;
-use setup::Scheme;
+use runs::{MccRuns, SEEDS};
+use scale::MccScale;
+use setup::MccScheme;
 
 /// Runs the study.
 pub fn study(effort: &Effort) -> Study {
-    let scale = Scale::of(effort);
+    let scale = MccScale::of(effort);
     let setups = [sizes::setups(&scale), targets::setups(&scale), causes::setups(&scale)].concat();
-    let runs = Runs::make("mcc", setups, effort.seeds(SEEDS), measure);
+    let runs = MccRuns::make("mcc", setups, effort.seeds(SEEDS), measure);
     let mut study = Study {
         paper: "mcc",
         title: "Congestion Control for AI Workloads with Message-Level Signaling (MCC)".into(),
@@ -42,8 +42,8 @@ pub fn study(effort: &Effort) -> Study {
 }
 
 /// Returns the choices where the paper is silent in general. Alternatives are with the experiments.
-fn choices(runs: &Runs) -> Vec<String> {
-    let controllers = Scheme::COMPARED.map(|scheme| format!("{} `{}`", scheme.name, scheme.cc));
+fn choices(runs: &MccRuns) -> Vec<String> {
+    let controllers = MccScheme::COMPARED.map(|scheme| format!("{} `{}`", scheme.name, scheme.cc));
     let mut choices = vec![format!(
         "Controllers: {}. DCQCN and TIMELY have no window; DCQCN's timers are 900 us from a cut \
             to an increase and 4 us between \

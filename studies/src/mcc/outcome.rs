@@ -6,14 +6,14 @@ use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::PortId;
 use braid_sim::workload::bounds::of_workload;
 
-use super::setup::{ACK, Setup, is_sender, uplinks};
+use super::setup::{ACK, MccSetup, is_sender, uplinks};
 
 /// The interval of the link readings.
 pub(super) const INTERVAL: Ps = Ps::from_micros(100);
 
 /// The measurements of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct MccOutcome {
     /// Time until the last sender has its last acknowledgement.
     pub(super) completion_ms: f64,
     /// Lower bound of that time, given the fabric's capacity.
@@ -45,7 +45,7 @@ pub(super) struct Reading {
     pub(super) marked: u64,
 }
 
-impl Outcome {
+impl MccOutcome {
     /// Returns the bound over the completion time: throughput over capacity.
     pub(super) fn throughput(&self) -> f64 {
         self.bound_ms / self.completion_ms
@@ -83,7 +83,7 @@ pub(super) fn mark_rate(readings: &[Reading]) -> f64 {
 ///
 /// # Panics
 /// Panics if the run fails.
-pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
+pub(super) fn measure(setup: &MccSetup, seed: u64) -> MccOutcome {
     let plan = setup.plan(seed);
     let frames = plan.network.frames;
     let ports = uplinks(&plan.topology);
@@ -98,7 +98,7 @@ pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
     let sent = run.workload().messages.iter().zip(run.spans());
     let sent = sent.filter(|(message, _)| is_sender(message.src));
     let first_done = sent.map(|(_, span)| span.delivered).min().unwrap_or(Ps::ZERO);
-    Outcome {
+    MccOutcome {
         completion_ms: run.completion_time().as_micros_f64() / 1e3,
         bound_ms: bound.as_micros_f64() / 1e3,
         links: links.collect(),
@@ -167,7 +167,7 @@ fn read(
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::{Scheme, Thresholds};
+    use super::super::setup::{MccScheme, Thresholds};
     use super::*;
 
     /// 1 MB from each of four servers: 976 full packets and a shorter one, over both uplinks
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn all_packets_are_seen_and_marks_are_counted_where_they_are_set() {
         let marking = Thresholds { low: 40_000, high: 40_000, by_speed: true };
-        let setup = Setup { marking, ..Setup::new(Scheme::PAUSE, 4_000_000) };
+        let setup = MccSetup { marking, ..MccSetup::new(MccScheme::PAUSE, 4_000_000) };
         let outcome = measure(&setup, 1);
         let all = |link: usize| -> u64 {
             outcome.links[link].readings.iter().map(|reading| reading.packets).sum()

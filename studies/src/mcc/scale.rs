@@ -11,13 +11,13 @@ const QUICK_SHARE: u64 = 50;
 
 /// The size of the messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(super) struct MccScale {
     quick: bool,
 }
 
-impl Scale {
-    pub(super) fn of(effort: &Effort) -> Scale {
-        Scale { quick: effort.quick }
+impl MccScale {
+    pub(super) fn of(effort: &Effort) -> MccScale {
+        MccScale { quick: effort.quick }
     }
 
     /// Returns the bytes per server for the sizes of figure 2.
@@ -64,11 +64,14 @@ mod tests {
 
     #[test]
     fn the_sizes_are_the_papers_and_small_ones_judge_nothing() {
-        let (full, quick) = (Scale::of(&Effort::FULL), Scale::of(&Effort::QUICK));
-        assert_eq!(full.server_bytes().map(Scale::label), ["0.5 GB", "1 GB", "2 GB"]);
-        assert_eq!((full.usual(), Scale::label(quick.usual())), (250_000_000, "20 MB".to_owned()));
+        let (full, quick) = (MccScale::of(&Effort::FULL), MccScale::of(&Effort::QUICK));
+        assert_eq!(full.server_bytes().map(MccScale::label), ["0.5 GB", "1 GB", "2 GB"]);
+        assert_eq!(
+            (full.usual(), MccScale::label(quick.usual())),
+            (250_000_000, "20 MB".to_owned())
+        );
         let verdict =
-            |scale: Scale| scale.claim("", "", String::new(), Verdict::Reproduced).verdict;
+            |scale: MccScale| scale.claim("", "", String::new(), Verdict::Reproduced).verdict;
         assert_eq!(verdict(full), Verdict::Reproduced);
         assert!(matches!(verdict(quick), Verdict::NotJudged(_)));
     }

@@ -37,43 +37,49 @@ const LEAF_0: Node = Node::Switch(0);
 
 /// A congestion control with its name in the figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Scheme {
+pub(super) struct MccScheme {
     pub(super) name: &'static str,
     /// The text form of the controller.
     pub(super) cc: &'static str,
 }
 
-const fn scheme(name: &'static str, cc: &'static str) -> Scheme {
-    Scheme { name, cc }
+const fn scheme(name: &'static str, cc: &'static str) -> MccScheme {
+    MccScheme { name, cc }
 }
 
-impl Scheme {
+impl MccScheme {
     /// No control but pause frames: a window that is never reached.
-    pub(super) const PAUSE: Scheme = scheme("PFC", "fixed:1G");
+    pub(super) const PAUSE: MccScheme = scheme("PFC", "fixed:1G");
     /// The timers that the Themis paper by the same group recommends.
-    pub(super) const DCQCN: Scheme = scheme("DCQCN", "dcqcn:line=100G,window=1G,inc=900us");
-    pub(super) const DCQCN_300: Scheme = scheme("DCQCN 300/4", "dcqcn:line=100G,window=1G");
+    pub(super) const DCQCN: MccScheme = scheme("DCQCN", "dcqcn:line=100G,window=1G,inc=900us");
+    pub(super) const DCQCN_300: MccScheme = scheme("DCQCN 300/4", "dcqcn:line=100G,window=1G");
     /// The timers of DCQCN's paper.
-    pub(super) const DCQCN_55: Scheme =
+    pub(super) const DCQCN_55: MccScheme =
         scheme("DCQCN 55/50", "dcqcn:line=100G,window=1G,alpha=50us,dec=50us,inc=55us");
-    pub(super) const TIMELY: Scheme = scheme("TIMELY", "timely:line=100G,window=1G");
+    pub(super) const TIMELY: MccScheme = scheme("TIMELY", "timely:line=100G,window=1G");
     /// Windows start at the product of the link rate and the target of 20 us plus four hops, 32 us
     /// (as OFAN, appendix H).
-    pub(super) const SWIFT: Scheme = scheme("Swift", "swift:start=400000");
-    pub(super) const MSWIFT: Scheme = scheme("MSwift", "mswift:start=400000");
+    pub(super) const SWIFT: MccScheme = scheme("Swift", "swift:start=400000");
+    pub(super) const MSWIFT: MccScheme = scheme("MSwift", "mswift:start=400000");
     /// The ratio is known from the topology, 400 Gb/s into 200. The fault is not known.
-    pub(super) const MCC: Scheme = scheme("MCC", "mcc:line=100G,ratio=2");
-    pub(super) const MCC_EIGHTH: Scheme = scheme("MCC, 1/8 BDP", "mcc:line=100G");
-    pub(super) const MCC_TABLE: Scheme =
+    pub(super) const MCC: MccScheme = scheme("MCC", "mcc:line=100G,ratio=2");
+    pub(super) const MCC_EIGHTH: MccScheme = scheme("MCC, 1/8 BDP", "mcc:line=100G");
+    pub(super) const MCC_TABLE: MccScheme =
         scheme("MCC, 64 KiB, table 1", "mcc:line=100G,ratio=2,target-msg=92us,target-max=64us");
-    pub(super) const MCC_LONG: Scheme = scheme(
+    pub(super) const MCC_LONG: MccScheme = scheme(
         "MCC, 750 KB, table 1",
         "mcc:line=100G,ratio=2,message=750000,target-msg=92us,target-max=64us",
     );
 
     /// The schemes of the figures. Swift and MSwift are not in the paper.
-    pub(super) const COMPARED: [Scheme; 6] =
-        [Scheme::PAUSE, Scheme::DCQCN, Scheme::TIMELY, Scheme::SWIFT, Scheme::MSWIFT, Scheme::MCC];
+    pub(super) const COMPARED: [MccScheme; 6] = [
+        MccScheme::PAUSE,
+        MccScheme::DCQCN,
+        MccScheme::TIMELY,
+        MccScheme::SWIFT,
+        MccScheme::MSWIFT,
+        MccScheme::MCC,
+    ];
 
     fn config(self) -> CcConfig {
         self.cc.parse().expect("the study's controllers have known parameters")
@@ -117,8 +123,8 @@ impl Thresholds {
 
 /// The parameters of a run without its seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct MccSetup {
+    pub(super) scheme: MccScheme,
     pub(super) fabric: Fabric,
     pub(super) routing: Routing,
     pub(super) marking: Thresholds,
@@ -130,10 +136,10 @@ pub(super) struct Setup {
     pub(super) bytes: u64,
 }
 
-impl Setup {
+impl MccSetup {
     /// Returns figure 6's network with this control and size.
-    pub(super) fn new(scheme: Scheme, bytes: u64) -> Setup {
-        Setup {
+    pub(super) fn new(scheme: MccScheme, bytes: u64) -> MccSetup {
+        MccSetup {
             scheme,
             fabric: Fabric::SlowUplink,
             routing: Routing::Shortest,

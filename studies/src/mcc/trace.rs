@@ -1,6 +1,6 @@
 //! Plots of an uplink over time.
 
-use super::outcome::{INTERVAL, Outcome, Reading};
+use super::outcome::{INTERVAL, MccOutcome, Reading};
 use crate::{Axis, Figure, Kind, Point, Series};
 
 /// Maximum number of points of a line.
@@ -9,7 +9,7 @@ const POINTS: usize = 60;
 /// A line: its name, the run, the uplink.
 pub(super) struct Line<'a> {
     pub(super) name: String,
-    pub(super) run: &'a Outcome,
+    pub(super) run: &'a MccOutcome,
     pub(super) link: usize,
 }
 

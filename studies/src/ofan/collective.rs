@@ -1,7 +1,7 @@
 //! The two traffic matrices of section 5.
 
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::scheme::OfanScheme;
+use super::setup::OfanSetup;
 use crate::Effort;
 
 /// The traffic of all nodes.
@@ -33,12 +33,12 @@ impl Collective {
 
     /// Returns the set-up on 128 nodes: a permutation of 1 MiB or an all-to-all of 256 KiB per
     /// pair, a quarter of the paper's. With `quick`, an all-to-all of 64 KiB on 16 nodes.
-    pub(super) fn setup(self, effort: &Effort, scheme: Scheme, seed: u64) -> Setup {
-        let setup = Setup::new(scheme, seed);
+    pub(super) fn setup(self, effort: &Effort, scheme: OfanScheme, seed: u64) -> OfanSetup {
+        let setup = OfanSetup::new(scheme, seed);
         match (self, effort.quick) {
             (Permutation, _) => setup,
             (AllToAll, false) => setup.all_to_all(256 << 10),
-            (AllToAll, true) => Setup { k: 4, ..setup.all_to_all(64 << 10) },
+            (AllToAll, true) => OfanSetup { k: 4, ..setup.all_to_all(64 << 10) },
         }
     }
 }

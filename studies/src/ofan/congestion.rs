@@ -1,8 +1,8 @@
 //! Figure 13: congestion control (MSwift) instead of a fixed rate.
 
 use super::scheme::BEST;
-use super::scheme::Scheme::{self, HostPktAr, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme::{self, HostPktAr, Ofan, SwitchPktAr};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
@@ -20,11 +20,11 @@ const ALIKE: f64 = 3.0;
 const PAPERS_LOSS: std::ops::RangeInclusive<f64> = 5.0..=15.0;
 /// The least factor for "an order of magnitude".
 const MAGNITUDE: f64 = 5.0;
-const BASELINES: [Scheme; 2] = [HostPktAr, SwitchPktAr];
+const BASELINES: [OfanScheme; 2] = [HostPktAr, SwitchPktAr];
 
 /// The congestion control of the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Control {
+pub(super) enum OfanControl {
     FixedRate,
     /// Appendix H: 6.25 us plus the time of 113 KB of queue at 800 Gb/s, 7.38 us in all, is Swift's
     /// base target, to which each hop adds. The first window is that of 7.38 us.
@@ -35,10 +35,10 @@ pub(super) enum Control {
     FalseLosses,
 }
 
-use Control::*;
+use OfanControl::*;
 
-impl Control {
-    const ALL: [Control; 4] = [FixedRate, MSwift, LowTarget, FalseLosses];
+impl OfanControl {
+    const ALL: [OfanControl; 4] = [FixedRate, MSwift, LowTarget, FalseLosses];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -66,21 +66,21 @@ impl Control {
     }
 
     /// Returns a run with this control.
-    pub(super) fn of(self, usual: Setup) -> Setup {
-        Setup { cc: self.cc(), sack: self.sack(), ..usual }
+    pub(super) fn of(self, usual: OfanSetup) -> OfanSetup {
+        OfanSetup { cc: self.cc(), sack: self.sack(), ..usual }
     }
 }
 
 /// A message size and a control.
-type Place = (u64, Control);
+type SizeAndControl = (u64, OfanControl);
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
     let short = [FixedRate, MSwift].map(|control| (SHORT, control));
-    let long: &[Control] = if effort.quick { &[] } else { &Control::ALL };
-    let places: Vec<Place> =
+    let long: &[OfanControl] = if effort.quick { &[] } else { &OfanControl::ALL };
+    let places: Vec<SizeAndControl> =
         short.into_iter().chain(long.iter().map(|control| (LONG, *control))).collect();
-    let make = |scheme, (bytes, control): Place, seed| {
-        control.of(Setup { bytes, ..Setup::new(scheme, seed) })
+    let make = |scheme, (bytes, control): SizeAndControl, seed| {
+        control.of(OfanSetup { bytes, ..OfanSetup::new(scheme, seed) })
     };
     let sweep = Sweep::run("Fig. 13", &BEST, &places, effort.seeds(3), make);
     study.figures.push(Figure {
@@ -91,7 +91,7 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         kind: Kind::Bars,
         series: sweep.bars(
             |(bytes, control)| format!("{} MiB, {}", bytes >> 20, control.name()),
-            Outcome::increase,
+            OfanOutcome::increase,
         ),
     });
     study.claims.push(short_messages(&sweep));
@@ -106,12 +106,12 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
 }
 
 /// Returns the points that a control adds to the increase.
-fn loss(sweep: &Sweep<Place>, scheme: Scheme, bytes: u64) -> f64 {
+fn loss(sweep: &Sweep<SizeAndControl>, scheme: OfanScheme, bytes: u64) -> f64 {
     sweep.increase(scheme, (bytes, MSwift)) - sweep.increase(scheme, (bytes, FixedRate))
 }
 
 /// Formats the increases at a fixed rate and under control.
-fn listed(sweep: &Sweep<Place>, bytes: u64) -> String {
+fn listed(sweep: &Sweep<SizeAndControl>, bytes: u64) -> String {
     let texts = BEST.map(|scheme| {
         let [fixed, controlled] =
             [FixedRate, MSwift].map(|control| sweep.increase(scheme, (bytes, control)));
@@ -120,7 +120,7 @@ fn listed(sweep: &Sweep<Place>, bytes: u64) -> String {
     texts.join(", ")
 }
 
-fn short_messages(sweep: &Sweep<Place>) -> Claim {
+fn short_messages(sweep: &Sweep<SizeAndControl>) -> Claim {
     claim(
         "1 MiB: much the same as at a fixed rate, since windows begin at the line rate",
         listed(sweep, SHORT),
@@ -131,7 +131,7 @@ fn short_messages(sweep: &Sweep<Place>) -> Claim {
     )
 }
 
-fn long_messages(sweep: &Sweep<Place>) -> [Claim; 2] {
+fn long_messages(sweep: &Sweep<SizeAndControl>) -> [Claim; 2] {
     let of = |scheme| sweep.increase(scheme, (LONG, MSwift));
     let lost = BASELINES.map(|scheme| loss(sweep, scheme, LONG));
     let (ofan, best) = (of(Ofan), of(HostPktAr).min(of(SwitchPktAr)));
@@ -158,7 +158,7 @@ fn long_messages(sweep: &Sweep<Place>) -> [Claim; 2] {
 }
 
 /// Describes the dependence of the figure on other readings of the paper.
-fn other_readings(sweep: &Sweep<Place>) -> String {
+fn other_readings(sweep: &Sweep<SizeAndControl>) -> String {
     let of = |control| {
         let texts = BEST.map(|scheme| {
             format!("{} {:.1} %", scheme.name(), sweep.increase(scheme, (LONG, control)))

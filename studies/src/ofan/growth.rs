@@ -2,20 +2,20 @@
 
 use std::ops::Range;
 
-use super::scheme::Scheme::{self, *};
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme::{self, *};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
-const SCHEMES: [Scheme; 9] =
+const SCHEMES: [OfanScheme; 9] =
     [SimpleRr, Jsq, Rsq, HostPkt, SwitchPkt, HostPktAr, SwitchPktAr, HostDr, Ofan];
 
 /// The schemes with linear growth (theorem 1), and the exponents that count as linear.
-const LINEAR: [Scheme; 2] = [SimpleRr, Jsq];
+const LINEAR: [OfanScheme; 2] = [SimpleRr, Jsq];
 const ABOUT_ONE: Range<f64> = 0.8..1.2;
 
 /// A theorem's name, its statement about a scheme, and the exponents that agree with it.
-type Theorem = (&'static str, &'static str, Scheme, Range<f64>);
+type Theorem = (&'static str, &'static str, OfanScheme, Range<f64>);
 
 /// The theorems other than theorem 1, which is about paced hosts.
 const THEOREMS: [Theorem; 4] = [
@@ -30,11 +30,12 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         true => &[64 << 10, 256 << 10, 1 << 20],
         false => &[64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20],
     };
-    let make = |scheme, bytes, seed| Setup { bytes, unlimited: true, ..Setup::new(scheme, seed) };
+    let make =
+        |scheme, bytes, seed| OfanSetup { bytes, unlimited: true, ..OfanSetup::new(scheme, seed) };
     let sweep = Sweep::run("Fig. 6", &SCHEMES, sizes, effort.seeds(3), make);
-    let make_paced = |scheme, bytes, seed| Setup { paced: true, ..make(scheme, bytes, seed) };
+    let make_paced = |scheme, bytes, seed| OfanSetup { paced: true, ..make(scheme, bytes, seed) };
     let paced = Sweep::run("Theorem 1", &LINEAR, sizes, effort.seeds(3), make_paced);
-    let figure = |id: &str, title: &str, label: &str, log, value: fn(&Outcome) -> f64| Figure {
+    let figure = |id: &str, title: &str, label: &str, log, value: fn(&OfanOutcome) -> f64| Figure {
         id: id.into(),
         title: title.into(),
         x: Axis::log("message [packets]"),
@@ -47,7 +48,7 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         "Completion time of a permutation by message size",
         "CCT beyond the lower bound [%]",
         false,
-        Outcome::increase,
+        OfanOutcome::increase,
     ));
     study.figures.push(figure(
         "fig06b",
@@ -87,7 +88,7 @@ fn packets(bytes: u64) -> f64 {
 
 /// Returns the exponent b of the power law a * m^b that fits the longest queue best (least squares
 /// of logarithms).
-fn exponent(sweep: &Sweep<u64>, sizes: &[u64], scheme: Scheme) -> f64 {
+fn exponent(sweep: &Sweep<u64>, sizes: &[u64], scheme: OfanScheme) -> f64 {
     let queue = |bytes: u64| sweep.spread(scheme, bytes, |outcome| outcome.max_queue).mean;
     let points = sizes.iter().map(|bytes| (packets(*bytes).ln(), queue(*bytes).ln()));
     slope(&points.collect::<Vec<_>>())

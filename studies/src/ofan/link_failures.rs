@@ -3,9 +3,9 @@
 
 use super::collective::Collective::{self, AllToAll, Permutation};
 use super::failures::Failures;
+use super::scheme::OfanScheme::{self, HostPktAr, Ofan, SwitchPktAr};
 use super::scheme::SPRAYING;
-use super::scheme::Scheme::{self, HostPktAr, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
@@ -41,8 +41,14 @@ fn seeds(effort: &Effort, collective: Collective) -> impl Iterator<Item = u64> {
     effort.seeds(if collective == AllToAll { 2 } else { u32::MAX })
 }
 
-fn setup(effort: &Effort, of: Collective, scheme: Scheme, failures: Failures, seed: u64) -> Setup {
-    Setup { failures, ..of.setup(effort, scheme, seed) }
+fn setup(
+    effort: &Effort,
+    of: Collective,
+    scheme: OfanScheme,
+    failures: Failures,
+    seed: u64,
+) -> OfanSetup {
+    OfanSetup { failures, ..of.setup(effort, scheme, seed) }
 }
 
 fn id(number: u32, collective: Collective) -> String {
@@ -65,7 +71,7 @@ fn without_convergence(effort: &Effort, collective: Collective, study: &mut Stud
         x: Axis::linear(""),
         y: Axis::linear("CCT beyond the lower bound [%]"),
         kind: Kind::Bars,
-        series: sweep.bars(|collective| collective.name().into(), Outcome::increase),
+        series: sweep.bars(|collective| collective.name().into(), OfanOutcome::increase),
     });
     let of = |scheme| sweep.increase(scheme, collective);
     let reps = of(HostPktAr);
@@ -127,7 +133,7 @@ impl LateConvergence {
             setup(effort, collective, scheme, Failures { rate: RATE, converge }, seed)
         };
         let what = format!("Fig. 4 {}", collective.letter());
-        let run = |schemes: &[Scheme], trips: &[f64]| {
+        let run = |schemes: &[OfanScheme], trips: &[f64]| {
             Sweep::run(&what, schemes, trips, seeds(effort, collective), make)
         };
         let sweep = run(&[SwitchPktAr, HostPktAr], trips);
@@ -140,8 +146,8 @@ impl LateConvergence {
     }
 
     fn figure(&self) -> Figure {
-        let mut series = self.sweep.lines(|trips| trips, Outcome::increase);
-        let mut flat = self.never.lines(|_| self.trips[0], Outcome::increase).remove(0);
+        let mut series = self.sweep.lines(|trips| trips, OfanOutcome::increase);
+        let mut flat = self.never.lines(|_| self.trips[0], OfanOutcome::increase).remove(0);
         flat.name = "HOST PKT AR, G infinite".into();
         let end = crate::Point { x: self.last(), ..flat.points[0].clone() };
         flat.points.push(end);
@@ -207,7 +213,7 @@ fn converged(effort: &Effort, collective: Collective, study: &mut Study) {
         (false, AllToAll) => &[0.0, 0.02, 0.08],
         (false, Permutation) => &[0.0, 0.01, 0.02, 0.04, 0.08],
     };
-    let schemes: Vec<Scheme> = SPRAYING.into_iter().chain([Ofan]).collect();
+    let schemes: Vec<OfanScheme> = SPRAYING.into_iter().chain([Ofan]).collect();
     let make = |scheme, rate, seed| {
         setup(effort, collective, scheme, Failures { rate, converge: Some(0.0) }, seed)
     };
@@ -220,10 +226,10 @@ fn converged(effort: &Effort, collective: Collective, study: &mut Study) {
         x: Axis::linear("links failed [%]"),
         y: Axis::linear("CCT beyond the lower bound without failures [%]"),
         kind: Kind::Lines,
-        series: sweep.lines(|rate| 100.0 * rate, Outcome::increase_over_whole),
+        series: sweep.lines(|rate| 100.0 * rate, OfanOutcome::increase_over_whole),
     });
     let gap = |rate: f64| {
-        let of = |scheme: &Scheme| sweep.increase(*scheme, rate);
+        let of = |scheme: &OfanScheme| sweep.increase(*scheme, rate);
         let (least, most) =
             SPRAYING.iter().map(of).fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| {
                 (least.min(x), most.max(x))

@@ -1,17 +1,24 @@
 //! Appendix B: the tightness of the lower bound of a permutation.
 
-use super::scheme::{CONTENDERS, Scheme};
-use super::setup::{Setup, Traffic};
+use super::scheme::{CONTENDERS, OfanScheme};
+use super::setup::{OfanSetup, Traffic};
 use crate::{Claim, Effort, Study, Verdict, run_all};
 
 /// Returns the least time of one flow each way between the first and the last host, over all
 /// schemes.
 fn least(effort: &Effort, k: u32) -> (f64, f64) {
-    let schemes = [Scheme::Jsq, Scheme::Rsq, Scheme::SimpleRr, Scheme::HostDr, Scheme::Ofan];
+    let schemes = [
+        OfanScheme::Jsq,
+        OfanScheme::Rsq,
+        OfanScheme::SimpleRr,
+        OfanScheme::HostDr,
+        OfanScheme::Ofan,
+    ];
     let seeds = if effort.quick { 2 } else { 100 };
     let mut jobs = Vec::new();
     for scheme in CONTENDERS.into_iter().chain(schemes) {
-        let setup = |seed| Setup { k, traffic: Traffic::BothWays, ..Setup::new(scheme, seed) };
+        let setup =
+            |seed| OfanSetup { k, traffic: Traffic::BothWays, ..OfanSetup::new(scheme, seed) };
         jobs.extend((0..seeds).map(|run| setup(effort.first_seed + run)));
     }
     let bound = jobs[0].run().bound.as_micros_f64();

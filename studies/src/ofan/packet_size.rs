@@ -1,8 +1,8 @@
 //! Figure 11 and Theorem 5: the best size of a packet.
 
 use super::scheme::BEST;
-use super::scheme::Scheme::{self, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme::{self, Ofan, SwitchPktAr};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 use braid_sim::time::Ps;
@@ -58,7 +58,8 @@ impl OneSize {
             true => &[512, 1536, 8192],
             false => &[512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384],
         };
-        let make = |scheme, payload, seed| Setup { bytes, payload, ..Setup::new(scheme, seed) };
+        let make =
+            |scheme, payload, seed| OfanSetup { bytes, payload, ..OfanSetup::new(scheme, seed) };
         let seeds = effort.seeds(if letter == 'a' { u32::MAX } else { 1 });
         let sweep = Sweep::run(&format!("Fig. 11 {letter}"), &BEST, payloads, seeds, make);
         let bounds = payloads
@@ -69,16 +70,16 @@ impl OneSize {
     }
 
     /// Returns the percent over the least lower bound.
-    fn beyond(&self, outcome: &Outcome) -> f64 {
+    fn beyond(&self, outcome: &OfanOutcome) -> f64 {
         100.0 * (outcome.cct.0 as f64 / self.least.0 as f64 - 1.0)
     }
 
-    fn increase(&self, scheme: Scheme, payload: u16) -> f64 {
+    fn increase(&self, scheme: OfanScheme, payload: u16) -> f64 {
         self.sweep.spread(scheme, payload, |outcome| self.beyond(outcome)).mean
     }
 
     /// Returns the payload with the least increase.
-    fn best(&self, scheme: Scheme) -> u16 {
+    fn best(&self, scheme: OfanScheme) -> u16 {
         let better =
             |a: &&u16, b: &&u16| self.increase(scheme, **a).total_cmp(&self.increase(scheme, **b));
         *self.payloads.iter().min_by(better).expect("some sizes are run")

@@ -8,7 +8,7 @@ use braid_sim::time::Ps;
 
 /// A load-balancing scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scheme {
+pub(super) enum OfanScheme {
     Flow,
     Subflow,
     HostFlowletAr,
@@ -23,17 +23,17 @@ pub(super) enum Scheme {
     Ofan,
 }
 
-use Scheme::*;
+use OfanScheme::*;
 
 /// The leading contenders of Table 2, in its order.
-pub(super) const CONTENDERS: [Scheme; 7] =
+pub(super) const CONTENDERS: [OfanScheme; 7] =
     [Flow, Subflow, HostFlowletAr, HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
 /// The contenders that spray packets.
-pub(super) const SPRAYING: [Scheme; 4] = [HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
+pub(super) const SPRAYING: [OfanScheme; 4] = [HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
 /// The schemes of section 8.
-pub(super) const BEST: [Scheme; 3] = [SwitchPktAr, HostPktAr, Ofan];
+pub(super) const BEST: [OfanScheme; 3] = [SwitchPktAr, HostPktAr, Ofan];
 
-impl Scheme {
+impl OfanScheme {
     /// Returns the paper's name.
     pub(super) fn name(self) -> &'static str {
         match self {

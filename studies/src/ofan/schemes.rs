@@ -1,8 +1,8 @@
 //! Figure 1: the leading contenders without failures.
 
 use super::collective::Collective::{self, AllToAll, Permutation};
-use super::scheme::{CONTENDERS, SPRAYING, Scheme};
-use super::setup::Outcome;
+use super::scheme::{CONTENDERS, OfanScheme, SPRAYING};
+use super::setup::OfanOutcome;
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Spread, Study, Verdict};
 
@@ -39,7 +39,7 @@ fn figure(sweep: &Sweep<Collective>, collective: Collective) -> Figure {
         x: Axis::linear(""),
         y: Axis::linear("CCT beyond the lower bound [%]"),
         kind: Kind::Bars,
-        series: sweep.bars(|collective| collective.name().into(), Outcome::increase),
+        series: sweep.bars(|collective| collective.name().into(), OfanOutcome::increase),
     }
 }
 
@@ -48,17 +48,18 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
 }
 
 fn claims(all: &Sweep<Collective>, one: &Sweep<Collective>) -> Vec<Claim> {
-    let of = |scheme: Scheme| (all.increase(scheme, AllToAll), one.increase(scheme, Permutation));
+    let of =
+        |scheme: OfanScheme| (all.increase(scheme, AllToAll), one.increase(scheme, Permutation));
     let (sprayed_all, sprayed_one): (Vec<f64>, Vec<f64>) = SPRAYING.map(of).into_iter().unzip();
-    let coarse = [Scheme::Flow, Scheme::Subflow, Scheme::HostFlowletAr];
+    let coarse = [OfanScheme::Flow, OfanScheme::Subflow, OfanScheme::HostFlowletAr];
     let (coarse_all, coarse_one): (Vec<f64>, Vec<f64>) = coarse.map(of).into_iter().unzip();
-    let marks = all.spread(Scheme::HostPktAr, AllToAll, |outcome| outcome.marks).mean;
+    let marks = all.spread(OfanScheme::HostPktAr, AllToAll, |outcome| outcome.marks).mean;
     let mut claims = spraying(
         marks,
         [&sprayed_all, &sprayed_one].map(|of| Spread::of(of)),
         [&coarse_all, &coarse_one].map(|of| Spread::of(of).min),
     );
-    claims.extend(flowlets(of(Scheme::HostFlowletAr), of(Scheme::Subflow).1));
+    claims.extend(flowlets(of(OfanScheme::HostFlowletAr), of(OfanScheme::Subflow).1));
     claims
 }
 

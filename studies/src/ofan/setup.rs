@@ -4,7 +4,7 @@ use braid_cc::{CcConfig, FixedWindow};
 use braid_transport::LossRecovery;
 
 use super::failures::{self, Failures};
-use super::scheme::Scheme;
+use super::scheme::OfanScheme;
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Recovery, Sharing};
@@ -39,8 +39,8 @@ pub(super) enum Traffic {
 
 /// The parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct OfanSetup {
+    pub(super) scheme: OfanScheme,
     /// Ports of a switch of the three-tier fat tree.
     pub(super) k: u32,
     pub(super) traffic: Traffic,
@@ -65,7 +65,7 @@ pub(super) struct Setup {
 
 /// The results of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Outcome {
+pub(super) struct OfanOutcome {
     /// Time until the last acknowledgement.
     pub(super) cct: Ps,
     /// Lower bound at the rate that the failures leave.
@@ -90,10 +90,10 @@ pub(super) const LAYERS: [(&str, Layer); 4] = [
     ("agg to edge", Layer { from: Tier::Agg, to: Tier::Edge }),
 ];
 
-impl Setup {
+impl OfanSetup {
     /// Returns the default set-up: 128 nodes, a permutation of 1 MiB, no failures.
-    pub(super) fn new(scheme: Scheme, seed: u64) -> Setup {
-        Setup {
+    pub(super) fn new(scheme: OfanScheme, seed: u64) -> OfanSetup {
+        OfanSetup {
             scheme,
             k: 8,
             traffic: Traffic::Permutation(Pairs::Any),
@@ -110,8 +110,8 @@ impl Setup {
     }
 
     /// Changes the traffic to an all-to-all of `bytes` per pair.
-    pub(super) fn all_to_all(self, bytes: u64) -> Setup {
-        Setup { traffic: Traffic::AllToAll, bytes, ..self }
+    pub(super) fn all_to_all(self, bytes: u64) -> OfanSetup {
+        OfanSetup { traffic: Traffic::AllToAll, bytes, ..self }
     }
 
     /// Returns the shortest round trip of a data packet and its acknowledgement. Default: 6.25 us.
@@ -124,7 +124,7 @@ impl Setup {
     ///
     /// # Panics
     /// Panics if the simulator fails, which would be a defect.
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self) -> OfanOutcome {
         let topology = self.topology();
         let workload = self.workload(&topology);
         let damage = failures::draw(&topology, &workload, &self.failures, self.seed);
@@ -142,7 +142,7 @@ impl Setup {
             panic!("{} with seed {seed} does not come to its end: {why}", self.scheme.name());
         }
         let counters = run.hosts.counters();
-        Outcome {
+        OfanOutcome {
             cct: run.completion_time(),
             bound,
             whole_bound,
@@ -211,7 +211,11 @@ impl Setup {
             lb: self.scheme.lb(),
             paths: self.scheme.paths(self.entropies()),
             // HOST DR keeps a pointer per destination host (section 6.1).
-            sharing: if self.scheme == Scheme::HostDr { Sharing::Nothing } else { Sharing::Edge },
+            sharing: if self.scheme == OfanScheme::HostDr {
+                Sharing::Nothing
+            } else {
+                Sharing::Edge
+            },
             health: false,
             recovery,
             reorder_threshold: self.sack.unwrap_or(usual.reorder_threshold),
@@ -284,7 +288,7 @@ impl Setup {
     }
 }
 
-impl Outcome {
+impl OfanOutcome {
     /// Returns the paper's metric: percent over the lower bound.
     pub(super) fn increase(&self) -> f64 {
         percent_beyond(self.cct, self.bound)

@@ -7,8 +7,8 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::outcome::{Outcome, measure};
-use super::setup::{Pattern, Scheme, Setup, dcqcn, paper_fabric};
+use super::outcome::{ProOutcome, measure};
+use super::setup::{Pattern, ProScheme, ProSetup, dcqcn, paper_fabric};
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Study, Verdict, run_all};
 use braid_sim::simulation::Change;
 use braid_sim::time::Ps;
@@ -59,7 +59,7 @@ impl Method {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct RecoveryCase {
     method: Method,
     failed: usize,
     seed: u64,
@@ -72,11 +72,15 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     let mut cases = Vec::new();
     for failed in failed {
         for method in Method::ALL {
-            cases.extend(effort.seeds(3).map(|seed| Case { method, failed: *failed, seed }));
+            cases.extend(effort.seeds(3).map(|seed| RecoveryCase {
+                method,
+                failed: *failed,
+                seed,
+            }));
         }
     }
     let outcomes = run_all("Fig. 13", cases.clone(), |case| case.measure(&topology, bytes));
-    let values = |method: Method, failed: usize, value: fn(&Outcome) -> f64| -> Vec<f64> {
+    let values = |method: Method, failed: usize, value: fn(&ProOutcome) -> f64| -> Vec<f64> {
         let here = cases
             .iter()
             .zip(&outcomes)
@@ -106,7 +110,7 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
             })
             .into(),
     });
-    let mean = |method, failed, value: fn(&Outcome) -> f64| {
+    let mean = |method, failed, value: fn(&ProOutcome) -> f64| {
         let values = values(method, failed, value);
         values.iter().sum::<f64>() / values.len() as f64
     };
@@ -123,8 +127,8 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     ));
 }
 
-impl Case {
-    fn measure(self, topology: &Topology, bytes: u64) -> Outcome {
+impl RecoveryCase {
+    fn measure(self, topology: &Topology, bytes: u64) -> ProOutcome {
         let mut cables: Vec<u32> = (0..topology.cables.len() as u32)
             .filter(|cable| topology.tier(topology.cables[*cable as usize].low) == Tier::Edge)
             .collect();
@@ -137,19 +141,19 @@ impl Case {
         changes.push((at + UNNOTICED, Change::Converge));
         let (recovery, reorder_threshold) = self.method.recovery();
         let cc = CcConfig::new(DcqcnConfig { window: WINDOW, ..dcqcn() });
-        let setup = Setup {
+        let setup = ProSetup {
             changes,
             recovery,
             reorder_threshold,
             cc,
-            ..Setup::new(Scheme::Pro, self.seed)
+            ..ProSetup::new(ProScheme::Pro, self.seed)
         };
         measure(setup.plan(topology, workload), false)
             .unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 }
 
-fn claim(failed: &[usize], mean: impl Fn(Method, usize, fn(&Outcome) -> f64) -> f64) -> Claim {
+fn claim(failed: &[usize], mean: impl Fn(Method, usize, fn(&ProOutcome) -> f64) -> f64) -> Claim {
     let slowdown = |method, failed| mean(method, failed, |outcome| outcome.slowdown);
     let reductions = |against: Method| -> Vec<f64> {
         let of = |failed: &usize| {

@@ -1,21 +1,21 @@
 //! Table II: congestion marks in the ring.
 
 use super::comparison::Comparison;
-use super::outcome::Outcome;
-use super::setup::{Pattern, Scheme};
+use super::outcome::ProOutcome;
+use super::setup::{Pattern, ProScheme};
 use crate::{Axis, Claim, Figure, Kind, Point, Series, Study, Verdict};
 
 /// The marks of ToR and aggregation switches in the paper.
-const PAPER: [(Scheme, u64, u64); 5] = [
-    (Scheme::ConWeave, 2_020_578, 619_500),
-    (Scheme::Ecmp, 1_859_745, 1_453_340),
-    (Scheme::Adaptive, 2760, 0),
-    (Scheme::Drill, 0, 218),
-    (Scheme::Pro, 0, 0),
+const PAPER: [(ProScheme, u64, u64); 5] = [
+    (ProScheme::ConWeave, 2_020_578, 619_500),
+    (ProScheme::Ecmp, 1_859_745, 1_453_340),
+    (ProScheme::Adaptive, 2760, 0),
+    (ProScheme::Drill, 0, 218),
+    (ProScheme::Pro, 0, 0),
 ];
 
 pub(super) fn add(runs: &Comparison, study: &mut Study) {
-    let bars = |name: &str, value: fn(&Outcome) -> u64| Series {
+    let bars = |name: &str, value: fn(&ProOutcome) -> u64| Series {
         name: name.into(),
         points: PAPER
             .iter()
@@ -40,7 +40,7 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
         ],
     });
     let counts = |scheme| {
-        let count = |value: fn(&Outcome) -> u64| {
+        let count = |value: fn(&ProOutcome) -> u64| {
             runs.mean(Pattern::Ring, scheme, runs.largest(), |outcome| value(outcome) as f64)
         };
         [
@@ -49,11 +49,11 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
             count(|outcome| outcome.marks_at_last_hops),
         ]
     };
-    study.claims.push(without_marks(counts(Scheme::Pro)));
-    study.claims.push(adaptive(counts(Scheme::Adaptive)));
-    study.claims.push(drill(counts(Scheme::Drill)));
-    let by_flow = [Scheme::Ecmp, Scheme::ConWeave].map(|scheme| (scheme, counts(scheme)));
-    let by_packet = [Scheme::Adaptive, Scheme::Drill].map(counts);
+    study.claims.push(without_marks(counts(ProScheme::Pro)));
+    study.claims.push(adaptive(counts(ProScheme::Adaptive)));
+    study.claims.push(drill(counts(ProScheme::Drill)));
+    let by_flow = [ProScheme::Ecmp, ProScheme::ConWeave].map(|scheme| (scheme, counts(scheme)));
+    let by_packet = [ProScheme::Adaptive, ProScheme::Drill].map(counts);
     study.claims.push(far_more(by_flow, by_packet));
     study.choices.push(
         "Table II counts marked packets at any port of a switch, those to hosts included, per run \
@@ -98,7 +98,7 @@ fn drill(counts: [f64; 3]) -> Claim {
     claim(says, formatted(counts), Verdict::of(only_down, otherwise))
 }
 
-fn far_more(by_flow: [(Scheme, [f64; 3]); 2], by_packet: [[f64; 3]; 2]) -> Claim {
+fn far_more(by_flow: [(ProScheme, [f64; 3]); 2], by_packet: [[f64; 3]; 2]) -> Claim {
     let total = |counts: [f64; 3]| counts[0] + counts[1];
     let most = by_packet.map(total).into_iter().fold(1.0, f64::max);
     let factors = by_flow.map(|(_, counts)| total(counts) / most);

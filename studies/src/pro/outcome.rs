@@ -15,7 +15,7 @@ pub(super) const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
 /// The measurements of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct ProOutcome {
     /// The last sender's completion over the ideal.
     pub(super) slowdown: f64,
     /// Congestion marks of ToR switches, including those on links to hosts.
@@ -76,7 +76,7 @@ impl Distribution {
 ///
 /// # Errors
 /// The run fails.
-pub(super) fn measure(plan: Plan, with_balance: bool) -> Result<Outcome, RunError> {
+pub(super) fn measure(plan: Plan, with_balance: bool) -> Result<ProOutcome, RunError> {
     let least = ideal(&plan.topology, &plan.workload);
     let (up, down) = (uplinks_by_tor(&plan.topology), downlinks_by_tor(&plan.topology));
     let mut simulation = Simulation::new(plan);
@@ -87,11 +87,11 @@ pub(super) fn measure(plan: Plan, with_balance: bool) -> Result<Outcome, RunErro
             None
         }
     };
-    Ok(Outcome::of(&simulation, least, balance))
+    Ok(ProOutcome::of(&simulation, least, balance))
 }
 
-impl Outcome {
-    fn of(simulation: &Simulation, least: Ps, balance: Option<Balance>) -> Outcome {
+impl ProOutcome {
+    fn of(simulation: &Simulation, least: Ps, balance: Option<Balance>) -> ProOutcome {
         let fabric = &simulation.fabric;
         let layer = |from: Tier, to: Tier| {
             let ports = (0..).map(PortId).zip(&fabric.ports);
@@ -107,7 +107,7 @@ impl Outcome {
         let counters = simulation.hosts.counters();
         let in_order = counters.segments_received.saturating_sub(counters.out_of_order);
         let degrees = simulation.hosts.ooo_degrees();
-        Outcome {
+        ProOutcome {
             slowdown: simulation.completion_time().0 as f64 / least.0 as f64,
             marks_at_tors: marks(Tier::Edge, Tier::Agg) + at_last_hops,
             marks_at_aggs: marks(Tier::Agg, Tier::Edge),

@@ -1,14 +1,14 @@
 //! Figure 12: the reordering extent in the ring.
 
 use super::comparison::Comparison;
-use super::outcome::{Outcome, PERCENTILES};
-use super::setup::{Pattern, Scheme};
+use super::outcome::{PERCENTILES, ProOutcome};
+use super::setup::{Pattern, ProScheme};
 use crate::{Axis, Claim, Figure, Kind, Study, Verdict};
 
 /// The percentile of the paper's comparison.
 const P99: usize = 4;
 
-fn degree(outcome: &Outcome, at: usize) -> f64 {
+fn degree(outcome: &ProOutcome, at: usize) -> f64 {
     outcome.disorder[at] as f64
 }
 
@@ -23,7 +23,7 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
     });
     let p99 =
         |scheme| runs.mean(Pattern::Ring, scheme, runs.largest(), |outcome| degree(outcome, P99));
-    let [ar, drill, pro] = [Scheme::Adaptive, Scheme::Drill, Scheme::Pro].map(p99);
+    let [ar, drill, pro] = [ProScheme::Adaptive, ProScheme::Drill, ProScheme::Pro].map(p99);
     study.claims.push(Claim {
         figure: "fig12".into(),
         says: "PRO: 4 packets out of order at the 99th percentile, at 94 % load".into(),

@@ -49,7 +49,7 @@ pub(super) const PIPELINE: Pipeline =
 
 /// The compared schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scheme {
+pub(super) enum ProScheme {
     Ecmp,
     ConWeave,
     Adaptive,
@@ -62,30 +62,35 @@ pub(super) enum Scheme {
     QpRoundRobin,
 }
 
-impl Scheme {
+impl ProScheme {
     /// The schemes of figures 8 to 10 and 12, and of table II.
-    pub(super) const COMPARED: [Scheme; 5] =
-        [Scheme::Ecmp, Scheme::ConWeave, Scheme::Adaptive, Scheme::Drill, Scheme::Pro];
+    pub(super) const COMPARED: [ProScheme; 5] = [
+        ProScheme::Ecmp,
+        ProScheme::ConWeave,
+        ProScheme::Adaptive,
+        ProScheme::Drill,
+        ProScheme::Pro,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Scheme::Ecmp => "ECMP",
-            Scheme::ConWeave => "ConWeave",
-            Scheme::Adaptive => "AR",
-            Scheme::Drill => "DRILL",
-            Scheme::Pro => "PRO",
-            Scheme::NicRoundRobin => "RR without destinations",
-            Scheme::QpRoundRobin => "RR without orchestration",
+            ProScheme::Ecmp => "ECMP",
+            ProScheme::ConWeave => "ConWeave",
+            ProScheme::Adaptive => "AR",
+            ProScheme::Drill => "DRILL",
+            ProScheme::Pro => "PRO",
+            ProScheme::NicRoundRobin => "RR without destinations",
+            ProScheme::QpRoundRobin => "RR without orchestration",
         }
     }
 
     fn policy(self) -> Policy {
         match self {
-            Scheme::Ecmp => Policy::Ecmp,
-            Scheme::ConWeave => Policy::ConWeave,
-            Scheme::Adaptive => Policy::LeastLoaded { every: LOOK },
-            Scheme::Drill => Policy::Drill { samples: 2 },
-            Scheme::Pro | Scheme::NicRoundRobin | Scheme::QpRoundRobin => {
+            ProScheme::Ecmp => Policy::Ecmp,
+            ProScheme::ConWeave => Policy::ConWeave,
+            ProScheme::Adaptive => Policy::LeastLoaded { every: LOOK },
+            ProScheme::Drill => Policy::Drill { samples: 2 },
+            ProScheme::Pro | ProScheme::NicRoundRobin | ProScheme::QpRoundRobin => {
                 Policy::SourceOrLeastLoaded { every: LOOK }
             }
         }
@@ -93,10 +98,10 @@ impl Scheme {
 
     fn paths(self) -> (LbPolicy, Paths, Sharing) {
         match self {
-            Scheme::Pro => (LbPolicy::PRO, Paths::Source, Sharing::Edge),
-            Scheme::NicRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Interface),
-            Scheme::QpRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Nothing),
-            Scheme::Ecmp | Scheme::ConWeave | Scheme::Adaptive | Scheme::Drill => {
+            ProScheme::Pro => (LbPolicy::PRO, Paths::Source, Sharing::Edge),
+            ProScheme::NicRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Interface),
+            ProScheme::QpRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Nothing),
+            ProScheme::Ecmp | ProScheme::ConWeave | ProScheme::Adaptive | ProScheme::Drill => {
                 (LbPolicy::ECMP, Paths::Hashed(4096), Sharing::Edge)
             }
         }
@@ -157,8 +162,8 @@ pub(super) fn paper_fabric() -> Topology {
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct ProSetup {
+    pub(super) scheme: ProScheme,
     pub(super) recovery: LossRecovery,
     /// Packets sent later that must have arrived, for `sack`.
     pub(super) reorder_threshold: u32,
@@ -171,9 +176,9 @@ pub(super) struct Setup {
     pub(super) seed: u64,
 }
 
-impl Setup {
-    pub(super) fn new(scheme: Scheme, seed: u64) -> Setup {
-        Setup {
+impl ProSetup {
+    pub(super) fn new(scheme: ProScheme, seed: u64) -> ProSetup {
+        ProSetup {
             scheme,
             recovery: LossRecovery::OooWindow,
             reorder_threshold: 0,

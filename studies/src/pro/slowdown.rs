@@ -1,8 +1,8 @@
 //! Figure 8: job completion time over the ideal.
 
 use super::comparison::{Comparison, range};
-use super::outcome::Outcome;
-use super::setup::{PIPELINE, Pattern, Scheme};
+use super::outcome::ProOutcome;
+use super::setup::{PIPELINE, Pattern, ProScheme};
 use super::variants::{CONTROL_HASHED, ROOTS_AT_ONCE, ROOTS_JOINED, STRICT, Variants};
 use crate::{Axis, Claim, Effort, Figure, Kind, Series, Study, Verdict};
 
@@ -13,7 +13,7 @@ const REDUCTION: [f64; 2] = [0.509, 0.836];
 /// Tolerance of the reduction.
 const TOLERANCE: f64 = 0.15;
 
-fn slowdown(outcome: &Outcome) -> f64 {
+fn slowdown(outcome: &ProOutcome) -> f64 {
     outcome.slowdown
 }
 
@@ -45,7 +45,7 @@ pub(super) fn add(effort: &Effort, runs: &Comparison, study: &mut Study) {
 }
 
 fn near_optimal(runs: &Comparison, pattern: Pattern) -> Claim {
-    let of_size = |bytes: &u64| runs.values(pattern, Scheme::Pro, *bytes, slowdown);
+    let of_size = |bytes: &u64| runs.values(pattern, ProScheme::Pro, *bytes, slowdown);
     let by_size: Vec<String> = runs
         .sizes()
         .iter()
@@ -53,7 +53,7 @@ fn near_optimal(runs: &Comparison, pattern: Pattern) -> Claim {
         .collect();
     let near = |bytes: &u64| of_size(bytes).iter().all(|slowdown| *slowdown < NEAR_OPTIMAL);
     let far = runs.sizes().iter().filter(|bytes| !near(bytes)).count();
-    let marks = runs.mean(pattern, Scheme::Pro, runs.largest(), |outcome| {
+    let marks = runs.mean(pattern, ProScheme::Pro, runs.largest(), |outcome| {
         (outcome.marks_at_tors + outcome.marks_at_aggs) as f64
     });
     let verdict = Verdict::of(
@@ -74,7 +74,7 @@ fn near_optimal(runs: &Comparison, pattern: Pattern) -> Claim {
 
 /// Describes the behaviour of the tree's roots, and its alternatives.
 fn roots(variants: &Variants, largest: u64) -> String {
-    let mean = |value: fn(&Outcome) -> u64| {
+    let mean = |value: fn(&ProOutcome) -> u64| {
         let values = variants.values(ROOTS_AT_ONCE, largest, |outcome| value(outcome) as f64);
         values.iter().sum::<f64>() / values.len() as f64
     };
@@ -103,21 +103,21 @@ fn roots(variants: &Variants, largest: u64) -> String {
 /// The reduction of another scheme's slowdown by PRO.
 struct Reduction {
     pattern: Pattern,
-    scheme: Scheme,
+    scheme: ProScheme,
     /// The reductions by size.
     shares: Vec<f64>,
 }
 
 impl Reduction {
     fn all(runs: &Comparison) -> Vec<Reduction> {
-        let others = Scheme::COMPARED.into_iter().filter(|scheme| *scheme != Scheme::Pro);
+        let others = ProScheme::COMPARED.into_iter().filter(|scheme| *scheme != ProScheme::Pro);
         let cases = [Pattern::Ring, Pattern::TREE]
             .into_iter()
             .flat_map(|pattern| others.clone().map(move |scheme| (pattern, scheme)));
         let of = |(pattern, scheme)| {
             let of_size = |bytes: &u64| {
                 let mean = |scheme| runs.mean(pattern, scheme, *bytes, slowdown);
-                1.0 - mean(Scheme::Pro) / mean(scheme)
+                1.0 - mean(ProScheme::Pro) / mean(scheme)
             };
             Reduction { pattern, scheme, shares: runs.sizes().iter().map(of_size).collect() }
         };

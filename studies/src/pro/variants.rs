@@ -2,8 +2,8 @@
 //! roots, and the routing of control packets.
 
 use super::comparison::range;
-use super::outcome::{Outcome, measure};
-use super::setup::{PIPELINE, Pattern, Scheme, Setup, paper_fabric};
+use super::outcome::{ProOutcome, measure};
+use super::setup::{PIPELINE, Pattern, ProScheme, ProSetup, paper_fabric};
 use crate::{Effort, Point, Series, run_all};
 use braid_sim::workload::Forwarding;
 
@@ -34,7 +34,7 @@ pub(super) const STRICT: Variant = tree("PRO, all forward", Forwarding::Strict(P
 /// All runs of all variants.
 pub(super) struct Variants {
     sizes: Vec<u64>,
-    runs: Vec<(Variant, u64, Outcome)>,
+    runs: Vec<(Variant, u64, ProOutcome)>,
 }
 
 impl Variants {
@@ -53,7 +53,7 @@ impl Variants {
         &self,
         of: Variant,
         bytes: u64,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&ProOutcome) -> f64,
     ) -> Vec<f64> {
         let here = self.runs.iter().filter(|(variant, size, _)| (*variant, *size) == (of, bytes));
         here.map(|(_, _, outcome)| value(outcome)).collect()
@@ -77,10 +77,11 @@ impl Variants {
 }
 
 impl Variant {
-    fn measure(self, bytes: u64, seed: u64) -> Outcome {
+    fn measure(self, bytes: u64, seed: u64) -> ProOutcome {
         let topology = paper_fabric();
         let workload = self.pattern.workload(&topology, bytes, seed);
-        let setup = Setup { control_hashed: self.control_hashed, ..Setup::new(Scheme::Pro, seed) };
+        let setup =
+            ProSetup { control_hashed: self.control_hashed, ..ProSetup::new(ProScheme::Pro, seed) };
         measure(setup.plan(&topology, workload), false)
             .unwrap_or_else(|error| panic!("{self:?}, {bytes} bytes, seed {seed}: {error}"))
     }

@@ -4,11 +4,11 @@ use braid_traffic::Phase;
 
 use super::causes;
 use super::load::Load;
-use super::outcome::Outcome;
+use super::outcome::RailsOutcome;
 use super::results::{Results, bars, claim, is_within, range};
-use super::scale::Scale;
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::scale::RailsScale;
+use super::scheme::RailsScheme;
+use super::setup::RailsSetup;
 use crate::{Study, Verdict};
 
 /// Percent by which RailS completes sooner than the others, by phase.
@@ -37,7 +37,7 @@ const DENSE: Mode = Mode {
 const SPARSE: Mode =
     Mode { figure: "fig13", data: "data on one GPU", load: Load::Sparse, sooner: SPARSE_SOONER };
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
+pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
     let loads = [DENSE, SPARSE].into_iter().flat_map(|mode| Phase::ALL.map(mode.load));
     loads.flat_map(|load| scale.compared(load)).collect()
 }
@@ -53,8 +53,8 @@ pub(super) fn add(results: &Results, study: &mut Study) {
 
 fn figures(results: &Results, study: &mut Study, mode: &Mode) {
     let phases = Phase::ALL.map(|phase| (phase.name(), (mode.load)(phase)));
-    let base = (Scheme::ECMP, Outcome::total_us as fn(&Outcome) -> f64);
-    let over = |scheme, load| results.over((scheme, Outcome::total_us), base, load);
+    let base = (RailsScheme::ECMP, RailsOutcome::total_us as fn(&RailsOutcome) -> f64);
+    let over = |scheme, load| results.over((scheme, RailsOutcome::total_us), base, load);
     study.figures.push(bars(
         [
             &format!("{}a", mode.figure),
@@ -62,7 +62,7 @@ fn figures(results: &Results, study: &mut Study, mode: &Mode) {
             "completion time over ECMP's",
         ],
         &phases,
-        &Scheme::COMPARED,
+        &RailsScheme::COMPARED,
         over,
     ));
     let part = PARTS[1];
@@ -77,7 +77,7 @@ fn figures(results: &Results, study: &mut Study, mode: &Mode) {
             "iteration over ECMP's",
         ],
         &phases,
-        &Scheme::COMPARED,
+        &RailsScheme::COMPARED,
         |scheme, load| over(scheme, load).into_iter().map(|ratio| iteration(part, ratio)).collect(),
     ));
 }
@@ -90,7 +90,7 @@ fn iteration(part: f64, ratio: f64) -> f64 {
 
 fn phases(results: &Results, study: &mut Study, mode: &Mode, why: &str) {
     for (phase, papers) in Phase::ALL.into_iter().zip(mode.sooner) {
-        let sooner = results.sooner(&Scheme::OTHERS, (mode.load)(phase));
+        let sooner = results.sooner(&RailsScheme::OTHERS, (mode.load)(phase));
         study.claims.push(claim(
             &format!("{}a", mode.figure),
             &format!(
@@ -110,8 +110,8 @@ fn phases(results: &Results, study: &mut Study, mode: &Mode, why: &str) {
 fn shorter(results: &Results, mode: &Mode, part: f64) -> [f64; 2] {
     let of_phase = |phase| {
         let load = (mode.load)(phase);
-        let of = move |scheme| iteration(part, results.times(Scheme::ECMP, scheme, load));
-        Scheme::OTHERS.map(|other| 100.0 * (1.0 - of(Scheme::RAILS) / of(other)))
+        let of = move |scheme| iteration(part, results.times(RailsScheme::ECMP, scheme, load));
+        RailsScheme::OTHERS.map(|other| 100.0 * (1.0 - of(RailsScheme::RAILS) / of(other)))
     };
     range(Phase::ALL.into_iter().flat_map(of_phase))
 }

@@ -19,11 +19,11 @@ mod theorems;
 
 use super::{Claim, Effort, Study};
 use results::Results;
-use scale::Scale;
+use scale::RailsScale;
 
 /// Runs the study.
 pub fn study(effort: &Effort) -> Study {
-    let scale = Scale::of(effort);
+    let scale = RailsScale::of(effort);
     let setups = [
         bandwidth::setups(&scale),
         skew::setups(&scale),
@@ -69,7 +69,7 @@ fn untested() -> [Claim; 2] {
 
 /// Returns the choices where the paper is silent in general. Alternatives are with the experiments.
 fn choices(results: &Results) -> Vec<String> {
-    let Scale { mean, domains } = results.scale;
+    let RailsScale { mean, domains } = results.scale;
     let mut choices = vec![format!(
         "{domains} domains of 8 GPUs and 8 interfaces of 400 Gb/s, one leaf for each rail, \
             {domains} spines with a link of 400 Gb/s to \

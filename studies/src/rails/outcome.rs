@@ -5,11 +5,11 @@ use braid_sim::simulation::Simulation;
 use braid_sim::time::{Ps, Rate};
 
 use super::load::{Flow, RAILS};
-use super::setup::{FRAMES, RATE_GBPS, Setup};
+use super::setup::{FRAMES, RATE_GBPS, RailsSetup};
 
 /// The measurements of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct RailsOutcome {
     /// Delivery times of the flows in microseconds, ascending.
     pub(super) flows_us: Vec<f64>,
     /// T*: the load of the busiest domain, sent or received, including headers, over N R2.
@@ -23,7 +23,7 @@ pub(super) struct Outcome {
     pub(super) lost: u64,
 }
 
-impl Outcome {
+impl RailsOutcome {
     /// Returns the time until the last flow is delivered.
     pub(super) fn total_us(&self) -> f64 {
         self.flows_us.last().copied().unwrap_or(0.0)
@@ -73,7 +73,7 @@ pub(super) fn busiest(domains: &[Vec<u64>]) -> &[u64] {
 ///
 /// # Panics
 /// Panics if the run fails.
-pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
+pub(super) fn measure(setup: &RailsSetup, seed: u64) -> RailsOutcome {
     let flows = setup.flows();
     let mut run = Simulation::new(setup.plan(&flows, seed));
     run.run().unwrap_or_else(|error| panic!("{setup:?}, seed {seed}: {error}"));
@@ -89,7 +89,7 @@ pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
         loads.chunks(RAILS).map(|domain| domain.iter().map(of).collect()).collect()
     };
     let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
-    Outcome {
+    RailsOutcome {
         flows_us,
         bound_us: bound(&flows, setup.domains).as_micros_f64(),
         gpu_bytes: bytes as f64 / (setup.domains * RAILS) as f64,
@@ -114,13 +114,14 @@ fn bound(flows: &[Flow], domains: usize) -> Ps {
 #[cfg(test)]
 mod tests {
     use super::super::load::Load;
-    use super::super::scheme::Scheme;
+    use super::super::scheme::RailsScheme;
     use super::*;
 
     #[test]
     fn nothing_is_faster_than_the_bound_and_everything_is_counted() {
-        for scheme in [Scheme::ECMP, Scheme::MIN_RTT, Scheme::RAILS] {
-            let outcome = measure(&Setup::new(scheme, Load::skewed_receivers(1.2), 200_000), 1);
+        for scheme in [RailsScheme::ECMP, RailsScheme::MIN_RTT, RailsScheme::RAILS] {
+            let outcome =
+                measure(&RailsSetup::new(scheme, Load::skewed_receivers(1.2), 200_000), 1);
             assert!(outcome.over_bound() >= 1.0, "{}: {}", scheme.name, outcome.over_bound());
             let sum = |loads: &[Vec<u64>]| loads.iter().flatten().sum::<u64>() as f64;
             assert_eq!(sum(&outcome.sent), outcome.gpu_bytes * 64.0);

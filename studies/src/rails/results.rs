@@ -3,10 +3,10 @@
 use braid_lb::LoadMse;
 
 use super::load::Load;
-use super::outcome::{Outcome, measure};
-use super::scale::Scale;
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::outcome::{RailsOutcome, measure};
+use super::scale::RailsScale;
+use super::scheme::RailsScheme;
+use super::setup::RailsSetup;
 use crate::runs::Runs;
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Verdict};
 
@@ -19,33 +19,43 @@ const NEAR_PERCENT: f64 = 5.0;
 
 /// All runs of the study.
 pub(super) struct Results {
-    pub(super) scale: Scale,
-    pub(super) runs: Runs<Setup, Outcome>,
+    pub(super) scale: RailsScale,
+    pub(super) runs: Runs<RailsSetup, RailsOutcome>,
 }
 
 impl Results {
-    pub(super) fn make(scale: Scale, setups: Vec<Setup>, effort: &Effort) -> Results {
+    pub(super) fn make(scale: RailsScale, setups: Vec<RailsSetup>, effort: &Effort) -> Results {
         Results { scale, runs: Runs::make("rails", setups, effort.seeds(SEEDS), measure) }
     }
 
-    pub(super) fn of(&self, scheme: Scheme, load: Load) -> &[Outcome] {
+    pub(super) fn of(&self, scheme: RailsScheme, load: Load) -> &[RailsOutcome] {
         self.runs.of(&self.scale.setup(scheme, load))
     }
 
     /// Returns a quantity of a scheme, by run.
-    pub(super) fn values(&self, scheme: Scheme, load: Load, of: fn(&Outcome) -> f64) -> Vec<f64> {
+    pub(super) fn values(
+        &self,
+        scheme: RailsScheme,
+        load: Load,
+        of: fn(&RailsOutcome) -> f64,
+    ) -> Vec<f64> {
         self.runs.values(&self.scale.setup(scheme, load), of)
     }
 
-    pub(super) fn mean(&self, scheme: Scheme, load: Load, of: fn(&Outcome) -> f64) -> f64 {
+    pub(super) fn mean(
+        &self,
+        scheme: RailsScheme,
+        load: Load,
+        of: fn(&RailsOutcome) -> f64,
+    ) -> f64 {
         self.runs.mean(&self.scale.setup(scheme, load), of)
     }
 
     /// Returns a quantity of a scheme over the mean of another quantity of another scheme.
     pub(super) fn over(
         &self,
-        (scheme, of): (Scheme, fn(&Outcome) -> f64),
-        (base, of_base): (Scheme, fn(&Outcome) -> f64),
+        (scheme, of): (RailsScheme, fn(&RailsOutcome) -> f64),
+        (base, of_base): (RailsScheme, fn(&RailsOutcome) -> f64),
         load: Load,
     ) -> Vec<f64> {
         let base = self.mean(base, load, of_base);
@@ -54,19 +64,26 @@ impl Results {
 
     /// Returns the completion time of `base` over that of `scheme`: the bus bandwidth of `scheme`
     /// over that of `base`.
-    pub(super) fn times(&self, scheme: Scheme, base: Scheme, load: Load) -> f64 {
-        self.mean(base, load, Outcome::total_us) / self.mean(scheme, load, Outcome::total_us)
+    pub(super) fn times(&self, scheme: RailsScheme, base: RailsScheme, load: Load) -> f64 {
+        self.mean(base, load, RailsOutcome::total_us)
+            / self.mean(scheme, load, RailsOutcome::total_us)
     }
 
     /// Returns the least and the most percent by which RailS completes sooner than these schemes.
-    pub(super) fn sooner(&self, others: &[Scheme], load: Load) -> [f64; 2] {
-        let percent =
-            |other: &Scheme| 100.0 * (1.0 - 1.0 / self.times(Scheme::RAILS, *other, load));
+    pub(super) fn sooner(&self, others: &[RailsScheme], load: Load) -> [f64; 2] {
+        let percent = |other: &RailsScheme| {
+            100.0 * (1.0 - 1.0 / self.times(RailsScheme::RAILS, *other, load))
+        };
         range(others.iter().map(percent))
     }
 
     /// Returns the mean load error over the runs.
-    pub(super) fn mse(&self, scheme: Scheme, load: Load, of: fn(&Outcome) -> LoadMse) -> LoadMse {
+    pub(super) fn mse(
+        &self,
+        scheme: RailsScheme,
+        load: Load,
+        of: fn(&RailsOutcome) -> LoadMse,
+    ) -> LoadMse {
         let runs = self.of(scheme, load);
         let mean = |part: fn(LoadMse) -> f64| {
             runs.iter().map(|run| part(of(run))).sum::<f64>() / runs.len() as f64
@@ -97,7 +114,7 @@ pub(super) fn claim(figure: &str, says: &str, measured: String, verdict: Verdict
 }
 
 /// Formats `ECMP 1.20, PLB 1.10`, and so on.
-pub(super) fn listed(schemes: &[Scheme], of: impl Fn(Scheme) -> String) -> String {
+pub(super) fn listed(schemes: &[RailsScheme], of: impl Fn(RailsScheme) -> String) -> String {
     let each = schemes.iter().map(|scheme| format!("{} {}", scheme.name, of(*scheme)));
     each.collect::<Vec<_>>().join(", ")
 }
@@ -106,8 +123,8 @@ pub(super) fn listed(schemes: &[Scheme], of: impl Fn(Scheme) -> String) -> Strin
 pub(super) fn bars<G: Copy>(
     [id, title, label]: [&str; 3],
     groups: &[(&str, G)],
-    schemes: &[Scheme],
-    values: impl Fn(Scheme, G) -> Vec<f64>,
+    schemes: &[RailsScheme],
+    values: impl Fn(RailsScheme, G) -> Vec<f64>,
 ) -> Figure {
     let series = schemes.iter().map(|scheme| {
         let bars = groups.iter().enumerate();

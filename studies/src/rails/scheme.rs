@@ -28,7 +28,7 @@ pub(super) enum Ties {
 
 /// A scheme with its name in the figures.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Scheme {
+pub(super) struct RailsScheme {
     pub(super) name: &'static str,
     pub(super) spraying: Spraying,
     /// The path policy over the spines.
@@ -40,43 +40,50 @@ const fn by_hosts(
     data_path: DataPath,
     rails: RailScheme,
     lb: LbPolicy,
-) -> Scheme {
-    Scheme { name, spraying: Spraying::ByHosts(data_path, rails), lb }
+) -> RailsScheme {
+    RailsScheme { name, spraying: Spraying::ByHosts(data_path, rails), lb }
 }
 
 /// Rail i leads to rail i over one switch, so there is no choice of path.
-const fn planned(name: &'static str, ties: Ties) -> Scheme {
-    Scheme { name, spraying: Spraying::Planned(ties), lb: LbPolicy::ECMP }
+const fn planned(name: &'static str, ties: Ties) -> RailsScheme {
+    RailsScheme { name, spraying: Spraying::Planned(ties), lb: LbPolicy::ECMP }
 }
 
-impl Scheme {
-    pub(super) const ECMP: Scheme =
+impl RailsScheme {
+    pub(super) const ECMP: RailsScheme =
         by_hosts("ECMP", DataPath::Own, RailScheme::HASH, LbPolicy::ECMP);
-    pub(super) const PLB: Scheme = by_hosts("PLB", DataPath::Own, RailScheme::HASH, LbPolicy::PLB);
-    pub(super) const MIN_RTT: Scheme =
+    pub(super) const PLB: RailsScheme =
+        by_hosts("PLB", DataPath::Own, RailScheme::HASH, LbPolicy::PLB);
+    pub(super) const MIN_RTT: RailsScheme =
         by_hosts("MinRTT", DataPath::AnySender, RailScheme::MIN_RTT, LbPolicy::ECMP);
-    pub(super) const REPS: Scheme =
+    pub(super) const REPS: RailsScheme =
         by_hosts("REPS", DataPath::AnySender, RailScheme::ROUND_ROBIN, LbPolicy::REPS);
-    pub(super) const RAILS: Scheme = planned("RailS", Ties::ByDestination);
+    pub(super) const RAILS: RailsScheme = planned("RailS", Ties::ByDestination);
 
     /// The schemes of the figures.
-    pub(super) const COMPARED: [Scheme; 5] =
-        [Scheme::ECMP, Scheme::PLB, Scheme::MIN_RTT, Scheme::REPS, Scheme::RAILS];
+    pub(super) const COMPARED: [RailsScheme; 5] = [
+        RailsScheme::ECMP,
+        RailsScheme::PLB,
+        RailsScheme::MIN_RTT,
+        RailsScheme::REPS,
+        RailsScheme::RAILS,
+    ];
     /// All schemes but RailS.
-    pub(super) const OTHERS: [Scheme; 4] =
-        [Scheme::ECMP, Scheme::PLB, Scheme::MIN_RTT, Scheme::REPS];
+    pub(super) const OTHERS: [RailsScheme; 4] =
+        [RailsScheme::ECMP, RailsScheme::PLB, RailsScheme::MIN_RTT, RailsScheme::REPS];
 
-    pub(super) const ECMP_ANY: Scheme =
+    pub(super) const ECMP_ANY: RailsScheme =
         by_hosts("ECMP, any NIC", DataPath::AnySender, RailScheme::HASH, LbPolicy::ECMP);
-    pub(super) const MIN_RTT_ALIGNED: Scheme =
+    pub(super) const MIN_RTT_ALIGNED: RailsScheme =
         by_hosts("MinRTT, i to i", DataPath::Aligned, RailScheme::MIN_RTT, LbPolicy::ECMP);
-    pub(super) const REPS_OWN: Scheme =
+    pub(super) const REPS_OWN: RailsScheme =
         by_hosts("REPS, own NIC", DataPath::Own, RailScheme::ROUND_ROBIN, LbPolicy::REPS);
-    pub(super) const REPS_ALIGNED: Scheme =
+    pub(super) const REPS_ALIGNED: RailsScheme =
         by_hosts("REPS, i to i", DataPath::Aligned, RailScheme::ROUND_ROBIN, LbPolicy::REPS);
     /// The shipped rail policy, which does not know chunks in advance.
-    pub(super) const ONLINE: Scheme =
+    pub(super) const ONLINE: RailsScheme =
         by_hosts("RailS, online", DataPath::Aligned, RailScheme::LPT, LbPolicy::ECMP);
-    pub(super) const TIES_BY_GPU: Scheme = planned("RailS, ties by GPU", Ties::ByGpu);
-    pub(super) const RAILS_OF_DOMAIN: Scheme = planned("rails of each domain", Ties::RailsOfDomain);
+    pub(super) const TIES_BY_GPU: RailsScheme = planned("RailS, ties by GPU", Ties::ByGpu);
+    pub(super) const RAILS_OF_DOMAIN: RailsScheme =
+        planned("rails of each domain", Ties::RailsOfDomain);
 }

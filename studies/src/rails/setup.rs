@@ -16,7 +16,7 @@ use braid_sim::workload::{Message, Start, Workload};
 
 use super::load::{Flow, Load, RAILS};
 use super::rounds::{CHUNK, shares};
-use super::scheme::{Scheme, Spraying};
+use super::scheme::{RailsScheme, Spraying};
 
 /// Rate of every link: R2.
 pub(super) const RATE_GBPS: u64 = 400;
@@ -32,8 +32,8 @@ pub(super) const SEND_QUEUE: u64 = 256 << 10;
 
 /// The parameters of a run without its seed. Each field is an assumption.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct RailsSetup {
+    pub(super) scheme: RailsScheme,
     pub(super) load: Load,
     /// Bytes that a GPU sends on average.
     pub(super) mean: u64,
@@ -50,9 +50,9 @@ pub(super) struct Setup {
     pub(super) nvlink: Option<u64>,
 }
 
-impl Setup {
-    pub(super) fn new(scheme: Scheme, load: Load, mean: u64) -> Setup {
-        Setup {
+impl RailsSetup {
+    pub(super) fn new(scheme: RailsScheme, load: Load, mean: u64) -> RailsSetup {
+        RailsSetup {
             scheme,
             load,
             mean,

@@ -6,12 +6,12 @@ use braid_traffic::Phase;
 use super::bandwidth::loads;
 use super::causes;
 use super::load::{Load, RAILS};
-use super::outcome::Outcome;
+use super::outcome::RailsOutcome;
 use super::results::{Results, claim, range};
 use super::rounds::{CHUNK, Share, shares};
-use super::scale::Scale;
-use super::scheme::{Scheme, Ties};
-use super::setup::Setup;
+use super::scale::RailsScale;
+use super::scheme::{RailsScheme, Ties};
+use super::setup::RailsSetup;
 use super::skew::{RECEIVERS, SENDERS};
 use crate::{Study, Verdict};
 
@@ -27,18 +27,18 @@ const WHOLE: u64 = u64::MAX / 2;
 /// R1 over R2 in the run with all data on one GPU.
 const SLOW_NVLINK: u64 = 2;
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
-    let ours = |load| scale.setup(Scheme::RAILS, load);
+pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
+    let ours = |load| scale.setup(RailsScheme::RAILS, load);
     vec![
         ours(Load::FromAll),
         ours(Load::FromOne),
         slow_nvlink(scale),
-        scale.setup(Scheme::RAILS_OF_DOMAIN, Load::OneWay),
+        scale.setup(RailsScheme::RAILS_OF_DOMAIN, Load::OneWay),
     ]
 }
 
-fn slow_nvlink(scale: &Scale) -> Setup {
-    Setup { nvlink: Some(SLOW_NVLINK), ..scale.setup(Scheme::RAILS, Load::FromOne) }
+fn slow_nvlink(scale: &RailsScale) -> RailsSetup {
+    RailsSetup { nvlink: Some(SLOW_NVLINK), ..scale.setup(RailsScheme::RAILS, Load::FromOne) }
 }
 
 /// Returns all loads of the figures.
@@ -58,8 +58,8 @@ pub(super) fn add(results: &Results, study: &mut Study) {
 
 /// Theorem 1.
 fn capacity(results: &Results, study: &mut Study) {
-    let reached = |setup: &Setup| 1.0 / results.runs.mean(setup, Outcome::over_bound);
-    let ours = |load| reached(&results.scale.setup(Scheme::RAILS, load));
+    let reached = |setup: &RailsSetup| 1.0 / results.runs.mean(setup, RailsOutcome::over_bound);
+    let ours = |load| reached(&results.scale.setup(RailsScheme::RAILS, load));
     let (all, one) = (ours(Load::FromAll), ours(Load::FromOne));
     let slow = reached(&slow_nvlink(&results.scale));
     study.claims.push(claim(
@@ -90,7 +90,7 @@ fn capacity(results: &Results, study: &mut Study) {
 /// Theorem 2.
 fn least_time(results: &Results, study: &mut Study) {
     let all = all_loads();
-    let over = |load: &Load| results.mean(Scheme::RAILS, *load, Outcome::over_bound);
+    let over = |load: &Load| results.mean(RailsScheme::RAILS, *load, RailsOutcome::over_bound);
     let times = range(all.iter().map(over));
     let is_bound = results.runs.all().all(|run| run.over_bound() >= 1.0);
     study.claims.push(claim(
@@ -122,12 +122,13 @@ fn least_time(results: &Results, study: &mut Study) {
 
 /// Theorem 3.
 fn symmetry(results: &Results, study: &mut Study) {
-    let setup = results.scale.setup(Scheme::RAILS_OF_DOMAIN, Load::OneWay);
+    let setup = results.scale.setup(RailsScheme::RAILS_OF_DOMAIN, Load::OneWay);
     let runs = results.runs.of(&setup);
-    let worst =
-        |of: fn(&Outcome) -> LoadMse| runs.iter().map(|run| of(run).of_max).fold(0.0, f64::max);
-    let (send, receive) = (worst(Outcome::send_mse), worst(Outcome::receive_mse));
-    let times = results.runs.mean(&setup, Outcome::over_bound);
+    let worst = |of: fn(&RailsOutcome) -> LoadMse| {
+        runs.iter().map(|run| of(run).of_max).fold(0.0, f64::max)
+    };
+    let (send, receive) = (worst(RailsOutcome::send_mse), worst(RailsOutcome::receive_mse));
+    let times = results.runs.mean(&setup, RailsOutcome::over_bound);
     study.claims.push(claim(
         "theorem 3",
         "whoever sends evenly is received evenly, and completes in T*",
@@ -143,8 +144,8 @@ fn symmetry(results: &Results, study: &mut Study) {
     ));
     let all = all_loads();
     let errors = all.iter().flat_map(|load| {
-        let of = |side| results.mse(Scheme::RAILS, *load, side).of_max;
-        [of(Outcome::send_mse), of(Outcome::receive_mse)]
+        let of = |side| results.mse(RailsScheme::RAILS, *load, side).of_max;
+        [of(RailsOutcome::send_mse), of(RailsOutcome::receive_mse)]
     });
     let [_, most] = range(errors);
     study.claims.push(claim(
@@ -226,7 +227,7 @@ impl Round {
 }
 
 fn rounds(results: &Results, load: Load, chunk: u64) -> Vec<Round> {
-    let setup = results.scale.setup(Scheme::RAILS, load);
+    let setup = results.scale.setup(RailsScheme::RAILS, load);
     let flows = setup.flows();
     let shares = shares(&flows, setup.domains, Ties::ByDestination, chunk);
     let of_domain = |domain: usize| -> Option<Round> {

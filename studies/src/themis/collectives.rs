@@ -3,8 +3,8 @@
 mod claims;
 
 use self::claims::{Half, reductions};
-use super::outcome::{Outcome, measure};
-use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup, Timers};
+use super::outcome::{ThemisOutcome, measure};
+use super::setup::{DELAY, PAYLOAD, ThemisControl, ThemisScheme, ThemisSetup, Timers};
 use crate::{Axis, Effort, Figure, Kind, Point, Series, Study, run_all};
 use braid_sim::time::Rate;
 use braid_sim::topology::LeafSpine;
@@ -16,44 +16,44 @@ const PAPERS_BYTES: u64 = 300_000_000;
 
 /// The two halves of the figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Collective {
+enum ThemisCollective {
     AllReduce,
     AllToAll,
 }
 
-impl Collective {
-    const BOTH: [Collective; 2] = [Collective::AllReduce, Collective::AllToAll];
+impl ThemisCollective {
+    const BOTH: [ThemisCollective; 2] = [ThemisCollective::AllReduce, ThemisCollective::AllToAll];
 
     fn name(self) -> &'static str {
         match self {
-            Collective::AllReduce => "AllReduce",
-            Collective::AllToAll => "AllToAll",
+            ThemisCollective::AllReduce => "AllReduce",
+            ThemisCollective::AllToAll => "AllToAll",
         }
     }
 
     fn figure(self) -> &'static str {
         match self {
-            Collective::AllReduce => "fig05a",
-            Collective::AllToAll => "fig05b",
+            ThemisCollective::AllReduce => "fig05a",
+            ThemisCollective::AllToAll => "fig05b",
         }
     }
 
     /// Returns the percent by which Themis is faster than adaptive routing: the paper's range.
     fn claimed(self) -> (f64, f64) {
         match self {
-            Collective::AllReduce => (15.6, 75.3),
-            Collective::AllToAll => (11.5, 40.7),
+            ThemisCollective::AllReduce => (15.6, 75.3),
+            ThemisCollective::AllToAll => (11.5, 40.7),
         }
     }
 
     /// Returns the workload; `bytes` per interface are reduced, or sent to all members of its group
     /// in equal parts.
-    fn workload(self, scale: Scale, bytes: u64) -> Workload {
+    fn workload(self, scale: ThemisScale, bytes: u64) -> Workload {
         let groups = Groups::strided(scale.members * scale.members, scale.members);
         let groups = groups.expect("as many groups as interfaces per leaf");
         let workload = match self {
-            Collective::AllReduce => ring_all_reduce(&groups, bytes),
-            Collective::AllToAll => {
+            ThemisCollective::AllReduce => ring_all_reduce(&groups, bytes),
+            ThemisCollective::AllToAll => {
                 all_to_all(&groups, bytes / u64::from(scale.members), StartOrder::Rotated)
             }
         };
@@ -63,16 +63,16 @@ impl Collective {
 
 /// The number of leaves, spines, interfaces per leaf, groups and members of a group; and the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Scale {
+struct ThemisScale {
     members: u32,
     bytes: u64,
 }
 
-impl Scale {
-    fn of(effort: &Effort) -> Scale {
+impl ThemisScale {
+    fn of(effort: &Effort) -> ThemisScale {
         match effort.quick {
-            true => Scale { members: 4, bytes: 2_000_000 },
-            false => Scale { members: PAPERS_MEMBERS, bytes: 16_000_000 },
+            true => ThemisScale { members: 4, bytes: 2_000_000 },
+            false => ThemisScale { members: PAPERS_MEMBERS, bytes: 16_000_000 },
         }
     }
 
@@ -100,15 +100,15 @@ impl Scale {
 
 /// One run, with the completion time of the slowest group in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Case {
-    collective: Collective,
-    scheme: Scheme,
+struct CollectiveCase {
+    collective: ThemisCollective,
+    scheme: ThemisScheme,
     timers: Timers,
     bytes: u64,
 }
 
-struct Measured {
-    case: Case,
+struct CollectiveRun {
+    case: CollectiveCase,
     completion_us: f64,
     drops: u64,
     pauses: u64,
@@ -118,18 +118,18 @@ struct Measured {
 
 /// Adds both halves with their claims, dependences and choices.
 pub(super) fn add(study: &mut Study, effort: &Effort) {
-    let scale = Scale::of(effort);
+    let scale = ThemisScale::of(effort);
     let timers = match effort.quick {
         true => vec![Timers::RECOMMENDED, Timers::EAGER],
         false => Timers::grid(),
     };
     let measured = run(&cases(scale, &timers), scale, effort);
-    for collective in Collective::BOTH {
+    for collective in ThemisCollective::BOTH {
         study.figures.push(by_timers(&measured, collective, scale, &timers));
     }
     study.figures.push(by_scheme(&measured, scale));
     study.figures.push(by_size(&measured));
-    for collective in Collective::BOTH {
+    for collective in ThemisCollective::BOTH {
         let half = Half { measured: &measured, collective, scale, timers: &timers };
         study.claims.extend(half.claims());
     }
@@ -137,15 +137,20 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
 }
 
 /// The schemes of the figure.
-const COMPARED: [Scheme; 3] = [Scheme::Ecmp, Scheme::Adaptive, Scheme::Themis];
+const COMPARED: [ThemisScheme; 3] =
+    [ThemisScheme::Ecmp, ThemisScheme::Adaptive, ThemisScheme::Themis];
 /// The schemes compared with the recommended timers only.
-const BESIDE: [Scheme; 4] =
-    [Scheme::Random, Scheme::Shortest, Scheme::PsnSpraying, Scheme::ThemisLooksBack];
+const BESIDE: [ThemisScheme; 4] = [
+    ThemisScheme::Random,
+    ThemisScheme::Shortest,
+    ThemisScheme::PsnSpraying,
+    ThemisScheme::ThemisLooksBack,
+];
 
-fn cases(scale: Scale, timers: &[Timers]) -> Vec<Case> {
+fn cases(scale: ThemisScale, timers: &[Timers]) -> Vec<CollectiveCase> {
     let mut cases = Vec::new();
-    for collective in Collective::BOTH {
-        let case = |scheme, timers, bytes| Case { collective, scheme, timers, bytes };
+    for collective in ThemisCollective::BOTH {
+        let case = |scheme, timers, bytes| CollectiveCase { collective, scheme, timers, bytes };
         let grid = timers.iter().flat_map(|timers| COMPARED.map(|scheme| (scheme, *timers)));
         cases.extend(grid.map(|(scheme, timers)| case(scheme, timers, scale.bytes)));
         let recommended = Timers::RECOMMENDED;
@@ -160,35 +165,35 @@ fn cases(scale: Scale, timers: &[Timers]) -> Vec<Case> {
 }
 
 /// The schemes compared at several sizes.
-const SIZED: [Scheme; 2] = [Scheme::Adaptive, Scheme::Themis];
+const SIZED: [ThemisScheme; 2] = [ThemisScheme::Adaptive, ThemisScheme::Themis];
 
-fn run(cases: &[Case], scale: Scale, effort: &Effort) -> Vec<Measured> {
+fn run(cases: &[CollectiveCase], scale: ThemisScale, effort: &Effort) -> Vec<CollectiveRun> {
     let seed = effort.first_seed;
     run_all("themis fig 5", cases.to_vec(), |case| {
-        let Case { collective, scheme, timers, bytes } = case;
-        let control = Control::Dcqcn(timers);
-        let setup = Setup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
+        let CollectiveCase { collective, scheme, timers, bytes } = case;
+        let control = ThemisControl::Dcqcn(timers);
+        let setup = ThemisSetup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
         let plan = setup.plan(&scale.fabric(), collective.workload(scale, bytes));
         let outcome = measure(plan, RATE, setup.packet(), None);
-        let Outcome { completion_us, drops, pauses, marks, packets, .. } = outcome;
-        Measured { case, completion_us, drops, pauses, marks, packets }
+        let ThemisOutcome { completion_us, drops, pauses, marks, packets, .. } = outcome;
+        CollectiveRun { case, completion_us, drops, pauses, marks, packets }
     })
 }
 
-fn completion_us(measured: &[Measured], case: Case) -> f64 {
+fn completion_us(measured: &[CollectiveRun], case: CollectiveCase) -> f64 {
     let found = measured.iter().find(|measured| measured.case == case);
     found.expect("every case of the figures was run").completion_us
 }
 
 fn by_timers(
-    measured: &[Measured],
-    collective: Collective,
-    scale: Scale,
+    measured: &[CollectiveRun],
+    collective: ThemisCollective,
+    scale: ThemisScale,
     timers: &[Timers],
 ) -> Figure {
     let series = COMPARED.map(|scheme| {
         let points = timers.iter().enumerate().map(|(group, timers)| {
-            let case = Case { collective, scheme, timers: *timers, bytes: scale.bytes };
+            let case = CollectiveCase { collective, scheme, timers: *timers, bytes: scale.bytes };
             Point::bar(group, timers.name(), &[completion_us(measured, case)])
         });
         Series { name: scheme.name().to_owned(), points: points.collect() }
@@ -204,12 +209,12 @@ fn by_timers(
     }
 }
 
-fn by_scheme(measured: &[Measured], scale: Scale) -> Figure {
+fn by_scheme(measured: &[CollectiveRun], scale: ThemisScale) -> Figure {
     let schemes = COMPARED.into_iter().chain(BESIDE);
     let series = schemes.map(|scheme| {
-        let points = Collective::BOTH.into_iter().enumerate().map(|(group, collective)| {
+        let points = ThemisCollective::BOTH.into_iter().enumerate().map(|(group, collective)| {
             let timers = Timers::RECOMMENDED;
-            let case = Case { collective, scheme, timers, bytes: scale.bytes };
+            let case = CollectiveCase { collective, scheme, timers, bytes: scale.bytes };
             Point::bar(group, collective.name(), &[completion_us(measured, case)])
         });
         Series { name: scheme.name().to_owned(), points: points.collect() }
@@ -224,9 +229,9 @@ fn by_scheme(measured: &[Measured], scale: Scale) -> Figure {
     }
 }
 
-fn by_size(measured: &[Measured]) -> Figure {
+fn by_size(measured: &[CollectiveRun]) -> Figure {
     let mut series = Vec::new();
-    for collective in Collective::BOTH {
+    for collective in ThemisCollective::BOTH {
         let mut points: Vec<Point> = reductions_by_size(measured, collective)
             .map(|(bytes, percent)| Point::at(bytes as f64 / 1e6, &[percent]))
             .collect();
@@ -246,16 +251,16 @@ fn by_size(measured: &[Measured]) -> Figure {
 /// Returns the percent by which Themis is faster than adaptive routing with the recommended timers,
 /// for each size.
 fn reductions_by_size(
-    measured: &[Measured],
-    collective: Collective,
+    measured: &[CollectiveRun],
+    collective: ThemisCollective,
 ) -> impl Iterator<Item = (u64, f64)> + '_ {
     let themis = measured.iter().filter(move |measured| {
-        let Case { scheme, timers, .. } = measured.case;
-        let is_wanted = scheme == Scheme::Themis && timers == Timers::RECOMMENDED;
+        let CollectiveCase { scheme, timers, .. } = measured.case;
+        let is_wanted = scheme == ThemisScheme::Themis && timers == Timers::RECOMMENDED;
         is_wanted && measured.case.collective == collective
     });
     themis.map(|themis| {
-        let adaptive = Case { scheme: Scheme::Adaptive, ..themis.case };
+        let adaptive = CollectiveCase { scheme: ThemisScheme::Adaptive, ..themis.case };
         (themis.case.bytes, reduction(completion_us(measured, adaptive), themis.completion_us))
     })
 }
@@ -266,7 +271,7 @@ fn reduction(from: f64, to: f64) -> f64 {
 }
 
 /// Formats the pauses in all runs of each scheme: "ECMP 12, Themis 0".
-fn pauses_by_scheme(measured: &[Measured]) -> String {
+fn pauses_by_scheme(measured: &[CollectiveRun]) -> String {
     let of = |scheme| {
         let runs = measured.iter().filter(|run| run.case.scheme == scheme);
         format!("{} {}", scheme.name(), runs.map(|run| run.pauses).sum::<u64>())
@@ -274,9 +279,9 @@ fn pauses_by_scheme(measured: &[Measured]) -> String {
     COMPARED.into_iter().chain(BESIDE).map(of).collect::<Vec<_>>().join(", ")
 }
 
-fn choices(measured: &[Measured], scale: Scale) -> Vec<String> {
+fn choices(measured: &[CollectiveRun], scale: ThemisScale) -> Vec<String> {
     let drops: u64 = measured.iter().map(|measured| measured.drops).sum();
-    let sizes = Collective::BOTH
+    let sizes = ThemisCollective::BOTH
         .map(|collective| format!("{} {}", collective.name(), reductions(measured, collective)));
     vec![
         format!(

@@ -5,7 +5,7 @@ use braid_sim::time::{Ps, Rate};
 
 /// The summary of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct ThemisOutcome {
     /// Delivery time of the last message: the slowest group's completion time.
     pub(super) completion_us: f64,
     /// Share of retransmissions among all packets sent.
@@ -43,7 +43,7 @@ pub(super) struct Sample {
 
 /// Runs a plan. Rates are means over the time in which messages were in flight. `packet`: bytes of
 /// a full packet; `interval`: that of the first flow's trace, if requested.
-pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>) -> Outcome {
+pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>) -> ThemisOutcome {
     let (name, seed) = (format!("{:?}", plan.network.policy), plan.seed);
     let mut run = Simulation::new(plan);
     let mut trace = Trace::new(rate, packet, interval);
@@ -58,7 +58,7 @@ pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>)
     let busy = spans.sum::<u64>() as f64 / rate.time_for(packet).0 as f64;
     let last = run.spans().iter().map(|span| span.delivered).max().unwrap_or(Ps::ZERO);
     let (sent, again) = (counters.segments_sent as f64, counters.retransmitted as f64);
-    Outcome {
+    ThemisOutcome {
         completion_us: last.as_micros_f64(),
         resent: again / sent,
         sending_rate: sent / busy,

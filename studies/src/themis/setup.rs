@@ -36,7 +36,7 @@ const ADAPTIVE_AGE: Ps = Ps(100_000);
 
 /// The compared schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scheme {
+pub(super) enum ThemisScheme {
     /// One path per flow.
     Ecmp,
     /// A random uplink for every packet.
@@ -55,17 +55,17 @@ pub(super) enum Scheme {
     PsnSpraying,
 }
 
-impl Scheme {
+impl ThemisScheme {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Scheme::Ecmp => "ECMP",
-            Scheme::Random => "random spraying",
-            Scheme::Adaptive => "adaptive routing",
-            Scheme::Shortest => "shortest queue",
-            Scheme::Themis => "Themis",
-            Scheme::ThemisLooksBack => "Themis, looks back",
-            Scheme::ThemisUncompensated => "Themis, no compensation",
-            Scheme::PsnSpraying => "Themis-S alone",
+            ThemisScheme::Ecmp => "ECMP",
+            ThemisScheme::Random => "random spraying",
+            ThemisScheme::Adaptive => "adaptive routing",
+            ThemisScheme::Shortest => "shortest queue",
+            ThemisScheme::Themis => "Themis",
+            ThemisScheme::ThemisLooksBack => "Themis, looks back",
+            ThemisScheme::ThemisUncompensated => "Themis, no compensation",
+            ThemisScheme::PsnSpraying => "Themis-S alone",
         }
     }
 }
@@ -101,7 +101,7 @@ impl Timers {
 
 /// The rate control of the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Control {
+pub(super) enum ThemisControl {
     /// DCQCN; NACKs cut the rate.
     Dcqcn(Timers),
     /// A constant percentage of the link's rate.
@@ -110,16 +110,16 @@ pub(super) enum Control {
 
 /// The parameters of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
-    pub(super) control: Control,
+pub(super) struct ThemisSetup {
+    pub(super) scheme: ThemisScheme,
+    pub(super) control: ThemisControl,
     pub(super) rate: Rate,
     /// Payload bytes of a full packet.
     pub(super) payload: u16,
     pub(super) seed: u64,
 }
 
-impl Setup {
+impl ThemisSetup {
     pub(super) fn plan(self, fabric: &LeafSpine, workload: Workload) -> Plan {
         let topology = fabric.build().expect("the paper's fabric can be built");
         Plan {
@@ -158,32 +158,34 @@ impl Setup {
         };
         let ring = memory.ring_entries() as u32;
         match self.scheme {
-            Scheme::Ecmp => Policy::Ecmp,
-            Scheme::Random => Policy::Random,
-            Scheme::Shortest => Policy::Shortest,
-            Scheme::Adaptive => {
+            ThemisScheme::Ecmp => Policy::Ecmp,
+            ThemisScheme::Random => Policy::Random,
+            ThemisScheme::Shortest => Policy::Shortest,
+            ThemisScheme::Adaptive => {
                 let share = |percent: u64| SWITCH_BUFFER / 32 / 100 * percent;
                 Policy::Adaptive { bins: [5, 10, 20].map(share).to_vec(), age: ADAPTIVE_AGE }
             }
-            Scheme::Themis => Policy::Themis { ring, look_back: false, compensate: true },
-            Scheme::ThemisLooksBack => Policy::Themis { ring, look_back: true, compensate: true },
-            Scheme::ThemisUncompensated => {
+            ThemisScheme::Themis => Policy::Themis { ring, look_back: false, compensate: true },
+            ThemisScheme::ThemisLooksBack => {
+                Policy::Themis { ring, look_back: true, compensate: true }
+            }
+            ThemisScheme::ThemisUncompensated => {
                 Policy::Themis { ring, look_back: false, compensate: false }
             }
-            Scheme::PsnSpraying => Policy::Source,
+            ThemisScheme::PsnSpraying => Policy::Source,
         }
     }
 
     fn host(self) -> HostConfig {
         let (lb, paths) = match self.scheme {
-            Scheme::PsnSpraying => (LbPolicy::PSN, Paths::Source),
-            Scheme::Ecmp
-            | Scheme::Random
-            | Scheme::Shortest
-            | Scheme::Adaptive
-            | Scheme::Themis
-            | Scheme::ThemisLooksBack
-            | Scheme::ThemisUncompensated => (LbPolicy::ECMP, Paths::Hashed(256)),
+            ThemisScheme::PsnSpraying => (LbPolicy::PSN, Paths::Source),
+            ThemisScheme::Ecmp
+            | ThemisScheme::Random
+            | ThemisScheme::Shortest
+            | ThemisScheme::Adaptive
+            | ThemisScheme::Themis
+            | ThemisScheme::ThemisLooksBack
+            | ThemisScheme::ThemisUncompensated => (LbPolicy::ECMP, Paths::Hashed(256)),
         };
         HostConfig {
             lb,
@@ -198,14 +200,14 @@ impl Setup {
 
     fn congestion_control(self) -> CcConfig {
         match self.control {
-            Control::Dcqcn(timers) => CcConfig::new(DcqcnConfig {
+            ThemisControl::Dcqcn(timers) => CcConfig::new(DcqcnConfig {
                 window: NO_WINDOW,
                 cut_interval: Duration::from_micros(timers.cut_us),
                 increase_interval: Duration::from_micros(timers.increase_us),
                 cut_on_loss: true,
                 ..DcqcnConfig::new(self.rate.bps())
             }),
-            Control::Constant(percent) => CcConfig::new(FixedRate {
+            ThemisControl::Constant(percent) => CcConfig::new(FixedRate {
                 bits_per_second: self.rate.bps() / 100 * percent,
                 window: NO_WINDOW,
             }),

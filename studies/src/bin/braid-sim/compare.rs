@@ -122,51 +122,51 @@ fn head(scenario: &Scenario, reports: &[Report]) -> String {
 }
 
 /// A quantity of a run: its heading in the table, its label in a figure, and its value.
-struct Quantity {
+struct ComparedQuantity {
     heading: &'static str,
     label: &'static str,
     of: fn(&Measured) -> f64,
     decimals: usize,
 }
 
-const QUANTITIES: [Quantity; 7] = [
-    Quantity {
+const QUANTITIES: [ComparedQuantity; 7] = [
+    ComparedQuantity {
         heading: "slowdown",
         label: "completion time by its lower bound",
         of: |run| run.slowdown,
         decimals: 3,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "cct[us]",
         label: "completion time [us]",
         of: |run| run.cct_us,
         decimals: 1,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "message p99[us]",
         label: "messages, 99 of 100 [us]",
         of: |run| run.message_us.p99,
         decimals: 1,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "max queue[pkt]",
         label: "longest queue [packets]",
         of: |run| f64::from(run.max_queue_packets),
         decimals: 0,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "resent",
         label: "packets sent again",
         of: |run| run.retransmissions as f64,
         decimals: 0,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "spurious[%]",
         label: "sent again needlessly [%]",
         of: |run| 100.0 * run.spurious_share,
         decimals: 2,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "drops",
         label: "packets lost",
         of: |run| run.drops.total as f64,
@@ -213,7 +213,7 @@ fn figures(reports: &[Report]) -> Vec<Figure> {
     DRAWN.iter().map(|index| figure(reports, &QUANTITIES[*index])).collect()
 }
 
-fn figure(reports: &[Report], quantity: &Quantity) -> Figure {
+fn figure(reports: &[Report], quantity: &ComparedQuantity) -> Figure {
     let mut groups: Vec<&str> = Vec::new();
     let mut series: Vec<Series> = Vec::new();
     for report in reports {
