@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str) -> Checked {
-    let device = Device::open(name)?;
+    let device = OpenDevice::open(name)?;
     for kind in [QpKind::Uc, QpKind::Rc] {
         let (a, b) = device.pair(kind)?;
         check_write(kind, &a, &b)?;
@@ -64,7 +64,7 @@ fn run(name: &str) -> Checked {
 }
 
 /// An open device and the address to use.
-struct Device {
+struct OpenDevice {
     context: Context,
     pd: Pd,
     mtu: u32,
@@ -72,8 +72,8 @@ struct Device {
     gid_index: u32,
 }
 
-impl Device {
-    fn open(name: &str) -> Checked<Device> {
+impl OpenDevice {
+    fn open(name: &str) -> Checked<OpenDevice> {
         let context = Context::open(name)?;
         println!("{name}: {:?}", context.attributes()?);
         let port = context.port(PORT)?;
@@ -88,7 +88,7 @@ impl Device {
             return Err(format!("gid_for_ip({}) is not {gid_index}", gid.ip()).into());
         }
         let pd = context.alloc_pd()?;
-        Ok(Device { context, pd, mtu: port.active_mtu, gid, gid_index })
+        Ok(OpenDevice { context, pd, mtu: port.active_mtu, gid, gid_index })
     }
 
     fn route(&self) -> Route {
@@ -308,7 +308,7 @@ fn check_flush(kind: QpKind, a: &End) -> Checked {
     require(&what, right && a.qp.state()? == QpState::Err)
 }
 
-fn check_datagram(device: &Device) -> Checked {
+fn check_datagram(device: &OpenDevice) -> Checked {
     let (a, b) = (device.datagram_end(None)?, device.datagram_end(None)?);
     let ah = device.pd.create_ah(&device.route())?;
     let len = 512;
@@ -324,7 +324,7 @@ fn check_datagram(device: &Device) -> Checked {
     require(&what, right && b.memory.read()[GRH..GRH + len] == bytes)
 }
 
-fn check_notification(device: &Device) -> Checked {
+fn check_notification(device: &OpenDevice) -> Checked {
     let what = "a completion wakes the channel of an armed queue, once";
     let channel = device.context.create_channel()?;
     let end = device.datagram_end(Some(&channel))?;

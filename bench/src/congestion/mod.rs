@@ -27,7 +27,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use self::case::CongestionCase;
-use self::lab::Lab;
+use self::lab::EmulatedLab;
 pub(crate) use self::options::CongestionOptions;
 use self::record::ControllerRecord;
 use self::scenario::CongestionScenario;
@@ -151,7 +151,7 @@ impl Bench {
 
     /// Runs every controller in one case, in turn.
     fn case(&mut self, case: &CongestionCase) -> Result<(), Failure> {
-        let mut lab = Lab::make(case)?;
+        let mut lab = EmulatedLab::make(case)?;
         let controllers = controllers(self.asked.as_ref(), case);
         let mut records: Vec<ControllerRecord> =
             controllers.iter().map(|cc| ControllerRecord::new(case, cc)).collect();

@@ -6,7 +6,7 @@ use braid::CcConfig;
 
 use super::case::CongestionCase;
 use super::flow::{BraidFlow, Flow, FlowSender, Work};
-use super::lab::Lab;
+use super::lab::EmulatedLab;
 use super::metric::{Measured, Metric};
 use super::trace::{Trace, TraceSample};
 use super::udp::Udp;
@@ -32,7 +32,7 @@ pub(super) struct RunOutcome {
 
 /// Runs all flows of a case for some seconds.
 pub(super) fn run(
-    lab: &mut Lab,
+    lab: &mut EmulatedLab,
     case: &CongestionCase,
     cc: &CcConfig,
     seconds: f64,
@@ -54,7 +54,7 @@ pub(super) fn run(
 }
 
 fn start_braid(
-    lab: &Lab,
+    lab: &EmulatedLab,
     case: &CongestionCase,
     cc: &CcConfig,
     seconds: f64,
@@ -81,7 +81,11 @@ fn start_braid(
 }
 
 /// Starts senders and receivers of TCP, which run until they are dropped.
-fn start_tcp(lab: &Lab, case: &CongestionCase, seconds: f64) -> Result<Vec<Program>, Failure> {
+fn start_tcp(
+    lab: &EmulatedLab,
+    case: &CongestionCase,
+    seconds: f64,
+) -> Result<Vec<Program>, Failure> {
     let mut programs = Vec::new();
     for flow in &case.flows {
         let FlowSender::Tcp(congestion) = flow.sender else { continue };
@@ -96,7 +100,11 @@ fn start_tcp(lab: &Lab, case: &CongestionCase, seconds: f64) -> Result<Vec<Progr
     Ok(programs)
 }
 
-fn start_udp(lab: &Lab, case: &CongestionCase, whole: Duration) -> Result<Vec<Udp>, Failure> {
+fn start_udp(
+    lab: &EmulatedLab,
+    case: &CongestionCase,
+    whole: Duration,
+) -> Result<Vec<Udp>, Failure> {
     let start = |flow: &Flow| match flow.sender {
         FlowSender::Udp(rate) => Some(Udp::start(lab, (flow.from, flow.to), rate, whole)),
         FlowSender::BraidFlow(_) | FlowSender::Tcp(_) => None,

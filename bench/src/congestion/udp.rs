@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use braid_lab::Rate;
 
-use super::lab::Lab;
+use super::lab::EmulatedLab;
 use crate::failure::Failure;
 
 /// Bytes of a full packet on a link, and of its payload.
@@ -33,7 +33,7 @@ pub(super) fn is_on(at: Duration, whole: Duration) -> bool {
 
 impl Udp {
     pub(super) fn start(
-        lab: &Lab,
+        lab: &EmulatedLab,
         (from, to): (usize, usize),
         rate: Rate,
         whole: Duration,

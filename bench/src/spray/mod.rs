@@ -19,7 +19,7 @@ use braid_lab::Trouble;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use self::lab::Lab;
+use self::lab::SpineLab;
 use self::record::SprayRecord;
 use self::run::Troubled;
 use self::scenario::SprayScenario;
@@ -49,10 +49,10 @@ pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
     let scenarios = choose(args)?;
     let mut spray = Spray::new(args, &scenarios);
     if let Some(name) = &args.fabric {
-        spray.on(&Lab::find(name)?, &scenarios)?;
+        spray.on(&SpineLab::find(name)?, &scenarios)?;
     } else {
         for group in scenarios.chunk_by(|a, b| a.plan() == b.plan()) {
-            spray.on(&Lab::make(group[0].plan())?, group)?;
+            spray.on(&SpineLab::make(group[0].plan())?, group)?;
         }
     }
     spray.progress.finish_and_clear();
@@ -72,7 +72,7 @@ fn choose(args: &SprayArgs) -> Result<Vec<SprayScenario>, Failure> {
         false => args.only.iter().any(|name| name == scenario.name()),
     });
     let Some(name) = &args.fabric else { return Ok(wanted.collect()) };
-    let lab = Lab::find(name)?;
+    let lab = SpineLab::find(name)?;
     let fitting: Vec<_> = wanted.filter(|scenario| scenario.suits(lab.plan())).collect();
     if fitting.is_empty() {
         return Err(Failure::Usage(format!(
@@ -115,7 +115,7 @@ impl Spray {
     }
 
     /// Runs scenarios that share a fabric.
-    fn on(&mut self, lab: &Lab, scenarios: &[SprayScenario]) -> Result<(), Failure> {
+    fn on(&mut self, lab: &SpineLab, scenarios: &[SprayScenario]) -> Result<(), Failure> {
         for scenario in scenarios {
             let first = self.records.len();
             self.scenario(lab, *scenario)?;
@@ -126,7 +126,7 @@ impl Spray {
         Ok(())
     }
 
-    fn scenario(&mut self, lab: &Lab, scenario: SprayScenario) -> Result<(), Failure> {
+    fn scenario(&mut self, lab: &SpineLab, scenario: SprayScenario) -> Result<(), Failure> {
         let trouble = match scenario {
             SprayScenario::Loss => Some(Trouble::Lossy(LOSS_PERCENT)),
             SprayScenario::Slow => Some(Trouble::Slow(run::slowed(lab))),
@@ -146,7 +146,7 @@ impl Spray {
 
     fn one(
         &self,
-        lab: &Lab,
+        lab: &SpineLab,
         scenario: SprayScenario,
         sender: &Sender,
     ) -> Result<SprayRecord, Failure> {

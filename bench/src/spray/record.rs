@@ -3,7 +3,7 @@
 use braid_lab::Routing;
 use serde::Serialize;
 
-use super::lab::{Forward, Lab};
+use super::lab::{Forward, SpineLab};
 use super::scenario::SprayScenario;
 use super::trial::BraidSender;
 use crate::report::Row;
@@ -56,7 +56,7 @@ pub(super) struct SprayRecord {
 
 impl SprayRecord {
     /// Creates an empty record. [`SprayRecord::goodput`] and [`SprayRecord::links`] fill it.
-    pub(super) fn new(lab: &Lab, scenario: SprayScenario, capacity_gbps: f64) -> Self {
+    pub(super) fn new(lab: &SpineLab, scenario: SprayScenario, capacity_gbps: f64) -> Self {
         SprayRecord {
             scenario: scenario.name(),
             routing: match lab.plan().routing {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::lab::Lab;
+use super::lab::SpineLab;
 use super::record::SprayRecord;
 use super::scenario::{MANY_HOSTS, MANY_QPS, SprayScenario};
 use super::trial::{Amount, BraidSender, MESSAGE_BYTES, Sender};
@@ -16,12 +16,12 @@ use braid_lab::{Rate, Trouble, Where};
 
 /// A failure of a spine that ends on drop.
 pub(super) struct Troubled<'a> {
-    lab: &'a Lab,
+    lab: &'a SpineLab,
     at: Where,
 }
 
 impl<'a> Troubled<'a> {
-    pub(super) fn make(lab: &'a Lab, spine: usize, what: Trouble) -> Result<Self, Failure> {
+    pub(super) fn make(lab: &'a SpineLab, spine: usize, what: Trouble) -> Result<Self, Failure> {
         let at = Where { spine, leaf: None };
         lab.fabric().trouble(at, what)?;
         Ok(Troubled { lab, at })
@@ -42,13 +42,13 @@ impl Drop for Troubled<'_> {
 }
 
 /// Returns a tenth of a spine's rate.
-pub(super) fn slowed(lab: &Lab) -> Rate {
+pub(super) fn slowed(lab: &SpineLab) -> Rate {
     Rate::from_bits(lab.plan().rate.bits() / 10)
 }
 
 /// Runs a sender for some seconds, without events.
 pub(super) fn steady(
-    lab: &Lab,
+    lab: &SpineLab,
     scenario: SprayScenario,
     sender: &Sender,
     seconds: f64,
@@ -76,7 +76,7 @@ pub(super) fn steady(
     Ok(record)
 }
 
-fn tcp_gbps(lab: &Lab, streams: u32, seconds: f64) -> Result<f64, Failure> {
+fn tcp_gbps(lab: &SpineLab, streams: u32, seconds: f64) -> Result<f64, Failure> {
     let (from, to) = (lab.host(0, 0), lab.host(1, 0));
     let limit = LISTEN_LIMIT + Duration::from_secs_f64(seconds);
     let mut servers = Vec::new();
@@ -98,7 +98,11 @@ fn tcp_gbps(lab: &Lab, streams: u32, seconds: f64) -> Result<f64, Failure> {
 }
 
 /// Runs a client per destination at once; each queue pair has the same bytes to send.
-pub(super) fn many(lab: &Lab, braid: &BraidSender, seconds: f64) -> Result<SprayRecord, Failure> {
+pub(super) fn many(
+    lab: &SpineLab,
+    braid: &BraidSender,
+    seconds: f64,
+) -> Result<SprayRecord, Failure> {
     let mut record = SprayRecord::new(lab, SprayScenario::Many, lab.capacity_gbps());
     let all = MANY_HOSTS as u32 * MANY_QPS;
     let braid = braid.queue_pairs(MANY_QPS, all);

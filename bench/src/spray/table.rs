@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::lab::Lab;
+use super::lab::SpineLab;
 use super::record::SprayRecord;
 use super::scenario::SprayScenario;
 use super::trial::{MESSAGE_BYTES, PATHS};
@@ -52,7 +52,7 @@ fn percent(ratio: f64) -> String {
 pub(super) fn print(
     out: &mut impl Write,
     scenario: SprayScenario,
-    lab: &Lab,
+    lab: &SpineLab,
     records: &[SprayRecord],
 ) -> io::Result<()> {
     let plan = lab.plan();

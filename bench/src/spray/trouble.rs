@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use braid_lab::Trouble;
 
-use super::lab::{Forward, Lab};
+use super::lab::{Forward, SpineLab};
 use super::record::SprayRecord;
 use super::run::Troubled;
 use super::scenario::SprayScenario;
@@ -28,7 +28,7 @@ const FLAP_SECONDS: u32 = 10;
 
 /// Makes the first `spines` spines black holes for the middle third of the run.
 pub(super) fn cut(
-    lab: &Lab,
+    lab: &SpineLab,
     scenario: SprayScenario,
     braid: &BraidSender,
     spines: usize,
@@ -62,7 +62,11 @@ pub(super) fn cut(
 }
 
 /// Returns the time at which all of these spines had forwarded data again.
-fn returned(lab: &Lab, before: &[Forward], until: Instant) -> Result<Option<SystemTime>, Failure> {
+fn returned(
+    lab: &SpineLab,
+    before: &[Forward],
+    until: Instant,
+) -> Result<Option<SystemTime>, Failure> {
     while Instant::now() < until {
         let now = lab.forward()?;
         if before.iter().zip(&now).all(|(before, now)| now.down >= before.down + DATA_BYTES) {
@@ -90,7 +94,7 @@ fn judge(record: &mut SprayRecord, row: Row, trouble: [SystemTime; 2], target_gb
 }
 
 /// Makes the first spine a black hole every other interval.
-pub(super) fn flap(lab: &Lab, braid: &BraidSender) -> Result<SprayRecord, Failure> {
+pub(super) fn flap(lab: &SpineLab, braid: &BraidSender) -> Result<SprayRecord, Failure> {
     let mut record = SprayRecord::new(lab, SprayScenario::Flap, lab.capacity_gbps());
     let braid = BraidSender { verify: true, ..*braid };
     let before = lab.forward()?;

@@ -18,13 +18,13 @@ fn output(args: &[&str]) -> Output {
 }
 
 /// A server whose metrics can be read, killed on drop.
-struct Server(Child);
+struct MetricsServer(Child);
 
-impl Server {
+impl MetricsServer {
     fn start(metrics: &str) -> Self {
         let mut server =
             braid_perf(&["write-bw", "-p", "0", "--bind", "127.0.0.1", "--metrics", metrics]);
-        let mut server = Server(server.stdout(Stdio::piped()).spawn().expect("it starts"));
+        let mut server = MetricsServer(server.stdout(Stdio::piped()).spawn().expect("it starts"));
         let says = BufReader::new(server.0.stdout.take().expect("a pipe"));
         let line = says.lines().next().expect("it says where it listens").expect("text");
         assert!(line.contains("127.0.0.1"), "{line}");
@@ -32,7 +32,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -43,7 +43,7 @@ impl Drop for Server {
 fn a_process_and_an_address_show_the_same_engine() {
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr();
     let addr = port.expect("it has one").to_string();
-    let server = Server::start(&addr);
+    let server = MetricsServer::start(&addr);
     let pid = server.0.id().to_string();
     let json = |target: &str| -> Value {
         let output = output(&["top", target, "--json", "--interval", "0.2"]);

@@ -1,4 +1,4 @@
-//! The fabric, and the ranks of this program on it.
+//! The fabric of a run, and the ranks of this program on it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Time limit of a round as a multiple of its bound.
 const SLOWEST: f64 = 20.0;
 
-pub(super) struct Lab {
+pub(super) struct RailLab {
     fabric: RailFabric,
     shape: Shape,
     rate: Rate,
@@ -52,8 +52,8 @@ struct Written {
     matrices: Vec<AllToAllReport>,
 }
 
-impl Lab {
-    /// Goes with this value.
+impl RailLab {
+    /// Makes a fabric that is removed on drop.
     pub(super) fn make(args: &AllToAllArgs, shape: Shape) -> Result<Self, Failure> {
         let rate = args.rate.unwrap_or(RATE);
         let args = AllToAllArgs { rate: Some(rate), ..args.clone() };
@@ -63,7 +63,7 @@ impl Lab {
         let program = std::env::current_exe()
             .map_err(|why| Failure::Io { what: "cannot find this program".to_owned(), why })?;
         let fabric = RailFabric::up(plan, Owner::Process)?;
-        Ok(Lab { fabric, shape, rate, args, program, scratch: Scratch::make()? })
+        Ok(RailLab { fabric, shape, rate, args, program, scratch: Scratch::make()? })
     }
 
     pub(super) fn rate(&self) -> Rate {
@@ -78,18 +78,18 @@ impl Lab {
         self.scratch.path()
     }
 
-    /// A rate is set.
+    /// Returns the arguments, with a rate.
     pub(super) fn args(&self) -> &AllToAllArgs {
         &self.args
     }
 
-    /// The namespaces of the hosts, and the address of each on rail 0.
+    /// Returns the namespaces of the hosts, and the address of each on rail 0.
     pub(super) fn hosts(&self) -> impl Iterator<Item = (String, Ipv4Addr)> + '_ {
         let domains = self.fabric.domains().into_iter().enumerate();
         domains.map(|(domain, namespace)| (namespace, self.fabric.addresses(domain)[0]))
     }
 
-    /// By host and rail.
+    /// Returns the addresses by host and rail.
     pub(super) fn addresses(&self) -> Vec<Vec<IpAddr>> {
         let of = |domain| self.fabric.addresses(domain).into_iter().map(IpAddr::from).collect();
         (0..self.shape.domains).map(of).collect()
@@ -107,7 +107,7 @@ impl Lab {
         LIMIT + Duration::from_secs_f64(bound * SLOWEST * f64::from(self.args.rounds + 1))
     }
 
-    /// One workload, a rank on each host.
+    /// Runs one workload with a rank on each host.
     pub(super) fn run(
         &self,
         workload: Workload,

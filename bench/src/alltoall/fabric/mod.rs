@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub(crate) use self::shape::Shape;
 
-use self::lab::Lab;
+use self::lab::RailLab;
 use self::mpi::Mpi;
 use self::table::FabricRow;
 use super::args::AllToAllArgs;
@@ -31,7 +31,7 @@ struct FabricResults<'a> {
 pub(super) fn run(args: &AllToAllArgs, shape: Shape) -> Result<(), Failure> {
     interrupt::take_networks_down()?;
     let files = ResultFiles::create(args.json.as_ref(), args.out.as_ref())?;
-    let lab = Lab::make(args, shape)?;
+    let lab = RailLab::make(args, shape)?;
     let mpi = Mpi::build(&lab)?;
     let mut rows = Vec::new();
     stdio::print(table::head)?;

@@ -9,7 +9,7 @@ use braid_traffic::Workload;
 use super::super::args::AllToAllArgs;
 use super::super::rank::Seen;
 use super::super::report::AllToAllReport;
-use super::lab::Lab;
+use super::lab::RailLab;
 use crate::failure::Failure;
 use crate::mpi::{MpiProgram, Networks};
 use crate::program::Program;
@@ -25,14 +25,14 @@ pub(super) struct Mpi(MpiProgram);
 
 impl Mpi {
     /// Compiles the program.
-    pub(super) fn build(lab: &Lab) -> Result<Self, Failure> {
+    pub(super) fn build(lab: &RailLab) -> Result<Self, Failure> {
         MpiProgram::build(lab.scratch(), SOURCE, &script(lab)).map(Mpi)
     }
 
     /// Runs one workload with a rank on each host.
     pub(super) fn run(
         &self,
-        lab: &Lab,
+        lab: &RailLab,
         args: &AllToAllArgs,
         workload: Workload,
     ) -> Result<AllToAllReport, Failure> {
@@ -83,7 +83,7 @@ fn read(line: &str, ranks: usize) -> Option<(usize, f64)> {
 
 /// The replacement of the remote shell: it enters the namespace of the host with the given address.
 /// Each host gets its own host name, because Open MPI's daemons share files by host name.
-fn script(lab: &Lab) -> String {
+fn script(lab: &RailLab) -> String {
     let mut text = String::from("#!/bin/sh\naddress=$1\nshift\ncase $address in\n");
     for (namespace, address) in lab.hosts() {
         let _ = writeln!(text, "{address}) host={namespace} ;;");
