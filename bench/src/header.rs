@@ -1,4 +1,4 @@
-//! What is about to be measured, above the table, in perftest's manner.
+//! The header above the table in perftest's manner: the parameters of the measurement.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use crate::cli::{DatapathKind, EngineArgs, Service, Switch, Test};
 use crate::session::Session;
 use crate::table::RULE;
 
-/// Test, device, peer and parameters of this side.
+/// Prints test, device, peer and parameters of this side.
 pub(crate) fn print(out: &mut impl Write, session: &Session, args: &EngineArgs) -> io::Result<()> {
     writeln!(out, "{RULE}\n{:20}{}", "", title(session.plan.test, session.plan.bidirectional))?;
     for [(left, value), (right, beside)] in parameters(session, args) {
@@ -32,7 +32,7 @@ type Parameter = (&'static str, String);
 fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
     let plan = &session.plan;
     let on = |yes| if yes { "ON" } else { "OFF" }.to_owned();
-    // A tag finds what a check would.
+    // An authentication tag replaces the CRC.
     let is_keyed = session.qps[0].security().is_some();
     let payload = session.qps[0].packet_payload();
     let payload = payload.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes}[B]"));

@@ -3,17 +3,17 @@
 use std::io::{self, Write};
 
 use super::metric::Metric;
-use super::record::Record;
-use super::scenario::Scenario;
+use super::record::ControllerRecord;
+use super::scenario::CongestionScenario;
 use crate::columns;
 
-/// Columns of words: the case and the controller.
+/// Number of text columns: the case and the controller.
 const WORDS: usize = 2;
 
 pub(super) fn print(
     out: &mut impl Write,
-    scenario: Scenario,
-    records: &[Record],
+    scenario: CongestionScenario,
+    records: &[ControllerRecord],
 ) -> io::Result<()> {
     writeln!(out, "{}: {}", scenario.name(), scenario.title())?;
     for line in columns::aligned(&table(records), WORDS) {
@@ -22,15 +22,15 @@ pub(super) fn print(
     writeln!(out)
 }
 
-/// The same for a page in Markdown.
-pub(super) fn markdown(scenario: Scenario, records: &[Record]) -> String {
+/// Formats the table for a page in Markdown.
+pub(super) fn markdown(scenario: CongestionScenario, records: &[ControllerRecord]) -> String {
     let lines = columns::markdown(&table(records), WORDS).join("\n");
     format!("## {}: {}\n\n{lines}\n", scenario.name(), scenario.title())
 }
 
-/// Medians; metrics that no run has are left out.
-fn table(records: &[Record]) -> Vec<Vec<String>> {
-    let words = |heading: &str, cell: fn(&Record) -> &str| {
+/// Returns the medians, without metrics that no run has.
+fn table(records: &[ControllerRecord]) -> Vec<Vec<String>> {
+    let words = |heading: &str, cell: fn(&ControllerRecord) -> &str| {
         let cells = records.iter().map(|record| cell(record).to_owned());
         [heading.to_owned()].into_iter().chain(cells).collect::<Vec<_>>()
     };
@@ -39,7 +39,7 @@ fn table(records: &[Record]) -> Vec<Vec<String>> {
     metrics.sort_unstable();
     metrics.dedup();
     let figures = |metric: &Metric| {
-        let cell = |record: &Record| match record.medians.get(metric) {
+        let cell = |record: &ControllerRecord| match record.medians.get(metric) {
             Some(figure) => format!("{figure:.*}", metric.decimals()),
             None => "-".to_owned(),
         };

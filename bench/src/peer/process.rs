@@ -16,7 +16,7 @@ use super::{Context, PeerError, ServeOptions};
 /// The hidden subcommand that runs [`super::serve`].
 pub(crate) const SUBCOMMAND: &str = "peer-server";
 
-/// How long the other process may take to listen.
+/// Time limit for the other process to listen.
 const READY_LIMIT: Duration = Duration::from_secs(5);
 
 /// A running server process. Dropping it kills the process.

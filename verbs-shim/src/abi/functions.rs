@@ -1,15 +1,15 @@
-//! Functions that libibverbs exports, with the symbol version in which each got its present form.
+//! Functions exported by libibverbs, each with the symbol version of its present form.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use super::*;
 
-/// An exported function as C sees it.
+/// An exported function in C.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// Its name.
+    /// The name of the function.
     pub name: &'static str,
-    /// Writes a C declaration of a pointer to it, see [`CType::declare`].
+    /// Writes a C declaration of a pointer to it; see [`CType::declare`].
     pub declare: fn(&str) -> String,
 }
 
@@ -18,7 +18,7 @@ macro_rules! functions {
         required { $($name:ident $version:literal: $type:ty;)* }
         optional { $($late:ident $late_version:literal: $late_type:ty;)* }
     ) => {
-        /// The functions, found.
+        /// The addresses of the functions.
         #[derive(Clone, Copy)]
         #[allow(missing_docs)]
         pub struct Symbols {
@@ -27,10 +27,11 @@ macro_rules! functions {
         }
 
         impl Symbols {
-            /// Looks all of them up; the name of the first that is missing is the error.
+            /// Looks up all functions. The error is the name of the first one that is missing.
             ///
             /// # Safety
-            /// `find` returns null, or the address of a function of that name and symbol version in libibverbs.
+            /// `find` returns null, or the address of the function with this name and symbol
+            /// version in libibverbs.
             pub unsafe fn find(
                 find: impl Fn(&'static CStr, &'static CStr) -> *mut c_void,
             ) -> Result<Self, &'static str> {
@@ -42,13 +43,16 @@ macro_rules! functions {
                 };
                 Ok(Self {
                     $($name: {
-                        let address = find(concat!(stringify!($name), "\0"), concat!($version, "\0"));
-                        // SAFETY: the caller vouches for the address; `Option` of a function is null or one.
+                        let name = concat!(stringify!($name), "\0");
+                        let address = find(name, concat!($version, "\0"));
+                        // SAFETY: the caller guarantees the address; `Option` of a function is null
+                        // or an address.
                         unsafe { std::mem::transmute::<*mut c_void, Option<$type>>(address) }
                             .ok_or(stringify!($name))?
                     },)*
                     $($late: {
-                        let address = find(concat!(stringify!($late), "\0"), concat!($late_version, "\0"));
+                        let name = concat!(stringify!($late), "\0");
+                        let address = find(name, concat!($late_version, "\0"));
                         // SAFETY: as above.
                         unsafe { std::mem::transmute::<*mut c_void, Option<$late_type>>(address) }
                     },)*
@@ -56,7 +60,7 @@ macro_rules! functions {
             }
         }
 
-        /// Every function above.
+        /// All functions above.
         pub const FUNCTIONS: &[Function] = &[
             $(Function { name: stringify!($name), declare: <$type as CType>::declare },)*
             $(Function { name: stringify!($late), declare: <$late_type as CType>::declare },)*

@@ -1,4 +1,4 @@
-//! `braid-sim`: what a load balancer or a congestion control does on a fabric, before it is bought.
+//! `braid-sim`: simulates load balancers and congestion controls on a fabric.
 
 mod cli;
 mod compare;
