@@ -178,72 +178,35 @@ pub(crate) enum Room {
     Full,
 }
 
-/// Moves packets between a worker and its peers. One thread at a time owns it.
+/// Moves packets between a worker and its peers: the calls of every poll. One thread at a time owns
+/// a datapath.
 ///
-/// For each connection: `open`, `join` once the peer's routing information is there, then packets, then `retire` and
-/// `close`.
-pub(crate) trait Datapath: Send {
-    /// What it can do. Does not change.
-    fn caps(&self) -> Caps;
-
-    /// The address of the receiving port, where set-up packets come too.
-    fn local_addr(&self) -> SocketAddr;
-
-    /// Adds the interface that packets to `to` have to leave by.
-    fn pair(&self, to: SocketAddr) -> AddrPair;
-
-    /// Bytes of the longest datagram (UDP payload) that the first hop towards `to` carries, as the host knows.
-    fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
-
-    /// Bytes of the longest data packet towards `to`, its headers included, as far as the host knows.
-    fn max_packet(&self, to: AddrPair) -> io::Result<usize> {
-        self.max_datagram(to)
-    }
-
-    /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
-    fn reach(&self, to: AddrPair) -> Option<Reach>;
-
-    /// Prepares our end of a connection; what was prepared for the same queue pair before ends. Returns what the
-    /// peer's datapath has to know of it.
-    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError>;
-
-    /// Joins our end with the peer's. Returns how many segments may be in flight towards it. After an error it is
-    /// closed.
-    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
-
-    /// Nothing lands any more for this queue pair. Acknowledgements can still be sent.
-    fn retire(&mut self, id: QpId);
-
-    /// Ends the connection of this queue pair.
-    fn close(&mut self, id: QpId);
-
-    /// Sees to it that nothing lands any more that was sent to an epoch of one of its paths, and tells the peer of the next.
-    /// Asked when another rail's packet has said so, see [`Received::closes`].
-    fn close_epoch(&mut self, _: Time, _: QpId, _: NicEpoch) -> Closing {
-        Closing::Refused
-    }
-
-    /// Sends batches that are complete, to have room for another segment.
+/// The calls for one connection come in this order: [`DatapathSetup::open`],
+/// [`DatapathSetup::join`] when the peer's routing information is known, the packets,
+/// [`DatapathSetup::retire`], [`DatapathSetup::close`].
+pub(crate) trait Datapath: DatapathSetup + PathInfo + Send {
+    /// Sends complete batches to make room for another segment.
     fn make_room(&mut self) -> Room;
 
-    /// Takes a segment of a connection that is not full, and seals it if it is to be. The core has to know if it was to go straight to its place
-    /// and does not.
+    /// Takes a segment of a connection that is not full. Encrypts the segment if the connection is
+    /// keyed. The result tells the core whether a segment for direct placement was staged instead.
     fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent;
 
-    /// Takes another packet of a queue pair's connection.
+    /// Takes an acknowledgement or control packet of a queue pair's connection.
     fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Takes a packet of no connection.
+    /// Takes a packet that belongs to no connection.
     fn send_datagram(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Takes a packet that may be too long for its path, and with which nothing else may be lost.
+    /// Takes a packet that may be too long for its path. The packet shares no batch, so that no
+    /// other packet is lost with it.
     fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Sends all that was taken; false: it is full, and some is left.
+    /// Sends all packets that were taken. Returns `false` if the datapath is full and some are left.
     fn flush(&mut self) -> bool;
 
-    /// Hands over what has come, within a budget, without waiting. `regions` is the worker's snapshot of the region
-    /// table.
+    /// Hands the packets that have arrived to `sink`, within a budget, without blocking. `regions`
+    /// is the worker's snapshot of the region table.
     fn receive(
         &mut self,
         now: Time,
@@ -251,36 +214,85 @@ pub(crate) trait Datapath: Send {
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken>;
 
-    /// Hands over which hosts have said since the last call that nobody receives at their port.
-    /// Costs system calls: for when a peer is silent.
-    fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
-
-    /// When this returns, nothing refers to memory of a region that has left the region table.
-    fn forget_memory(&mut self);
-
-    /// Descriptors that become readable when something may have come, after [`Datapath::arm`]; `None`: it has to be
-    /// polled. They live as long as the datapath.
+    /// Descriptors that become readable when a packet may have arrived after [`Datapath::arm`].
+    /// `None`: the worker has to poll. They live as long as the datapath.
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>>;
 
-    /// Prepares for sleep. Returns whether something may have come meanwhile that wakes nobody.
+    /// Prepares for sleep. Returns whether a packet may have arrived in the meantime that makes no
+    /// descriptor readable.
     fn arm(&mut self) -> bool;
 
-    /// When it wants to be looked at although nothing comes.
+    /// The next time at which the worker has to call although no packet arrives.
     fn next_due(&self) -> Option<Instant>;
+}
 
-    /// There are connections to this peer: find out which routes lead there.
-    fn watch(&mut self, to: AddrPair);
+/// Set-up of a datapath's connections, and their end.
+pub(crate) trait DatapathSetup {
+    /// The capabilities of the datapath. They never change.
+    fn caps(&self) -> Caps;
 
-    /// There are none any more.
-    fn unwatch(&mut self, to: AddrPair);
+    /// The address of the receiving port. Set-up packets arrive there on every datapath.
+    fn local_addr(&self) -> SocketAddr;
 
-    /// Whether segments to `to` may leave ECN-capable. Holds while the peer is watched; before,
-    /// they may.
+    /// Adds the local address and the interface that packets to `to` have to leave by.
+    fn pair(&self, to: SocketAddr) -> AddrPair;
+
+    /// Prepares this end of a connection and ends an earlier one of the same queue pair. Returns
+    /// the routing information for the peer's datapath.
+    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError>;
+
+    /// Joins this end with the peer's. Returns the number of segments that may be in flight towards
+    /// the peer. An error closes the connection.
+    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
+
+    /// Stops placing payloads for this queue pair. Acknowledgements can still be sent.
+    fn retire(&mut self, id: QpId);
+
+    /// Ends the connection of this queue pair.
+    fn close(&mut self, id: QpId);
+
+    /// Ends placement for an epoch of one path and tells the peer the next epoch. The worker calls
+    /// this when a packet of another rail asks for it, see [`Received::closes`].
+    fn close_epoch(&mut self, _: Time, _: QpId, _: NicEpoch) -> Closing {
+        Closing::Refused
+    }
+
+    /// Drops every reference to memory of regions that have left the region table.
+    fn forget_memory(&mut self);
+}
+
+/// Knowledge of the network paths towards the peers, and of their defects.
+pub(crate) trait PathInfo {
+    /// Bytes of the longest datagram (UDP payload) that the first hop towards `to` carries, as far
+    /// as the host knows.
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
+
+    /// Bytes of the longest data packet towards `to`, headers included, as far as the host knows.
+    fn max_packet(&self, to: AddrPair) -> io::Result<usize> {
+        self.max_datagram(to)
+    }
+
+    /// A second socket that asks the system whether `to` can be reached. `None`: the system does
+    /// not know.
+    fn reach(&self, to: AddrPair) -> Option<Reach>;
+
+    /// Starts path discovery towards a peer that has connections now.
+    fn watch(&mut self, _to: AddrPair) {}
+
+    /// Stops path discovery towards a peer that has no connections any more.
+    fn unwatch(&mut self, _to: AddrPair) {}
+
+    /// Sets whether segments to `to` may leave ECN-capable, for as long as the peer is watched.
+    /// Default: they may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
-    /// What it has lost so far.
+    /// Reports the ports that hosts have refused (ICMP port unreachable) since the last call.
+    /// The call costs system calls, so the worker makes it when a peer is silent.
+    fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
+
+    /// Packets lost so far.
     fn losses(&self) -> Losses;
 
-    /// Adds what it does without towards `to`, as rail `rail`.
+    /// Adds the degradations of rail `rail` towards `to`.
     fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
 }

@@ -18,8 +18,8 @@ use crate::config::EngineConfig;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
-    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment,
-    Sent, Taken, Via,
+    Arrived, Caps, Closing, Datapath, DatapathSetup, JoinError, Losses, Owner, Partner, PathInfo,
+    Reach, Room, Segment, Sent, Taken, Via,
 };
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
@@ -80,63 +80,6 @@ impl VerbsDatapath {
 }
 
 impl Datapath for VerbsDatapath {
-    fn caps(&self) -> Caps {
-        Caps {
-            batch_segments: BATCH,
-            // Each queue pair has NIC queue pairs of its own.
-            joint_batches: false,
-            segment: self.segments.staged,
-            // Receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
-            receive_buffer: u32::MAX,
-            checks_payloads: false,
-            search_path_mtu: false,
-            // Neither libibverbs nor rxe tells of them.
-            congestion_marks: false,
-            direct: Some(self.segments.direct),
-            ..self.socket.caps()
-        }
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.socket.local_addr()
-    }
-
-    fn pair(&self, to: SocketAddr) -> AddrPair {
-        self.socket.pair(to)
-    }
-
-    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
-        self.socket.max_datagram(to)
-    }
-
-    fn max_packet(&self, _: AddrPair) -> io::Result<usize> {
-        Ok(u16::MAX.into())
-    }
-
-    fn reach(&self, to: AddrPair) -> Option<Reach> {
-        self.socket.reach(to)
-    }
-
-    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
-        self.connections.open(owner)
-    }
-
-    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError> {
-        self.connections.join(id, partner, routing).inspect_err(|_| self.connections.close(id))
-    }
-
-    fn retire(&mut self, id: QpId) {
-        self.connections.retire(id);
-    }
-
-    fn close(&mut self, id: QpId) {
-        self.connections.close(id);
-    }
-
-    fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
-        self.connections.close_epoch(now, id, epoch)
-    }
-
     fn make_room(&mut self) -> Room {
         match self.socket.make_room() {
             Room::Open if self.shipped >= BATCH => {
@@ -192,10 +135,6 @@ impl Datapath for VerbsDatapath {
         Ok(Taken { packets: set_up + packets, is_more: false })
     }
 
-    fn forget_memory(&mut self) {
-        self.connections.quiesce();
-    }
-
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         let mut all = self.socket.readiness()?;
         all.extend(self.connections.readiness());
@@ -211,10 +150,71 @@ impl Datapath for VerbsDatapath {
         let look = Some(Instant::now() + DEVICE_LOOK);
         self.socket.next_due().into_iter().chain(look).min()
     }
+}
 
-    fn watch(&mut self, _: AddrPair) {}
+impl DatapathSetup for VerbsDatapath {
+    fn caps(&self) -> Caps {
+        Caps {
+            batch_segments: BATCH,
+            // Each queue pair has NIC queue pairs of its own.
+            joint_batches: false,
+            segment: self.segments.staged,
+            // Receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
+            receive_buffer: u32::MAX,
+            checks_payloads: false,
+            search_path_mtu: false,
+            // Neither libibverbs nor rxe tells of them.
+            congestion_marks: false,
+            direct: Some(self.segments.direct),
+            ..self.socket.caps()
+        }
+    }
 
-    fn unwatch(&mut self, _: AddrPair) {}
+    fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.socket.pair(to)
+    }
+
+    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
+        self.connections.open(owner)
+    }
+
+    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError> {
+        self.connections.join(id, partner, routing).inspect_err(|_| self.connections.close(id))
+    }
+
+    fn retire(&mut self, id: QpId) {
+        self.connections.retire(id);
+    }
+
+    fn close(&mut self, id: QpId) {
+        self.connections.close(id);
+    }
+
+    fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
+        self.connections.close_epoch(now, id, epoch)
+    }
+
+    fn forget_memory(&mut self) {
+        self.connections.quiesce();
+    }
+}
+
+impl PathInfo for VerbsDatapath {
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
+        self.socket.max_datagram(to)
+    }
+
+    fn max_packet(&self, _: AddrPair) -> io::Result<usize> {
+        Ok(u16::MAX.into())
+    }
+
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
+        self.socket.reach(to)
+    }
 
     fn losses(&self) -> Losses {
         self.socket.losses()

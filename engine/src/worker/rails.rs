@@ -131,12 +131,12 @@ impl LocalRails {
         Ok(segments)
     }
 
-    /// See [`Datapath::retire`].
+    /// See [`crate::datapath::DatapathSetup::retire`].
     pub(crate) fn retire(&mut self, id: QpId) {
         self.list.iter_mut().for_each(|rail| rail.retire(id));
     }
 
-    /// See [`Datapath::close`].
+    /// See [`crate::datapath::DatapathSetup::close`].
     pub(crate) fn close(&mut self, id: QpId) {
         self.list.iter_mut().for_each(|rail| rail.close(id));
     }
@@ -207,14 +207,14 @@ impl LocalRails {
         Ok(all)
     }
 
-    /// See [`Datapath::take_refused`].
+    /// See [`crate::datapath::PathInfo::take_refused`].
     pub(crate) fn take_refused(&mut self, sink: &mut dyn FnMut(RailId, PortRefused)) {
         for (index, rail) in self.list.iter_mut().enumerate() {
             rail.take_refused(&mut |refused| sink(RailId::new(index), refused));
         }
     }
 
-    /// See [`Datapath::forget_memory`].
+    /// See [`crate::datapath::DatapathSetup::forget_memory`].
     pub(crate) fn forget_memory(&mut self) {
         self.list.iter_mut().for_each(|rail| rail.forget_memory());
     }

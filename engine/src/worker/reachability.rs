@@ -4,7 +4,7 @@ use std::io;
 
 use braid_transport::AddrPair;
 
-use crate::datapath::{Datapath, Reach};
+use crate::datapath::{PathInfo, Reach};
 
 /// Short HELLOs without an answer, the last of which goes from a second socket as well: 300 ms after the first HELLO of
 /// all. So long a far responder may take, and a firewall may turn away what comes from another port than the engine's.
@@ -32,7 +32,7 @@ impl Reachability {
     /// A short HELLO is due. Returns why it is in vain, if it is.
     pub(crate) fn on_hello(
         &mut self,
-        datapath: &dyn Datapath,
+        datapath: &dyn PathInfo,
         to: AddrPair,
         hello: &[u8],
     ) -> Option<io::Error> {

@@ -13,8 +13,8 @@ use braid_wire::{QpId, RailId, Time};
 
 use crate::config::{Datapath as Named, EngineConfig};
 use crate::datapath::{
-    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment, Sent, Taken,
-    Via,
+    Arrived, Caps, Datapath, DatapathSetup, JoinError, Losses, Owner, Partner, PathInfo, Reach,
+    Room, Segment, Sent, Taken, Via,
 };
 use crate::{
     AsyncEvent, CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, QpOptions, QpState,
@@ -49,16 +49,11 @@ macro_rules! as_the_other {
     };
 }
 
-impl Datapath for Full {
+impl DatapathSetup for Full {
     as_the_other! {
         caps() -> Caps;
         local_addr() -> SocketAddr;
         pair(to: SocketAddr) -> AddrPair;
-        max_datagram(to: AddrPair) -> io::Result<usize>;
-        reach(to: AddrPair) -> Option<Reach>;
-        readiness() -> Option<Vec<BorrowedFd<'_>>>;
-        next_due() -> Option<Instant>;
-        losses() -> Losses;
     }
 
     as_the_other! { mut
@@ -66,15 +61,36 @@ impl Datapath for Full {
         join(id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
         retire(id: QpId);
         close(id: QpId);
+        forget_memory();
+    }
+}
+
+impl PathInfo for Full {
+    as_the_other! {
+        max_datagram(to: AddrPair) -> io::Result<usize>;
+        reach(to: AddrPair) -> Option<Reach>;
+        losses() -> Losses;
+    }
+
+    as_the_other! { mut
+        watch(to: AddrPair);
+        unwatch(to: AddrPair);
+    }
+}
+
+impl Datapath for Full {
+    as_the_other! {
+        readiness() -> Option<Vec<BorrowedFd<'_>>>;
+        next_due() -> Option<Instant>;
+    }
+
+    as_the_other! { mut
         make_room() -> Room;
         send_packet(id: QpId, to: AddrPair, via: Via, packet: &[u8]);
         send_datagram(to: AddrPair, via: Via, packet: &[u8]);
         send_probe(to: AddrPair, via: Via, packet: &[u8]);
         flush() -> bool;
-        forget_memory();
         arm() -> bool;
-        watch(to: AddrPair);
-        unwatch(to: AddrPair);
     }
 
     fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent {

@@ -17,8 +17,8 @@ use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, PortRefused, Reach,
-    Received, Room, Segment, Sent, Taken, Via,
+    Arrived, Caps, Datapath, DatapathSetup, Envelope, JoinError, Losses, Owner, Partner, PathInfo,
+    PortRefused, Reach, Received, Room, Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
@@ -78,49 +78,6 @@ impl DatagramDatapath {
 }
 
 impl Datapath for DatagramDatapath {
-    fn caps(&self) -> Caps {
-        let caps = self.link.caps();
-        Caps {
-            batch_segments: caps.batch_segments as u32,
-            batch_bytes: caps.batch_bytes as u64,
-            joint_batches: true,
-            segment: SEGMENT,
-            receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
-            checks_payloads: true,
-            search_path_mtu: caps.has_hops,
-            congestion_marks: caps.congestion_marks,
-            direct: None,
-        }
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.link.local_addr()
-    }
-
-    fn pair(&self, to: SocketAddr) -> AddrPair {
-        self.link.pair(to)
-    }
-
-    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
-        self.link.max_datagram(to)
-    }
-
-    fn reach(&self, to: AddrPair) -> Option<Reach> {
-        self.link.reach(to)
-    }
-
-    fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
-        Ok(Vec::new())
-    }
-
-    fn join(&mut self, _: QpId, _: Partner, routing: &[u8]) -> Result<u32, JoinError> {
-        if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
-    }
-
-    fn retire(&mut self, _: QpId) {}
-
-    fn close(&mut self, _: QpId) {}
-
     fn make_room(&mut self) -> Room {
         if !self.queue.has_waiting() {
             return Room::Open;
@@ -173,14 +130,6 @@ impl Datapath for DatagramDatapath {
         Ok(Taken { packets, is_more: bytes >= SMALL_BATCH })
     }
 
-    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
-        self.link.take_refused(sink);
-    }
-
-    fn forget_memory(&mut self) {
-        self.queue.forget_memory();
-    }
-
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         self.link.readiness()
     }
@@ -192,6 +141,57 @@ impl Datapath for DatagramDatapath {
     fn next_due(&self) -> Option<Instant> {
         let retry = self.queue.has_waiting().then_some(self.retry_at);
         retry.into_iter().chain(self.link.next_due()).min()
+    }
+}
+
+impl DatapathSetup for DatagramDatapath {
+    fn caps(&self) -> Caps {
+        let caps = self.link.caps();
+        Caps {
+            batch_segments: caps.batch_segments as u32,
+            batch_bytes: caps.batch_bytes as u64,
+            joint_batches: true,
+            segment: SEGMENT,
+            receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
+            checks_payloads: true,
+            search_path_mtu: caps.has_hops,
+            congestion_marks: caps.congestion_marks,
+            direct: None,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.link.local_addr()
+    }
+
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.link.pair(to)
+    }
+
+    fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
+        Ok(Vec::new())
+    }
+
+    fn join(&mut self, _: QpId, _: Partner, routing: &[u8]) -> Result<u32, JoinError> {
+        if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
+    }
+
+    fn retire(&mut self, _: QpId) {}
+
+    fn close(&mut self, _: QpId) {}
+
+    fn forget_memory(&mut self) {
+        self.queue.forget_memory();
+    }
+}
+
+impl PathInfo for DatagramDatapath {
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
+        self.link.max_datagram(to)
+    }
+
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
+        self.link.reach(to)
     }
 
     fn watch(&mut self, to: AddrPair) {
@@ -206,6 +206,10 @@ impl Datapath for DatagramDatapath {
 
     fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
         self.link.use_ecn(to, ecn);
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.link.take_refused(sink);
     }
 
     fn losses(&self) -> Losses {
