@@ -6,30 +6,10 @@ use std::time::Duration;
 use braid_lb::{LbPolicy, RailScheme};
 use braid_wire::Crc;
 
+use crate::datapaths::Datapath;
 use crate::link::faults::Faults;
-use crate::link::mem::MemFabric;
 use crate::observe::MetricsEndpoint;
 use crate::security::Security;
-use crate::verbs::VerbsOptions;
-
-/// What carries the packets.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub enum Datapath {
-    /// UDP sockets of this machine.
-    #[default]
-    Udp,
-    /// UDP sockets, and AF_XDP for datagrams of up to 1200 bytes, which takes less time: past the network stack, its firewall
-    /// and its captures included. On an Ethernet interface alone, whose IPv4 address is [`EngineConfig::bind`]'s; one engine
-    /// with one worker on each. With root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. Peers take this or [`Datapath::Udp`],
-    /// each as it likes. See docs/xdp.md.
-    Xdp,
-    /// A network inside this process, for tests: engines with clones of one fabric reach each other.
-    Mem(MemFabric),
-    /// A port of an RDMA device, Soft-RoCE included, and of one more for each further rail. Connections are set up over a UDP socket; payloads are checked by
-    /// the NIC (the ICRC of RoCEv2), so [`EngineConfig::crc`] is ignored. See docs/verbs.md.
-    Verbs(VerbsOptions),
-}
 
 /// Who runs the protocol.
 ///

@@ -1,6 +1,6 @@
 //! What an engine consists of, and what everything made with it holds on to.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,7 @@ use crate::clock::{Clock, deadline};
 use crate::config::{EngineConfig, Progress};
 use crate::config_check::check;
 use crate::counters::WorkerCounters;
-use crate::datapath::{self, Opening};
+use crate::datapaths::{EnginePlan, Opening};
 use crate::error::EngineError;
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
@@ -89,7 +89,12 @@ impl EngineInner {
             qp_numbers: Mutex::default(),
             host_loads: Arc::default(),
             shown: None,
-            devices: datapath::open_devices(config)?,
+            devices: config.datapath.prepare(&EnginePlan {
+                rails: rails(config).collect(),
+                paths: config.paths,
+                workers: count,
+                faults: config.faults,
+            })?,
             regions,
         };
         for index in 0..count {
@@ -107,11 +112,28 @@ impl EngineInner {
     ) -> Result<(), EngineError> {
         let counters = Arc::new(WorkerCounters::default());
         let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
-        let devices = &self.devices;
-        let opening =
-            |rail| Opening { config, index, rail, devices, counters: &counters, signals: &signals };
-        let rails = (0..=config.rails.len()).map(|rail| datapath::open(opening(rail)));
-        let rails = LocalRails::new(rails.collect::<Result<_, _>>()?);
+        let open = |(rail, ip)| {
+            // Only the port of the first worker's first rail is known in advance.
+            let port = if index == 0 && rail == 0 { config.bind.port() } else { 0 };
+            let mut addr = config.bind;
+            addr.set_ip(ip);
+            addr.set_port(port);
+            config.datapath.open(&Opening {
+                addr,
+                second_addr: config.second_addr,
+                worker: index,
+                rail,
+                paths: config.paths,
+                mtu: config.mtu,
+                receive_buffer: config.receive_buffer,
+                discover: config.discover,
+                faults: config.faults,
+                device: self.devices.get(rail),
+                counters: &counters,
+                signals: &signals,
+            })
+        };
+        let rails = LocalRails::new(rails(config).enumerate().map(open).collect::<Result<_, _>>()?);
         let caps = rails.caps();
         if index == 0 {
             self.local_addr = rails.first().local_addr();
@@ -304,6 +326,11 @@ impl EngineInner {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// The address of each rail.
+fn rails(config: &EngineConfig) -> impl Iterator<Item = IpAddr> {
+    std::iter::once(config.bind.ip()).chain(config.rails.iter().copied())
 }
 
 impl Drop for EngineInner {

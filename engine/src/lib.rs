@@ -63,6 +63,7 @@ mod connect;
 mod counters;
 mod cq;
 mod datapath;
+mod datapaths;
 mod degradation;
 mod discovery;
 mod doorbell;
@@ -208,11 +209,12 @@ pub mod fuzzing {
 
 pub use attributes::DatapathAttributes;
 pub use braid_verbs::VerbsError;
-pub use config::{Datapath, EngineConfig, Progress};
+pub use config::{EngineConfig, Progress};
 pub use connect::ConnectError;
 pub use counters::EngineCounters;
 pub use cq::{CompletionQueue, CqError, CreateCqError};
 pub use datapath::JoinError;
+pub use datapaths::{Datapath, DatapathError, DatapathKind, DatapathOptions, Medium, Program};
 pub use degradation::{Degradation, Misrouting, RailTrouble};
 pub use discovery::{
     DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover, discover_any,

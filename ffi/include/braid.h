@@ -514,6 +514,10 @@ typedef struct braid_engine_config {
     // `bind` is the IPv4 address of an Ethernet interface then, and `threads` is 1 or 0; it takes root, or CAP_NET_RAW,
     // CAP_NET_ADMIN and CAP_BPF, and one engine has it on an interface. Not with `fabric` or `device`. 0: UDP sockets alone.
     int xdp;
+    // The datapath by name: "udp", "xdp", "verbs" (needs `device`) or "mem" (needs `fabric`). NULL:
+    // the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name "xdp"
+    // here instead of setting `xdp`.
+    const char *datapath;
 } braid_engine_config;
 
 // Events since the engine was made.

@@ -7,7 +7,6 @@
 
 pub(crate) mod datagram;
 mod error;
-mod open;
 mod segment;
 
 use std::io;
@@ -22,7 +21,6 @@ use crate::degradation::Degradation;
 use crate::discovery::PathMap;
 
 pub use self::error::JoinError;
-pub(crate) use self::open::{Opening, open, open_devices};
 pub(crate) use self::segment::{Readable, Segment};
 pub(crate) use crate::link::{LinkLosses as Losses, PortRefused, Reach, Via};
 

@@ -14,7 +14,6 @@ use super::connections::Connections;
 use super::device::Device;
 use super::options::VerbsSetupError;
 use super::segments::Segments;
-use crate::config::EngineConfig;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
@@ -50,11 +49,12 @@ impl VerbsDatapath {
         socket: DatagramDatapath,
         device: &Arc<Device>,
         rail: RailId,
-        config: &EngineConfig,
+        paths: usize,
+        mtu: Option<u16>,
         counters: Arc<WorkerCounters>,
     ) -> Result<Self, VerbsSetupError> {
-        let segments = Segments::new(device.mtu as u16, config.mtu);
-        let connections = Connections::new(device.clone(), rail, config.paths, segments)?;
+        let segments = Segments::new(device.mtu as u16, mtu);
+        let connections = Connections::new(device.clone(), rail, paths, segments)?;
         Ok(VerbsDatapath { socket, connections, segments, counters, without_socket: 0, shipped: 0 })
     }
 

@@ -13,7 +13,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::{Device, VerbsDatapath};
-use crate::config::EngineConfig;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{Arrived, Datapath, JoinError, Owner, Partner};
 use crate::link::mem::{MemFabric, MemLink};
@@ -40,14 +39,13 @@ impl Host {
     fn new(count: usize) -> Self {
         let fake = fake::Device::new();
         let fabric = MemFabric::new();
-        let config = EngineConfig { paths: PATHS, ..EngineConfig::default() };
         let open = |rail: usize| -> Box<dyn Datapath> {
             let ip = IpAddr::from([127, 0, 0, rail as u8 + 1]);
             let link = MemLink::bind(&fabric, (ip, 0).into()).expect("nobody is there");
             let device = Arc::new(Device::fake(&fake));
             let socket = DatagramDatapath::new(Box::new(link), Arc::default());
             let rail = RailId::new(rail);
-            let opened = VerbsDatapath::open(socket, &device, rail, &config, Arc::default());
+            let opened = VerbsDatapath::open(socket, &device, rail, PATHS, None, Arc::default());
             Box::new(opened.expect("it refuses nothing"))
         };
         let rails = LocalRails::new((0..count).map(open).collect());

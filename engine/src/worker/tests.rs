@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use braid_transport::{Access, AddrPair, EndCause, QpError, Regions, Status};
 use braid_wire::{QpId, RailId, Time};
 
-use crate::config::{Datapath as Named, EngineConfig};
+use crate::config::EngineConfig;
 use crate::datapath::{
     Arrived, Caps, Datapath, DatapathSetup, JoinError, Losses, Owner, Partner, PathInfo, Reach,
     Room, Segment, Sent, Taken, Via,
 };
+use crate::datapaths::Datapath as Named;
 use crate::{
     AsyncEvent, CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, QpOptions, QpState,
     QueuePair, RemoteRegion, wr,

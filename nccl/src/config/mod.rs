@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, Faults, KeyPurpose, LbPolicy, LossRecovery, RailScheme,
-    SecretKey, Security, SecurityError, VerbsService,
+    AllowList, CcConfig, Crc, DatapathKind, EngineConfig, Faults, KeyPurpose, LbPolicy,
+    LossRecovery, RailScheme, SecretKey, Security, SecurityError, VerbsService,
 };
 
 use crate::interfaces::Pattern;
@@ -37,14 +37,6 @@ pub(crate) enum ConfigError {
     Security(#[from] SecurityError),
 }
 
-/// What carries the packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Carrier {
-    Udp,
-    /// The RDMA device of each interface.
-    Verbs,
-}
-
 /// All that the plugin can be told.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
@@ -55,7 +47,8 @@ pub(crate) struct Config {
     /// What becomes one device each, as its rails: interfaces or addresses. Empty: each interface is a device.
     pub(crate) rails: Vec<Vec<String>>,
     pub(crate) rail_policy: RailScheme,
-    pub(crate) carrier: Carrier,
+    /// The datapath of every interface.
+    pub(crate) datapath: DatapathKind,
     /// Over verbs: what carries the paths.
     pub(crate) service: VerbsService,
     /// Engine threads of a device; 0: NCCL's threads drive it while they poll.
@@ -97,7 +90,7 @@ impl Default for Config {
             addresses: Vec::new(),
             rails: Vec::new(),
             rail_policy: engine.rail_policy,
-            carrier: Carrier::Udp,
+            datapath: engine.datapath.kind(),
             service: VerbsService::default(),
             threads: 0,
             paths: None,
