@@ -1,8 +1,8 @@
-//! Instructions of two engines for an operation, in one thread over a network in memory: all but the system calls of
-//! UDP.
+//! Instructions of two engines for an operation, in one thread over a network in memory: all but
+//! the system calls of UDP.
 //!
-//! The engine reads the real clock, and under valgrind everything takes fifty times as long. So nothing here waits for
-//! a time: the timers are far off, and acknowledgements are not held back.
+//! The engine reads the real clock, and under valgrind everything takes fifty times as long. So
+//! nothing here waits for a time: the timers are far off, and acknowledgements are not held back.
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
 use std::thread;
@@ -16,7 +16,8 @@ use gungraun::prelude::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MEMORY: usize = 1 << 20;
-/// So long that the engines' own threads do not take over from a thread that polls as seldom as valgrind lets it.
+/// So long that the engines' own threads do not take over from a thread that polls as seldom as
+/// valgrind lets it.
 const SPIN: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_millis(300);
 /// Payload bytes of a packet: few, because copying them is not what is to be counted.
@@ -41,14 +42,16 @@ impl Side {
         let mut options = QpOptions::new(&cq, &cq);
         options.config.reply_hold = Duration::ZERO;
         (options.config.min_rto, options.config.max_rto) = (PATIENCE, PATIENCE);
-        // Neither how much leaves at a time nor on which path is to depend on round trips, which are the machine's.
+        // Neither how much leaves at a time nor on which path is to depend on round trips, which
+        // are the machine's.
         options.config.cc = "fixed:2M".parse().expect("a controller");
         let qp = pd.create_qp(options).expect("a queue pair");
         qp.modify(QpState::Init).expect("it is in RESET");
         Side { engine, cq, qp, memory }
     }
 
-    /// How many work requests have completed: none, then it has run the engine once, or all that there are.
+    /// How many work requests have completed: none, then it has run the engine once, or all that
+    /// there are.
     fn completed(&self, room: &mut Vec<Completion>) -> usize {
         room.clear();
         let count = self.cq.poll(room, BURST).expect("no overflow");
@@ -100,7 +103,8 @@ impl Pair {
         pair
     }
 
-    /// Polls until the engines' own threads, whose instructions are not counted, have left them to this one.
+    /// Polls until the engines' own threads, whose instructions are not counted, have left them to
+    /// this one.
     fn idle(&self) {
         let (until, mut room) = (Instant::now() + IDLE, Vec::new());
         while Instant::now() < until {

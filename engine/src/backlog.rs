@@ -15,8 +15,8 @@ use crate::wake::Event;
 /// Says by its private data whether a connection is wanted.
 pub(crate) type Wanted = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// Invariant: whenever `waiting` is unlocked and a request waits there, `event` is readable; `is_raised` says whether it is,
-/// and changes under that lock only.
+/// Invariant: whenever `waiting` is unlocked and a request waits there, `event` is readable;
+/// `is_raised` says whether it is, and changes under that lock only.
 pub(crate) struct Backlog {
     wanted: Wanted,
     waiting: Mutex<Waiting>,

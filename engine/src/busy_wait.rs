@@ -4,15 +4,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A yield that takes so long has let others run; alone on its processor a thread is back in a fraction of that.
+/// A yield that takes so long has let others run; alone on its processor a thread is back in a
+/// fraction of that.
 const OTHERS_RAN: Duration = Duration::from_micros(5);
 
-/// When a thread that finds nothing to do yields its processor: on a machine with few of them, those who wait for it
-/// may be whom it waits for. Spinning until the end of a time slice would cost them milliseconds.
+/// When a thread that finds nothing to do yields its processor: on a machine with few of them,
+/// those who wait for it may be whom it waits for. Spinning until the end of a time slice would
+/// cost them milliseconds.
 ///
-/// Alone, it yields when it has found nothing for a while, and so costs no latency; where others have run meanwhile,
-/// at once. The processes of a host know nothing of each other: how long a yield takes is how they notice. Counts
-/// of threads that share one are as good as any: stores that get lost only shift a yield.
+/// Alone, it yields when it has found nothing for a while, and so costs no latency; where others
+/// have run meanwhile, at once. The processes of a host know nothing of each other: how long a
+/// yield takes is how they notice. Counts of threads that share one are as good as any: stores that
+/// get lost only shift a yield.
 #[derive(Debug)]
 pub(crate) struct BusyWait {
     /// Rounds without work.
@@ -36,8 +39,8 @@ impl BusyWait {
         }
     }
 
-    /// A round has found nothing. Returns whether it has yielded to others: who comes back from that takes the processor from them
-    /// again, which whoever can sleep does better not to.
+    /// A round has found nothing. Returns whether it has yielded to others: who comes back from
+    /// that takes the processor from them again, which whoever can sleep does better not to.
     pub(crate) fn found_nothing(&self) -> bool {
         self.count(|| {
             let start = Instant::now();

@@ -38,9 +38,10 @@ pub enum Progress {
     /// are dealt out to them in turn.
     Threads(usize),
     /// The application: inside [`crate::Engine::progress`] and wherever it polls or waits. The
-    /// lowest latency. While it does something else, a thread of the engine does that in its place: within 4 ms (or 80 times
-    /// [`EngineConfig::spin`], where that is longer), at once where it has asked for a notification
-    /// ([`crate::CompletionQueue::notify`]). In a child that was forked nobody does.
+    /// lowest latency. While it does something else, a thread of the engine does that in its place:
+    /// within 4 ms (or 80 times [`EngineConfig::spin`], where that is longer), at once where it has
+    /// asked for a notification ([`crate::CompletionQueue::notify`]). In a child that was forked
+    /// nobody does.
     Application,
 }
 
@@ -89,38 +90,43 @@ pub struct EngineConfig {
     /// it answers each peer from the one that the peer has called; bound to one of a network
     /// interface, it sends by that interface. Default: `[::]:0`, which takes IPv4 as well.
     pub bind: SocketAddr,
-    /// An address of the IP version that `bind`'s is not of, at which the engine receives as well, the first worker at `bind`'s port: a
-    /// connection goes by the one that is of its peer's version. For two addresses of their own; `[::]` takes both versions by itself. Over
-    /// UDP sockets, on one rail and without `discover`. Default: none.
+    /// An address of the IP version that `bind`'s is not of, at which the engine receives as well,
+    /// the first worker at `bind`'s port: a connection goes by the one that is of its peer's
+    /// version. For two addresses of their own; `[::]` takes both versions by itself. Over UDP
+    /// sockets, on one rail and without `discover`. Default: none.
     pub second_addr: Option<IpAddr>,
-    /// The addresses of this host's further rails, in the order in which the peers name theirs, at most 7: rail 0 is `bind`'s. A
-    /// connection uses as many rails as both its ends have, the first with the first and so on; connections are set up over
-    /// rail 0. Over verbs each is the address of an RDMA device's port, as a GID of RoCE v2, and that device is the rail's.
-    /// Default: none.
+    /// The addresses of this host's further rails, in the order in which the peers name theirs, at
+    /// most 7: rail 0 is `bind`'s. A connection uses as many rails as both its ends have, the first
+    /// with the first and so on; connections are set up over rail 0. Over verbs each is the address
+    /// of an RDMA device's port, as a GID of RoCE v2, and that device is the rail's. Default: none.
     pub rails: Vec<IpAddr>,
     /// How a rail is picked for each 64 KiB of a stream. Default: [`RailScheme::LEAST_LOADED`].
     pub rail_policy: RailScheme,
     /// Who runs the protocol. Default: one thread of the engine.
     pub progress: Progress,
-    /// How many paths there are to a peer on each rail, 1 to 4096; over UDP each is a source port. Default: 16.
+    /// How many paths there are to a peer on each rail, 1 to 4096; over UDP each is a source port.
+    /// Default: 16.
     pub paths: usize,
     /// How a path is picked. Default: [`LbPolicy::ADAPTIVE`].
     pub lb: LbPolicy,
-    /// Whether the engine finds out which of the paths take different ways to a peer, and uses equally
-    /// many of each way. For networks whose switches hash (ECMP): there, source ports fall unevenly
-    /// on the links. Ways are learnt anew every few seconds. Over UDP only; where no probe is
-    /// answered, plain source ports are used, and the log says so. See [`crate::discover`]. Default: `false`.
+    /// Whether the engine finds out which of the paths take different ways to a peer, and uses
+    /// equally many of each way. For networks whose switches hash (ECMP): there, source ports fall
+    /// unevenly on the links. Ways are learnt anew every few seconds. Over UDP only; where no probe
+    /// is answered, plain source ports are used, and the log says so. See [`crate::discover`].
+    /// Default: `false`.
     pub discover: bool,
-    /// Most payload bytes of a packet; the peer's and the link's limits apply as well. Default: `None`, which is 16384; over
-    /// verbs what fits 4 KiB of the NIC's packets, headers included, and 16 KiB where the NIC places it.
+    /// Most payload bytes of a packet; the peer's and the link's limits apply as well. Default:
+    /// `None`, which is 16384; over verbs what fits 4 KiB of the NIC's packets, headers included,
+    /// and 16 KiB where the NIC places it.
     pub mtu: Option<u16>,
     /// Whether payloads carry a check. On if either side wants it. Default: [`Crc::On`].
     pub crc: Crc,
-    /// Who may connect, and how packets are protected. `None`: anybody, and not at all. A keyed connection has no use for `crc`.
-    /// Not over verbs. Default: `None`.
+    /// Who may connect, and how packets are protected. `None`: anybody, and not at all. A keyed
+    /// connection has no use for `crc`. Not over verbs. Default: `None`.
     pub security: Option<Security>,
     /// Bytes of arrived datagrams that a worker's socket shall hold. The system may grant less
-    /// (`net.core.rmem_max`); no more than what is granted is ever in flight towards this engine. Default: 8 MiB.
+    /// (`net.core.rmem_max`); no more than what is granted is ever in flight towards this engine.
+    /// Default: 8 MiB.
     pub receive_buffer: usize,
     /// What goes wrong below the protocol, for tests and experiments. Default: nothing.
     pub faults: Faults,
@@ -131,15 +137,17 @@ pub struct EngineConfig {
     /// How often a peer is asked for a sign of life, by its queue pairs in turn. 1 ms to a day.
     /// Default: 500 ms.
     pub ping_interval: Duration,
-    /// Silence after which it is taken for dead. Unless told otherwise, a queue pair waits as long for any progress
-    /// ([`crate::QpConfig::retry_timeout`]). Where its answers have taken longer than a third of this of late, three times as long as
-    /// they took, and at most four times as long as this. At most a day. Default: 3 s.
+    /// Silence after which it is taken for dead. Unless told otherwise, a queue pair waits as long
+    /// for any progress ([`crate::QpConfig::retry_timeout`]). Where its answers have taken longer
+    /// than a third of this of late, three times as long as they took, and at most four times as
+    /// long as this. At most a day. Default: 3 s.
     pub peer_timeout: Duration,
     /// How long an engine that ends waits at most for its peers to confirm that its queue pairs
     /// have ended. What the peers have sent, and what has arrived here, they count as failed if
     /// they never hear of that. At most a day. Default: 500 ms.
     pub linger: Duration,
-    /// Where its metrics can be read from outside the process. Default: where `BRAID_METRICS` says, or else nowhere.
+    /// Where its metrics can be read from outside the process. Default: where `BRAID_METRICS` says,
+    /// or else nowhere.
     pub metrics: MetricsEndpoint,
 }
 

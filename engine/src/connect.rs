@@ -48,7 +48,8 @@ pub enum ConnectError {
     PathMtu {
         /// Whom it was to reach.
         addr: SocketAddr,
-        /// Bytes of the largest datagram (UDP payload) that this host's route takes, as far as it knows the path.
+        /// Bytes of the largest datagram (UDP payload) that this host's route takes, as far as it
+        /// knows the path.
         route: usize,
     },
     /// There is no way to that address, nobody has the port, or there is no descriptor to ask by:

@@ -1,7 +1,8 @@
 //! Which queue pairs have work posted: a bitmap in two levels, rung by any thread, answered by one.
 //!
-//! A bit is set, or found set, *after* the work request is in its ring, and cleared *before* the ring is emptied, each
-//! with a full fence in between; so a work request is either seen by the emptying or its bit is still set after it.
+//! A bit is set, or found set, *after* the work request is in its ring, and cleared *before* the
+//! ring is emptied, each with a full fence in between; so a work request is either seen by the
+//! emptying or its bit is still set after it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -38,7 +39,8 @@ impl Doorbells {
 
     /// Queue pair `index` has work. False: whoever rang for it before has not been answered.
     ///
-    /// Many work requests are posted in a row, and one fence costs less than two operations that change a word.
+    /// Many work requests are posted in a row, and one fence costs less than two operations that
+    /// change a word.
     pub(crate) fn ring(&self, index: usize) -> bool {
         let (leaf, bit) = (index / 64, 1 << (index % 64));
         fence(Ordering::SeqCst);

@@ -25,8 +25,8 @@ use crate::worker::WorkerCell;
 
 /// One user of the network: memory regions, queue pairs and completion queues belong to it. Clones
 /// are handles of the same engine; it ends when they and everything made with them are dropped,
-/// which takes up to [`EngineConfig::linger`] if a peer does not confirm that a queue pair has ended.
-/// Every method may be called from any thread.
+/// which takes up to [`EngineConfig::linger`] if a peer does not confirm that a queue pair has
+/// ended. Every method may be called from any thread.
 ///
 /// ```
 /// use braid::{Engine, EngineConfig, QpOptions};
@@ -94,9 +94,9 @@ impl Engine {
         self.listen_for(backlog, |_| true)
     }
 
-    /// As [`Engine::listen`], but only for connections whose private data is wanted; others are refused as soon as they
-    /// come, whether anybody accepts or not. `wanted` is called by whoever runs the engine, with its lock held: it
-    /// must not use the engine.
+    /// As [`Engine::listen`], but only for connections whose private data is wanted; others are
+    /// refused as soon as they come, whether anybody accepts or not. `wanted` is called by whoever
+    /// runs the engine, with its lock held: it must not use the engine.
     ///
     /// # Errors
     /// As for [`Engine::listen`].
@@ -125,13 +125,14 @@ impl Engine {
         }
     }
 
-    /// What has happened outside of any completion (`ibv_get_async_event`): the oldest event that nobody has taken.
-    /// Up to 4096 wait; what comes then is counted, see [`AsyncEvent::Missed`].
+    /// What has happened outside of any completion (`ibv_get_async_event`): the oldest event that
+    /// nobody has taken. Up to 4096 wait; what comes then is counted, see [`AsyncEvent::Missed`].
     pub fn poll_event(&self) -> Option<AsyncEvent> {
         self.inner.events.pop()
     }
 
-    /// As [`Engine::poll_event`], but waits for one. Where the application drives the engine, this does.
+    /// As [`Engine::poll_event`], but waits for one. Where the application drives the engine, this
+    /// does.
     pub fn wait_event(&self, timeout: Duration) -> Option<AsyncEvent> {
         let events = &self.inner.events;
         if self.inner.application_drives() {
@@ -140,7 +141,8 @@ impl Engine {
         events.wait(timeout)
     }
 
-    /// A descriptor that is readable while events wait, for poll, epoll and the like: then [`Engine::poll_event`] has one.
+    /// A descriptor that is readable while events wait, for poll, epoll and the like: then
+    /// [`Engine::poll_event`] has one.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -155,8 +157,9 @@ impl Engine {
         self.inner.workers.iter().flat_map(sets).collect()
     }
 
-    /// A snapshot of its queue pairs, paths and counters. It is not of one instant: each worker is read between two of its
-    /// turns, 64 queue pairs at a time. Nothing is counted for it that is not counted anyway.
+    /// A snapshot of its queue pairs, paths and counters. It is not of one instant: each worker is
+    /// read between two of its turns, 64 queue pairs at a time. Nothing is counted for it that is
+    /// not counted anyway.
     ///
     /// # Panics
     /// If a worker has panicked.
@@ -164,7 +167,8 @@ impl Engine {
         self.inner.observed().read().expect("the engine's worker panicked earlier")
     }
 
-    /// Where its metrics are served by HTTP, if they are ([`MetricsEndpoint`](crate::MetricsEndpoint)).
+    /// Where its metrics are served by HTTP, if they are
+    /// ([`MetricsEndpoint`](crate::MetricsEndpoint)).
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.inner.shown.as_ref()?.addr
     }

@@ -52,8 +52,9 @@ impl AsFd for EventFd {
     }
 }
 
-/// So many descriptors are watched without an allocation: one for each rail, the signals, and what the caller adds. There are more where a
-/// rail has several: a device over verbs has three, and AF_XDP one for each receive queue.
+/// So many descriptors are watched without an allocation: one for each rail, the signals, and what
+/// the caller adds. There are more where a rail has several: a device over verbs has three, and
+/// AF_XDP one for each receive queue.
 pub(crate) const USUAL_FDS: usize = MAX_RAILS + 2;
 
 /// Sleeps until one of the descriptors is readable or the time is over. It may wake early, as

@@ -59,15 +59,17 @@ pub enum AsyncEvent {
         /// Its number.
         qp: QpId,
     },
-    /// What the path to the peer of a queue pair carries has changed, for all queue pairs that go there.
+    /// What the path to the peer of a queue pair carries has changed, for all queue pairs that go
+    /// there.
     PathMtu {
         /// Its number.
         qp: QpId,
         /// The largest datagram, UDP payload bytes.
         datagram: u16,
     },
-    /// What leaves from the ports of paths does not reach the peer of a queue pair (a NAT or firewall): all leaves from
-    /// the receiving port, on one path, for all queue pairs that go there.
+    /// What leaves from the ports of paths does not reach the peer of a queue pair (a NAT or
+    /// firewall): all leaves from the receiving port, on one path, for all queue pairs that go
+    /// there.
     PathsBlocked {
         /// Its number.
         qp: QpId,
@@ -82,14 +84,15 @@ pub enum AsyncEvent {
         /// Its number.
         srq: u32,
     },
-    /// More happened than the 4096 events that wait for the application: so many are not in the stream.
+    /// More happened than the 4096 events that wait for the application: so many are not in the
+    /// stream.
     Missed(u64),
 }
 
 /// The events that wait. Worker threads add, any thread takes.
 ///
-/// Invariant: the descriptor, once somebody has asked for it, is readable whenever `waiting` is unlocked and holds something,
-/// and only then.
+/// Invariant: the descriptor, once somebody has asked for it, is readable whenever `waiting` is
+/// unlocked and holds something, and only then.
 #[derive(Default)]
 pub(crate) struct AsyncEvents {
     waiting: Mutex<Waiting>,

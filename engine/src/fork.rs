@@ -16,7 +16,8 @@ impl Origin {
     /// This process.
     pub fn here() -> Self {
         static COUNTING: Once = Once::new();
-        // SAFETY: the function may be called in a child: it adds to a number. Without memory for it children are not noticed.
+        // SAFETY: the function may be called in a child: it adds to a number. Without memory for it
+        // children are not noticed.
         COUNTING.call_once(|| unsafe {
             libc::pthread_atfork(None, None, Some(count_fork));
         });

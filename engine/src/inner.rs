@@ -206,7 +206,8 @@ impl EngineInner {
         self.clock
     }
 
-    /// Nobody makes progress until the result is dropped. Those that have panicked make none anyway.
+    /// Nobody makes progress until the result is dropped. Those that have panicked make none
+    /// anyway.
     pub(crate) fn exclude_workers(&self) -> Vec<Option<Control<'_>>> {
         self.workers.iter().map(|worker| worker.try_control()).collect()
     }
@@ -275,7 +276,8 @@ impl EngineInner {
         self.presence.ends();
     }
 
-    /// Runs the engine, where the application does, until `done` gives a result or the time is over.
+    /// Runs the engine, where the application does, until `done` gives a result or the time is
+    /// over.
     pub(crate) fn drive<T>(
         &self,
         limit: Option<Duration>,

@@ -1,4 +1,5 @@
-//! Key files, which only their owner may read, and lists of allowed keys, which only their owner may change.
+//! Key files, which only their owner may read, and lists of allowed keys, which only their owner
+//! may change.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -108,7 +109,8 @@ pub fn read_key(path: impl AsRef<Path>) -> Result<SecretKey, KeyFileError> {
     key.map_err(|source| KeyFileError::Content { path: path.to_owned(), source })
 }
 
-/// Reads a list of allowed keys, of a file that nobody but its owner, this user or root, can change.
+/// Reads a list of allowed keys, of a file that nobody but its owner, this user or root, can
+/// change.
 ///
 /// # Errors
 /// See [`KeyFileError`]. No error shows anything of the content.
@@ -120,7 +122,8 @@ pub fn read_allowed_keys(path: impl AsRef<Path>) -> Result<AllowList, KeyFileErr
     list.map_err(|source| KeyFileError::List { path: path.to_owned(), source })
 }
 
-/// Reads a file of at most so many bytes; `exposed`: what is wrong with one that has a permission of `forbidden`.
+/// Reads a file of at most so many bytes; `exposed`: what is wrong with one that has a permission
+/// of `forbidden`.
 fn read(
     path: &Path,
     most: u64,
@@ -168,7 +171,8 @@ pub fn make_key(path: impl AsRef<Path>) -> Result<(), KeyFileError> {
     write_new(path.as_ref(), &Key::new(random::bytes()).to_text())
 }
 
-/// Makes a file with a new random private key, which only this user can read. Returns the public key, for the lists of others.
+/// Makes a file with a new random private key, which only this user can read. Returns the public
+/// key, for the lists of others.
 ///
 /// # Errors
 /// As of [`make_key`].

@@ -104,8 +104,9 @@ impl Listener {
     /// Waits for a connection, at most as long as `timeout`; `None`: none came. Any thread may call
     /// it, and each connection goes to one of them.
     ///
-    /// With no time to wait it asks: the listener's descriptor ([`AsFd`]) is readable while requests wait, until one such call
-    /// finds none. A request that is withdrawn in between makes it readable for nothing.
+    /// With no time to wait it asks: the listener's descriptor ([`AsFd`]) is readable while
+    /// requests wait, until one such call finds none. A request that is withdrawn in between makes
+    /// it readable for nothing.
     pub fn accept(&self, timeout: Duration) -> Option<ConnectionRequest> {
         let clock = self.engine.clock();
         let request = if self.engine.application_drives() {
@@ -194,7 +195,8 @@ impl ConnectionRequest {
         &self.request.connect.private_data
     }
 
-    /// What the engine's list of allowed keys calls whoever has proved to have one of them; `None`: keys are not static.
+    /// What the engine's list of allowed keys calls whoever has proved to have one of them; `None`:
+    /// keys are not static.
     pub fn peer_name(&self) -> Option<&str> {
         self.request.peer.as_deref()
     }
@@ -210,7 +212,8 @@ impl ConnectionRequest {
             return Err(ConnectError::OtherEngine { qp: qp.number() });
         }
         let (listening, attempt) = (self.engine.first_worker(), self.request.attempt());
-        // First, so that a queue pair that is reset or destroyed meanwhile is not taken for one that answers.
+        // First, so that a queue pair that is reset or destroyed meanwhile is not taken for one
+        // that answers.
         listening.control().leave_answer_to(qp.shared().clone(), attempt);
         let accepted = qp.worker().control().accept(qp.index(), &self.request, private_data);
         self.answered = true;

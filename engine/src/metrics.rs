@@ -16,8 +16,8 @@ use crate::worker::{Control, WorkerCell};
 /// Queue pairs that are read while a worker waits: some 20 us.
 const SLOTS_AT_ONCE: usize = 64;
 
-/// An engine at one moment; see [`crate::Engine::metrics`]. Rates are for readers to compute: of two snapshots, the difference
-/// of a counter by that of `uptime`.
+/// An engine at one moment; see [`crate::Engine::metrics`]. Rates are for readers to compute: of
+/// two snapshots, the difference of a counter by that of `uptime`.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,13 +1,14 @@
 //! Packets that come in parts.
 //!
-//! Over UDP, those that were cut when the path carried more than it does now. Over verbs, each part is a single
-//! packet of the NIC: a UC queue pair drops a message of which one packet is lost, and Soft-RoCE the next one with
-//! it. Where packets get lost, or overtake each other on one NIC queue pair, parts of one packet each lose no more
-//! than what was lost.
+//! Over UDP, those that were cut when the path carried more than it does now. Over verbs, each part
+//! is a single packet of the NIC: a UC queue pair drops a message of which one packet is lost, and
+//! Soft-RoCE the next one with it. Where packets get lost, or overtake each other on one NIC queue
+//! pair, parts of one packet each lose no more than what was lost.
 
 use braid_wire::{Frame, MAX_DATA_HEADER_LEN, Part};
 
-/// Packets of one NIC queue pair or queue pair that may be incomplete at a time; older ones give way.
+/// Packets of one NIC queue pair or queue pair that may be incomplete at a time; older ones give
+/// way.
 pub(crate) const OPEN: usize = 8;
 /// Most parts of a packet: what `seen` has room for.
 pub(crate) const MAX_PARTS: usize = 64;
@@ -41,8 +42,8 @@ pub(crate) struct Parts {
     longest: usize,
 }
 
-/// Invariant: `bytes` has room for `count` parts, and `len` of them are the packet's once the last part is `seen`.
-/// Whatever is seen stays as it came: a part that comes again changes nothing.
+/// Invariant: `bytes` has room for `count` parts, and `len` of them are the packet's once the last
+/// part is `seen`. Whatever is seen stays as it came: a part that comes again changes nothing.
 #[derive(Default)]
 struct Packet {
     serial: u32,
@@ -76,8 +77,9 @@ impl Parts {
         self.open.iter().map(|packet| packet.bytes.capacity()).sum()
     }
 
-    /// A part has come; all but the last of a packet are `part_len` long. Returns the packet if that
-    /// completes it. A part whose length and place do not fit each other, or the packet's other parts, is ignored.
+    /// A part has come; all but the last of a packet are `part_len` long. Returns the packet if
+    /// that completes it. A part whose length and place do not fit each other, or the packet's
+    /// other parts, is ignored.
     pub(crate) fn take(
         &mut self,
         which: impl Into<Which>,
@@ -98,8 +100,8 @@ impl Parts {
     }
 }
 
-/// Whether a packet of `count` parts, of up to `longest` bytes, can have one of `len` bytes at `index`: all but the last
-/// are full.
+/// Whether a packet of `count` parts, of up to `longest` bytes, can have one of `len` bytes at
+/// `index`: all but the last are full.
 fn fits(index: usize, count: usize, len: usize, part_len: usize, longest: usize) -> bool {
     let is_last = index + 1 == count;
     let full = if is_last { 1..=part_len } else { part_len..=part_len };

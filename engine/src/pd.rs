@@ -81,10 +81,10 @@ impl ProtectionDomain {
         MemoryRegion::adopt(self.engine.clone(), self.id, start, iova, len, access)
     }
 
-    /// As [`ProtectionDomain::register`], of memory whose bytes work requests and peers name from `iova` on instead of
-    /// by their addresses: 0, for offsets, or whatever both ends have agreed on (`ibv_reg_mr_iova`(3)). The
-    /// words that atomics change have both a name and an address that are multiples of 8. No RDMA device moves it
-    /// by itself: the engine copies.
+    /// As [`ProtectionDomain::register`], of memory whose bytes work requests and peers name from
+    /// `iova` on instead of by their addresses: 0, for offsets, or whatever both ends have agreed
+    /// on (`ibv_reg_mr_iova`(3)). The words that atomics change have both a name and an address
+    /// that are multiples of 8. No RDMA device moves it by itself: the engine copies.
     ///
     /// # Errors
     /// See [`RegisterError`].
@@ -123,8 +123,9 @@ impl ProtectionDomain {
         region.readopt(self.id, start, iova, len, access)
     }
 
-    /// Whether this piece is memory of the domain, registered for this use. Returns the address where it is, which only
-    /// [`ProtectionDomain::register_iova`] makes another than the piece's own.
+    /// Whether this piece is memory of the domain, registered for this use. Returns the address
+    /// where it is, which only [`ProtectionDomain::register_iova`] makes another than the piece's
+    /// own.
     ///
     /// # Errors
     /// See [`AccessError`].

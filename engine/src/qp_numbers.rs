@@ -1,8 +1,9 @@
 //! Queue pair numbers, and the places that they lead to.
 //!
-//! A number is one of the things that whoever cannot see the traffic has to guess, so all 24 bits of it are random: the low 16
-//! are a label that no other queue pair of the engine has, drawn from those that are left, the high 8 begin at random. A
-//! label is its place's for ever, and its high bits count on, so a number comes back after 256 queue pairs of its place.
+//! A number is one of the things that whoever cannot see the traffic has to guess, so all 24 bits
+//! of it are random: the low 16 are a label that no other queue pair of the engine has, drawn from
+//! those that are left, the high 8 begin at random. A label is its place's for ever, and its high
+//! bits count on, so a number comes back after 256 queue pairs of its place.
 
 use std::collections::VecDeque;
 
@@ -36,7 +37,8 @@ impl QpNumber {
 /// What was given back waits in a queue: what has been free longest is next.
 #[derive(Debug)]
 pub(crate) struct QpNumbers {
-    /// Labels that no queue pair has had. There are as many places that none has had: the highest ones.
+    /// Labels that no queue pair has had. There are as many places that none has had: the highest
+    /// ones.
     labels: Vec<u16>,
     free: VecDeque<QpNumber>,
 }
@@ -106,7 +108,8 @@ mod tests {
         assert_eq!(numbers.take(), Some(first));
     }
 
-    /// Each of the 24 bits is as often 0 as 1, in the numbers of the first queue pair of an engine, and of two in a row.
+    /// Each of the 24 bits is as often 0 as 1, in the numbers of the first queue pair of an engine,
+    /// and of two in a row.
     #[test]
     fn every_bit_of_a_number_is_random() {
         let mut ones = [[0; 24]; 2];

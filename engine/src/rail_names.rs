@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use braid_wire::MAX_RAILS;
 
-/// For each device the interfaces or addresses of this host that are its rails, in order: 1 to 8. The NCCL plugin and the
-/// drop-in libibverbs read it from `BRAID_RAILS`.
+/// For each device the interfaces or addresses of this host that are its rails, in order: 1 to 8.
+/// The NCCL plugin and the drop-in libibverbs read it from `BRAID_RAILS`.
 ///
 /// ```
 /// use braid::RailNames;
@@ -18,7 +18,8 @@ use braid_wire::MAX_RAILS;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RailNames {
-    /// By device. What is not called as an interface or an address can be is not in it; whether this host has it is not known.
+    /// By device. What is not called as an interface or an address can be is not in it; whether
+    /// this host has it is not known.
     pub devices: Vec<Vec<String>>,
 }
 

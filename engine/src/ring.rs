@@ -1,4 +1,5 @@
-//! A bounded ring that many threads push to and that is looked into far more often than it has anything.
+//! A bounded ring that many threads push to and that is looked into far more often than it has
+//! anything.
 
 use crossbeam_queue::ArrayQueue;
 
@@ -28,8 +29,8 @@ impl<T> Ring<T> {
         self.0.push(element)
     }
 
-    /// The oldest element. One whose push happened before this call is seen; one that is pushed just
-    /// now may be missed.
+    /// The oldest element. One whose push happened before this call is seen; one that is pushed
+    /// just now may be missed.
     pub(crate) fn pop(&self) -> Option<T> {
         if self.0.is_empty() { None } else { self.0.pop() }
     }

@@ -22,7 +22,8 @@ pub use braid_keys::{
 /// ```
 pub use braid_keys::AllowList;
 
-/// A pre-shared key. [`make_key`](crate::make_key) makes a file with a random one, and [`read_key`] reads it.
+/// A pre-shared key. [`make_key`](crate::make_key) makes a file with a random one, and [`read_key`]
+/// reads it.
 ///
 /// ```
 /// use braid::{Key, SecretKey, Security};
@@ -39,7 +40,8 @@ pub use braid_keys::AllowList;
 /// ```
 pub use braid_keys::Key;
 
-/// The key of one host. [`make_private_key`](crate::make_private_key) makes a file with a random one, and [`read_key`] reads it.
+/// The key of one host. [`make_private_key`](crate::make_private_key) makes a file with a random
+/// one, and [`read_key`] reads it.
 ///
 /// ```
 /// use braid::{AllowList, PrivateKey, Security, StaticKeys};
@@ -81,10 +83,11 @@ use braid_keys::Terms;
 
 use crate::key_file::{KeyFileError, read_allowed_keys, read_key};
 
-/// How the connections of an engine are protected. Over UDP, on any number of rails; see `docs/keys.md`.
+/// How the connections of an engine are protected. Over UDP, on any number of rails; see
+/// `docs/keys.md`.
 ///
-/// An engine that has a pre-shared key connects to those only who have the same; one that has a key of its own, to those only
-/// whose public keys it allows and who allow its own.
+/// An engine that has a pre-shared key connects to those only who have the same; one that has a key
+/// of its own, to those only whose public keys it allows and who allow its own.
 ///
 /// ```
 /// use std::thread;
@@ -124,17 +127,20 @@ use crate::key_file::{KeyFileError, read_allowed_keys, read_key};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Security {
-    /// What both ends of a connection have, or what each has. No default: [`Security::new`] takes it.
+    /// What both ends of a connection have, or what each has. No default: [`Security::new`] takes
+    /// it.
     pub credentials: Credentials,
-    /// The least that packets are protected against; the stronger of what both ends want holds. Default:
-    /// [`Protection::Encrypt`].
+    /// The least that packets are protected against; the stronger of what both ends want holds.
+    /// Default: [`Protection::Encrypt`].
     pub protection: Protection,
-    /// The ciphers that may be used, at least one; the accepting end takes the first of its own that the other has too. Default:
-    /// [`Cipher::ALL`].
+    /// The ciphers that may be used, at least one; the accepting end takes the first of its own
+    /// that the other has too. Default: [`Cipher::ALL`].
     pub ciphers: Vec<Cipher>,
-    /// Whether a listener turns away who has no key. Otherwise such connections are as unprotected as without this. Default: `true`.
+    /// Whether a listener turns away who has no key. Otherwise such connections are as unprotected
+    /// as without this. Default: `true`.
     pub required: bool,
-    /// A key is used for at most 2 to the power of this packets, 8 to 22; the smaller of what both ends want holds. Default: 22.
+    /// A key is used for at most 2 to the power of this packets, 8 to 22; the smaller of what both
+    /// ends want holds. Default: 22.
     pub key_packets_log2: u8,
 }
 
@@ -146,8 +152,9 @@ impl Security {
         Security { credentials, protection, ciphers, required: true, key_packets_log2 }
     }
 
-    /// What users say: the file of the key, the file of the public keys that are allowed if it is a private key, and what that is
-    /// for, which is [`SecurityMode::Required`] with any cipher unless they say otherwise. `None`: connections are not keyed.
+    /// What users say: the file of the key, the file of the public keys that are allowed if it is a
+    /// private key, and what that is for, which is [`SecurityMode::Required`] with any cipher
+    /// unless they say otherwise. `None`: connections are not keyed.
     ///
     /// # Errors
     /// There is no key, or it cannot be used.
@@ -164,7 +171,8 @@ impl Security {
     /// As [`Security::from_files`].
     ///
     /// # Errors
-    /// There is no key, or a list of allowed keys goes without a private key, or that without a list.
+    /// There is no key, or a list of allowed keys goes without a private key, or that without a
+    /// list.
     pub fn with(
         key: Option<SecretKey>,
         allowed: Option<AllowList>,
@@ -226,8 +234,8 @@ pub enum SecurityMode {
     Required,
 }
 
-/// What a key is for, and the ciphers that may be used, as users name them: `MODE` or `MODE:CIPHER,..`, such as `auth` or
-/// `required:aes-128-gcm,chacha20-poly1305`.
+/// What a key is for, and the ciphers that may be used, as users name them: `MODE` or
+/// `MODE:CIPHER,..`, such as `auth` or `required:aes-128-gcm,chacha20-poly1305`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KeyPurpose {

@@ -1,4 +1,5 @@
-//! Shared receive queues: receives that several queue pairs take from, each when a message for it begins to arrive.
+//! Shared receive queues: receives that several queue pairs take from, each when a message for it
+//! begins to arrive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,10 +24,12 @@ pub struct CreateSrqError {
     pub max: u64,
 }
 
-/// A queue of receives for any number of queue pairs of its protection domain (IBTA vol. 1, 10.2.9); which those are
-/// [`crate::QpOptions::srq`] says. A receive belongs to the queue pair whose message begins to arrive in it, and completes, or
-/// is flushed, there. A queue pair whose segments overtake each other begins several messages at a time; beyond the first it does
-/// while it leaves as many receives to others as it has, so that none takes all of a queue. Clones are handles of the same queue; any thread may post.
+/// A queue of receives for any number of queue pairs of its protection domain (IBTA vol. 1,
+/// 10.2.9); which those are [`crate::QpOptions::srq`] says. A receive belongs to the queue pair
+/// whose message begins to arrive in it, and completes, or is flushed, there. A queue pair whose
+/// segments overtake each other begins several messages at a time; beyond the first it does while
+/// it leaves as many receives to others as it has, so that none takes all of a queue. Clones are
+/// handles of the same queue; any thread may post.
 ///
 /// ```
 /// use braid::{Access, Engine, EngineConfig, QpOptions, wr};
@@ -57,7 +60,8 @@ pub struct SharedReceiveQueue {
 
 /// What the posting threads and the workers share.
 ///
-/// Invariant: the ring holds at most as many as are outstanding, which are at most as many as it has places.
+/// Invariant: the ring holds at most as many as are outstanding, which are at most as many as it
+/// has places.
 pub(crate) struct SrqShared {
     number: u32,
     pd: PdId,
@@ -116,7 +120,8 @@ impl SharedReceiveQueue {
     /// Posts a receive. The memory of its pieces must not be used before it has completed.
     ///
     /// # Errors
-    /// Nothing was posted: the queue is full, too many pieces, memory that is not registered for writing.
+    /// Nothing was posted: the queue is full, too many pieces, memory that is not registered for
+    /// writing.
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
         let shared = &self.shared;
         let (count, max) = (wr.sges.len(), shared.max_sge);
@@ -146,8 +151,8 @@ impl SharedReceiveQueue {
         taken
     }
 
-    /// Asks for an [`AsyncEvent::ReceivesLow`], once, when it holds fewer receives than this that no message has begun to
-    /// fill; 0: none.
+    /// Asks for an [`AsyncEvent::ReceivesLow`], once, when it holds fewer receives than this that
+    /// no message has begun to fill; 0: none.
     pub fn set_limit(&self, limit: u32) {
         self.shared.limit.store(limit, Ordering::Release);
     }

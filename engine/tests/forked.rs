@@ -1,5 +1,5 @@
-//! A child that was forked has a copy of its parent's keyed connection: nothing that it does uses the numbers of the parent's packets, which
-//! are the nonces of the cipher.
+//! A child that was forked has a copy of its parent's keyed connection: nothing that it does uses
+//! the numbers of the parent's packets, which are the nonces of the cipher.
 
 mod pair;
 mod relay;
@@ -43,8 +43,8 @@ fn a_child_sends_nothing_over_its_parents_connections() {
         write(&pair);
         // What is acknowledged late is, before both have the same state.
         std::thread::sleep(Duration::from_millis(50));
-        // SAFETY: the child calls what leaves by itself and ends without unwinding; no lock is held by another thread for longer than a
-        // packet takes, and a child that hangs is seen below.
+        // SAFETY: the child calls what leaves by itself and ends without unwinding; no lock is held
+        // by another thread for longer than a packet takes, and a child that hangs is seen below.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let _ = pair.a.qp.modify(QpState::Error);

@@ -1,5 +1,5 @@
-//! Both ends of a connection end and are started anew at the same addresses: what the network still holds of the connection before,
-//! which may come at any time, does nothing.
+//! Both ends of a connection end and are started anew at the same addresses: what the network still
+//! holds of the connection before, which may come at any time, does nothing.
 
 mod pair;
 mod relay;
@@ -47,7 +47,8 @@ impl Visitor for Recorder {
 
 /// At a port of its own, which it is started at again.
 fn at(addr: SocketAddr) -> EngineConfig {
-    // Segments of less than 2 KiB, so that there are many; nothing has to be confirmed by who may be gone.
+    // Segments of less than 2 KiB, so that there are many; nothing has to be confirmed by who may
+    // be gone.
     EngineConfig { bind: addr, mtu: Some(1408), linger: Duration::ZERO, ..local() }
 }
 

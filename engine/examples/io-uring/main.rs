@@ -1,8 +1,10 @@
-//! UDP by system calls beside UDP by io_uring, on loopback, without a thread of the kernel that polls (SQPOLL): a ping-pong
-//! of 8 bytes, spinning and sleeping, and the receiving end of bulk with segmentation offload.
+//! UDP by system calls beside UDP by io_uring, on loopback, without a thread of the kernel that
+//! polls (SQPOLL): a ping-pong of 8 bytes, spinning and sleeping, and the receiving end of bulk
+//! with segmentation offload.
 //!
-//! `cargo run --release -p braid-rdma --example io-uring [ROUNDS]`: both in turn, so many times each (9), half a second
-//! at a time; medians, and the median of the ratios within a round. Both ends are threads of this process, and do the same.
+//! `cargo run --release -p braid-rdma --example io-uring [ROUNDS]`: both in turn, so many times
+//! each (9), half a second at a time; medians, and the median of the ratios within a round. Both
+//! ends are threads of this process, and do the same.
 
 mod ring;
 

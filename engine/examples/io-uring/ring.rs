@@ -28,7 +28,8 @@ pub(super) fn swap(
     let send = opcode::Send::new(Fd(fd), sent.as_ptr(), sent.len() as u32).build();
     let send = send.flags(squeue::Flags::SKIP_SUCCESS);
     let recv = opcode::Recv::new(Fd(fd), bytes.as_mut_ptr(), bytes.len() as u32).build();
-    // SAFETY: what both point to outlives the answer, which ends this function; so does an error, and then the program ends.
+    // SAFETY: what both point to outlives the answer, which ends this function; so does an error,
+    // and then the program ends.
     unsafe { ring.submission().push_multiple(&[send, recv]) }.map_err(io::Error::other)?;
     let (mut submitted, wanted) = (2, u32::from(!spins));
     loop {
@@ -45,9 +46,11 @@ pub(super) fn swap(
     }
 }
 
-/// Hands over how long each train is, until it is told to stop: by a request that goes on, and buffers that the kernel takes.
+/// Hands over how long each train is, until it is told to stop: by a request that goes on, and
+/// buffers that the kernel takes.
 pub(super) fn receive(socket: &UdpSocket, take: &mut impl FnMut(usize) -> bool) -> io::Result<()> {
-    // Made before the ring, so that it goes after it. Nothing comes any more then: the last datagram ends this.
+    // Made before the ring, so that it goes after it. Nothing comes any more then: the last
+    // datagram ends this.
     let mut buffers = Buffers::new();
     let (mut ring, entries) = (make()?, buffers.entries() as u64);
     // SAFETY: the entries outlive the ring.
@@ -127,7 +130,8 @@ impl Buffers {
     }
 }
 
-/// Work that has been done is found by the thread that asks for it: nobody interrupts it (Linux 6.1).
+/// Work that has been done is found by the thread that asks for it: nobody interrupts it (Linux
+/// 6.1).
 pub(super) fn make() -> io::Result<IoUring> {
     IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(8)
 }

@@ -110,8 +110,8 @@ impl CompletionQueue {
         self.shared.capacity()
     }
 
-    /// Makes room for `capacity` completions, or more; what it holds stays, and a queue never becomes smaller. Waits until the engine's
-    /// threads have ended what they are doing.
+    /// Makes room for `capacity` completions, or more; what it holds stays, and a queue never
+    /// becomes smaller. Waits until the engine's threads have ended what they are doing.
     ///
     /// # Errors
     /// [`CreateCqError::Capacity`].
@@ -186,14 +186,15 @@ impl CompletionQueue {
     /// off once. Poll once more after this call, because what came before it does not count; after
     /// the descriptor became readable, arm again before polling.
     ///
-    /// Where the application makes progress, a thread of the engine goes on in its place until it polls again and again.
+    /// Where the application makes progress, a thread of the engine goes on in its place until it
+    /// polls again and again.
     pub fn notify(&self, solicited_only: bool) {
         self.clear_event();
         self.request_event(solicited_only);
     }
 
-    /// As [`CompletionQueue::notify`], but leaves the descriptor as it is: what has gone off and was not looked at
-    /// stays to be seen, until [`CompletionQueue::clear_event`].
+    /// As [`CompletionQueue::notify`], but leaves the descriptor as it is: what has gone off and
+    /// was not looked at stays to be seen, until [`CompletionQueue::clear_event`].
     pub fn request_event(&self, solicited_only: bool) {
         self.shared.arm(if solicited_only { Interest::Solicited } else { Interest::Any });
         self.engine.application_waits();
@@ -209,8 +210,8 @@ impl CompletionQueue {
         self.shared.has_overrun()
     }
 
-    /// Adds a completion of the application's own, such as that of a work request which it has not handed to the engine: it
-    /// takes a place, and tells who waits, as any other does.
+    /// Adds a completion of the application's own, such as that of a work request which it has not
+    /// handed to the engine: it takes a place, and tells who waits, as any other does.
     ///
     /// # Errors
     /// [`CqError::Overrun`]: there is no room. The queue pairs that use the queue go to ERR.

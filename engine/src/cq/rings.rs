@@ -6,8 +6,9 @@ use braid_transport::Completion;
 
 use crate::ring::Ring;
 
-/// Invariant: what is pushed goes to the last ring, what is popped comes from the first that has something. A ring is added while nobody
-/// pushes, so all that an earlier one gets was pushed before: completions come out in the order in which they were pushed.
+/// Invariant: what is pushed goes to the last ring, what is popped comes from the first that has
+/// something. A ring is added while nobody pushes, so all that an earlier one gets was pushed
+/// before: completions come out in the order in which they were pushed.
 pub(super) struct Rings {
     ring: Ring<Completion>,
     next: OnceLock<Box<Rings>>,
@@ -31,8 +32,8 @@ impl Rings {
         self.last().ring.capacity()
     }
 
-    /// What has to be appended for room for so many; `None`: there is. Earlier rings keep their memory, so each is twice as large as the one
-    /// before, up to `max`.
+    /// What has to be appended for room for so many; `None`: there is. Earlier rings keep their
+    /// memory, so each is twice as large as the one before, up to `max`.
     pub(super) fn larger(&self, capacity: usize, max: usize) -> Option<Box<Rings>> {
         let held = self.capacity();
         (capacity > held).then(|| Box::new(Rings::new(capacity.max((2 * held).min(max)))))
@@ -52,7 +53,8 @@ impl Rings {
     pub(super) fn pop(&self) -> Option<Completion> {
         let mut rings = self;
         loop {
-            // Before the look into the ring, so that all which was pushed before the next one was there is seen.
+            // Before the look into the ring, so that all which was pushed before the next one was
+            // there is seen.
             let next = rings.next.get();
             match (rings.ring.pop(), next) {
                 (None, Some(next)) => rings = next,

@@ -18,7 +18,8 @@ const PATIENT_POLLS: u32 = 4096;
 /// Once it has overrun it stays so: the completions it missed cannot be told any more.
 pub(crate) struct CqShared {
     rings: Rings,
-    /// Held by who grows the queue, and by the application while it pushes. Workers push under locks of their own.
+    /// Held by who grows the queue, and by the application while it pushes. Workers push under
+    /// locks of their own.
     growing: Mutex<()>,
     arming: Arming,
     event: EventFd,
@@ -54,8 +55,8 @@ impl CqShared {
         self.rings.capacity()
     }
 
-    /// Makes room for so many, at most `max`, which lose nothing of what is there. `exclude` keeps all workers from pushing until what it
-    /// returns is dropped.
+    /// Makes room for so many, at most `max`, which lose nothing of what is there. `exclude` keeps
+    /// all workers from pushing until what it returns is dropped.
     pub(super) fn grow<T>(&self, capacity: usize, max: usize, exclude: impl FnOnce() -> T) {
         let _growing = self.growing();
         if let Some(larger) = self.rings.larger(capacity, max) {
@@ -92,7 +93,8 @@ impl CqShared {
         self.rings.pop()
     }
 
-    /// As [`CqShared::pop`], for somebody who asks again and again, and may so keep the engine's threads from their work.
+    /// As [`CqShared::pop`], for somebody who asks again and again, and may so keep the engine's
+    /// threads from their work.
     pub(crate) fn poll(&self) -> Option<Completion> {
         let completion = self.pop();
         if completion.is_some() {
@@ -107,8 +109,8 @@ impl CqShared {
         self.rings.is_empty()
     }
 
-    /// Adds a completion, by a worker. Returns false when the ring has overrun just now; from then on nothing is
-    /// added, room or not: no completion comes after one that is missing.
+    /// Adds a completion, by a worker. Returns false when the ring has overrun just now; from then
+    /// on nothing is added, room or not: no completion comes after one that is missing.
     pub(crate) fn push(&self, completion: Completion) -> bool {
         let solicited = completion.solicited || completion.status != Status::Success;
         let overruns = self.has_overrun() || !self.rings.push(completion);

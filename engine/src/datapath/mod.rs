@@ -1,9 +1,9 @@
 //! How packets leave and arrive: all that lies between a worker and the wire, behind one trait.
 //!
-//! A [`Datapath`] takes what the protocol core wants sent and hands over what has come, at the height of packets: it
-//! owns its sockets or queue pairs, its batches and buffers. What the two ends of a connection have to know of
-//! each other's datapath travels in the set-up packets as bytes that only the datapath reads (as eRPC's `Transport`
-//! does with its routing info).
+//! A [`Datapath`] takes what the protocol core wants sent and hands over what has come, at the
+//! height of packets: it owns its sockets or queue pairs, its batches and buffers. What the two
+//! ends of a connection have to know of each other's datapath travels in the set-up packets as
+//! bytes that only the datapath reads (as eRPC's `Transport` does with its routing info).
 
 pub(crate) mod datagram;
 mod error;
@@ -35,11 +35,13 @@ pub(crate) struct Caps {
     pub(crate) joint_batches: bool,
     /// Payload bytes of a full segment, unless the application says otherwise.
     pub(crate) segment: u16,
-    /// Bytes of packets that the receiving side can hold before it drops; `u32::MAX`: it never does.
+    /// Bytes of packets that the receiving side can hold before it drops; `u32::MAX`: it never
+    /// does.
     pub(crate) receive_buffer: u32,
     /// Whether payloads are ours to check, and to protect; otherwise the medium does.
     pub(crate) checks_payloads: bool,
-    /// Whether the path may carry less than the host's own link, so that its MTU has to be searched for.
+    /// Whether the path may carry less than the host's own link, so that its MTU has to be searched
+    /// for.
     pub(crate) search_path_mtu: bool,
     /// Whether it tells which packets that have come carry a congestion mark (ECN CE).
     pub(crate) congestion_marks: bool,
@@ -96,7 +98,8 @@ pub(crate) struct Received<'a> {
     pub(crate) via: Via,
     /// It carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// What has to be closed on another rail of this queue pair's connection before the packet may be taken.
+    /// What has to be closed on another rail of this queue pair's connection before the packet may
+    /// be taken.
     pub(crate) closes: Option<(QpId, NicEpoch)>,
     /// The packet.
     pub(crate) bytes: &'a [u8],
@@ -200,7 +203,8 @@ pub(crate) trait Datapath: DatapathSetup + PathInfo + Send {
     /// other packet is lost with it.
     fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Sends all packets that were taken. Returns `false` if the datapath is full and some are left.
+    /// Sends all packets that were taken. Returns `false` if the datapath is full and some are
+    /// left.
     fn flush(&mut self) -> bool;
 
     /// Hands the packets that have arrived to `sink`, within a budget, without blocking. `regions`

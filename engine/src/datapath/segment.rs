@@ -26,7 +26,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) session: Option<&'a mut Session>,
 }
 
-/// Pieces of registered memory that may be read, as long as the snapshot of the region table that says so is held.
+/// Pieces of registered memory that may be read, as long as the snapshot of the region table that
+/// says so is held.
 #[derive(Clone, Copy)]
 pub(crate) struct Readable<'a> {
     pieces: &'a SgList,
@@ -34,7 +35,8 @@ pub(crate) struct Readable<'a> {
 }
 
 impl<'a> Readable<'a> {
-    /// Checks all pieces, as regions may have gone since the work request was posted, and makes them those of memory.
+    /// Checks all pieces, as regions may have gone since the work request was posted, and makes
+    /// them those of memory.
     pub(crate) fn check(
         pieces: &'a mut SgList,
         (pd, access): (PdId, Access),
@@ -59,13 +61,15 @@ impl<'a> Readable<'a> {
     /// Appends the bytes.
     pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
         for piece in self.pieces {
-            // SAFETY: the piece has been checked for reading against a snapshot that is held; no vector is registered memory.
+            // SAFETY: the piece has been checked for reading against a snapshot that is held; no
+            // vector is registered memory.
             unsafe { crate::memory::append(out, *piece) };
         }
     }
 
-    /// As [`Readable::copy_to`]. Returns the CRC-32 of what was appended. The memory's owner may change it at any time, so the
-    /// bytes that are checked have to be those that are sent: a copy, made in the pass that checks them.
+    /// As [`Readable::copy_to`]. Returns the CRC-32 of what was appended. The memory's owner may
+    /// change it at any time, so the bytes that are checked have to be those that are sent: a copy,
+    /// made in the pass that checks them.
     pub(crate) fn copy_checked(&self, out: &mut Vec<u8>) -> u32 {
         self.pieces.iter().fold(0, |crc, piece| {
             // SAFETY: as in `copy_to`.

@@ -1,4 +1,5 @@
-//! What the network may say to discovery, for a fuzz target: ICMP messages and datagrams, until the ways are sorted.
+//! What the network may say to discovery, for a fuzz target: ICMP messages and datagrams, until the
+//! ways are sorted.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,11 +19,11 @@ const FAR: u8 = 64;
 const MOST_NOTE: usize = 48;
 const MOST_QUOTE: usize = 40;
 
-/// Takes `input` for messages about probes on some paths, in the form of
-/// `which, ttl, length, note.., length, quote or datagram..`, and checks what discovery makes of them.
+/// Takes `input` for messages about probes on some paths, in the form of `which, ttl, length,
+/// note.., length, quote or datagram..`, and checks what discovery makes of them.
 ///
-/// No mutation guesses the 64 bits of a probe, so an odd `which` puts those of the path's probe with that TTL in front
-/// of the quote.
+/// No mutation guesses the 64 bits of a probe, so an odd `which` puts those of the path's probe
+/// with that TTL in front of the quote.
 ///
 /// # Panics
 /// If discovery has believed what it must not, or sorted the paths wrongly.
@@ -94,7 +95,8 @@ fn path_asked(path: usize, to: SocketAddr) -> (Asked, Trace) {
     (asked, Trace::new(PathId::new(path as u16), MAX_TTL))
 }
 
-/// Only the quote of a probe makes a message believable, and the address in it is one of its family.
+/// Only the quote of a probe makes a message believable, and the address in it is one of its
+/// family.
 fn hear_icmp(asked: &Asked, message: &Message, to: SocketAddr) -> Option<Heard> {
     let complaint = error_queue::parse(&message.note);
     if let Some((by, _)) = complaint {
@@ -123,7 +125,8 @@ fn note(trace: &mut Trace, heard: Heard, destination: IpAddr) {
     assert!(!trace.is_silent() || (heard.ttl == FAR && matches!(heard.answer, Answer::Router(_))));
 }
 
-/// Every path is in one way at most, agrees with its fellows and contradicts all others that are in a way.
+/// Every path is in one way at most, agrees with its fellows and contradicts all others that are in
+/// a way.
 fn check_ways(traces: &[Trace], destination: IpAddr) {
     let sorted = ways::sort(traces, destination);
     let reversed: Vec<Trace> = traces.iter().rev().cloned().collect();

@@ -63,7 +63,8 @@ const HOPELESS: Duration = Duration::from_secs(4);
 pub struct DiscoveryConfig {
     /// Most hops that are followed. Default: 16.
     pub max_ttl: u8,
-    /// How long to wait for an answer; less once it is known how long answers take. Default: 200 ms.
+    /// How long to wait for an answer; less once it is known how long answers take. Default: 200
+    /// ms.
     pub timeout: Duration,
     /// How often to ask a hop that does not answer. Default: 3.
     pub tries: u32,

@@ -15,7 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Who this process is in a group, and where the others are. [`super::Group`] shows its use.
 ///
-/// More fields may come: begin with [`GroupConfig::with_root`], [`GroupConfig::listed`] or [`GroupConfig::from_env`].
+/// More fields may come: begin with [`GroupConfig::with_root`], [`GroupConfig::listed`] or
+/// [`GroupConfig::from_env`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,7 +44,8 @@ pub struct GroupConfig {
     pub job: String,
     /// How long to wait until all are there. Default: 30 s.
     pub timeout: Duration,
-    /// Congestion control of what this rank sends, to each other rank on each rail. Default: `cubic`.
+    /// Congestion control of what this rank sends, to each other rank on each rail. Default:
+    /// `cubic`.
     pub cc: CcConfig,
 }
 

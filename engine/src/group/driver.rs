@@ -1,4 +1,5 @@
-//! The thread of a group, which moves its rounds on while the application computes, and what others wait at.
+//! The thread of a group, which moves its rounds on while the application computes, and what others
+//! wait at.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

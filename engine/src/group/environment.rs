@@ -7,8 +7,9 @@ use super::error::GroupError;
 use super::hello::is_job;
 use crate::{environment, resolve};
 
-/// Rank and size, by launcher: that of PyTorch, `mpirun` of OpenMPI and of MPICH or Intel MPI, Slurm's. The first of which
-/// either is set counts: an `mpirun` inside of a Slurm job comes before the job's own.
+/// Rank and size, by launcher: that of PyTorch, `mpirun` of OpenMPI and of MPICH or Intel MPI,
+/// Slurm's. The first of which either is set counts: an `mpirun` inside of a Slurm job comes before
+/// the job's own.
 const NAMES: [[&str; 2]; 4] = [
     ["RANK", "WORLD_SIZE"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],

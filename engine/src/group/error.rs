@@ -11,7 +11,8 @@ use crate::listener::ListenError;
 use crate::memory::{MemoryError, RegisterError};
 use crate::qp::CreateQpError;
 
-/// Why a group was not made, or does nothing any more. After [`GroupError::Failed`] no round ends well: make a new group.
+/// Why a group was not made, or does nothing any more. After [`GroupError::Failed`] no round ends
+/// well: make a new group.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {

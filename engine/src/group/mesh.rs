@@ -1,4 +1,5 @@
-//! A queue pair from each rank to each other: a rank connects to those below it, and those above connect to it.
+//! A queue pair from each rank to each other: a rank connects to those below it, and those above
+//! connect to it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,8 @@ pub(super) struct Mesh<'a> {
 }
 
 impl Mesh<'_> {
-    /// Creates the queue pairs, has `prepare` post what they begin with, and connects them. By rank; none to itself.
+    /// Creates the queue pairs, has `prepare` post what they begin with, and connects them. By
+    /// rank; none to itself.
     pub(super) fn connect(
         &self,
         mut prepare: impl FnMut(usize, &QueuePair) -> Result<(), GroupError>,

@@ -1,16 +1,18 @@
 //! Groups of engines that exchange data, each with each: an all-to-all with counts by peer.
 //!
-//! A process makes an [`crate::Engine`] and joins a [`Group`] with it, by a [`GroupConfig`]: a rank, how many there are, and
-//! where rank 0 is or where all are. Then it starts rounds of [`AllToAllV`]; several can be in flight. All ranks start the same
-//! rounds in the same order. `examples/all-to-all.rs` shows it in one page.
+//! A process makes an [`crate::Engine`] and joins a [`Group`] with it, by a [`GroupConfig`]: a
+//! rank, how many there are, and where rank 0 is or where all are. Then it starts rounds of
+//! [`AllToAllV`]; several can be in flight. All ranks start the same rounds in the same order.
+//! `examples/all-to-all.rs` shows it in one page.
 //!
-//! All of it is built on queue pairs, one for each pair of ranks. A round begins with a SEND to each other rank that says how
-//! many bytes it will get and how many are expected of it, and where they go. Once both sides have said the same, the bytes go
-//! by WRITE, in chunks of 64 KiB, the longest part first; the last carries immediate data.
+//! All of it is built on queue pairs, one for each pair of ranks. A round begins with a SEND to
+//! each other rank that says how many bytes it will get and how many are expected of it, and where
+//! they go. Once both sides have said the same, the bytes go by WRITE, in chunks of 64 KiB, the
+//! longest part first; the last carries immediate data.
 //!
-//! Whatever goes wrong at one rank ends the group at all: each has an error that names the rank. The ranks trust each other
-//! with the memory that they receive into, from the first round with it until it is deregistered or the group has ended, and
-//! with nothing else.
+//! Whatever goes wrong at one rank ends the group at all: each has an error that names the rank.
+//! The ranks trust each other with the memory that they receive into, from the first round with it
+//! until it is deregistered or the group has ended, and with nothing else.
 
 mod config;
 mod driver;
@@ -94,12 +96,12 @@ pub struct Group {
 }
 
 impl Group {
-    /// Finds the other ranks and connects with each. The engine must not listen; it does so itself until all are connected, so
-    /// that an engine joins one group at a time. It can be in several.
+    /// Finds the other ranks and connects with each. The engine must not listen; it does so itself
+    /// until all are connected, so that an engine joins one group at a time. It can be in several.
     ///
     /// # Errors
-    /// Every rank has one within [`GroupConfig::timeout`] and a few seconds, if any is missing or says something else than
-    /// the others; see [`GroupError`].
+    /// Every rank has one within [`GroupConfig::timeout`] and a few seconds, if any is missing or
+    /// says something else than the others; see [`GroupError`].
     pub fn join(engine: &Engine, config: &GroupConfig) -> Result<Self, GroupError> {
         config.check(engine.local_addr())?;
         let (size, rank) = (config.size, config.rank);
@@ -179,9 +181,9 @@ impl Group {
         self.driver.state().end().cloned()
     }
 
-    /// Starts a round and returns at once, but for copying what this rank has for itself. From now on the bytes that are
-    /// sent must not change, and those that are received are the peers', until the round is over. At most 8 rounds are in
-    /// flight.
+    /// Starts a round and returns at once, but for copying what this rank has for itself. From now
+    /// on the bytes that are sent must not change, and those that are received are the peers',
+    /// until the round is over. At most 8 rounds are in flight.
     ///
     /// # Errors
     /// What is asked for cannot be, as with memory of another protection domain: then nothing was
@@ -226,7 +228,8 @@ impl Round {
         self.number
     }
 
-    /// Whether it is over: all that this rank receives is here, and all that it sends is at its peers.
+    /// Whether it is over: all that this rank receives is here, and all that it sends is at its
+    /// peers.
     ///
     /// # Errors
     /// The group has ended before; then nobody touches the memory any more.
@@ -237,7 +240,8 @@ impl Round {
     /// Waits until it is over, at most as long as `timeout`.
     ///
     /// # Errors
-    /// As [`Round::test`]; [`GroupError::Unfinished`] with the ranks that are waited for, when the time is over. It goes on then.
+    /// As [`Round::test`]; [`GroupError::Unfinished`] with the ranks that are waited for, when the
+    /// time is over. It goes on then.
     pub fn wait(&self, timeout: Duration) -> Result<(), GroupError> {
         self.driver.wait(self.number, timeout)
     }

@@ -1,4 +1,5 @@
-//! What ranks tell each other in SENDs. Data goes by WRITE, the last of a round and a rank with immediate data.
+//! What ranks tell each other in SENDs. Data goes by WRITE, the last of a round and a rank with
+//! immediate data.
 
 use super::error::Blame;
 use super::hello::take;

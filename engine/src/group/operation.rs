@@ -7,11 +7,13 @@ use super::error::GroupError;
 use crate::memory::MemoryRegion;
 use crate::{Access, ProtectionDomain};
 
-/// An all-to-all with counts by peer, as `MPI_Alltoallv`: what each rank sends to each other, and where it receives.
+/// An all-to-all with counts by peer, as `MPI_Alltoallv`: what each rank sends to each other, and
+/// where it receives.
 ///
-/// Both regions are registered once, with the group's protection domain ([`super::Group::pd`]), and serve as many rounds as
-/// are wanted. The one that receives allows [`braid_transport::Access::REMOTE_WRITE`]: the peers write to it, whenever they are
-/// ready, from the start of the round to its end, and who has been told of it once could do so at any time.
+/// Both regions are registered once, with the group's protection domain ([`super::Group::pd`]), and
+/// serve as many rounds as are wanted. The one that receives allows
+/// [`braid_transport::Access::REMOTE_WRITE`]: the peers write to it, whenever they are ready, from
+/// the start of the round to its end, and who has been told of it once could do so at any time.
 #[derive(Clone, Debug)]
 pub struct AllToAllV {
     /// What is sent from.
@@ -20,7 +22,8 @@ pub struct AllToAllV {
     pub sends: Vec<Range<usize>>,
     /// What is received into.
     pub recv: Arc<MemoryRegion>,
-    /// Where in `recv` the bytes of each rank go; as long as what that rank sends here. They do not overlap.
+    /// Where in `recv` the bytes of each rank go; as long as what that rank sends here. They do not
+    /// overlap.
     pub receives: Vec<Range<usize>>,
 }
 

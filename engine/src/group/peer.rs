@@ -12,22 +12,24 @@ use crate::memory::MemoryRegion;
 use crate::qp::QueuePair;
 use crate::{ProtectionDomain, wr};
 
-/// Chunks on their way to one rank at a time, 4 MiB: beyond what a queue pair has in flight, so that it does not wait for the
-/// group's thread.
+/// Chunks on their way to one rank at a time, 4 MiB: beyond what a queue pair has in flight, so
+/// that it does not wait for the group's thread.
 pub(super) const WINDOW: usize = 64;
-/// Only one of so many parts of a receive buffer is counted on: packets take more of it than their bytes.
+/// Only one of so many parts of a receive buffer is counted on: packets take more of it than their
+/// bytes.
 const PARTS: usize = 2;
 /// Work requests of a queue pair: the chunks, what begins rounds, and what ends the group.
 pub(super) const SENDS: u32 = (WINDOW + 2 * MAX_ROUNDS + 2) as u32;
-/// A rank is at most `MAX_ROUNDS` ahead, with two messages for each round, and one or two when it ends.
+/// A rank is at most `MAX_ROUNDS` ahead, with two messages for each round, and one or two when it
+/// ends.
 pub(super) const RECEIVES: u32 = 2 * MAX_ROUNDS as u32 + 2;
 /// Work request ids of sends that are no chunks: those below are numbers of rounds.
 pub(super) const BEGIN: u64 = u64::MAX - 1;
 /// One that the end of the group waits for.
 pub(super) const LAST: u64 = u64::MAX;
 
-/// Chunks on their way to one rank at a time, in a group of `size`. All other ranks may send to one, and what does not find room
-/// in its receive buffer, which is taken to be like ours, is lost.
+/// Chunks on their way to one rank at a time, in a group of `size`. All other ranks may send to
+/// one, and what does not find room in its receive buffer, which is taken to be like ours, is lost.
 pub(super) fn window(receive_buffer: Option<u32>, size: usize) -> usize {
     let senders = size.saturating_sub(1).max(1);
     let share = receive_buffer.map_or(WINDOW, |bytes| bytes as usize / PARTS / senders / CHUNK);
@@ -100,16 +102,19 @@ impl Peer {
 
     /// A slot is free again.
     pub(super) fn free(&self, slot: u64) {
-        // Refused only when the queue pair is in RESET, which nobody moves it to, or full, which it is not.
+        // Refused only when the queue pair is in RESET, which nobody moves it to, or full, which it
+        // is not.
         let _ = receive(&self.qp, &self.inbox, slot as usize);
     }
 
-    /// Tells it something. What is not posted because the queue pair has failed ends the group anyway.
+    /// Tells it something. What is not posted because the queue pair has failed ends the group
+    /// anyway.
     pub(super) fn tell(&self, id: u64, notice: Notice) -> Result<(), PostError> {
         self.qp.post_send_inline(wr::send(id, []), &notice.to_bytes())
     }
 
-    /// Posts the next chunk of a round: the bytes of `send` from `at` on, of which `unposted` are left.
+    /// Posts the next chunk of a round: the bytes of `send` from `at` on, of which `unposted` are
+    /// left.
     pub(super) fn write(
         &mut self,
         begin: &Begin,

@@ -1,5 +1,5 @@
-//! How ranks find each other: each connects to rank 0 and says who it is, and rank 0 tells all of them where the others
-//! are, or why they do not make a group.
+//! How ranks find each other: each connects to rank 0 and says who it is, and rank 0 tells all of
+//! them where the others are, or why they do not make a group.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;

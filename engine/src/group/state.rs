@@ -137,8 +137,8 @@ impl State {
         }
     }
 
-    /// One or more rounds end badly, and with them the group. All are told: who hears it from another hears whose fault it is
-    /// before that one's queue pairs fail.
+    /// One or more rounds end badly, and with them the group. All are told: who hears it from
+    /// another hears whose fault it is before that one's queue pairs fail.
     pub(super) fn fail(&mut self, blame: Blame, told_by: Option<usize>) {
         if self.ending.is_some() || self.ended.is_some() {
             return;
@@ -246,8 +246,9 @@ impl State {
         }
     }
 
-    /// The queue pair of a rank has failed. One that has left had all that this rank sent, and has sent all: what is not
-    /// acknowledged any more has arrived. If it says so and had not, it is as good as dead.
+    /// The queue pair of a rank has failed. One that has left had all that this rank sent, and has
+    /// sent all: what is not acknowledged any more has arrived. If it says so and had not, it is as
+    /// good as dead.
     fn on_gone(&mut self, rank: usize) {
         let peer = self.peer(rank);
         (peer.is_gone, peer.is_told) = (true, false);
@@ -317,7 +318,8 @@ impl State {
         }
     }
 
-    /// The rank with the longest part of a round left, of those that can be sent to; among equals the next after this one.
+    /// The rank with the longest part of a round left, of those that can be sent to; among equals
+    /// the next after this one.
     fn next_to_send(&self, index: usize) -> Option<usize> {
         let (round, size) = (&self.rounds[index], self.peers.len());
         let has_room = |rank: &usize| {

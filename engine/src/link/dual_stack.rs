@@ -1,4 +1,5 @@
-//! A link at two addresses of one host, one of each IP version: what leaves goes by the one that is of its destination's.
+//! A link at two addresses of one host, one of each IP version: what leaves goes by the one that is
+//! of its destination's.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,8 +12,8 @@ use braid_transport::AddrPair;
 use super::{Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
 use crate::degradation::Degradation;
 
-/// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
-/// set up has a use.
+/// A side without connections is looked at so often while the other has some: each look is a system
+/// call, of which only what is set up has a use.
 const IDLE_TURNS: u32 = 16;
 
 /// See the module.
@@ -111,7 +112,8 @@ impl Link for DualStackLink {
 
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         self.turn = self.turn.wrapping_add(1);
-        // Another is first each time, so that much that comes by one does not hold up what comes by the other.
+        // Another is first each time, so that much that comes by one does not hold up what comes by
+        // the other.
         let first = (self.turn % 2) as usize;
         for index in [first, 1 - first] {
             if self.rests(index) {

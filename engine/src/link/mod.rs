@@ -1,8 +1,9 @@
 //! How datagrams leave and enter: the lowest part of the engine, below the protocol.
 //!
-//! A link moves batches of datagrams and knows nothing of what they say. [`udp`] is the real one, [`xdp`] takes its short
-//! datagrams past the network stack, [`dual_stack`] is two of them at addresses of both IP versions, [`mem`] joins engines inside one process,
-//! [`faults`] stands on top of any and misbehaves.
+//! A link moves batches of datagrams and knows nothing of what they say. [`udp`] is the real one,
+//! [`xdp`] takes its short datagrams past the network stack, [`dual_stack`] is two of them at
+//! addresses of both IP versions, [`mem`] joins engines inside one process, [`faults`] stands on
+//! top of any and misbehaves.
 
 pub(crate) mod dual_stack;
 pub(crate) mod faults;
@@ -36,7 +37,8 @@ pub(crate) struct LinkCaps {
     pub(crate) batch_bytes: usize,
     /// Bytes of datagrams that the receiving side can hold before it drops.
     pub(crate) receive_buffer: usize,
-    /// What lies behind the first hop may carry less than that, or drop what does not leave from the receiving port.
+    /// What lies behind the first hop may carry less than that, or drop what does not leave from
+    /// the receiving port.
     pub(crate) has_hops: bool,
     /// Whether it tells which datagrams that have arrived carry a congestion mark (ECN CE).
     pub(crate) congestion_marks: bool,
@@ -62,7 +64,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) segment_len: usize,
     /// They leave ECN-capable, unless their destination is to have none.
     pub(crate) ecn: bool,
-    /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
+    /// The bytes, one datagram after the other; cuts between slices need not be cuts between
+    /// datagrams.
     pub(crate) slices: &'a [Slice<'a>],
 }
 
@@ -123,13 +126,14 @@ pub(crate) trait Link: Send {
     /// Bytes of the largest datagram (UDP payload) that fits the first hop's MTU towards `to`.
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
 
-    /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
+    /// Something that can be asked what the system knows of `to`, by way of another port; `None`:
+    /// it knows nothing.
     fn reach(&self, _to: AddrPair) -> Option<Reach> {
         None
     }
 
-    /// Opens paths 0 to `count - 1`, so that what stands in the way is known before it is needed. Any
-    /// other can be sent on too: an acknowledgement takes the path that the peer chose.
+    /// Opens paths 0 to `count - 1`, so that what stands in the way is known before it is needed.
+    /// Any other can be sent on too: an acknowledgement takes the path that the peer chose.
     fn open_paths(&mut self, count: usize) -> io::Result<()>;
 
     /// There are connections to this peer from now on.

@@ -36,7 +36,8 @@ const LOCAL: u8 = 2;
 // Attributes of neighbours.
 const NEIGHBOUR_ADDRESS: u16 = 1;
 const LINK_LAYER_ADDRESS: u16 = 2;
-/// States in which the kernel sends to a neighbour's address, and that in which it would check it then.
+/// States in which the kernel sends to a neighbour's address, and that in which it would check it
+/// then.
 const USABLE: u16 =
     libc::NUD_REACHABLE | libc::NUD_STALE | libc::NUD_DELAY | libc::NUD_PROBE | libc::NUD_PERMANENT;
 
@@ -72,8 +73,8 @@ impl RtNetlink {
         Ok(RtNetlink { socket, sequence: 0 })
     }
 
-    /// The neighbour that packets from `from` to `to` go to by the interface; `None`: they go elsewhere, by several ways, or it
-    /// is not known.
+    /// The neighbour that packets from `from` to `to` go to by the interface; `None`: they go
+    /// elsewhere, by several ways, or it is not known.
     pub(super) fn next_hop(
         &mut self,
         interface: u32,

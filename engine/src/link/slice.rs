@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use crate::memory;
 
-/// Bytes to send that others may write to meanwhile: registered memory is shared with the application, peers and
-/// devices. So no reference to them is ever made; the kernel reads them, or they are copied. The layout is that of
-/// `iovec`.
+/// Bytes to send that others may write to meanwhile: registered memory is shared with the
+/// application, peers and devices. So no reference to them is ever made; the kernel reads them, or
+/// they are copied. The layout is that of `iovec`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Slice<'a> {

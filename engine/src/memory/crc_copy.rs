@@ -1,18 +1,22 @@
-//! Copying memory and checking the copy in one pass: a payload is read once, and what is checked is what is sent.
+//! Copying memory and checking the copy in one pass: a payload is read once, and what is checked is
+//! what is sent.
 //!
-//! The check is [`braid_wire::payload_crc`]'s CRC-32. Over whole blocks it is folded with carry-less multiplication while
-//! they pass (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel,
-//! 2009); crc32fast finishes it. Processors that cannot multiply 512 bits at once copy first and check the copy, which
-//! costs both ends together a tenth more.
+//! The check is [`braid_wire::payload_crc`]'s CRC-32. Over whole blocks it is folded with
+//! carry-less multiplication while they pass (V. Gopal et al., "Fast CRC Computation for Generic
+//! Polynomials Using PCLMULQDQ Instruction", Intel, 2009); crc32fast finishes it. Processors that
+//! cannot multiply 512 bits at once copy first and check the copy, which costs both ends together a
+//! tenth more.
 
 use crc32fast::Hasher;
 
 use super::words;
 
-/// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy behind bytes whose CRC-32 is `crc`.
+/// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy behind bytes whose CRC-32
+/// is `crc`.
 ///
 /// # Safety
-/// Both are mapped and apart; nobody else touches `to`. `from` may change meanwhile: it is read once.
+/// Both are mapped and apart; nobody else touches `to`. `from` may change meanwhile: it is read
+/// once.
 pub(crate) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if len >= folding::SHORTEST && folding::is_supported() {
@@ -65,7 +69,8 @@ mod folding {
     /// With less, there is nothing to fold. A word less is a block still.
     pub(super) const SHORTEST: usize = 2 * BLOCK;
 
-    /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they move a lane on by a block ..
+    /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they move a lane on by a
+    /// block ..
     const BY_BLOCK: (i64, i64) = (0x1_1542_778A, 0x1_322D_1430);
     /// .. and x^(512+32) and x^(512-32) by a lane.
     const BY_LANE: (i64, i64) = (0x1_5444_2BD4, 0x1_C6E4_1596);
@@ -110,7 +115,8 @@ mod folding {
         unsafe { finish_lane(lane, from.add(done), to.add(done), len - done) }
     }
 
-    /// Copies the last `len` bytes. Returns the CRC-32 of what was folded into the lane and of them.
+    /// Copies the last `len` bytes. Returns the CRC-32 of what was folded into the lane and of
+    /// them.
     ///
     /// # Safety
     /// As for [`super::copy`]; `len` is less than a lane.
@@ -124,8 +130,9 @@ mod folding {
             words::load(from, to, len);
             to.copy_to_nonoverlapping(folded[LANE..].as_mut_ptr(), len);
         }
-        // The lane is congruent to all that was folded, what came before included, so a remainder of 0 goes before. Bytes that nothing
-        // comes before have their first four inverted: those are, and so it is 0.
+        // The lane is congruent to all that was folded, what came before included, so a remainder
+        // of 0 goes before. Bytes that nothing comes before have their first four inverted: those
+        // are, and so it is 0.
         folded[..4].iter_mut().for_each(|byte| *byte = !*byte);
         finish(0, &folded[..LANE + len])
     }

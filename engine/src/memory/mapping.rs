@@ -5,8 +5,9 @@ use std::ptr::NonNull;
 
 /// Bytes of a huge page.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
-/// Bytes that are made resident at a time. Meanwhile no other thread of the process can map memory, as allocators do: on a machine
-/// with more threads than processors the engine's would stand still until all of a long region is there, and be taken for dead.
+/// Bytes that are made resident at a time. Meanwhile no other thread of the process can map memory,
+/// as allocators do: on a machine with more threads than processors the engine's would stand still
+/// until all of a long region is there, and be taken for dead.
 const PIECE: usize = HUGE_PAGE;
 
 /// Pages that nobody else owns, zeroed, resident from the start.
@@ -67,8 +68,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped. A region's owner has deregistered it, so the engine is done
-        // with it, and pointers handed out are documented to end with the region.
+        // SAFETY: exactly what was mapped. A region's owner has deregistered it, so the engine is
+        // done with it, and pointers handed out are documented to end with the region.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

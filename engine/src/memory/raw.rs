@@ -1,10 +1,11 @@
 //! Touching memory by its address, after the region table has allowed it.
 //!
 //! Registered memory is shared with peers: their WRITEs land and their READs look while the
-//! application, or a device, may do the same. So no Rust reference to it is ever made: bytes are copied by raw
-//! pointers into buffers of the engine's own and out of them, and what is checked or interpreted is the copy. As
-//! with memory shared between processes, bytes that two sides touch at once hold one or the other, and nothing
-//! else in the process depends on them. Words stay whole ([`words`]).
+//! application, or a device, may do the same. So no Rust reference to it is ever made: bytes are
+//! copied by raw pointers into buffers of the engine's own and out of them, and what is checked or
+//! interpreted is the copy. As with memory shared between processes, bytes that two sides touch at
+//! once hold one or the other, and nothing else in the process depends on them. Words stay whole
+//! ([`words`]).
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,7 +116,8 @@ pub(crate) unsafe fn append_checked(crc: u32, out: &mut Vec<u8>, piece: Sge) -> 
     }
 }
 
-/// The pointer behind an address of registered memory: its provenance was exposed when it was registered.
+/// The pointer behind an address of registered memory: its provenance was exposed when it was
+/// registered.
 #[inline]
 fn address(addr: u64) -> *mut u8 {
     ptr::with_exposed_provenance_mut(addr as usize)

@@ -103,12 +103,13 @@ pub enum MemoryError {
 /// Memory that is registered: work requests of its protection domain can use it, and peers can
 /// reach it as far as its [`Access`] allows.
 ///
-/// It is shared memory: peers, other threads and devices access it at any time. Neither the engine nor any method here
-/// makes a reference to it; both copy its bytes, or access words atomically. So nothing goes wrong beyond this: who
-/// reads bytes that somebody writes at the time, or sends them, gets a mixture of old and new. A word of 8 bytes at
-/// a multiple of 8 is never mixed where it is accessed alone: by [`MemoryRegion::load_u64`] and
-/// [`MemoryRegion::store_u64`], by an atomic, or by a message, or a piece of one, that consists of just it. A completion is what says
-/// that bytes have arrived.
+/// It is shared memory: peers, other threads and devices access it at any time. Neither the engine
+/// nor any method here makes a reference to it; both copy its bytes, or access words atomically. So
+/// nothing goes wrong beyond this: who reads bytes that somebody writes at the time, or sends them,
+/// gets a mixture of old and new. A word of 8 bytes at a multiple of 8 is never mixed where it is
+/// accessed alone: by [`MemoryRegion::load_u64`] and [`MemoryRegion::store_u64`], by an atomic, or
+/// by a message, or a piece of one, that consists of just it. A completion is what says that bytes
+/// have arrived.
 ///
 /// Dropping it deregisters it: once `drop` returns, neither the engine nor any peer touches the
 /// memory. Work requests that still use it fail with a protection error.
@@ -141,7 +142,8 @@ pub struct MemoryRegion {
     /// What work requests and peers name the first byte by.
     iova: u64,
     key: u32,
-    /// Its registrations with the RDMA devices. Before the mapping: the devices let go of the memory first.
+    /// Its registrations with the RDMA devices. Before the mapping: the devices let go of the
+    /// memory first.
     _mrs: Vec<Mr>,
     /// The memory, where it is the region's own. After the fields above only for reading ease:
     /// `Drop` deregisters before any field goes.
@@ -229,8 +231,8 @@ impl MemoryRegion {
         &self.engine
     }
 
-    /// The address that work requests and peers name its first byte by: where it is in memory, unless it was given
-    /// another ([`crate::ProtectionDomain::register_iova`]).
+    /// The address that work requests and peers name its first byte by: where it is in memory,
+    /// unless it was given another ([`crate::ProtectionDomain::register_iova`]).
     pub fn addr(&self) -> u64 {
         self.iova
     }
@@ -287,7 +289,8 @@ impl MemoryRegion {
     /// Reads the word at `offset` whole, even while peers use atomics on it.
     ///
     /// # Errors
-    /// [`MemoryError::Bounds`], and [`MemoryError::Alignment`] where the address is not a multiple of 8.
+    /// [`MemoryError::Bounds`], and [`MemoryError::Alignment`] where the address is not a multiple
+    /// of 8.
     pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
         Ok(self.word(offset)?.load(Ordering::Acquire))
     }

@@ -7,8 +7,8 @@ use braid_transport::{Region, Regions};
 
 use crate::random;
 
-/// Readers take a snapshot and never wait; writers make a new table, which shares most with the one before, and
-/// swap it in.
+/// Readers take a snapshot and never wait; writers make a new table, which shares most with the one
+/// before, and swap it in.
 pub(crate) struct RegionTable {
     current: Arc<ArcSwap<Regions>>,
     /// Held by who makes the next table.

@@ -1,9 +1,11 @@
-//! Copying to registered memory and out of it in whole words: who looks at eight bytes at a multiple of eight, or writes them,
-//! meanwhile, sees or leaves all of them or nothing. NCCL and others poll words that a peer writes.
+//! Copying to registered memory and out of it in whole words: who looks at eight bytes at a
+//! multiple of eight, or writes them, meanwhile, sees or leaves all of them or nothing. NCCL and
+//! others poll words that a peer writes.
 //!
-//! `memcpy` does not do that: of glibc's, one aligns its source and moves a word's second half long before its first
-//! (`memmove-vec-unaligned-erms.S`, where source and destination differ by 4 KiB). The copies here are volatile, so that the compiler makes
-//! none of its calls of them. A processor takes an aligned word, or an aligned pair of them, as one.
+//! `memcpy` does not do that: of glibc's, one aligns its source and moves a word's second half long
+//! before its first (`memmove-vec-unaligned-erms.S`, where source and destination differ by 4 KiB).
+//! The copies here are volatile, so that the compiler makes none of its calls of them. A processor
+//! takes an aligned word, or an aligned pair of them, as one.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::__m128i as Block;
@@ -22,7 +24,8 @@ trait Direction {
     fn shared(from: *const u8, to: *const u8) -> *const u8;
 
     /// # Safety
-    /// As for [`load`] and [`store`], for values of this type, to whose size the registered side is aligned.
+    /// As for [`load`] and [`store`], for values of this type, to whose size the registered side is
+    /// aligned.
     unsafe fn copy<T: Copy, const N: usize>(from: *const u8, to: *mut u8);
 }
 
@@ -88,7 +91,8 @@ pub(super) unsafe fn store(bytes: &[u8], to: *mut u8) {
 unsafe fn copy<D: Direction>(from: *const u8, to: *mut u8, len: usize) {
     let shared = D::shared(from, to).addr();
     let mut done = 0;
-    // SAFETY: no more than `len` bytes are copied, and words and blocks only where the registered side is aligned to them.
+    // SAFETY: no more than `len` bytes are copied, and words and blocks only where the registered
+    // side is aligned to them.
     unsafe {
         while done < len && (shared + done) % WORD != 0 {
             next::<D, u8, 1>(from, to, &mut done);
@@ -171,8 +175,8 @@ mod tests {
         }
     }
 
-    /// Copies one word, repeated, after the other to the same place, while another thread looks for halves. It finds them in glibc's
-    /// `memcpy` where the processor has fast short `rep movsb`.
+    /// Copies one word, repeated, after the other to the same place, while another thread looks for
+    /// halves. It finds them in glibc's `memcpy` where the processor has fast short `rep movsb`.
     fn sees_halves(copy: impl Fn(&[u8], *mut u8)) -> bool {
         const LEN: usize = 3 << 10;
         // As behind the headers of a packet: 4 bytes off, and the same within a page, see above.

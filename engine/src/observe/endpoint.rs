@@ -29,10 +29,12 @@ pub enum MetricsEndpoint {
     Environment,
     /// `off`: nowhere.
     Off,
-    /// `local`: by `braid-perf top PID` of the same user, or of root, in the same network namespace.
+    /// `local`: by `braid-perf top PID` of the same user, or of root, in the same network
+    /// namespace.
     Local,
-    /// An address such as `127.0.0.1:9464`, port 0 for any free one: there by HTTP, as Prometheus does, at `/metrics`, and as
-    /// `local`. Whoever reaches the address can read it. Engines of one process that name the same address share it.
+    /// An address such as `127.0.0.1:9464`, port 0 for any free one: there by HTTP, as Prometheus
+    /// does, at `/metrics`, and as `local`. Whoever reaches the address can read it. Engines of one
+    /// process that name the same address share it.
     Http(SocketAddr),
 }
 

@@ -1,4 +1,5 @@
-//! As much of HTTP/1.1 (RFC 9112) as it takes to hand out one page: a request, an answer, the end of the connection.
+//! As much of HTTP/1.1 (RFC 9112) as it takes to hand out one page: a request, an answer, the end
+//! of the connection.
 
 /// Bytes of a request, headers included, at most.
 const MAX_REQUEST: usize = 8 << 10;

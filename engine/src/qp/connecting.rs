@@ -9,8 +9,8 @@ use super::shared::QpShared;
 use crate::connect::{ConnectError, Outcome};
 use crate::inner::EngineInner;
 
-/// An attempt to connect, see [`crate::QueuePair::begin_connect`]. Its descriptor ([`AsFd`]) becomes readable once it has ended,
-/// and stays so. Dropping it gives the attempt up.
+/// An attempt to connect, see [`crate::QueuePair::begin_connect`]. Its descriptor ([`AsFd`])
+/// becomes readable once it has ended, and stays so. Dropping it gives the attempt up.
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,8 +64,8 @@ impl Connecting {
         Connecting { engine, qp, worker, attempt, addr, outcome }
     }
 
-    /// How it has ended, as [`crate::QueuePair::connect`] returns it; `None`: it has not, or this was asked before. Does not
-    /// wait; where the application drives the engine, this runs it once.
+    /// How it has ended, as [`crate::QueuePair::connect`] returns it; `None`: it has not, or this
+    /// was asked before. Does not wait; where the application drives the engine, this runs it once.
     pub fn result(&self) -> Option<Result<Vec<u8>, ConnectError>> {
         self.engine.progress_if_application();
         self.outcome.take()

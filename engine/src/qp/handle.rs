@@ -169,7 +169,8 @@ impl QueuePair {
         self.shared.state()
     }
 
-    /// Why it is in ERR: who or what ended it, and the work request that failed. `None` in any other state.
+    /// Why it is in ERR: who or what ended it, and the work request that failed. `None` in any
+    /// other state.
     pub fn error(&self) -> Option<QpError> {
         self.shared.error()
     }
@@ -204,8 +205,9 @@ impl QueuePair {
         self.post_checked(wr)
     }
 
-    /// As [`QueuePair::post_send`], for a work request that has waited to be posted and was checked before: memory that is not registered
-    /// any more fails it in its turn, as it fails one that is posted.
+    /// As [`QueuePair::post_send`], for a work request that has waited to be posted and was checked
+    /// before: memory that is not registered any more fails it in its turn, as it fails one that is
+    /// posted.
     ///
     /// # Errors
     /// Nothing was posted: wrong state, `max_send_wr` are outstanding.
@@ -226,7 +228,8 @@ impl QueuePair {
     /// its own: `qp.post_send_inline(wr::send(1, []), b"hello")`.
     ///
     /// # Errors
-    /// As for [`QueuePair::post_send`]; also when the data is too long, or the system has no memory for inline data.
+    /// As for [`QueuePair::post_send`]; also when the data is too long, or the system has no memory
+    /// for inline data.
     pub fn post_send_inline(&self, mut wr: SendWr, data: &[u8]) -> Result<(), PostError> {
         self.shared.check_inline(&wr, data)?;
         if data.is_empty() {
@@ -298,12 +301,13 @@ impl QueuePair {
         ended.unwrap_or(Err(ConnectError::TimedOut { addr: addrs[0] }))
     }
 
-    /// As [`QueuePair::connect`], but does not wait: what comes of it is told by the attempt, whose descriptor is for poll, epoll
-    /// and the like.
+    /// As [`QueuePair::connect`], but does not wait: what comes of it is told by the attempt, whose
+    /// descriptor is for poll, epoll and the like.
     ///
     /// # Errors
-    /// It cannot even begin: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`], [`ConnectError::PrivateData`],
-    /// [`ConnectError::PathMtu`], [`ConnectError::Unreachable`], [`ConnectError::Join`], [`ConnectError::Event`].
+    /// It cannot even begin: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`],
+    /// [`ConnectError::PrivateData`], [`ConnectError::PathMtu`], [`ConnectError::Unreachable`],
+    /// [`ConnectError::Join`], [`ConnectError::Event`].
     pub fn begin_connect(
         &self,
         addr: SocketAddr,
@@ -378,14 +382,16 @@ impl QueuePair {
         self.worker().control().ooo_degrees(self.index())
     }
 
-    /// Payload bytes of a full packet, as agreed with the peer and as the path carries by now; `None` before it is
-    /// connected. Over UDP it begins with what every path carries and grows within a round trip or so.
+    /// Payload bytes of a full packet, as agreed with the peer and as the path carries by now;
+    /// `None` before it is connected. Over UDP it begins with what every path carries and grows
+    /// within a round trip or so.
     pub fn packet_payload(&self) -> Option<u16> {
         self.worker().control().packet_payload(self.index())
     }
 
-    /// Whether it sends from the port of each path, as it should, or only from its receiving port, because nothing else
-    /// reaches the peer (a NAT or a stateful firewall stands between): then it has one path. `None` before it is connected.
+    /// Whether it sends from the port of each path, as it should, or only from its receiving port,
+    /// because nothing else reaches the peer (a NAT or a stateful firewall stands between): then it
+    /// has one path. `None` before it is connected.
     pub fn uses_path_ports(&self) -> Option<bool> {
         self.worker().control().uses_path_ports(self.index())
     }
@@ -402,13 +408,14 @@ impl QueuePair {
         Some(self.worker().control().remote(self.index())?.crc)
     }
 
-    /// How its packets are protected, as agreed with the peer; `None`: they are not, or it is not connected.
+    /// How its packets are protected, as agreed with the peer; `None`: they are not, or it is not
+    /// connected.
     pub fn security(&self) -> Option<Agreed> {
         self.worker().control().session(self.index()).map(|session| session.agreed())
     }
 
-    /// What the engine's list of allowed keys calls the peer, which has proved to have the key; `None`: keys are not static, or it
-    /// is not connected.
+    /// What the engine's list of allowed keys calls the peer, which has proved to have the key;
+    /// `None`: keys are not static, or it is not connected.
     pub fn peer_name(&self) -> Option<Arc<str>> {
         self.worker().control().session(self.index())?.peer().cloned()
     }
@@ -425,7 +432,8 @@ impl QueuePair {
         }
     }
 
-    /// They are made when the first is needed. Two threads that are first at the same time both make them, and one's stay.
+    /// They are made when the first is needed. Two threads that are first at the same time both
+    /// make them, and one's stay.
     fn inline_buffers(&self) -> Result<&InlineBuffers, PostError> {
         if let Some(buffers) = self.inline.get() {
             return Ok(buffers);

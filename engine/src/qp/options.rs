@@ -32,28 +32,30 @@ pub struct QpOptions {
     pub send_cq: CompletionQueue,
     /// Where completions of receives go. May be the same.
     pub recv_cq: CompletionQueue,
-    /// Where its receives come from, if not from a queue of its own; then `max_recv_wr` is that queue's. Default: `None`.
+    /// Where its receives come from, if not from a queue of its own; then `max_recv_wr` is that
+    /// queue's. Default: `None`.
     pub srq: Option<SharedReceiveQueue>,
     /// Most scatter/gather elements of a work request, 1 to 256. Default: 16.
     pub max_sge: usize,
     /// Most bytes of [`crate::QueuePair::post_send_inline`], up to 8192. Default: 256.
     pub max_inline: usize,
-    /// Queue lengths, windows, timers. Its `pd` is set to the domain that creates the queue pair. Default: that of [`QpConfig`], but for
-    /// `retry_timeout`, which is the engine's `peer_timeout`.
+    /// Queue lengths, windows, timers. Its `pd` is set to the domain that creates the queue pair.
+    /// Default: that of [`QpConfig`], but for `retry_timeout`, which is the engine's
+    /// `peer_timeout`.
     pub config: QpConfig,
 }
 
 /// More elements than this per work request have no user.
 pub(crate) const MAX_SGE: usize = 256;
-/// Inline data is copied twice; registered memory is the better way long before this. The datagrams of verbs, up to 4136 bytes with
-/// their header, are sent so.
+/// Inline data is copied twice; registered memory is the better way long before this. The datagrams
+/// of verbs, up to 4136 bytes with their header, are sent so.
 pub(crate) const MAX_INLINE: usize = 8192;
 /// Longest queue.
 pub(crate) const MAX_QUEUE: u32 = 1 << 20;
 
 impl QpOptions {
-    /// 128 sends and 512 receives of 16 elements, 256 bytes of inline data; it gives up after as long without progress
-    /// as the engine takes a peer for dead.
+    /// 128 sends and 512 receives of 16 elements, 256 bytes of inline data; it gives up after as
+    /// long without progress as the engine takes a peer for dead.
     pub fn new(send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> Self {
         QpOptions {
             send_cq: send_cq.clone(),

@@ -1,4 +1,5 @@
-//! Posting: check, reserve, push, ring. No lock, no allocation, no system call while the worker is awake.
+//! Posting: check, reserve, push, ring. No lock, no allocation, no system call while the worker is
+//! awake.
 
 use braid_transport::{Access, PostError, RecvWr, Regions, SendWr, Sge, message_len};
 

@@ -41,8 +41,8 @@ impl Asks {
 }
 
 /// Invariants: a ring never holds more than the queue's `outstanding`, which never exceeds the
-/// ring's capacity; so a push that follows a successful [`Depth::reserve`] succeeds. Only the worker
-/// (or who holds its lock) pops, changes `state` and releases depth.
+/// ring's capacity; so a push that follows a successful [`Depth::reserve`] succeeds. Only the
+/// worker (or who holds its lock) pops, changes `state` and releases depth.
 pub(crate) struct QpShared {
     pub(crate) id: QpId,
     /// Where it is in tables.

@@ -8,7 +8,8 @@ use braid_verbs::{Mr, MrAccess, Pd, Sge, VerbsError};
 use crate::datapath::JoinError;
 use crate::memory::Mapping;
 
-/// Buffers that are either ours or the NIC's; who hands one over says which, and asks for it back by its number.
+/// Buffers that are either ours or the NIC's; who hands one over says which, and asks for it back
+/// by its number.
 pub(crate) struct Buffers {
     // Before the mapping: the NIC lets go of it first.
     mr: Mr,
@@ -40,8 +41,8 @@ impl Buffers {
         let size = size.next_multiple_of(64);
         let len = size * count;
         let mapping = Mapping::new(len, false).map_err(|error| BuffersError::Memory(len, error))?;
-        // SAFETY: the mapping outlives the registration, and no reference to its bytes is made while the NIC
-        // has the buffer that they are in.
+        // SAFETY: the mapping outlives the registration, and no reference to its bytes is made
+        // while the NIC has the buffer that they are in.
         let mr = unsafe { pd.register(mapping.start().as_ptr(), len, MrAccess::LOCAL_WRITE) }?;
         Ok(Buffers { mr, mapping, size, count })
     }

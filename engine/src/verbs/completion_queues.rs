@@ -1,7 +1,8 @@
 //! The completion queues: as many as it takes for every work request that is posted to have room.
 //!
-//! A queue that overflows is lost, and all queue pairs with it (IBTA vol. 1, 11.6.3). What a NIC queue pair has completed
-//! stays in the queue when it ends, so that is taken out before another takes its place.
+//! A queue that overflows is lost, and all queue pairs with it (IBTA vol. 1, 11.6.3). What a NIC
+//! queue pair has completed stays in the queue when it ends, so that is taken out before another
+//! takes its place.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,8 @@ use smallvec::SmallVec;
 
 use super::device::Device;
 
-/// Entries of each, where the device has as many (Soft-RoCE has no more). Providers round one more up to a power of two.
+/// Entries of each, where the device has as many (Soft-RoCE has no more). Providers round one more
+/// up to a power of two.
 const ENTRIES: u32 = (1 << 15) - 1;
 /// Completions that are looked at together.
 pub(crate) const LOOK: usize = 32;
@@ -79,8 +81,8 @@ pub(crate) struct Queues {
     queues: Vec<Queue>,
 }
 
-/// Invariant: `reserved`, which is no more than `cq` has entries, counts all work requests that are posted for it and
-/// those whose completions are in it.
+/// Invariant: `reserved`, which is no more than `cq` has entries, counts all work requests that are
+/// posted for it and those whose completions are in it.
 struct Queue {
     cq: Cq,
     reserved: u32,

@@ -87,14 +87,15 @@ impl Connection {
         self.nic_qps.len().saturating_sub(1)
     }
 
-    /// The NIC queue pair for what is staged on `path`, while `waiting` work requests are not posted yet.
+    /// The NIC queue pair for what is staged on `path`, while `waiting` work requests are not
+    /// posted yet.
     pub(crate) fn nic_qp_for(&self, path: PathId, waiting: usize) -> usize {
         let index = usize::from(path.get());
         if self.path_has_room(index, waiting) { index } else { self.safe() }
     }
 
-    /// Whether a path's own NIC queue pair takes a segment. Where its sends do not end, what follows takes the safe one,
-    /// for which half of the send buffers are kept.
+    /// Whether a path's own NIC queue pair takes a segment. Where its sends do not end, what
+    /// follows takes the safe one, for which half of the send buffers are kept.
     pub(crate) fn path_has_room(&self, index: usize, waiting: usize) -> bool {
         let nic_qp = self.nic_qps.get(index).filter(|_| index < self.safe());
         let is_open = nic_qp.is_some_and(|nic_qp| nic_qp.is_open() && nic_qp.has_room(waiting));

@@ -93,7 +93,8 @@ impl Control {
         })
     }
 
-    /// Answers a peer, which can ask as often as it likes: half of the room is for what nobody has to ask for.
+    /// Answers a peer, which can ask as often as it likes: half of the room is for what nobody has
+    /// to ask for.
     pub(crate) fn answer(&mut self, to: &ControlAddress, frame: Frame, body: &[u8]) {
         if self.free.len() > SENDS as usize / 2 {
             self.send(to, frame, body);

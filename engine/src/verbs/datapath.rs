@@ -1,5 +1,5 @@
-//! The datapath over an RDMA device: data and acknowledgements take its queue pairs, and datagrams of a socket set up
-//! connections.
+//! The datapath over an RDMA device: data and acknowledgements take its queue pairs, and datagrams
+//! of a socket set up connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,12 +23,13 @@ use crate::datapath::{
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
 const BATCH: u32 = 8;
-/// Connections alone are set up over the socket, and asking it for news costs more than all else in a turn
-/// without any: it is asked in one of so many.
+/// Connections alone are set up over the socket, and asking it for news costs more than all else in
+/// a turn without any: it is asked in one of so many.
 const SOCKET_TURNS: u32 = 16;
 /// Batches of set-up packets that are taken at a time.
 const SOCKET_BATCHES: usize = 4;
-/// How long a worker sleeps at most without a look at the device: one that is removed need not say so.
+/// How long a worker sleeps at most without a look at the device: one that is removed need not say
+/// so.
 const DEVICE_LOOK: Duration = Duration::from_millis(250);
 
 /// See the module.
@@ -159,7 +160,8 @@ impl DatapathSetup for VerbsDatapath {
             // Each queue pair has NIC queue pairs of its own.
             joint_batches: false,
             segment: self.segments.staged,
-            // Receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
+            // Receive credits take the place of a socket's buffer, and the NIC's ICRC that of our
+            // check.
             receive_buffer: u32::MAX,
             checks_payloads: false,
             search_path_mtu: false,

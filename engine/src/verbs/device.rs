@@ -124,7 +124,8 @@ impl Device {
         access: Access,
     ) -> Result<Mr, VerbsError> {
         let domain = self.domain(pd)?;
-        // READs and atomics are served by software, and so are receives: the NIC needs no leave for them.
+        // READs and atomics are served by software, and so are receives: the NIC needs no leave for
+        // them.
         let access = match access.allows(Access::REMOTE_WRITE) {
             true => MrAccess::LOCAL_WRITE | MrAccess::REMOTE_WRITE,
             false => MrAccess::NONE,
@@ -133,8 +134,8 @@ impl Device {
         unsafe { domain.register(start, len, access) }
     }
 
-    /// The way to a peer's port for one path: where the NIC lets software choose the UDP source port, the flow
-    /// label says which (0xC000 | path, as over sockets).
+    /// The way to a peer's port for one path: where the NIC lets software choose the UDP source
+    /// port, the flow label says which (0xC000 | path, as over sockets).
     pub(crate) fn route(&self, to: Gid, path: PathId) -> Route {
         Route {
             port: self.port,

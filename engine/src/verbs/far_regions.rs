@@ -7,12 +7,13 @@ use rustc_hash::FxHashMap;
 
 /// How long an answer to [`braid_wire::NoteBody::Ask`] is waited for, and a refusal believed.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// Regions of one peer that are known at a time. A peer that registers anew for every message has its old ones forgotten:
-/// nobody says when a region is gone, and whoever writes to one that is loses the connection.
+/// Regions of one peer that are known at a time. A peer that registers anew for every message has
+/// its old ones forgotten: nobody says when a region is gone, and whoever writes to one that is
+/// loses the connection.
 const MOST: usize = 4096;
 
-/// By rkey, as applications know it. `recent` are those that were looked up since `older` were all there was: where there
-/// are too many, the ones that have not been used for longest give way.
+/// By rkey, as applications know it. `recent` are those that were looked up since `older` were all
+/// there was: where there are too many, the ones that have not been used for longest give way.
 #[derive(Default)]
 pub(crate) struct FarRegions {
     recent: FxHashMap<u32, FarRegion>,

@@ -1,7 +1,7 @@
 //! Whether messages of several NIC packets pay.
 //!
-//! A UC queue pair drops a message of which one packet is lost or overtaken, and Soft-RoCE the next one with it.
-//! Where that is frequent, parts of one packet each lose no more than what was lost.
+//! A UC queue pair drops a message of which one packet is lost or overtaken, and Soft-RoCE the next
+//! one with it. Where that is frequent, parts of one packet each lose no more than what was lost.
 
 use std::time::Duration;
 

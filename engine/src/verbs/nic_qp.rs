@@ -15,38 +15,39 @@ use super::device::Device;
 use super::pool::Pool;
 use crate::parts::{MAX_PARTS, Parts};
 
-/// Work requests that a NIC queue pair's send queue holds. Soft-RoCE rounds one more up to a power of two.
+/// Work requests that a NIC queue pair's send queue holds. Soft-RoCE rounds one more up to a power
+/// of two.
 pub(crate) const NIC_QP_SENDS: usize = 511;
 /// Bytes of receive buffers that the NIC queue pairs of a connection share out.
 const CONNECTION_BYTES: usize = 32 << 20;
 /// However many share, a NIC queue pair has at least as many bytes.
 const LEAST_NIC_QP_BYTES: usize = 2 << 20;
 
-/// Messages that one of so many NIC queue pairs can take before software has looked at them, its receive credits; by
-/// the size of each.
+/// Messages that one of so many NIC queue pairs can take before software has looked at them, its
+/// receive credits; by the size of each.
 pub(crate) fn receives(nic_qps: usize, message_len: usize) -> usize {
     let bytes = (CONNECTION_BYTES / nic_qps).max(LEAST_NIC_QP_BYTES);
     (bytes / message_len).clamp(96, 511)
 }
 
-/// Segments that a sender may have in flight, so that all of them find room though they take one NIC queue pair,
-/// which has `receives`: each is two messages, its header's and its payload's, or as many as it has parts, and there
-/// are those of the other stream. A longer one, which the NIC places, takes the room of as many as it has bytes for,
-/// and is no more messages than those.
+/// Segments that a sender may have in flight, so that all of them find room though they take one
+/// NIC queue pair, which has `receives`: each is two messages, its header's and its payload's, or
+/// as many as it has parts, and there are those of the other stream. A longer one, which the NIC
+/// places, takes the room of as many as it has bytes for, and is no more messages than those.
 pub(crate) fn credits(receives: usize, parts: usize) -> u16 {
     (receives / (1 + parts.max(2))).max(1) as u16
 }
 
 /// Receive buffers that are given back to the NIC in one call.
 const RETURNS: usize = 16;
-/// Pieces of a work request besides the header's. So it has 256 bytes on Soft-RoCE, not 512: a NIC queue pair that is
-/// renewed waits for its queues to be cleared.
+/// Pieces of a work request besides the header's. So it has 256 bytes on Soft-RoCE, not 512: a NIC
+/// queue pair that is renewed waits for its queues to be cleared.
 pub(crate) const MAX_PIECES: usize = 2;
 
 /// The way of one path, or the safe NIC queue pair's.
 ///
-/// Invariant: `sent` has the work requests that the NIC may still read for, oldest first; completions name the
-/// `number`s, and one of those that were forgotten meanwhile frees nothing.
+/// Invariant: `sent` has the work requests that the NIC may still read for, oldest first;
+/// completions name the `number`s, and one of those that were forgotten meanwhile frees nothing.
 pub(crate) struct NicQp {
     /// `None`: it was closed, and no other could be made.
     pub(crate) qp: Option<Qp>,
@@ -57,7 +58,8 @@ pub(crate) struct NicQp {
     pub(crate) remote_epoch: u32,
     /// The peer was told to close its end and has not said that there is another.
     pub(crate) is_shut: bool,
-    /// When the peer last had it renewed, and when it was last joined again because the peer had renewed its end.
+    /// When the peer last had it renewed, and when it was last joined again because the peer had
+    /// renewed its end.
     pub(crate) renewed: Option<Time>,
     pub(crate) rejoined: Option<Time>,
     /// For the completions of all that is posted to it.
@@ -78,8 +80,8 @@ struct Receive {
     buffers: Arc<Buffers>,
     first: usize,
     count: usize,
-    /// How often all were posted anew. Completions of buffers that were posted before are of no account: in their
-    /// high half ids carry this.
+    /// How often all were posted anew. Completions of buffers that were posted before are of no
+    /// account: in their high half ids carry this.
     epoch: u32,
     /// Ours again, and not posted yet.
     returned: Vec<u32>,
@@ -140,7 +142,8 @@ impl NicQp {
     /// The message in a receive buffer.
     ///
     /// # Safety
-    /// [`NicQp::received`] has named it for a completion that has just come, and it was not recycled since.
+    /// [`NicQp::received`] has named it for a completion that has just come, and it was not
+    /// recycled since.
     pub(crate) unsafe fn message(&self, index: u32, len: usize) -> Option<&[u8]> {
         let Receive { buffers, first, .. } = &self.receive;
         // SAFETY: by the caller the NIC is done with it.
@@ -192,7 +195,8 @@ impl NicQp {
     pub(crate) fn connect(&self, rtr: &Rtr) -> Result<(), VerbsError> {
         let Some(qp) = &self.qp else { return Ok(()) };
         qp.to_rtr(rtr)?;
-        // Reliable connection: 67 ms and seven tries, about half a second until a NIC queue pair is given up.
+        // Reliable connection: 67 ms and seven tries, about half a second until a NIC queue pair is
+        // given up.
         qp.to_rts(&Rts {
             psn: rtr.psn,
             timeout: 14,
@@ -217,7 +221,8 @@ impl NicQp {
         self.connect(rtr)
     }
 
-    /// Nothing that was sent to it can land any more, when this returns `Ok`; otherwise nothing has changed.
+    /// Nothing that was sent to it can land any more, when this returns `Ok`; otherwise nothing has
+    /// changed.
     pub(crate) fn close(&mut self, pool: &mut Pool) -> Result<(), VerbsError> {
         // ERR would have a completion come for each receive, to be looked at and thrown away.
         self.qp.iter().try_for_each(Qp::to_reset)?;
@@ -263,8 +268,8 @@ impl NicQp {
         self.sent.len()
     }
 
-    /// Whether its send queue has room for another segment, whatever parts it goes in, and for `waiting` work requests
-    /// that are not posted yet.
+    /// Whether its send queue has room for another segment, whatever parts it goes in, and for
+    /// `waiting` work requests that are not posted yet.
     pub(crate) fn has_room(&self, waiting: usize) -> bool {
         self.sent.len() + waiting + MAX_PARTS <= NIC_QP_SENDS
     }
@@ -277,7 +282,8 @@ impl NicQp {
         }
     }
 
-    /// A part of a packet has come, in a receive buffer after its frame. Returns the packet, if it is whole.
+    /// A part of a packet has come, in a receive buffer after its frame. Returns the packet, if it
+    /// is whole.
     pub(crate) fn take_part(
         &mut self,
         buffer: u32,
@@ -323,8 +329,9 @@ fn open(
         kind: device.kind,
         send_cq,
         recv_cq,
-        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue (`do_class_d1e_error`
-        // in rxe_resp.c leaves the opcode that it waits for), so each NIC queue pair has its own.
+        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue
+        // (`do_class_d1e_error` in rxe_resp.c leaves the opcode that it waits for), so each NIC
+        // queue pair has its own.
         srq: None,
         max_send_wr: NIC_QP_SENDS as u32,
         max_recv_wr: receives as u32,

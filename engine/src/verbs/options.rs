@@ -32,13 +32,14 @@ pub enum VerbsService {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerbsOptions {
-    /// Its name, as `ibv_devices` or `rdma link` tell it. It is the first rail's: those of further rails are found by the
-    /// addresses in [`crate::EngineConfig::rails`].
+    /// Its name, as `ibv_devices` or `rdma link` tell it. It is the first rail's: those of further
+    /// rails are found by the addresses in [`crate::EngineConfig::rails`].
     pub device: String,
     /// Its port, from 1. Default: 1.
     pub port: u8,
-    /// The entry of the port's GID table that is its address. Default: `None`, the one of the address that the engine is
-    /// bound to, or else the first of RoCE v2 that is an IPv4 address, or else the first of RoCE v2.
+    /// The entry of the port's GID table that is its address. Default: `None`, the one of the
+    /// address that the engine is bound to, or else the first of RoCE v2 that is an IPv4 address,
+    /// or else the first of RoCE v2.
     pub gid_index: Option<u32>,
     /// What carries the paths. Default: [`VerbsService::Uc`].
     pub service: VerbsService,

@@ -7,8 +7,8 @@ use braid_wire::{Frame, MAX_DATA_HEADER_LEN};
 
 /// Bytes that segments fill which the NIC places and of which a packet may get lost.
 const SHORT: u16 = 4096;
-/// Packets of the NIC of other segments, at least. Work requests and completions cost more than packets do, but where one
-/// packet is lost, the whole segment is.
+/// Packets of the NIC of other segments, at least. Work requests and completions cost more than
+/// packets do, but where one packet is lost, the whole segment is.
 const LEAST_STAGED: u16 = 2;
 /// Bytes of segments that the NIC places while nothing is lost, where its packets are not tiny.
 const LONG: u16 = 16_384;
@@ -28,7 +28,8 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Over a NIC whose packets have `nic` bytes; `told`: what the application wants of every segment.
+    /// Over a NIC whose packets have `nic` bytes; `told`: what the application wants of every
+    /// segment.
     pub(crate) fn new(nic: u16, told: Option<u16>) -> Self {
         let packets = (SHORT / nic).max(1);
         // With all headers.

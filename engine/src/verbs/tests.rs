@@ -88,7 +88,8 @@ impl Host {
         seen
     }
 
-    /// A packet on the safe NIC queue pair of one rail, which has an epoch of some rail's path closed.
+    /// A packet on the safe NIC queue pair of one rail, which has an epoch of some rail's path
+    /// closed.
     fn close(&mut self, on: &NicAddress, path: PathId, epoch: u32) -> Vec<Seen> {
         let frame = Frame::packet(PathId::new(0), Some((path, epoch)));
         let safe = *on.nic_qps.last().expect("there is one");

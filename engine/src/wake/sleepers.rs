@@ -22,10 +22,11 @@ pub(crate) trait Event: Sized {
     fn clear(&self);
 }
 
-/// Threads that sleep, or are about to, each on an event of its own: who wakes up takes nothing from the others.
+/// Threads that sleep, or are about to, each on an event of its own: who wakes up takes nothing
+/// from the others.
 ///
-/// Invariants: `count` is the number of `asleep` whenever `events` is unlocked; those are not raised. An event is
-/// with a [`Sleeper`], or else unused and not raised.
+/// Invariants: `count` is the number of `asleep` whenever `events` is unlocked; those are not
+/// raised. An event is with a [`Sleeper`], or else unused and not raised.
 pub(crate) struct Sleepers<E> {
     count: AtomicUsize,
     events: Mutex<Events<E>>,
@@ -54,8 +55,8 @@ impl<E: Event> Sleepers<E> {
         Ok(Sleepers { count: AtomicUsize::new(0), events: Mutex::new(events) })
     }
 
-    /// The caller is about to sleep. It must look for work *after* this, and not sleep if it finds some; once awake,
-    /// after the sleeper is dropped.
+    /// The caller is about to sleep. It must look for work *after* this, and not sleep if it finds
+    /// some; once awake, after the sleeper is dropped.
     pub(crate) fn announce(&self) -> Sleeper<'_, E> {
         let mut events = self.events();
         let event = events.unused.pop().or_else(|| E::new().ok().map(Arc::new));
@@ -66,7 +67,8 @@ impl<E: Event> Sleepers<E> {
         Sleeper { of: self, event }
     }
 
-    /// Wakes everybody who has announced itself, for the work that the caller has just made visible.
+    /// Wakes everybody who has announced itself, for the work that the caller has just made
+    /// visible.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) > 0 {

@@ -1,7 +1,8 @@
-//! Accepting connections: the worker that listens knows the attempts, the worker of the queue pair answers.
+//! Accepting connections: the worker that listens knows the attempts, the worker of the queue pair
+//! answers.
 //!
-//! The ACCEPT leaves from the port where the queue pair receives, also when it is repeated: that is how the initiator
-//! learns where its data is to go.
+//! The ACCEPT leaves from the port where the queue pair receives, also when it is repeated: that is
+//! how the initiator learns where its data is to go.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What happens to queue pairs outside of any completion, for the log and for the application's event stream.
+//! What happens to queue pairs outside of any completion, for the log and for the application's
+//! event stream.
 
 use braid_transport::{EndCause, EventKind, QpError};
 use braid_wire::QpId;

@@ -86,7 +86,8 @@ impl Arrivals<'_> {
         self.qps.get(id).and_then(|entry| entry.bound())
     }
 
-    /// Opens an envelope, and takes what is inside as if it had come without, but for its connection alone.
+    /// Opens an envelope, and takes what is inside as if it had come without, but for its
+    /// connection alone.
     fn sealed(&mut self, envelope: Envelope<'_>) {
         let Envelope { from, called, via, congestion, bytes } = envelope;
         let header = match Packet::decode(bytes) {
@@ -95,7 +96,8 @@ impl Arrivals<'_> {
             _ => return self.counters.malformed.add(1),
         };
         let end = (header.qp, header.token);
-        // Before its number counts as taken: otherwise who repeats a packet from elsewhere could have the packet itself dropped.
+        // Before its number counts as taken: otherwise who repeats a packet from elsewhere could
+        // have the packet itself dropped.
         if let Some(entry) = self.qps.addressed(header.qp, header.token)
             && !entry.is_peer(Some(from), self.rail)
         {
@@ -147,7 +149,8 @@ impl Arrivals<'_> {
         let Some(entry) = self.qps.addressed(header.qp, header.token) else {
             return self.stray(header.qp);
         };
-        // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be resent.
+        // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be
+        // resent.
         let Some((peer, slot)) = entry.bound() else { return };
         if !entry.is_peer(from, self.rail) {
             return self.counters.wrong_source.add(1);
@@ -185,7 +188,8 @@ impl Arrivals<'_> {
         }
     }
 
-    /// The connection that a packet of this number and token belongs to, if it is its peer that has sent it.
+    /// The connection that a packet of this number and token belongs to, if it is its peer that has
+    /// sent it.
     fn bound(
         &mut self,
         from: Option<SocketAddr>,
@@ -226,8 +230,8 @@ impl Arrivals<'_> {
         }
     }
 
-    /// The answer goes to the peer's receiving port, not to where the question came from: nobody can have it sent
-    /// elsewhere.
+    /// The answer goes to the peer's receiving port, not to where the question came from: nobody
+    /// can have it sent elsewhere.
     fn probe(&mut self, from: Option<SocketAddr>, probe: &Probe) {
         if let Some((peer, slot)) = self.bound(from, probe.qp, probe.token) {
             self.peers.endpoint_mut(peer).on_probe(self.now, slot, self.rail, probe);
@@ -261,7 +265,8 @@ impl Arrivals<'_> {
                     self.disconnects.on_peer_ended(control, is_from);
                 }
             }
-            // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.
+            // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will
+            // this be.
             Some((None, id, _)) if self.initiators.is_connecting(id) => {}
             _ => {
                 self.stray(control.qp);
@@ -334,17 +339,17 @@ impl Arrivals<'_> {
         self.initiators.of_nonce(nonce).is_some_and(|attempt| attempt.driver.exchange.is_some())
     }
 
-    /// What is inside a sealed ACCEPT; `None`: no attempt of ours waits for it, or it is not the answer of who has the key and was
-    /// asked.
+    /// What is inside a sealed ACCEPT; `None`: no attempt of ours waits for it, or it is not the
+    /// answer of who has the key and was asked.
     fn open_accept(&mut self, from: AddrPair, sealed: &SealedOffer) -> Option<Setup> {
         let attempt = self.initiators.of_nonce(sealed.nonce)?;
         let is_asked = from.remote.ip() == attempt.to.ip().to_canonical();
         attempt.driver.exchange.as_mut().filter(|_| is_asked)?.open(sealed)
     }
 
-    /// Answers a question about a queue pair that is not there. What comes from path ports, which receive nothing, is
-    /// answered in vain unless it is known where the peer receives; its sender asks again before
-    /// long from the port that does.
+    /// Answers a question about a queue pair that is not there. What comes from path ports, which
+    /// receive nothing, is answered in vain unless it is known where the peer receives; its sender
+    /// asks again before long from the port that does.
     fn deny(&mut self, from: Option<AddrPair>, question: &Control) {
         let (rail, envelope) = (self.rail, self.envelope);
         let remote = from.map(|from| from.remote);
@@ -388,8 +393,8 @@ fn land(landing: &Landing, payload: &[u8]) {
     }
 }
 
-/// Whether what has come in this envelope may be for a queue pair: for one whose connection is keyed only what its own keys have
-/// opened, for another only what came in clear.
+/// Whether what has come in this envelope may be for a queue pair: for one whose connection is
+/// keyed only what its own keys have opened, for another only what came in clear.
 fn may_be_for(
     keyed: Option<Addressee>,
     envelope: Option<Addressee>,

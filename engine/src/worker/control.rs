@@ -98,8 +98,8 @@ impl Worker {
         }
     }
 
-    /// Back to the beginning, with a new token: packets of the old connection find nobody. Returns the attempt that it
-    /// was accepted for, if any.
+    /// Back to the beginning, with a new token: packets of the old connection find nobody. Returns
+    /// the attempt that it was accepted for, if any.
     pub(crate) fn reset(&mut self, index: usize) -> Option<AttemptId> {
         self.leave_peer(index);
         let entry = self.qps.at(index)?;

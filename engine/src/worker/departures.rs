@@ -22,10 +22,11 @@ enum Turn {
 }
 
 impl Worker {
-    /// Sends what there is to send, within a budget. Returns whether there was anything that could be sent.
+    /// Sends what there is to send, within a budget. Returns whether there was anything that could
+    /// be sent.
     ///
-    /// Nothing, in a child that was forked: it has the keys of its parent's connections and the numbers of their next packets, and no
-    /// number may be used for two packets.
+    /// Nothing, in a child that was forked: it has the keys of its parent's connections and the
+    /// numbers of their next packets, and no number may be used for two packets.
     pub(super) fn transmit(&mut self, now: Time) -> bool {
         if !self.origin.is_here() {
             return false;

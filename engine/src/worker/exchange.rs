@@ -13,8 +13,8 @@ use braid_wire::{Connect, Offer, RejectReason, SealedOffer, Setup};
 use crate::random;
 use crate::security::Security;
 
-/// Cookies for which an attempt can be answered, the latest. A responder gives another when the one before has become too old,
-/// and may answer by then what was asked with that.
+/// Cookies for which an attempt can be answered, the latest. A responder gives another when the one
+/// before has become too old, and may answer by then what was asked with that.
 const COOKIES: usize = 4;
 
 /// The exchange of an attempt of ours.

@@ -23,8 +23,9 @@ pub(crate) struct Listening {
     guesses: Guesses,
 }
 
-/// How many requests of one host are opened in vain in a second: some hundredths of a processor. Without the key, one with a pre-shared key
-/// takes a few microseconds, one with static keys two Diffie-Hellman operations.
+/// How many requests of one host are opened in vain in a second: some hundredths of a processor.
+/// Without the key, one with a pre-shared key takes a few microseconds, one with static keys two
+/// Diffie-Hellman operations.
 fn refusals(credentials: &Credentials) -> u32 {
     match credentials {
         Credentials::Shared(_) => 4096,
@@ -86,8 +87,8 @@ impl Listening {
         self.reply(from, reply, None, outbox, counters);
     }
 
-    /// As [`Listening::on_connect`]. It is opened only once its cookie has proved where it comes from, and not while that host
-    /// has been refused too often.
+    /// As [`Listening::on_connect`]. It is opened only once its cookie has proved where it comes
+    /// from, and not while that host has been refused too often.
     pub(crate) fn on_sealed_connect(
         &mut self,
         now: Time,
@@ -120,7 +121,8 @@ impl Listening {
                         self.responder.on_new(now, request, waiting.as_deref_mut(), wanted)
                     }
                 };
-                // For whatever reason: it may come again as long as its cookie is good, from who has only seen it.
+                // For whatever reason: it may come again as long as its cookie is good, from who
+                // has only seen it.
                 if matches!(reply, Reply::Rejected(_)) {
                     self.guesses.charge(now, from.remote);
                 }
@@ -193,7 +195,8 @@ fn is_about_keys(reason: RejectReason) -> bool {
     of_static_keys || matches!(reason, NoKey | KeyRequired | WrongKey | Cipher)
 }
 
-/// Says so here as the REJECT does there, and why if that says less; anybody can bring it about, so not every time.
+/// Says so here as the REJECT does there, and why if that says less; anybody can bring it about, so
+/// not every time.
 fn tell_refused(
     counters: &WorkerCounters,
     from: SocketAddr,

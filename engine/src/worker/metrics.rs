@@ -1,4 +1,5 @@
-//! What is told of queue pairs to those who look from outside. Whoever calls this holds the worker's lock.
+//! What is told of queue pairs to those who look from outside. Whoever calls this holds the
+//! worker's lock.
 
 use std::ops::Range;
 

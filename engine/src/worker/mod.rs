@@ -56,8 +56,8 @@ pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
 const BATCHES: usize = 4;
-/// After so many packets in a round their acknowledgement does not wait for the application, which may take long over what
-/// they complete: meanwhile the peer makes its next messages.
+/// After so many packets in a round their acknowledgement does not wait for the application, which
+/// may take long over what they complete: meanwhile the peer makes its next messages.
 const MANY_ARRIVALS: usize = 16;
 
 /// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
@@ -220,13 +220,14 @@ impl Worker {
         self.rails.readiness()
     }
 
-    /// Sees to it that whatever comes from now on makes a descriptor readable. Returns whether there was something to do
-    /// after all: what came before wakes nobody.
+    /// Sees to it that whatever comes from now on makes a descriptor readable. Returns whether
+    /// there was something to do after all: what came before wakes nobody.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
         self.rails.arm() && self.progress()
     }
 
-    /// A rail has failed: so does every queue pair that has no other, and whatever is outstanding with it.
+    /// A rail has failed: so does every queue pair that has no other, and whatever is outstanding
+    /// with it.
     fn fail_lost(&mut self) {
         let is_lost = |entry: &&QpEntry| {
             let rails = entry.remote_addrs.as_ref().map(PeerAddrs::len);

@@ -1,4 +1,5 @@
-//! Packets of no queue pair that are to be sent: set-up packets, and answers that anybody can provoke.
+//! Packets of no queue pair that are to be sent: set-up packets, and answers that anybody can
+//! provoke.
 
 use braid_keys::Session;
 use braid_transport::{AddrPair, LocalAddr};
@@ -39,7 +40,8 @@ impl Outbox {
         self.send(to, &bytes);
     }
 
-    /// Adds a control packet for this rail, in an envelope if there is a `session`, unless much is waiting already.
+    /// Adds a control packet for this rail, in an envelope if there is a `session`, unless much is
+    /// waiting already.
     pub(crate) fn control(
         &mut self,
         rail: RailId,

@@ -28,21 +28,23 @@ pub(crate) struct PathPlan {
     pub(crate) discover: bool,
 }
 
-/// Endpoints by index. An endpoint exists as long as it has queue pairs, the rails to a destination as long as it has
-/// endpoints.
+/// Endpoints by index. An endpoint exists as long as it has queue pairs, the rails to a destination
+/// as long as it has endpoints.
 ///
-/// A turn of the worker costs what is *active*: peers whose endpoints were touched since they last had nothing to send. The
-/// others cost nothing until their timers run out.
+/// A turn of the worker costs what is *active*: peers whose endpoints were touched since they last
+/// had nothing to send. The others cost nothing until their timers run out.
 ///
-/// Invariants: `active` has each peer once whose `is_active` is set; of the others `timers` has those that have a `due`, by
-/// that. What is due may have moved on since; it never moves to an earlier time without the peer becoming active.
+/// Invariants: `active` has each peer once whose `is_active` is set; of the others `timers` has
+/// those that have a `due`, by that. What is due may have moved on since; it never moves to an
+/// earlier time without the peer becoming active.
 pub(crate) struct Peers {
     plan: PathPlan,
     peers: Vec<Option<Peer>>,
     names: HashMap<Name, usize>,
     free: Vec<usize>,
     shared: Vec<SharedRails>,
-    /// How many of them receive at an address, by rail: a host has a port for each thread of each engine.
+    /// How many of them receive at an address, by rail: a host has a port for each thread of each
+    /// engine.
     receivers: HashMap<(RailId, AddrPair), usize>,
     active: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
@@ -50,7 +52,8 @@ pub(crate) struct Peers {
     is_silent: bool,
 }
 
-/// A restarted peer is another one, even at the same addresses; and who has shown the key is not who has not.
+/// A restarted peer is another one, even at the same addresses; and who has shown the key is not
+/// who has not.
 type Name = (u64, PeerAddrs, bool);
 
 struct Peer {
@@ -75,7 +78,8 @@ pub(super) struct Surveyed {
 
 /// The rails to one host, whatever engines and ports it has, or to one port of it.
 struct SharedRails {
-    /// By rail, with its scope: on another link the same link-local address is another host. Port 0: all.
+    /// By rail, with its scope: on another link the same link-local address is another host. Port
+    /// 0: all.
     to: Vec<AddrPair>,
     rails: Rails,
     users: usize,
@@ -170,7 +174,8 @@ impl Peers {
         index
     }
 
-    /// Removes the peer if it has no queue pairs left. Returns the addresses, by rail, at which nobody receives any more.
+    /// Removes the peer if it has no queue pairs left. Returns the addresses, by rail, at which
+    /// nobody receives any more.
     pub(crate) fn remove_if_empty(&mut self, index: usize) -> Vec<(RailId, AddrPair)> {
         let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty());
         let Some(peer) = peer else { return Vec::new() };
@@ -342,7 +347,8 @@ impl Peers {
         users.all(|peer| peer.endpoint.path_ports_blocked(rail))
     }
 
-    /// When the first of them has something to do although nothing arrives: those that are active at once, if they `can_send`.
+    /// When the first of them has something to do although nothing arrives: those that are active
+    /// at once, if they `can_send`.
     pub(crate) fn next_timeout(&self, can_send: bool) -> Option<Time> {
         match self.active.is_empty() || !can_send {
             true => self.timers.first().map(|(at, _)| *at),
@@ -360,7 +366,8 @@ impl Peer {
         }
     }
 
-    /// Files it under its next time-out. One that is filed earlier stays there: most time-outs are put off again and again.
+    /// Files it under its next time-out. One that is filed earlier stays there: most time-outs are
+    /// put off again and again.
     fn file(&mut self, index: usize, rails: &Rails, timers: &mut BTreeSet<(Time, usize)>) {
         let Some(next) = self.endpoint.next_timeout(rails) else { return };
         if self.due.is_none_or(|due| next < due) {
@@ -460,7 +467,8 @@ mod tests {
         assert_eq!((again, peers.find_or_make(Time::ZERO, 7, &gone, config)), (0, 0));
     }
 
-    /// What is watched for each address is let go of with the last peer that receives there, whoever else is at that host.
+    /// What is watched for each address is let go of with the last peer that receives there,
+    /// whoever else is at that host.
     #[test]
     fn an_address_is_of_no_interest_once_nobody_receives_there_any_more() {
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:2"]);

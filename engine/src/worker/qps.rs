@@ -108,8 +108,8 @@ impl QpTable {
         self.get(id).filter(|entry| entry.token == token)
     }
 
-    /// A part of a packet for a connected queue pair has come. Returns the packet if that completes it. One of a packet outside the
-    /// window is dropped: it would take the place of another.
+    /// A part of a packet for a connected queue pair has come. Returns the packet if that completes
+    /// it. One of a packet outside the window is dropped: it would take the place of another.
     pub(crate) fn take_part(
         &mut self,
         part: &Part,
@@ -289,8 +289,8 @@ impl QpEntry {
         }
     }
 
-    /// Puts a completion into its queue, if the application is to have it. The place in the work queue is free before
-    /// anybody can see the completion, so that whoever sees it can post again.
+    /// Puts a completion into its queue, if the application is to have it. The place in the work
+    /// queue is free before anybody can see the completion, so that whoever sees it can post again.
     pub(crate) fn deliver(&mut self, ended: Ended) {
         if ended.completion.work.is_recv() {
             self.recvs -= 1;

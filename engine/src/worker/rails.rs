@@ -80,7 +80,8 @@ impl LocalRails {
         all.reduce(Caps::and).expect("a worker has a rail")
     }
 
-    /// Prepares our end of a connection on all of them. Returns how the peer reaches it. After an error it is closed.
+    /// Prepares our end of a connection on all of them. Returns how the peer reaches it. After an
+    /// error it is closed.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Routing, JoinError> {
         self.open_each(owner).inspect_err(|_| self.close(owner.id))
     }
@@ -95,8 +96,8 @@ impl LocalRails {
         Ok(Routing { nic, rails: further.collect::<Result<_, _>>()? })
     }
 
-    /// Joins our end with the peer's, which receives there. Returns how many segments may be in flight: they may all take
-    /// one rail. After an error it is closed, on all of them.
+    /// Joins our end with the peer's, which receives there. Returns how many segments may be in
+    /// flight: they may all take one rail. After an error it is closed, on all of them.
     pub(crate) fn join(
         &mut self,
         id: QpId,
@@ -141,8 +142,8 @@ impl LocalRails {
         self.list.iter_mut().for_each(|rail| rail.close(id));
     }
 
-    /// Sends batches that are complete, to have room for another segment: on which rail it leaves is not known. Full: none
-    /// of them has any.
+    /// Sends batches that are complete, to have room for another segment: on which rail it leaves
+    /// is not known. Full: none of them has any.
     pub(crate) fn make_room(&mut self) -> Room {
         let mut made = Room::Full;
         self.full = RailSet::default();
@@ -161,7 +162,8 @@ impl LocalRails {
         self.full
     }
 
-    /// Whether a connection over the first so many of them has none left; `None`: whether there is none left at all.
+    /// Whether a connection over the first so many of them has none left; `None`: whether there is
+    /// none left at all.
     pub(crate) fn have_failed(&self, connection: Option<usize>) -> bool {
         let mut all = self.ids().take(connection.unwrap_or(self.list.len()));
         all.all(|rail| self.failed.contains(rail))
@@ -278,7 +280,8 @@ struct Others<'a> {
 }
 
 impl Others<'_> {
-    /// Closes what has to be closed on them before the packet is taken. Returns what is to be taken.
+    /// Closes what has to be closed on them before the packet is taken. Returns what is to be
+    /// taken.
     fn close_for<'a>(&mut self, now: Time, arrived: Arrived<'a>) -> Option<Arrived<'a>> {
         let Arrived::Packet(Received { closes: Some((id, epoch)), .. }) = arrived else {
             return Some(arrived);
@@ -324,8 +327,9 @@ impl From<SocketAddr> for PeerAddrs {
 }
 
 impl PeerAddrs {
-    /// Of a peer that is set up at `first` and offers `further`, where we receive at `ours`: rail n of both ends is one rail
-    /// of the connection, as far as both have it and speak the same IP version.
+    /// Of a peer that is set up at `first` and offers `further`, where we receive at `ours`: rail n
+    /// of both ends is one rail of the connection, as far as both have it and speak the same IP
+    /// version.
     pub(crate) fn agree(
         first: impl Into<AddrPair>,
         further: &[FurtherRail],
@@ -379,8 +383,9 @@ impl PeerAddrs {
         self.0.len()
     }
 
-    /// Whether a packet that has come by this rail from there may be theirs: any port of the host will do, it is that of a
-    /// path. Where the datapath cannot tell the source, the token alone has to do.
+    /// Whether a packet that has come by this rail from there may be theirs: any port of the host
+    /// will do, it is that of a path. Where the datapath cannot tell the source, the token alone
+    /// has to do.
     #[inline]
     pub(crate) fn may_send(&self, from: Option<SocketAddr>, rail: RailId) -> bool {
         let addr = self.0.get(rail.get());

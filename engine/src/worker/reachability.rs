@@ -6,8 +6,9 @@ use braid_transport::AddrPair;
 
 use crate::datapath::{PathInfo, Reach};
 
-/// Short HELLOs without an answer, the last of which goes from a second socket as well: 300 ms after the first HELLO of
-/// all. So long a far responder may take, and a firewall may turn away what comes from another port than the engine's.
+/// Short HELLOs without an answer, the last of which goes from a second socket as well: 300 ms
+/// after the first HELLO of all. So long a far responder may take, and a firewall may turn away
+/// what comes from another port than the engine's.
 const PATIENCE: u32 = 3;
 
 /// What is known of a responder.
@@ -16,7 +17,8 @@ pub(crate) enum Reachability {
     Silent(u32),
     /// They go from a second socket as well.
     Asked(Reach),
-    /// None of those can have arrived. That ends the attempt if there is no answer until the next is due.
+    /// None of those can have arrived. That ends the attempt if there is no answer until the next
+    /// is due.
     Refused(io::Error),
     /// It has answered, and nobody else is listened to any more; or nobody knows.
     Settled,

@@ -1,4 +1,5 @@
-//! Packets that come in parts, of all queue pairs of a worker, and the memory that they may take up.
+//! Packets that come in parts, of all queue pairs of a worker, and the memory that they may take
+//! up.
 
 use std::collections::HashMap;
 
@@ -6,9 +7,10 @@ use braid_wire::{MAX_DATA_HEADER_LEN, Part, QpId};
 
 use crate::parts::{OPEN, Parts};
 
-/// So many queue pairs may have [`OPEN`] incomplete packets each; those that come later have one. So peers that begin
-/// packets and never end them take up one packet for each connection, and connections of others still get theirs
-/// through: the parts of a packet leave one after the other, and on one path they arrive so.
+/// So many queue pairs may have [`OPEN`] incomplete packets each; those that come later have one.
+/// So peers that begin packets and never end them take up one packet for each connection, and
+/// connections of others still get theirs through: the parts of a packet leave one after the other,
+/// and on one path they arrive so.
 const MANY: usize = 32;
 
 /// By queue pair; those that have no incomplete packet are not in it.
@@ -18,8 +20,8 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// A part of a packet has come, for a queue pair whose packets carry up to `mtu` bytes of payload and are cut every
-    /// `part_len` bytes. Returns the packet if that completes it.
+    /// A part of a packet has come, for a queue pair whose packets carry up to `mtu` bytes of
+    /// payload and are cut every `part_len` bytes. Returns the packet if that completes it.
     pub(crate) fn take(
         &mut self,
         part: &Part,

@@ -10,11 +10,12 @@ use rustc_hash::FxHashMap;
 
 use super::rails::PeerAddrs;
 
-/// Keys of connections that have ended, at most: 10 MiB of them. Beyond that the oldest go earlier, and what their peers may
-/// still ask is not answered.
+/// Keys of connections that have ended, at most: 10 MiB of them. Beyond that the oldest go earlier,
+/// and what their peers may still ask is not answered.
 const MOST_ENDED: usize = 1 << 12;
 
-/// Our queue pair and its token, which no other connection of it has: what an envelope is addressed to.
+/// Our queue pair and its token, which no other connection of it has: what an envelope is addressed
+/// to.
 pub(crate) type Addressee = (QpId, Token);
 
 /// Whom a DISCONNECT is for.
@@ -37,9 +38,11 @@ impl Ended {
     }
 }
 
-/// By our end. Those of connections that have ended stay for a while: DISCONNECT and CONFIRM are protected too.
+/// By our end. Those of connections that have ended stay for a while: DISCONNECT and CONFIRM are
+/// protected too.
 ///
-/// Invariant: each of `ended` is of a connection that is not in use, in the order in which they have ended.
+/// Invariant: each of `ended` is of a connection that is not in use, in the order in which they
+/// have ended.
 #[derive(Default)]
 pub(crate) struct Sessions {
     table: FxHashMap<Addressee, Box<Session>>,

@@ -142,7 +142,8 @@ impl Worker {
         Ok((offer, routing))
     }
 
-    /// Joins our rails with the peer's. Returns how many segments may be in flight, and where the peer receives.
+    /// Joins our rails with the peer's. Returns how many segments may be in flight, and where the
+    /// peer receives.
     pub(super) fn join(
         &mut self,
         index: usize,
@@ -170,9 +171,9 @@ impl Worker {
         Ok(whole_words as u16)
     }
 
-    /// Puts a queue pair into the endpoint of its peer: RTS. Everything goes to the first of `addrs`, where the peer's set-up
-    /// packets came from, and where it has proved to receive, until it has proved that it receives at the others. With a
-    /// session the connection is keyed.
+    /// Puts a queue pair into the endpoint of its peer: RTS. Everything goes to the first of
+    /// `addrs`, where the peer's set-up packets came from, and where it has proved to receive,
+    /// until it has proved that it receives at the others. With a session the connection is keyed.
     pub(super) fn bind(
         &mut self,
         now: Time,

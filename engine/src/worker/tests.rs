@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a WRITE of several segments.
 const LEN: usize = 256 << 10;
 
-/// Another datapath, which is full for one connection after each of its segments, for as long as it is `shut`.
+/// Another datapath, which is full for one connection after each of its segments, for as long as it
+/// is `shut`.
 struct Full {
     inner: Box<dyn Datapath>,
     id: QpId,

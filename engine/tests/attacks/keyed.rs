@@ -25,7 +25,8 @@ fn own(own: u8, allowed: &[(u8, &str)]) -> Security {
     Security::new(StaticKeys::new(private(own), AllowList::parse(&text).unwrap()))
 }
 
-/// Both ends of a connection, with a shared key and with keys of their own, and what an initiator without the key is told.
+/// Both ends of a connection, with a shared key and with keys of their own, and what an initiator
+/// without the key is told.
 fn both_forms() -> [([Security; 2], RejectReason); 2] {
     let own = [own(1, &[(2, "# b")]), own(2, &[(1, "# a")])];
     [([keyed(7), keyed(7)], RejectReason::WrongKey), (own, RejectReason::NotAllowed)]
@@ -280,7 +281,8 @@ fn cookie(socket: &UdpSocket, server: SocketAddr, nonce: u64) -> u64 {
     }
 }
 
-/// A host that was refused often is not looked at for a while, where each look is dear, and connects all the same once it has the key.
+/// A host that was refused often is not looked at for a while, where each look is dear, and
+/// connects all the same once it has the key.
 #[test]
 fn guesses_of_a_host_are_slowed_and_its_connections_are_not_lost() {
     for (ends, told) in both_forms() {
@@ -358,10 +360,11 @@ fn captured_connect(ends: [Security; 2], told: RejectReason) {
     });
 }
 
-/// Everything that passes is repeated, edited, cut, reflected and sent in clear as well, both ways; some of it is lost, and what is
-/// sent again has a number of its own.
+/// Everything that passes is repeated, edited, cut, reflected and sent in clear as well, both ways;
+/// some of it is lost, and what is sent again has a number of its own.
 ///
-/// `BRAID_FORGERIES=10000000` goes on until ten million of them have been refused; the normal run makes 20,000.
+/// `BRAID_FORGERIES=10000000` goes on until ten million of them have been refused; the normal run
+/// makes 20,000.
 #[test]
 fn somebody_in_between_gets_nothing_done() {
     let protections = [Protection::Authenticate, Protection::Encrypt];

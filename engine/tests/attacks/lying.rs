@@ -1,6 +1,7 @@
-//! Peers that were accepted, and lie: they know number, token and PSN, and say anything with valid checks. A transfer of the
-//! same engine goes on, and each receive ends once. `transport/tests/hostile` has the same of the protocol alone, with a
-//! model; here it meets the engine's memory, threads and sockets. `BRAID_LIARS=1000` connects a thousand of them; the normal
+//! Peers that were accepted, and lie: they know number, token and PSN, and say anything with valid
+//! checks. A transfer of the same engine goes on, and each receive ends once.
+//! `transport/tests/hostile` has the same of the protocol alone, with a model; here it meets the
+//! engine's memory, threads and sockets. `BRAID_LIARS=1000` connects a thousand of them; the normal
 //! run connects 24.
 
 use std::collections::HashSet;
@@ -80,7 +81,8 @@ fn a_peer_that_lies_harms_only_its_own_connection() {
     assert!(believed > 0 && refused > 0, "{believed} packets believed, {refused} refused");
 }
 
-/// It begins messages that it never ends: the last of a whole queue at once, or one after the other.
+/// It begins messages that it never ends: the last of a whole queue at once, or one after the
+/// other.
 #[test]
 fn a_peer_that_lies_leaves_receives_of_a_shared_queue_to_others() {
     const POSTED: u32 = 64;

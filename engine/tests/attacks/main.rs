@@ -1,5 +1,5 @@
-//! Who harms a connection: peers that lie, strangers, and somebody between two ends that have keys. `cargo xtask flood` runs them with
-//! more of each.
+//! Who harms a connection: peers that lie, strangers, and somebody between two ends that have keys.
+//! `cargo xtask flood` runs them with more of each.
 
 mod forger;
 mod keyed;

@@ -1,5 +1,6 @@
-//! Strangers at a keyed connection, who see its packets and are not on its path: from an address of their own, and in the name
-//! of the peer. They make envelopes up, and change and repeat those that they have seen.
+//! Strangers at a keyed connection, who see its packets and are not on its path: from an address of
+//! their own, and in the name of the peer. They make envelopes up, and change and repeat those that
+//! they have seen.
 //!
 //! `BRAID_STRANGERS=2000000` has so many of them refused; the normal run 20,000.
 

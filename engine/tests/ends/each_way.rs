@@ -1,6 +1,7 @@
-//! Each way in which a queue pair can end: the queue pair, the event stream and the log say the same. What C says is in
-//! `ffi/tests/ends.rs`; an RDMA device that goes, in `engine/src/worker/tests.rs`; a peer that acknowledges what it has not
-//! received, in `optimistic_acks.rs`.
+//! Each way in which a queue pair can end: the queue pair, the event stream and the log say the
+//! same. What C says is in `ffi/tests/ends.rs`; an RDMA device that goes, in
+//! `engine/src/worker/tests.rs`; a peer that acknowledges what it has not received, in
+//! `optimistic_acks.rs`.
 
 use std::thread;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A peer over real sockets that acknowledges what it has not received: it never reads its socket. In virtual time, and by
-//! more ways: `transport/tests/pair/receipt.rs`.
+//! A peer over real sockets that acknowledges what it has not received: it never reads its socket.
+//! In virtual time, and by more ways: `transport/tests/pair/receipt.rs`.
 
 use std::thread;
 
@@ -12,8 +12,8 @@ use braid_wire::{Ack, Offer, QpId, Token};
 /// WRITEs of a MiB each: it could have so much.
 const WRITES: u64 = 64;
 const LEN: usize = 1 << 20;
-/// Segments among which the first is that leaves late, what `scripted` says that its socket holds, and what is sent again
-/// while nothing is acknowledged.
+/// Segments among which the first is that leaves late, what `scripted` says that its socket holds,
+/// and what is sent again while nothing is acknowledged.
 const BOUND: u64 = 64 * 1024 + (1 << 20) + (64 << 10);
 
 #[test]

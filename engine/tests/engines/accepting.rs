@@ -1,4 +1,5 @@
-//! What a listener says, and from where: to initiators that repeat themselves, come late, or ask for too much.
+//! What a listener says, and from where: to initiators that repeat themselves, come late, or ask
+//! for too much.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -54,7 +55,8 @@ fn write(side: &Side, qp: &QueuePair) {
     qp.post_send(wr::write(1, [side.memory.slice(..64).unwrap()], remote)).unwrap();
 }
 
-/// Each worker of the engine has a port of its own, and answers from that, also when it is asked again.
+/// Each worker of the engine has a port of its own, and answers from that, also when it is asked
+/// again.
 #[test]
 fn an_accept_leaves_from_where_the_queue_pair_receives() {
     const WORKERS: usize = 3;
@@ -74,7 +76,8 @@ fn an_accept_leaves_from_where_the_queue_pair_receives() {
     }
 }
 
-/// The cookie proves that the initiator receives where its CONNECT comes from, and nothing else does.
+/// The cookie proves that the initiator receives where its CONNECT comes from, and nothing else
+/// does.
 #[test]
 fn data_goes_where_the_connect_came_from_whatever_else_it_names() {
     let side = Side::new(&local(), |_| {});

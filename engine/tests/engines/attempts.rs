@@ -177,8 +177,8 @@ const TRIES: usize = 4;
 /// Bytes that each queue pair writes, many segments.
 const LEN: usize = 16 << 10;
 
-/// Every WRITE of a queue pair that was accepted too late ends in an error and places nothing; every WRITE of the
-/// live one is there when it has completed.
+/// Every WRITE of a queue pair that was accepted too late ends in an error and places nothing;
+/// every WRITE of the live one is there when it has completed.
 #[test]
 fn what_was_accepted_too_late_touches_nothing() {
     let config = EngineConfig { datapath: Datapath::Mem(MemFabric::new()), ..local() };

@@ -1,5 +1,5 @@
-//! Memory that its owner changes while it is sent: what arrives is a mixture of old and new, never an error, and
-//! nothing is sent twice because of it.
+//! Memory that its owner changes while it is sent: what arrives is a mixture of old and new, never
+//! an error, and nothing is sent twice because of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,8 +10,8 @@ use braid::{Crc, Faults, MemoryRegion, wr};
 /// Large messages.
 const LEN: usize = 64 << 10;
 
-/// Runs a test in each way, with and without losses, while another thread writes to the first `len` bytes of one
-/// side's memory.
+/// Runs a test in each way, with and without losses, while another thread writes to the first `len`
+/// bytes of one side's memory.
 fn while_memory_changes(side: fn(&Pair) -> &Side, len: usize, test: impl Fn(&Pair)) {
     let none = Faults::default();
     let some = Faults { drop: 0.02, reorder: 0.02, seed: 3, ..none };

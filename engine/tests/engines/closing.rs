@@ -162,7 +162,8 @@ fn an_engine_ends_although_its_peer_is_silent() {
     assert_eq!(peer.hear_disconnect().what.token, Token(0xCAFE_F00D));
 }
 
-/// UNKNOWN is addressed to the queue pair that asked, and ends it alone, and only with what its PING had.
+/// UNKNOWN is addressed to the queue pair that asked, and ends it alone, and only with what its
+/// PING had.
 #[test]
 fn only_who_asked_can_be_told_that_the_other_is_unknown() {
     let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());

@@ -1,5 +1,5 @@
-//! Descriptors of completion queues, listeners, attempts to connect and event streams: readable when there is something, and
-//! never asleep when there is.
+//! Descriptors of completion queues, listeners, attempts to connect and event streams: readable
+//! when there is something, and never asleep when there is.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;

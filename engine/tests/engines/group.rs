@@ -1,4 +1,5 @@
-//! Groups and their all-to-all: every byte against a model, and every way in which ranks can fail each other.
+//! Groups and their all-to-all: every byte against a model, and every way in which ranks can fail
+//! each other.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -293,8 +294,9 @@ fn blame(error: GroupError) -> Blame {
     }
 }
 
-/// What ends a group in which this rank takes part in a round. One that is late hears it as soon as it starts; one that has
-/// exchanged everything with everybody before it hears it has had a good round, and finds the group ended.
+/// What ends a group in which this rank takes part in a round. One that is late hears it as soon as
+/// it starts; one that has exchanged everything with everybody before it hears it has had a good
+/// round, and finds the group ended.
 fn ends_by(group: &Group, operation: AllToAllV) -> Blame {
     let ended = group.start(operation).and_then(|round| round.wait(PATIENCE));
     blame(ended.err().unwrap_or_else(|| end_of(group)))

@@ -1,4 +1,5 @@
-//! Whose packets a queue pair believes: those with its number and its token that come from its peer's host.
+//! Whose packets a queue pair believes: those with its number and its token that come from its
+//! peer's host.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -5,7 +5,8 @@ use braid::wr::SendWrExt;
 use braid::{Access, MemoryRegion, ProtectionDomain, RegisterError, Status, Work, wr};
 
 const LEN: usize = 64 << 10;
-/// Of each side: as a rule both sides have offsets, or the same names for what lies elsewhere at either.
+/// Of each side: as a rule both sides have offsets, or the same names for what lies elsewhere at
+/// either.
 const NAMES: [u64; 2] = [0, 0x7000_0000_0000];
 
 /// Memory of the application's own.

@@ -1,4 +1,5 @@
-//! Keys of memory regions: who holds one can guess no other, and a key is dead for good when its region goes.
+//! Keys of memory regions: who holds one can guess no other, and a key is dead for good when its
+//! region goes.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! A snapshot of an engine says what its queue pairs, paths and counters say themselves, while it works.
+//! A snapshot of an engine says what its queue pairs, paths and counters say themselves, while it
+//! works.
 
 use std::thread;
 use std::time::Duration;

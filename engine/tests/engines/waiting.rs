@@ -1,6 +1,7 @@
 //! Several threads that wait at the same time: each learns of what is for it.
 //!
-//! Threads that miss a wake-up sleep for ever; so they are left behind when a test ends, well or badly.
+//! Threads that miss a wake-up sleep for ever; so they are left behind when a test ends, well or
+//! badly.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -44,7 +45,8 @@ fn threads_that_drive_an_engine_together_do_not_take_each_others_wake_ups() {
         for round in 0..ROUNDS {
             send_one(&pair, round);
             let start = Instant::now();
-            // This thread drives the engine too: often it is the one that brings what the other waits for.
+            // This thread drives the engine too: often it is the one that brings what the other
+            // waits for.
             while heard.try_recv().is_err() {
                 pair.progress();
                 assert!(start.elapsed() < PATIENCE, "round {round}: who waits is not woken");

@@ -101,7 +101,8 @@ impl Pair {
         Self::connected([a, b], &listener, reachable(listener.local_addr()), &[])
     }
 
-    /// Of sides that are new: the first connects to `to`, which leads to the listener of the second, and says `private` there.
+    /// Of sides that are new: the first connects to `to`, which leads to the listener of the
+    /// second, and says `private` there.
     pub(crate) fn connected(
         [a, b]: [Side; 2],
         listener: &Listener,

@@ -15,8 +15,8 @@ const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
 /// Payloads of more pieces than this are staged.
 pub(super) const MAX_PIECES: usize = 8;
 
-/// A packet that is shorter by less than one in so many bytes is padded, for others to follow it: what that costs on the wire is little
-/// beside a system call.
+/// A packet that is shorter by less than one in so many bytes is padded, for others to follow it:
+/// what that costs on the wire is little beside a system call.
 const PADDED: usize = 16;
 
 /// Where a packet goes, and how long it is on the wire.
@@ -30,8 +30,8 @@ pub(super) struct Shape {
 /// Packets of one size (the last may be shorter) for one destination on one path.
 ///
 /// Invariants: `staging` never grows beyond the capacity it was made with, so what points into it
-/// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read until the batch is
-/// sent or cleared.
+/// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read
+/// until the batch is sent or cleared.
 pub(super) struct BatchBuilder {
     to: AddrPair,
     via: Via,
@@ -108,7 +108,8 @@ impl BatchBuilder {
                 && self.slices.len() <= MAX_SLICES)
     }
 
-    /// Bytes behind a packet, of a kind that can be padded, with which it does not end the batch that it joins.
+    /// Bytes behind a packet, of a kind that can be padded, with which it does not end the batch
+    /// that it joins.
     pub(super) fn padding(&self, packet: Shape, caps: LinkCaps) -> usize {
         let short = self.segment_len.saturating_sub(packet.len);
         let pays = short > 0 && short <= self.segment_len / PADDED;

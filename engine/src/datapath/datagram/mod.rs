@@ -1,4 +1,5 @@
-//! Packets as datagrams of a [`Link`]: UDP sockets, or memory inside one process, with or without injected faults.
+//! Packets as datagrams of a [`Link`]: UDP sockets, or memory inside one process, with or without
+//! injected faults.
 
 mod batch;
 mod pack;
@@ -25,14 +26,14 @@ use crate::degradation::Degradation;
 use crate::link::{Link, Received as Datagram};
 use crate::signals::Signals;
 
-/// Payload bytes of a full segment unless told otherwise, where the path takes as much. Four times the
-/// largest of InfiniBand costs a quarter per byte, and 64 KiB are still whole packets; a path with
-/// MTU 9000 or 1500 uses what it has. See `docs/performance.md`.
+/// Payload bytes of a full segment unless told otherwise, where the path takes as much. Four times
+/// the largest of InfiniBand costs a quarter per byte, and 64 KiB are still whole packets; a path
+/// with MTU 9000 or 1500 uses what it has. See `docs/performance.md`.
 const SEGMENT: u16 = 16_384;
 /// A batch of fewer bytes was the last for now: asking once more would only cost a system call.
 const SMALL_BATCH: usize = 8 << 10;
-/// How long who sleeps waits for a full link, as there may be nothing that says when it has room: a fraction of the time
-/// that what is in a socket's buffer takes on a fast network.
+/// How long who sleeps waits for a full link, as there may be nothing that says when it has room: a
+/// fraction of the time that what is in a socket's buffer takes on a fast network.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// See the module.

@@ -31,14 +31,15 @@ pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
     }
     batch.stage(|out| header.encode(out));
     for piece in payload.pieces() {
-        // SAFETY: the piece is registered, and `Queue::forget_memory` clears the batch before a region goes.
+        // SAFETY: the piece is registered, and `Queue::forget_memory` clears the batch before a
+        // region goes.
         unsafe { batch.refer(piece.addr, piece.len as usize) };
     }
     batch.stage(pad);
 }
 
-/// Adds a segment that is longer than what the path carries, in parts with this serial number. Rare enough for a buffer of
-/// its own.
+/// Adds a segment that is longer than what the path carries, in parts with this serial number. Rare
+/// enough for a buffer of its own.
 pub(super) fn pack_in_parts(queue: &mut Queue, segment: &mut Segment<'_>, serial: u32) {
     let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
     let mut whole = Vec::new();

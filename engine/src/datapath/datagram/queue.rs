@@ -13,8 +13,9 @@ use crate::link::{Link, LinkCaps, Sent, Via};
 const MAX_WAITING: usize = 64;
 
 /// Data goes first and acknowledgements of the same round after it, as many as possible in one
-/// batch: who waits for the data should not wait for a system call that is not about it. Only where one batch takes all
-/// of both is there one: an acknowledgement that is sent with a reply, and not held back, is waited for as well.
+/// batch: who waits for the data should not wait for a system call that is not about it. Only where
+/// one batch takes all of both is there one: an acknowledgement that is sent with a reply, and not
+/// held back, is waited for as well.
 pub(super) struct Queue {
     caps: LinkCaps,
     data: Box<BatchBuilder>,
@@ -54,8 +55,8 @@ impl Queue {
         &mut self.data
     }
 
-    /// Adds an acknowledgement or a control packet. Those that leave by paths share a batch whatever
-    /// their paths: it takes that of the first.
+    /// Adds an acknowledgement or a control packet. Those that leave by paths share a batch
+    /// whatever their paths: it takes that of the first.
     pub(super) fn packet(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         let via = self.others.path().filter(|_| via != Via::Port).unwrap_or(via);
         let packet = Shape { to, via, len: bytes.len() };
@@ -66,8 +67,8 @@ impl Queue {
         self.others.stage(|out| out.extend_from_slice(bytes));
     }
 
-    /// Adds a packet that may be too large for its path, in a batch of its own: between virtual machines and
-    /// namespaces a batch is dropped as one.
+    /// Adds a packet that may be too large for its path, in a batch of its own: between virtual
+    /// machines and namespaces a batch is dropped as one.
     pub(super) fn alone(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         if !self.others.is_empty() {
             self.seal_others();
@@ -76,8 +77,9 @@ impl Queue {
         self.seal_others();
     }
 
-    /// Adds a packet of no connection, unless much is waiting already: anybody can provoke some. Some are padded, and shorter
-    /// ones do not share their batch, for the reason of [`Queue::alone`].
+    /// Adds a packet of no connection, unless much is waiting already: anybody can provoke some.
+    /// Some are padded, and shorter ones do not share their batch, for the reason of
+    /// [`Queue::alone`].
     pub(super) fn datagram(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         if self.others.segment_len().is_some_and(|len| len != bytes.len()) {
             self.seal_others();

@@ -15,8 +15,8 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 /// What goes wrong on the way, for tests and experiments. Probabilities are per datagram, from 0
 /// (never, the default) to 1 (always), and independent of each other.
 ///
-/// Faults are made where datagrams leave, below the protocol: data, acknowledgements and
-/// connection set-up alike. The same seed and the same datagrams meet the same faults.
+/// Faults are made where datagrams leave, below the protocol: data, acknowledgements and connection
+/// set-up alike. The same seed and the same datagrams meet the same faults.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +32,8 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 pub struct Faults {
     /// Probability that a datagram is lost. Default: 0.
     pub drop: f64,
-    /// Probability that a datagram is sent 100 us to 2 ms late, so that later ones pass it. Default: 0.
+    /// Probability that a datagram is sent 100 us to 2 ms late, so that later ones pass it.
+    /// Default: 0.
     pub reorder: f64,
     /// Probability that a datagram is sent twice: the second time at once or, every other time,
     /// 100 us to 2 ms late. Default: 0.

@@ -16,7 +16,8 @@ impl<'a> Cutter<'a> {
         Cutter { batch, slice: 0, offset: 0 }
     }
 
-    /// Shows the next datagram's slices, as they lie. Returns its bytes; 0: the batch is at its end.
+    /// Shows the next datagram's slices, as they lie. Returns its bytes; 0: the batch is at its
+    /// end.
     pub(crate) fn next_datagram(&mut self, mut sink: impl FnMut(Slice<'a>)) -> usize {
         let mut len = 0;
         while let Some(more) = self.take(self.batch.segment_len - len) {

@@ -148,7 +148,8 @@ impl UdpLink {
         self.fallbacks.sends_ecn(to)
     }
 
-    /// Sends a batch, or some of it: `send` gets its socket, and the address unless the socket is connected there.
+    /// Sends a batch, or some of it: `send` gets its socket, and the address unless the socket is
+    /// connected there.
     fn send_by<T>(
         &mut self,
         batch: &Batch<'_>,

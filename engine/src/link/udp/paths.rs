@@ -21,8 +21,9 @@ const KEPT: usize = 256;
 /// Bytes of ICMP messages that wait at a path's socket, which receives nothing else.
 const ERROR_QUEUE: usize = 8 << 10;
 
-/// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up the route once and
-/// not for every batch, a tenth of a short message's way. Another destination can be named all the same.
+/// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up
+/// the route once and not for every batch, a tenth of a short message's way. Another destination
+/// can be named all the same.
 pub(super) struct PathSocket {
     socket: Socket,
     /// What it is bound to.

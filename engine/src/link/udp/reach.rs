@@ -1,7 +1,8 @@
 //! What this system knows of a destination: that nobody has the port, or that no way leads there.
 //!
-//! Routers and hosts say so in ICMP messages, which Linux hands to sockets that are connected to where the datagram went.
-//! The receiving socket is connected to nobody. Whoever can guess two ports can forge such a message.
+//! Routers and hosts say so in ICMP messages, which Linux hands to sockets that are connected to
+//! where the datagram went. The receiving socket is connected to nobody. Whoever can guess two
+//! ports can forge such a message.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +29,8 @@ impl Reach {
         Ok(Reach(socket))
     }
 
-    /// Sends a datagram there. Returns why none of those that were sent can have arrived, if that is known.
+    /// Sends a datagram there. Returns why none of those that were sent can have arrived, if that
+    /// is known.
     pub(crate) fn ask(&self, datagram: &[u8]) -> Option<io::Error> {
         let earlier = self.refusal();
         earlier

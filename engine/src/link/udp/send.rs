@@ -145,14 +145,14 @@ pub(super) fn send_once(
     let mut control = Control::new(ends, segment);
     let mut message = message(ends, slices);
     control.attach_to(&mut message);
-    // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths beside
-    // the pointers are theirs.
+    // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths
+    // beside the pointers are theirs.
     retry(|| unsafe { libc::sendmsg(fd, ptr::from_ref(&message), libc::MSG_DONTWAIT) as i64 })
         .map(|_| ())
 }
 
-/// Sends datagrams, each made of its slices, with one call and without waiting. Returns how many have gone,
-/// which is one at least, and less than all where the next was refused.
+/// Sends datagrams, each made of its slices, with one call and without waiting. Returns how many
+/// have gone, which is one at least, and less than all where the next was refused.
 pub(super) fn send_each(
     fd: RawFd,
     ends: &Addressing,

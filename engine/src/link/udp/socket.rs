@@ -93,7 +93,8 @@ fn bind_receiver(
     Ok(socket)
 }
 
-/// Opens the sending socket of a path to hosts of one IP version; `local`: an address of that version, see [`of_version`].
+/// Opens the sending socket of a path to hosts of one IP version; `local`: an address of that
+/// version, see [`of_version`].
 pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
     open_path_noting(local, path, &mut RefusedOptions::default())
 }
@@ -124,7 +125,8 @@ pub(super) fn open_path_noting(
     Err(failed(call, io::Error::from_raw_os_error(libc::EADDRINUSE)))
 }
 
-/// Has the kernel tell this socket of ICMP messages about what it sends to `to`, those of routers among them.
+/// Has the kernel tell this socket of ICMP messages about what it sends to `to`, those of routers
+/// among them.
 pub(crate) fn hear_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
     match to {
         SocketAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
@@ -143,8 +145,9 @@ pub(super) fn hear_all_errors(socket: &Socket, is_ipv6: bool) {
     }
 }
 
-/// Where a link that receives at `local` sends to hosts of `to`'s version from. `[::]` receives from both, and sends to each
-/// from sockets of its own version: to IPv4 the kernel looks up the route for every batch of an IPv6 socket, connected or not.
+/// Where a link that receives at `local` sends to hosts of `to`'s version from. `[::]` receives
+/// from both, and sends to each from sockets of its own version: to IPv4 the kernel looks up the
+/// route for every batch of an IPv6 socket, connected or not.
 pub(crate) fn of_version(local: SocketAddr, to: IpAddr) -> SocketAddr {
     match local.ip() {
         IpAddr::V6(ip) if ip.is_unspecified() && to.is_ipv4() => {
@@ -197,7 +200,8 @@ fn open(addr: SocketAddr, refused: &mut RefusedOptions) -> io::Result<Socket> {
         let discover = (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
         options.want("IPV6_MTU_DISCOVER", discover, libc::IPV6_PMTUDISC_PROBE, fragmented);
         options.want("IPV6_TCLASS", (libc::IPPROTO_IPV6, libc::IPV6_TCLASS), ECT_0, unmarked);
-        // A peer knows a connection by its address: a temporary one (RFC 8981) would change under it.
+        // A peer knows a connection by its address: a temporary one (RFC 8981) would change under
+        // it.
         let name = (libc::IPPROTO_IPV6, ADDR_PREFERENCES);
         let changing = "a temporary source address may be taken, and change";
         options.want("IPV6_ADDR_PREFERENCES", name, PREFER_SRC_PUBLIC, changing);

@@ -1,4 +1,5 @@
-//! The few calls of `bpf(2)` that are needed, each with its part of `union bpf_attr` (`linux/bpf.h`).
+//! The few calls of `bpf(2)` that are needed, each with its part of `union bpf_attr`
+//! (`linux/bpf.h`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -63,7 +64,8 @@ pub(super) fn set_socket(
         value: ptr::from_ref(&socket).expose_provenance() as u64,
         flags: 0,
     };
-    // SAFETY: key and value are four bytes each, as the map was made for, and live until the call has returned.
+    // SAFETY: key and value are four bytes each, as the map was made for, and live until the call
+    // has returned.
     unsafe { call(MAP_UPDATE_ELEM, &attributes) }.map(|_| ())
 }
 
@@ -142,7 +144,8 @@ pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32>
     };
     let len = size_of_val(&attributes);
     let attributes_at = ptr::from_mut(&mut attributes);
-    // SAFETY: the frame lives until the call has returned; the result is written into the attributes.
+    // SAFETY: the frame lives until the call has returned; the result is written into the
+    // attributes.
     let done = unsafe { libc::syscall(libc::SYS_bpf, PROG_TEST_RUN, attributes_at, len) };
     if done < 0 {
         return Err(io::Error::last_os_error());
@@ -160,8 +163,8 @@ unsafe fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<Owne
 }
 
 /// # Safety
-/// The attributes are those of the command, and what they point to can be read. The kernel takes what lies behind them for
-/// zeros.
+/// The attributes are those of the command, and what they point to can be read. The kernel takes
+/// what lies behind them for zeros.
 unsafe fn call<T>(command: libc::c_int, attributes: &T) -> io::Result<i32> {
     let attributes_at = ptr::from_ref(attributes);
     // SAFETY: the caller's promise.

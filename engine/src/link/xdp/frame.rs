@@ -1,7 +1,7 @@
 //! Ethernet frames with IPv4 and UDP (RFC 894, 791, 768): their headers, written and read.
 //!
-//! They say what those of the sockets say: don't fragment with the identification 0, a transport that understands
-//! congestion marks (ECT(0)), and a UDP checksum.
+//! They say what those of the sockets say: don't fragment with the identification 0, a transport
+//! that understands congestion marks (ECT(0)), and a UDP checksum.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -44,7 +44,8 @@ pub(super) struct Ends {
     pub(super) ecn: bool,
 }
 
-/// Writes the headers in front of a datagram, which begins at [`HEADERS`] and goes to the frame's end.
+/// Writes the headers in front of a datagram, which begins at [`HEADERS`] and goes to the frame's
+/// end.
 ///
 /// # Panics
 /// The frame is shorter than the headers, or longer than an IP packet can be.
@@ -76,7 +77,8 @@ pub(super) fn write_headers(frame: &mut [u8], ends: &Ends) {
     udp[6..8].copy_from_slice(&check.to_ne_bytes());
 }
 
-/// The datagram for `to` that a frame carries; `None`: there is none, or not all of it is as it ought to be.
+/// The datagram for `to` that a frame carries; `None`: there is none, or not all of it is as it
+/// ought to be.
 pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Received<'_>> {
     let (ethernet, packet) = frame.split_at_mut_checked(ETHERNET)?;
     let (ip, rest) = packet.split_at_mut_checked(IPV4)?;
@@ -121,7 +123,8 @@ pub(super) fn repair(frame: &mut [u8]) {
     }
 }
 
-/// Whether a packet for `own` can have come from there: the stack would have dropped others (RFC 1812, section 5.3.7).
+/// Whether a packet for `own` can have come from there: the stack would have dropped others (RFC
+/// 1812, section 5.3.7).
 fn is_another_host(source: Ipv4Addr, own: Ipv4Addr) -> bool {
     let is_none = source.is_unspecified() || source.is_broadcast() || source.is_multicast();
     !is_none && !source.is_loopback() && source != own
@@ -132,8 +135,8 @@ fn pseudo_header(ip: &[u8], udp_len: u16) -> u64 {
     sum(&ip[12..20]) + u64::from(u16::from(PROTOCOL_UDP).to_be()) + u64::from(udp_len.to_be())
 }
 
-/// The sum of 16-bit words, not folded yet: in the machine's byte order, which a ones' complement sum may be in (RFC 1071,
-/// section 2B).
+/// The sum of 16-bit words, not folded yet: in the machine's byte order, which a ones' complement
+/// sum may be in (RFC 1071, section 2B).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let whole: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();

@@ -1,9 +1,10 @@
 //! Short datagrams past the network stack, by AF_XDP; all others by the UDP sockets of [`UdpLink`].
 //!
-//! On the way out, a datagram becomes an Ethernet frame in memory that the kernel shares, which the device sends without UDP, IP,
-//! netfilter or a queueing discipline having seen it. On the way in, an XDP program puts such frames into memory where this
-//! process finds them without a system call. The sockets stay: they own the ports, their traffic has the kernel find the
-//! neighbours, and long datagrams and many at a time are faster by GSO and GRO.
+//! On the way out, a datagram becomes an Ethernet frame in memory that the kernel shares, which the
+//! device sends without UDP, IP, netfilter or a queueing discipline having seen it. On the way in,
+//! an XDP program puts such frames into memory where this process finds them without a system call.
+//! The sockets stay: they own the ports, their traffic has the kernel find the neighbours, and long
+//! datagrams and many at a time are faster by GSO and GRO.
 
 mod bpf;
 mod error;
@@ -37,8 +38,8 @@ use super::udp::{UdpLink, canonical};
 use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
 use crate::degradation::Degradation;
 
-/// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
-/// packets there are many, which GSO and GRO are for.
+/// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that
+/// Ethernet has, because of full packets there are many, which GSO and GRO are for.
 pub(crate) const LONGEST: usize = 1200;
 /// Datagrams of a batch that goes this way: more are faster as one GSO call.
 const MOST: usize = 2;
@@ -46,9 +47,11 @@ const MOST: usize = 2;
 const MOST_RECEIVED: u32 = 48;
 /// Most receive queues of an interface that are served: more have not been seen on any.
 const MAX_QUEUES: u32 = 256;
-/// How long a queue may be in use that nobody has any more: the kernel releases it in the background.
+/// How long a queue may be in use that nobody has any more: the kernel releases it in the
+/// background.
 const RELEASED: Duration = Duration::from_secs(1);
-/// When frames that the device had no room for are sent again, whatever happens: about the time that its queue takes.
+/// When frames that the device had no room for are sent again, whatever happens: about the time
+/// that its queue takes.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// See the module.
@@ -67,7 +70,8 @@ pub(crate) struct XdpLink {
 }
 
 impl XdpLink {
-    /// Joins AF_XDP sockets to the UDP sockets of `sockets`, on the interface that has their address.
+    /// Joins AF_XDP sockets to the UDP sockets of `sockets`, on the interface that has their
+    /// address.
     ///
     /// # Errors
     /// The address is no IPv4 address of an Ethernet interface, or the system refuses.
@@ -238,8 +242,9 @@ impl Link for XdpLink {
     }
 }
 
-/// Whether this process may have AF_XDP on this kernel ([`crate::Datapath::Xdp`]), as far as can be told without an interface:
-/// nothing is put on any. Returns the bytes of the longest datagram that goes by it. From any thread.
+/// Whether this process may have AF_XDP on this kernel ([`crate::Datapath::Xdp`]), as far as can be
+/// told without an interface: nothing is put on any. Returns the bytes of the longest datagram that
+/// goes by it. From any thread.
 ///
 /// # Errors
 /// What is missing.
@@ -293,7 +298,8 @@ fn bind(xsk: &Xsk, interface: &Interface, queue: u32, deadline: Instant) -> io::
     }
 }
 
-/// A program that puts datagrams for `local` in frames to `mac` into the sockets of a map, and that map.
+/// A program that puts datagrams for `local` in frames to `mac` into the sockets of a map, and that
+/// map.
 fn load(mac: Mac, local: SocketAddrV4) -> Result<(OwnedFd, OwnedFd), XdpSetupError> {
     let refused = |step| move |source| XdpSetupError::of(step, source);
     let map = bpf::create_socket_map(MAX_QUEUES).map_err(refused("a map of sockets"))?;

@@ -1,8 +1,8 @@
-//! Where the frames to each peer go: looked up in the kernel's tables of routes and neighbours by a thread of its own, once a
-//! second.
+//! Where the frames to each peer go: looked up in the kernel's tables of routes and neighbours by a
+//! thread of its own, once a second.
 //!
-//! Nothing that arrives says where to send: a frame's source address may be anybody's. What the kernel does not
-//! know is sent by a socket, which makes it find out.
+//! Nothing that arrives says where to send: a frame's source address may be anybody's. What the
+//! kernel does not know is sent by a socket, which makes it find out.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,11 @@
-//! The XDP program, which looks at every frame that an interface receives: it puts short datagrams for one address and port
-//! into the socket of their queue, and leaves all else to the network stack.
+//! The XDP program, which looks at every frame that an interface receives: it puts short datagrams
+//! for one address and port into the socket of their queue, and leaves all else to the network
+//! stack.
 //!
-//! What it leaves there although it is short: fragments and packets with IP options; datagrams without a checksum, or
-//! with one that the network card was to complete. The latter have not left this machine, and may be several that
-//! the stack sends as one (GSO), which only the stack can tell.
+//! What it leaves there although it is short: fragments and packets with IP options; datagrams
+//! without a checksum, or with one that the network card was to complete. The latter have not left
+//! this machine, and may be several that the stack sends as one (GSO), which only the stack can
+//! tell.
 
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, BorrowedFd};

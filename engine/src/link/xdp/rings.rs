@@ -1,5 +1,6 @@
-//! The rings that this process shares with the kernel (`linux/if_xdp.h`): one side writes entries and moves the producer's
-//! index, the other reads them and moves the consumer's. Indices run on and wrap.
+//! The rings that this process shares with the kernel (`linux/if_xdp.h`): one side writes entries
+//! and moves the producer's index, the other reads them and moves the consumer's. Indices run on
+//! and wrap.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -48,7 +49,8 @@ pub(super) struct Place {
     pub(super) entries: u32,
 }
 
-/// Invariant: the pointers are into `mapping`, which holds `mask + 1` entries behind the last of them.
+/// Invariant: the pointers are into `mapping`, which holds `mask + 1` entries behind the last of
+/// them.
 struct Ring<T> {
     /// What the pointers are into.
     _mapping: Mapping,
@@ -113,7 +115,8 @@ impl<T: Copy> Producer<T> {
     /// The ring is full.
     pub(super) fn push(&mut self, entry: T) {
         assert!(self.in_use() <= self.ring.mask, "more entries than the ring was made for");
-        // SAFETY: the kernel reads an entry once it is submitted, and has read the one that was here before.
+        // SAFETY: the kernel reads an entry once it is submitted, and has read the one that was
+        // here before.
         unsafe { self.ring.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
     }

@@ -1,8 +1,8 @@
 //! An AF_XDP socket on one receive queue of an interface, with memory of its own (`UMEM`).
 //!
-//! The memory is cut into chunks of one size. Some are the kernel's, to put arriving frames into, until it hands one over
-//! with a frame in it, and it gets it back as soon as that was read; the others carry frames out, and come back when they
-//! have left.
+//! The memory is cut into chunks of one size. Some are the kernel's, to put arriving frames into,
+//! until it hands one over with a frame in it, and it gets it back as soon as that was read; the
+//! others carry frames out, and come back when they have left.
 
 use std::io;
 use std::mem;
@@ -20,7 +20,8 @@ pub(super) const MAX_FRAME: usize = CHUNK - 256;
 const RECEIVING: u32 = 2048;
 /// Chunks to send from.
 const SENDING: u32 = 256;
-/// Entries of a ring for each chunk: the kernel hands over what has become of an entry before it says that it has taken it.
+/// Entries of a ring for each chunk: the kernel hands over what has become of an entry before it
+/// says that it has taken it.
 const ENTRIES: u32 = 2;
 
 /// What of the set-up was refused, and what the system said.
@@ -77,7 +78,8 @@ impl Xsk {
         Ok(xsk)
     }
 
-    /// Puts it on a queue; `InvalidInput`: the interface has no such queue. Frames are copied: what every driver can do.
+    /// Puts it on a queue; `InvalidInput`: the interface has no such queue. Frames are copied: what
+    /// every driver can do.
     pub(super) fn bind(&self, interface: u32, queue: u32) -> io::Result<()> {
         let addr = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
@@ -171,8 +173,8 @@ impl Xsk {
     fn bytes(&mut self, addr: u64, len: usize) -> &mut [u8] {
         let addr = addr as usize;
         assert!(addr <= self.memory.len() && len <= self.memory.len() - addr);
-        // SAFETY: inside the memory, which was zeroed at first; the kernel writes to chunks that were given to it only, and
-        // this one has been handed over or never was.
+        // SAFETY: inside the memory, which was zeroed at first; the kernel writes to chunks that
+        // were given to it only, and this one has been handed over or never was.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(addr).as_ptr(), len) }
     }
 }

@@ -1,4 +1,5 @@
-//! When it is the UDP sockets' turn to be asked, which costs a system call each time; to look into a ring costs next to nothing.
+//! When it is the UDP sockets' turn to be asked, which costs a system call each time; to look into
+//! a ring costs next to nothing.
 
 use std::time::{Duration, Instant};
 

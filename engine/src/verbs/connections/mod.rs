@@ -1,4 +1,5 @@
-//! A worker's side of a device: all its connections, as far as they use this rail, and what moves on them.
+//! A worker's side of a device: all its connections, as far as they use this rail, and what moves
+//! on them.
 
 mod receive;
 mod send;
@@ -127,7 +128,8 @@ impl Connections {
         self.gone
     }
 
-    /// Makes a connection, not joined yet; a former one of the same queue pair ends. Returns its address.
+    /// Makes a connection, not joined yet; a former one of the same queue pair ends. Returns its
+    /// address.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         self.close(owner.id);
         let pool = Pool::new(self.device.domain(owner.pd)?, self.slot_len)?;
@@ -161,7 +163,8 @@ impl Connections {
         Ok(connection.address(&self.device, &self.control, credits(count, self.parts)).encode())
     }
 
-    /// Joins a connection with its other end. Returns how many segments may be in flight towards it.
+    /// Joins a connection with its other end. Returns how many segments may be in flight towards
+    /// it.
     pub(crate) fn join(
         &mut self,
         id: QpId,
@@ -178,8 +181,8 @@ impl Connections {
         Ok(address.credits.into())
     }
 
-    /// Closes the NIC queue pairs of a queue pair that receives no more: nothing lands from now on. Acknowledgements
-    /// can still be sent.
+    /// Closes the NIC queue pairs of a queue pair that receives no more: nothing lands from now on.
+    /// Acknowledgements can still be sent.
     pub(crate) fn retire(&mut self, id: QpId) {
         if self.batch.nic_qp().is_some_and(|(own, _)| own == id) {
             self.flush();
@@ -199,8 +202,9 @@ impl Connections {
         }
     }
 
-    /// Nothing comes or goes any more for any of them: the device is gone. It may still work until it is let go of, but
-    /// must not answer then: what is asked whether the rail does would put it back in use.
+    /// Nothing comes or goes any more for any of them: the device is gone. It may still work until
+    /// it is let go of, but must not answer then: what is asked whether the rail does would put it
+    /// back in use.
     pub(crate) fn abandon(&mut self) {
         let all: Vec<QpId> = self.connections.keys().copied().collect();
         all.into_iter().for_each(|id| self.retire(id));
@@ -214,7 +218,8 @@ impl Connections {
         self.full.retain(|full| *full != id);
     }
 
-    /// Closes a path's NIC queue pair, makes another, and tells the peer. False: it could not be closed.
+    /// Closes a path's NIC queue pair, makes another, and tells the peer. False: it could not be
+    /// closed.
     fn renew(&mut self, id: QpId, index: usize) -> bool {
         let is_closed = self.close_nic_qp(id, index);
         if is_closed {
@@ -309,8 +314,8 @@ impl Connections {
     }
 }
 
-/// Into how many parts a packet with `payload` bytes goes at most, and the bytes of a buffer for it, the frames of
-/// all parts included, or for a frame of headers.
+/// Into how many parts a packet with `payload` bytes goes at most, and the bytes of a buffer for
+/// it, the frames of all parts included, or for a frame of headers.
 fn room(payload: u16, part_len: usize) -> (usize, usize) {
     let packet_len = MAX_DATA_HEADER_LEN + usize::from(payload);
     let parts = packet_len.div_ceil(part_len);

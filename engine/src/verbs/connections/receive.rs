@@ -15,9 +15,9 @@ use crate::verbs::nic_qp::NicQp;
 
 /// Looks at each queue in one turn of the worker.
 const LOOKS: usize = 8;
-/// How long a NIC queue pair stays as it is when the peer wants it renewed or has renewed its own end: making NIC
-/// queue pairs is dear. One that keeps to the rules of `braid_transport::Placement` rests for 200 ms between two
-/// losses.
+/// How long a NIC queue pair stays as it is when the peer wants it renewed or has renewed its own
+/// end: making NIC queue pairs is dear. One that keeps to the rules of `braid_transport::Placement`
+/// rests for 200 ms between two losses.
 const SETTLE: Duration = Duration::from_millis(100);
 
 impl Connections {
@@ -104,7 +104,8 @@ impl Connections {
                 _ => {}
             }
         } else if completion.status() == Err(WcStatus::Flushed) {
-            // So would be whatever is posted, and looked at again, until the NIC queue pair is renewed.
+            // So would be whatever is posted, and looked at again, until the NIC queue pair is
+            // renewed.
             return;
         }
         // The message may have had this very NIC queue pair closed.
@@ -145,7 +146,8 @@ impl Connections {
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return };
-        // A peer that has its own NIC queue pair closed by what it sends on it gets nothing from that.
+        // A peer that has its own NIC queue pair closed by what it sends on it gets nothing from
+        // that.
         if nic_qp.received(completion.id()).is_none() {
             return;
         }
@@ -185,8 +187,9 @@ impl Connections {
         }
     }
 
-    /// Makes sure that nothing lands any more that was sent to this epoch of a path. The peer is told of the next
-    /// one, in which only those are: a NIC queue pair that is closed again too soon stays so for a while.
+    /// Makes sure that nothing lands any more that was sent to this epoch of a path. The peer is
+    /// told of the next one, in which only those are: a NIC queue pair that is closed again too
+    /// soon stays so for a while.
     pub(crate) fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
         let index = usize::from(epoch.path.get());
         let Some(connection) = self.connections.get(&id) else { return Closing::Refused };

@@ -13,7 +13,8 @@ use crate::verbs::nic_qp::MAX_PIECES;
 /// Payloads shorter than this are staged: one message costs less than two.
 const DIRECT_FROM: u16 = 1024;
 
-/// The NIC's view of a segment's pieces of memory; `None`: some of it is not registered with the NIC.
+/// The NIC's view of a segment's pieces of memory; `None`: some of it is not registered with the
+/// NIC.
 fn entries(payload: &Readable<'_>, rail: RailId) -> Option<Entries> {
     let entry = |piece: &braid_transport::Sge| {
         let lkey = payload.regions().get(piece.lkey)?.nic(rail)?.lkey;
@@ -29,7 +30,8 @@ impl Connections {
         connection.is_none_or(|connection| connection.has_room(self.batch.len()))
     }
 
-    /// The next connection that takes segments again, of those of which [`Connections::ship`] has said that they do not.
+    /// The next connection that takes segments again, of those of which [`Connections::ship`] has
+    /// said that they do not.
     pub(super) fn next_with_room(&mut self) -> Option<QpId> {
         let found = self.full.iter().position(|id| self.has_room(*id))?;
         Some(self.full.swap_remove(found))
@@ -107,7 +109,8 @@ impl Connections {
             Placement::Direct(_) => None,
         };
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        // One of another rail is shut as soon as that rail stages on the path: the core has this close it, too.
+        // One of another rail is shut as soon as that rail stages on the path: the core has this
+        // close it, too.
         if let Some((path, epoch)) = closes.filter(|(path, _)| path.rail() == self.rail) {
             let nic_qp = connection.nic_qps.get_mut(usize::from(path.get()));
             if let Some(nic_qp) = nic_qp.filter(|nic_qp| nic_qp.remote_epoch == epoch) {

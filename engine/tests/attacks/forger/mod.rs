@@ -1,4 +1,5 @@
-//! Passes on most of what two ends say to each other, keeps account of it, and sends forgeries of it.
+//! Passes on most of what two ends say to each other, keeps account of it, and sends forgeries of
+//! it.
 
 use std::collections::HashSet;
 
