@@ -1,4 +1,4 @@
-//! What a configuration must not say.
+//! Validation of an engine's configuration.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::config::{EngineConfig, MAX_WORKERS, Progress};
 use crate::datapaths::Feature;
 use crate::error::EngineError;
 
-/// A peer that was asked more often would do nothing but answer.
+/// The shortest interval of PINGs. With a shorter one the peer would only answer PINGs.
 const LEAST_PING_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The number of workers.
+/// Validates the configuration. Returns the number of workers.
 pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     config.faults.validate()?;
     PathSet::new(config.lb, config.paths, config.seed)?;
@@ -36,7 +36,7 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     }
 }
 
-/// A `spin` of any length is fine: then no worker sleeps.
+/// Validates the timers. A `spin` of any length is valid: with a long one no worker sleeps.
 fn check_timers(config: &EngineConfig) -> Result<(), TimerError> {
     TimerError::check("ping_interval", config.ping_interval, LEAST_PING_INTERVAL)?;
     TimerError::check("peer_timeout", config.peer_timeout, Duration::ZERO)?;

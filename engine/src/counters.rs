@@ -1,4 +1,4 @@
-//! What an engine has seen, in numbers.
+//! The counters of an engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ macro_rules! counters {
         }
 
         impl EngineCounters {
-            /// Name, meaning and value of each.
+            /// The name, the description and the value of each counter.
             pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($doc),+).trim_ascii(), self.$name)),+].into_iter()
             }
@@ -92,19 +92,19 @@ counters! {
 }
 
 impl EngineCounters {
-    /// Datagrams dropped because they were damaged on the way; in a keyed connection nobody can
-    /// tell that from a forgery.
+    /// Datagrams dropped because they were damaged. In a keyed connection, damaged and forged
+    /// packets cannot be distinguished.
     pub fn damaged(&self) -> u64 {
         self.header_check + self.payload_check + self.forged
     }
 }
 
-/// Written by one thread, read by all.
+/// A counter that one thread writes and any thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Plain load and store: there is one writer at a time, whoever holds the worker.
+    /// Adds with a plain load and store, because only the holder of the worker writes.
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }

@@ -1,13 +1,13 @@
 //! Braid: a userspace RDMA transport over plain UDP.
 //!
-//! One reliable queue pair is spread over many network paths: every packet carries its path in the
-//! UDP source port, lands in application memory in whatever order it arrives, and completions still
-//! come out in the order they were posted. No RDMA NIC, no kernel module, no root.
+//! One reliable queue pair uses many network paths. Each packet carries its path in the UDP source
+//! port and is placed in application memory in whatever order it arrives. Completions come in
+//! posting order. Braid needs no RDMA NIC, no kernel module and no root.
 //!
-//! The terms are those of verbs. An [`Engine`] is the context. Memory is allocated or registered
-//! with a [`ProtectionDomain`] and becomes a [`MemoryRegion`]; a [`QueuePair`] is created there too
-//! and connected to a [`Listener`]; work requests (made by [`wr`]) are posted to it and end in a
-//! [`CompletionQueue`].
+//! The terms are those of verbs. An [`Engine`] is the context. A [`ProtectionDomain`] allocates or
+//! registers memory as a [`MemoryRegion`] and creates a [`QueuePair`], which connects to a
+//! [`Listener`]. The functions of [`wr`] make work requests. A work request is posted to the queue
+//! pair and ends in a [`CompletionQueue`].
 //!
 //! ```
 //! use std::thread;
@@ -51,7 +51,8 @@
 //! # }
 //! ```
 //!
-//! `examples/first.rs` has messages, too; the repository's `docs/` has the rest, by task.
+//! The program `examples/first.rs` also sends messages. The folder `docs/` of the repository has a
+//! page for each task.
 
 mod attributes;
 mod backlog;
@@ -112,12 +113,12 @@ pub use braid_transport::{
     Sge, StateError, Status, SubflowMetrics, TimerError, UnknownRecovery, Work,
 };
 
-/// What a [`CompletionQueue`] hands out.
+/// The end of a work request, taken from a [`CompletionQueue`].
 ///
 /// ```
 /// use braid::{Completion, Status, Work};
 ///
-/// /// What a program does with each of them.
+/// /// Handles one completion.
 /// fn on_end(done: &Completion) -> Result<(), String> {
 ///     match (done.status, done.work) {
 ///         (Status::Success, Work::Recv) => println!("{} bytes in receive {}", done.len, done.wr_id),
@@ -144,7 +145,7 @@ pub use braid_transport::{
 /// ```
 pub use braid_transport::Completion;
 
-/// What [`QueuePair::error`] and [`AsyncEvent::QpEnded`] say.
+/// The reason why a queue pair ended, from [`QueuePair::error`] or [`AsyncEvent::QpEnded`].
 ///
 /// ```
 /// use braid::EndCause;
@@ -174,7 +175,7 @@ pub use braid_transport::Completion;
 /// ```
 pub use braid_transport::QpError;
 
-/// The functions of [`wr`] make one; [`QueuePair::post_send`] takes it.
+/// A send request, made by the functions of [`wr`] and posted with [`QueuePair::post_send`].
 ///
 /// ```
 /// use braid::wr::{self, SendWrExt};
@@ -199,7 +200,7 @@ pub use braid_wire::{
     Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RailId, RejectReason, Stream,
 };
 
-/// What fuzz targets reach of the parsers in here; no part of the API.
+/// The parsers that the fuzz targets call. Not part of the API.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
