@@ -1,9 +1,9 @@
-//! How packets leave and arrive: all that lies between a worker and the wire, behind one trait.
+//! The traits between a worker and the wire.
 //!
-//! A [`Datapath`] takes what the protocol core wants sent and hands over what has come, at the
-//! height of packets: it owns its sockets or queue pairs, its batches and buffers. What the two
-//! ends of a connection have to know of each other's datapath travels in the set-up packets as
-//! bytes that only the datapath reads (as eRPC's `Transport` does with its routing info).
+//! A [`Datapath`] sends the packets that the protocol core has decided on, and hands over the
+//! packets that have arrived. It owns its sockets or queue pairs, its batches and its buffers. The
+//! two ends of a connection exchange routing information in their set-up packets, which only the
+//! datapath reads (as with eRPC's `Transport`).
 
 pub(crate) mod datagram;
 mod error;
@@ -24,33 +24,33 @@ pub use self::error::JoinError;
 pub(crate) use self::segment::{Readable, Segment};
 pub(crate) use crate::link::{LinkLosses as Losses, PortRefused, Reach, Via};
 
-/// What a datapath can do.
+/// The capabilities of a datapath.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Caps {
-    /// Most packets of one batch; 1: they leave one by one.
+    /// The largest number of packets in a batch. 1: packets leave one by one.
     pub(crate) batch_segments: u32,
-    /// Most bytes of one batch, all packets together.
+    /// The largest number of bytes in a batch, all packets together.
     pub(crate) batch_bytes: u64,
     /// Whether packets of several queue pairs may share a batch.
     pub(crate) joint_batches: bool,
-    /// Payload bytes of a full segment, unless the application says otherwise.
+    /// Payload bytes of a full segment, unless the application configures another size.
     pub(crate) segment: u16,
-    /// Bytes of packets that the receiving side can hold before it drops; `u32::MAX`: it never
-    /// does.
+    /// Bytes of packets that the receiving side holds before it drops. `u32::MAX`: it never drops.
     pub(crate) receive_buffer: u32,
-    /// Whether payloads are ours to check, and to protect; otherwise the medium does.
+    /// Whether Braid checks and protects payloads. Otherwise the medium does.
     pub(crate) checks_payloads: bool,
-    /// Whether the path may carry less than the host's own link, so that its MTU has to be searched
-    /// for.
+    /// Whether the path may carry less than the host's own link, so that the path MTU has to be
+    /// searched for.
     pub(crate) search_path_mtu: bool,
-    /// Whether it tells which packets that have come carry a congestion mark (ECN CE).
+    /// Whether the datapath reports congestion marks (ECN CE) of arrived packets.
     pub(crate) congestion_marks: bool,
-    /// Present where the receiving NIC places payloads before software has seen them.
+    /// Set if the receiving NIC places payloads before software sees them.
     pub(crate) direct: Option<DirectConfig>,
 }
 
 impl Caps {
-    /// What two rails of one connection can do, which may use either for anything.
+    /// The common capabilities of two rails of one connection, which may use either rail for any
+    /// packet.
     pub(crate) fn and(self, other: Caps) -> Caps {
         let shorter = |a: DirectConfig, b: DirectConfig| DirectConfig {
             long: a.long.min(b.long),
@@ -71,7 +71,7 @@ impl Caps {
     }
 }
 
-/// Our end of a connection.
+/// This end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) id: QpId,
@@ -88,94 +88,94 @@ pub(crate) struct Partner {
     pub(crate) ip: IpAddr,
 }
 
-/// A packet that has come.
+/// A packet that has arrived.
 pub(crate) struct Received<'a> {
-    /// Who sent it; `None`: the datapath cannot tell, and the packet has its token alone to show.
+    /// The sender. `None`: the datapath cannot tell, and only the packet's token identifies it.
     pub(crate) from: Option<SocketAddr>,
-    /// The address that it was sent to, where the datapath is bound to a wildcard.
+    /// The destination address, if the datapath is bound to a wildcard.
     pub(crate) called: LocalAddr,
-    /// By which of the sender's ports it left.
+    /// The sender's port.
     pub(crate) via: Via,
-    /// It carries a congestion mark (ECN CE).
+    /// Whether the packet carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// What has to be closed on another rail of this queue pair's connection before the packet may
-    /// be taken.
+    /// An epoch that another rail of this queue pair's connection has to close before the core may
+    /// take the packet.
     pub(crate) closes: Option<(QpId, NicEpoch)>,
-    /// The packet.
+    /// The bytes of the packet.
     pub(crate) bytes: &'a [u8],
 }
 
-/// A packet in the envelope of a keyed connection.
+/// An encrypted packet of a keyed connection.
 pub(crate) struct Envelope<'a> {
-    /// Who sent it.
+    /// The sender.
     pub(crate) from: SocketAddr,
-    /// The address that it was sent to, where the datapath is bound to a wildcard.
+    /// The destination address, if the datapath is bound to a wildcard.
     pub(crate) called: LocalAddr,
-    /// By which of the sender's ports it left.
+    /// The sender's port.
     pub(crate) via: Via,
-    /// It carries a congestion mark (ECN CE).
+    /// Whether the packet carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// All of it; it is opened where it stands.
+    /// The bytes of the packet, which are decrypted in place.
     pub(crate) bytes: &'a mut [u8],
 }
 
-/// What has come.
+/// An arrival that a datapath hands to the worker.
 pub(crate) enum Arrived<'a> {
     /// A packet.
     Packet(Received<'a>),
-    /// A packet in an envelope.
+    /// An encrypted packet.
     Sealed(Envelope<'a>),
-    /// The header of a segment whose payload is in its place already.
+    /// The header of a segment whose payload is already placed.
     Placed(PathId, &'a DataHeader),
-    /// The peer has closed what came before this epoch of a path.
+    /// The peer has closed all epochs of a path before this one.
     Epoch(QpId, NicEpoch),
-    /// The connection of this queue pair was full, and takes segments again.
+    /// The queue pair's connection was full and takes segments again.
     Room(QpId),
-    /// A packet that closes what there is not.
+    /// A packet asked to close an epoch that does not exist.
     Refused,
-    /// It was found out which routes lead to a peer that is watched.
+    /// Path discovery for a watched peer has finished.
     Routes(AddrPair, &'a PathMap),
     /// The device is gone, and every connection with it.
     Failed,
 }
 
-/// What the request to close an epoch has come to.
+/// The outcome of closing an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closing {
-    /// Nothing lands any more that was sent to the epoch.
+    /// Nothing that was sent to the epoch is placed any more.
     Done,
-    /// It might: the device does not close it.
+    /// Such data may still be placed, because the device has not closed the epoch.
     NotYet,
-    /// Nobody was told of such an epoch.
+    /// The datapath never announced such an epoch.
     Refused,
 }
 
-/// What a look at what has come amounted to.
+/// The result of receiving once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
-    /// Packets that had come.
+    /// The number of packets that had arrived.
     pub(crate) packets: usize,
-    /// More may be there already.
+    /// Whether more packets may have arrived already.
     pub(crate) is_more: bool,
 }
 
-/// What became of a segment.
+/// The result of sending a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Sent {
-    /// Its payload goes straight to its place at the peer.
+    /// Whether the NIC places the payload at the peer.
     pub(crate) is_direct: bool,
-    /// Its connection takes no other, until [`Arrived::Room`].
+    /// Whether the connection is full until [`Arrived::Room`].
     pub(crate) is_full: bool,
 }
 
-/// Whether another segment can be taken, of connections that are not full.
+/// Whether the datapath can take another segment of a connection that is not full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Room {
-    /// Yes.
+    /// There is room.
     Open,
-    /// Yes, now that what was complete has been sent.
+    /// There is room, because complete batches have just been sent.
     Emptied,
-    /// No, not before something else has been sent. Try again a little later.
+    /// There is no room until something else has been sent. Try again a little later.
     Full,
 }
 

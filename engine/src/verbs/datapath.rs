@@ -1,4 +1,4 @@
-//! The datapath over an RDMA device: data and acknowledgements take its queue pairs, and datagrams
+//! The datapath over an RDMA device. Data and acknowledgements use its queue pairs, and datagrams
 //! of a socket set up connections.
 
 use std::io;
@@ -23,29 +23,28 @@ use crate::datapath::{
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
 const BATCH: u32 = 8;
-/// Connections alone are set up over the socket, and asking it for news costs more than all else in
-/// a turn without any: it is asked in one of so many.
+/// The number of turns in which the socket is polled once. Only set-up uses the socket, and polling
+/// it costs more than everything else in an idle turn.
 const SOCKET_TURNS: u32 = 16;
-/// Batches of set-up packets that are taken at a time.
+/// The largest number of batches of set-up packets taken at a time.
 const SOCKET_BATCHES: usize = 4;
-/// How long a worker sleeps at most without a look at the device: one that is removed need not say
-/// so.
+/// The longest sleep without a look at the device, because a removed device need not report it.
 const DEVICE_LOOK: Duration = Duration::from_millis(250);
 
-/// See the module.
+/// The datapath over an RDMA device.
 pub(crate) struct VerbsDatapath {
     socket: DatagramDatapath,
     connections: Connections,
     segments: Segments,
     counters: Arc<WorkerCounters>,
-    /// Turns since the socket was asked for news.
+    /// Turns since the socket was polled.
     without_socket: u32,
     /// Segments since the worker was told that a batch has left.
     shipped: u32,
 }
 
 impl VerbsDatapath {
-    /// Over `device`, which is this rail's, with connections set up over `socket`.
+    /// Opens the datapath of a rail over `device`. Connections are set up over `socket`.
     pub(crate) fn open(
         socket: DatagramDatapath,
         device: &Arc<Device>,
@@ -103,7 +102,7 @@ impl Datapath for VerbsDatapath {
         }
     }
 
-    /// The NIC queue pairs of a connection that has ended may be gone: the socket tells the peer.
+    /// The socket tells the peer, because the NIC queue pairs of an ended connection may be gone.
     fn send_datagram(&mut self, to: AddrPair, _: Via, packet: &[u8]) {
         self.socket.send_datagram(to, Via::Port, packet);
     }
@@ -160,12 +159,11 @@ impl DatapathSetup for VerbsDatapath {
             // Each queue pair has NIC queue pairs of its own.
             joint_batches: false,
             segment: self.segments.staged,
-            // Receive credits take the place of a socket's buffer, and the NIC's ICRC that of our
-            // check.
+            // Receive credits replace a socket's buffer, and the NIC's ICRC replaces Braid's CRC.
             receive_buffer: u32::MAX,
             checks_payloads: false,
             search_path_mtu: false,
-            // Neither libibverbs nor rxe tells of them.
+            // Neither libibverbs nor rxe reports them.
             congestion_marks: false,
             direct: Some(self.segments.direct),
             ..self.socket.caps()
