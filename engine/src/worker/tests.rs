@@ -1,4 +1,4 @@
-//! A worker over a datapath that has no room for a connection's segments.
+//! Tests of a worker over a datapath without room for a connection's segments.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,15 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a WRITE of several segments.
 const LEN: usize = 256 << 10;
 
-/// Another datapath, which is full for one connection after each of its segments, for as long as it
-/// is `shut`.
+/// A datapath that is full for one connection after each of its segments while `shut` is set.
 struct Full {
     inner: Box<dyn Datapath>,
     id: QpId,
     shut: Arc<AtomicBool>,
-    /// It was said that it is full, and not that it is no more.
+    /// Whether it has reported that it is full and not yet that it has room.
     is_full: bool,
-    /// Its device is to be gone, of which it tells once.
+    /// Whether it reports a lost device, once.
     is_gone: bool,
 }
 
@@ -128,7 +127,7 @@ struct Side {
 }
 
 impl Side {
-    /// An engine with a second rail, if that has an address.
+    /// An engine, with a second rail if `second` is set.
     fn new(fabric: &MemFabric, second: Option<IpAddr>) -> Self {
         let bind = "127.0.0.1:0".parse().expect("an address");
         let datapath = Named::Mem(fabric.clone());
@@ -142,7 +141,7 @@ impl Side {
         Side { engine, cq, memory, qps }
     }
 
-    /// Puts a datapath in the place of a rail's own that is full for `id` while it is `shut`.
+    /// Wraps the datapath of a rail in one that is full for `id` while `shut` is set.
     fn fill(&self, rail: RailId, id: QpId, shut: &Arc<AtomicBool>) {
         self.replace(rail, |inner| Full {
             inner,
@@ -153,7 +152,7 @@ impl Side {
         });
     }
 
-    /// The device of its first rail is gone.
+    /// Simulates the loss of the first rail's device.
     fn lose_device(&self) {
         let (id, shut) = (QpId::default(), Arc::default());
         self.replace(RailId::FIRST, |inner| Full {
@@ -175,7 +174,7 @@ impl Side {
         self.qps[qp].post_send(wr::write(qp as u64, [piece], to.at(0))).expect("there is room");
     }
 
-    /// The next completion within `limit`: of which queue pair it is.
+    /// The queue pair of the next completion within `limit`.
     fn next(&self, limit: Duration) -> Option<u64> {
         let done = self.cq.wait(limit).expect("it does not overrun");
         assert!(done.len() <= 1 && done.iter().all(|done| done.status == Status::Success));
@@ -190,7 +189,7 @@ fn accept(listener: &Listener, side: &Side) {
     }
 }
 
-/// Both queue pairs of the first are connected with the second's. Returns its memory.
+/// Connects both queue pairs of `a` with those of `b`. Returns the memory of `b`.
 fn connect(a: &Side, b: &Side) -> RemoteRegion {
     let listener = b.engine.listen(2).expect("nobody else listens");
     thread::scope(|scope| {
@@ -217,7 +216,7 @@ fn who_has_no_room_waits_until_there_is_and_holds_up_nobody() {
     assert_eq!(a.next(PATIENCE), Some(0));
 }
 
-/// [`Full`] sees to it: it takes no segment while it is.
+/// [`Full`] checks that it gets no segment while it is full.
 #[test]
 fn no_segment_goes_to_a_rail_without_room_because_another_has_some() {
     let fabric = MemFabric::new();
