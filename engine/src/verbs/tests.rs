@@ -1,4 +1,4 @@
-//! The rails of a worker over devices without hardware, whose peer says and sends what it likes.
+//! Tests of a worker's rails over devices without hardware. The peer is simulated.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::worker::{LocalRails, PeerAddrs};
 const TOKEN: Token = Token(7);
 const PATHS: usize = 2;
 
-/// What the worker is handed.
+/// An arrival at the worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
     Packet(RailId, Vec<u8>),
@@ -58,7 +58,7 @@ impl Host {
         self.rails.open(owner).expect("it refuses nothing")
     }
 
-    /// Joins it with a peer that is reached in this way.
+    /// Joins the host with a peer at these addresses.
     fn join(&mut self, id: u32, theirs: &Routing) -> Result<usize, JoinError> {
         let first = SocketAddr::from(([127, 0, 0, 1], 9));
         let addrs = PeerAddrs::agree(first, &theirs.rails, &self.rails.addrs());
@@ -68,7 +68,7 @@ impl Host {
         Ok(addrs.len())
     }
 
-    /// A connection whose peer has the same addresses. Returns the NIC's, by rail.
+    /// Opens a connection whose peer has the same addresses. Returns the NIC addresses by rail.
     fn connect(&mut self, id: u32) -> Vec<NicAddress> {
         let routing = self.open(id);
         self.join(id, &routing).expect("it refuses nothing");
@@ -88,8 +88,8 @@ impl Host {
         seen
     }
 
-    /// A packet on the safe NIC queue pair of one rail, which has an epoch of some rail's path
-    /// closed.
+    /// Delivers a packet on the safe NIC queue pair of one rail that closes an epoch of a path of
+    /// any rail.
     fn close(&mut self, on: &NicAddress, path: PathId, epoch: u32) -> Vec<Seen> {
         let frame = Frame::packet(PathId::new(0), Some((path, epoch)));
         let safe = *on.nic_qps.last().expect("there is one");
@@ -228,7 +228,7 @@ fn whatever_a_connected_peer_sends_on_any_rail_harms_nobody_else() {
                 frame = frame.part(random.random_range(0..3), random.random_range(0..2), 2);
             }
             let len = random.random_range(0..1024 - FRAME_LEN);
-            // One that was closed has nothing to receive in.
+            // A closed NIC queue pair has no receive buffers.
             let _ = host.fake.deliver(nic_qp, &[&frame.encode()[..], &vec![7; len]].concat());
             host.now += Duration::from_millis(random.random_range(0..30));
             if random.random_bool(0.3) {
