@@ -123,7 +123,9 @@ pub enum RailTrouble {
 pub enum Misrouting {
     /// No route leads to the peer by the interface that has the rail's address.
     #[error(
-        "no route leads there by {interface}, which has the rail's address, so that it leaves by another interface; add a route, as with `ip route add ADDRESS dev {interface}`, or give the rail the address of another interface"
+        "no route leads there by {interface}, which has the rail's address, so that it leaves by \
+         another interface; add a route, as with `ip route add ADDRESS dev {interface}`, or give \
+         the rail the address of another interface"
     )]
     NoRoute {
         /// The interface.
@@ -131,7 +133,9 @@ pub enum Misrouting {
     },
     /// The interface drops packets whose source is reached by another interface.
     #[error(
-        "{interface} drops what comes from there: its rp_filter is 1 (strict), and the route back leaves by another interface; set it to 2, `sysctl net.ipv4.conf.{interface}.rp_filter=2`, or add a rule that routes what leaves from the rail's address by {interface}"
+        "{interface} drops what comes from there: its rp_filter is 1 (strict), and the route back \
+         leaves by another interface; set it to 2, `sysctl net.ipv4.conf.{interface}.rp_filter=2`, \
+         or add a rule that routes what leaves from the rail's address by {interface}"
     )]
     ReversePath {
         /// The interface.
@@ -184,21 +188,26 @@ impl fmt::Display for Degradation {
         match self {
             Degradation::PathPortsBlocked { rail, paths } => write!(
                 f,
-                "rail {rail} uses 1 of {paths} paths: a firewall or NAT passes only packets of the receiving port; let UDP source ports 49152-65535 of both hosts pass"
+                "rail {rail} uses 1 of {paths} paths: a firewall or NAT passes only packets of the \
+                 receiving port; let UDP source ports 49152-65535 of both hosts pass"
             ),
             Degradation::SegmentationRefused { rail, to, errno } => write!(
                 f,
-                "rail {rail} sends datagrams one by one: sendmsg with UDP_SEGMENT to {to} failed ({}), as it does without checksum offload or with IPsec; look at `ethtool -k` of the device on that route",
+                "rail {rail} sends datagrams one by one: sendmsg with UDP_SEGMENT to {to} failed \
+                 ({}), as it does without checksum offload or with IPsec; look at `ethtool -k` of \
+                 the device on that route",
                 system(*errno)
             ),
             Degradation::RailUnused { rail, to, cause } => match cause {
                 RailTrouble::NeverAnswered => write!(
                     f,
-                    "rail {rail} carries nothing: {to} has never answered there; check the cabling and routes of both hosts, their firewalls, and that rp_filter is not 1"
+                    "rail {rail} carries nothing: {to} has never answered there; check the cabling \
+                     and routes of both hosts, their firewalls, and that rp_filter is not 1"
                 ),
                 RailTrouble::Silent => write!(
                     f,
-                    "rail {rail} carries nothing: {to} does not answer there any more; check the link and the routes of that rail"
+                    "rail {rail} carries nothing: {to} does not answer there any more; check the \
+                     link and the routes of that rail"
                 ),
             },
             Degradation::RailMisrouted { rail, to, cause } => {
@@ -206,22 +215,28 @@ impl fmt::Display for Degradation {
             }
             Degradation::EcnAlwaysMarked { rail } => write!(
                 f,
-                "rail {rail} sends without ECN: the network marks every packet as congested (CE), whatever the load; correct the marking threshold of the switches, or the rule that rewrites TOS"
+                "rail {rail} sends without ECN: the network marks every packet as congested (CE), \
+                 whatever the load; correct the marking threshold of the switches, or the rule \
+                 that rewrites TOS"
             ),
             Degradation::EcnDropped { rail } => write!(
                 f,
-                "rail {rail} sends without ECN: the network drops packets with ECN bits and passes those without; remove the rule that does so"
+                "rail {rail} sends without ECN: the network drops packets with ECN bits and passes \
+                 those without; remove the rule that does so"
             ),
             Degradation::PathMtu { rail, datagram, expected } => write!(
                 f,
-                "rail {rail} sends datagrams of {datagram} bytes instead of {expected}: longer ones do not reach the peer; raise the MTU of the links behind the first hop, or lower that of this host's device"
+                "rail {rail} sends datagrams of {datagram} bytes instead of {expected}: longer \
+                 ones do not reach the peer; raise the MTU of the links behind the first hop, or \
+                 lower that of this host's device"
             ),
             Degradation::DatapathUnavailable { rail, wanted, used, cause } => {
                 write!(f, "rail {rail} uses {used} instead of {wanted}: {cause}")
             }
             Degradation::SocketOptionRefused { rail, option, errno, effect } => write!(
                 f,
-                "rail {rail} does without {option}, so {effect}: setsockopt failed ({}); use a kernel or sandbox that has it",
+                "rail {rail} does without {option}, so {effect}: setsockopt failed ({}); use a \
+                 kernel or sandbox that has it",
                 system(*errno)
             ),
         }
