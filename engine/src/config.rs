@@ -20,7 +20,8 @@ use crate::security::Security;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let bind = "127.0.0.1:0".parse()?;
-/// let engine = Engine::new(EngineConfig { bind, progress: Progress::Application, ..Default::default() })?;
+/// let progress = Progress::Application;
+/// let engine = Engine::new(EngineConfig { bind, progress, ..Default::default() })?;
 /// let (pd, cq) = (engine.alloc_pd(), engine.create_cq(16)?);
 /// let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
 /// qp.modify(QpState::Init)?;

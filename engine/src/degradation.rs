@@ -15,7 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 /// use braid::{Engine, EngineConfig};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// for qp in engine.metrics().queue_pairs {
 ///     for degradation in &qp.degradations {
 ///         eprintln!("{}: {}: {degradation}", qp.number, degradation.name());

@@ -121,7 +121,9 @@ pub use braid_transport::{
 /// /// Handles one completion.
 /// fn on_end(done: &Completion) -> Result<(), String> {
 ///     match (done.status, done.work) {
-///         (Status::Success, Work::Recv) => println!("{} bytes in receive {}", done.len, done.wr_id),
+///         (Status::Success, Work::Recv) => {
+///             println!("{} bytes in receive {}", done.len, done.wr_id);
+///         }
 ///         (Status::Success, work) => println!("{work:?} {} is done", done.wr_id),
 ///         (Status::Flushed, _) => {} // another work request ended the queue pair
 ///         (why, work) => return Err(format!("{work:?} {} failed: {why}", done.wr_id)),
@@ -131,7 +133,8 @@ pub use braid_transport::{
 /// # use std::time::Duration;
 /// # use braid::{Engine, EngineConfig, QpOptions, QpState, wr};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let cq = engine.create_cq(64)?;
 /// # let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
 /// # qp.modify(QpState::Init)?;
@@ -151,7 +154,8 @@ pub use braid_transport::Completion;
 /// use braid::EndCause;
 /// # use braid::{Engine, EngineConfig, QpOptions, QpState};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let cq = engine.create_cq(64)?;
 /// # let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
 /// # assert_eq!(qp.error(), None);
@@ -182,7 +186,8 @@ pub use braid_transport::QpError;
 /// use braid::{Access, Engine, EngineConfig, RemoteRegion};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let board = RemoteRegion { addr: 0x8000, len: 4096, rkey: 9 }; // as the peer sends it
 /// let text = engine.alloc_pd().alloc_mr(4096, Access::LOCAL_WRITE)?;
 /// let requests = [

@@ -54,7 +54,8 @@ pub enum ListenError {
 /// const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
 /// let listener = engine.listen(16)?;
 /// assert!(listener.accept(Duration::ZERO).is_none(), "nobody has come");
@@ -64,7 +65,10 @@ pub enum ListenError {
 ///     scope.spawn(|| {
 ///         let request = listener.accept(PATIENCE).unwrap();
 ///         match request.private_data() {
-///             b"friend" => request.accept(&pd.create_qp(QpOptions::new(&cq, &cq)).unwrap(), b"").unwrap(),
+///             b"friend" => {
+///                 let qp = pd.create_qp(QpOptions::new(&cq, &cq)).unwrap();
+///                 request.accept(&qp, b"").unwrap();
+///             }
 ///             _ => request.reject(),
 ///         }
 ///     });

@@ -27,7 +27,8 @@ const SLOTS_AT_ONCE: usize = 64;
 /// const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
 /// # let [a, b] = [(); 2].map(|()| pd.create_qp(QpOptions::new(&cq, &cq)).unwrap());
 /// # let listener = engine.listen(1)?;

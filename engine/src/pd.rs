@@ -17,7 +17,8 @@ use crate::srq::{CreateSrqError, SharedReceiveQueue};
 /// use braid::{Access, Engine, EngineConfig};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let pd = engine.alloc_pd();
 /// let region = pd.alloc_mr(1 << 20, Access::LOCAL_WRITE | Access::REMOTE_READ)?;
 ///

@@ -26,8 +26,8 @@ pub struct RailNames {
 /// The text is not a list of rails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "accepted: for each device up to {MAX_RAILS} interfaces or addresses of this host with commas between them, \
-     `;` between devices"
+    "accepted: for each device up to {MAX_RAILS} interfaces or addresses of this host with commas \
+     between them, `;` between devices"
 )]
 pub struct MalformedRailNames;
 

@@ -34,7 +34,8 @@ pub struct CreateSrqError {
 /// use braid::{Access, Engine, EngineConfig, QpOptions, wr};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1024)?);
 /// let memory = pd.alloc_mr(1 << 20, Access::LOCAL_WRITE)?;
 /// let srq = pd.create_srq(256, 1)?;

@@ -64,7 +64,8 @@ const WAIT_BATCH: usize = 64;
 /// use braid::{Engine, EngineConfig, QpOptions, QpState, Status, wr};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let cq = engine.create_cq(64)?;
 /// let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
 /// qp.modify(QpState::Init)?;

@@ -50,7 +50,9 @@ macro_rules! table {
                 plan: &EnginePlan,
             ) -> Result<Vec<Arc<Device>>, EngineError> {
                 match self {
-                    $(Datapath::$variant $(($option))? => <$factory>::prepare(&($($option)?), plan),)+
+                    $(Datapath::$variant $(($option))? => {
+                        <$factory>::prepare(&($($option)?), plan)
+                    })+
                 }
             }
 
@@ -60,7 +62,9 @@ macro_rules! table {
                 opening: &Opening<'_>,
             ) -> Result<Box<dyn datapath::Datapath>, EngineError> {
                 match self {
-                    $(Datapath::$variant $(($option))? => <$factory>::open(&($($option)?), opening),)+
+                    $(Datapath::$variant $(($option))? => {
+                        <$factory>::open(&($($option)?), opening)
+                    })+
                 }
             }
         }

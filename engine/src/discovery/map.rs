@@ -22,7 +22,8 @@ pub struct Way {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let paths = (0..64).map(PathId::new);
-/// let map = discover("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?, paths, DiscoveryConfig::default())?;
+/// let (to, from) = ("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?);
+/// let map = discover(to, from, paths, DiscoveryConfig::default())?;
 /// for way in &map.ways {
 ///     println!("{} source ports by {:?}", way.ports.len(), way.hops);
 /// }

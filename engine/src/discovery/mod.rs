@@ -52,7 +52,8 @@ const HOPELESS: Duration = Duration::from_secs(4);
 /// use braid::{DiscoveryConfig, PathId, discover};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let how = DiscoveryConfig { max_ttl: 4, patience: Duration::from_secs(3), ..Default::default() };
+/// let patience = Duration::from_secs(3);
+/// let how = DiscoveryConfig { max_ttl: 4, patience, ..Default::default() };
 /// let (to, from) = ("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?);
 /// let map = discover(to, from, (0..16).map(PathId::new), how)?;
 /// println!("{} ways, {} ports without an answer", map.ways.len(), map.unanswered);

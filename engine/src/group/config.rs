@@ -26,7 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// let mut config = GroupConfig::with_root(3, 8, "192.0.2.1:4791".parse().unwrap());
 /// config.timeout = Duration::from_secs(120);
-/// assert_eq!((config.rank, config.size, config.port()), (3, 8, 0)); // only rank 0 has a port that is known
+/// // Only rank 0 has a known port.
+/// assert_eq!((config.rank, config.size, config.port()), (3, 8, 0));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupConfig {

@@ -65,7 +65,8 @@ use crate::{Engine, ProtectionDomain};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let bind = "127.0.0.1:0".parse()?;
-/// let engines = [(); 2].map(|()| Engine::new(EngineConfig { bind, ..Default::default() }).unwrap());
+/// let config = EngineConfig { bind, ..Default::default() };
+/// let engines = [(); 2].map(|()| Engine::new(config.clone()).unwrap());
 /// let root = engines[0].local_addr();
 /// thread::scope(|scope| {
 ///     for (rank, engine) in engines.iter().enumerate() {

@@ -118,7 +118,8 @@ pub enum MemoryError {
 /// use braid::{Access, Engine, EngineConfig};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let region = engine.alloc_pd().alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
 /// region.write_at(16, b"braid")?;
 /// let mut text = [0; 5];

@@ -15,7 +15,8 @@ const VARIABLE: &str = "BRAID_METRICS";
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let metrics: MetricsEndpoint = "127.0.0.1:0".parse()?;
-/// let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, metrics, ..Default::default() })?;
+/// let bind = "127.0.0.1:0".parse()?;
+/// let engine = Engine::new(EngineConfig { bind, metrics, ..Default::default() })?;
 /// println!("curl http://{}/metrics", engine.metrics_addr().ok_or("it is not served")?);
 /// # Ok(())
 /// # }

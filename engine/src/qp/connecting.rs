@@ -20,9 +20,11 @@ use crate::inner::EngineInner;
 /// const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
-/// # let (a, b) = (pd.create_qp(QpOptions::new(&cq, &cq))?, pd.create_qp(QpOptions::new(&cq, &cq))?);
+/// # let options = QpOptions::new(&cq, &cq);
+/// # let (a, b) = (pd.create_qp(options.clone())?, pd.create_qp(options)?);
 /// let listener = engine.listen(1)?;
 /// let attempt = a.begin_connect(engine.local_addr(), b"who", PATIENCE)?;
 ///

@@ -1,5 +1,4 @@
-//! A snapshot of an engine says what its queue pairs, paths and counters say themselves, while it
-//! works.
+//! A snapshot of an engine agrees with its queue pairs, paths and counters, while it works.
 
 use std::thread;
 use std::time::Duration;

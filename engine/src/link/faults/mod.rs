@@ -23,7 +23,8 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 ///
 /// use braid::{Engine, EngineConfig, Faults};
 ///
-/// let faults = Faults { drop: 0.01, delay: Duration::from_millis(5), seed: 7, ..Faults::default() };
+/// let delay = Duration::from_millis(5);
+/// let faults = Faults { drop: 0.01, delay, seed: 7, ..Faults::default() };
 /// let engine = Engine::new(EngineConfig { faults, ..EngineConfig::default() });
 /// assert!(engine.is_ok());
 /// assert!(Faults { drop: 1.5, ..faults }.validate().is_err());
