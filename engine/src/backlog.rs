@@ -48,7 +48,7 @@ impl Backlog {
 
     /// Announces another waiting request. The caller holds the lock under which the request was
     /// added.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn announce(&self) {
         self.arrived.notify_one();
         if !self.is_raised.swap(true, Ordering::Relaxed) {
             self.event.raise();

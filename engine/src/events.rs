@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_look_is_told_how_much_was_missed_and_hears_of_what_follows() {
+    fn missed_events_are_counted_and_later_ones_follow() {
         let events = AsyncEvents::default();
         (1..=MAX_WAITING as u32 + 3).for_each(|qp| events.push(open(qp)));
         for qp in 1..=MAX_WAITING as u32 {

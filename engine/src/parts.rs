@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_holds_up_nobody() {
+    fn missing_parts_delay_no_other_packet() {
         let mut parts = Parts::default();
         assert_eq!(take(&mut parts, 1, 0, b"abcd"), None);
         for (index, bytes) in [(0, b"ABCD"), (1, b"EFGH")] {

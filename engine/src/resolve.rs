@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_named_with_the_remedy() {
+    fn an_invalid_host_is_named_with_the_remedy() {
         for host in ["", ":7", "[]", "[", "[::1", "[::1]7", "[10.0.0.1]:7", "1:2:3", "[::1]:"] {
             let error = text(host).unwrap_err();
             assert!(error.contains(&format!("`{host}`")), "{error}");

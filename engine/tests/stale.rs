@@ -81,7 +81,7 @@ fn check(pair: &Pair, byte: u8) {
 }
 
 #[test]
-fn what_is_left_of_a_connection_does_nothing_to_the_next_at_the_same_addresses() {
+fn old_packets_do_not_affect_a_new_connection_at_the_same_addresses() {
     let any = "127.0.0.1:0".parse().unwrap();
     let tape = Arc::<Mutex<Tape>>::default();
     let (pair, listener, relay) = connect([any, any], Recorder { now: tape.clone(), before: None });

@@ -224,7 +224,7 @@ impl CompletionQueue {
     /// [`CqError::Overrun`]: the queue is full. The queue pairs that use the queue go to ERR.
     pub fn push(&self, completion: Completion) -> Result<(), CqError> {
         if !self.shared.push_own(completion) {
-            self.shared.tell_overrun();
+            self.shared.announce_overrun();
         }
         match self.shared.has_overrun() {
             true => Err(CqError::Overrun { capacity: self.capacity() }),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pushed_first_comes_first_however_often_there_is_more_room() {
+    fn completions_keep_their_order_while_the_queue_grows() {
         let rings = Rings::new(2);
         let mut pushed = 0..;
         let mut fill = || {

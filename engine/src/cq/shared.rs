@@ -149,7 +149,7 @@ impl CqShared {
     }
 
     /// Tells every attached queue pair that the queue has overrun.
-    pub(crate) fn tell_overrun(&self) {
+    pub(crate) fn announce_overrun(&self) {
         let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
         attached.iter().filter_map(Weak::upgrade).for_each(|qp| qp.on_overrun());
     }

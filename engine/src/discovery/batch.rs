@@ -191,9 +191,9 @@ impl<'a> Batch<'a> {
             let trace = &mut traces[index];
             let mut note = |heard: super::asked::Heard| {
                 survey.longest = survey.longest.max(Some(heard.after));
-                trace.note(heard.ttl, heard.answer, destination);
+                trace.record(heard.ttl, heard.answer, destination);
             };
-            ports[index].hear(&mut note).map_err(|source| DiscoveryError::Port {
+            ports[index].receive(&mut note).map_err(|source| DiscoveryError::Port {
                 path: traces[index].path.get(),
                 source,
             })?;

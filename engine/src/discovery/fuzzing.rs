@@ -43,7 +43,7 @@ pub fn hearsay(input: &[u8]) {
                 heard.ttl == FAR || (1..=MAX_TTL).contains(&heard.ttl),
                 "nobody asked: {heard:?}"
             );
-            note(trace, heard, to.ip());
+            record(trace, heard, to.ip());
         }
     }
     let traces: Vec<Trace> = paths.into_iter().map(|(_, trace)| trace).collect();
@@ -113,9 +113,9 @@ fn hear_icmp(asked: &Asked, message: &Message, to: SocketAddr) -> Option<Heard> 
 }
 
 /// The first answer stands.
-fn note(trace: &mut Trace, heard: Heard, destination: IpAddr) {
+fn record(trace: &mut Trace, heard: Heard, destination: IpAddr) {
     let before = trace.clone();
-    trace.note(heard.ttl, heard.answer, destination);
+    trace.record(heard.ttl, heard.answer, destination);
     for (old, new) in before.hops().iter().zip(trace.hops()) {
         assert!(old.is_none() || old == new, "a hop has changed");
     }

@@ -9,7 +9,9 @@ use socket2::Socket;
 
 use super::asked::{Asked, Heard};
 use super::probe::Probe;
-use crate::link::udp::{canonical, error_queue, hear_errors, leave_by, of_version, open_path};
+use crate::link::udp::{
+    canonical, enable_icmp_errors, error_queue, leave_by, of_version, open_path,
+};
 
 /// Bytes of answers that may wait. A path's own socket has almost no buffer.
 const RECEIVE_BUFFER: usize = 256 << 10;
@@ -47,7 +49,7 @@ impl PathPort {
             let what = "its source port was taken by another program just now; try again";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
-        hear_errors(&listener, to)?;
+        enable_icmp_errors(&listener, to)?;
         listener.set_recv_buffer_size(RECEIVE_BUFFER)?;
         for socket in [&talker, &listener] {
             socket.set_nonblocking(true)?;
@@ -75,7 +77,7 @@ impl PathPort {
     }
 
     /// Hands over the arrived answers.
-    pub(super) fn hear(&mut self, heard: &mut dyn FnMut(Heard)) -> io::Result<()> {
+    pub(super) fn receive(&mut self, heard: &mut dyn FnMut(Heard)) -> io::Result<()> {
         let mut buffer = [0; LONGEST];
         for _ in 0..MOST_AT_ONCE {
             let Some(report) = error_queue::next(&self.listener, &mut buffer)? else { break };

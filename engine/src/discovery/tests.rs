@@ -93,7 +93,7 @@ fn nothing_asked_nothing_found() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error() {
+fn invalid_arguments_are_errors() {
     let fail = |to: &str, from: &str| {
         discover(to.parse().unwrap(), from.parse().unwrap(), paths(1), HASTY).unwrap_err()
     };

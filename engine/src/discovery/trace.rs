@@ -32,7 +32,7 @@ impl Trace {
     }
 
     /// Records an answer. The first answer stands: a route that changes meanwhile is ignored.
-    pub(super) fn note(&mut self, ttl: u8, answer: Answer, destination: IpAddr) {
+    pub(super) fn record(&mut self, ttl: u8, answer: Answer, destination: IpAddr) {
         let from = usize::from(ttl).saturating_sub(1);
         match answer {
             Answer::Router(router) => {
@@ -77,22 +77,22 @@ mod tests {
     #[test]
     fn the_destination_fills_the_rest() {
         let mut trace = Trace::new(PathId::new(0), 5);
-        trace.note(1, Answer::Router(router(1)), HOST);
-        trace.note(4, Answer::Destination, HOST);
+        trace.record(1, Answer::Router(router(1)), HOST);
+        trace.record(4, Answer::Destination, HOST);
         assert_eq!(trace.hops(), [Some(router(1)), None, None, Some(HOST), Some(HOST)]);
         assert_eq!(
             [1, 2, 3, 4, 5].map(|ttl| trace.is_settled(ttl)),
             [true, false, false, true, true]
         );
-        trace.note(3, Answer::Destination, HOST);
+        trace.record(3, Answer::Destination, HOST);
         assert_eq!(trace.hops()[1..], [None, Some(HOST), Some(HOST), Some(HOST)]);
     }
 
     #[test]
-    fn what_was_heard_first_stands() {
+    fn the_first_answer_stands() {
         let mut trace = Trace::new(PathId::new(0), 3);
-        trace.note(2, Answer::Router(router(1)), HOST);
-        trace.note(2, Answer::Router(router(2)), HOST);
+        trace.record(2, Answer::Router(router(1)), HOST);
+        trace.record(2, Answer::Router(router(2)), HOST);
         assert_eq!(trace.hops()[1], Some(router(1)));
     }
 
@@ -100,7 +100,7 @@ mod tests {
     fn reached_from_afar_says_nothing_of_the_way() {
         let mut trace = Trace::new(PathId::new(0), 3);
         assert!(trace.is_silent());
-        trace.note(64, Answer::Destination, HOST);
+        trace.record(64, Answer::Destination, HOST);
         assert!(trace.hops().iter().all(Option::is_none));
         assert!(trace.is_settled(64) && !trace.is_settled(3) && !trace.is_silent());
     }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_refusal_settles_everything() {
         let mut trace = Trace::new(PathId::new(0), 3);
-        trace.note(2, Answer::Refusal(router(7)), HOST);
+        trace.record(2, Answer::Refusal(router(7)), HOST);
         assert!((1..=3).all(|ttl| trace.is_settled(ttl)));
         assert_eq!(trace.refused_by, Some(router(7)));
     }

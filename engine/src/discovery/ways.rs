@@ -108,8 +108,8 @@ mod tests {
                 for (ttl, &hop) in (1..).zip(*hops) {
                     match hop {
                         0 => {}
-                        HOST => trace.note(ttl, Answer::Destination, ip(HOST)),
-                        _ => trace.note(ttl, Answer::Router(ip(hop)), ip(HOST)),
+                        HOST => trace.record(ttl, Answer::Destination, ip(HOST)),
+                        _ => trace.record(ttl, Answer::Router(ip(hop)), ip(HOST)),
                     }
                 }
                 trace
@@ -213,8 +213,8 @@ mod tests {
     fn silence_and_refusal_are_no_way() {
         assert!(sorted(&[&[0], &[0]]).ways.is_empty());
         let mut refused = Trace::new(PathId::new(0), 3);
-        refused.note(1, Answer::Router(ip(1)), ip(HOST));
-        refused.note(2, Answer::Refusal(ip(2)), ip(HOST));
+        refused.record(1, Answer::Router(ip(1)), ip(HOST));
+        refused.record(2, Answer::Refusal(ip(2)), ip(HOST));
         let sorted = sort(&[refused], ip(HOST));
         assert!(sorted.ways.is_empty() && sorted.doubtful.is_empty());
     }

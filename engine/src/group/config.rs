@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_values() {
+    fn invalid_configurations_are_rejected_with_their_values() {
         let root = addr("127.0.0.1:4000");
         let with = |rank, size| GroupConfig::with_root(rank, size, root);
         assert!(refusal(&with(0, 0), "127.0.0.1:4000").contains("0 ranks"));

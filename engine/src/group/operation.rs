@@ -121,7 +121,7 @@ mod tests {
     use crate::{Engine, EngineConfig};
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_operations_are_rejected() {
         let bind = "127.0.0.1:0".parse().unwrap();
         let engine = Engine::new(EngineConfig { bind, ..EngineConfig::default() }).unwrap();
         let pd = engine.alloc_pd();

@@ -108,7 +108,7 @@ impl Peer {
     }
 
     /// Sends a message. If posting fails because the queue pair has failed, the group ends anyway.
-    pub(super) fn tell(&self, id: u64, notice: Notice) -> Result<(), PostError> {
+    pub(super) fn send(&self, id: u64, notice: Notice) -> Result<(), PostError> {
         self.qp.post_send_inline(wr::send(id, []), &notice.to_bytes())
     }
 

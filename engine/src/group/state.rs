@@ -81,7 +81,7 @@ impl State {
                 addr: recv.addr() + receives.start as u64,
                 rkey: recv.rkey(),
             };
-            if let Err(why) = self.peer(rank).tell(BEGIN, Notice::Begin(begin)) {
+            if let Err(why) = self.peer(rank).send(BEGIN, Notice::Begin(begin)) {
                 self.on_post_error(number, rank, why);
             }
         }
@@ -124,7 +124,7 @@ impl State {
         }
         if self.ending.is_none() && self.ended.is_none() {
             let rounds = self.started;
-            self.tell_all(Notice::Bye { rounds });
+            self.send_to_all(Notice::Bye { rounds });
             let why = GroupError::Failed { blame: Blame::Left { rank: self.rank }, told_by: None };
             self.ending = Some((why, Instant::now() + FAREWELL));
         }
@@ -143,14 +143,14 @@ impl State {
         if self.ending.is_some() || self.ended.is_some() {
             return;
         }
-        self.tell_all(Notice::Failed(blame));
+        self.send_to_all(Notice::Failed(blame));
         let why = GroupError::Failed { blame, told_by };
         self.ending = Some((why, Instant::now() + FAREWELL));
     }
 
-    fn tell_all(&mut self, notice: Notice) {
+    fn send_to_all(&mut self, notice: Notice) {
         for (_, peer) in self.all_peers().filter(|(_, peer)| !peer.is_gone && peer.left.is_none()) {
-            peer.is_told = peer.tell(LAST, notice).is_ok();
+            peer.is_told = peer.send(LAST, notice).is_ok();
         }
     }
 

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_again_is_told_once_and_many_are_counted() {
+    fn repeated_strangers_are_listed_once_and_many_are_counted() {
         let strangers = Strangers::default();
         assert_eq!(strangers.text(), "");
         let from = |port| SocketAddr::from(([192, 0, 2, 1], port));

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_is_woken() {
+    fn a_sleeper_is_woken() {
         let fabric = MemFabric::new();
         let mut a = MemLink::bind(&fabric, addr("10.0.0.1:1")).unwrap();
         let mut b = MemLink::bind(&fabric, addr("10.0.0.2:1")).unwrap();

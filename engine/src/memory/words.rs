@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_half_of_a_word() {
+    fn no_half_of_a_word_is_visible() {
         // SAFETY: the target has room for a source and a page.
         assert!(!sees_halves(|bytes, to| unsafe { store(bytes, to) }));
     }

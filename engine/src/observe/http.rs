@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_the_page_gets_it() {
+    fn valid_requests_get_the_page() {
         let get = answer_to(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
             get.starts_with("HTTP/1.1 200 OK\r\n") && get.ends_with("\r\n\r\nthe page"),

@@ -97,7 +97,7 @@ impl Datapath for VerbsDatapath {
 
     fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]) {
         match via {
-            Via::Path(path) => self.connections.note(id, path, packet),
+            Via::Path(path) => self.connections.send_packet(id, path, packet),
             Via::Port => self.socket.send_datagram(to, via, packet),
         }
     }

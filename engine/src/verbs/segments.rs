@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_application_wants_holds_but_for_what_may_be_cut_short() {
+    fn the_applications_limit_holds_except_for_short_segments() {
         let told = |len| Segments::new(4096, Some(len));
         let long = told(9000);
         assert_eq!((long.staged, long.direct.long), (9000, 9000));

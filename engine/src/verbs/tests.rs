@@ -129,7 +129,7 @@ fn each_rail_has_nic_queue_pairs_of_its_own() {
 }
 
 #[test]
-fn what_a_packet_of_one_rail_has_closed_on_another_is_closed_before_it_is_taken() {
+fn an_epoch_of_another_rail_is_closed_before_the_packet_is_taken() {
     let mut host = Host::new(3);
     let nics = host.connect(5);
     for (by, of) in [(0, 1), (1, 0), (2, 1), (0, 2)] {

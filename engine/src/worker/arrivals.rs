@@ -316,7 +316,7 @@ impl Arrivals<'_> {
                 let binding = Binding { nonce: *nonce, cookie: *cookie };
                 let attempt = self.initiators.of_nonce(*nonce);
                 if let Some(exchange) = attempt.and_then(|it| it.driver.exchange.as_mut()) {
-                    exchange.hear(binding, KeyId(*key_id));
+                    exchange.on_cookie(binding, KeyId(*key_id));
                 }
                 self.answer(from, setup);
             }

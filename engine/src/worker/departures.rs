@@ -73,7 +73,7 @@ impl Worker {
         for count in 0..DISCONNECTS {
             let Some(due) = self.disconnects.poll_transmit(now) else {
                 if is_repeated {
-                    self.hear_refusals(now);
+                    self.read_refusals(now);
                 }
                 return count > 0;
             };

@@ -34,7 +34,7 @@ impl Exchange {
     }
 
     /// Records a COOKIE, which names the key of its listener.
-    pub(crate) fn hear(&mut self, binding: Binding, key: KeyId) {
+    pub(crate) fn on_cookie(&mut self, binding: Binding, key: KeyId) {
         // The first one counts. A later one with the listener's cookie is from another host.
         if self.listeners.iter().all(|(known, _)| *known != binding) {
             push_latest(&mut self.listeners, (binding, key));

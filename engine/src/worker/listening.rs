@@ -142,14 +142,14 @@ impl Listening {
         counters: &WorkerCounters,
     ) {
         match reply {
-            Reply::Requested => self.backlog.iter().for_each(|backlog| backlog.tell()),
+            Reply::Requested => self.backlog.iter().for_each(|backlog| backlog.announce()),
             Reply::Pending => {}
             Reply::Repeat(qp) => qp.ask(Asked::Repeat),
             Reply::Rejected(reject) => {
                 match reject.reason {
                     RejectReason::Busy => counters.setup_busy.add(1),
                     reason if is_about_keys(reason) => {
-                        tell_refused(counters, from.remote, reason, denied)
+                        log_refusal(counters, from.remote, reason, denied)
                     }
                     _ => counters.setup_refused.add(1),
                 }
@@ -197,7 +197,7 @@ fn is_about_keys(reason: RejectReason) -> bool {
 
 /// Logs a refusal with its full reason, which the REJECT may not tell. Any host can cause refusals,
 /// so the log is rate-limited.
-fn tell_refused(
+fn log_refusal(
     counters: &WorkerCounters,
     from: SocketAddr,
     reason: RejectReason,

@@ -322,7 +322,7 @@ impl Worker {
             worked |= was_due;
         }
         if self.peers.poll_silence() {
-            self.hear_refusals(now);
+            self.read_refusals(now);
         }
         worked | self.run_initiators(now)
     }
@@ -330,7 +330,7 @@ impl Worker {
     /// Reads reports of closed ports for a peer that is silent or does not confirm an end. Its
     /// process may have died, and its host then reports that.
     #[cold]
-    fn hear_refusals(&mut self, now: Time) {
+    fn read_refusals(&mut self, now: Time) {
         let Worker { rails, peers, disconnects, .. } = self;
         rails.take_refused(&mut |rail, PortRefused { to, via }| {
             peers.on_unreachable(now, to, egress(via, rail));
@@ -342,7 +342,7 @@ impl Worker {
     fn settle(&mut self) {
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];
-            let Some((endpoint, to)) = self.peers.teller(index) else { continue };
+            let Some((endpoint, to)) = self.peers.endpoint_without_waking(index) else { continue };
             let mut has_news = false;
             while let Some(disconnect) = endpoint.poll_disconnect() {
                 let entry = self.qps.get(disconnect.of());

@@ -236,7 +236,10 @@ impl Peers {
     }
 
     /// An endpoint to take reports from, without making its peer active.
-    pub(crate) fn teller(&mut self, index: usize) -> Option<(&mut Endpoint, &PeerAddrs)> {
+    pub(crate) fn endpoint_without_waking(
+        &mut self,
+        index: usize,
+    ) -> Option<(&mut Endpoint, &PeerAddrs)> {
         self.peers[index].as_mut().map(|peer| (&mut peer.endpoint, &peer.name.1))
     }
 
@@ -433,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_quiet_sleeps_until_it_is_touched_or_its_time_has_come() {
+    fn a_quiet_peer_sleeps_until_it_is_touched_or_due() {
         let start = Time::from_nanos(1 << 40);
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
         (0..3).for_each(|index| adopt(&mut peers, index, start));

@@ -296,22 +296,22 @@ impl QpEntry {
         if ended.completion.work.is_recv() {
             self.recvs -= 1;
             self.shared.release_recvs(1);
-            return self.tell(&self.shared.recv_cq, ended.completion);
+            return self.push(&self.shared.recv_cq, ended.completion);
         }
         let inline = self.sends.pop_front();
         debug_assert!(inline.is_some(), "nothing was posted that could have ended: {ended:?}");
         let Some(inline) = inline else { return };
         self.retire(inline);
         if let Some(completion) = ended.reported() {
-            self.tell(&self.shared.send_cq, completion);
+            self.push(&self.shared.send_cq, completion);
         }
     }
 
     /// Pushes a completion. The first one without room ends every queue pair that uses the queue,
     /// because none of them can still guarantee a completion for each work request.
-    fn tell(&self, cq: &CqShared, completion: Completion) {
+    fn push(&self, cq: &CqShared, completion: Completion) {
         if !self.muted && !cq.push(completion) {
-            cq.tell_overrun();
+            cq.announce_overrun();
         }
     }
 

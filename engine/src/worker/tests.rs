@@ -202,7 +202,7 @@ fn connect(a: &Side, b: &Side) -> RemoteRegion {
 }
 
 #[test]
-fn who_has_no_room_waits_until_there_is_and_holds_up_nobody() {
+fn a_full_connection_waits_for_room_and_delays_no_other() {
     let fabric = MemFabric::new();
     let (a, b) = (Side::new(&fabric, None), Side::new(&fabric, None));
     let remote = connect(&a, &b);

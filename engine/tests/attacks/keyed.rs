@@ -156,7 +156,7 @@ fn refused(client: EngineConfig, server: EngineConfig) -> (ConnectError, Duratio
 }
 
 #[test]
-fn who_does_not_have_the_key_is_told_so_at_once() {
+fn a_peer_without_the_key_is_rejected_at_once() {
     let only = |cipher| {
         let mut security = keyed(7);
         security.ciphers = vec![cipher];
@@ -197,7 +197,7 @@ fn hosts_with_keys_of_their_own_know_each_other_by_name() {
 }
 
 #[test]
-fn who_is_not_allowed_is_told_so_at_once_and_nothing_of_the_list() {
+fn a_key_that_is_not_allowed_is_rejected_without_revealing_the_list() {
     use RejectReason::{KeyForm, NoKey, NotAllowed, UnknownListener};
     let a = || own(1, &[(2, "")]);
     for (client, server, expected) in [
@@ -217,7 +217,7 @@ fn who_is_not_allowed_is_told_so_at_once_and_nothing_of_the_list() {
 }
 
 #[test]
-fn who_does_not_require_a_key_takes_others_too() {
+fn a_listener_that_requires_no_key_accepts_peers_without() {
     let mut security = keyed(7);
     security.required = false;
     let (a, b) = (Side::new(&local(), |_| {}), Side::new(&with(security), |_| {}));
@@ -368,7 +368,7 @@ fn captured_connect(ends: [Security; 2], told: RejectReason) {
 /// `BRAID_FORGERIES=10000000` continues until ten million forgeries were refused. The default is
 /// 20,000.
 #[test]
-fn somebody_in_between_gets_nothing_done() {
+fn an_attacker_on_the_path_has_no_effect() {
     let protections = [Protection::Authenticate, Protection::Encrypt];
     for (protection, (ends, _)) in protections.into_iter().zip(both_forms()) {
         let [a, b] = ends.map(|security| {

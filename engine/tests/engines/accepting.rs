@@ -200,7 +200,7 @@ fn one_host_takes_its_share_of_the_backlog_and_no_more() {
 }
 
 #[test]
-fn who_is_not_wanted_is_refused_although_nobody_accepts() {
+fn unwanted_requests_are_rejected_without_an_accept() {
     let (a, b) = (Side::new(&local(), |_| {}), Side::new(&local(), |_| {}));
     let listener = b.engine.listen_for(4, |private_data| private_data == b"wanted").unwrap();
     let error = a.qp.connect(listener.local_addr(), b"not wanted", PATIENCE).unwrap_err();

@@ -180,7 +180,7 @@ const LEN: usize = 16 << 10;
 /// Every WRITE of a queue pair that was accepted too late fails and places nothing. Every WRITE of
 /// the live queue pair has arrived when it completes.
 #[test]
-fn what_was_accepted_too_late_touches_nothing() {
+fn late_accepts_place_nothing() {
     let config = EngineConfig { datapath: Datapath::Mem(MemFabric::new()), ..local() };
     let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
     let listener = b.engine.listen(8).unwrap();

@@ -80,7 +80,7 @@ fn refusals_say_why() {
 }
 
 #[test]
-fn nobody_there() {
+fn an_address_without_a_listener_times_out() {
     for (name, config) in configs() {
         let side = Side::new(&config, |_| {});
         // A port that was free a moment ago.

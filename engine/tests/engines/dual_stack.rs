@@ -96,7 +96,7 @@ fn the_port_has_to_be_free_at_both() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn invalid_configurations_are_named() {
     let wrong = [
         (EngineConfig { second_addr: Some([127, 0, 0, 2].into()), ..local() }, "of IPv6"),
         (EngineConfig { second_addr: Some([0; 4].into()), ..only_v6() }, "`[::]` alone"),

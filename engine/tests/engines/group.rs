@@ -357,7 +357,7 @@ fn a_cancelled_round_ends_the_group_and_names_who_cancelled() {
 }
 
 #[test]
-fn who_leaves_after_its_rounds_disturbs_nobody() {
+fn a_rank_may_leave_after_its_rounds() {
     for _ in 0..20 {
         let groups = groups(None, 4);
         thread::scope(|scope| {
@@ -377,7 +377,7 @@ fn who_leaves_after_its_rounds_disturbs_nobody() {
 }
 
 #[test]
-fn who_starts_a_round_with_one_that_has_left_hears_so() {
+fn a_round_with_a_rank_that_left_fails() {
     let mut groups = groups(None, 2);
     drop(groups.pop());
     let buffers = Buffers::new(&groups[0], 100);

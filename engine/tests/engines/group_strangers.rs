@@ -46,7 +46,7 @@ fn ranks_left_over_from_another_run_are_refused_and_the_group_comes_about() {
 }
 
 #[test]
-fn who_was_missing_and_who_was_refused_is_named_at_every_rank() {
+fn missing_and_rejected_ranks_are_named_at_every_rank() {
     let ranks = ranks(None, 3);
     let root = ranks[0].0.local_addr();
     thread::scope(|scope| {

@@ -71,7 +71,7 @@ fn every_operation_finds_the_memory_behind_the_names() {
 }
 
 #[test]
-fn what_has_another_name_is_not_found_by_its_address() {
+fn memory_with_an_iova_is_not_found_by_its_virtual_address() {
     everywhere(|p| {
         let mut buffer = Buffer::new();
         let region = buffer.register(&p.b.pd, NAMES[1]).unwrap();

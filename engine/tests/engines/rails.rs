@@ -144,7 +144,7 @@ fn a_rail_whose_ping_was_answered_carries_data() {
 }
 
 #[test]
-fn who_guesses_an_answer_gets_nothing_even_with_the_right_one() {
+fn a_guessed_pong_gets_no_data() {
     let named = Named::new();
     let ping = named.named.hear_control(ControlKind::Ping).what;
     (1..=64).for_each(|guess| named.answer(&ping, guess));

@@ -134,7 +134,7 @@ impl Discoverer {
                         "no different routes were found: plain source ports are used"
                     );
                 }
-                self.tell(to, map);
+                self.report(to, map);
             }
             Err(error) => {
                 tracing::warn!(to = %remote, %error, "routes not found: the paths stay as they are")
@@ -142,7 +142,7 @@ impl Discoverer {
         }
     }
 
-    fn tell(&self, to: AddrPair, map: PathMap) {
+    fn report(&self, to: AddrPair, map: PathMap) {
         let mut maps = self.found.maps.lock().unwrap_or_else(PoisonError::into_inner);
         maps.push_back((to, map));
         self.found.any.store(true, Ordering::Relaxed);

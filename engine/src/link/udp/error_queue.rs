@@ -1,5 +1,5 @@
 //! ICMP messages about datagrams that a socket has sent, from the socket's error queue in Linux.
-//! [`super::hear_errors`] enables the queue.
+//! [`super::enable_icmp_errors`] enables the queue.
 
 use std::io;
 use std::mem;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_icmp_or_too_short_is_passed_over() {
+    fn short_and_foreign_entries_are_skipped() {
         assert_eq!(parse(&note(1, 11, 0, &v4([10, 0, 0, 1]))), None, "of local origin");
         assert_eq!(parse(&note(2, 11, 0, &[0; 16])), None, "AF_UNSPEC");
         for whole in [note(2, 11, 0, &v4([1; 4])[..8]), note(3, 3, 0, &v6("::2")[..24])] {

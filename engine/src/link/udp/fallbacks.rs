@@ -26,7 +26,7 @@ pub(super) struct RefusedOption {
 pub(super) struct RefusedOptions(Vec<RefusedOption>);
 
 impl RefusedOptions {
-    pub(super) fn note(&mut self, name: &'static str, error: &io::Error, effect: &'static str) {
+    pub(super) fn record(&mut self, name: &'static str, error: &io::Error, effect: &'static str) {
         if !self.has(name) {
             let errno = error.raw_os_error().unwrap_or(0);
             self.0.push(RefusedOption { name, errno, effect });

@@ -33,7 +33,7 @@ use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::refused::RefusedList;
 use self::send::{Addressing, Refusal, send_each, send_once};
-pub(crate) use self::socket::{hear_errors, leave_by, of_version, open_path};
+pub(crate) use self::socket::{enable_icmp_errors, leave_by, of_version, open_path};
 use super::{
     AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused, Received, Sent, Via,
 };

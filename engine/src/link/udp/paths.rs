@@ -51,7 +51,7 @@ impl PathSocket {
     fn open(path: PathId, source: Source, refused: &mut RefusedOptions) -> io::Result<Self> {
         let Source { addr, interface } = source;
         let socket = socket::open_path_noting(addr, path, refused)?;
-        socket::hear_all_errors(&socket, addr.is_ipv6());
+        socket::enable_all_icmp_errors(&socket, addr.is_ipv6());
         socket.set_recv_buffer_size(ERROR_QUEUE)?;
         let port = socket::local_addr(&socket)?.port();
         let bound = socket::leave_by(&socket, interface);

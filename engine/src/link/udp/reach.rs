@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use socket2::Socket;
 
 use super::canonical;
-use super::socket::{hear_errors, open_from};
+use super::socket::{enable_icmp_errors, open_from};
 use crate::link::AddrPair;
 
 /// A socket that is connected to one destination.
@@ -26,7 +26,7 @@ impl Reach {
         socket.set_nonblocking(true)?;
         // Without this the socket ignores routers that know no route, because such errors are not
         // final.
-        hear_errors(&socket, to)?;
+        enable_icmp_errors(&socket, to)?;
         socket.connect(&to.into())?;
         Ok(Reach(socket))
     }

@@ -88,7 +88,7 @@ fn bind_receiver(
         };
         options.want(name, option, 1, effect);
     }
-    hear_all_errors(&socket, addr.is_ipv6());
+    enable_all_icmp_errors(&socket, addr.is_ipv6());
     options.grow_send_buffer();
     socket.bind(&addr.into()).map_err(|source| failed(format!("bind({addr})"), source))?;
     Ok(socket)
@@ -127,7 +127,7 @@ pub(super) fn open_path_noting(
 }
 
 /// Enables ICMP messages about datagrams that this socket sends to `to`, those of routers included.
-pub(crate) fn hear_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
+pub(crate) fn enable_icmp_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
     match to {
         SocketAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
         SocketAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
@@ -136,7 +136,7 @@ pub(crate) fn hear_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
 
 /// Enables ICMP messages about all datagrams of the socket. An IPv6 socket may carry IPv4, too. If
 /// the system has no such messages, a dead peer is detected later.
-pub(super) fn hear_all_errors(socket: &Socket, is_ipv6: bool) {
+pub(super) fn enable_all_icmp_errors(socket: &Socket, is_ipv6: bool) {
     let options = [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
     for (level, name) in options.into_iter().take(1 + usize::from(is_ipv6)) {
         if let Err(error) = set(socket, level, name, 1) {
@@ -229,7 +229,7 @@ impl Options<'_> {
         effect: &'static str,
     ) {
         if let Err(error) = set(self.socket, level, number, value) {
-            self.refused.note(name, &error, effect);
+            self.refused.record(name, &error, effect);
         }
     }
 

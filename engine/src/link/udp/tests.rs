@@ -416,7 +416,7 @@ fn a_mebibyte_of_trains_arrives_without_loss() {
 }
 
 #[test]
-fn what_did_not_fit_the_buffer_is_counted() {
+fn datagrams_without_room_are_counted() {
     let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
     b.receiver.set_recv_buffer_size(8192).unwrap();
     for _ in 0..100 {

@@ -22,7 +22,7 @@ fn datagram_of(frame: &[u8]) -> Option<(SocketAddr, bool, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_frame_is_read() {
     for len in [0, 1, 2, 3, 8, 61, 1199, 1200] {
         let datagram: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
         let frame = frame_of(&datagram);
@@ -91,7 +91,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_none_for_us_is_not_read() {
+fn frames_for_others_are_not_read() {
     for (what, frame) in others() {
         assert_eq!(datagram_of(&frame), None, "{what}");
     }
@@ -170,7 +170,7 @@ fn the_program_leaves_frames_for_other_hosts_to_the_stack() {
 }
 
 #[test]
-fn what_the_stack_may_send_as_one_is_left_to_it() {
+fn possible_gso_batches_are_left_to_the_stack() {
     let Some((program, _kept)) = loaded() else { return };
     for addresses in 0..200u8 {
         // The stack leaves the sum of the pseudo-header for the card to complete.
@@ -200,7 +200,7 @@ fn an_address_has_to_be_that_of_an_ethernet_interface() {
 }
 
 #[test]
-fn what_the_system_refuses_is_told_apart() {
+fn refusals_of_the_system_are_classified() {
     let of = |code| XdpSetupError::of("a step", io::Error::from_raw_os_error(code));
     assert!(matches!(of(libc::EPERM), XdpSetupError::Privilege { .. }));
     assert!(matches!(of(libc::ENOBUFS), XdpSetupError::Locked { .. }));

@@ -272,10 +272,10 @@ impl Connections {
                 nic_qp.end(pool);
             }
         }
-        self.tell_renewed(id, index);
+        self.announce_renewal(id, index);
     }
 
-    fn tell_renewed(&mut self, id: QpId, index: usize) {
+    fn announce_renewal(&mut self, id: QpId, index: usize) {
         let Some(connection) = self.connections.get(&id) else { return };
         let (Some(far), Some(nic_qp)) = (&connection.far, connection.nic_qps.get(index)) else {
             return;

@@ -202,7 +202,7 @@ impl Connections {
         };
         match epoch.number.cmp(&nic_qp.epoch) {
             Ordering::Greater => return Closing::Refused,
-            Ordering::Less => self.tell_renewed(id, index),
+            Ordering::Less => self.announce_renewal(id, index),
             Ordering::Equal => {
                 let is_settled = has_settled(now, nic_qp.renewed);
                 if self.batch.nic_qp() == Some((id, index)) {
@@ -269,7 +269,7 @@ impl Connections {
                 far.regions.learn(rkey, nic_rkey, addr, len);
             }
             NoteBody::Ask { rkey } => {
-                let body = tell(owner, rkey, regions, self.rail);
+                let body = region_answer(owner, rkey, regions, self.rail);
                 self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
             }
             NoteBody::NewEpoch { path, epoch, nic_qp } => {
@@ -325,7 +325,7 @@ fn has_settled(now: Time, last: Option<Time>) -> bool {
 }
 
 /// The answer to [`NoteBody::Ask`].
-fn tell(owner: Owner, rkey: u32, regions: &Regions, rail: RailId) -> NoteBody {
+fn region_answer(owner: Owner, rkey: u32, regions: &Regions, rail: RailId) -> NoteBody {
     let region = regions.get(rkey).filter(|region| {
         let allowed = region.access.allows(Access::REMOTE_WRITE);
         allowed && owner.access.allows(Access::REMOTE_WRITE) && region.pd == owner.pd
@@ -354,7 +354,7 @@ mod tests {
         let mut regions = Regions::new([0; 16]);
         let rkey = regions.insert(region).expect("there is room");
         let owner = Owner { id: QpId::new(5), token: Token(7), pd, access };
-        let told = |rail, owner| match tell(owner, rkey, &regions, RailId::new(rail)) {
+        let told = |rail, owner| match region_answer(owner, rkey, &regions, RailId::new(rail)) {
             NoteBody::Tell { nic_rkey, len, .. } => (nic_rkey, len),
             other => panic!("{other:?}"),
         };

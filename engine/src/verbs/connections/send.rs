@@ -38,7 +38,7 @@ impl Connections {
     }
 
     /// Sends an acknowledgement or a control packet about a path.
-    pub(crate) fn note(&mut self, id: QpId, path: PathId, packet: &[u8]) {
+    pub(crate) fn send_packet(&mut self, id: QpId, path: PathId, packet: &[u8]) {
         if let Some(far) = self.connections.get(&id).and_then(|connection| connection.far.as_ref())
         {
             self.control.send(far.control(), Frame::packet(path, None), packet);

@@ -223,7 +223,8 @@ fn a_peer_that_asks_without_end_leaves_room_for_acknowledgements() {
         host.close(&address, 0);
     }
     let before = host.fake.took("post_send");
-    (0..100).for_each(|_| host.connections.note(other, PathId::new(0), b"an acknowledgement"));
+    (0..100)
+        .for_each(|_| host.connections.send_packet(other, PathId::new(0), b"an acknowledgement"));
     assert_eq!(host.fake.took("post_send") - before, 100);
 }
 
@@ -338,7 +339,7 @@ fn a_device_that_is_gone_says_nothing_although_it_still_could() {
     let address = host.join(5);
     host.connections.abandon();
     let before = host.fake.took("post_send");
-    host.connections.note(QpId::new(5), PathId::new(0), b"a sign of life");
+    host.connections.send_packet(QpId::new(5), PathId::new(0), b"a sign of life");
     assert_eq!(host.note(&address, 5, NoteBody::Ask { rkey: 1 }), []);
     assert!(host.ship(5, PathId::new(0), false), "it is lost, and sent again by another rail");
     host.connections.flush();
