@@ -34,7 +34,7 @@ pub enum ConnectError {
         source: Misrouting,
     },
     /// The peer rejected the connection.
-    #[error("{addr} turned the connection down: {reason}")]
+    #[error("{addr} rejected the connection: {reason}")]
     Rejected {
         /// The address of the peer.
         addr: SocketAddr,
@@ -76,7 +76,7 @@ pub enum ConnectError {
         state: QpState,
     },
     /// Another thread is connecting the queue pair.
-    #[error("queue pair {qp} is being connected already; wait for that to end")]
+    #[error("queue pair {qp} is being connected already; wait until that attempt ends")]
     AlreadyConnecting {
         /// The number of the queue pair.
         qp: QpId,

@@ -35,7 +35,7 @@ pub enum EngineError {
         why: &'static str,
     },
     /// The second address cannot be used beside `bind`.
-    #[error("{second} cannot be received at beside {first}: {why}")]
+    #[error("cannot receive on {second} beside {first}: {why}")]
     SecondAddr {
         /// The address of `bind`.
         first: IpAddr,
@@ -73,12 +73,14 @@ pub enum EngineError {
     )]
     Mtu,
     /// The datapath has no paths to discover.
-    #[error("`discover` finds ways over UDP; this datapath has none: leave it off")]
+    #[error(
+        "`discover` finds the routes of UDP source ports, which this datapath lacks; leave it off"
+    )]
     Discover,
     /// The datapath cannot protect packets: a NIC places the payloads.
     #[error(
-        "there are no keyed connections over verbs: the NIC would write to memory what nobody has \
-         authenticated; take UDP, or no key"
+        "there are no keyed connections over verbs: the NIC would write unauthenticated data to \
+         memory; take UDP, or no key"
     )]
     KeyOverVerbs,
     /// The security configuration has a key and no cipher.

@@ -41,7 +41,7 @@ pub enum KeyFileError {
         source: io::Error,
     },
     /// The path names a directory, a device or a socket.
-    #[error("the key file {path} is no file")]
+    #[error("the key file {path} is not a regular file; name one")]
     NoFile {
         /// The path.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum KeyFileError {
         owner: u32,
     },
     /// The file is too long for a key file.
-    #[error("the key file {path} has more than {most} bytes; it is no key file")]
+    #[error("the key file {path} has more than {most} bytes, so it is no key file; check its name")]
     Long {
         /// The file.
         path: PathBuf,
@@ -89,7 +89,7 @@ pub enum KeyFileError {
         source: KeyError,
     },
     /// The content of the file is not a list of allowed keys.
-    #[error("the key file {path} is no list of allowed keys: {source}")]
+    #[error("the key file {path} is not a list of allowed keys: {source}")]
     List {
         /// The file.
         path: PathBuf,

@@ -28,7 +28,7 @@ pub enum ListenError {
         addr: SocketAddr,
     },
     /// The backlog has no room.
-    #[error("a backlog of 0 takes nobody; give it at least 1")]
+    #[error("a backlog of 0 accepts no connection; use at least 1")]
     Backlog,
     /// The process has no descriptor for the listener.
     #[error(

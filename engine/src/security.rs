@@ -306,8 +306,8 @@ pub enum SecurityError {
 pub enum UnknownSecurity {
     /// The mode is unknown.
     #[error(
-        "`{name}` is no security; accepted: off, auth, encrypt, required, and behind them \
-         `:CIPHER,..`"
+        "`{name}` is not a security mode; accepted: off, auth, encrypt, required, each with \
+         an optional `:CIPHER,..`"
     )]
     Mode {
         /// The name.

@@ -19,11 +19,15 @@ pub enum JoinError {
     PeerOverVerbs,
     /// The peer's description of its RDMA device is malformed.
     #[error(
-        "what the peer says of its RDMA device cannot be read: {0}; are both sides of one build?"
+        "the peer's description of its RDMA device is malformed: {0}; run the same build \
+         on both sides"
     )]
     Address(#[from] DecodeError),
     /// The two ends use different services.
-    #[error("the peer's queue pairs are {theirs:?} and ours {ours:?}; take the same on both sides")]
+    #[error(
+        "the peer's NIC queue pairs are {theirs:?} and this end's {ours:?}; use the same on \
+         both sides"
+    )]
     Service {
         /// The service of this end.
         ours: Service,
@@ -32,8 +36,8 @@ pub enum JoinError {
     },
     /// The RDMA ports have different MTUs.
     #[error(
-        "the peer's RDMA port has an MTU of {theirs} bytes and ours {ours}; give both network \
-         interfaces the same MTU"
+        "the peer's RDMA port has an MTU of {theirs} bytes and this end's {ours}; give both \
+         network interfaces the same MTU"
     )]
     Mtu {
         /// The MTU of this end in bytes.

@@ -81,13 +81,13 @@ table! {
     /// CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. An interface serves one engine with one worker. The
     /// peer may use this or [`Datapath::Udp`]. See docs/xdp.md.
     Xdp = xdp::Xdp;
-    /// A network inside this process, for tests. Engines with clones of one fabric reach each
-    /// other.
-    Mem(fabric: MemFabric) = mem::Mem;
     /// A port of an RDMA device, Soft-RoCE included, and one more device for each further rail.
     /// Connections are set up over a UDP socket. The NIC checks the payloads (the ICRC of RoCEv2),
     /// so [`crate::EngineConfig::crc`] is ignored. See docs/verbs.md.
     Verbs(device: VerbsOptions) = verbs::Verbs;
+    /// A network inside this process, for tests. Engines with clones of one fabric reach each
+    /// other.
+    Mem(fabric: MemFabric) = mem::Mem;
 }
 
 struct Row {

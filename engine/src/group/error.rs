@@ -34,7 +34,7 @@ pub enum GroupError {
     },
     /// The engine does not receive at the address at which the others look for this rank.
     #[error(
-        "rank {rank} is to be reached at {addr}, and this engine receives at {local}; bind it \
+        "the others look for rank {rank} at {addr}, and this engine receives at {local}; bind it \
          there, or correct the address"
     )]
     NotOurs {

@@ -63,7 +63,7 @@ pub enum RegisterError {
         source: io::Error,
     },
     /// An RDMA device refused the memory.
-    #[error("an RDMA device does not take the memory: {0}")]
+    #[error("an RDMA device refuses to register the memory: {0}")]
     Device(#[from] VerbsError),
     /// The region belongs to another engine.
     #[error("the memory region belongs to another engine than the protection domain")]

@@ -193,7 +193,7 @@ fn addresses_that_cannot_be_are_refused_with_their_rail() {
     let no_nic = refused(&|routing| routing.rails[0].nic.clear());
     assert!(no_nic.starts_with("rail 1: the peer sends over UDP"), "{no_nic}");
     let short = refused(&|routing| routing.rails[0].nic.truncate(40));
-    assert!(short.starts_with("rail 1: what the peer says"), "{short}");
+    assert!(short.starts_with("rail 1: the peer's description"), "{short}");
     let paths = refused(&|routing| routing.rails[0].nic.extend([0; 3]));
     assert!(paths.starts_with("rail 1: the peer has 3 paths"), "{paths}");
     let mtu = refused(&|routing| routing.rails[0].nic[3] ^= 1);

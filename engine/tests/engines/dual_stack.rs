@@ -107,6 +107,6 @@ fn invalid_configurations_are_named() {
     ];
     for (config, word) in wrong {
         let error = Engine::new(config).unwrap_err().to_string();
-        assert!(error.contains(word) && error.contains("cannot be received at"), "{error}");
+        assert!(error.contains(word) && error.contains("cannot receive on"), "{error}");
     }
 }

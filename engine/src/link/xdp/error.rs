@@ -79,7 +79,7 @@ pub enum XdpSetupError {
     },
     /// The kernel lacks AF_XDP.
     #[error(
-        "this kernel has no AF_XDP as it is needed ({step}: {source}); it takes Linux 5.9 with \
+        "this kernel lacks the required AF_XDP ({step}: {source}); use Linux 5.9 or later with \
          CONFIG_XDP_SOCKETS and CONFIG_BPF_SYSCALL"
     )]
     Unsupported {
