@@ -3,7 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use braid::{CcConfig, KeyPurpose, LbPolicy, LossRecovery, MetricsEndpoint, RailScheme};
+use braid::{
+    CcConfig, DatapathKind, KeyPurpose, LbPolicy, LossRecovery, Medium, MetricsEndpoint, RailScheme,
+};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -235,7 +238,7 @@ pub(crate) struct EngineArgs {
     #[arg(short = 'c', long, value_enum, ignore_case = true)]
     pub(crate) connection: Option<Service>,
     /// Datapath that carries the packets [default: udp, or verbs with `-d`]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = datapaths())]
     pub(crate) datapath: Option<DatapathKind>,
     /// Driver of the protocol: the test itself by polling, or a thread of the engine.
     #[arg(long, value_enum, default_value_t = ProgressKind::Poll)]
@@ -317,14 +320,17 @@ const VERBS_PORT: u16 = 18515;
 impl EngineArgs {
     /// Returns the UDP port of the server.
     pub(crate) fn port(&self) -> u16 {
-        let is_verbs = self.datapath() == DatapathKind::Verbs;
-        self.port.unwrap_or(if is_verbs { VERBS_PORT } else { braid::DEFAULT_PORT })
+        let is_device = self.datapath().medium() == Medium::Device;
+        self.port.unwrap_or(if is_device { VERBS_PORT } else { braid::DEFAULT_PORT })
     }
 
     /// Returns the datapath.
     pub(crate) fn datapath(&self) -> DatapathKind {
-        let implied = if self.dev.is_some() { DatapathKind::Verbs } else { DatapathKind::Udp };
-        self.datapath.unwrap_or(implied)
+        self.datapath.unwrap_or_else(|| {
+            let implied = if self.dev.is_some() { Medium::Device } else { Medium::Network };
+            let mut all = DatapathKind::all();
+            all.find(|kind| kind.medium() == implied).expect("the table has one of each medium")
+        })
     }
 }
 
@@ -399,17 +405,11 @@ pub(crate) struct SprayArgs {
     pub(crate) json: Option<PathBuf>,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DatapathKind {
-    /// UDP sockets.
-    Udp,
-    /// UDP sockets, with AF_XDP for short datagrams, on the Ethernet interface of `--bind`; as
-    /// root.
-    Xdp,
-    /// An RDMA device, including Soft-RoCE, through libibverbs; `-d` names it.
-    Verbs,
-    /// Memory within one process.
-    Mem,
+/// Reads the name of a datapath of the engine's table.
+fn datapaths() -> impl TypedValueParser<Value = DatapathKind> {
+    let value = |kind: DatapathKind| PossibleValue::new(kind.name()).help(kind.summary());
+    let names = PossibleValuesParser::new(DatapathKind::all().map(value));
+    names.try_map(|name| name.parse::<DatapathKind>())
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::cli::{DatapathKind, EngineArgs, Service, Switch, Test};
+use braid::Medium;
+
+use crate::cli::{EngineArgs, Service, Switch, Test};
 use crate::session::Session;
 use crate::table::RULE;
 
@@ -50,18 +52,13 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
 }
 
 fn device(args: &EngineArgs) -> String {
-    match args.datapath() {
-        DatapathKind::Udp => "UDP sockets".to_owned(),
-        DatapathKind::Xdp => "UDP sockets, AF_XDP".to_owned(),
-        DatapathKind::Mem => "memory".to_owned(),
-        DatapathKind::Verbs => args.dev.clone().unwrap_or_default(),
-    }
+    args.dev.clone().unwrap_or_else(|| args.datapath().label().to_owned())
 }
 
 fn connection(args: &EngineArgs) -> &'static str {
-    match (args.datapath(), args.connection) {
-        (DatapathKind::Verbs, Some(Service::Rc)) => "RC over RC",
-        (DatapathKind::Verbs, _) => "RC over UC",
+    match (args.datapath().medium(), args.connection) {
+        (Medium::Device, Some(Service::Rc)) => "RC over RC",
+        (Medium::Device, _) => "RC over UC",
         _ => "RC",
     }
 }

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::MemFabric;
+use braid::{Medium, MemFabric};
 
 use crate::about::host_name;
 use crate::bandwidth::{self, Watch};
 use crate::child::Child;
-use crate::cli::{DatapathKind, Switch, Test, TestArgs};
+use crate::cli::{Switch, Test, TestArgs};
 use crate::failure::Failure;
 use crate::json_file::JsonFile;
 use crate::peer::{WORKING_SET_BYTES, cpu_seconds};
@@ -33,15 +33,15 @@ const LARGEST_OF_ALL: u64 = 8 << 20;
 /// Runs the test of the command line.
 pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
     check(test, args)?;
-    match (&args.host, args.loopback, args.engine.datapath()) {
-        (None, true, DatapathKind::Mem) => both_in_one_process(test, args),
+    match (&args.host, args.loopback, args.engine.datapath().medium()) {
+        (None, true, Medium::Process) => both_in_one_process(test, args),
         (None, true, _) => {
             let side = Side::new(&args.engine, 0, None)?;
             let server = Child::server(test, args)?;
             client(test, args, side, &[server.address()])?;
             server.finish()
         }
-        (Some(_), _, DatapathKind::Mem) | (None, false, DatapathKind::Mem) => Err(Failure::Usage(
+        (Some(_), _, Medium::Process) | (None, false, Medium::Process) => Err(Failure::Usage(
             "--datapath mem stays inside one process: add --loopback, without HOST".to_owned(),
         )),
         (Some(host), ..) => {

@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use braid::{
-    Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, Datapath, Engine, EngineConfig,
-    EngineError, Faults, Listener, MemFabric, MemoryRegion, PathsTo, Progress, ProtectionDomain,
-    QpOptions, QpState, QueuePair, RemoteRegion, Security, Status, VerbsOptions, VerbsService,
+    Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, DatapathOptions, Engine,
+    EngineConfig, EngineError, Faults, Listener, Medium, MemFabric, MemoryRegion, PathsTo,
+    Progress, ProtectionDomain, QpOptions, QpState, QueuePair, RemoteRegion, Security, Status,
+    VerbsOptions, VerbsService,
 };
 
-use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
+use crate::cli::{EngineArgs, ProgressKind, Service, Switch, Test};
 use crate::control::Control;
 use crate::degraded::{self, Degraded};
 use crate::failure::{Attempt, Failure};
@@ -86,13 +87,9 @@ pub(crate) fn engine_config(
 ) -> Result<EngineConfig, Failure> {
     let mut bind = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into());
     bind.set_port(port);
-    let mut datapath = match args.datapath() {
-        DatapathKind::Verbs => Datapath::Verbs(verbs(args)?),
-        DatapathKind::Xdp => Datapath::Xdp,
-        DatapathKind::Udp | DatapathKind::Mem => Datapath::Udp,
-    };
-    if let Some(fabric) = fabric {
-        datapath = Datapath::Mem(fabric.clone());
+    let options = DatapathOptions { device: device(args), fabric: fabric.cloned() };
+    let datapath = args.datapath().build(&options).map_err(usage)?;
+    if fabric.is_some() {
         bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
     }
     let mut rails = args.rails.iter().copied();
@@ -121,14 +118,14 @@ pub(crate) fn engine_config(
     })
 }
 
-fn verbs(args: &EngineArgs) -> Result<VerbsOptions, Failure> {
-    let device =
-        args.dev.clone().ok_or_else(|| usage("`--datapath verbs` needs a device: `-d DEV`"))?;
+/// The RDMA device of the command line.
+fn device(args: &EngineArgs) -> Option<VerbsOptions> {
     let service = match args.connection {
         Some(Service::Rc) => VerbsService::Rc,
         Some(Service::Uc) | None => VerbsService::Uc,
     };
-    Ok(VerbsOptions { device, port: args.ib_port, gid_index: args.gid_index, service })
+    let (device, port) = (args.dev.clone()?, args.ib_port);
+    Some(VerbsOptions { device, port, gid_index: args.gid_index, service })
 }
 
 fn faults(args: &EngineArgs) -> Faults {
@@ -149,19 +146,21 @@ fn security(args: &EngineArgs) -> Result<Option<Security>, Failure> {
 
 /// Rejects options that exclude each other.
 pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
-    match (args.datapath(), &args.dev) {
-        (DatapathKind::Verbs, None) => verbs(args).map(drop)?,
-        (DatapathKind::Udp | DatapathKind::Xdp | DatapathKind::Mem, Some(_)) => {
+    let is_device = args.datapath().medium() == Medium::Device;
+    match (is_device, &args.dev) {
+        (true, None) => {
+            let name = args.datapath();
+            return Err(usage(format_args!("`--datapath {name}` needs a device: `-d DEV`")));
+        }
+        (false, Some(_)) => {
             return Err(usage("`-d` names an RDMA device: it goes with `--datapath verbs`"));
         }
-        (DatapathKind::Udp | DatapathKind::Xdp | DatapathKind::Mem, None)
-            if args.connection == Some(Service::Uc) =>
-        {
+        (false, None) if args.connection == Some(Service::Uc) => {
             return Err(usage("`-c UC` is a service of RDMA devices: it goes with `-d DEV`"));
         }
         _ => {}
     }
-    if security(args)?.is_some() && args.datapath() == DatapathKind::Verbs {
+    if security(args)?.is_some() && is_device {
         return Err(usage(EngineError::KeyOverVerbs));
     }
     faults(args).validate().map_err(usage)

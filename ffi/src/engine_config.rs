@@ -4,7 +4,10 @@ use std::ffi::{c_char, c_int};
 use std::path::Path;
 use std::ptr;
 
-use braid::{Crc, Datapath, EngineConfig, Faults, Progress, Security, VerbsOptions, VerbsService};
+use braid::{
+    Crc, Datapath, DatapathKind, DatapathOptions, EngineConfig, Faults, Medium, Progress, Security,
+    VerbsOptions, VerbsService,
+};
 
 use crate::arguments::{flag, micros, narrow, optional_text, timer};
 use crate::boundary::enter;
@@ -120,6 +123,10 @@ pub struct braid_engine_config {
     /// `threads` 1 or 0. Requires root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. One engine per
     /// interface can use it. Not with `fabric` or `device`. 0: UDP sockets only.
     pub xdp: c_int,
+    /// The datapath by name: "udp", "xdp", "verbs" (needs `device`) or "mem" (needs `fabric`). NULL:
+    /// the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name "xdp"
+    /// here instead of setting `xdp`.
+    pub datapath: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -166,6 +173,7 @@ impl Default for braid_engine_config {
             security: ptr::null(),
             allowed_keys: ptr::null(),
             xdp: 0,
+            datapath: ptr::null(),
         }
     }
 }
@@ -181,7 +189,7 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
-        let [bind, lb, device, rails, rail_policy, metrics, key, security, allowed] = unsafe {
+        let [bind, lb, device, rails, rail_policy, metrics, key, security, allowed, datapath] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
                 optional_text(config.lb, "lb")?,
@@ -192,6 +200,7 @@ impl braid_engine_config {
                 optional_text(config.key_file, "key_file")?,
                 optional_text(config.security, "security")?,
                 optional_text(config.allowed_keys, "allowed_keys")?,
+                optional_text(config.datapath, "datapath")?,
             ]
         };
         if let Some(bind) = bind {
@@ -213,19 +222,25 @@ impl braid_engine_config {
         let [key, allowed] = [&key, &allowed].map(|file| file.as_deref().map(Path::new));
         checked.security = Security::from_files(key, allowed, mode)?;
         let mut child = None;
-        match (config.fabric.is_null(), device, flag(config.xdp, "xdp")?) {
-            (true, None, false) => {}
-            (true, None, true) => checked.datapath = Datapath::Xdp,
+        let mut options = DatapathOptions::default();
+        let implied = match (config.fabric.is_null(), device, flag(config.xdp, "xdp")?) {
+            (true, None, false) => None,
+            (true, None, true) => Some(Datapath::Xdp.kind()),
             (true, Some(device), false) => {
-                checked.datapath = Datapath::Verbs(config.verbs(device)?);
+                let device = config.verbs(device)?;
+                options.device = Some(device.clone());
+                Some(Datapath::Verbs(device).kind())
             }
             (false, None, false) => {
                 let fabric = find(config.fabric)?;
-                checked.datapath = Datapath::Mem(fabric.fabric.clone());
+                options.fabric = Some(fabric.fabric.clone());
                 child = Some(fabric.children.add());
+                Some(Datapath::Mem(fabric.fabric.clone()).kind())
             }
             _ => return Err(Failure::TwoDatapaths),
-        }
+        };
+        let kind = selected(datapath.map(|name| name.parse()).transpose()?, implied)?;
+        checked.datapath = kind.build(&options)?;
         Ok((checked, child))
     }
 
@@ -294,8 +309,26 @@ impl braid_engine_config {
     }
 }
 
-/// Fills `config` with the defaults, which suit most programs; `size` is
-/// sizeof(braid_engine_config).
+/// The datapath that `datapath` names, or else the one that `fabric`, `device` or `xdp` implies.
+fn selected(
+    named: Option<DatapathKind>,
+    implied: Option<DatapathKind>,
+) -> Result<DatapathKind, Failure> {
+    match (named, implied) {
+        (None, None) => Ok(Datapath::default().kind()),
+        (Some(kind), None) | (None, Some(kind)) => Ok(kind),
+        // `device` and `fabric` are options of every datapath of their medium.
+        (Some(named), Some(implied))
+            if named == implied
+                || named.medium() == implied.medium() && implied.medium() != Medium::Network =>
+        {
+            Ok(named)
+        }
+        (Some(named), Some(implied)) => Err(Failure::OtherDatapath { named, implied }),
+    }
+}
+
+/// Fills `config` with the defaults, which suit most programs; `size` is sizeof(braid_engine_config).
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

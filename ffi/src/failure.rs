@@ -3,10 +3,11 @@
 use std::ffi::c_int;
 
 use braid::{
-    ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EndpointError,
-    EngineError, GroupError, ListenError, MalformedKey, MemoryError, PostError, RegisterError,
-    SecurityError, StateError, UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme,
-    UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError, XdpSetupError,
+    ConnectError, CqError, CreateCqError, CreateQpError, DatapathError, DatapathKind,
+    DiscoveryError, EndpointError, EngineError, GroupError, ListenError, MalformedKey, MemoryError,
+    PostError, RegisterError, SecurityError, StateError, UnknownCc, UnknownEndpoint, UnknownLb,
+    UnknownRailScheme, UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError,
+    XdpSetupError,
 };
 
 use crate::error::*;
@@ -38,6 +39,10 @@ pub(crate) enum Failure {
         "more than one of `fabric`, `device` and `xdp` is set; set one and leave the others NULL or 0"
     )]
     TwoDatapaths,
+    #[error(
+        "`datapath` is `{named}`, and of `fabric`, `device` and `xdp` one selects `{implied}`; leave `datapath` NULL or the other unset"
+    )]
+    OtherDatapath { named: DatapathKind, implied: DatapathKind },
     #[error("`{name}` is not a valid string: {why}")]
     Text { name: &'static str, why: &'static str },
     #[error("`{name}` has {have} bytes; provide at least {needed}")]
@@ -107,6 +112,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Recovery(#[from] UnknownRecovery),
     #[error(transparent)]
+    Datapath(#[from] DatapathError),
+    #[error(transparent)]
     Security(#[from] SecurityError),
     #[error(transparent)]
     SecurityMode(#[from] UnknownSecurity),
@@ -147,6 +154,8 @@ impl Failure {
             | Failure::Constant { .. }
             | Failure::Bits { .. }
             | Failure::TwoDatapaths
+            | Failure::OtherDatapath { .. }
+            | Failure::Datapath(_)
             | Failure::NoMembers
             | Failure::TwoMembers
             | Failure::Text { .. }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use braid::environment;
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, KeyPurpose, LossRecovery, Progress, QpConfig,
-    RailNames, SecretKey, Security, SecurityError,
+    AllowList, CcConfig, Crc, Datapath, DatapathKind, DatapathOptions, EngineConfig, KeyPurpose,
+    LossRecovery, Program, Progress, QpConfig, RailNames, SecretKey, Security, SecurityError,
 };
 use braid_log::FilterError;
 
@@ -61,6 +61,7 @@ const RAILS: &str = "BRAID_RAILS";
 
 /// The settings, by the name of the variable.
 const SETTINGS: &[(&str, Apply)] = &[
+    ("BRAID_DATAPATH", |s, v| set(&mut s.engine.datapath, datapath(v))),
     ("BRAID_PATHS", |s, v| set(&mut s.engine.paths, number(v, 1..=braid::MAX_PATHS))),
     ("BRAID_LB", |s, v| set(&mut s.engine.lb, parsed(v))),
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
@@ -210,6 +211,16 @@ fn number<T: FromStr + PartialOrd + Display>(
 ) -> Result<T, String> {
     let number = value.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("accepted: a number from {} to {}", range.start(), range.end()))
+}
+
+/// The datapaths of the table that the drop-in offers. None of them has options.
+fn datapath(value: &str) -> Result<Datapath, String> {
+    let offered = || DatapathKind::offered_by(Program::DropIn);
+    let kind = offered().find(|kind| kind.name() == value).ok_or_else(|| {
+        let names: Vec<_> = offered().map(DatapathKind::name).collect();
+        format!("accepted: {}", names.join(", "))
+    })?;
+    kind.build(&DatapathOptions::default()).map_err(|error| error.to_string())
 }
 
 fn read_key(file: &str) -> Result<SecretKey, String> {

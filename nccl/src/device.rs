@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, Weak};
 
-use braid::{Datapath, EngineConfig};
+use braid::{Datapath, EngineConfig, Medium};
 
-use crate::config::{Carrier, Config};
+use crate::config::Config;
 use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::interfaces::Interface;
@@ -71,12 +71,12 @@ impl Device {
             speed: speed(&sys, interface.addr.ip().is_loopback()),
             addr: interface.addr,
             further_rails: Vec::new(),
-            mtu: match config.carrier {
-                Carrier::Udp => {
+            mtu: match config.datapath.medium() {
+                Medium::Device => config.mtu,
+                _ => {
                     let asked = config.mtu.unwrap_or(DEFAULT_PAYLOAD);
                     Some(packet_payload(&sys, interface.addr, asked))
                 }
-                Carrier::Verbs => config.mtu,
             },
             datapath,
             context: Mutex::default(),
@@ -128,8 +128,8 @@ impl Device {
 
     /// Returns the number of paths of a connection.
     pub(crate) fn paths(&self, config: &Config) -> usize {
-        config.paths.unwrap_or(match self.datapath {
-            Datapath::Verbs(_) => VERBS_PATHS,
+        config.paths.unwrap_or(match self.datapath.kind().medium() {
+            Medium::Device => VERBS_PATHS,
             _ => EngineConfig::default().paths,
         })
     }

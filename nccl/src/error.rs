@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::io::ErrorKind;
 
 use braid::{
-    ConnectError, CreateCqError, CreateQpError, EngineError, ListenError, PostError, RegisterError,
-    StateError,
+    ConnectError, CreateCqError, CreateQpError, DatapathError, EngineError, ListenError, PostError,
+    RegisterError, StateError,
 };
 
 use crate::broken::Broken;
@@ -55,6 +55,8 @@ pub(crate) enum Error {
     #[error("the network interfaces cannot be listed: {0}{remedy}", remedy = remedy(.0))]
     Interfaces(#[source] std::io::Error),
     #[error(transparent)]
+    Datapath(#[from] DatapathError),
+    #[error(transparent)]
     Handle(#[from] HandleError),
     #[error(
         "the peer at {peer} has another version of this plugin; use the same version on all hosts"
@@ -100,6 +102,7 @@ impl Error {
             | Error::TooManyDevices { .. }
             | Error::Apart { .. }
             | Error::Config(_)
+            | Error::Datapath(_)
             | Error::Forked
             | Error::NotInitialised => code::INVALID_USAGE,
             Error::Greeting { .. } => code::REMOTE_ERROR,

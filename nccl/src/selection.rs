@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use braid::{Datapath, VerbsOptions};
+use braid::{Datapath, DatapathOptions, Medium, VerbsOptions};
 
 use crate::choice::{choose, detection_reason, is_link_local, listed, preference};
-use crate::config::{Carrier, Config, Family};
+use crate::config::{Config, Family};
 use crate::device::Device;
 use crate::error::Error;
 use crate::interfaces::{self, Detection, Interface};
@@ -121,8 +121,12 @@ const HOW_TO_RDMA: &str = "load the driver of the NIC, or make a Soft-RoCE devic
 
 /// Returns the datapath of an interface, or `None` if it has no RDMA device and was not named.
 fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, Error> {
-    if config.carrier == Carrier::Udp {
-        return Ok(Some(Datapath::Udp));
+    let build = |device| {
+        let options = DatapathOptions { device, ..DatapathOptions::default() };
+        Ok(config.datapath.build(&options)?)
+    };
+    if config.datapath.medium() != Medium::Device {
+        return build(None).map(Some);
     }
     let selected = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
     let named = selected || !config.addresses.is_empty();
@@ -130,7 +134,7 @@ fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, 
         Some(rdma::Port { device, number }) => {
             let options = VerbsOptions::new(device);
             let service = config.service;
-            Ok(Some(Datapath::Verbs(VerbsOptions { port: number, service, ..options })))
+            build(Some(VerbsOptions { port: number, service, ..options })).map(Some)
         }
         None if named => Err(no_rdma_device(interface)),
         None => Ok(None),

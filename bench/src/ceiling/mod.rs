@@ -9,12 +9,10 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use braid::{CcConfig, LossRecovery, RailScheme};
+use braid::{CcConfig, Datapath, LossRecovery, RailScheme};
 use serde::Serialize;
 
-use crate::cli::{
-    AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs,
-};
+use crate::cli::{AtomicKind, CeilingArgs, EngineArgs, ProgressKind, Switch, Test, TestArgs};
 use crate::failure::{Attempt, Failure};
 use crate::interleave::report::Report;
 use crate::interleave::{Contestant, interleave};
@@ -257,7 +255,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         port: Some(0),
         bind: Some((LOOPBACK, 0).into()),
         dev: None,
-        datapath: Some(DatapathKind::Udp),
+        datapath: Some(Datapath::Udp.kind()),
         ib_port: 1,
         gid_index: None,
         connection: None,

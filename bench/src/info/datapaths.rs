@@ -3,8 +3,8 @@
 use std::net::UdpSocket;
 
 use braid::{
-    Datapath, DatapathAttributes, Engine, EngineConfig, EngineError, MemFabric, Progress,
-    VerbsOptions, check_xdp,
+    Datapath, DatapathAttributes, DatapathKind, DatapathOptions, Engine, EngineConfig, EngineError,
+    Medium, MemFabric, Progress, VerbsOptions, check_xdp,
 };
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::Serialize;
@@ -66,29 +66,39 @@ pub(super) struct UdpOffers {
 
 /// Returns all datapaths, with verbs once per device.
 pub(super) fn all(devices: &[&str]) -> Vec<Offer> {
-    let udp = offer("udp", None, Datapath::Udp);
-    let xdp = Offer { name: "xdp", device: None, found: xdp(&udp.found) };
-    let mut all = vec![udp, xdp];
-    if devices.is_empty() {
-        let why = "this machine has no RDMA device \
-             (`rdma link add rxe0 type rxe netdev IF` makes a Soft-RoCE one)";
-        let found = Availability::Unavailable(why.to_owned());
-        all.push(Offer { name: "verbs", device: None, found });
-    }
-    all.extend(devices.iter().map(|device| {
-        offer("verbs", Some((*device).to_owned()), Datapath::Verbs(VerbsOptions::new(*device)))
-    }));
-    all.push(offer("mem", None, Datapath::Mem(MemFabric::new())));
-    all
+    DatapathKind::all().flat_map(|kind| of_kind(kind, devices)).collect()
 }
 
-fn offer(name: &'static str, device: Option<String>, datapath: Datapath) -> Offer {
-    let is_udp = matches!(datapath, Datapath::Udp);
-    let found = match attributes(datapath) {
-        Ok(attributes) => Availability::Offers(offers(&attributes, is_udp)),
+fn of_kind(kind: DatapathKind, devices: &[&str]) -> Vec<Offer> {
+    let is_device = kind.medium() == Medium::Device;
+    match devices {
+        [] if is_device => {
+            let why = "this machine has no RDMA device (`rdma link add rxe0 type rxe netdev IF` makes a Soft-RoCE one)";
+            let found = Availability::Unavailable(why.to_owned());
+            vec![Offer { name: kind.name(), device: None, found }]
+        }
+        devices if is_device => devices.iter().map(|device| offer(kind, Some(*device))).collect(),
+        _ => vec![offer(kind, None)],
+    }
+}
+
+fn offer(kind: DatapathKind, device: Option<&str>) -> Offer {
+    let options =
+        DatapathOptions { device: device.map(VerbsOptions::new), fabric: Some(MemFabric::new()) };
+    let found = match kind.build(&options) {
+        Ok(Datapath::Xdp) => xdp(&found(Datapath::Udp)),
+        Ok(datapath) => found(datapath),
         Err(error) => Availability::Unavailable(error.to_string()),
     };
-    Offer { name, device, found }
+    Offer { name: kind.name(), device: device.map(str::to_owned), found }
+}
+
+fn found(datapath: Datapath) -> Availability {
+    let is_udp = matches!(datapath, Datapath::Udp);
+    match attributes(datapath) {
+        Ok(attributes) => Availability::Offers(offers(&attributes, is_udp)),
+        Err(error) => Availability::Unavailable(error.to_string()),
+    }
 }
 
 /// Returns the offers of UDP sockets with AF_XDP. Nothing is opened, because an engine would need

@@ -1,4 +1,4 @@
-//! What is told of queue pairs to those who look from outside. Whoever calls this holds the worker's lock.
+//! The worker's part of the metrics. The caller holds the worker's lock.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use super::rails::PeerAddrs;
 use crate::metrics::QpMetrics;
 
 impl Worker {
-    /// Places of its table of queue pairs.
+    /// The number of places in the table of queue pairs.
     pub(crate) fn qp_slots(&self) -> usize {
         self.qps.slots()
     }
 
-    /// The queue pairs in these places.
+    /// The metrics of the queue pairs in these places.
     pub(crate) fn qp_metrics(&self, slots: Range<usize>) -> impl Iterator<Item = QpMetrics> {
         self.qps.within(slots).map(|entry| self.metrics_of(entry))
     }

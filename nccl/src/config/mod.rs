@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, Faults, KeyPurpose, LbPolicy, LossRecovery, RailScheme,
-    SecretKey, Security, SecurityError, VerbsService,
+    AllowList, CcConfig, Crc, DatapathKind, EngineConfig, Faults, KeyPurpose, LbPolicy,
+    LossRecovery, RailScheme, SecretKey, Security, SecurityError, VerbsService,
 };
 
 use crate::interfaces::Pattern;
@@ -37,14 +37,6 @@ pub(crate) enum ConfigError {
     Security(#[from] SecurityError),
 }
 
-/// The datapath of the packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Carrier {
-    Udp,
-    /// The RDMA device of each interface.
-    Verbs,
-}
-
 /// All settings of the plugin.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
@@ -56,7 +48,8 @@ pub(crate) struct Config {
     /// is a device.
     pub(crate) rails: Vec<Vec<String>>,
     pub(crate) rail_policy: RailScheme,
-    pub(crate) carrier: Carrier,
+    /// The datapath of every interface.
+    pub(crate) datapath: DatapathKind,
     /// The transport service of the paths over verbs.
     pub(crate) service: VerbsService,
     /// Number of engine threads of a device. 0: NCCL's threads drive the engine while they poll.
@@ -98,7 +91,7 @@ impl Default for Config {
             addresses: Vec::new(),
             rails: Vec::new(),
             rail_policy: engine.rail_policy,
-            carrier: Carrier::Udp,
+            datapath: engine.datapath.kind(),
             service: VerbsService::default(),
             threads: 0,
             paths: None,

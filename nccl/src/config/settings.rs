@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{AllowList, Crc, RailNames, SecretKey, VerbsService};
+use braid::{AllowList, Crc, DatapathKind, Program, RailNames, SecretKey, VerbsService};
 
-use super::{Carrier, Config};
+use super::Config;
 
 /// Changes the configuration, or returns the accepted values.
 pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
@@ -19,7 +19,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("addr", |c, v| set(&mut c.addresses, addresses(v))),
     ("rails", |c, v| set(&mut c.rails, parsed(v).map(|names: RailNames| names.devices))),
     ("rail_policy", |c, v| set(&mut c.rail_policy, parsed(v))),
-    ("datapath", |c, v| set(&mut c.carrier, carrier(v))),
+    ("datapath", |c, v| set(&mut c.datapath, datapath(v))),
     ("service", |c, v| set(&mut c.service, service(v))),
     ("threads", |c, v| set(&mut c.threads, number(v, 0..=64))),
     ("paths", |c, v| set(&mut c.paths, number(v, 1..=4096).map(Some))),
@@ -92,12 +92,12 @@ fn switch(value: &str) -> Result<bool, String> {
     }
 }
 
-fn carrier(value: &str) -> Result<Carrier, String> {
-    match value {
-        "udp" => Ok(Carrier::Udp),
-        "verbs" => Ok(Carrier::Verbs),
-        _ => Err("accepted: udp, verbs".to_owned()),
-    }
+fn datapath(value: &str) -> Result<DatapathKind, String> {
+    let offered = || DatapathKind::offered_by(Program::Nccl);
+    offered().find(|kind| kind.name() == value).ok_or_else(|| {
+        let names: Vec<_> = offered().map(DatapathKind::name).collect();
+        format!("accepted: {}", names.join(", "))
+    })
 }
 
 fn service(value: &str) -> Result<VerbsService, String> {
