@@ -52,6 +52,9 @@ pub(crate) enum Failure {
     /// The fabric.
     #[error(transparent)]
     Fabric(#[from] braid_lab::FabricError),
+    /// A program.
+    #[error(transparent)]
+    Process(#[from] braid_lab::process::ProcessError),
     /// A figure cannot be drawn.
     #[error(transparent)]
     Draw(#[from] braid_charts::DrawError),

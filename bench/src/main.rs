@@ -7,7 +7,6 @@ mod capacity;
 mod ceiling;
 mod child;
 mod cli;
-mod columns;
 mod compare;
 mod congestion;
 mod control;

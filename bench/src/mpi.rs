@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 
 /// How long compiling may take.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
@@ -41,11 +41,8 @@ impl MpiProgram {
             .map_err(|why| cannot_write(&agent_file, why))?;
         let mut compiler = Command::new("mpicc");
         compiler.args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(&c);
-        let compiler = Program::start(
-            "mpicc (`apt-get install openmpi-bin libopenmpi-dev` brings it)",
-            compiler,
-        )?;
-        compiler.finish(COMPILE_LIMIT)?;
+        let name = "mpicc (`apt-get install openmpi-bin libopenmpi-dev` brings it)";
+        program::start(name, compiler)?.wait(COMPILE_LIMIT)?;
         Ok(MpiProgram { program, agent: agent_file })
     }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::process::ProcessError;
+
 /// Why a fabric could not be made, changed or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +40,9 @@ pub enum FabricError {
         /// What it wrote to its standard error.
         said: String,
     },
+    /// A program that this crate calls failed.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// The operating system refused.
     #[error("cannot {doing}: {source}")]
     System {

@@ -5,17 +5,27 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::FabricError;
+use crate::process::show;
 
 /// The programs that a fabric is made with, and the Debian packages that bring them.
 const NEEDED: [(&str, &str); 4] =
     [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("chrt", "util-linux")];
 
-/// Fails where we are not root or a program is missing.
+/// Checks that a fabric can be made: by root, with all programs.
 pub(crate) fn need() -> Result<(), FabricError> {
+    need_all(&NEEDED)
+}
+
+/// Checks that network namespaces can be made: by root, with `ip`.
+pub(crate) fn need_ip() -> Result<(), FabricError> {
+    need_all(&NEEDED[..1])
+}
+
+fn need_all(programs: &[(&'static str, &'static str)]) -> Result<(), FabricError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(FabricError::NotRoot);
     }
-    match NEEDED.iter().find(|(program, _)| !on_path(program)) {
+    match programs.iter().copied().find(|(program, _)| !on_path(program)) {
         Some((program, package)) => Err(FabricError::Missing { program, package }),
         None => Ok(()),
     }
@@ -60,19 +70,6 @@ pub(crate) fn inside(namespace: &str, program: &Path) -> Command {
     command
 }
 
-/// What a command writes to its standard output.
-pub(crate) fn read(command: &mut Command) -> Result<Vec<u8>, FabricError> {
-    let line = show(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(FabricError::system(format!("start `{line}`")))?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    Err(FabricError::Refused { command: line, said: first_lines(&output.stderr) })
-}
-
 fn run(command: &mut Command, input: &str) -> Result<(), FabricError> {
     let line = show(command);
     let mut child = command
@@ -108,11 +105,6 @@ fn first_lines(text: &[u8]) -> String {
     text.lines().take(3).map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-fn show(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-}
-
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -132,6 +124,6 @@ mod tests {
     #[test]
     fn a_refusal_says_who_and_what() {
         let failure = run(Command::new("sh").args(["-c", "echo no >&2; exit 1"]), "").unwrap_err();
-        assert!(failure.to_string().starts_with("`sh -c echo no >&2; exit 1` failed: no"));
+        assert!(failure.to_string().starts_with("`sh -c 'echo no >&2; exit 1'` failed: no"));
     }
 }

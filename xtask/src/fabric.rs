@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use braid_lab::table::aligned;
 use braid_lab::{
     Fabric, FabricError, LinkCount, Owner, Plan, RailFabric, RailPlan, Rate, Routing, Traffic,
     Trouble, Where, command_on_domain, parse_delay,
@@ -184,11 +185,12 @@ fn up_rails(plan: RailPlan) -> Result<(), Failure> {
         plan.name
     );
     let fabric = RailFabric::up(plan, Owner::Standing)?;
-    println!("{:<5} {:<28} addresses", "host", "namespace");
+    let mut rows = vec![["host", "namespace", "addresses"].map(str::to_owned).to_vec()];
     for (domain, netns) in fabric.domains().iter().enumerate() {
         let addresses: Vec<_> = fabric.addresses(domain).iter().map(ToString::to_string).collect();
-        println!("{:<5} {netns:<28} {}", format!("h{domain}"), addresses.join(","));
+        rows.push(vec![format!("h{domain}"), netns.clone(), addresses.join(",")]);
     }
+    println!("{}", aligned(&rows, 3).join("\n"));
     Ok(())
 }
 
@@ -225,26 +227,26 @@ fn trouble(name: &str, at: &Place, what: Trouble) -> Result<(), Failure> {
 
 fn status(fabric: &Fabric) -> Result<(), Failure> {
     print_hosts(fabric);
-    println!(
-        "\n{:>4} {:>5} {:>9} {:>10}  {:>27}  {:>27}  state",
-        "leaf", "spine", "rate", "delay", "to spine: MB packets drops", "to leaf: MB packets drops"
-    );
+    let heading = ["state", "leaf", "spine", "rate", "delay"].into_iter();
+    let ways = ["MB to spine", "packets", "drops", "MB to leaf", "packets", "drops"];
+    let mut rows = vec![heading.chain(ways).map(str::to_owned).collect()];
     for (link, condition) in fabric.links()?.iter().zip(fabric.conditions()?) {
         let LinkCount { leaf, spine, to_spine, to_leaf } = link;
-        println!(
-            "{leaf:>4} {spine:>5} {:>9} {:>10}  {:>27}  {:>27}  {condition}",
-            condition.rate,
-            format!("{:?}", fabric.plan().delay_over(*spine) / 2),
-            show(*to_spine),
-            show(*to_leaf),
-        );
+        let delay = fabric.plan().delay_over(*spine) / 2;
+        let mut row = vec![condition.to_string(), leaf.to_string(), spine.to_string()];
+        row.extend([condition.rate.to_string(), format!("{delay:?}")]);
+        row.extend(cells(*to_spine));
+        row.extend(cells(*to_leaf));
+        rows.push(row);
     }
+    println!("\n{}", aligned(&rows, 1).join("\n"));
     Ok(())
 }
 
-fn show(traffic: Traffic) -> String {
-    let megabytes = traffic.bytes as f64 / 1e6;
-    format!("{megabytes:.3} {:>9} {:>5}", traffic.packets, traffic.drops)
+/// Megabytes, packets and drops.
+fn cells(traffic: Traffic) -> [String; 3] {
+    let megabytes = format!("{:.3}", traffic.bytes as f64 / 1e6);
+    [megabytes, traffic.packets.to_string(), traffic.drops.to_string()]
 }
 
 fn print_hosts(fabric: &Fabric) {
@@ -254,10 +256,11 @@ fn print_hosts(fabric: &Fabric) {
         "fabric {}: {} leaves, {} spines, {routing} routing, {} per link, {} B queues, MTU {}\n",
         plan.name, plan.leaves, plan.spines, plan.rate, plan.queue, plan.mtu
     );
-    println!("{:<5} {:>4} {:<12} namespace", "host", "leaf", "address");
-    for host in fabric.hosts() {
-        println!("{:<5} {:>4} {:<12} {}", host.name, host.leaf, host.ip, host.netns);
-    }
+    let mut rows = vec![["host", "leaf", "address", "namespace"].map(str::to_owned).to_vec()];
+    rows.extend(fabric.hosts().iter().map(|host| {
+        vec![host.name.clone(), host.leaf.to_string(), host.ip.to_string(), host.netns.clone()]
+    }));
+    println!("{}", aligned(&rows, 4).join("\n"));
 }
 
 impl From<FabricError> for Failure {

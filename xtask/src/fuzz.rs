@@ -12,6 +12,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use braid_lab::process::Stream;
+
 use crate::{Failure, process, rustc, tools, tree};
 
 /// What to fuzz, and for how long.
@@ -133,27 +135,17 @@ fn fuzz(programs: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
         .arg(&corpus)
         .stdin(Stdio::null())
         .stderr(Stdio::piped());
-    let mut group = process::Group::start(&mut command)?;
-    let log = read_in_background(group.child.stderr.take().expect("piped"));
-    let result = group.wait(Duration::from_secs(seconds + 60));
-    drop(group);
-    let log = log.join().unwrap_or_default();
+    let mut program = process::Program::start(&mut command)?;
+    let result = program.wait(Duration::from_secs(seconds + 60));
+    let log = program.text(Stream::Err);
     match result {
         Ok(()) => println!("{}", report(target, &log)),
         Err(failure) => {
             eprintln!("{}", without_progress(&log));
-            return Err(crash(target, &log, failure));
+            return Err(crash(target, &log, Failure::new(failure.what)));
         }
     }
     Ok(())
-}
-
-fn read_in_background(mut from: impl std::io::Read + Send + 'static) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = from.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }
 
 fn make_folder(name: &str) -> Result<PathBuf, Failure> {

@@ -15,7 +15,9 @@ use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
 use crate::peer::client::ClientOptions;
 use crate::peer::{PeerKind, tcp};
-use crate::program::Program;
+use crate::program;
+use braid_lab::process::Program;
+
 use crate::report::Row;
 
 /// Bytes posted at a time: twice what the network holds, but neither so little that completions matter nor so much that a run
@@ -63,7 +65,8 @@ fn start_braid(lab: &Lab, case: &Case, cc: &CcConfig, seconds: f64) -> Result<Ve
     // All servers first, so that the clients begin as near to each other as they can.
     let server = |(index, flow, braid): (usize, &Flow, &Braid)| {
         let mut server = lab.start("server", flow.to, &braid.server_args(cc, index))?;
-        server.word("listening on ", LISTEN_LIMIT).map(|_| server)
+        server.value("listening on ", LISTEN_LIMIT)?;
+        Ok(server)
     };
     let servers = flows().map(server).collect::<Result<Vec<_>, Failure>>()?;
     let work = Work { posted: posted(case) / flows().count() as u64, seconds };
@@ -82,7 +85,7 @@ fn start_tcp(lab: &Lab, case: &Case, seconds: f64) -> Result<Vec<Program>, Failu
         let Sender::Tcp(congestion) = flow.sender else { continue };
         let args = tcp::receiver_args(lab.host(flow.to).ip.into());
         let mut receiver = lab.start_as_root("TCP receiver", flow.to, &args)?;
-        let to = receiver.address()?;
+        let to = program::address(&mut receiver)?;
         let mut sender = ClientOptions::new(PeerKind::Tcp, to, seconds + TCP_SECONDS_MORE);
         sender.transport.congestion = congestion.to_owned();
         programs.push(lab.start_as_root("TCP sender", flow.from, &sender.arguments())?);

@@ -40,6 +40,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use braid_lab::process::ProcessError;
+
 pub(crate) use metrics::Metrics;
 
 /// Bytes of each side's working set.
@@ -165,8 +167,8 @@ pub(crate) enum PeerError {
         /// How long.
         after: Duration,
     },
-    /// The other process ended or said something that makes no sense.
-    #[error("the peer's other process {0}")]
+    /// The other process ended early or printed something unexpected.
+    #[error("{0}")]
     Process(String),
     /// A QUIC connection broke, or could not be made.
     #[cfg(feature = "quic")]
@@ -179,6 +181,12 @@ pub(crate) enum PeerError {
     /// An option is out of its range.
     #[error("{0}")]
     Usage(String),
+}
+
+impl From<ProcessError> for PeerError {
+    fn from(error: ProcessError) -> Self {
+        PeerError::Process(error.to_string())
+    }
 }
 
 /// Says what was attempted when the kernel refuses it.

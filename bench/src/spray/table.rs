@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use braid_lab::table::aligned;
+
 use super::lab::Lab;
 use super::record::Record;
 use super::scenario::Scenario;
 use super::trial::{MESSAGE_BYTES, PATHS};
-use crate::columns::aligned;
 
 /// A column: its heading, and what stands in it; empty where it does not apply to any run.
 type Column = (&'static str, fn(&Record) -> Option<String>);
@@ -63,15 +64,14 @@ pub(super) fn print(
 /// Words to the left, figures to the right; columns that apply to no run are left out.
 fn lines(records: &[Record]) -> Vec<String> {
     let applies = |column: &&Column| records.iter().any(|record| column.1(record).is_some());
-    let columns: Vec<Vec<String>> = COLUMNS
-        .iter()
-        .filter(applies)
-        .map(|(heading, cell)| {
-            let cells = records.iter().map(|record| cell(record).unwrap_or_else(|| "-".to_owned()));
-            [(*heading).to_owned()].into_iter().chain(cells).collect()
-        })
-        .collect();
-    aligned(&columns, 2)
+    let columns: Vec<&Column> = COLUMNS.iter().filter(applies).collect();
+    let heading = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let row = |record: &Record| {
+        let cells = columns.iter().map(|(_, cell)| cell(record).unwrap_or_else(|| "-".to_owned()));
+        cells.collect::<Vec<String>>()
+    };
+    let rows: Vec<_> = [heading].into_iter().chain(records.iter().map(row)).collect();
+    aligned(&rows, 2)
 }
 
 #[cfg(test)]

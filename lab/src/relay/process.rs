@@ -1,9 +1,9 @@
 //! Starting the relay, and being it.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -11,6 +11,7 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use super::line::{LONGEST_FRAME, Line};
 use crate::layout::Layout;
+use crate::process::Program;
 use crate::state::State;
 use crate::{FabricError, Plan, namespace};
 
@@ -25,15 +26,13 @@ const READY: &str = "ready";
 /// drops would not be in the links' counters.
 const WAITING: u32 = 10_000;
 
-/// The relay of a fabric that this process owns: it ends when our end of its input closes.
-#[derive(Debug)]
-pub(crate) struct Relay(Child);
+/// Time that the relay has to make its devices.
+const READY_LIMIT: Duration = Duration::from_secs(30);
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The relay of a fabric. The relay of this process's fabric ends when its standard input closes.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    _program: Program,
 }
 
 impl Relay {
@@ -43,26 +42,16 @@ impl Relay {
             return Ok(None);
         };
         let own = std::env::current_exe().map_err(FabricError::system("find our executable"))?;
-        let mut relay = Self(
-            Command::new("ip")
-                .args(["netns", "exec", &layout.spine(first)])
-                .arg(own)
-                .args([SUBCOMMAND, &plan.name])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .map_err(FabricError::system("start the relay"))?,
-        );
-        let mut said = String::new();
-        // One that fails closes its output by ending.
-        let _ = BufReader::new(relay.0.stdout.as_mut().expect("it is piped")).read_line(&mut said);
-        if said.trim() == READY {
-            return Ok(Some(relay));
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &layout.spine(first)]).arg(own);
+        command.args([SUBCOMMAND, &plan.name]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = Program::start_in_our_group(&mut command)?;
+        match program.line(READY_LIMIT) {
+            Ok(line) if line == READY => Ok(Some(Self { _program: program })),
+            Ok(line) => Err(FabricError::Relay { said: line }),
+            Err(error) => Err(FabricError::Relay { said: error.to_string() }),
         }
-        let _ = relay.0.kill();
-        let _ = relay.0.stderr.as_mut().expect("it is piped").read_to_string(&mut said);
-        Err(FabricError::Relay { said: said.trim().to_owned() })
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::process::Group;
+use crate::process::Program;
 
 /// Ranks, rails of each, and what `braid-perf alltoall` is told beside.
 const CASES: [(&str, &str, &[&str]); 4] = [
@@ -31,7 +31,7 @@ pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
             "--verify",
         ]);
         command.args(arguments);
-        Group::start(&mut command)?.wait(LIMIT)?;
+        Program::start(&mut command)?.wait(LIMIT)?;
         println!(
             "alltoall, {ranks} ranks on {rails} rails: {:.1} s",
             began.elapsed().as_secs_f64()

@@ -6,9 +6,9 @@
 
 mod all_to_all;
 mod cases;
-pub(crate) mod namespaces;
 mod nccl;
 mod peers;
+mod place;
 mod rail_cut;
 mod rails;
 mod routed;
@@ -18,11 +18,9 @@ mod xdp;
 use std::path::{Path, PathBuf};
 
 use cases::{CASES, Case, FAULTS};
-use namespaces::Pair;
+use place::Pair;
 
 use crate::{Failure, programs, tools};
-
-pub use namespaces::remove_own as remove_own_namespaces;
 
 const MTUS: [u32; 2] = [1500, 9000];
 
@@ -36,7 +34,6 @@ pub struct Options {
 
 /// Builds `braid-perf` and runs every case; the first that fails ends it.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    namespaces::need()?;
     let braid_perf = build()?;
     if options.untidy {
         return untidy::run(&braid_perf);
@@ -60,10 +57,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {
     let pair = Pair::new(mtu)?;
     for case in CASES {
-        peers::server_and_client(braid_perf, case, &pair, &[], namespaces::SERVER_V4)?;
+        peers::server_and_client(braid_perf, case, &pair, &[], place::SERVER_V4)?;
     }
     let write_bw: &Case = &CASES[0];
-    for host in [namespaces::SERVER_V6, namespaces::SERVER_LINK_LOCAL] {
+    for host in [place::SERVER_V6, place::SERVER_LINK_LOCAL] {
         peers::server_and_client(braid_perf, write_bw, &pair, &[], host)?;
     }
     Ok(())

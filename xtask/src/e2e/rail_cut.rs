@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use braid_lab::{Owner, Plan, RailFabric, RailPlan, Rate};
 
-use crate::process::Group;
+use crate::process::Program;
 use crate::{Failure, process};
 
 const NAME: &str = "e2ecut";
@@ -60,8 +60,9 @@ fn plan() -> RailPlan {
 
 /// Seconds of the measured round, in which the rail is cut.
 fn round(fabric: &RailFabric, braid_perf: &Path, file: &Path) -> Result<f64, Failure> {
-    let ranks = (0..DOMAINS).map(|rank| Group::start(&mut command(fabric, braid_perf, rank, file)));
-    let mut ranks: Vec<Group> = ranks.collect::<Result<_, _>>()?;
+    let ranks =
+        (0..DOMAINS).map(|rank| Program::start(&mut command(fabric, braid_perf, rank, file)));
+    let mut ranks: Vec<Program> = ranks.collect::<Result<_, _>>()?;
     // The round before the one that is measured, and half of that.
     wait_for(fabric, BYTES * (DOMAINS as u64 - 1) / RAILS as u64 * 3 / 2)?;
     fabric.cut(CUT, true)?;

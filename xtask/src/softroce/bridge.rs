@@ -5,11 +5,14 @@
 //!
 //! Bridge and taps are in a network namespace of their own. It is held by a shell that dies with us.
 
-use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::Failure;
-use crate::process::Group;
+use crate::process::Program;
+
+/// Time for the shell to make the bridge.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// What `unshare` and what `nsenter` take.
 struct Namespace {
@@ -38,7 +41,7 @@ exec cat";
 /// A bridge with two taps, until this value is dropped.
 pub(super) struct Bridge {
     namespace: Namespace,
-    holder: Group,
+    holder: Program,
 }
 
 impl Bridge {
@@ -47,17 +50,12 @@ impl Bridge {
         let mut make = Command::new("unshare");
         make.args(namespace.make).args(["setpriv", "--pdeathsig", "KILL", "sh", "-c", MAKE]);
         make.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut holder = Group::start(&mut make)?;
-        let mut said = String::new();
-        let _ = BufReader::new(holder.child.stdout.take().expect("piped")).read_line(&mut said);
-        if said == "up\n" {
-            return Ok(Self { namespace, holder });
+        let mut holder = Program::start(&mut make)?;
+        match holder.value("up", LIMIT) {
+            Ok(_) => Ok(Self { namespace, holder }),
+            Err(why) => Err(Failure::new(format!("cannot make a bridge with two taps: {why}"))
+                .remedy("it takes /dev/net/tun, and root or a kernel that lets users make network namespaces")),
         }
-        let mut why = String::new();
-        let _ = holder.child.stderr.take().expect("piped").read_to_string(&mut why);
-        Err(Failure::new(format!("cannot make a bridge with two taps: {}", why.trim_end())).remedy(
-            "it takes /dev/net/tun, and root or a kernel that lets users make network namespaces",
-        ))
     }
 
     /// A program where the taps are.

@@ -1,16 +1,16 @@
 //! A program at both ends of the loopback, or on two hosts.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use braid_lab::VethPair;
 
 use super::table::Case;
 use crate::Failure;
-use crate::process::Group;
+use crate::process::{Program, log_to};
 
 /// No case takes a tenth of this on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -77,34 +77,30 @@ impl<'a> Pair<'a> {
         self.wait_for_listener(&server)?;
         let mut client = self.start(End::Client)?;
         let ended = client.wait(LIMIT).and_then(|()| server.wait(LIMIT));
-        ended.map_err(|failure| self.story(&failure))?;
+        ended.map_err(|failure| self.story(&failure.into()))?;
         Ok(start.elapsed().as_secs_f64())
     }
 
     /// One end, with the options that only it has.
-    pub(super) fn start(&self, end: End) -> Result<Group, Failure> {
+    pub(super) fn start(&self, end: End) -> Result<Program, Failure> {
         let (program, own) = match end {
             End::Server => (self.case.server, self.case.ends.0),
             End::Client => (self.case.program, self.case.ends.1),
         };
         let server = self.hosts.map_or(Ipv4Addr::LOCALHOST, |pair| pair.hosts()[0].ip);
         let own = own.replace("{host}", &server.to_string());
-        let cannot = |e| Failure::new(format!("cannot write {}: {e}", self.log(end).display()));
-        let log = File::create(self.log(end)).map_err(cannot)?;
         let mut command = match self.hosts {
             None => Command::new(self.braid_run),
-            Some(pair) => pair.command_on(&pair.hosts()[end as usize], self.braid_run),
+            Some(pair) => pair.command_on(end as usize, self.braid_run),
         };
         command
             .arg(program)
             .args(self.case.options.split_whitespace())
             .args(self.port_option())
             .args(own.split_whitespace())
-            .envs(self.case.settings.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(cannot)?)
-            .stderr(log);
-        Group::start(&mut command)
+            .envs(self.case.settings.iter().copied());
+        log_to(&mut command, &self.log(end))?;
+        Ok(Program::start(&mut command)?)
     }
 
     fn port_option(&self) -> Vec<String> {
@@ -133,7 +129,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Until the server can be connected to, wherever it runs. Trying would take its only connection.
-    pub(super) fn wait_for_listener(&self, server: &Group) -> Result<(), Failure> {
+    pub(super) fn wait_for_listener(&self, server: &Program) -> Result<(), Failure> {
         let port = self.case.port.unwrap_or(PORT);
         match braid_lab::wait_for_port(server.child.id(), port, LIMIT) {
             true => Ok(()),

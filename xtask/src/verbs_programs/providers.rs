@@ -28,6 +28,6 @@ pub(super) fn start_with_each(
             return Err(Failure::new(format!("a provider of version {version} says: {said}")));
         }
     }
-    println!("{:<14} of the versions {VERSIONS:?}", "providers");
+    super::print_note("providers", &format!("of the versions {VERSIONS:?}"));
     Ok(())
 }

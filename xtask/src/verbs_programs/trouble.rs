@@ -33,6 +33,6 @@ pub(super) fn killed_and_restarted(
         second.kill();
         Pair::new(braid_run, short, logs).run()?;
     }
-    println!("{:<14} {:<34}", short.program, format!("killed {kills} times and started anew"));
+    super::print_note(short.program, &format!("killed {kills} times and started anew"));
     Ok(())
 }

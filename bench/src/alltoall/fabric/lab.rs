@@ -15,8 +15,9 @@ use super::super::launch::{self, Dropped};
 use super::super::report::Report;
 use super::Shape;
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
 /// What is said to each rank anew, or is not theirs.
 const OF_FABRIC: [Dropped; 6] = [
@@ -111,9 +112,9 @@ impl Lab {
     pub(super) fn run(&self, workload: Workload, policy: RailScheme) -> Result<Report, Failure> {
         let json = self.scratch().join("ranks.json");
         let ranks = (0..self.shape.domains).map(|rank| self.rank(rank, workload, policy, &json));
-        let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+        let mut ranks = ranks.collect::<Result<Vec<_>, _>>()?;
         let limit = self.limit(workload);
-        ranks.into_iter().try_for_each(|rank| rank.finish(limit))?;
+        ranks.iter_mut().try_for_each(|rank| rank.wait(limit))?;
         let unreadable = |why: &dyn std::fmt::Display| {
             Failure::Trial(format!("rank 0 has left no results: {why}"))
         };
@@ -140,6 +141,6 @@ impl Lab {
         let variables =
             launch::variables(rank, self.shape.domains, self.fabric.addresses(0)[0].into());
         command.envs(variables);
-        Program::start(&format!("rank {rank}"), command)
+        program::start(&format!("rank {rank}"), command)
     }
 }

@@ -12,7 +12,7 @@ use super::super::report::Report;
 use super::lab::Lab;
 use crate::failure::Failure;
 use crate::mpi::{MpiProgram, Networks};
-use crate::program::Program;
+use crate::program;
 
 pub(super) const NAME: &str = "MPI";
 const SOURCE: &str = include_str!("all_to_all.c");
@@ -45,7 +45,7 @@ impl Mpi {
         let hosts: Vec<String> = lab.hosts().map(|(_, address)| address.to_string()).collect();
         self.0.run_by(&mut mpirun, &hosts, &Networks { data: RAILS, control: FIRST_RAIL });
         mpirun.args([file.to_string_lossy().into_owned(), args.rounds.to_string()]);
-        let mut mpirun = Program::start("mpirun", mpirun)?;
+        let mut mpirun = program::start("mpirun", mpirun)?;
         let mut seen = vec![Seen::of_rails(lab.shape().rails); ranks];
         for _ in 0..args.rounds as usize * ranks {
             let line = mpirun.line(lab.limit(workload))?;
@@ -53,7 +53,7 @@ impl Mpi {
                 .ok_or_else(|| Failure::Trial(format!("mpirun has said `{line}`")))?;
             seen[rank].seconds.push(seconds);
         }
-        mpirun.finish(lab.limit(workload))?;
+        mpirun.wait(lab.limit(workload))?;
         if seen.iter().any(|rank| rank.seconds.len() != args.rounds as usize) {
             return Err(Failure::Trial("ranks of MPI have left out rounds".to_owned()));
         }

@@ -1,9 +1,9 @@
 //! The table: a group of rows for each matrix, in it a row for each policy and one for MPI.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
+use braid_lab::table::{Columns, markdown};
 use braid_traffic::Workload;
 use serde::Serialize;
 
@@ -51,38 +51,27 @@ impl Row {
     }
 }
 
-/// As wide as the widest of each column.
-const WIDTHS: [usize; 2] = [18, 12];
+/// The widths, so that rows can be printed one by one.
+const COLUMNS: Columns<'_> = Columns { words: 2, widths: &[17, 10, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8] };
 const LAST: &str = "MPI/CCT";
 
-fn headings() -> impl Iterator<Item = &'static str> {
-    ["matrix", "policy"].into_iter().chain(Report::COLUMNS).chain([LAST])
-}
-
-fn line(out: &mut impl Write, cells: impl Iterator<Item = impl AsRef<str>>) -> io::Result<()> {
-    for (index, cell) in cells.enumerate() {
-        let cell = cell.as_ref();
-        match WIDTHS.get(index) {
-            Some(width) => write!(out, "{cell:<width$}")?,
-            None => write!(out, " {cell:>9}")?,
-        }
-    }
-    writeln!(out)
+fn headings() -> Vec<String> {
+    let all = ["matrix", "policy"].into_iter().chain(Report::COLUMNS).chain([LAST]);
+    all.map(str::to_owned).collect()
 }
 
 pub(super) fn head(out: &mut impl Write) -> io::Result<()> {
-    line(out, headings())
+    writeln!(out, "{}", COLUMNS.row(&headings()))
 }
 
 pub(super) fn row(out: &mut impl Write, row: &Row) -> io::Result<()> {
-    line(out, row.cells().iter())
+    writeln!(out, "{}", COLUMNS.row(&row.cells()))
 }
 
 /// `table.md`, as the documentation has it: completion times over the bound by matrix and policy, then everything.
 pub(super) fn write(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
-    let all = rows.iter().map(Row::cells).collect::<Vec<_>>();
-    let headings: Vec<String> = headings().map(str::to_owned).collect();
-    let text = format!("{}\n{}", by_policy(rows), markdown(&headings, 2, &all));
+    let all: Vec<_> = [headings()].into_iter().chain(rows.iter().map(Row::cells)).collect();
+    let text = format!("{}\n\n{}\n", by_policy(rows), markdown(&all, 2).join("\n"));
     let file = folder.join("table.md");
     let what = || format!("cannot write {}", file.display());
     std::fs::write(&file, text).map_err(|why| Failure::Io { what: what(), why })
@@ -92,27 +81,14 @@ pub(super) fn write(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
 fn by_policy(rows: &[Row]) -> String {
     let matrices: Vec<&[Row]> = rows.chunk_by(|a, b| a.workload == b.workload).collect();
     let schemes = matrices.first().into_iter().flat_map(|rows| rows.iter());
-    let headings = std::iter::once("CCT/bound".to_owned());
-    let headings: Vec<String> = headings.chain(schemes.map(|row| row.scheme.clone())).collect();
+    let heading = std::iter::once("CCT/bound".to_owned());
+    let heading: Vec<String> = heading.chain(schemes.map(|row| row.scheme.clone())).collect();
     let line = |rows: &&[Row]| {
         let over = |row: &Row| row.report.as_ref().map_or("-".to_owned(), Report::over_bound);
         std::iter::once(rows[0].workload.clone()).chain(rows.iter().map(over)).collect()
     };
-    let lines: Vec<Vec<String>> = matrices.iter().map(line).collect();
-    markdown(&headings, 1, &lines)
-}
-
-/// The first columns are text.
-fn markdown(headings: &[String], text_columns: usize, rows: &[Vec<String>]) -> String {
-    let mut text = format!("| {} |\n|", headings.join(" | "));
-    for column in 0..headings.len() {
-        text += if column < text_columns { "---|" } else { "---:|" };
-    }
-    text.push('\n');
-    for row in rows {
-        let _ = writeln!(text, "| {} |", row.join(" | "));
-    }
-    text
+    let all: Vec<_> = [heading].into_iter().chain(matrices.iter().map(line)).collect();
+    markdown(&all, 1).join("\n")
 }
 
 #[cfg(test)]
@@ -125,6 +101,6 @@ mod tests {
         let row = Row::new(Workload::Uniform, "lpt", Err(failure), Some(0.25));
         assert_eq!(row.cells(), ["uniform", "lpt", "rank 2 did not end in 30s"]);
         let table = by_policy(&[row]);
-        assert_eq!(table, "| CCT/bound | lpt |\n|---|---:|\n| uniform | - |\n");
+        assert_eq!(table, "| CCT/bound | lpt |\n| --- | ---: |\n| uniform | - |");
     }
 }

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::pair::Pair;
 use crate::peer::Metrics;
 use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999};
+use crate::program;
 use crate::report::Row;
 
 /// The file that both ends have their key of.
@@ -95,7 +96,7 @@ impl Peer for Braid {
 
     fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
         let mut server = place.start("Braid server", 0, &self.args(place, case, 0))?;
-        let to = server.address()?;
+        let to = program::address(&mut server)?;
         let json = place.file("braid.json");
         let mut args = self.args(place, case, 1);
         args.insert(1, to.ip().to_string());

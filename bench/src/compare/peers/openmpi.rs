@@ -8,7 +8,7 @@ use super::{Needs, Outcome, Peer, limit};
 use crate::failure::Failure;
 use crate::mpi::{MpiProgram, Networks};
 use crate::peer::metrics;
-use crate::program::Program;
+use crate::program;
 
 const SOURCE: &str = include_str!("openmpi.c");
 /// What `mpirun` starts its other half with, in the place of ssh: the host that it names is a namespace.
@@ -60,11 +60,11 @@ impl Peer for OpenMpi {
     }
 
     fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
-        let mut ranks = Program::start("mpirun on h1", Self::command(place, case, seconds)?)?;
-        let report = ranks.report(limit(seconds))?;
+        let mut ranks = program::start("mpirun on h1", Self::command(place, case, seconds)?)?;
+        let report = program::report(&mut ranks, limit(seconds))?;
         let figure = |name: &&'static str| Some((*name, *report.get(*name)?));
         let outcome = Outcome::now(metrics::ALL.iter().filter_map(figure).collect(), seconds);
-        ranks.finish(limit(0.0))?;
+        ranks.wait(limit(0.0))?;
         Ok(outcome)
     }
 }
