@@ -75,8 +75,8 @@ pub(crate) enum Command {
     #[command(name = crate::peer::client::SUBCOMMAND, hide = true)]
     PeerClient(crate::peer::client::ClientOptions),
     /// Man pages and completions; the installation writes them.
-    #[command(name = braid_pages::COMMAND, hide = true)]
-    WritePages(braid_pages::Options),
+    #[command(name = braid_lab::pages::COMMAND, hide = true)]
+    WritePages(braid_lab::pages::Options),
     /// The process that delays links of a fabric; the fabric starts it.
     #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {

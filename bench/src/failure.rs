@@ -57,7 +57,7 @@ pub(crate) enum Failure {
     Process(#[from] braid_lab::process::ProcessError),
     /// A figure cannot be drawn.
     #[error(transparent)]
-    Draw(#[from] braid_charts::DrawError),
+    Draw(#[from] braid_lab::charts::DrawError),
     /// A raw peer failed.
     #[error(transparent)]
     Raw(#[from] PeerError),
@@ -85,7 +85,7 @@ fn why(status: Status, cause: Option<EndCause>) -> String {
     }
 }
 
-impl braid_pages::Failure for Failure {
+impl braid_lab::pages::Failure for Failure {
     /// Whether somebody else has more to say of it, or has heard enough: who has closed our standard output, or the client
     /// that has started this server for itself.
     fn is_no_news(&self) -> bool {

@@ -60,7 +60,7 @@ pub(crate) fn print(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> Result<(
 
 /// Says what is not part of the results on standard error. Where nobody can hear it, nobody does.
 pub(crate) fn say(what: impl fmt::Display) {
-    braid_pages::say(PROGRAM, what);
+    braid_lab::pages::say(PROGRAM, what);
 }
 
 /// As [`say`], as it is.

@@ -14,6 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "charts")]
+pub mod charts;
 mod configure;
 mod counters;
 pub mod emulator;
@@ -24,6 +26,8 @@ mod listener;
 mod median;
 mod namespace;
 mod netns;
+#[cfg(feature = "pages")]
+pub mod pages;
 mod plan;
 pub mod process;
 mod rails;
@@ -33,6 +37,7 @@ mod remove;
 mod state;
 pub mod table;
 mod tools;
+pub mod traffic;
 mod trouble;
 mod veth;
 

@@ -1,6 +1,6 @@
 //! What comes out of reproducing a paper.
 
-use braid_charts::Figure;
+use braid_lab::charts::Figure;
 use serde::Serialize;
 
 /// A paper reproduced.

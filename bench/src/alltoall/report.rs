@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use braid::paths::LoadMse;
 use braid_lab::table::Columns;
-use braid_traffic::{Workload, busiest};
+use braid_lab::traffic::{Workload, busiest};
 use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;

@@ -1,6 +1,6 @@
 //! What the paper does not state, tried otherwise: why its claims come out or do not.
 
-use braid_traffic::{Phase, Workload};
+use braid_lab::traffic::{Phase, Workload};
 
 use super::load::{Load, Numbering};
 use super::outcome::Outcome;

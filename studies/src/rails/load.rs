@@ -1,6 +1,6 @@
 //! What GPUs send to each other (RailS, table I).
 
-use braid_traffic::{Phase, Workload};
+use braid_lab::traffic::{Phase, Workload};
 
 /// Of a domain: GPUs, interfaces, rails.
 pub(super) const RAILS: usize = 8;

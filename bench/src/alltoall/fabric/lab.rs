@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use braid::RailScheme;
+use braid_lab::traffic::Workload;
 use braid_lab::{Owner, RailFabric, RailPlan, Rate};
-use braid_traffic::Workload;
 use serde::Deserialize;
 
 use super::super::args::AllToAllArgs;
@@ -103,7 +103,7 @@ impl Lab {
     /// How long a run of this workload may take.
     pub(super) fn limit(&self, workload: Workload) -> Duration {
         let matrix = workload.matrix(self.shape.domains, self.args.size, self.args.engine.seed);
-        let bits = braid_traffic::busiest(&matrix) as f64 * 8.0;
+        let bits = braid_lab::traffic::busiest(&matrix) as f64 * 8.0;
         let bound = bits / (self.shape.rails as f64 * self.rate.bits() as f64);
         LIMIT + Duration::from_secs_f64(bound * SLOWEST * f64::from(self.args.rounds + 1))
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use braid_traffic::Workload;
+use braid_lab::traffic::Workload;
 
 use super::super::args::AllToAllArgs;
 use super::super::rank::Seen;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use braid_lab::table::{Columns, markdown};
-use braid_traffic::Workload;
+use braid_lab::traffic::Workload;
 use serde::Serialize;
 
 use super::super::report::Report;

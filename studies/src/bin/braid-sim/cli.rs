@@ -34,8 +34,8 @@ pub(crate) enum Command {
     /// A paper's figures again, claim by claim.
     Reproduce(Reproduce),
     /// Man pages and completions; the installation writes them.
-    #[command(name = braid_pages::COMMAND, hide = true)]
-    WritePages(braid_pages::Options),
+    #[command(name = braid_lab::pages::COMMAND, hide = true)]
+    WritePages(braid_lab::pages::Options),
 }
 
 /// Where results go beside stdout.

@@ -6,16 +6,16 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use crate::{Axis, Figure, Kind, Point};
+use super::{Axis, Figure, Kind, Point};
 
 const SIZE: (u32, u32) = (900, 440);
-/// Of each where several stand in one file.
+/// Height of each figure if a file has several.
 const PANEL_HEIGHT: u32 = 260;
 /// The names of the series stand right of the plot.
 const LEGEND_WIDTH: u32 = 190;
 const FONT: &str = "sans-serif";
-/// Told apart with any kind of colour blindness (Okabe and Ito, 2008). When they are used up they come
-/// again, dashed and hollow.
+/// Colours that people with any colour blindness can distinguish (Okabe and Ito, 2008). Further series
+/// repeat them, dashed and hollow.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -26,16 +26,16 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
-/// What a figure shades.
+/// The shade of a region.
 const SHADE: RGBColor = RGBColor(240, 228, 200);
 
 /// A figure that could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw {}: {why}", path.display())]
 pub struct DrawError {
-    /// Its file.
+    /// The file.
     pub path: PathBuf,
-    /// What the library says.
+    /// The message of the drawing library.
     pub why: String,
 }
 
@@ -83,7 +83,7 @@ fn all_into_file(figures: &[Figure], path: &Path) -> Drawn {
 
 fn panel(plot: &Area<'_>, figure: &Figure) -> Drawn {
     let ((left, right), (low, high)) = (across(figure), up(figure));
-    // Each kind of axis is a type of its own.
+    // Each kind of axis is a type of its own in the library.
     match (figure.x.log, figure.y.log) {
         (false, false) => inside(plot, figure, left..right, low..high),
         (false, true) => inside(plot, figure, left..right, (low..high).log_scale()),
@@ -96,7 +96,7 @@ fn points(figure: &Figure) -> impl Iterator<Item = &Point> + Clone {
     figure.series.iter().flat_map(|series| &series.points)
 }
 
-/// What the x axis covers.
+/// The range of the x axis.
 fn across(figure: &Figure) -> (f64, f64) {
     let values = points(figure).map(|point| point.x);
     match figure.kind {
@@ -105,7 +105,7 @@ fn across(figure: &Figure) -> (f64, f64) {
     }
 }
 
-/// What the y axis covers; a linear one starts at 0 unless something is below.
+/// The range of the y axis. A linear axis starts at 0 unless a value is lower.
 fn up(figure: &Figure) -> (f64, f64) {
     let ends = points(figure).flat_map(|point| [point.y.min, point.y.max]);
     let zero = (!figure.y.log).then_some(0.0);
@@ -225,7 +225,7 @@ where
     Ok(())
 }
 
-/// From the least to the most that was measured.
+/// A bar from the least to the greatest value.
 fn spread(point: &Point, x: f64, colour: RGBColor) -> PathElement<(f64, f64)> {
     PathElement::new(vec![(x, point.y.min), (x, point.y.max)], colour.stroke_width(1))
 }
@@ -238,7 +238,7 @@ fn is_first_round(series: usize) -> bool {
     series < COLOURS.len()
 }
 
-/// Of a mark: full in the first round of colours, hollow in the next.
+/// The style of a mark: full in the first round of colours, hollow in the next.
 fn fill(series: usize) -> ShapeStyle {
     match is_first_round(series) {
         true => colour(series).filled(),
@@ -254,7 +254,7 @@ fn group_names(figure: &Figure) -> Vec<String> {
     named.into_iter().map(|(_, name)| name).collect()
 }
 
-/// A number at an axis: as short as it can be.
+/// A number at an axis, as short as possible.
 fn tick(value: f64) -> String {
     let text = match value.abs() {
         size if size >= 10.0 => format!("{value:.0}"),
@@ -290,7 +290,7 @@ mod tests {
             x: Axis::linear("time [ms]"),
             y: Axis::linear("goodput [Mbit/s]"),
             kind,
-            series: vec![crate::Series { name: "A".into(), points: points.clone() }],
+            series: vec![crate::charts::Series { name: "A".into(), points: points.clone() }],
         };
         let drawn = |kind| {
             let file = std::env::temp_dir().join(format!("braid-charts-{}", std::process::id()));

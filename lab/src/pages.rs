@@ -1,7 +1,5 @@
-//! What programs with several commands share: how their command lines are read, what they say when a command fails, man pages and
+//! Programs with several commands: their command lines, error messages, exit codes, man pages and
 //! shell completions.
-
-#![forbid(unsafe_code)]
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -16,26 +14,27 @@ use clap_complete::Shell;
 /// The hidden command of every program that has pages.
 pub const COMMAND: &str = "write-pages";
 
-/// What that command takes.
+/// The arguments of that command.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// The folder that an installation begins in: its `share` gets the pages.
+    /// The prefix of an installation. Its folder `share` gets the pages.
     pub prefix: PathBuf,
 }
 
-/// Where each shell looks below a prefix, and under which name.
+/// The folder below a prefix and the file name that each shell expects.
 const SHELLS: [(Shell, &str, &str); 3] = [
     (Shell::Bash, "share/bash-completion/completions", "PROGRAM"),
     (Shell::Zsh, "share/zsh/site-functions", "_PROGRAM"),
     (Shell::Fish, "share/fish/vendor_completions.d", "PROGRAM.fish"),
 ];
 
-/// Writes `share/man/man1/PROGRAM.1`, one for each of its commands, and the completions. Hidden commands have none.
+/// Writes the man pages of a program and of its commands to `share/man/man1`, and the completions.
+/// Hidden commands have none.
 ///
 /// # Errors
-/// A folder cannot be made, or a file not be written.
+/// A folder or a file cannot be written.
 pub fn write(command: Command, options: &Options) -> io::Result<()> {
-    // `help COMMAND` says what `COMMAND --help` says.
+    // `help COMMAND` is the same as `COMMAND --help`.
     let mut command = command.disable_help_subcommand(true);
     let program = command.get_name().to_owned();
     for (shell, folder, file) in SHELLS {
@@ -47,7 +46,7 @@ pub fn write(command: Command, options: &Options) -> io::Result<()> {
     clap_mangen::generate_to(command, folder)
 }
 
-/// Reads the command line. An unknown command is answered with those that there are.
+/// Reads the command line. The error of an unknown command lists the known ones.
 pub fn parse<Cli: Parser>() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| with_known(error, Cli::command()).exit())
 }
@@ -63,16 +62,16 @@ fn with_known(error: clap::Error, mut command: Command) -> clap::Error {
     command.error(ErrorKind::InvalidSubcommand, text)
 }
 
-/// Why a command failed.
+/// The error of a command.
 pub trait Failure: Display {
-    /// Whether nobody needs to hear of it: who has closed standard output has heard enough.
+    /// Whether the error is not printed, for instance because the user has closed standard output.
     fn is_no_news(&self) -> bool;
 
-    /// 2: bad usage; 1: the run failed.
+    /// The exit status: 2 for bad usage, 1 for a failed run.
     fn exit_status(&self) -> u8;
 }
 
-/// How `program` ends, once it has said why its command failed, if it did.
+/// Prints the error of a command, if there is one, and returns the exit code of the program.
 pub fn exit_code(program: &str, done: Result<(), impl Failure>) -> ExitCode {
     let Err(failure) = done else { return ExitCode::SUCCESS };
     if !failure.is_no_news() {
@@ -81,7 +80,8 @@ pub fn exit_code(program: &str, done: Result<(), impl Failure>) -> ExitCode {
     ExitCode::from(failure.exit_status())
 }
 
-/// Says something on standard error, in one piece: other processes may write there, too. Where nobody can hear it, nobody does.
+/// Writes a line to standard error at once, because other processes may write there too. A failure to
+/// write is ignored.
 pub fn say(program: &str, what: impl Display) {
     _ = io::stderr().write_all(format!("{program}: {what}\n").as_bytes());
 }

@@ -1,19 +1,19 @@
-//! What a figure shows.
+//! The content of a figure.
 
 use serde::Serialize;
 
 /// A figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Figure {
-    /// Its short name, such as `fig06a`. Its file is called so.
+    /// The short name, such as `fig06a`, which is also that of the file.
     pub id: String,
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
-    /// How it is drawn.
+    /// The style.
     pub kind: Kind,
     /// One per scheme.
     pub series: Vec<Series>,
@@ -22,21 +22,21 @@ pub struct Figure {
 /// An axis.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Axis {
-    /// With its unit.
+    /// The label, with the unit.
     pub label: String,
-    /// Whether it is logarithmic; then no value on it may be 0 or less.
+    /// Whether the axis is logarithmic. Then all values must be above 0.
     pub log: bool,
 }
 
-/// How a figure is drawn.
+/// The style of a figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A line per series, with its points and their spread.
     Lines,
-    /// A line per series: so many points that none is shown.
+    /// A line per series without its points, because there are too many.
     Curves {
-        /// Shaded from the first place on the x axis to the second.
+        /// The shaded region, from the first value on the x axis to the second.
         shaded: Option<[f64; 2]>,
     },
     /// A group of bars per label, in it a bar per series.
@@ -52,48 +52,48 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// One of them.
+/// A point of a series.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Point {
-    /// Where; for bars, the number of the group.
+    /// The place on the x axis. For bars: the number of the group.
     pub x: f64,
-    /// For bars: what the group is called.
+    /// For bars: the name of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What was measured.
+    /// The measured quantity.
     pub y: Spread,
 }
 
 /// A quantity over several runs.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Spread {
-    /// Its mean.
+    /// The mean.
     pub mean: f64,
     /// The least.
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// Over so many runs.
+    /// The number of runs.
     pub runs: u32,
 }
 
 impl Axis {
-    /// Equal steps.
+    /// A linear axis.
     pub fn linear(label: impl Into<String>) -> Axis {
         Axis { label: label.into(), log: false }
     }
 
-    /// Equal factors.
+    /// A logarithmic axis.
     pub fn log(label: impl Into<String>) -> Axis {
         Axis { label: label.into(), log: true }
     }
 }
 
 impl Spread {
-    /// Of what was measured.
+    /// The spread of some values.
     ///
     /// # Panics
-    /// If nothing was.
+    /// There are no values.
     pub fn of(values: &[f64]) -> Spread {
         assert!(!values.is_empty(), "a spread needs at least one run");
         Spread {
@@ -111,14 +111,14 @@ impl Point {
         Point { x, label: None, y: Spread::of(values) }
     }
 
-    /// A bar in a group, by the group's number and name.
+    /// A bar in the group of this number and name.
     pub fn bar(group: usize, label: impl Into<String>, values: &[f64]) -> Point {
         Point { x: group as f64, label: Some(label.into()), y: Spread::of(values) }
     }
 }
 
 impl Figure {
-    /// A series by its name.
+    /// The series of this name.
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.name == name)
     }

@@ -1,24 +1,24 @@
-//! How unevenly experts are liked in the course of a training.
+//! Phases of a training, which differ in the skew of the load on experts.
 
-/// A phase of the training of a mixture of experts, in the place of the paper's traces of Mixtral 8x7B, which are not public.
-/// Each rank likes the experts by Zipf, each in an order of its own.
+/// A phase of the training of a mixture of experts. The phases replace the paper's traces of Mixtral
+/// 8x7B, which are not public. Each rank chooses experts by a Zipf distribution, in its own order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// The first iteration: gates are untrained.
+    /// The first iteration, with untrained gates.
     Start,
-    /// The balancing loss has its way.
+    /// The balancing loss dominates.
     Early,
     /// Experts specialise.
     Mid,
-    /// They have.
+    /// Experts have specialised.
     Stable,
 }
 
 impl Phase {
-    /// In the order of training.
+    /// All phases, in the order of training.
     pub const ALL: [Phase; 4] = [Phase::Start, Phase::Early, Phase::Mid, Phase::Stable];
 
-    /// As users type it.
+    /// The name that users type.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Start => "start",
@@ -28,7 +28,7 @@ impl Phase {
         }
     }
 
-    /// The exponent of Zipf: this project's choice.
+    /// The exponent of the Zipf distribution, chosen by this project.
     pub(crate) fn exponent(self) -> f64 {
         match self {
             Phase::Start => 0.9,

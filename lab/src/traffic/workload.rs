@@ -6,34 +6,35 @@ use std::str::FromStr;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::Phase;
+use super::Phase;
 
-/// The exponent of the Zipf distributions where none is named: the paper does not state it.
+/// The default exponent of Zipf distributions. The paper does not state it.
 pub const ZIPF: f64 = 1.2;
-/// Experts that a token goes to.
+/// Number of experts that get a token.
 const TOP: usize = 2;
-/// Tokens of each rank under Top-2: the finer, the more even its receivers.
+/// Number of tokens of each rank under Top-2. More tokens spread the load more evenly.
 const TOKENS: usize = 256;
 
-/// A workload by its name.
+/// A kind of traffic matrix.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Workload {
-    /// Everybody sends as much to everybody.
+    /// Each pair of ranks exchanges the same number of bytes.
     Uniform,
-    /// Each token goes to two of the receivers; this share of them gets nothing.
+    /// Each token goes to two receivers. This share of the receivers gets nothing.
     Sparse(f64),
-    /// What ranks send falls as Zipf with this exponent says; each spreads it evenly.
+    /// The bytes of the senders follow a Zipf distribution with this exponent, spread evenly over the
+    /// receivers.
     ZipfSenders(f64),
-    /// What ranks receive falls so.
+    /// The bytes of the receivers follow a Zipf distribution with this exponent.
     ZipfReceivers(f64),
-    /// All ranks send to experts that are liked unevenly, each by its own order.
+    /// All ranks send to experts by a Zipf distribution, each in its own order.
     MoeDense(Phase),
-    /// One rank sends to such experts.
+    /// One rank sends to experts by a Zipf distribution.
     MoeSparse(Phase),
 }
 
 impl Workload {
-    /// All of the paper's.
+    /// The workloads of the paper.
     pub fn all() -> Vec<Workload> {
         let phases = |kind: fn(Phase) -> Workload| Phase::ALL.into_iter().map(kind);
         let mut all = vec![Workload::Uniform];
@@ -43,8 +44,8 @@ impl Workload {
         all
     }
 
-    /// Bytes by sender and receiver, the same wherever it is computed: `mean` for each pair of ranks on average. What a rank has
-    /// for itself is nothing.
+    /// The bytes by sender and receiver, `mean` for a pair of ranks on average and 0 from a rank to
+    /// itself. All machines compute the same matrix.
     pub fn matrix(&self, size: usize, mean: u64, seed: u64) -> Vec<Vec<u64>> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let row = |from: usize| {
@@ -79,7 +80,7 @@ impl Workload {
     }
 }
 
-/// How many tokens a rank sends to each of the `active` first ranks.
+/// The number of tokens from a rank to each of the first `active` ranks.
 fn top_two(from: usize, size: usize, active: usize, rng: &mut Pcg64Mcg) -> Vec<f64> {
     let mut experts: Vec<usize> = (0..active).filter(|to| *to != from).collect();
     let mut tokens = vec![0.; size];

@@ -1,5 +1,4 @@
-//! Figures: what is measured against what, and its picture as an SVG file.
-#![forbid(unsafe_code)]
+//! Figures, drawn as SVG files.
 
 mod draw;
 mod figure;
