@@ -4,7 +4,7 @@
 //! `ncclNetPlugin_v12` that it knows. All of them are thin translations ([`abi`]) to one core:
 //!
 //! ```text
-//!   abi/v6 .. v12       layouts, C types, errors as codes; nothing else
+//!   abi                 layouts, C types, errors as codes; nothing else
 //!   plugin, selection   what init finds: the configuration and the network interfaces
 //!   device              one of them, or several as its rails
 //!   device_context      a device in use: one engine, its listener and its memory
