@@ -143,16 +143,6 @@ pub enum VerbsError {
         /// The device it was passed to.
         device: String,
     },
-    /// The library has no such function.
-    #[error("{function} is not to be had from {library}: {remedy}")]
-    Missing {
-        /// The function.
-        function: &'static str,
-        /// The library.
-        library: &'static str,
-        /// What to do.
-        remedy: String,
-    },
     /// libibverbs, the driver or the device refused.
     #[error("{device}: {call} failed ({asked}): {source}{}", remedy(source))]
     Refused {

@@ -10,7 +10,7 @@ use crate::VerbsError;
 use crate::abi::Symbols;
 
 /// The soname, which names the ABI.
-pub(crate) const FILE: &str = "libibverbs.so.1";
+const FILE: &str = "libibverbs.so.1";
 
 static LIBIBVERBS: OnceLock<Symbols> = OnceLock::new();
 
@@ -39,7 +39,7 @@ fn load(file: &str) -> Result<Symbols, VerbsError> {
 }
 
 /// Opens a library for good: drivers may have threads and hooks that would not survive its unloading.
-pub(crate) fn open(file: &str) -> Result<*mut c_void, VerbsError> {
+fn open(file: &str) -> Result<*mut c_void, VerbsError> {
     // SAFETY: the initialisers of libibverbs and its drivers are sound to run at any time, in any thread.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
     library.map(Library::into_raw).map_err(|e| VerbsError::Library {

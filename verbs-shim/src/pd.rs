@@ -1,6 +1,5 @@
 //! Protection domains.
 
-use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -47,28 +46,6 @@ impl Pd {
     ) -> Result<Mr, VerbsError> {
         // SAFETY: the caller vouches for the memory.
         unsafe { Mr::register(self, addr, len, access) }
-    }
-
-    /// Registers `len` bytes from `offset` of a dmabuf, such as a GPU's memory. Work requests and peers call
-    /// its first byte `iova`, which lies in its page as `offset` does.
-    ///
-    /// Untested: Soft-RoCE has no dmabuf.
-    ///
-    /// # Errors
-    /// [`VerbsError::Missing`] where libibverbs is older than rdma-core 34, [`VerbsError::Refused`].
-    ///
-    /// # Safety
-    /// As [`Pd::register`], for the memory behind `fd`. `fd` itself may be closed.
-    pub unsafe fn register_dmabuf(
-        &self,
-        offset: u64,
-        len: usize,
-        iova: u64,
-        fd: BorrowedFd<'_>,
-        access: MrAccess,
-    ) -> Result<Mr, VerbsError> {
-        // SAFETY: the caller vouches for the memory.
-        unsafe { Mr::register_dmabuf(self, offset, len, iova, fd, access) }
     }
 
     /// Makes a receive queue that queue pairs can share, for `max_wr` work requests of `max_sge` entries.
