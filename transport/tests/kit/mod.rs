@@ -1,13 +1,13 @@
-//! A host and its memory, for tests and benchmarks that drive endpoints in virtual time and move no
-//! bytes.
+//! The parts that drivers of endpoints in virtual time share, in tests and benchmarks: a host, its
+//! memory where no bytes move, the connection of queue pairs, and the placement of payloads.
 #![allow(dead_code, reason = "no program uses all of it")]
 
 mod memory;
 
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair, Refusal,
-    Remote, TransmitBody,
+    Admit, Arrival, Endpoint, EndpointConfig, Landing, QpConfig, QpSlot, QpState, QueuePair,
+    Refusal, Remote, Sge, TransmitBody,
 };
 use braid_wire::{Crc, DataHeader, PathId, QpId, RailId, Time, Token};
 
@@ -93,6 +93,25 @@ impl Host {
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.endpoint.next_timeout(&self.rails)
+    }
+}
+
+/// Puts a payload where the core wants it, piece by piece.
+pub(crate) fn land(landing: &Landing, payload: &[u8], mut place: impl FnMut(&Sge, &[u8])) {
+    match landing {
+        Landing::Payload(pieces) => {
+            let mut rest = payload;
+            for piece in pieces {
+                let part = rest.split_off(..piece.len as usize).expect("pieces fit the payload");
+                place(piece, part);
+            }
+            assert!(rest.is_empty(), "the pieces do not take the whole payload");
+        }
+        Landing::Value(piece, value) => {
+            assert_eq!(piece.len, 8);
+            place(piece, &value.to_ne_bytes());
+        }
+        Landing::Nothing => assert!(payload.is_empty(), "a payload is thrown away"),
     }
 }
 
