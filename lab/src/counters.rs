@@ -1,4 +1,4 @@
-//! What has passed each link, as the kernel counts it.
+//! Counters of the traffic on each link, from the kernel.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::layout::Layout;
 use crate::{FabricError, Plan, process};
 
-/// What a link has sent one way since the fabric was made.
+/// The traffic of a link in one direction since the fabric was made.
 ///
-/// Counted where the link's rate is applied: a batch counts as the packets that it would be on a
-/// wire, headers included.
+/// The kernel counts where it applies the rate of the link. A batch counts as the packets that it
+/// would be on a wire, with headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes sent, Ethernet headers included.
@@ -22,7 +22,7 @@ pub struct Traffic {
     pub drops: u64,
 }
 
-/// What one link between a leaf and a spine has carried.
+/// The traffic of one link between a leaf and a spine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkCount {
     /// The leaf.
@@ -44,7 +44,7 @@ struct Qdisc {
     drops: u64,
 }
 
-/// All links, leaf by leaf.
+/// Reads the counters of all links, leaf by leaf.
 pub(crate) fn read(layout: &Layout, plan: &Plan) -> Result<Vec<LinkCount>, FabricError> {
     let leaves = sent(plan.leaves, |leaf| layout.leaf(leaf))?;
     let spines = sent(plan.spines, |spine| layout.spine(spine))?;

@@ -80,8 +80,8 @@ pub fn exit_code(program: &str, done: Result<(), impl Failure>) -> ExitCode {
     ExitCode::from(failure.exit_status())
 }
 
-/// Writes a line to standard error at once, because other processes may write there too. A failure to
-/// write is ignored.
+/// Writes a line to standard error at once, because other processes may write there too. A failure
+/// to write is ignored.
 pub fn say(program: &str, what: impl Display) {
     _ = io::stderr().write_all(format!("{program}: {what}\n").as_bytes());
 }

@@ -31,39 +31,39 @@ fn need_all(programs: &[(&'static str, &'static str)]) -> Result<(), FabricError
     }
 }
 
-/// Lines for `ip`, from outside of all namespaces.
+/// Runs lines with `ip`, outside of all namespaces.
 pub(crate) fn ip(lines: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["-batch", "-"]), lines)
 }
 
-/// Lines for `ip`, from outside of all namespaces; one that fails does not keep the others from
-/// being done.
+/// Runs all lines with `ip`, outside of all namespaces, even if one fails.
 pub(crate) fn ip_all(lines: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["-force", "-batch", "-"]), lines)
 }
 
-/// Lines for `ip` inside a namespace.
+/// Runs lines with `ip` in a namespace.
 pub(crate) fn ip_in(namespace: &str, lines: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["-n", namespace, "-batch", "-"]), lines)
 }
 
-/// Lines for `tc` inside a namespace.
+/// Runs lines with `tc` in a namespace.
 pub(crate) fn tc_in(namespace: &str, lines: &str) -> Result<(), FabricError> {
     run(Command::new("tc").args(["-n", namespace, "-batch", "-"]), lines)
 }
 
-/// A rule set for `nft` inside a namespace, taken as a whole or not at all.
+/// Takes over a rule set with `nft` in a namespace, as a whole or not at all.
 pub(crate) fn nft_in(namespace: &str, rules: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["netns", "exec", namespace, "nft", "-f", "-"]), rules)
 }
 
-/// Has the calling thread run before all that are no real-time threads (SCHED_FIFO, the lowest priority).
+/// Gives the calling thread the lowest real-time priority (SCHED_FIFO).
 pub(crate) fn run_first() -> Result<(), FabricError> {
     let thread = nix::unistd::gettid().to_string();
     run(Command::new("chrt").args(["--fifo", "--pid", "1", &thread]), "")
 }
 
-/// A program in a namespace; `ip netns exec` replaces itself by it, so it is the caller's child.
+/// A command that runs a program in a namespace. `ip netns exec` replaces itself by the program, so
+/// that the program is the caller's child.
 pub(crate) fn inside(namespace: &str, program: &Path) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]).arg(program);
@@ -78,7 +78,7 @@ fn run(command: &mut Command, input: &str) -> Result<(), FabricError> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(FabricError::system(format!("start `{line}`")))?;
-    // A program that gives up early closes its end; what it says then is the better message.
+    // A program that gives up early closes its end. Its standard error is the better message.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
     let output =
         child.wait_with_output().map_err(FabricError::system(format!("wait for `{line}`")))?;

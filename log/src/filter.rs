@@ -1,4 +1,4 @@
-//! Which events are shown.
+//! The choice of events that are shown.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -7,27 +7,28 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::Targets;
 
-/// The environment variable that says which events are shown.
+/// The environment variable with the filter.
 pub const VARIABLE: &str = "BRAID_LOG";
 
-/// The crates that have events, which is what the targets of all events begin with. docs/logs.md lists the events, and
-/// `xtask/tests/logs.rs` compares this with them.
+/// The crates that have events. The targets of all events begin with these names. docs/logs.md
+/// lists the events, and `xtask/tests/logs.rs` compares both.
 pub const CRATES: [&str; 5] =
     ["braid", "braid_ibverbs", "braid_sim", "braid_verbs", "nccl_net_braid"];
 
-/// Which events are shown: directives with commas between them, each a level or `TARGET=LEVEL`, as those of the crate
-/// `tracing-subscriber`. Of several that fit an event the one with the longest target decides. A target alone shows
-/// everything that begins with it. It begins with one of [`CRATES`], and what follows there are modules, which are not checked.
+/// A filter of events: directives with commas between them, each a level or `TARGET=LEVEL`, as in
+/// the crate `tracing-subscriber`. The directive with the longest matching target decides. A target
+/// alone shows all events whose targets begin with it. A target begins with one of [`CRATES`]; the
+/// modules behind it are not checked.
 #[derive(Clone, Debug)]
 pub struct Filter(Targets);
 
-/// A filter that cannot be.
+/// A text that is not a filter.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{name} is `{text}`, which is no filter for the log: {why}; write a level (off, error, warn, info, debug, trace), or TARGET=LEVEL, with commas between them, such as info,braid::verbs=debug"
 )]
 pub struct FilterError {
-    /// What was set to it.
+    /// The variable or argument with this value.
     name: &'static str,
     text: String,
     why: String,
@@ -39,7 +40,7 @@ impl Filter {
     /// with more rights than their user.
     ///
     /// # Errors
-    /// It says what cannot be.
+    /// The value is not a filter.
     pub fn from_environment(
         read: impl FnOnce(&str) -> Option<OsString>,
     ) -> Result<Option<Self>, FilterError> {
@@ -52,7 +53,7 @@ impl Filter {
         }
     }
 
-    /// The filter of those who ask for nothing: degradations are shown.
+    /// The default filter, which shows degradations.
     pub(crate) fn unasked() -> Self {
         Filter(Targets::new().with_target("braid::worker::degradations", Level::WARN))
     }
@@ -92,7 +93,7 @@ impl FromStr for Filter {
     }
 }
 
-/// Whether it is one of the crates, or a module inside one. `braidxyz` is neither, and would show nothing.
+/// Whether a target is one of the crates, or a module inside one.
 fn is_ours(target: &str) -> bool {
     CRATES.iter().any(|name| match target.strip_prefix(name) {
         Some(inside) => inside.is_empty() || inside.starts_with("::"),

@@ -1,5 +1,6 @@
-//! Which events of Braid's log are shown, and to whom: what `braid-perf`, `braid-sim`, the C library and the NCCL plugin
-//! have in common. The crates that log only use `tracing`; docs/logs.md lists what they say.
+//! The log of Braid: its filter and its receiver, for `braid-perf`, `braid-sim`, the C library, the
+//! drop-in and the NCCL plugin. The crates that log events use only `tracing`. `docs/logs.md` lists
+//! the events.
 #![forbid(unsafe_code)]
 
 mod filter;

@@ -5,18 +5,18 @@ use std::fmt::{self, Write};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// An event, put into words.
+/// An event as text.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// The part of Braid that says it.
+    /// The module of Braid that logs the event.
     pub target: &'static str,
-    /// Its message, and after it the fields, ` name=value` each.
+    /// The message, followed by the fields as ` name=value`.
     pub text: String,
-    /// The file of its source.
+    /// The source file.
     pub file: &'static str,
-    /// The line there, from 1.
+    /// The line in the source file, from 1.
     pub line: u32,
 }
 

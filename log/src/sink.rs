@@ -1,4 +1,4 @@
-//! Whom events are shown to: one at a time for the whole process, who may change.
+//! The receiver of events. A process has one at a time, and may replace it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,8 +23,9 @@ struct Shown {
 
 static SHOWN: ArcSwapOption<Shown> = ArcSwapOption::const_empty();
 
-/// Shows the events that pass the filter to `to` from now on, and to nobody else. `to` is called by whatever thread has
-/// something to say, with locks of an engine held: it must not use Braid, nor wait.
+/// Hands the events that pass the filter to `to` from now on, instead of any earlier receiver. Each
+/// thread calls `to` itself, perhaps with locks of an engine held, so `to` must not use Braid or
+/// block.
 ///
 /// # Errors
 /// See [`Taken`].
@@ -37,14 +38,14 @@ pub fn show(filter: Filter, to: impl Fn(&Record) + Send + Sync + 'static) -> Res
     Ok(())
 }
 
-/// Shows nothing any more. A thread that is inside `to` just now may still be.
+/// Shows no more events. A thread may still be inside `to`.
 pub fn silence() {
     replace(None);
 }
 
 fn replace(shown: Option<Arc<Shown>>) {
     SHOWN.store(shown);
-    // Who asked before whether an event is shown has kept the answer.
+    // Call sites keep the answer to the question whether an event is shown.
     tracing::callsite::rebuild_interest_cache();
 }
 

@@ -12,17 +12,17 @@ use crate::{Filter, FilterError, Record, show};
 /// of connections that do without something. `read` as for [`Filter::from_environment`].
 ///
 /// # Errors
-/// It asks for what cannot be.
+/// The variable is not a filter.
 pub fn from_environment(read: impl FnOnce(&str) -> Option<OsString>) -> Result<(), FilterError> {
     Filter::from_environment(read).map(|filter| to_stderr(filter.unwrap_or_else(Filter::unasked)))
 }
 
-/// Shows the events that pass the filter on standard error: the time (UTC), the level, the target, what is said. Of a
-/// program with a `tracing` subscriber of its own the events stay there.
+/// Writes the events that pass the filter to standard error: time (UTC), level, target and text.
+/// The events of a program with its own `tracing` subscriber stay there.
 pub fn to_stderr(filter: Filter) {
     // Taken: they are shown already.
     let _ = show(filter, |record| {
-        // One call, so that lines of several processes do not mix; nobody is told if standard error is closed.
+        // One call keeps lines of several processes apart. A closed standard error is ignored.
         let _ = io::stderr().write_all(line(record).as_bytes());
     });
 }

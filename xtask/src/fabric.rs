@@ -21,12 +21,12 @@ use crate::Failure;
 
 pub use check::check;
 
-/// What to do with which fabric.
+/// A command, and the name of the fabric.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
     verb: Verb,
-    /// Of the fabric; several can stand side by side
+    /// Name of the fabric; several can stand side by side
     #[arg(long, global = true, default_value = "lab")]
     name: String,
 }
@@ -63,7 +63,7 @@ enum Verb {
     Lossy {
         #[command(flatten)]
         place: Place,
-        /// Of a hundred packets, judged one by one: 0.01 to 100
+        /// Percentage of the packets, each at random: 0.01 to 100
         percent: f64,
     },
     /// Give links a lower rate
@@ -88,7 +88,8 @@ struct Place {
 
 #[derive(Args)]
 struct Shape {
-    /// A fabric of rails in place of leaves and spines: every host has an interface on each rail, each rail a switch of its own
+    /// A fabric of rails in place of leaves and spines: every host has an interface on each rail,
+    /// each rail a switch of its own
     #[arg(long, conflicts_with_all = ["leaves", "spines", "hosts", "routing", "delay"])]
     rail: bool,
     /// Hosts of a fabric of rails, 2 to 32
@@ -106,16 +107,16 @@ struct Shape {
     /// Hosts per leaf
     #[arg(long, default_value_t = 1)]
     hosts: usize,
-    /// Of each link between leaf and spine, each way; hosts' own links are not limited
+    /// Rate of each link between leaf and spine, in each direction; links of hosts have no limit
     #[arg(long, default_value = "200mbit")]
     rate: Rate,
-    /// Of every link, in bytes
+    /// MTU of every link, in bytes
     #[arg(long, default_value_t = 1500)]
     mtu: u32,
-    /// How leaves choose a spine: acl (source port 0xC000|id to spine id mod 64 mod spines) or ecmp
+    /// Choice of a spine by leaves: acl (source port 0xC000|id to spine id mod 64 mod spines) or ecmp
     #[arg(long, default_value = "acl")]
     routing: Routing,
-    /// What the one way over a spine gains: one for all spines, or a list with one per spine
+    /// One-way delay over a spine: one for all spines, or a list with one per spine
     #[arg(long, value_delimiter = ',', value_parser = parse_delay)]
     delay: Vec<Duration>,
     /// Bytes that a port queues before it drops [default: 10 ms of the rate, at least 128 KiB]
@@ -142,7 +143,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Is the relay of a fabric's delayed links.
+/// Runs the relay of a fabric's delayed links.
 pub fn relay(name: &str) -> Result<(), Failure> {
     Ok(braid_lab::relay::main(name)?)
 }
@@ -200,7 +201,7 @@ fn down(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Becomes the program, so that signals and the exit status are its own.
+/// Replaces this process by the program, so that signals and the exit status are its own.
 fn exec(name: &str, host: &str, command: &[String]) -> Result<(), Failure> {
     let (program, arguments) = command.split_first().expect("clap requires one word");
     let domain = host.strip_prefix('h').and_then(|number| number.parse().ok());

@@ -1,9 +1,11 @@
-//! `cargo xtask fuzz`: libFuzzer on the parsers and on a connected endpoint, with the stable toolchain.
+//! `cargo xtask fuzz`: libFuzzer on the parsers and on a connected endpoint, with the stable
+//! toolchain.
 //!
 //! `fuzz/` has cargo-fuzz's layout, so `cargo +nightly fuzz` works there too. cargo-fuzz itself
-//! insists on nightly only for its sanitizers; the coverage that guides libFuzzer is plain LLVM
-//! and stable rustc passes it through. What is fuzzed is safe code, so a sanitizer has nothing to find
-//! there and would cost a factor of eight. What lies inside the engine is reached by `--cfg fuzzing`.
+//! insists on nightly only for its sanitizers; the coverage that guides libFuzzer is plain LLVM and
+//! stable rustc passes it through. What is fuzzed is safe code, so a sanitizer has nothing to find
+//! there and would cost a factor of eight. What lies inside the engine is reached by `--cfg
+//! fuzzing`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +18,10 @@ use braid_lab::process::Stream;
 
 use crate::{Failure, process, rustc, tools, tree};
 
-/// What to fuzz, and for how long.
+/// The targets, and their time.
 #[derive(clap::Args)]
 pub struct Options {
-    /// How long each target runs
+    /// Time of each target
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Only this target

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::{Failure, process};
 
-/// How much of a failed step's output is shown again at the very end.
+/// Lines of a failed step's output that are repeated at the very end.
 const TAIL_LINES: usize = 60;
 
 /// A step that ran.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
     /// Why it failed, and the end of its output.
     pub failure: Option<String>,
@@ -74,7 +74,7 @@ fn tee(
     let out = copy(program.child.stdout.take().expect("piped"), stdout, &file);
     let err = copy(program.child.stderr.take().expect("piped"), stderr, &file);
     let result = program.wait_unless(limit, stop);
-    // Whoever still holds the pipes ends here; otherwise the copies would wait for them.
+    // Processes that still hold the pipes end here; otherwise the copies would wait for them.
     drop(program);
     let _ = (out.join(), err.join());
     Ok(result?)
@@ -128,7 +128,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// What the script came to, its log, and where that is.
+    /// Runs a script. Returns its result, its log, and the path of the log.
     fn sh(name: &str, script: &str) -> (Result<bool, Failure>, String, PathBuf) {
         let log = log_path(&std::env::temp_dir(), &format!("{name}-{}", std::process::id()));
         let mut command = Command::new("sh");

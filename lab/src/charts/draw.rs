@@ -14,8 +14,8 @@ const PANEL_HEIGHT: u32 = 260;
 /// The names of the series stand right of the plot.
 const LEGEND_WIDTH: u32 = 190;
 const FONT: &str = "sans-serif";
-/// Colours that people with any colour blindness can distinguish (Okabe and Ito, 2008). Further series
-/// repeat them, dashed and hollow.
+/// Colours that people with any colour blindness can distinguish (Okabe and Ito, 2008). Further
+/// series repeat them, dashed and hollow.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),

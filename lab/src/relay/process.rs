@@ -1,4 +1,4 @@
-//! Starting the relay, and being it.
+//! The relay process: its start and its main function.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -15,15 +15,15 @@ use crate::process::Program;
 use crate::state::State;
 use crate::{FabricError, Plan, namespace};
 
-/// The first argument that a program which plans delays is called with; the second is the fabric's
-/// name, and both go to [`main`].
+/// The first argument of the relay process. The second argument is the name of the fabric, for
+/// [`main`].
 pub const SUBCOMMAND: &str = "fabric-relay";
 
-/// What the relay says when its devices are there.
+/// The line that the relay prints once its devices exist.
 const READY: &str = "ready";
 
-/// Packets that wait for the relay before the kernel drops them: 0.1 s at 1 Gb/s and MTU 1500. These
-/// drops would not be in the links' counters.
+/// Packets that wait for the relay before the kernel drops them: 0.1 s at 1 Gb/s and MTU 1500. The
+/// counters of links do not include these drops.
 const WAITING: u32 = 10_000;
 
 /// Time that the relay has to make its devices.
@@ -55,11 +55,11 @@ impl Relay {
     }
 }
 
-/// Is the relay of the fabric `name` until the fabric is gone. Only [`Fabric::up`](crate::Fabric::up)
-/// calls for it, by way of [`SUBCOMMAND`].
+/// Runs the relay of a fabric until the fabric is gone. [`Fabric::up`](crate::Fabric::up) starts
+/// the process, with [`SUBCOMMAND`].
 pub fn main(name: &str) -> Result<(), FabricError> {
     let state = State::read(name)?.ok_or_else(|| FabricError::NotUp { name: name.into() })?;
-    // A standing fabric outlives the terminal that it was made from.
+    // A standing fabric outlives the terminal of its user.
     let _ = nix::unistd::setsid();
     // The default slack, 50 us, would be added to every delay.
     nix::sys::prctl::set_timerslack(1).map_err(FabricError::system("set the timer slack"))?;
@@ -69,7 +69,8 @@ pub fn main(name: &str) -> Result<(), FabricError> {
     run(&ends, lines, state.owner.is_some())
 }
 
-/// Makes both ends of every delayed link. Ends stand in pairs: the line from end `i` goes to end `i ^ 1`.
+/// Makes both ends of every delayed link. Ends come in pairs: the line from end `i` goes to end `i
+/// ^ 1`.
 fn make(layout: &Layout, plan: &Plan) -> Result<(Vec<SyncDevice>, Vec<Line>), FabricError> {
     let (mut ends, mut lines) = (Vec::new(), Vec::new());
     for spine in 0..plan.spines {
@@ -101,13 +102,13 @@ fn tap(namespace: &str, device: &str) -> Result<SyncDevice, FabricError> {
         .map_err(|e: io::Error| FabricError::system(format!("make {device} in {namespace}"))(e))
 }
 
-/// Relays until a device is gone or, where the fabric is a process's, that process is.
+/// Relays until a device is gone or the process that owns the fabric has ended.
 fn run(ends: &[SyncDevice], mut lines: Vec<Line>, owned: bool) -> Result<(), FabricError> {
     let stdin = io::stdin();
     let mut waits: Vec<PollFd<'_>> =
         ends.iter().map(|end| PollFd::new(end.as_fd(), PollFlags::POLLIN)).collect();
     if owned {
-        // Nobody writes: what wakes us is that the owner's end closes.
+        // Nobody writes here. The end of the owner closes the pipe, which wakes the relay.
         waits.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
     }
     let mut buffer = vec![0; LONGEST_FRAME];

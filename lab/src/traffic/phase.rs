@@ -1,7 +1,8 @@
 //! Phases of a training, which differ in the skew of the load on experts.
 
-/// A phase of the training of a mixture of experts. The phases replace the paper's traces of Mixtral
-/// 8x7B, which are not public. Each rank chooses experts by a Zipf distribution, in its own order.
+/// A phase of the training of a mixture of experts. The phases replace the paper's traces of
+/// Mixtral 8x7B, which are not public. Each rank chooses experts by a Zipf distribution, in its own
+/// order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// The first iteration, with untrained gates.

@@ -22,8 +22,8 @@ pub enum Workload {
     Uniform,
     /// Each token goes to two receivers. This share of the receivers gets nothing.
     Sparse(f64),
-    /// The bytes of the senders follow a Zipf distribution with this exponent, spread evenly over the
-    /// receivers.
+    /// The bytes of the senders follow a Zipf distribution with this exponent, spread evenly over
+    /// the receivers.
     ZipfSenders(f64),
     /// The bytes of the receivers follow a Zipf distribution with this exponent.
     ZipfReceivers(f64),

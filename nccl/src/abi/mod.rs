@@ -1,9 +1,9 @@
 //! NCCL's side: the tables `ncclNetPlugin_v6` to `ncclNetPlugin_v12`.
 //!
-//! `tables` lists the members of all versions, `properties` the fields of the structure that describes
-//! a device. `calls` has the functions, and `boundary` turns errors and panics into codes. The layouts
-//! are those of NCCL's `net_vN.h`, written anew; `tests/layout.rs` and `nccl-conformance` check them
-//! against numbers and a second description.
+//! `tables` lists the members of all versions, `properties` the fields of the structure that
+//! describes a device. `calls` has the functions, and `boundary` turns errors and panics into
+//! codes. The layouts are those of NCCL's `net_vN.h`, written anew; `tests/layout.rs` and
+//! `nccl-conformance` check them against numbers and a second description.
 
 mod boundary;
 mod calls;

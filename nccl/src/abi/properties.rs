@@ -155,7 +155,8 @@ unsafe fn write<T>(to: *mut c_void, offset: usize, value: T) -> usize {
 mod tests {
     use super::*;
 
-    /// Fills the properties of a version. Returns them and their size without the padding at the end.
+    /// Fills the properties of a version. Returns them and their size without the padding at the
+    /// end.
     fn filled(version: u32) -> ([u64; 16], usize) {
         let (name, pci_path) = (ptr::dangling_mut(), ptr::null_mut());
         let known = Known { name, pci_path, guid: 2, speed: 100, rail: 5, members: &[3] };

@@ -12,7 +12,8 @@ const CASES: [(&str, &str, &[&str]); 4] = [
     ("5", "1", &["-s", "10000", "--rounds", "3"]),
     ("4", "3", &["-s", "200000", "--rounds", "2", "--rail-policy", "lpt", "--drop", "0.01"]),
     ("32", "1", &["-s", "4000", "--rounds", "1", "--matrix", "uniform,zipf-receivers"]),
-    // Far more ranks than processors: 8 GB of memory, of which each has 126 MiB to make resident, to fill and to check.
+    // Far more ranks than processors: 8 GB of memory, of which each has 126 MiB to make resident,
+    // to fill and to check.
     ("64", "1", &["-s", "1M", "--rounds", "1", "--matrix", "uniform"]),
 ];
 const LIMIT: Duration = Duration::from_secs(240);

@@ -1,8 +1,9 @@
 //! `cargo xtask e2e`: real processes that move real bytes and check every one of them.
 //!
 //! First over loopback, clean and with faults injected below the protocol; then between two network
-//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames, and the same with AF_XDP; then through a router whose links carry
-//! less, or less from one moment to the next, or that translates addresses; then on untidy hosts.
+//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames, and the
+//! same with AF_XDP; then through a router whose links carry less, or less from one moment to the
+//! next, or that translates addresses; then on untidy hosts.
 
 mod all_to_all;
 mod cases;
@@ -24,7 +25,7 @@ use crate::{Failure, programs, tools};
 
 const MTUS: [u32; 2] = [1500, 9000];
 
-/// What is run.
+/// The choice of cases.
 #[derive(clap::Args)]
 pub struct Options {
     /// Only the laboratory of untidy hosts

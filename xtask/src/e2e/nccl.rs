@@ -1,5 +1,5 @@
-//! The NCCL plugin over two rails: all tables and checks on the loopback; then between two namespaces, over one rail of
-//! 100 Mbit/s and over two: how much more two carry.
+//! The NCCL plugin over two rails: all tables and checks on the loopback; then between two
+//! namespaces, over one rail of 100 Mbit/s and over two: how much more two carry.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const MTU: u32 = 9000;
 const LINK: &str = "tbf rate 100mbit burst 64k latency 100ms";
 const CC: &str = "fixed:1M";
 const SERVER: &str = "10.77.0.1:47920";
-/// How much more two rails carry than one.
+/// The least ratio of two rails to one.
 const LEAST: f64 = 1.9;
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -100,7 +100,7 @@ fn at(host: &Namespace, program: &Path, rails: &str) -> Command {
 
 impl Drop for Links {
     fn drop(&mut self) {
-        // It is there only if something was measured.
+        // The file exists only after a measurement.
         let _ = fs::remove_file(&self.results);
     }
 }

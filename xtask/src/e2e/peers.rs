@@ -13,7 +13,7 @@ use super::place::Place;
 use crate::Failure;
 use crate::process::{ProcessError, Program};
 
-/// A test takes a second or two; one that takes this long hangs.
+/// Time limit of a test, which takes a second or two.
 const LIMIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 47910;
 /// Verb, place, verdict and time.
@@ -120,7 +120,8 @@ impl Said {
     }
 }
 
-/// Runs a server and, when it listens, a client to its end. Only a server that does not listen is an error.
+/// Runs a server and, when it listens, a client to its end. Only a server that does not listen is
+/// an error.
 pub(super) fn exchange(server: Command, client: Command) -> Result<Said, Failure> {
     let mut server = Peer::start("server", server)?;
     server.wait_for("listening on ")?;
@@ -261,7 +262,7 @@ fn is_result(line: &str, size: u32) -> bool {
         && words.next().is_some_and(|iterations| iterations.parse::<u64>().is_ok_and(|n| n > 0))
 }
 
-/// What `--verify` says on standard error, if it has checked anything.
+/// Whether a line of standard error shows that `--verify` has checked messages.
 fn is_verified(line: &str) -> bool {
     let count = line.strip_prefix("err:").and_then(|line| {
         line.trim_start().strip_prefix("verified: every byte of ")?.split_whitespace().next()

@@ -1,4 +1,5 @@
-//! A router between server and client whose links and rules change: what a path carries, and from which ports.
+//! A router between server and client whose links and rules change: what a path carries, and from
+//! which ports.
 
 use std::path::Path;
 

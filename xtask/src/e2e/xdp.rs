@@ -64,7 +64,7 @@ fn short_datagrams_pass_the_stack_by(braid_perf: &Path, place: &OverXdp) -> Resu
     Ok(())
 }
 
-/// How many the server's UDP sockets have received.
+/// The number of datagrams that the UDP sockets of the server have received.
 fn datagrams_of_the_stack(place: &OverXdp) -> Result<u64, Failure> {
     let snmp = process::output(place.ends()[0].command(Path::new("cat")).arg("/proc/net/snmp"))?;
     received(&snmp).ok_or_else(|| Failure::new(format!("no count of datagrams in\n{snmp}")))

@@ -1,9 +1,11 @@
 //! A link as virtual machines have it on most hosts: a tap device for each, on a bridge.
 //!
-//! Through a tap QEMU says of a packet that its checksum is still to be computed, or need not be, so the guests'
-//! virtio devices offer checksums and scatter-gather, and the kernel GSO. Over a socket they offer nothing.
+//! Through a tap QEMU says of a packet that its checksum is still to be computed, or need not be,
+//! so the guests' virtio devices offer checksums and scatter-gather, and the kernel GSO. Over a
+//! socket they offer nothing.
 //!
-//! Bridge and taps are in a network namespace of their own. It is held by a shell that dies with us.
+//! Bridge and taps are in a network namespace of their own. It is held by a shell that dies with
+//! us.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,20 +16,21 @@ use crate::process::Program;
 /// Time for the shell to make the bridge.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What `unshare` and what `nsenter` take.
+/// Arguments of `unshare` and of `nsenter`.
 struct Namespace {
     make: &'static [&'static str],
     enter: &'static [&'static str],
 }
 
 const ROOTS: Namespace = Namespace { make: &["--net"], enter: &["--net"] };
-/// Who is not root needs a user namespace, to be root in.
+/// Users other than root need a user namespace, to be root in.
 const USERS: Namespace = Namespace {
     make: &["--net", "--user", "--map-root-user"],
     enter: &["--net", "--user", "--preserve-credentials"],
 };
 
-/// Taps queue what QEMU has not read yet, and drop what is more than that: no program has as many on their way.
+/// Taps queue what QEMU has not read yet, and drop what is more than that: no program has as many
+/// on their way.
 const MAKE: &str = "set -e
 ip link add wire mtu 9000 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
 for tap in tap1 tap2; do

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::process::{ProcessError, Program, log_to};
 
-/// What a program has said and how many seconds it took.
+/// The output of a program, its time and its end.
 pub(super) struct Report {
     pub(super) said: String,
     pub(super) seconds: f64,

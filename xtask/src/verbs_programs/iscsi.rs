@@ -14,7 +14,7 @@ use crate::{Failure, process};
 pub(super) const TGTD: &str = "/usr/sbin/tgtd";
 const TGTADM: &str = "/usr/sbin/tgtadm";
 const PORT: u16 = 13_260;
-/// Of the socket over which tgtd is told of its disks.
+/// The port over which `tgtadm` configures tgtd.
 const CONTROL_PORT: &str = "13260";
 const TARGET: &str = "iqn.2026-11.braid:disk";
 /// The two initiators that libiscsi's tests are.
@@ -60,8 +60,8 @@ fn test(braid_run: &Path, logs: &Path, faults: &[(&str, &str)]) -> Result<(), Fa
             // libiscsi 1.19 takes it that memory of malloc is 0. With this it is.
             .env("MALLOC_PERTURB_", "255");
         log_to(&mut tests, &log)?;
-        // What it says counts: after its tests a thread of libiscsi uses memory that another one
-        // has freed, which ends the process in about one run of ten.
+        // The output counts, not the exit status: after the tests a thread of libiscsi uses memory
+        // that another one has freed, which ends the process in about one run of ten.
         let ended = Program::start(&mut tests)?.wait(LIMIT);
         let said = fs::read_to_string(&log).unwrap_or_default();
         if !said.contains(PASSED) || said.contains("[FAILED]") {

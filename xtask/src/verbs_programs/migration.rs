@@ -39,7 +39,7 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
             print_row(QEMU, options, settings, seconds);
         }
     }
-    // What is left behind does no harm.
+    // A remaining file does no harm.
     let _ = fs::remove_file(content);
     Ok(())
 }

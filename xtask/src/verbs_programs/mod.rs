@@ -1,7 +1,8 @@
-//! `cargo xtask verbs-programs`: unmodified verbs programs of Debian's packages, on the drop-in libibverbs: on the loopback device, and
-//! between two network namespaces.
+//! `cargo xtask verbs-programs`: unmodified verbs programs of Debian's packages, on the drop-in
+//! libibverbs: on the loopback device, and between two network namespaces.
 //!
-//! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
+//! Every program has to end with exit code 0 on both ends; those that check what has arrived are
+//! told to.
 
 mod alone;
 mod benchmarks;
@@ -32,14 +33,15 @@ use self::benchmarks::BENCHMARKS;
 use self::pair::Pair;
 use self::table::{BETWEEN_HOSTS, Case, LOSS, PROGRAMS};
 
-/// Of the link between the two namespaces, in bytes.
+/// MTU of the link between the two namespaces, in bytes.
 const MTU: u32 = 1500;
 const COLUMNS: Columns<'_> = Columns { words: 3, widths: &[14, 34, 22, 6] };
 
-/// How much of it.
+/// The extent of the run.
 #[derive(clap::Args)]
 pub struct Options {
-    /// So many times a process is killed in the middle of a transfer, each end in turn, and a new pair started
+    /// So many times a process is killed in the middle of a transfer, each end in turn, and a new
+    /// pair started
     #[arg(long, value_name = "N", default_value_t = 10)]
     kills: u64,
     /// Instead of all that, compare UCX over the drop-in with UCX over TCP, in so many rounds

@@ -12,9 +12,9 @@ use super::table::Case;
 use crate::Failure;
 use crate::process::{Program, log_to};
 
-/// No case takes a tenth of this on an idle machine.
+/// Time limit of a case, more than ten times what it takes on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What perftest says where the times that it takes to find out its processor's clock do not fit together, as on a machine that others use.
+/// The message of perftest if it cannot measure the clock of its processor, as on a busy machine.
 const NO_CLOCK: &str = "Can't produce a report";
 const ATTEMPTS: usize = 3;
 /// Where programs exchange what they need to connect: over TCP, or by rdma_cm.
@@ -29,7 +29,7 @@ pub(super) struct Pair<'a> {
     hosts: Option<&'a VethPair>,
 }
 
-/// Which end.
+/// An end of a case.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     Server,
@@ -56,7 +56,8 @@ impl<'a> Pair<'a> {
         Pair { hosts: Some(hosts), ..self }
     }
 
-    /// Runs both ends, again where perftest could not find out its processor's clock. Returns how many seconds that took.
+    /// Runs both ends, again where perftest could not find out its processor's clock. Returns how
+    /// many seconds that took.
     pub(super) fn run(&self) -> Result<f64, Failure> {
         for _ in 1..ATTEMPTS {
             match self.run_once() {
@@ -114,7 +115,7 @@ impl<'a> Pair<'a> {
         self.logs.join(format!("{}.{}.log", self.case.program, end.name()))
     }
 
-    /// What failed, and what both ends have said.
+    /// A failure with the output of both ends.
     fn story(&self, failure: &Failure) -> Failure {
         let mut text = failure.to_string();
         for end in [End::Server, End::Client] {
@@ -123,12 +124,13 @@ impl<'a> Pair<'a> {
         Failure::new(text)
     }
 
-    /// What one end has said.
+    /// The output of one end.
     pub(super) fn said(&self, end: End) -> String {
         fs::read_to_string(self.log(end)).unwrap_or_default().trim_end().to_owned()
     }
 
-    /// Until the server can be connected to, wherever it runs. Trying would take its only connection.
+    /// Until the server can be connected to, wherever it runs. Trying would take its only
+    /// connection.
     pub(super) fn wait_for_listener(&self, server: &Program) -> Result<(), Failure> {
         let port = self.case.port.unwrap_or(PORT);
         match braid_lab::wait_for_port(server.child.id(), port, LIMIT) {

@@ -1,4 +1,5 @@
-//! Programs that link a provider: they start with the provider of any release of rdma-core since 34.
+//! Programs that link a provider: they start with the provider of any release of rdma-core since
+//! 34.
 
 use std::path::Path;
 use std::process::Command;

@@ -89,7 +89,7 @@ fn installed(logs: &Path) -> Result<PathBuf, Failure> {
     if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(python);
     }
-    // What an interrupted run has left.
+    // An interrupted run may have left files.
     _ = fs::remove_dir_all(&folder);
     process::run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&folder))
         .map_err(|failure| failure.remedy("as root: cargo xtask tools"))?;

@@ -40,7 +40,7 @@ const PATIENT_ON_FOUR: &[(&str, &str)] = &[
     ("BRAID_PEER_TIMEOUT_MS", "60000"),
     ("BRAID_ADDR", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"),
 ];
-/// How long the death of a peer may go unnoticed with these settings, on a busy machine.
+/// The time in which the death of a peer is noticed with these settings, on a busy machine.
 const BOUND: Duration = Duration::from_secs(6);
 
 fn too_long(stage: &Stage) -> Verdict {

@@ -130,8 +130,8 @@ unsafe fn listen_with(
 /// `connect` from v11 on.
 ///
 /// # Safety
-/// `ctx` came from `init`; `handle` has 128 bytes; `comm` and `device_comm` are places for pointers;
-/// each may be NULL.
+/// `ctx` came from `init`; `handle` has 128 bytes; `comm` and `device_comm` are places for
+/// pointers; each may be NULL.
 pub(in crate::abi) unsafe extern "C" fn connect(
     ctx: *mut c_void,
     dev: c_int,

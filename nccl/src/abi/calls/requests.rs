@@ -18,8 +18,8 @@ const RECEIVES: u8 = 2;
 /// `regMr` from v8 on.
 ///
 /// # Safety
-/// `comm` came from `connect` or `accept`; `data` has `size` bytes that stay mapped until `deregMr`;
-/// `mhandle` is a place for a pointer; each may be NULL.
+/// `comm` came from `connect` or `accept`; `data` has `size` bytes that stay mapped until
+/// `deregMr`; `mhandle` is a place for a pointer; each may be NULL.
 pub(in crate::abi) unsafe extern "C" fn reg_mr(
     comm: *mut c_void,
     data: *mut c_void,
@@ -112,7 +112,8 @@ pub(in crate::abi) struct Received<S> {
 /// `*request` may be 1 at first: NCCL does not need the completion then, but takes it.
 ///
 /// # Safety
-/// The pointers are NULL or what `irecv` of NCCL's header says; the buffers stay until they are filled.
+/// The pointers are NULL or what `irecv` of NCCL's header says; the buffers stay until they are
+/// filled.
 pub(in crate::abi) unsafe fn irecv<S: Copy>(
     received: Received<S>,
     size: impl Fn(S) -> Result<usize, Error>,

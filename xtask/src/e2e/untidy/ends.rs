@@ -21,7 +21,7 @@ const NOTICED: Duration = Duration::from_secs(1);
 /// The server has the same 3 s as the client, from a moment later on.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What leaves from the ports of the 16 paths, from 0xC000 on, is answered with ICMP port
+/// Rules that answer packets from the ports of the 16 paths, from 0xC000 on, with ICMP port
 /// unreachable.
 const REFUSES_PATHS: &str = "table inet braid { chain in { type filter hook input priority 0;
     udp sport 49152-49167 reject; }; }";

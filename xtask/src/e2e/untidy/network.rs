@@ -55,8 +55,8 @@ impl Network {
         said.trim().parse().map_err(|why| Failure::new(format!("{file} is `{said}`: {why}")))
     }
 
-    /// Runs a server and, when it listens, its client to their ends. Each gets its arguments, split at spaces; port and address
-    /// are among them.
+    /// Runs a server and, when it listens, its client to their ends. Each gets its arguments, split
+    /// at spaces; port and address are among them.
     pub(super) fn perf(
         &self,
         braid_perf: &Path,
@@ -94,7 +94,7 @@ pub(super) struct Hosts(PathBuf);
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // What stays behind is for a namespace that is gone.
+        // A remaining file belongs to a namespace that is gone.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
