@@ -17,7 +17,7 @@ use crate::process::{ProcessError, Program};
 const LIMIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 47910;
 /// Verb, place, verdict and time.
-const COLUMNS: Columns<'_> = Columns { words: 3, widths: &[10, 31, 6, 7] };
+const COLUMNS: Columns<'_> = Columns { words: 3, widths: &[10, 34, 6, 7] };
 
 /// Both ends on this machine, started by `braid-perf` itself.
 pub(super) fn loopback(braid_perf: &Path, case: &Case, faults: &[&str]) -> Result<(), Failure> {

@@ -90,7 +90,7 @@ impl Routed {
             routed.router.set_up(device, &prefixed(&[v4, v6]))?;
             host.ip(&[
                 &format!("route add default via {v4}"),
-                &format!("-6 route add default via {v6}"),
+                &format!("route add ::/0 via {v6}"),
             ])?;
         }
         for forwards in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
