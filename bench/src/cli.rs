@@ -84,10 +84,10 @@ pub(crate) enum Command {
     /// The measuring process of a raw peer on another host, started by `compare`.
     #[command(name = crate::peer::client::SUBCOMMAND, hide = true)]
     PeerClient(crate::peer::client::ClientOptions),
-    /// Man pages and completions, for the installation.
-    #[command(name = braid_pages::COMMAND, hide = true)]
-    WritePages(braid_pages::Options),
-    /// The process that delays the links of a fabric, started by the fabric.
+    /// Man pages and completions; the installation writes them.
+    #[command(name = braid_lab::pages::COMMAND, hide = true)]
+    WritePages(braid_lab::pages::Options),
+    /// The process that delays links of a fabric; the fabric starts it.
     #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {
         /// Name of the fabric.

@@ -52,9 +52,12 @@ pub(crate) enum Failure {
     /// The fabric failed.
     #[error(transparent)]
     Fabric(#[from] braid_lab::FabricError),
+    /// A program.
+    #[error(transparent)]
+    Process(#[from] braid_lab::process::ProcessError),
     /// A figure cannot be drawn.
     #[error(transparent)]
-    Draw(#[from] braid_charts::DrawError),
+    Draw(#[from] braid_lab::charts::DrawError),
     /// A raw peer failed.
     #[error(transparent)]
     Raw(#[from] PeerError),
@@ -82,9 +85,9 @@ fn why(status: Status, cause: Option<EndCause>) -> String {
     }
 }
 
-impl braid_pages::Failure for Failure {
-    /// Returns whether the failure needs no message: the reader of our standard output has closed
-    /// it, or the client that started this server has ended.
+impl braid_lab::pages::Failure for Failure {
+    /// Whether somebody else has more to say of it, or has heard enough: who has closed our standard output, or the client
+    /// that has started this server for itself.
     fn is_no_news(&self) -> bool {
         match self {
             Failure::Output(why) => why.kind() == ErrorKind::BrokenPipe,

@@ -7,7 +7,6 @@ mod capacity;
 mod ceiling;
 mod child;
 mod cli;
-mod columns;
 mod compare;
 mod congestion;
 mod control;
@@ -67,10 +66,10 @@ fn main() -> ExitCode {
 }
 
 fn program() -> ExitCode {
-    let command = braid_pages::parse::<Cli>().command;
+    let command = braid_lab::pages::parse::<Cli>().command;
     let log = braid_log::from_environment(braid::environment::variable)
         .map_err(|error| Failure::Usage(error.to_string()));
-    braid_pages::exit_code(stdio::PROGRAM, log.and_then(|()| dispatch(command)))
+    braid_lab::pages::exit_code(stdio::PROGRAM, log.and_then(|()| dispatch(command)))
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
@@ -95,7 +94,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::PeerServer(options) => Ok(peer::serve(&options)?),
         Command::PeerClient(options) => Ok(peer::client::run(&options, &mut std::io::stdout())?),
         Command::WritePages(options) => {
-            braid_pages::write(Cli::command(), &options).map_err(|why| Failure::Io {
+            braid_lab::pages::write(Cli::command(), &options).map_err(|why| Failure::Io {
                 what: format!("cannot write into {}", options.prefix.display()),
                 why,
             })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 
 /// Time limit of the compilation.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
@@ -42,11 +42,8 @@ impl MpiProgram {
             .map_err(|why| cannot_write(&agent_file, why))?;
         let mut compiler = Command::new("mpicc");
         compiler.args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(&c);
-        let compiler = Program::start(
-            "mpicc (`apt-get install openmpi-bin libopenmpi-dev` brings it)",
-            compiler,
-        )?;
-        compiler.finish(COMPILE_LIMIT)?;
+        let name = "mpicc (`apt-get install openmpi-bin libopenmpi-dev` brings it)";
+        program::start(name, compiler)?.wait(COMPILE_LIMIT)?;
         Ok(MpiProgram { program, agent: agent_file })
     }
 

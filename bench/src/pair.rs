@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use crate::failure::Failure;
-use crate::program::Program;
+use braid_lab::process::Program;
+
 use crate::report::Row;
 
 /// Time limit for a server to listen.
@@ -39,10 +40,10 @@ impl Pair {
         Ok(Instant::now())
     }
 
-    /// Waits for the end and returns the client's results.
-    pub(crate) fn finish(self) -> Result<Row, Failure> {
-        self.client.finish(GRACE + Duration::from_secs_f64(self.seconds))?;
-        self.server.finish(GRACE)?;
+    /// Waits for the end and returns what the client has measured.
+    pub(crate) fn finish(mut self) -> Result<Row, Failure> {
+        self.client.wait(GRACE + Duration::from_secs_f64(self.seconds))?;
+        self.server.wait(GRACE)?;
         let what = || format!("cannot read {}", self.json.display());
         let text =
             std::fs::read_to_string(&self.json).map_err(|why| Failure::Io { what: what(), why })?;

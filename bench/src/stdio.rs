@@ -60,7 +60,7 @@ pub(crate) fn print(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> Result<(
 
 /// Prints a message on standard error. If nobody can read it, it is lost.
 pub(crate) fn say(what: impl fmt::Display) {
-    braid_pages::say(PROGRAM, what);
+    braid_lab::pages::say(PROGRAM, what);
 }
 
 /// Prints text on standard error without a prefix.

@@ -17,7 +17,7 @@ pub mod themis;
 mod write;
 
 pub use batch::{Effort, run_all};
-pub use braid_charts::{Axis, Figure, Kind, Point, Series, Spread};
+pub use braid_lab::charts::{Axis, Figure, Kind, Point, Series, Spread};
 pub use papers::{PAPERS, Paper};
 pub use study::{Claim, Study, Verdict};
 pub use write::{WriteError, text, write};

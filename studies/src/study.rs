@@ -1,6 +1,6 @@
 //! The results of reproducing a paper.
 
-use braid_charts::Figure;
+use braid_lab::charts::Figure;
 use serde::Serialize;
 
 /// The results of a paper.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use braid_charts::{DrawError, Figure, Kind, Point, draw};
+use braid_lab::charts::{DrawError, Figure, Kind, Point, draw};
 use braid_sim::report::{aligned, json_text};
 
 use super::study::{Study, Verdict};
@@ -171,7 +171,7 @@ fn markdown(study: &Study) -> String {
 
 #[cfg(test)]
 mod tests {
-    use braid_charts::{Axis, Series};
+    use braid_lab::charts::{Axis, Series};
 
     use super::super::study::Claim;
     use super::*;

@@ -149,16 +149,6 @@ pub enum VerbsError {
         /// The device that it was passed to.
         device: String,
     },
-    /// The library lacks a function.
-    #[error("{library} has no {function}: {remedy}")]
-    Missing {
-        /// The function.
-        function: &'static str,
-        /// The library.
-        library: &'static str,
-        /// The remedy.
-        remedy: String,
-    },
     /// libibverbs, the driver or the device reported an error.
     #[error("{device}: {call} failed ({asked}): {source}{}", remedy(source))]
     Refused {

@@ -29,7 +29,6 @@ mod error;
 pub mod fake;
 mod gid;
 mod library;
-mod mlx5;
 mod mr;
 mod pd;
 mod port;

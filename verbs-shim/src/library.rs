@@ -9,8 +9,8 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use crate::VerbsError;
 use crate::abi::Symbols;
 
-/// The soname, which identifies the ABI.
-pub(crate) const FILE: &str = "libibverbs.so.1";
+/// The soname, which names the ABI.
+const FILE: &str = "libibverbs.so.1";
 
 static LIBIBVERBS: OnceLock<Symbols> = OnceLock::new();
 
@@ -38,11 +38,9 @@ fn load(file: &str) -> Result<Symbols, VerbsError> {
     })
 }
 
-/// Opens a library that is never closed, because drivers may have threads and hooks that would not
-/// survive its unloading.
-pub(crate) fn open(file: &str) -> Result<*mut c_void, VerbsError> {
-    // SAFETY: the initialisers of libibverbs and its drivers are sound to run at any time, in any
-    // thread.
+/// Opens a library for good: drivers may have threads and hooks that would not survive its unloading.
+fn open(file: &str) -> Result<*mut c_void, VerbsError> {
+    // SAFETY: the initialisers of libibverbs and its drivers are sound to run at any time, in any thread.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
     library.map(Library::into_raw).map_err(|e| VerbsError::Library {
         library: file.into(),

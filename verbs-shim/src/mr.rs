@@ -1,7 +1,6 @@
 //! Memory regions.
 
 use std::ops::BitOr;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use crate::abi::*;
@@ -75,34 +74,7 @@ impl Mr {
         Ok(Mr { pd: pd.clone(), raw })
     }
 
-    /// Registers a dmabuf.
-    ///
-    /// # Safety
-    /// See [`Pd::register_dmabuf`].
-    pub(crate) unsafe fn register_dmabuf(
-        pd: &Pd,
-        offset: u64,
-        len: usize,
-        iova: u64,
-        fd: BorrowedFd<'_>,
-        access: MrAccess,
-    ) -> Result<Self, VerbsError> {
-        const CALL: &str = "ibv_reg_dmabuf_mr";
-        let context = pd.context();
-        let register = context.symbols().ibv_reg_dmabuf_mr.ok_or_else(|| VerbsError::Missing {
-            function: CALL,
-            library: crate::library::FILE,
-            remedy: "install rdma-core 34 or later".into(),
-        })?;
-        // SAFETY: the domain is alive, the descriptor is open, and the caller guarantees the memory
-        // behind it.
-        let raw =
-            unsafe { register(pd.raw(), offset, len, iova, fd.as_raw_fd(), access.bits() as i32) };
-        let asked = || format!("{len} bytes from {offset} of a dmabuf, {access:?}");
-        Ok(Mr { pd: pd.clone(), raw: context.made(CALL, asked, raw)? })
-    }
-
-    /// Returns the key for local scatter/gather entries.
+    /// The key that scatter/gather entries name it with.
     pub fn lkey(&self) -> u32 {
         // SAFETY: the region is alive.
         unsafe { (*self.raw.as_ptr()).lkey }
@@ -136,7 +108,6 @@ impl Drop for Mr {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
 
     use super::*;
     use crate::fake;
@@ -170,16 +141,5 @@ mod tests {
         let refused = unsafe { pd.register(std::ptr::null_mut(), 4096, MrAccess::NONE) };
         let text = refused.expect_err("refused").to_string();
         assert!(text.starts_with("fake0: ibv_reg_mr failed (4096 bytes at 0x0"), "{text}");
-    }
-
-    #[test]
-    fn without_dmabuf_the_error_says_so() {
-        let fake = fake::Device::new();
-        let pd = fake.open().alloc_pd().expect("a domain");
-        let file = std::fs::File::open("/dev/null").expect("there");
-        // SAFETY: the fake library has no such function.
-        let mr = unsafe { pd.register_dmabuf(0, 4096, 0, file.as_fd(), MrAccess::LOCAL_WRITE) };
-        let text = mr.expect_err("missing").to_string();
-        assert_eq!(text, "libibverbs.so.1 has no ibv_reg_dmabuf_mr: install rdma-core 34 or later");
     }
 }

@@ -1,6 +1,5 @@
 //! Protection domains.
 
-use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -50,31 +49,7 @@ impl Pd {
         unsafe { Mr::register(self, addr, len, access) }
     }
 
-    /// Registers `len` bytes from `offset` of a dmabuf, such as a GPU's memory. Work requests and
-    /// peers address the first byte as `iova`, which has the same offset within its page as
-    /// `offset`.
-    ///
-    /// Untested, because Soft-RoCE does not support dmabuf.
-    ///
-    /// # Errors
-    /// [`VerbsError::Missing`] if libibverbs is older than rdma-core 34, [`VerbsError::Refused`].
-    ///
-    /// # Safety
-    /// The requirements of [`Pd::register`], for the memory behind `fd`. `fd` itself may be closed.
-    pub unsafe fn register_dmabuf(
-        &self,
-        offset: u64,
-        len: usize,
-        iova: u64,
-        fd: BorrowedFd<'_>,
-        access: MrAccess,
-    ) -> Result<Mr, VerbsError> {
-        // SAFETY: the caller guarantees the memory.
-        unsafe { Mr::register_dmabuf(self, offset, len, iova, fd, access) }
-    }
-
-    /// Creates a receive queue that queue pairs can share, for `max_wr` work requests of `max_sge`
-    /// entries.
+    /// Makes a receive queue that queue pairs can share, for `max_wr` work requests of `max_sge` entries.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].

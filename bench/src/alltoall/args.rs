@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use braid::RailScheme;
-use braid_traffic::Workload;
+use braid_lab::traffic::Workload;
 use clap::Args;
 
 use super::fabric::Shape;

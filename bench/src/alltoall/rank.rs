@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid::{Access, AllToAllV, Engine, Group, GroupConfig, MemoryRegion};
-use braid_traffic::Workload;
+use braid_lab::traffic::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;

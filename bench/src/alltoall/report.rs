@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use braid::paths::LoadMse;
-use braid_traffic::{Workload, busiest};
+use braid_lab::table::Columns;
+use braid_lab::traffic::{Workload, busiest};
 use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;
@@ -145,7 +146,10 @@ impl AllToAllReport {
     }
 }
 
+/// The widths of the columns, so that rows can be printed one by one.
+const COLUMNS: Columns<'_> = Columns { words: 1, widths: &[17, 8, 8, 8, 8, 8, 8, 8, 8, 8] };
+
 fn row(workload: &str, cells: &[String; 9]) -> String {
-    let cells: String = cells.iter().map(|cell| format!(" {cell:>9}")).collect();
-    format!("{workload:<18}{cells}")
+    let cells: Vec<&str> = [workload].into_iter().chain(cells.iter().map(String::as_str)).collect();
+    COLUMNS.row(&cells)
 }

@@ -9,8 +9,9 @@ use braid_lab::VethPair;
 use crate::failure::Failure;
 use crate::pair::LISTEN_LIMIT;
 use crate::peer;
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
 pub(super) struct Place {
     hosts: VethPair,
@@ -73,7 +74,7 @@ impl Place {
 
     /// Returns the command that runs a program on a host.
     pub(super) fn command(&self, host: usize, program: impl AsRef<Path>) -> Command {
-        let on_host = |program: &Path| self.hosts.command_on(&self.hosts.hosts()[host], program);
+        let on_host = |program: &Path| self.hosts.command_on(host, program);
         let Some(processor) = self.processor(host) else { return on_host(program.as_ref()) };
         let mut command = on_host("taskset".as_ref());
         command.args(["-c", &processor.to_string()]).arg(program.as_ref());
@@ -89,12 +90,12 @@ impl Place {
     ) -> Result<Program, Failure> {
         let mut command = self.command(host, &self.program);
         command.args(args);
-        Program::start(&format!("{what} on h{host}"), command)
+        program::start(&format!("{what} on h{host}"), command)
     }
 
     /// Waits until a server that prints nothing listens at a TCP port.
     pub(super) fn wait_for_listener(&self, server: &Program, port: u16) -> Result<(), Failure> {
-        match braid_lab::wait_for_listener(server.id(), port, LISTEN_LIMIT) {
+        match braid_lab::wait_for_listener(server.child.id(), port, LISTEN_LIMIT) {
             true => Ok(()),
             false => Err(Failure::Trial(format!("nobody listens at TCP port {port}"))),
         }

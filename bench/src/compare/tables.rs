@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use braid_lab::table::markdown;
+
 use super::case::Family;
 use super::contestants;
 use super::heading;
 use super::trial::{MeasuredCase, Trial};
-use crate::columns;
 use crate::interleave::report::{Spread, ratio, spread};
 use crate::peer::metrics::{
     BUSY_CORES, CPU, GOODPUT, MEMORY, MESSAGE_RATE, ONE_WAY_MEAN, ONE_WAY_P50, ONE_WAY_P99,
@@ -113,15 +114,14 @@ fn table(
     if names.is_empty() {
         return None;
     }
-    let column = |head: String, cells: &mut dyn Iterator<Item = String>| {
-        std::iter::once(head).chain(cells).collect::<Vec<String>>()
+    let row = |name: &str, cell: &dyn Fn(&MeasuredCase) -> String| {
+        std::iter::once(name.to_owned()).chain(measured.iter().map(cell)).collect::<Vec<_>>()
     };
-    let mut columns = vec![column(String::new(), &mut names.iter().map(|name| (*name).to_owned()))];
-    for of in measured {
-        let mut cells = names.iter().map(|name| cell(of, name).unwrap_or_else(|| "-".to_owned()));
-        columns.push(column(heading(&of.case), &mut cells));
-    }
-    Some(format!("{title}:\n\n{}", columns::markdown(&columns, 1).join("\n")))
+    let mut rows = vec![row("", &|of| heading(&of.case))];
+    rows.extend(
+        names.iter().map(|name| row(name, &|of| cell(of, name).unwrap_or_else(|| "-".to_owned()))),
+    );
+    Some(format!("{title}:\n\n{}", markdown(&rows, 1).join("\n")))
 }
 
 fn left_out(measured: &[MeasuredCase]) -> Option<String> {

@@ -7,8 +7,9 @@ use braid_lab::Host;
 use braid_lab::emulator::{Emulator, Network, Passage};
 
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
 use super::case::CongestionCase;
 
@@ -61,7 +62,7 @@ impl EmulatedLab {
         command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")]);
         command.args(["--clear-groups", "--bounding-set=-all", "--no-new-privs"]);
         command.arg(&self.program).args(args);
-        Program::start(&format!("{what} on {}", host.name), command)
+        program::start(&format!("{what} on {}", host.name), command)
     }
 
     /// Starts this program as root, because other users may not choose the kernel's congestion
@@ -75,7 +76,7 @@ impl EmulatedLab {
         let host = self.host(host);
         let mut command = self.emulator.command_on(host, &self.program);
         command.args(args);
-        Program::start(&format!("{what} on {}", host.name), command)
+        program::start(&format!("{what} on {}", host.name), command)
     }
 
     /// Runs `work` in the namespace of a host, for example to create a socket there.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::metric::Metric;
 use super::record::ControllerRecord;

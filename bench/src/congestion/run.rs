@@ -15,7 +15,9 @@ use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
 use crate::peer::client::ClientOptions;
 use crate::peer::{PeerKind, tcp};
-use crate::program::Program;
+use crate::program;
+use braid_lab::process::Program;
+
 use crate::report::Row;
 
 /// Bytes posted at a time: twice the capacity of the network. Fewer would make completions matter;
@@ -68,7 +70,8 @@ fn start_braid(
     // All servers start first, so that the clients begin close together.
     let server = |(index, flow, braid): (usize, &Flow, &BraidFlow)| {
         let mut server = lab.start("server", flow.to, &braid.server_args(cc, index))?;
-        server.word("listening on ", LISTEN_LIMIT).map(|_| server)
+        server.value("listening on ", LISTEN_LIMIT)?;
+        Ok(server)
     };
     let servers = flows().map(server).collect::<Result<Vec<_>, Failure>>()?;
     let work = Work { posted: posted(case) / flows().count() as u64, seconds };
@@ -91,7 +94,7 @@ fn start_tcp(
         let FlowSender::Tcp(congestion) = flow.sender else { continue };
         let args = tcp::receiver_args(lab.host(flow.to).ip.into());
         let mut receiver = lab.start_as_root("TCP receiver", flow.to, &args)?;
-        let to = receiver.address()?;
+        let to = program::address(&mut receiver)?;
         let mut sender = ClientOptions::new(PeerKind::Tcp, to, seconds + TCP_SECONDS_MORE);
         sender.transport.congestion = congestion.to_owned();
         programs.push(lab.start_as_root("TCP sender", flow.from, &sender.arguments())?);

@@ -40,6 +40,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use braid_lab::process::ProcessError;
+
 pub(crate) use metrics::Metrics;
 
 /// Bytes of each side's working set.
@@ -165,8 +167,8 @@ pub(crate) enum PeerError {
         /// The time limit.
         after: Duration,
     },
-    /// The other process ended, or printed an unexpected line.
-    #[error("the peer's other process {0}")]
+    /// The other process ended early or printed something unexpected.
+    #[error("{0}")]
     Process(String),
     /// A QUIC connection failed.
     #[cfg(feature = "quic")]
@@ -181,7 +183,13 @@ pub(crate) enum PeerError {
     Usage(String),
 }
 
-/// Adds the attempted operation to an error of the kernel.
+impl From<ProcessError> for PeerError {
+    fn from(error: ProcessError) -> Self {
+        PeerError::Process(error.to_string())
+    }
+}
+
+/// Says what was attempted when the kernel refuses it.
 trait Context<T> {
     /// Turns an `io::Error` into a [`PeerError`] that names `context`.
     fn context(self, context: &'static str) -> Result<T, PeerError>;

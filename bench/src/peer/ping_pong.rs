@@ -38,10 +38,10 @@ pub(crate) struct PingPongOptions {
 /// # Errors
 /// A process or a socket fails, or the echo does not answer.
 pub(crate) fn run(options: &PingPongOptions) -> Result<Metrics, PeerError> {
-    let peer = Peer::spawn(&ServeOptions::new(PeerKind::UdpPingPong, options.bind))?;
+    let mut peer = Peer::spawn(&ServeOptions::new(PeerKind::UdpPingPong, options.bind))?;
     let mut pinger = Pinger::connect(options.bind, peer.address(), options.bytes, false)?;
     pinger.measure(options.timing)?;
-    pinger.finish(&peer)?;
+    pinger.finish(&mut peer)?;
     Ok(pinger.metrics())
 }
 
@@ -134,8 +134,8 @@ impl Pinger {
         Ok(())
     }
 
-    /// Sends the end of the test until the echo has ended.
-    fn finish(&mut self, peer: &Peer) -> Result<(), PeerError> {
+    /// Says goodbye until the echo has gone.
+    fn finish(&mut self, peer: &mut Peer) -> Result<(), PeerError> {
         const TRIES: u32 = 10;
         for _ in 0..TRIES {
             self.send(Kind::End)?;

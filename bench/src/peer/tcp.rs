@@ -44,7 +44,7 @@ pub(crate) struct TcpOptions {
 pub(crate) fn run(options: &TcpOptions) -> Result<Metrics, PeerError> {
     let mut serve = ServeOptions::new(PeerKind::Tcp, options.bind);
     serve.transport.congestion.clone_from(&options.congestion);
-    let peer = Peer::spawn(&serve)?;
+    let mut peer = Peer::spawn(&serve)?;
     let stream = connect(peer.address(), &options.congestion)?;
     let bulk = measure(stream, options.write_bytes, options.timing, finish)?;
     Ok(bulk.metrics(peer.report(ANSWER_LIMIT)?))

@@ -54,11 +54,11 @@ pub(crate) fn run(options: &UdpGsoOptions) -> Result<Metrics, PeerError> {
     let cut = Cut::new(options.payload)?;
     let mut serve = ServeOptions::new(PeerKind::UdpGso, options.bind);
     serve.transport.payload = options.payload;
-    let peer = Peer::spawn(&serve)?;
+    let mut peer = Peer::spawn(&serve)?;
     let mut sender = UdpSender::connect(options.bind, peer.address(), cut)?;
     sender.checked = options.checked;
     let bulk = sender.measure(options.timing)?;
-    let report = sender.finish(&peer)?;
+    let report = sender.finish(&mut peer)?;
     Ok(bulk.metrics(report))
 }
 
@@ -224,8 +224,8 @@ impl UdpSender {
         Ok(answer)
     }
 
-    /// Sends the end of the test until the receiver has reported.
-    fn finish(&self, peer: &Peer) -> Result<ServerReport, PeerError> {
+    /// Says goodbye until the receiver has reported.
+    fn finish(&self, peer: &mut Peer) -> Result<ServerReport, PeerError> {
         const TRIES: u32 = 10;
         for _ in 0..TRIES {
             self.send_word(Kind::End)?;

@@ -8,8 +8,9 @@ use super::trial::{Amount, BraidSender};
 use crate::capacity;
 use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
 const PORT: u16 = 4791;
 
@@ -80,13 +81,13 @@ impl SpineLab {
     ) -> Result<Program, Failure> {
         let mut command = self.fabric.command_on(host, &self.program);
         command.args(args);
-        Program::start(&format!("{what} on {}", host.name), command)
+        program::start(&format!("{what} on {}", host.name), command)
     }
 
     /// Starts a server on a host, and waits until it listens.
     pub(super) fn server(&self, host: &Host, braid: &BraidSender) -> Result<Program, Failure> {
         let mut server = self.start("server", host, &braid.server_args(PORT))?;
-        server.word("listening on ", LISTEN_LIMIT)?;
+        server.value("listening on ", LISTEN_LIMIT)?;
         Ok(server)
     }
 

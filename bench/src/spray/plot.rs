@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::record::SprayRecord;
 use crate::failure::Failure;

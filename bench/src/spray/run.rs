@@ -11,6 +11,7 @@ use crate::pair::{LISTEN_LIMIT, Pair};
 use crate::peer::client::ClientOptions;
 use crate::peer::metrics::GOODPUT;
 use crate::peer::{PeerKind, tcp};
+use crate::program;
 use crate::report::Row;
 use braid_lab::{Rate, Trouble, Where};
 
@@ -83,17 +84,17 @@ fn tcp_gbps(lab: &SpineLab, streams: u32, seconds: f64) -> Result<f64, Failure> 
     let mut senders = Vec::new();
     for _ in 0..streams {
         let mut server = lab.start("TCP receiver", to, &tcp::receiver_args(to.ip.into()))?;
-        let sender = ClientOptions::new(PeerKind::Tcp, server.address()?, seconds);
+        let sender = ClientOptions::new(PeerKind::Tcp, program::address(&mut server)?, seconds);
         senders.push(lab.start("TCP sender", from, &sender.arguments())?);
         servers.push(server);
     }
     let mut sum = 0.0;
     for mut sender in senders {
-        let report = sender.report(limit)?;
+        let report = program::report(&mut sender, limit)?;
         sum += report.get(GOODPUT).map_or(0.0, |gigabytes| gigabytes * 8.0);
-        sender.finish(limit)?;
+        sender.wait(limit)?;
     }
-    servers.into_iter().try_for_each(|server| server.finish(limit))?;
+    servers.iter_mut().try_for_each(|server| server.wait(limit))?;
     Ok(sum)
 }
 

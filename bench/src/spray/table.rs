@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use braid_lab::table::aligned;
+
 use super::lab::SpineLab;
 use super::record::SprayRecord;
 use super::scenario::SprayScenario;
 use super::trial::{MESSAGE_BYTES, PATHS};
-use crate::columns::aligned;
 
 /// A column: its heading, and the function that returns its text. `None`: not applicable to the
 /// run.
@@ -77,15 +78,14 @@ pub(super) fn print(
 /// out.
 fn lines(records: &[SprayRecord]) -> Vec<String> {
     let applies = |column: &&Column| records.iter().any(|record| column.1(record).is_some());
-    let columns: Vec<Vec<String>> = COLUMNS
-        .iter()
-        .filter(applies)
-        .map(|(heading, cell)| {
-            let cells = records.iter().map(|record| cell(record).unwrap_or_else(|| "-".to_owned()));
-            [(*heading).to_owned()].into_iter().chain(cells).collect()
-        })
-        .collect();
-    aligned(&columns, 2)
+    let columns: Vec<&Column> = COLUMNS.iter().filter(applies).collect();
+    let heading = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let row = |record: &SprayRecord| {
+        let cells = columns.iter().map(|(_, cell)| cell(record).unwrap_or_else(|| "-".to_owned()));
+        cells.collect::<Vec<String>>()
+    };
+    let rows: Vec<_> = [heading].into_iter().chain(records.iter().map(row)).collect();
+    aligned(&rows, 2)
 }
 
 #[cfg(test)]

@@ -156,12 +156,6 @@ impl Measured {
             groups: groups(run),
         }
     }
-
-    /// Returns the results without those that depend on the machine. The rest is equal for the same
-    /// scenario and seed.
-    pub fn without_cost(self) -> Measured {
-        Measured { cpu_s: 0.0, packets_per_cpu_s: 0.0, peak_rss_mb: None, ..self }
-    }
 }
 
 fn ratio(of: f64, to: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! Experiments on parameters that the paper does not give, which explain why its claims are
 //! reproduced or not.
 
-use braid_traffic::{Phase, Workload};
+use braid_lab::traffic::{Phase, Workload};
 
 use super::load::{Load, Numbering};
 use super::outcome::RailsOutcome;

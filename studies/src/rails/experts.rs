@@ -1,6 +1,6 @@
 //! Figures 12 and 13: a mixture of experts.
 
-use braid_traffic::Phase;
+use braid_lab::traffic::Phase;
 
 use super::causes;
 use super::load::Load;

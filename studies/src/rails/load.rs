@@ -1,6 +1,6 @@
 //! The traffic between GPUs (RailS, table I).
 
-use braid_traffic::{Phase, Workload};
+use braid_lab::traffic::{Phase, Workload};
 
 /// Number of GPUs, interfaces and rails of a domain.
 pub(super) const RAILS: usize = 8;

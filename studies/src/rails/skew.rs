@@ -1,7 +1,7 @@
 //! Figures 10 and 11: loads with a Zipf distribution.
 
+use braid_lab::traffic::ZIPF;
 use braid_lb::LoadMse;
-use braid_traffic::ZIPF;
 
 use super::causes;
 use super::completion::{Quantity, curve};

@@ -1,7 +1,7 @@
 //! Theorems 1 to 4.
 
+use braid_lab::traffic::Phase;
 use braid_lb::LoadMse;
-use braid_traffic::Phase;
 
 use super::bandwidth::loads;
 use super::causes;

@@ -19,5 +19,3 @@ pub use constants::*;
 pub use extended::*;
 pub use functions::{FUNCTIONS, Function, Symbols};
 pub use structs::*;
-
-pub use crate::mlx5::MODIFY_SPORT_IN_C;

@@ -12,7 +12,7 @@ const EMPTY_NAMES: &[&str] =
 
 /// Crates that are free of unsafe code as a whole.
 const FORBID_UNSAFE: &[&str] =
-    &["wire", "lb", "cc", "keys", "transport", "sim", "studies", "lab", "charts", "traffic"];
+    &["wire", "lb", "cc", "keys", "transport", "sim", "studies", "lab", "log"];
 
 /// Whether a module, file or folder has a name that says nothing.
 pub(super) fn is_empty_name(name: &str) -> bool {

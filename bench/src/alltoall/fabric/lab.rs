@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use braid::RailScheme;
+use braid_lab::traffic::Workload;
 use braid_lab::{Owner, RailFabric, RailPlan, Rate};
-use braid_traffic::Workload;
 use serde::Deserialize;
 
 use super::super::args::AllToAllArgs;
@@ -15,8 +15,9 @@ use super::super::launch::{self, Dropped};
 use super::super::report::AllToAllReport;
 use super::Shape;
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
 /// Options that are set for each rank, or are not passed on.
 const OF_FABRIC: [Dropped; 6] = [
@@ -102,7 +103,7 @@ impl RailLab {
     /// Returns the time limit of a run of this workload.
     pub(super) fn limit(&self, workload: Workload) -> Duration {
         let matrix = workload.matrix(self.shape.domains, self.args.size, self.args.engine.seed);
-        let bits = braid_traffic::busiest(&matrix) as f64 * 8.0;
+        let bits = braid_lab::traffic::busiest(&matrix) as f64 * 8.0;
         let bound = bits / (self.shape.rails as f64 * self.rate.bits() as f64);
         LIMIT + Duration::from_secs_f64(bound * SLOWEST * f64::from(self.args.rounds + 1))
     }
@@ -115,9 +116,9 @@ impl RailLab {
     ) -> Result<AllToAllReport, Failure> {
         let json = self.scratch().join("ranks.json");
         let ranks = (0..self.shape.domains).map(|rank| self.rank(rank, workload, policy, &json));
-        let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+        let mut ranks = ranks.collect::<Result<Vec<_>, _>>()?;
         let limit = self.limit(workload);
-        ranks.into_iter().try_for_each(|rank| rank.finish(limit))?;
+        ranks.iter_mut().try_for_each(|rank| rank.wait(limit))?;
         let unreadable = |why: &dyn std::fmt::Display| {
             Failure::Trial(format!("rank 0 has left no results: {why}"))
         };
@@ -144,6 +145,6 @@ impl RailLab {
         let variables =
             launch::variables(rank, self.shape.domains, self.fabric.addresses(0)[0].into());
         command.envs(variables);
-        Program::start(&format!("rank {rank}"), command)
+        program::start(&format!("rank {rank}"), command)
     }
 }

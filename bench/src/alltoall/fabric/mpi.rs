@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use braid_traffic::Workload;
+use braid_lab::traffic::Workload;
 
 use super::super::args::AllToAllArgs;
 use super::super::rank::Seen;
@@ -12,7 +12,7 @@ use super::super::report::AllToAllReport;
 use super::lab::RailLab;
 use crate::failure::Failure;
 use crate::mpi::{MpiProgram, Networks};
-use crate::program::Program;
+use crate::program;
 
 pub(super) const NAME: &str = "MPI";
 const SOURCE: &str = include_str!("all_to_all.c");
@@ -45,7 +45,7 @@ impl Mpi {
         let hosts: Vec<String> = lab.hosts().map(|(_, address)| address.to_string()).collect();
         self.0.run_by(&mut mpirun, &hosts, &Networks { data: RAILS, control: FIRST_RAIL });
         mpirun.args([file.to_string_lossy().into_owned(), args.rounds.to_string()]);
-        let mut mpirun = Program::start("mpirun", mpirun)?;
+        let mut mpirun = program::start("mpirun", mpirun)?;
         let mut seen = vec![Seen::of_rails(lab.shape().rails); ranks];
         for _ in 0..args.rounds as usize * ranks {
             let line = mpirun.line(lab.limit(workload))?;
@@ -54,7 +54,7 @@ impl Mpi {
             })?;
             seen[rank].seconds.push(seconds);
         }
-        mpirun.finish(lab.limit(workload))?;
+        mpirun.wait(lab.limit(workload))?;
         if seen.iter().any(|rank| rank.seconds.len() != args.rounds as usize) {
             return Err(Failure::Trial(
                 "MPI ranks reported fewer rounds than requested".to_owned(),

@@ -1,10 +1,10 @@
 //! The table: a group of rows for each matrix, with a row for each policy and one for MPI.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-use braid_traffic::Workload;
+use braid_lab::table::{Columns, markdown};
+use braid_lab::traffic::Workload;
 use serde::Serialize;
 
 use super::super::report::AllToAllReport;
@@ -51,39 +51,27 @@ impl FabricRow {
     }
 }
 
-/// Widths of the first columns.
-const WIDTHS: [usize; 2] = [18, 12];
+/// The widths, so that rows can be printed one by one.
+const COLUMNS: Columns<'_> = Columns { words: 2, widths: &[17, 10, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8] };
 const LAST: &str = "MPI/CCT";
 
-fn headings() -> impl Iterator<Item = &'static str> {
-    ["matrix", "policy"].into_iter().chain(AllToAllReport::COLUMNS).chain([LAST])
-}
-
-fn line(out: &mut impl Write, cells: impl Iterator<Item = impl AsRef<str>>) -> io::Result<()> {
-    for (index, cell) in cells.enumerate() {
-        let cell = cell.as_ref();
-        match WIDTHS.get(index) {
-            Some(width) => write!(out, "{cell:<width$}")?,
-            None => write!(out, " {cell:>9}")?,
-        }
-    }
-    writeln!(out)
+fn headings() -> Vec<String> {
+    let all = ["matrix", "policy"].into_iter().chain(AllToAllReport::COLUMNS).chain([LAST]);
+    all.map(str::to_owned).collect()
 }
 
 pub(super) fn head(out: &mut impl Write) -> io::Result<()> {
-    line(out, headings())
+    writeln!(out, "{}", COLUMNS.row(&headings()))
 }
 
 pub(super) fn row(out: &mut impl Write, row: &FabricRow) -> io::Result<()> {
-    line(out, row.cells().iter())
+    writeln!(out, "{}", COLUMNS.row(&row.cells()))
 }
 
-/// Writes `table.md` for the documentation: completion times over the bound by matrix and policy,
-/// then all rows.
+/// `table.md`, as the documentation has it: completion times over the bound by matrix and policy, then everything.
 pub(super) fn write(folder: &Path, rows: &[FabricRow]) -> Result<(), Failure> {
-    let all = rows.iter().map(FabricRow::cells).collect::<Vec<_>>();
-    let headings: Vec<String> = headings().map(str::to_owned).collect();
-    let text = format!("{}\n{}", by_policy(rows), markdown(&headings, 2, &all));
+    let all: Vec<_> = [headings()].into_iter().chain(rows.iter().map(FabricRow::cells)).collect();
+    let text = format!("{}\n\n{}\n", by_policy(rows), markdown(&all, 2).join("\n"));
     let file = folder.join("table.md");
     let what = || format!("cannot write {}", file.display());
     std::fs::write(&file, text).map_err(|why| Failure::Io { what: what(), why })
@@ -93,29 +81,16 @@ pub(super) fn write(folder: &Path, rows: &[FabricRow]) -> Result<(), Failure> {
 fn by_policy(rows: &[FabricRow]) -> String {
     let matrices: Vec<&[FabricRow]> = rows.chunk_by(|a, b| a.workload == b.workload).collect();
     let schemes = matrices.first().into_iter().flat_map(|rows| rows.iter());
-    let headings = std::iter::once("CCT/bound".to_owned());
-    let headings: Vec<String> = headings.chain(schemes.map(|row| row.scheme.clone())).collect();
+    let heading = std::iter::once("CCT/bound".to_owned());
+    let heading: Vec<String> = heading.chain(schemes.map(|row| row.scheme.clone())).collect();
     let line = |rows: &&[FabricRow]| {
         let over = |row: &FabricRow| {
             row.report.as_ref().map_or("-".to_owned(), AllToAllReport::over_bound)
         };
         std::iter::once(rows[0].workload.clone()).chain(rows.iter().map(over)).collect()
     };
-    let lines: Vec<Vec<String>> = matrices.iter().map(line).collect();
-    markdown(&headings, 1, &lines)
-}
-
-/// Formats a table in Markdown; the first columns are text.
-fn markdown(headings: &[String], text_columns: usize, rows: &[Vec<String>]) -> String {
-    let mut text = format!("| {} |\n|", headings.join(" | "));
-    for column in 0..headings.len() {
-        text += if column < text_columns { "---|" } else { "---:|" };
-    }
-    text.push('\n');
-    for row in rows {
-        let _ = writeln!(text, "| {} |", row.join(" | "));
-    }
-    text
+    let all: Vec<_> = [heading].into_iter().chain(matrices.iter().map(line)).collect();
+    markdown(&all, 1).join("\n")
 }
 
 #[cfg(test)]
@@ -128,6 +103,6 @@ mod tests {
         let row = FabricRow::new(Workload::Uniform, "lpt", Err(failure), Some(0.25));
         assert_eq!(row.cells(), ["uniform", "lpt", "rank 2 did not end in 30s"]);
         let table = by_policy(&[row]);
-        assert_eq!(table, "| CCT/bound | lpt |\n|---|---:|\n| uniform | - |\n");
+        assert_eq!(table, "| CCT/bound | lpt |\n| --- | ---: |\n| uniform | - |");
     }
 }

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::pair::Pair;
 use crate::peer::Metrics;
 use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999};
+use crate::program;
 use crate::report::Row;
 
 /// The key file of both ends.
@@ -99,8 +100,8 @@ impl ComparedPeer for BraidPeer {
         case: &CompareCase,
         seconds: f64,
     ) -> Result<PeerOutcome, Failure> {
-        let mut server = place.start("BraidPeer server", 0, &self.args(place, case, 0))?;
-        let to = server.address()?;
+        let mut server = place.start("Braid server", 0, &self.args(place, case, 0))?;
+        let to = program::address(&mut server)?;
         let json = place.file("braid.json");
         let mut args = self.args(place, case, 1);
         args.insert(1, to.ip().to_string());

@@ -9,7 +9,7 @@ use super::{ComparedPeer, Needs, PeerOutcome, limit, rate};
 use crate::failure::Failure;
 use crate::peer::Metrics;
 use crate::peer::metrics::ONE_WAY_MEAN;
-use crate::program::Program;
+use crate::program;
 
 const PROGRAM: &str = "fi_pingpong";
 /// The TCP port on which it exchanges addresses.
@@ -39,14 +39,14 @@ impl Libfabric {
             command.args(["-p", self.provider, "-e", self.endpoint, "-m", "tagged"]);
             command.args(["-S", &case.size.to_string(), "-I", &count.to_string()]).args(to);
             command.envs([("FI_TCP_IFACE", "eth0"), ("FI_UDP_IFACE", "eth0")]);
-            Program::start(&format!("fi_pingpong {what} on h{host}"), command)
+            program::start(&format!("fi_pingpong {what} on h{host}"), command)
         };
-        let server = start("server", 0, None)?;
+        let mut server = start("server", 0, None)?;
         place.wait_for_listener(&server, PORT)?;
         let mut client = start("client", 1, Some(place.address(0).to_string()))?;
         let said = client.lines(limit(0.0))?;
-        client.finish(Duration::from_secs(5))?;
-        server.finish(Duration::from_secs(5))?;
+        client.wait(Duration::from_secs(5))?;
+        server.wait(Duration::from_secs(5))?;
         let last = said.last().map(String::as_str).unwrap_or_default();
         parse(last).ok_or_else(|| Failure::Trial(format!("fi_pingpong ended with `{last}`")))
     }

@@ -9,7 +9,7 @@ use super::{ComparedPeer, Needs, PeerOutcome, limit};
 use crate::failure::Failure;
 use crate::mpi::{MpiProgram, Networks};
 use crate::peer::metrics;
-use crate::program::Program;
+use crate::program;
 
 const SOURCE: &str = include_str!("openmpi.c");
 /// The replacement of ssh that `mpirun` starts its other half with. The host name is a namespace.
@@ -67,11 +67,11 @@ impl ComparedPeer for OpenMpi {
         case: &CompareCase,
         seconds: f64,
     ) -> Result<PeerOutcome, Failure> {
-        let mut ranks = Program::start("mpirun on h1", Self::command(place, case, seconds)?)?;
-        let report = ranks.report(limit(seconds))?;
+        let mut ranks = program::start("mpirun on h1", Self::command(place, case, seconds)?)?;
+        let report = program::report(&mut ranks, limit(seconds))?;
         let figure = |name: &&'static str| Some((*name, *report.get(*name)?));
         let outcome = PeerOutcome::now(metrics::ALL.iter().filter_map(figure).collect(), seconds);
-        ranks.finish(limit(0.0))?;
+        ranks.wait(limit(0.0))?;
         Ok(outcome)
     }
 }

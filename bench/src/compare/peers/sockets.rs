@@ -11,6 +11,7 @@ use crate::peer::client::ClientOptions;
 use crate::peer::metrics::{ALL, GOODPUT, MESSAGE_RATE};
 use crate::peer::process::arguments;
 use crate::peer::{Metrics, PeerKind, ServeOptions, TransportOptions, tcp, udp_frame};
+use crate::program;
 
 /// Seconds of traffic before the measurement.
 const WARM_UP: f64 = 0.05;
@@ -116,7 +117,8 @@ impl ComparedPeer for Sockets {
             options.transport = transport.clone();
             let mut server =
                 place.start(&format!("{} server", self.name), *to, &arguments(&options))?;
-            let mut options = ClientOptions::new(self.kind, server.address()?, seconds);
+            let mut options =
+                ClientOptions::new(self.kind, program::address(&mut server)?, seconds);
             options.warm_up = WARM_UP;
             options.bytes = case.size as usize;
             options.checked = self.checked;
@@ -127,8 +129,8 @@ impl ComparedPeer for Sockets {
         }
         let mut sum = Metrics::new();
         for mut client in clients {
-            let report = client.report(limit(seconds))?;
-            client.finish(limit(seconds))?;
+            let report = program::report(&mut client, limit(seconds))?;
+            client.wait(limit(seconds))?;
             for (name, figure) in ALL.iter().filter_map(|name| Some((name, report.get(*name)?))) {
                 *sum.entry(name).or_default() += figure;
             }
@@ -137,7 +139,7 @@ impl ComparedPeer for Sockets {
             sum.insert(MESSAGE_RATE, goodput * 1e3 / case.size as f64);
         }
         let outcome = PeerOutcome::now(sum, seconds);
-        servers.into_iter().try_for_each(|server| server.finish(limit(seconds)))?;
+        servers.iter_mut().try_for_each(|server| server.wait(limit(seconds)))?;
         Ok(outcome)
     }
 }

@@ -9,7 +9,8 @@ use super::{ComparedPeer, Needs, PeerOutcome, limit, rate};
 use crate::failure::Failure;
 use crate::peer::Metrics;
 use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999};
-use crate::program::Program;
+use crate::program;
+use braid_lab::process::Program;
 
 const PROGRAM: &str = "ucx_perftest";
 /// The TCP port on which a server waits for its client. The second direction uses the next port.
@@ -70,7 +71,7 @@ impl Ucx {
                 command.envs([("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "eth0")]);
                 // Suppresses messages about missing transports.
                 command.env("UCX_LOG_LEVEL", "error");
-                Program::start(&format!("ucx_perftest {what} on h{host}"), command)
+                program::start(&format!("ucx_perftest {what} on h{host}"), command)
             };
             let server = start("server", *to, &[])?;
             place.wait_for_listener(&server, port)?;
@@ -153,10 +154,10 @@ fn slowest(lines: &[ResultLine]) -> f64 {
 }
 
 /// Waits for both ends.
-fn last_line(mut client: Program, server: Program) -> Result<ResultLine, Failure> {
+fn last_line(mut client: Program, mut server: Program) -> Result<ResultLine, Failure> {
     let said = client.lines(limit(0.0))?;
-    client.finish(Duration::from_secs(5))?;
-    server.finish(Duration::from_secs(5))?;
+    client.wait(Duration::from_secs(5))?;
+    server.wait(Duration::from_secs(5))?;
     let last = said.last().map(String::as_str).unwrap_or_default();
     parse(last).ok_or_else(|| Failure::Trial(format!("ucx_perftest ended with `{last}`")))
 }

@@ -34,9 +34,9 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Reproduce a paper's figures, claim by claim.
     Reproduce(Reproduce),
-    /// Man pages and completions, for the installation.
-    #[command(name = braid_pages::COMMAND, hide = true)]
-    WritePages(braid_pages::Options),
+    /// Man pages and completions; the installation writes them.
+    #[command(name = braid_lab::pages::COMMAND, hide = true)]
+    WritePages(braid_lab::pages::Options),
 }
 
 /// The destinations of results in addition to stdout.

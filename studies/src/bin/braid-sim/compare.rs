@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use braid_cc::{CcConfig, parse_controllers};
-use braid_charts::{Axis, Figure, Kind, Point, Series, draw_all};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw_all};
 use braid_lb::LbPolicy;
 use braid_sim::host::Recovery;
 use braid_sim::report::{

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use braid_charts::DrawError;
+use braid_lab::charts::DrawError;
 use braid_sim::report::RunFailure;
 use braid_studies::WriteError;
 
@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     Output(#[source] io::Error),
 }
 
-impl braid_pages::Failure for Failure {
+impl braid_lab::pages::Failure for Failure {
     fn is_no_news(&self) -> bool {
         matches!(self, Failure::Output(why) if why.kind() == ErrorKind::BrokenPipe)
     }

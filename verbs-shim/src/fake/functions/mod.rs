@@ -96,5 +96,4 @@ pub(super) static SYMBOLS: Symbols = Symbols {
     ibv_destroy_qp,
     ibv_create_ah,
     ibv_destroy_ah,
-    ibv_reg_dmabuf_mr: None,
 };
