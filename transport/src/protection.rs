@@ -6,8 +6,6 @@ use std::ops::BitOr;
 
 use braid_wire::AtomicOperands;
 
-use crate::Regions;
-
 /// A protection domain. Queue pairs and regions of different domains do not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PdId(pub u32);
@@ -106,13 +104,4 @@ pub enum AtomicOp {
     CompareSwap(AtomicOperands),
     /// Fetch and add.
     FetchAdd(AtomicOperands),
-}
-
-/// The memory behind the addresses, as the protocol sees it.
-pub trait Memory {
-    /// The regions.
-    fn regions(&self) -> &Regions;
-
-    /// Carries out an atomic on 8 aligned bytes of memory that have been checked, and returns what they held.
-    fn atomic(&self, addr: u64, op: AtomicOp) -> u64;
 }

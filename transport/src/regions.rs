@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use braid_wire::RailId;
 
+use crate::protection::{Access, AccessError, AtomicOp, PdId};
 use crate::region_keys::RegionKeys;
-use crate::{Access, AccessError, PdId};
 
 /// Most regions at a time.
 const MAX_REGIONS: usize = 1 << 23;
@@ -187,6 +187,15 @@ fn empty(slots: usize) -> Vec<Arc<Group>> {
     let chunk = Arc::new(std::array::from_fn(|_| Slot::default()));
     let group = Arc::new(vec![chunk; (slots / CHUNK).min(GROUP)]);
     vec![group; slots.div_ceil(CHUNK * GROUP)]
+}
+
+/// The memory behind the addresses, as the protocol sees it.
+pub trait Memory {
+    /// The regions.
+    fn regions(&self) -> &Regions;
+
+    /// Carries out an atomic on 8 aligned bytes of memory that have been checked, and returns what they held.
+    fn atomic(&self, addr: u64, op: AtomicOp) -> u64;
 }
 
 #[cfg(test)]

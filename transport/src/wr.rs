@@ -2,21 +2,11 @@
 
 use braid_wire::QpId;
 
-use crate::{PostError, SgList};
+use crate::error::PostError;
+use crate::sg_list::{SgList, Sge, total_len};
 
 /// The longest message, in bytes: 1 GiB.
 pub const MAX_MESSAGE: u64 = 1 << 30;
-
-/// One piece of local memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sge {
-    /// Its first byte.
-    pub addr: u64,
-    /// Its length in bytes.
-    pub len: u32,
-    /// The key of the memory region that it lies in.
-    pub lkey: u32,
-}
 
 /// Memory of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,11 +131,6 @@ impl SendWr {
             _ => Ok(()),
         }
     }
-}
-
-/// Bytes of all pieces.
-pub(crate) fn total_len(pieces: &[Sge]) -> u64 {
-    pieces.iter().map(|piece| u64::from(piece.len)).sum()
 }
 
 /// Bytes of all pieces, at most [`MAX_MESSAGE`].

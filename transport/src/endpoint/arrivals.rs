@@ -5,9 +5,9 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
+use super::Endpoint;
 use super::liveness::{Answer, Ways};
-use super::{Endpoint, QpSlot};
-use crate::{Admit, Arrival, Egress, Memory, NicEpoch};
+use crate::{Admit, Arrival, Egress, Memory, NicEpoch, QpSlot};
 
 impl Endpoint {
     /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].

@@ -14,8 +14,9 @@ use std::time::Duration;
 use braid_lb::RailSet;
 use braid_wire::{Ack, MAX_RAILS, RailId, Time};
 
-use super::{Endpoint, Event, EventKind, QpSlot};
-use crate::qp::MarkSample;
+use super::Endpoint;
+use crate::stream::marks::MarkSample;
+use crate::{Event, EventKind, QpSlot};
 
 /// Time-outs in a row, with nothing acknowledged between them, after which the other way is tried.
 const TIMEOUTS: u8 = 2;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use braid_wire::{MAX_RAILS, RailId, Time};
 
 use super::LONGEST_SEGMENT;
-use crate::qp::{QueuePair, RailBytes};
+use crate::QueuePair;
+use crate::stream::per_rail::RailBytes;
 
 /// A round trip without the wire: both hosts, the peer's thread perhaps asleep.
 const HOSTS: Duration = Duration::from_micros(250);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use braid_lb::{RailProbe, Rails};
 use braid_wire::{ControlKind, PathId, Time};
 
+use super::Endpoint;
 use super::doubt::{Complaint, Doubt};
 use super::ring::Ring;
-use super::{Endpoint, QpSlot, Transmit, TransmitBody};
 use crate::patience::patience;
-use crate::{Egress, EndCause};
+use crate::{Egress, EndCause, QpSlot, Transmit, TransmitBody};
 
 /// Who comes back listens for this part of an interval before it judges: until then it has taken in what came while it
 /// was away.

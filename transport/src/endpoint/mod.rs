@@ -4,9 +4,9 @@
 mod arrivals;
 mod doubt;
 mod ecn;
-mod handed_out;
 mod in_flight;
 mod liveness;
+mod max_rtt;
 mod path_mtu;
 mod ring;
 mod schedule;
@@ -20,25 +20,24 @@ use braid_wire::{DataHeader, MAX_DATA_HEADER_LEN, RailId, Time};
 
 use self::ecn::Ecn;
 pub use self::ecn::EcnTrouble;
-pub use self::handed_out::{Event, EventKind, Transmit, TransmitBody};
 use self::in_flight::InFlight;
 use self::liveness::Liveness;
+use self::max_rtt::MaxRtt;
 use self::path_mtu::PathMtus;
 use self::schedule::Turn;
 use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
-use crate::qp::{Allowance, Budget, Need, OpenBatch, Outcome, Packet, Peak, RailBytes};
+use crate::qp::{Outcome, Packet};
+use crate::stream::per_rail::RailBytes;
+use crate::stream::send::quantum::OpenBatch;
+use crate::stream::send::send_limits::{Allowance, Budget, Need};
 use crate::{
-    Completion, Disconnect, EndCause, Ended, EndpointConfig, PostError, QpAttributes, QpState,
-    QueuePair, RecvWr, Remote, SendWr, StateError,
+    Completion, Disconnect, EndCause, Ended, EndpointConfig, Event, PostError, QpAttributes,
+    QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, StateError, Transmit,
 };
 
 /// No segment takes more bytes than this on the wire.
 const LONGEST_SEGMENT: u64 = u16::MAX as u64 + MAX_DATA_HEADER_LEN as u64;
-
-/// A queue pair's place inside its endpoint.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct QpSlot(u32);
 
 /// All queue pairs towards one peer; owned by one thread.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ pub struct Endpoint {
     batch: OpenBatch,
     in_flight: InFlight,
     /// How long acknowledgements take, whichever queue pair they are for: they share the way, and the peer's queue.
-    round_trips: Peak,
+    round_trips: MaxRtt,
     ended: VecDeque<Ended>,
     events: VecDeque<Event>,
     disconnects: VecDeque<Disconnect>,
@@ -108,7 +107,7 @@ impl Endpoint {
             running: None,
             batch: OpenBatch::default(),
             in_flight: InFlight::new(config.peer_receive_buffer),
-            round_trips: Peak::default(),
+            round_trips: MaxRtt::default(),
             ended: VecDeque::new(),
             events: VecDeque::new(),
             disconnects: VecDeque::new(),

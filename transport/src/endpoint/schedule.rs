@@ -1,7 +1,8 @@
 //! Which queue pair is asked for packets next, with how much of the budget, and when queue pairs want to be looked at.
 
 use super::{Endpoint, Member, Timers};
-use crate::qp::{Need, least_batch};
+use crate::stream::send::send_limits::Need;
+use crate::stream::send::subflow::least_batch;
 
 /// Who is asked.
 pub(super) struct Turn {

@@ -5,22 +5,9 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 
-use super::QueuePair;
-use super::window::NotTaken;
+use super::queue_pair::QueuePair;
+use crate::stream::send::window::NotTaken;
 use crate::{EndCause, Status};
-
-/// What an acknowledgement has taught.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct AckOutcome {
-    /// Segments newly acknowledged.
-    pub(crate) acked: u64,
-    /// Segments newly found lost.
-    pub(crate) lost: u64,
-    /// Retransmissions newly found to have been unnecessary.
-    pub(crate) spurious: u64,
-    /// Congestion marks newly reported.
-    pub(crate) ecn_marks: u64,
-}
 
 impl QueuePair {
     /// Returns how many segments are acknowledged by it for the first time; `None`: it is not taken for one of the peer's.

@@ -2,32 +2,21 @@
 
 use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 
-use super::events::{Event, Received};
-use super::incoming::Place;
-use super::responses::Body;
-use super::{LossRecovery, QueuePair, Refusal, scatter};
+use super::queue_pair::QueuePair;
+use crate::sg_list;
+use crate::stream::recv::effect::{Effect, Received};
+use crate::stream::recv::recv_stream::PsnPlace;
+use crate::stream::send::responses::Body;
 use crate::{
-    Access, AtomicOp, Completion, EndCause, Ended, Memory, Regions, SgList, Sge, Status, Work,
+    Access, Arrival, AtomicOp, Completion, EndCause, Ended, LossRecovery, Memory, Refusal, Regions,
+    SgList, Sge, Status, Work,
 };
-
-/// A data packet as the driver hands it in: decoded, and its payload's check made.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    /// Its header.
-    pub header: &'a DataHeader,
-    /// The path it took, from the UDP source port.
-    pub path: PathId,
-    /// Whether it carries a congestion mark (ECN CE).
-    pub congestion: bool,
-    /// The application looks for what comes, and may reply at once: see [`crate::QpConfig::reply_wait`].
-    pub may_be_replied_to: bool,
-}
 
 /// What to do with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Admit {
-    /// Place it as told, then call [`crate::Endpoint::placed`].
+    /// PsnPlace it as told, then call [`crate::Endpoint::placed`].
     Take(Landing),
     /// It has been taken before: drop it.
     Duplicate,
@@ -53,7 +42,7 @@ pub enum Landing {
     Nothing,
 }
 
-type Verdict = Result<(Landing, Option<Event>), Refusal>;
+type Verdict = Result<(Landing, Option<Effect>), Refusal>;
 
 impl QueuePair {
     pub(crate) fn on_arrival(
@@ -85,22 +74,22 @@ impl QueuePair {
             return self.refused(Refusal::State);
         }
         match place {
-            Place::Duplicate => {
+            PsnPlace::Duplicate => {
                 incoming.count_duplicate(header.retransmission);
                 self.counters.duplicates += 1;
                 return Admit::Duplicate;
             }
-            Place::New if incoming.is_barred(psn) => {
+            PsnPlace::New if incoming.is_barred(psn) => {
                 incoming.ack_now();
                 return self.refused(Refusal::Barred);
             }
-            Place::New
+            PsnPlace::New
                 if self.config.recovery == LossRecovery::GoBackN && psn != incoming.epsn() =>
             {
                 incoming.pass_over(psn);
                 return self.refused(Refusal::Order);
             }
-            Place::New => {}
+            PsnPlace::New => {}
         }
         match self.admit(header, regions) {
             Ok((landing, event)) => self.take(now, stream, psn, header, landing, event),
@@ -116,7 +105,7 @@ impl QueuePair {
         psn: Psn,
         header: &DataHeader,
         landing: Landing,
-        event: Option<Event>,
+        event: Option<Effect>,
     ) -> Admit {
         let incoming = self.link.as_mut().and_then(|link| link.incoming(stream));
         let Some(incoming) = incoming else { return self.refused(Refusal::State) };
@@ -195,7 +184,7 @@ impl QueuePair {
         let Some(link) = &self.link else { return false };
         let incoming = &link.from_requests;
         let psn = Psn::expand(header.psn, incoming.epsn());
-        incoming.locate(psn, self.config.window) == Ok(Place::New)
+        incoming.locate(psn, self.config.window) == Ok(PsnPlace::New)
             && !incoming.is_barred(psn)
             && (self.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
     }
@@ -218,11 +207,11 @@ impl QueuePair {
         if u64::from(header.message_len) > posted.capacity {
             return Err(Refusal::TooLong);
         }
-        let pieces = scatter::slice(&posted.wr.sges, header.offset, header.len.into());
+        let pieces = sg_list::slice(&posted.wr.sges, header.offset, header.len.into());
         let mut pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&mut pieces, regions)?;
         self.rq.cover(seq, header)?;
-        Ok((Landing::Payload(pieces), Some(Event::Receive(received(header, seq, false)))))
+        Ok((Landing::Payload(pieces), Some(Effect::Receive(received(header, seq, false)))))
     }
 
     fn admit_write(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
@@ -233,7 +222,7 @@ impl QueuePair {
             let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
             self.rq.get(seq).ok_or(Refusal::NotReady)?;
             self.rq.consume(seq, header)?;
-            event = Some(Event::Receive(received(header, seq, true)));
+            event = Some(Effect::Receive(received(header, seq, true)));
         }
         let addr = message.wrapping_add(header.offset.into());
         let mut pieces = SgList::new();
@@ -247,7 +236,7 @@ impl QueuePair {
         self.check_remote(header, header.message_len, Access::REMOTE_READ, regions)?;
         self.check_answerable()?;
         let (number, addr) = (header.number, header.address);
-        let event = Event::Read { number, addr, rkey: header.rkey, len: header.message_len };
+        let event = Effect::Read { number, addr, rkey: header.rkey, len: header.message_len };
         Ok((Landing::Nothing, Some(event)))
     }
 
@@ -263,12 +252,12 @@ impl QueuePair {
             _ => AtomicOp::FetchAdd(operands),
         };
         let (number, addr, rkey) = (header.number, header.address, header.rkey);
-        Ok((Landing::Nothing, Some(Event::Atomic { number, addr, rkey, op })))
+        Ok((Landing::Nothing, Some(Effect::Atomic { number, addr, rkey, op })))
     }
 
     fn admit_response(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         let (seq, entry) = self.sq.answering(header.number).ok_or(Refusal::Malformed)?;
-        let event = Some(Event::Response { seq });
+        let event = Some(Effect::Response { seq });
         if entry.wr.op.is_atomic() != (header.opcode == Opcode::AtomicResponse) {
             return Err(Refusal::Malformed);
         }
@@ -285,7 +274,7 @@ impl QueuePair {
         if entry.len != header.message_len {
             return Err(Refusal::Malformed);
         }
-        let pieces = scatter::slice(&entry.wr.sges, header.offset, header.len.into());
+        let pieces = sg_list::slice(&entry.wr.sges, header.offset, header.len.into());
         let mut pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&mut pieces, regions)?;
         self.sq.cover(seq, header)?;
@@ -345,20 +334,20 @@ impl QueuePair {
         self.settle_refusal();
     }
 
-    fn take_effect<M: Memory>(&mut self, now: Time, psn: Psn, event: Event, memory: &M) {
+    fn take_effect<M: Memory>(&mut self, now: Time, psn: Psn, event: Effect, memory: &M) {
         match event {
-            Event::Receive(received) => self.complete_receive(psn, received),
-            Event::Read { number, addr, rkey, len } => {
+            Effect::Receive(received) => self.complete_receive(psn, received),
+            Effect::Read { number, addr, rkey, len } => {
                 let check = Access::REMOTE_READ;
                 let body = Body::Read { addr, rkey, len };
                 self.respond(now, psn, number, rkey, addr, len, check, memory, |_| body);
             }
-            Event::Atomic { number, addr, rkey, op } => {
+            Effect::Atomic { number, addr, rkey, op } => {
                 let check = Access::REMOTE_ATOMIC;
                 let body = |word| Body::Value(memory.atomic(word, op));
                 self.respond(now, psn, number, rkey, addr, 8, check, memory, body);
             }
-            Event::Response { seq } => self.on_answer(now, psn, seq),
+            Effect::Response { seq } => self.on_answer(now, psn, seq),
         }
     }
 

@@ -3,8 +3,8 @@
 use braid_lb::Rails;
 use braid_wire::{DataHeader, Opcode, Psn, Stream, Time};
 
-use super::QueuePair;
 use super::link::Link;
+use super::queue_pair::QueuePair;
 use super::transmit::{Departure, Packet};
 use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
 

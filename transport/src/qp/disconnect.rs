@@ -2,7 +2,8 @@
 
 use braid_wire::{Control, ControlKind, FinalAck, Psn};
 
-use super::{Link, QueuePair};
+use super::link::Link;
+use super::queue_pair::QueuePair;
 use crate::{Disconnect, Egress, EndCause, TransmitBody};
 
 impl QueuePair {

@@ -2,9 +2,9 @@
 
 use braid_wire::{NakCode, Psn, Stream};
 
-use super::{QpState, QueuePair};
-use crate::endpoint::EventKind;
-use crate::{EndCause, FailedWork, QpError, Status, Work};
+use super::queue_pair::QueuePair;
+use crate::output::EventKind;
+use crate::{EndCause, FailedWork, QpError, QpState, Status, Work};
 
 impl QueuePair {
     /// Completes what has ended at the front of the send queue; a failure among it takes the queue

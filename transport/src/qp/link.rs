@@ -6,16 +6,16 @@
 use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{Psn, Stream, Time, Token};
 
-use super::ahead::Ahead;
-use super::direct::Direct;
-use super::incoming::{Incoming, check_window};
-use super::outgoing::Outgoing;
-use super::per_rail::RailPayloads;
-use super::quantum::BatchLimit;
-use super::responses::Responses;
-use super::run::Run;
-use super::segment::Segment;
-use super::withheld::Schedule;
+use crate::stream::per_rail::RailPayloads;
+use crate::stream::recv::recv_stream::{RecvStream, check_window};
+use crate::stream::send::direct::Direct;
+use crate::stream::send::next_segment::NextSegment;
+use crate::stream::send::quantum::BatchLimit;
+use crate::stream::send::responses::Responses;
+use crate::stream::send::run::Run;
+use crate::stream::send::segment::Segment;
+use crate::stream::send::send_stream::SendStream;
+use crate::stream::send::skipped_segments::SkipSchedule;
 use crate::{EndpointConfig, QpConfig, Remote};
 
 #[derive(Debug)]
@@ -24,19 +24,19 @@ pub(super) struct Link {
     /// Payload bytes of the longest segment that the paths carry.
     pub(super) path_mtu: RailPayloads,
     pub(super) batches: BatchLimit,
-    pub(super) requests: Outgoing,
-    pub(super) from_requests: Incoming,
+    pub(super) requests: SendStream,
+    pub(super) from_requests: RecvStream,
     pub(super) answers: Option<Box<Answers>>,
-    pub(super) from_responses: Option<Box<Incoming>>,
+    pub(super) from_responses: Option<Box<RecvStream>>,
     /// Which stream has its turn to send.
     pub(super) turn: Stream,
     /// Of that stream: what is decided and not handed out yet.
     pub(super) run: Run,
     /// The driver takes no segments.
     pub(super) is_paused: bool,
-    /// What the answers' stream is made with: its place in the path set, what it withholds, ...
+    /// What the answers' stream is made with: its place in the path set, what it skips, ...
     answer_stream: StreamId,
-    answer_schedule: Schedule,
+    answer_schedule: SkipSchedule,
     /// ... how many bytes the peer can hold on each rail ...
     peer_bytes: u64,
     /// ... how many rails there are ...
@@ -48,7 +48,7 @@ pub(super) struct Link {
 /// What is owed to the peer, and the stream that carries it.
 #[derive(Debug)]
 pub(super) struct Answers {
-    pub(super) stream: Outgoing,
+    pub(super) stream: SendStream,
     pub(super) owed: Responses,
 }
 
@@ -78,16 +78,17 @@ impl Link {
     ) -> Self {
         let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
-        let mut requests = Outgoing::new(config, &remote, rails.admit(), peer_bytes, rails.count());
+        let mut requests =
+            SendStream::new(config, &remote, rails.admit(), peer_bytes, rails.count());
         requests.direct = endpoint.direct.map(Direct::new);
         let schedule =
-            |stream| Schedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
-        requests.schedule = schedule(Stream::Requests);
+            |stream| SkipSchedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
+        requests.skips = schedule(Stream::Requests);
         Link {
             // The longest there are: later ones may be shorter, see `Direct`.
             batches: BatchLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
             requests,
-            from_requests: Incoming::new(Stream::Requests, &remote, config),
+            from_requests: RecvStream::new(Stream::Requests, &remote, config),
             answers: None,
             from_responses: None,
             path_mtu: RailPayloads::ANY,
@@ -106,7 +107,7 @@ impl Link {
     /// The paths carry segments with so many payload bytes.
     pub(super) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
         self.path_mtu = payloads;
-        self.all_outgoing_mut().for_each(|outgoing| outgoing.ahead = Ahead::Unknown);
+        self.all_outgoing_mut().for_each(|outgoing| outgoing.next_segment = NextSegment::Unknown);
         let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu);
         let longest = longest.min(payloads.longest());
         self.batches = BatchLimit::new(endpoint, longest);
@@ -127,7 +128,7 @@ impl Link {
     }
 
     /// An outgoing stream; `None`: nothing was ever to be sent on it.
-    pub(super) fn outgoing(&mut self, stream: Stream) -> Option<&mut Outgoing> {
+    pub(super) fn outgoing(&mut self, stream: Stream) -> Option<&mut SendStream> {
         match stream {
             Stream::Requests => Some(&mut self.requests),
             Stream::Responses => self.answers.as_mut().map(|answers| &mut answers.stream),
@@ -135,17 +136,17 @@ impl Link {
     }
 
     /// Those that there are.
-    pub(super) fn all_outgoing(&self) -> impl Iterator<Item = &Outgoing> {
+    pub(super) fn all_outgoing(&self) -> impl Iterator<Item = &SendStream> {
         std::iter::once(&self.requests).chain(self.answers.iter().map(|answers| &answers.stream))
     }
 
-    pub(super) fn all_outgoing_mut(&mut self) -> impl Iterator<Item = &mut Outgoing> {
+    pub(super) fn all_outgoing_mut(&mut self) -> impl Iterator<Item = &mut SendStream> {
         let answers = self.answers.iter_mut().map(|answers| &mut answers.stream);
         std::iter::once(&mut self.requests).chain(answers)
     }
 
     /// An incoming stream; `None`: nothing has ever come on it.
-    pub(super) fn incoming(&mut self, stream: Stream) -> Option<&mut Incoming> {
+    pub(super) fn incoming(&mut self, stream: Stream) -> Option<&mut RecvStream> {
         match stream {
             Stream::Requests => Some(&mut self.from_requests),
             Stream::Responses => self.from_responses.as_deref_mut(),
@@ -170,7 +171,7 @@ impl Link {
 
     /// The first stream of which an acknowledgement is owed. It is asked for every packet.
     #[inline]
-    pub(super) fn owing(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Stream> {
+    pub(super) fn owing(&self, owes: impl Fn(&RecvStream) -> bool) -> Option<Stream> {
         if owes(&self.from_requests) {
             return Some(Stream::Requests);
         }
@@ -178,18 +179,18 @@ impl Link {
     }
 
     /// Those that there are.
-    pub(super) fn all_incoming(&self) -> impl Iterator<Item = &Incoming> {
+    pub(super) fn all_incoming(&self) -> impl Iterator<Item = &RecvStream> {
         std::iter::once(&self.from_requests).chain(self.from_responses.as_deref())
     }
 
-    pub(super) fn all_incoming_mut(&mut self) -> impl Iterator<Item = &mut Incoming> {
+    pub(super) fn all_incoming_mut(&mut self) -> impl Iterator<Item = &mut RecvStream> {
         std::iter::once(&mut self.from_requests).chain(self.from_responses.as_deref_mut())
     }
 
     /// The stream of a packet that has come.
-    pub(super) fn arriving(&mut self, stream: Stream, config: &QpConfig) -> &mut Incoming {
+    pub(super) fn arriving(&mut self, stream: Stream, config: &QpConfig) -> &mut RecvStream {
         let remote = &self.remote;
-        let made = || Box::new(Incoming::new(stream, remote, config));
+        let made = || Box::new(RecvStream::new(stream, remote, config));
         match stream {
             Stream::Requests => &mut self.from_requests,
             Stream::Responses => self.from_responses.get_or_insert_with(made),
@@ -205,7 +206,7 @@ impl Link {
     /// The PSNs that are expected next of the peer's requests and of its responses.
     pub(super) fn expected(&self) -> [Psn; 2] {
         let first = Psn(self.remote.recv_psn.into());
-        let responses = self.from_responses.as_deref().map_or(first, Incoming::epsn);
+        let responses = self.from_responses.as_deref().map_or(first, RecvStream::epsn);
         [self.from_requests.epsn(), responses]
     }
 
@@ -213,8 +214,8 @@ impl Link {
     pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
         let Link { remote, answer_stream, answer_schedule, peer_bytes, rails, unheeded, .. } = self;
         self.answers.get_or_insert_with(|| {
-            let mut stream = Outgoing::new(config, remote, *answer_stream, *peer_bytes, *rails);
-            stream.schedule = std::mem::take(answer_schedule);
+            let mut stream = SendStream::new(config, remote, *answer_stream, *peer_bytes, *rails);
+            stream.skips = std::mem::take(answer_schedule);
             stream.marks.leave_unheeded(*unheeded);
             Box::new(Answers { stream, owed: Responses::default() })
         })
@@ -227,8 +228,8 @@ impl Link {
 
     /// Gives back room that is not needed while nothing is under way.
     pub(super) fn trim(&mut self) {
-        self.all_outgoing_mut().for_each(Outgoing::trim);
-        self.all_incoming_mut().for_each(Incoming::trim);
+        self.all_outgoing_mut().for_each(SendStream::trim);
+        self.all_incoming_mut().for_each(RecvStream::trim);
         if let Some(answers) = &mut self.answers {
             answers.owed.trim();
         }
@@ -236,7 +237,7 @@ impl Link {
 
     /// Gives up everything that goes out.
     pub(super) fn clear(&mut self) {
-        self.all_outgoing_mut().for_each(Outgoing::clear);
+        self.all_outgoing_mut().for_each(SendStream::clear);
         if let Some(answers) = &mut self.answers {
             answers.owed.clear();
         }

@@ -5,30 +5,14 @@
 use braid_lb::Rails;
 use braid_wire::{PathId, Psn, Stream, Time};
 
-use super::QueuePair;
-use super::congestion::Most;
-use super::direct::Placement;
-use super::outgoing::Outgoing;
-use super::room::Need;
-use super::segment::Segment;
-use super::send_queue::Next;
-use super::transmit::{Budget, Departure, Packet};
-
-/// What is still to be handed out of a run. A default one is over.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Run {
-    next: Psn,
-    left: u32,
-    path: PathId,
-    /// The last of it asks for an acknowledgement.
-    pub(super) asks: bool,
-}
-
-impl Run {
-    pub(super) fn is_over(&self) -> bool {
-        self.left == 0
-    }
-}
+use super::queue_pair::QueuePair;
+use super::transmit::{Departure, Packet};
+use crate::stream::send::congestion::Most;
+use crate::stream::send::direct::Placement;
+use crate::stream::send::run::Run;
+use crate::stream::send::segment::Segment;
+use crate::stream::send::send_limits::{Budget, Need};
+use crate::stream::send::send_queue::Next;
 
 /// What may follow, at most.
 #[derive(Clone, Copy, Debug)]
@@ -180,20 +164,5 @@ impl QueuePair {
             }));
         }
         None
-    }
-}
-
-impl Outgoing {
-    /// How many new segments may follow the one that has just left, whatever bytes they have. `None`: each is decided on by itself.
-    fn segments_behind(&self, window: u16, segments: u32) -> Option<u32> {
-        if self.direct.is_some() {
-            return None;
-        }
-        let tracked = u64::from(window).saturating_sub(self.window.span());
-        let buffered = u64::from(segments.saturating_sub(self.window.flying()));
-        let withheld = self.schedule.due_in(self.window.next());
-        let paced = u64::from(self.subflows.current().cc.burst_left());
-        let least = tracked.min(buffered).min(withheld).min(paced);
-        u32::try_from(least).ok().filter(|segments| *segments > 0)
     }
 }

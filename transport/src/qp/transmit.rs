@@ -4,18 +4,16 @@
 use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, PathId, Psn, Stream, Time};
 
-use super::ahead::{Ahead, Choice};
-use super::congestion::Most;
-use super::direct::Placement;
-use super::incoming::Incoming;
-use super::per_rail::RailBytes;
-use super::quantum::OpenBatch;
-use super::room::{Allowance, Block, Need, Room};
-use super::run::Run;
-use super::segment::Segment;
-use super::send_queue::{Limits, Next};
-use super::{QpState, QueuePair};
-use crate::{Egress, Remote};
+use super::queue_pair::QueuePair;
+use crate::stream::recv::recv_stream::RecvStream;
+use crate::stream::send::congestion::Most;
+use crate::stream::send::direct::Placement;
+use crate::stream::send::next_segment::{Choice, NextSegment};
+use crate::stream::send::run::Run;
+use crate::stream::send::segment::Segment;
+use crate::stream::send::send_limits::{Allowance, Block, Budget, Need, SendLimits};
+use crate::stream::send::send_queue::{Limits, Next};
+use crate::{Egress, QpState, Remote};
 
 /// What it came to.
 #[derive(Debug)]
@@ -55,20 +53,6 @@ pub(crate) struct Departure {
     pub(super) path: PathId,
     pub(super) batch_start: bool,
     pub(super) placement: Placement,
-}
-
-/// What the endpoint lets a queue pair put in flight.
-#[derive(Debug)]
-pub(crate) struct Budget<'a> {
-    pub(crate) left: Allowance<'a>,
-    /// What all queue pairs have in flight.
-    pub(crate) in_flight: &'a RailBytes,
-    /// Others wait for it.
-    pub(crate) is_shared: bool,
-    /// No other queue pair has anything in flight.
-    pub(crate) is_alone: bool,
-    /// The batch that it may join, and then the one that it has joined or begun.
-    pub(crate) batch: &'a mut OpenBatch,
 }
 
 impl QueuePair {
@@ -157,10 +141,10 @@ impl QueuePair {
     /// See [`crate::Endpoint::hasten_acks`].
     pub(crate) fn hasten_acks(&mut self) {
         let Some(link) = &mut self.link else { return };
-        link.all_incoming_mut().for_each(Incoming::hasten_ack);
+        link.all_incoming_mut().for_each(RecvStream::hasten_ack);
     }
 
-    fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
+    fn poll_ack(&self, owes: impl Fn(&RecvStream) -> bool) -> Option<Packet> {
         self.link.as_ref()?.owing(owes).map(Packet::Ack)
     }
 
@@ -181,12 +165,12 @@ impl QueuePair {
         let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
         let limit = link.batches;
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
-        if lost.is_none() && outgoing.withholds_next() {
-            self.withhold(now, stream, next);
+        if lost.is_none() && outgoing.skips_next() {
+            self.skip(now, stream, next);
             return self.poll_stream(now, stream, rails, budget);
         }
         let psn = lost.unwrap_or(outgoing.window.next());
-        let released = lost.is_some() && lost == outgoing.window.withheld();
+        let released = lost.is_some() && lost == outgoing.window.skipped();
         let again = lost.is_some() && !released;
         let (path, batch_start) =
             outgoing.take_path(now, psn, next.len, rails, limit, budget.batch);
@@ -233,13 +217,13 @@ impl QueuePair {
     }
 
     /// Enters a new segment in the window, to leave later unless it is the last there is.
-    fn withhold(&mut self, now: Time, stream: Stream, next: Next) {
+    fn skip(&mut self, now: Time, stream: Stream, next: Next) {
         let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
-        let Some(psn) = outgoing.map(|outgoing| outgoing.withhold(now, next)) else { return };
+        let Some(psn) = outgoing.map(|outgoing| outgoing.skip(now, next)) else { return };
         self.advance(stream, next, psn);
         let follows = self.candidate(now, stream).is_some();
         if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
-            outgoing.settle_withheld(now, psn, next.len, follows);
+            outgoing.settle_skipped(now, psn, next.len, follows);
         }
     }
 
@@ -276,13 +260,15 @@ impl QueuePair {
     ) -> Result<Choice, Block> {
         let link = self.link.as_mut().ok_or(Block::Nothing)?;
         let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
-        match outgoing.ahead {
-            Ahead::Unknown => self.look(now, stream, budget, rails),
-            Ahead::Blocked(block) => Err(block),
-            Ahead::Segment(choice) if choice.needs.bytes() <= budget.on(choice.needs.rail()) => {
+        match outgoing.next_segment {
+            NextSegment::Unknown => self.look(now, stream, budget, rails),
+            NextSegment::Blocked(block) => Err(block),
+            NextSegment::Segment(choice)
+                if choice.needs.bytes() <= budget.on(choice.needs.rail()) =>
+            {
                 Ok(choice)
             }
-            Ahead::Segment(Choice { needs, .. }) => {
+            NextSegment::Segment(Choice { needs, .. }) => {
                 outgoing.on_blocked(Block::Budget(needs));
                 Err(Block::Budget(needs))
             }
@@ -300,7 +286,7 @@ impl QueuePair {
         let candidate = self.candidate(now, stream);
         let link = self.link.as_mut().ok_or(Block::Nothing)?;
         let Remote { window, segments, .. } = link.remote;
-        let room = Room { window, segments, budget, batch: link.batches.batch() };
+        let room = SendLimits { window, segments, budget, batch: link.batches.batch() };
         let by_rail = (rails.count() > 1).then_some(link.path_mtu);
         let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
@@ -311,7 +297,7 @@ impl QueuePair {
                 None => choice, // it is cut to the one that there is
             })
         });
-        outgoing.ahead = Ahead::new(choice);
+        outgoing.next_segment = NextSegment::new(choice);
         if matches!(choice, Err(Block::Nothing)) {
             outgoing.expect_tail(now);
         }
@@ -328,15 +314,15 @@ impl QueuePair {
     pub(crate) fn look_again(&mut self) {
         let Some(link) = &mut self.link else { return };
         if self.sq.unsent() > 0 || !link.requests.is_idle() {
-            link.requests.ahead = Ahead::Unknown;
+            link.requests.next_segment = NextSegment::Unknown;
         }
         if let Some(answers) = &mut link.answers {
-            answers.stream.ahead = Ahead::Unknown;
+            answers.stream.next_segment = NextSegment::Unknown;
         }
     }
 
     /// What is lost, or released, goes before what is new.
-    #[inline(always)] // called for each packet, and from where segments are withheld
+    #[inline(always)] // called for each packet, and from where segments are skipped
     fn candidate(&mut self, now: Time, stream: Stream) -> Option<(Next, Option<Psn>)> {
         let link = self.link.as_mut()?;
         if let Some((psn, lost)) = link.outgoing(stream)?.window.peek_lost() {

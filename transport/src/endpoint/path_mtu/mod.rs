@@ -11,9 +11,9 @@ use braid_wire::{MAX_RAILS, Probe, ProbeKind, RailId, Time};
 use siphasher::sip::SipHasher24;
 
 use self::search::{PathMtu, Way};
-use super::{Endpoint, Event, QpSlot, Transmit, TransmitBody};
-use crate::Egress;
-use crate::qp::RailPayloads;
+use super::Endpoint;
+use crate::stream::per_rail::RailPayloads;
+use crate::{Egress, Event, QpSlot, Transmit, TransmitBody};
 
 /// What else is made with the same key is longer.
 const PROBES: u8 = 1;

@@ -1,0 +1,598 @@
+//! One incoming stream: which PSNs have arrived, what becomes due as the ePSN advances, and the
+//! acknowledgement that is pending.
+//!
+//! Invariants: every PSN below `epsn` has arrived; `arrived` holds those at or above it, and `early` counts
+//! them; `events` is sorted by PSN and all at or above `epsn`, and `requests` counts those among them that want an
+//! answer.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_wire::{Ack, Bitmap, DataHeader, NakCode, PathId, Psn, QpId, Stream, Time, Token};
+
+use super::effect::Effect;
+use super::pending_ack::PendingAck;
+use super::refusal::Refusal;
+use crate::stream::marks::CountedMarks;
+use crate::stream::paws::Paws;
+use crate::stream::psn_set::PsnSet;
+use crate::{QpConfig, Remote};
+
+/// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
+pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
+/// ... or after this many of them.
+const MAX_UNACKED: u32 = 128;
+
+/// A data packet as the driver hands it in: decoded, and its payload's check made.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its header.
+    pub header: &'a DataHeader,
+    /// The path it took, from the UDP source port.
+    pub path: PathId,
+    /// Whether it carries a congestion mark (ECN CE).
+    pub congestion: bool,
+    /// The application looks for what comes, and may reply at once: see [`crate::QpConfig::reply_wait`].
+    pub may_be_replied_to: bool,
+}
+
+/// Where a PSN of the window stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PsnPlace {
+    New,
+    Duplicate,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RecvStream {
+    stream: Stream,
+    /// How long an ack waits once its message was replied to, and for a reply.
+    reply_hold: Duration,
+    reply_wait: Duration,
+    epsn: Psn,
+    arrived: PsnSet,
+    early: u32,
+    highest: Option<Psn>,
+    paws: Paws,
+    events: VecDeque<(Psn, Effect)>,
+    requests: usize,
+    /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
+    refusal: Option<(NakCode, Psn)>,
+    /// What is to be said with the next ack: of several since the last one the lowest.
+    complaint: Option<(NakCode, Psn)>,
+    /// When there was cause for it last.
+    complained_at: Time,
+    /// An ack has said it.
+    is_complaint_told: bool,
+    pending_ack: PendingAck,
+    received: u32,
+    duplicates: u32,
+    marks: CountedMarks,
+    /// The path of the last acknowledgement.
+    acked_by: Option<PathId>,
+    /// The next acknowledgement leaves by two paths.
+    answers_twice: bool,
+}
+
+impl RecvStream {
+    pub(crate) fn new(stream: Stream, remote: &Remote, config: &QpConfig) -> Self {
+        let first = Psn(remote.recv_psn.into());
+        RecvStream {
+            stream,
+            reply_hold: config.reply_hold,
+            reply_wait: config.reply_wait,
+            epsn: first,
+            arrived: PsnSet::new(first),
+            early: 0,
+            highest: None,
+            paws: Paws::default(),
+            events: VecDeque::new(),
+            requests: 0,
+            refusal: None,
+            complaint: None,
+            complained_at: Time::ZERO,
+            is_complaint_told: false,
+            pending_ack: PendingAck::nothing(),
+            received: 0,
+            duplicates: 0,
+            marks: CountedMarks::default(),
+            acked_by: None,
+            answers_twice: false,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    pub(crate) fn epsn(&self) -> Psn {
+        self.epsn
+    }
+
+    /// Notes that a packet of the window came, whatever becomes of it, and what its acknowledgement will echo.
+    pub(crate) fn note(&mut self, now: Time, arrival: &Arrival<'_>) {
+        let Arrival { header, path, congestion, may_be_replied_to } = *arrival;
+        let (stamp, asks) = (header.stamp, header.ack_request);
+        self.received = self.received.wrapping_add(1);
+        if congestion {
+            self.marks.count(path);
+        }
+        self.pending_ack.unacked += 1;
+        if self.pending_ack.unacked >= MAX_UNACKED {
+            self.ack_now();
+        } else if asks && !self.pending_ack.asked {
+            self.pending_ack.ask();
+            let may_wait = may_be_replied_to && self.pending_ack.is_reply_usual;
+            if may_wait && !self.reply_wait.is_zero() {
+                self.pending_ack.awaits_reply = true;
+                self.pending_ack.by(now + self.reply_wait);
+            }
+        } else if self.pending_ack.unacked == 1 && !self.pending_ack.asked {
+            self.pending_ack.by(now + MAX_ACK_DELAY);
+        }
+        (self.pending_ack.stamp, self.pending_ack.path, self.pending_ack.arrived) =
+            (stamp, path, now);
+    }
+
+    /// Whether a packet that seems new comes from before the PSN has wrapped.
+    pub(crate) fn is_stale(&self, now: Time, psn: Psn, stamp: u32) -> bool {
+        psn >= self.epsn && self.paws.is_stale(now, stamp)
+    }
+
+    /// Where the PSN stands, with a window of `window` packets.
+    ///
+    /// # Errors
+    /// See [`check_window`].
+    pub(crate) fn locate(&self, psn: Psn, window: u16) -> Result<PsnPlace, Refusal> {
+        check_window(psn, self.epsn, window)?;
+        match psn < self.epsn || self.arrived.has(psn) {
+            true => Ok(PsnPlace::Duplicate),
+            false => Ok(PsnPlace::New),
+        }
+    }
+
+    /// The sender should hear about this at once.
+    pub(crate) fn ack_now(&mut self) {
+        self.pending_ack.due = Time::ZERO;
+    }
+
+    /// An acknowledgement that waits for anything leaves with the next transmission.
+    pub(crate) fn hasten_ack(&mut self) {
+        self.pending_ack.hasten();
+    }
+
+    /// What has arrived before comes once more; `again`: it was sent again, so the peer seems not
+    /// to have heard of it.
+    pub(crate) fn count_duplicate(&mut self, again: bool) {
+        self.duplicates = self.duplicates.wrapping_add(1);
+        self.answers_twice |= again;
+        self.ack_now();
+    }
+
+    /// Marks a new PSN as arrived, with its stamp. The ePSN moves only with [`RecvStream::advance`]. Returns how far
+    /// ahead of the ePSN it is.
+    pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Effect>) -> u64 {
+        self.paws.pass(now, self.epsn, psn, stamp);
+        self.arrived.insert(psn);
+        // What was refused and comes again before an ack has said so is told all the same: its
+        // sender would take the first transmission for lost.
+        if let Some((_, refused)) = self.complaint
+            && self.is_complaint_told
+            && refused == psn
+        {
+            self.complaint = None;
+        }
+        self.early += 1;
+        self.highest = self.highest.max(Some(psn));
+        if let Some(event) = event {
+            self.requests += usize::from(event.is_request());
+            let at = self.events.partition_point(|(other, _)| *other < psn);
+            self.events.insert(at, (psn, event));
+        }
+        let ahead = psn.0 - self.epsn.0;
+        if ahead > 0 {
+            self.ack_now();
+        }
+        ahead
+    }
+
+    /// Drops a packet because one before it is missing, and says so.
+    pub(crate) fn pass_over(&mut self, psn: Psn) {
+        self.highest = self.highest.max(Some(psn));
+        self.ack_now();
+    }
+
+    /// Moves the ePSN over everything that has arrived.
+    pub(crate) fn advance(&mut self) {
+        let before = self.epsn;
+        while self.early > 0 && self.arrived.has(self.epsn) {
+            self.epsn = self.epsn.plus(1);
+            self.early -= 1;
+        }
+        if self.epsn > before {
+            self.arrived.forget_below(self.epsn);
+            // What was passed over before says nothing about the new ePSN: the sender has gone back.
+            self.highest = self.highest.filter(|_| self.early > 0);
+        }
+    }
+
+    /// The next event whose message, and everything before it, has arrived. Behind a refused
+    /// message nothing happens any more.
+    pub(crate) fn pop_event(&mut self) -> Option<(Psn, Effect)> {
+        let refused = self.refusal.map_or(self.epsn, |(_, refused)| refused);
+        let end = refused.min(self.epsn);
+        let due = self.events.front().is_some_and(|(psn, _)| *psn < end);
+        let (psn, event) = if due { self.events.pop_front() } else { None }?;
+        self.requests -= usize::from(event.is_request());
+        Some((psn, event))
+    }
+
+    /// READs and atomics that have arrived and not taken effect: something before them is missing.
+    pub(crate) fn waiting_requests(&self) -> usize {
+        self.requests
+    }
+
+    /// Refuses a PSN for good; of several the lowest counts.
+    pub(crate) fn refuse(&mut self, code: NakCode, psn: Psn) {
+        if self.refusal.is_none_or(|(_, other)| psn < other) {
+            self.refusal = Some((code, psn));
+        }
+        self.ack_now();
+    }
+
+    /// Whether this PSN lies behind one that was refused.
+    pub(crate) fn is_barred(&self, psn: Psn) -> bool {
+        self.refusal.is_some_and(|(_, refused)| psn >= refused)
+    }
+
+    /// Whether something was refused for good.
+    #[inline]
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// The refusal, once everything before the refused PSN has arrived.
+    pub(crate) fn due_refusal(&self) -> Option<NakCode> {
+        self.refusal.filter(|(_, psn)| *psn <= self.epsn).map(|(code, _)| code)
+    }
+
+    /// The first PSN that has not taken effect, and why, if it was refused.
+    pub(crate) fn end(&self) -> (Psn, Option<NakCode>) {
+        match self.refusal.filter(|(_, psn)| *psn <= self.epsn) {
+            Some((code, psn)) => (psn, Some(code)),
+            None => (self.epsn, None),
+        }
+    }
+
+    /// There is no receive for this PSN. Acks that leave while the peer pauses for that say so,
+    /// too: by another path they may overtake the first, and what is refused is not to be taken for
+    /// lost.
+    pub(crate) fn refuse_for_now(&mut self, now: Time, psn: Psn) {
+        self.complained_at = now;
+        self.complain(NakCode::ReceiverNotReady, psn);
+    }
+
+    /// Says in the next ack that this PSN could not be served; nothing else follows from it here.
+    pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
+        // One that an ack has told may be served before the next, which would then say nothing.
+        if self.is_complaint_told || self.complaint.is_none_or(|(_, other)| psn < other) {
+            (self.complaint, self.is_complaint_told) = (Some((code, psn)), false);
+        }
+        self.ack_now();
+    }
+
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.arrived.shrink_to(crate::idle::KEPT_ENTRIES);
+        self.events.shrink_to(crate::idle::KEPT_ENTRIES);
+    }
+
+    /// When an acknowledgement becomes due that nothing has asked for; [`Time::FAR_FUTURE`]: none. One that is
+    /// due needs no timer: it goes out with the next transmission.
+    pub(crate) fn ack_deadline(&self) -> Time {
+        if self.pending_ack.due == Time::ZERO { Time::FAR_FUTURE } else { self.pending_ack.due }
+    }
+
+    /// Data has been sent to the peer.
+    pub(crate) fn on_reply(&mut self, now: Time) {
+        self.pending_ack.on_reply(now, self.reply_hold);
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        if self.owes_ack_first(now) {
+            self.ack_now();
+        }
+    }
+
+    pub(crate) fn owes_ack(&self, now: Time) -> bool {
+        self.owes_ack_first(now)
+            || (self.pending_ack.asked
+                && !self.pending_ack.replied
+                && !self.pending_ack.awaits_reply)
+    }
+
+    /// Whether it is owed before the application hears of what has arrived. The process may end
+    /// right after that, and its peer would take a message for lost that was delivered. An
+    /// acknowledgement waits only for a reply, if replies are usual.
+    pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
+        let waits = self.pending_ack.replied || self.pending_ack.is_reply_usual;
+        self.owes_ack_first(now) || (self.pending_ack.asked && !waits)
+    }
+
+    /// Whether it is owed even before data that could go out.
+    pub(crate) fn owes_ack_first(&self, now: Time) -> bool {
+        self.pending_ack.due <= now
+    }
+
+    /// The acknowledgement; nothing is owed afterwards.
+    pub(crate) fn take_ack(
+        &mut self,
+        now: Time,
+        qp: QpId,
+        token: Token,
+        rnr_delay: Duration,
+    ) -> Ack {
+        let pending = self.pending_ack;
+        let taken = self.epsn.0 + u64::from(self.early);
+        let repeats = if taken == pending.taken { pending.repeats.saturating_add(1) } else { 0 };
+        // What was echoed last stays: an ack that nothing has come before still has a true delay.
+        self.pending_ack.leave();
+        (self.pending_ack.taken, self.pending_ack.repeats) = (taken, repeats);
+        let complaint = self.complaint;
+        self.is_complaint_told = true;
+        self.complaint = complaint.filter(|(code, _)| {
+            *code == NakCode::ReceiverNotReady && now < self.complained_at + rnr_delay
+        });
+        let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
+        let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
+        Ack {
+            qp,
+            token,
+            stream: self.stream,
+            cumulative: self.epsn.wire(),
+            highest: highest.wire(),
+            nak: refusal.or(complaint).map(|(code, psn)| (code, psn.wire())),
+            rnr_delay_us: u32::try_from(rnr_delay.as_micros()).unwrap_or(u32::MAX),
+            path: pending.path,
+            stamp: pending.stamp,
+            delay_ns: u32::try_from((now - pending.arrived).as_nanos()).unwrap_or(u32::MAX),
+            received: self.received,
+            duplicates: self.duplicates,
+            bitmap: self.bitmap(),
+            marks: self.marks.report(),
+        }
+    }
+
+    /// The acknowledgement leaves by this path. One that repeats what was said to a peer that seems
+    /// not to hear it leaves once more, by the other of the paths that repetitions take in turn.
+    pub(crate) fn on_acked_by(&mut self, path: PathId) {
+        self.acked_by = Some(path);
+        if self.answers_twice {
+            self.answers_twice = false;
+            self.ack_now();
+        }
+    }
+
+    /// The path of the last acknowledgement.
+    pub(crate) fn acked_by(&self) -> Option<PathId> {
+        self.acked_by
+    }
+
+    /// How many acknowledgements before the last said as much as that one: what comes shows that they do not get through.
+    pub(crate) fn repeats(&self) -> u32 {
+        self.pending_ack.repeats
+    }
+
+    /// The ones beyond the ePSN: bit 0 is the ePSN.
+    fn bitmap(&self) -> Bitmap {
+        match self.early {
+            0 => Bitmap::default(),
+            _ => Bitmap::new(self.arrived.words(self.epsn).collect()),
+        }
+    }
+}
+
+/// Whether a PSN may be the peer's where `epsn` is expected. A sender is never more than a window ahead of what it knows to have
+/// arrived. So what lies further ahead is not its, and what lies further behind it does not wait for any more, and would not send
+/// again.
+///
+/// # Errors
+/// [`Refusal::Window`] and [`Refusal::Behind`].
+pub(crate) fn check_window(psn: Psn, epsn: Psn, window: u16) -> Result<(), Refusal> {
+    let window = u64::from(window);
+    match psn.ahead_of(epsn) {
+        None if psn.plus(window) < epsn => Err(Refusal::Behind),
+        Some(ahead) if ahead >= window => Err(Refusal::Window),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_wire::{Crc, DataHeader, Opcode};
+
+    use super::*;
+
+    /// A stream whose first PSN this is.
+    fn incoming(first: u32) -> RecvStream {
+        with(first, QpConfig::default())
+    }
+
+    fn with(first: u32, config: QpConfig) -> RecvStream {
+        let remote = Remote {
+            qp: QpId::new(2),
+            token: Token(0),
+            send_psn: 0,
+            recv_psn: first,
+            mtu: 4096,
+            window: 4096,
+            segments: u32::MAX,
+            max_rd_atomic: 1,
+            crc: Crc::Off,
+        };
+        RecvStream::new(Stream::Requests, &remote, &config)
+    }
+
+    /// A packet that asks for an acknowledgement.
+    fn note(incoming: &mut RecvStream, now: Time, may_be_replied_to: bool) {
+        let header = DataHeader {
+            opcode: Opcode::Write,
+            qp: QpId::new(2),
+            token: Token(0),
+            psn: 0,
+            ack_request: true,
+            solicited: false,
+            last: true,
+            retransmission: false,
+            number: 0,
+            address: 0,
+            rkey: 0,
+            message_len: 8,
+            offset: 0,
+            len: 8,
+            imm: 0,
+            stamp: 0,
+            payload_crc: 0,
+            operands: None,
+        };
+        let (header, path) = (&header, PathId::default());
+        let arrival = Arrival { header, path, congestion: false, may_be_replied_to };
+        incoming.note(now, &arrival);
+    }
+
+    #[test]
+    fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
+        let (wait, hold) = (Duration::from_micros(50), Duration::ZERO);
+        let told = QpConfig { reply_wait: wait, reply_hold: hold, ..QpConfig::default() };
+        let (start, before) = (Time::ZERO, Time::ZERO + wait / 2);
+        // Its application has replied to the message before.
+        let with = |first, config| {
+            let mut incoming = with(first, config);
+            incoming.pending_ack.is_reply_usual = true;
+            incoming
+        };
+        // Nobody replies.
+        let mut silent = with(0, told.clone());
+        note(&mut silent, start, true);
+        assert!(!silent.owes_ack(before));
+        assert_eq!(silent.ack_deadline(), start + wait);
+        assert!(silent.owes_ack(start + wait));
+        // It leaves right behind the reply.
+        let mut answered = with(0, told.clone());
+        note(&mut answered, start, true);
+        answered.on_reply(before);
+        assert!(answered.owes_ack_first(before));
+        // Behind the second one, if half of its time is over by then.
+        let held = QpConfig { reply_hold: 2 * wait, ..QpConfig::default() };
+        for (later, joins) in [(wait - wait / 10, false), (wait, true)] {
+            let mut answered = with(0, held.clone());
+            note(&mut answered, start, true);
+            [start, start + later].iter().for_each(|at| answered.on_reply(*at));
+            assert_eq!(answered.owes_ack_first(start + later), joins);
+        }
+        // Who does not look will not reply, and who was told nothing does not wait.
+        for (config, may_be_replied_to) in [(told, false), (QpConfig::default(), true)] {
+            let mut other = with(0, config);
+            note(&mut other, start, may_be_replied_to);
+            assert!(other.owes_ack(start));
+        }
+    }
+
+    /// The acknowledgement leaves.
+    fn acknowledge(incoming: &mut RecvStream, now: Time) {
+        incoming.take_ack(now, QpId::new(2), Token(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_acknowledgement_waits_only_where_replies_are_usual() {
+        let wait = Duration::from_micros(50);
+        let config =
+            QpConfig { reply_wait: wait, reply_hold: Duration::ZERO, ..QpConfig::default() };
+        let (mut incoming, mut now) = (with(0, config), Time::ZERO);
+        // The first message: nothing says that it is replied to, until data follows it.
+        note(&mut incoming, now, true);
+        assert!(incoming.owes_ack_at_once(now));
+        acknowledge(&mut incoming, now);
+        incoming.on_reply(now + wait);
+        // Those that are replied to.
+        for _ in 0..2 {
+            now += 2 * wait;
+            note(&mut incoming, now, true);
+            assert!(!incoming.owes_ack_at_once(now) && !incoming.owes_ack(now));
+            incoming.on_reply(now);
+            assert!(incoming.owes_ack_first(now));
+            acknowledge(&mut incoming, now);
+        }
+        // One that is not, and those after it, although data follows them at some time.
+        note(&mut incoming, now, true);
+        assert!(incoming.owes_ack(now + wait));
+        acknowledge(&mut incoming, now + wait);
+        for _ in 0..2 {
+            now += Duration::from_secs(1);
+            incoming.on_reply(now);
+            note(&mut incoming, now, true);
+            assert!(incoming.owes_ack_at_once(now));
+            acknowledge(&mut incoming, now);
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_although_an_older_one_is_served_before_the_acknowledgement() {
+        let (mut incoming, delay) = (incoming(0), Duration::from_micros(10));
+        let ack = |incoming: &mut RecvStream, now| {
+            incoming.take_ack(now, QpId::new(2), Token(0), delay).nak
+        };
+        let later = Time::ZERO + Duration::from_secs(1);
+        incoming.refuse_for_now(Time::ZERO, Psn(1));
+        incoming.refuse_for_now(Time::ZERO, Psn(2));
+        assert_eq!(ack(&mut incoming, Time::ZERO), Some((NakCode::ReceiverNotReady, 1)));
+        incoming.refuse_for_now(later, Psn(2));
+        incoming.insert(later, Psn(1), 0, None);
+        assert_eq!(ack(&mut incoming, later), Some((NakCode::ReceiverNotReady, 2)));
+        incoming.insert(later, Psn(2), 0, None);
+        assert_eq!(ack(&mut incoming, later), None);
+    }
+
+    fn arrive(incoming: &mut RecvStream, psns: &[u64]) {
+        for &psn in psns {
+            assert_eq!(incoming.locate(Psn(psn), 4096), Ok(PsnPlace::New));
+            incoming.insert(Time::ZERO, Psn(psn), 0, None);
+            incoming.advance();
+        }
+    }
+
+    fn ones(incoming: &RecvStream) -> Vec<u64> {
+        incoming.bitmap().ones().collect()
+    }
+
+    #[test]
+    fn in_order_packets_move_the_epsn() {
+        let mut incoming = incoming(5);
+        arrive(&mut incoming, &[5, 6, 7]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![]));
+    }
+
+    #[test]
+    fn early_packets_wait_and_are_reported_relative_to_the_epsn() {
+        let mut incoming = incoming(5);
+        arrive(&mut incoming, &[7, 5, 200, 9]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(6), vec![1, 3, 194]));
+        assert_eq!(incoming.locate(Psn(7), 4096), Ok(PsnPlace::Duplicate));
+        assert_eq!(incoming.locate(Psn(5), 4096), Ok(PsnPlace::Duplicate));
+        assert_eq!(incoming.locate(Psn(6 + 4096), 4096), Err(Refusal::Window));
+        arrive(&mut incoming, &[6]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![1, 192]));
+    }
+
+    #[test]
+    fn the_bitmap_survives_long_holes() {
+        let mut incoming = incoming(0);
+        let rest: Vec<u64> = (1..1000).collect();
+        arrive(&mut incoming, &rest);
+        assert_eq!(ones(&incoming), rest);
+        arrive(&mut incoming, &[0]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(1000), vec![]));
+        arrive(&mut incoming, &[1001]);
+        assert_eq!(ones(&incoming), [1]);
+    }
+}

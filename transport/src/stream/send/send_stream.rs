@@ -1,0 +1,461 @@
+//! One outgoing stream: its window, its clockwork, and when it may send.
+
+use std::time::Duration;
+
+use braid_lb::{Batch, Outcome, Rails, StreamId};
+use braid_wire::{PathId, Psn, RailId, Time};
+
+use super::ack_requests::AckRequests;
+use super::congestion::Most;
+use super::direct::{Direct, Placement};
+use super::next_segment::NextSegment;
+use super::quantum::{BatchLimit, OpenBatch, Quantum};
+use super::recovery::Detector;
+use super::rnr_rounds::RnrRounds;
+use super::segment::Segment;
+use super::send_limits::{Block, Budget, Need, SendLimits};
+use super::send_queue::Next;
+use super::skipped_segments::SkipSchedule;
+use super::spurious::SpuriousDetector;
+use super::subflow::Candidate;
+use super::subflows::Subflows;
+use super::suspects::Suspects;
+use super::tail_loss_probe::Probe;
+use super::window::Window;
+use crate::stream::marks::HeardMarks;
+use crate::stream::paws::Paws;
+use crate::{QpConfig, Remote};
+
+#[derive(Debug)]
+pub(crate) struct SendStream {
+    pub(crate) window: Window,
+    pub(crate) paws: Paws,
+    pub(crate) subflows: Subflows,
+    pub(crate) detector: Detector,
+    pub(crate) spurious: SpuriousDetector,
+    pub(crate) stream: StreamId,
+    /// What time alone has declared lost.
+    pub(crate) suspects: Suspects,
+    /// What the path set has still to be told.
+    pub(crate) untold: Vec<(PathId, Outcome)>,
+    /// Time-outs in a row without progress.
+    pub(crate) timeouts: u8,
+    /// How long those have taken.
+    pub(crate) waited: Duration,
+    /// The longest round trip known meanwhile: while a peer is silent, what was measured before is forgotten.
+    pub(crate) slowest: Duration,
+    pub(crate) deadline: Option<Time>,
+    /// Since when that is waited for.
+    pub(crate) waits_since: Time,
+    /// When the stream was last looked at because nothing was heard.
+    pub(crate) checked_at: Time,
+    /// Its end was late, and nothing has come since: the next is a time-out, however often the peer answers what it refuses.
+    pub(crate) was_late: bool,
+    /// Its end was asked about, and nothing answers that yet.
+    pub(super) probe: Option<Probe>,
+    /// Retransmissions that go out whatever the windows say.
+    pub(crate) probes: usize,
+    /// "Receiver not ready": nothing goes out before.
+    pub(crate) paused_until: Option<Time>,
+    /// After that nothing but a probe goes out until something is acknowledged.
+    pub(crate) awaits_receiver: bool,
+    pub(crate) refusals: RnrRounds,
+    pub(crate) ack_requests: AckRequests,
+    /// Bytes that the peer can hold.
+    pub(crate) peer_bytes: u64,
+    pub(crate) marks: HeardMarks,
+    /// Where a NIC may place payloads unseen.
+    pub(crate) direct: Option<Direct>,
+    /// What leaves next.
+    pub(crate) next_segment: NextSegment,
+    /// Which segments leave late.
+    pub(crate) skips: SkipSchedule,
+}
+
+/// After so many time-outs in a row a stream sends nothing but probes, and leaves the peer's receive buffer to other queue
+/// pairs. (TCP's window is one segment after the first, RFC 5681, 3.1; but that one may be spurious.)
+const SILENT: u8 = 2;
+
+/// What a time-out means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timeout {
+    /// Not due.
+    None,
+    /// Something is to be resent: so many segments count as lost.
+    Resend(u64),
+    /// The same, without a time-out: the end of what there was to send is late.
+    Tail(u64),
+    /// The peer has not answered for too long.
+    GiveUp,
+}
+
+impl SendStream {
+    pub(crate) fn new(
+        config: &QpConfig,
+        remote: &Remote,
+        stream: StreamId,
+        peer_bytes: u64,
+        rails: usize,
+    ) -> Self {
+        let subflows = Subflows::new(config, remote, rails);
+        let room = subflows.current().cc.window().min(peer_bytes);
+        let segments = room / Segment::wire_len(remote.mtu);
+        SendStream {
+            window: Window::new(Psn(remote.send_psn.into())),
+            paws: Paws::default(),
+            subflows,
+            detector: Detector::new(config, segments),
+            spurious: SpuriousDetector::default(),
+            stream,
+            suspects: Suspects::default(),
+            untold: Vec::new(),
+            timeouts: 0,
+            waited: Duration::ZERO,
+            slowest: Duration::ZERO,
+            deadline: None,
+            waits_since: Time::ZERO,
+            checked_at: Time::ZERO,
+            was_late: false,
+            probe: None,
+            probes: 0,
+            paused_until: None,
+            awaits_receiver: false,
+            refusals: RnrRounds::default(),
+            ack_requests: AckRequests::new(room, config.ask_every),
+            peer_bytes,
+            marks: HeardMarks::default(),
+            direct: None,
+            next_segment: NextSegment::Unknown,
+            skips: SkipSchedule::default(),
+        }
+    }
+
+    /// Whether a segment with `len` bytes of payload may go out now, and how much of which budget that takes; `lost`: its
+    /// PSN if it was lost or released.
+    pub(crate) fn may_send(
+        &mut self,
+        now: Time,
+        len: u16,
+        lost: Option<Psn>,
+        room: &SendLimits<'_>,
+        rails: &mut Rails,
+    ) -> Result<Need, Block> {
+        if self.paused_until.is_some_and(|until| now < until) {
+            return Err(Block::Peer);
+        }
+        let fresh = lost.is_none();
+        // Who receives nothing gets no first transmission beyond its room, unless there is nothing else to probe with.
+        let only_probes = self.is_silent() || self.awaits_receiver;
+        let may_probe = !fresh && (only_probes || lost != self.window.skipped());
+        if may_probe && self.probes > 0 {
+            let before = lost.and_then(|psn| self.window.get(psn));
+            let rail = before.map_or(self.subflows.rail(), |segment| segment.path.rail());
+            self.subflows.take_live(rail, rails);
+            return Ok(Need::new(self.subflows.rail(), 0));
+        }
+        if only_probes {
+            return Err(Block::Peer);
+        }
+        if fresh && (self.window.has_refused() || self.window.span() >= u64::from(room.window)) {
+            return Err(Block::Peer);
+        }
+        if self.window.flying() >= room.segments {
+            return Err(Block::Peer);
+        }
+        let candidate = Candidate { now, bytes: Segment::wire_len(len), is_fresh: fresh };
+        self.subflows.choose(self.stream, candidate, self.window.in_flight(), room, rails)
+    }
+
+    /// How many new segments may follow the one that has just left, whatever bytes they have. `None`: each is decided on by itself.
+    pub(crate) fn segments_behind(&self, window: u16, segments: u32) -> Option<u32> {
+        if self.direct.is_some() {
+            return None;
+        }
+        let tracked = u64::from(window).saturating_sub(self.window.span());
+        let buffered = u64::from(segments.saturating_sub(self.window.flying()));
+        let skipped = self.skips.due_in(self.window.next());
+        let paced = u64::from(self.subflows.current().cc.burst_left());
+        let least = tracked.min(buffered).min(skipped).min(paced);
+        u32::try_from(least).ok().filter(|segments| *segments > 0)
+    }
+
+    /// Whether nothing is in flight, and nothing was left to send when it was last looked at.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.window.is_empty() && matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.timeouts >= SILENT
+    }
+
+    /// Bytes in flight that the peer's receive buffer of a rail may hold. Single probes, of a peer
+    /// that is silent or has no receive, do not count: they would take the buffer from other queue
+    /// pairs for as long as that lasts, and these may be what the receive waits for.
+    pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
+        if self.is_silent() || self.awaits_receiver { 0 } else { self.window.under_way(rail) }
+    }
+
+    /// Nothing more leaves for now. Returns whether that releases what is skipped: nothing else is in flight, and it is
+    /// not time alone, or other streams, that hold up what follows it.
+    pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
+        if self.subflows.on_blocked(by) {
+            self.follow_window();
+        }
+        let releases = matches!(by, Block::Nothing | Block::Peer | Block::Window)
+            && self.window.is_waiting_for_skipped();
+        if releases {
+            self.window.release();
+        }
+        releases
+    }
+
+    /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
+    pub(crate) fn paced_until(&self) -> Time {
+        self.subflows.opens_at().unwrap_or(Time::FAR_FUTURE)
+    }
+
+    /// Whether the next segment comes too late to ask for this one's acknowledgement too.
+    pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
+        self.subflows.opens_at().is_some_and(|at| at - now > self.subflows.rto(0) / 4)
+    }
+
+    /// The path of the next segment, with `len` bytes of payload, and whether it begins a batch or joins another queue
+    /// pair's; `open`: the batch that left last, if it may be joined, and afterwards this segment's.
+    pub(crate) fn take_path(
+        &mut self,
+        now: Time,
+        psn: Psn,
+        len: u16,
+        rails: &mut Rails,
+        limit: BatchLimit,
+        open: &mut OpenBatch,
+    ) -> (PathId, bool) {
+        // The path that the policy prefers may be dead, and nothing says so while nothing is
+        // acknowledged.
+        let goes_round = self.is_silent() && self.probes > 0;
+        if goes_round {
+            self.subflows.current_mut().quantum.end();
+        }
+        let starts = self.quantum_has_ended();
+        if starts {
+            self.tell(now, rails);
+            let subflow = self.subflows.current();
+            let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
+            let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
+            let rail = self.subflows.rail();
+            let path = match goes_round {
+                true => rails.pick_any(rail, self.stream, batch),
+                false => rails.pick(rail, self.stream, batch),
+            };
+            self.subflows.current_mut().quantum = match rails.most_segments(rail) {
+                Some(most) => Quantum::short(path, limit, room, most),
+                None => Quantum::new(path, limit, room),
+            };
+        }
+        let has_moved = self.subflows.on_sent(Segment::wire_len(len));
+        let quantum = &mut self.subflows.current_mut().quantum;
+        let before = quantum.path();
+        let begins = starts || has_moved || quantum.begins_batch();
+        quantum.share(*open, len);
+        quantum.join(len, limit);
+        *open = quantum.batch();
+        (quantum.path(), begins || quantum.path() != before)
+    }
+
+    /// The path of a packet that belongs to no batch.
+    pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
+        let psn = self.window.next().wire();
+        rails.pick_single(self.stream, Batch { now, psn, segments: 1 })
+    }
+
+    /// The same, of this rail.
+    pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
+        let psn = self.window.next().wire();
+        rails.pick(rail, self.stream, Batch { now, psn, segments: 1 })
+    }
+
+    pub(crate) fn quantum_has_ended(&self) -> bool {
+        self.subflows.current().quantum.has_ended()
+    }
+
+    /// Takes the share of the rate that segments with so many bytes on the wire have; `most`: how much may leave at a time.
+    pub(crate) fn pace(&mut self, now: Time, bytes: u64, segments: u32, most: Most) {
+        let subflow = self.subflows.current_mut();
+        subflow.cc.on_sent(now, (bytes, segments), most, subflow.rtt.for_pacing());
+    }
+
+    /// Enters a transmission in the window: of the segment that was lost or released at `lost`, else of a new one. Returns
+    /// its PSN and where its payload may go; `writes`: it is that of a WRITE.
+    pub(crate) fn enter(
+        &mut self,
+        now: Time,
+        next: Next,
+        lost: Option<Psn>,
+        path: PathId,
+        writes: impl FnOnce() -> bool,
+    ) -> (Psn, Placement) {
+        self.next_segment = NextSegment::Unknown;
+        let Some(psn) = lost else {
+            let placement = match &mut self.direct {
+                Some(direct) if writes() => direct.place_first(now, path, next.len),
+                _ => Placement::PLAIN,
+            };
+            let direct = if let Placement::Direct(epoch) = placement { Some(epoch) } else { None };
+            let psn = self.window.push(now, next, path, direct);
+            self.paws.pass(now, self.window.una(), psn, now.stamp());
+            self.subflows.current_mut().cc.on_entered(now, psn, Segment::wire_len(next.len));
+            return (psn, placement);
+        };
+        let epoch = self.window.get(psn).and_then(Segment::epoch);
+        if self.window.skipped() == Some(psn) {
+            self.skips.resume(self.window.next());
+        }
+        self.window.resend(now, psn, path);
+        let placement = match (&mut self.direct, epoch) {
+            (Some(direct), Some(epoch)) => direct.place_again(now, epoch),
+            _ => Placement::PLAIN,
+        };
+        (psn, placement)
+    }
+
+    /// Whether the next segment that would leave for the first time is to be skipped.
+    #[inline]
+    pub(crate) fn skips_next(&self) -> bool {
+        self.skips.is_due(self.window.next())
+    }
+
+    /// Enters a new segment in the window without sending it. Returns its PSN.
+    pub(crate) fn skip(&mut self, now: Time, next: Next) -> Psn {
+        self.next_segment = NextSegment::Unknown;
+        let psn = self.window.skip(now, next);
+        self.paws.pass(now, self.window.una(), psn, now.stamp());
+        psn
+    }
+
+    /// The segment that was skipped last is sent later, if there is one that `follows`, else now.
+    pub(crate) fn settle_skipped(&mut self, now: Time, psn: Psn, len: u16, follows: bool) {
+        if follows {
+            self.skips.suspend();
+            self.subflows.set_apart(psn);
+        } else {
+            self.skips.redraw(psn);
+            self.subflows.current_mut().cc.on_entered(now, psn, Segment::wire_len(len));
+            self.window.release();
+        }
+    }
+
+    /// Payload bytes of a full segment of a WRITE, where others have `mtu`.
+    pub(crate) fn write_mtu(&self, now: Time, mtu: u16) -> u16 {
+        self.direct.as_ref().map_or(mtu, |direct| direct.segment_len(now, mtu))
+    }
+
+    /// A segment that was to be placed directly was sent staged.
+    pub(crate) fn staged(&mut self, psn: u32) {
+        self.next_segment = NextSegment::Unknown;
+        let epoch = self.window.staged(Psn::expand(psn, self.window.una()));
+        if let (Some(epoch), Some(direct)) = (epoch, &mut self.direct) {
+            direct.was_staged(epoch);
+        }
+    }
+
+    /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement, whatever follows it;
+    /// `again`: it is a retransmission; so many more messages are `left` to send; `budget`: what it leaves with.
+    pub(crate) fn on_sent(
+        &mut self,
+        now: Time,
+        len: u16,
+        again: bool,
+        left: usize,
+        budget: &mut Budget<'_>,
+    ) -> bool {
+        if again {
+            self.spurious.on_retransmission();
+        }
+        let asks = self.asks_with(len, again, left, budget);
+        self.probes = self.probes.saturating_sub(1);
+        self.wait(now);
+        asks
+    }
+
+    /// Whether a segment that leaves asks for an acknowledgement, whatever follows it.
+    pub(crate) fn asks_with(
+        &mut self,
+        len: u16,
+        again: bool,
+        left: usize,
+        budget: &mut Budget<'_>,
+    ) -> bool {
+        self.ack_requests.count(len);
+        let halves = budget.is_alone && self.ack_requests.halves_burst(self.window.flying(), left);
+        let subflow = self.subflows.current_mut();
+        if halves {
+            subflow.quantum.end();
+            *budget.batch = OpenBatch::default();
+        }
+        let ends_chunk = !again && subflow.cc.ends_chunk();
+        let asks = self.probes > 0 || self.ack_requests.is_time() || ends_chunk || halves;
+        if asks {
+            self.ack_requests.ask();
+        }
+        asks
+    }
+
+    /// Nothing follows for now what was sent last, which asks for an acknowledgement. The path's quantum goes on: every path
+    /// gets as many bytes, whatever the window lets out at a time.
+    pub(crate) fn on_last(&mut self) {
+        self.ack_requests.ask();
+        self.subflows.end_batch();
+    }
+
+    /// Gives up everything.
+    pub(crate) fn clear(&mut self) {
+        let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
+        self.untold.extend(self.window.in_flight_segments().map(forgotten));
+        self.window.clear();
+        self.forget_probe();
+        self.forget_suspects();
+        self.subflows.forget();
+        self.deadline = None;
+        self.paused_until = None;
+        self.awaits_receiver = false;
+        self.probes = 0;
+        self.on_blocked(Block::Nothing);
+    }
+
+    /// Gives back room that is not needed while nothing is under way.
+    pub(crate) fn trim(&mut self) {
+        self.window.trim();
+        self.detector.trim();
+        self.suspects.trim();
+        self.untold.shrink_to(crate::idle::KEPT_ENTRIES);
+    }
+
+    /// Nobody will hear what became of them.
+    pub(crate) fn forget_suspects(&mut self) {
+        let untold = &mut self.untold;
+        self.suspects.clear(|path, outcome| untold.push((path, outcome)));
+    }
+
+    /// Tells the path set what became known while it was not at hand.
+    fn tell(&mut self, now: Time, rails: &mut Rails) {
+        for (path, outcome) in self.untold.drain(..) {
+            rails.on_feedback(self.stream, now, path, outcome);
+        }
+    }
+
+    /// The stream is gone.
+    pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
+        self.clear();
+        self.tell(now, rails);
+        rails.dismiss(self.stream);
+    }
+
+    /// The retransmission time-out, backed off.
+    pub(crate) fn rto(&self) -> Duration {
+        self.subflows.rto(u32::from(self.timeouts))
+    }
+
+    pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {
+        self.subflows.smoothed_rtt()
+    }
+}

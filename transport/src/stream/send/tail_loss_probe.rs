@@ -1,0 +1,129 @@
+//! The end of what a stream has to send. Nothing follows it that would show what of it is lost, and a time-out, which has to wait for
+//! the slowest of paths, may take as long as all that came before. So once there is nothing left to send, what is late and others
+//! have overtaken is lost (RFC 9002, section 6.1.2, and the reordering timer of RFC 8985, section 6.2); where nothing has, the oldest
+//! segment leaves again, once, to draw an acknowledgement (tail loss probe, RFC 8985, section 7; it need not be the newest there, as
+//! retransmissions count as sent later here, and the oldest is the one that is late).
+//!
+//! The probe itself says nothing to controllers and paths. Its answer does: if the segment has come but once, it was lost before
+//! (RFC 8985, section 7.4).
+
+use std::time::Duration;
+
+use braid_lb::{Outcome, Rails};
+use braid_wire::{Psn, Time};
+
+use super::next_segment::NextSegment;
+use super::on_ack::Because;
+use super::segment::{Echo, Phase, Segment, Tally};
+use super::send_limits::Block;
+use super::send_stream::{SendStream, Timeout};
+
+/// A segment that leaves again to learn about the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
+    psn: Psn,
+    /// As it left before.
+    before: Segment,
+}
+
+impl SendStream {
+    /// Nothing is left to send: sees to it that [`SendStream::check_tail`] is asked in time, once since something has left or come.
+    #[inline]
+    pub(crate) fn expect_tail(&mut self, now: Time) {
+        if let Some(glance) = self.subflows.glance()
+            && self.checked_at <= self.waits_since
+        {
+            self.deadline = self.deadline.map(|deadline| deadline.min(now + glance));
+        }
+    }
+
+    /// Whether there is nothing left to send, and nothing that is to be waited for but acknowledgements.
+    fn is_at_end(&self) -> bool {
+        matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
+            && (self.timeouts, self.probes) == (0, 0)
+            && !(self.awaits_receiver || self.was_late)
+            && self.detector.heeds_time()
+    }
+
+    /// Does what is due before the time-out, at `timeout_at`; `longest`: the longest round trip of late. `None`: nothing is.
+    pub(super) fn check_tail(
+        &mut self,
+        now: Time,
+        longest: Duration,
+        timeout_at: Time,
+        rails: &mut Rails,
+    ) -> Option<Timeout> {
+        if !matches!(self.next_segment, NextSegment::Unknown) {
+            self.checked_at = now;
+        }
+        let late = self.subflows.late(longest).filter(|_| self.is_at_end())?;
+        let (psn, &oldest) = self.window.oldest_in_flight()?;
+        let due = oldest.sent_at + late;
+        if due >= timeout_at {
+            return None;
+        }
+        if now < due {
+            self.deadline = Some(due);
+            return Some(Timeout::None);
+        }
+        let lost = self.lose(now, rails, Because::Time, |_, window, lost| {
+            window.lose_overtaken(lost, |segment, _| now - segment.sent_at >= late);
+        });
+        if lost.packets == 0 && self.probe.is_some() {
+            return None;
+        }
+        if lost.packets == 0 {
+            self.window.lose_one(psn, &mut |_| {});
+            self.probe = Some(Probe { psn, before: oldest });
+            self.probes = 1;
+        }
+        self.was_late = true;
+        self.tell_lost(now, lost, 0);
+        self.waited += due.saturating_since(self.waits_since);
+        self.slowest = self.slowest.max(longest);
+        self.wait(now);
+        Some(Timeout::Tail(lost.packets))
+    }
+
+    /// Whether an acknowledgement with this echo answers the probe.
+    #[inline]
+    pub(super) fn answers_probe(&self, echo: Echo) -> bool {
+        let Some(Probe { psn, .. }) = self.probe else { return false };
+        self.window.get(psn).is_some_and(|segment| {
+            segment.phase == Phase::InFlight && segment.again && segment.is_certain(echo)
+        })
+    }
+
+    /// The probe has arrived, with so many retransmissions that were not needed. Returns what was lost before it.
+    pub(super) fn on_probe_answered(
+        &mut self,
+        now: Time,
+        spurious: u32,
+        rails: &mut Rails,
+    ) -> Tally {
+        if spurious > 0 {
+            self.forget_probe();
+        }
+        self.lose_probed(now, Because::Proof, rails)
+    }
+
+    /// What was asked about with a probe is lost.
+    pub(super) fn lose_probed(&mut self, now: Time, because: Because, rails: &mut Rails) -> Tally {
+        let Some(Probe { before, .. }) = self.probe.take() else { return Tally::default() };
+        self.lose(now, rails, because, |_, _, lost| lost(&before))
+    }
+
+    /// The peer has what was asked about, but nobody knows by which transmission.
+    pub(super) fn follow_probe(&mut self) {
+        let Some(Probe { psn, .. }) = self.probe else { return };
+        if self.window.get(psn).is_none_or(|segment| segment.phase == Phase::Acked) {
+            self.forget_probe();
+        }
+    }
+
+    pub(super) fn forget_probe(&mut self) {
+        if let Some(Probe { before, .. }) = self.probe.take() {
+            self.untold.push((before.path, Outcome::Forgotten { packets: 1 }));
+        }
+    }
+}

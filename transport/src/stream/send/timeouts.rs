@@ -1,0 +1,163 @@
+//! Time-outs of an outgoing stream, and the pauses that a receiver asks for which is not ready.
+
+use std::time::Duration;
+
+use braid_lb::{Outcome, Rails};
+use braid_wire::{Psn, Time};
+
+use super::next_segment::NextSegment;
+use super::on_ack::Because;
+use super::recovery::report::PROBES;
+use super::segment::Phase;
+use super::send_stream::{SendStream, Timeout};
+use crate::patience::patience;
+
+/// The shortest wait that a receiver which is not ready can ask for: that of the RNR NAK timer field (IBTA vol. 1, 9.7.5.2.8).
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
+
+impl SendStream {
+    pub(crate) fn on_progress(&mut self, now: Time) {
+        self.forget_timeouts();
+        self.probes = 0;
+        self.was_late = false;
+        self.follow_probe();
+        self.awaits_receiver = false;
+        if !self.window.awaits_ack() {
+            self.deadline = None;
+            let untold = &mut self.untold;
+            self.suspects.forget_open(|path, outcome| untold.push((path, outcome)));
+        } else {
+            self.wait(now);
+        }
+    }
+
+    /// Handles the peer's refusal of the work request that the segment at `psn` belongs to: neither
+    /// that segment nor what follows it is sent again. The peer may take long to answer the requests
+    /// before it.
+    #[cold]
+    pub(crate) fn on_refused(&mut self, psn: Psn) {
+        self.next_segment = NextSegment::Unknown;
+        let untold = &mut self.untold;
+        self.window.refuse_from(psn, &mut |segment| {
+            untold.push((segment.path, Outcome::Forgotten { packets: 1 }));
+        });
+        self.forget_probe();
+        if !self.window.awaits_ack() {
+            (self.deadline, self.paused_until) = (None, None);
+            self.forget_suspects();
+        }
+    }
+
+    pub(crate) fn forget_timeouts(&mut self) {
+        (self.timeouts, self.waited, self.slowest) = (0, Duration::ZERO, Duration::ZERO);
+    }
+
+    /// The peer had no receive for the message at `psn`; `stamp`: when what it answers left. False: once too often.
+    pub(crate) fn on_receiver_not_ready(
+        &mut self,
+        now: Time,
+        psn: Psn,
+        stamp: u32,
+        delay: Duration,
+        retry: Option<u8>,
+    ) -> bool {
+        if !self.refusals.is_of_round(now, stamp) {
+            return true;
+        }
+        let segments = [psn, self.window.una()].map(|psn| self.window.get(psn));
+        let [Some(refused), Some(oldest)] = segments else { return true };
+        if matches!(refused.phase, Phase::Acked | Phase::Skipped | Phase::Released) {
+            return true;
+        }
+        // What overtakes others may be refused for want of these: because one is skipped, or
+        // because a shared receive queue keeps the receive for another queue pair.
+        let ours = refused.source != oldest.source
+            || self.window.skipped().is_some_and(|skipped| skipped < psn);
+        let times = if ours { 0 } else { self.refusals.count(refused.source, oldest.source) };
+        if self.paused_until.is_none() {
+            self.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
+            self.forget_timeouts();
+        }
+        retry.is_none_or(|limit| times <= u32::from(limit))
+    }
+
+    /// When [`SendStream::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
+    pub(crate) fn next_timeout(&self) -> Time {
+        self.paused_until.or(self.deadline).unwrap_or(Time::FAR_FUTURE)
+    }
+
+    /// From now on the time-out runs.
+    pub(crate) fn wait(&mut self, now: Time) {
+        self.waits_since = now;
+        self.deadline = Some(now + self.rto());
+    }
+
+    /// `longest`: how long acknowledgements have taken of late, those of other queue pairs of the endpoint included. Ours
+    /// may wait in the same queues: it is not late before twice that.
+    pub(crate) fn on_timeout(
+        &mut self,
+        now: Time,
+        longest: Duration,
+        retry_timeout: Duration,
+        rails: &mut Rails,
+    ) -> Timeout {
+        if let Some(until) = self.paused_until {
+            self.resume(now, until, rails);
+            return Timeout::None;
+        }
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return Timeout::None;
+        }
+        if !self.window.awaits_ack() {
+            self.deadline = None;
+            return Timeout::None;
+        }
+        let wait = (2 * longest).min(self.subflows.longest_wait()).max(self.rto());
+        let timeout_at = self.waits_since + wait;
+        if let Some(outcome) = self.check_tail(now, longest, timeout_at, rails) {
+            return outcome;
+        }
+        if now < timeout_at {
+            self.deadline = Some(timeout_at);
+            return Timeout::None;
+        }
+        // What was waited for, not what has passed: while the driver does not run, nobody listens.
+        self.waited += wait;
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.slowest = self.slowest.max(longest);
+        if self.waited >= patience(retry_timeout, self.slowest) {
+            return Timeout::GiveUp;
+        }
+        rails.on_timeout(self.stream, now);
+        self.subflows.on_timeout(now, self.window.in_flight());
+        self.follow_window();
+        self.window.release_oldest();
+        let probed = self.lose_probed(now, Because::Time, rails);
+        let lost = self.lose(now, rails, Because::Time, |detector, window, lost| {
+            detector.on_timeout(now, window, lost);
+        });
+        self.probes = PROBES;
+        self.wait(now);
+        Timeout::Resend(probed.packets + lost.packets)
+    }
+
+    /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older
+    /// that has not arrived, for nothing else would show that it is lost. The oldest goes alone: if the receiver is not
+    /// ready, or lies, one segment is sent in vain and not a whole window. None of it counts as lost: it has arrived and was refused, or
+    /// nobody knows, and paths that were said to have lost a whole window would be taken out of use.
+    fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) {
+        if now < until {
+            return;
+        }
+        self.paused_until = None;
+        self.refusals.begin_round(now);
+        self.window.release_oldest();
+        let (una, stream) = (self.window.una(), self.stream);
+        self.window.lose_from(una, usize::MAX, &mut |segment| {
+            rails.on_feedback(stream, now, segment.path, Outcome::Forgotten { packets: 1 });
+        });
+        self.probes = 1;
+        self.awaits_receiver = !self.window.is_empty();
+        self.wait(now);
+    }
+}
