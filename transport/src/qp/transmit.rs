@@ -177,7 +177,7 @@ impl QueuePair {
         rails.on_sent(path, again);
         let in_flight = budget.in_flight[path.rail()];
         // The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what follows them.
-        if !again || outgoing.probes == 0 {
+        if !again || outgoing.probes.due == 0 {
             let most = Most { batch: limit.segments(), in_flight };
             outgoing.pace(now, Segment::wire_len(next.len), 1, most);
         }

@@ -82,13 +82,13 @@ impl SendStream {
         } else {
             self.window.ack(cumulative, ack.bitmap.words(), echo, |psn, segment, certain| {
                 if certain {
-                    self.detector.on_arrival(now, segment, rails);
+                    self.losses.detector.on_arrival(now, segment, rails);
                 }
                 if !segment.is_first_flight() {
-                    let is_late = !self.awaits_receiver
-                        && self.detector.on_presumed_acked(now, segment, echo, rails);
+                    let is_late = !self.rnr.awaits_receiver
+                        && self.losses.detector.on_presumed_acked(now, segment, echo, rails);
                     late += u32::from(is_late);
-                    self.suspects.on_acked(now, segment, echo);
+                    self.losses.suspects.on_acked(now, segment, echo);
                 }
                 if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);
@@ -100,20 +100,20 @@ impl SendStream {
         if self.window.shows_skipped(FOLLOWERS) {
             self.window.release();
         }
-        let spurious = self.spurious.on_duplicates(ack.duplicates);
+        let spurious = self.losses.spurious.on_duplicates(ack.duplicates);
         let mut needless = late + spurious;
-        if spurious > 0 && self.detector.on_duplicates(now, echo, spurious, rails) {
+        if spurious > 0 && self.losses.detector.on_duplicates(now, echo, spurious, rails) {
             needless -= 1;
         }
-        self.detector.follow(now, rails);
+        self.losses.detector.follow(now, rails);
         // What is refused for want of a receive is not lost: it leaves again after the pause.
-        let is_refused =
-            matches!(ack.nak, Some((NakCode::ReceiverNotReady, _))) || self.paused_until.is_some();
-        if !self.suspects.is_empty() {
+        let is_refused = matches!(ack.nak, Some((NakCode::ReceiverNotReady, _)))
+            || self.rnr.paused_until.is_some();
+        if !self.losses.suspects.is_empty() {
             self.judge_suspects(now, is_refused, spurious, rails);
         }
         let mut lost = Tally::default();
-        if !overtaken && !is_refused && self.detector.has_cause(&self.window) {
+        if !overtaken && !is_refused && self.losses.detector.has_cause(&self.window) {
             let report = Report {
                 now,
                 cumulative,
@@ -128,7 +128,7 @@ impl SendStream {
                 detector.detect(&report, window, lost);
             });
             if lost.packets > 0 {
-                self.detector.tell_lost(rails);
+                self.losses.detector.tell_lost(rails);
             }
         }
         if answers_probe {
@@ -179,11 +179,13 @@ impl SendStream {
         declare: impl FnOnce(&mut Detector, &mut Window, &mut dyn FnMut(&Segment)),
     ) -> Tally {
         let mut lost = Tally::default();
-        let (stream, subflows, suspects) = (self.stream, &mut self.subflows, &mut self.suspects);
-        let goes_back = matches!(self.detector, Detector::GoBackN(_));
+        let (stream, subflows, suspects) =
+            (self.stream, &mut self.subflows, &mut self.losses.suspects);
+        let goes_back = matches!(self.losses.detector, Detector::GoBackN(_));
         let guesses = because == Because::Time
-            || (because == Because::Order && !matches!(self.detector, Detector::FifoPath(_)));
-        declare(&mut self.detector, &mut self.window, &mut |segment| {
+            || (because == Because::Order
+                && !matches!(self.losses.detector, Detector::FifoPath(_)));
+        declare(&mut self.losses.detector, &mut self.window, &mut |segment| {
             lost.count(segment);
             subflows.on_lost(segment);
             // What follows the first is sent again whatever became of it: its receiver has dropped
@@ -211,11 +213,11 @@ impl SendStream {
     fn judge_suspects(&mut self, now: Time, is_refused: bool, spurious: u32, rails: &mut Rails) {
         let (stream, overdue) = (self.stream, self.subflows.overdue());
         if is_refused {
-            return self.suspects.clear(|path, outcome| {
+            return self.losses.suspects.clear(|path, outcome| {
                 rails.on_feedback(stream, now, path, outcome);
             });
         }
-        self.suspects.resolve(now, overdue, spurious, |path, outcome| {
+        self.losses.suspects.resolve(now, overdue, spurious, |path, outcome| {
             rails.on_feedback(stream, now, path, outcome);
         });
     }
@@ -276,7 +278,7 @@ impl SendStream {
         if end <= self.window.una() {
             return false;
         }
-        let (untold, subflows) = (&mut self.untold, &mut self.subflows);
+        let (untold, subflows) = (&mut self.losses.untold, &mut self.subflows);
         let no_echo = Echo { path: PathId::default(), stamp: 0 };
         let told = |psn, segment: &Segment, _| {
             if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {

@@ -8,19 +8,19 @@ use braid_wire::{PathId, Psn, RailId, Time};
 use super::ack_requests::AckRequests;
 use super::congestion::Most;
 use super::direct::{Direct, Placement};
+use super::losses::Losses;
 use super::next_segment::NextSegment;
+use super::probes::Probes;
 use super::quantum::{BatchLimit, OpenBatch, Quantum};
+use super::receiver_not_ready::ReceiverNotReady;
 use super::recovery::Detector;
-use super::rnr_rounds::RnrRounds;
+use super::rto_clock::RtoClock;
 use super::segment::Segment;
 use super::send_limits::{Block, Budget, Need, SendLimits};
 use super::send_queue::Next;
 use super::skipped_segments::SkipSchedule;
-use super::spurious::SpuriousDetector;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
-use super::suspects::Suspects;
-use super::tail_loss_probe::Probe;
 use super::window::Window;
 use crate::stream::marks::HeardMarks;
 use crate::stream::paws::Paws;
@@ -31,35 +31,12 @@ pub(crate) struct SendStream {
     pub(crate) window: Window,
     pub(crate) paws: Paws,
     pub(crate) subflows: Subflows,
-    pub(crate) detector: Detector,
-    pub(crate) spurious: SpuriousDetector,
+    pub(crate) losses: Losses,
+    pub(crate) clock: RtoClock,
+    pub(crate) probes: Probes,
+    pub(crate) rnr: ReceiverNotReady,
+    /// Its name in the path set.
     pub(crate) stream: StreamId,
-    /// What time alone has declared lost.
-    pub(crate) suspects: Suspects,
-    /// What the path set has still to be told.
-    pub(crate) untold: Vec<(PathId, Outcome)>,
-    /// Time-outs in a row without progress.
-    pub(crate) timeouts: u8,
-    /// How long those have taken.
-    pub(crate) waited: Duration,
-    /// The longest round trip known meanwhile: while a peer is silent, what was measured before is forgotten.
-    pub(crate) slowest: Duration,
-    pub(crate) deadline: Option<Time>,
-    /// Since when that is waited for.
-    pub(crate) waits_since: Time,
-    /// When the stream was last looked at because nothing was heard.
-    pub(crate) checked_at: Time,
-    /// Its end was late, and nothing has come since: the next is a time-out, however often the peer answers what it refuses.
-    pub(crate) was_late: bool,
-    /// Its end was asked about, and nothing answers that yet.
-    pub(super) probe: Option<Probe>,
-    /// Retransmissions that go out whatever the windows say.
-    pub(crate) probes: usize,
-    /// "Receiver not ready": nothing goes out before.
-    pub(crate) paused_until: Option<Time>,
-    /// After that nothing but a probe goes out until something is acknowledged.
-    pub(crate) awaits_receiver: bool,
-    pub(crate) refusals: RnrRounds,
     pub(crate) ack_requests: AckRequests,
     /// Bytes that the peer can hold.
     pub(crate) peer_bytes: u64,
@@ -71,10 +48,6 @@ pub(crate) struct SendStream {
     /// Which segments leave late.
     pub(crate) skips: SkipSchedule,
 }
-
-/// After so many time-outs in a row a stream sends nothing but probes, and leaves the peer's receive buffer to other queue
-/// pairs. (TCP's window is one segment after the first, RFC 5681, 3.1; but that one may be spurious.)
-const SILENT: u8 = 2;
 
 /// What a time-out means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,23 +77,11 @@ impl SendStream {
             window: Window::new(Psn(remote.send_psn.into())),
             paws: Paws::default(),
             subflows,
-            detector: Detector::new(config, segments),
-            spurious: SpuriousDetector::default(),
+            losses: Losses::new(Detector::new(config, segments)),
+            clock: RtoClock::default(),
+            probes: Probes::default(),
+            rnr: ReceiverNotReady::default(),
             stream,
-            suspects: Suspects::default(),
-            untold: Vec::new(),
-            timeouts: 0,
-            waited: Duration::ZERO,
-            slowest: Duration::ZERO,
-            deadline: None,
-            waits_since: Time::ZERO,
-            checked_at: Time::ZERO,
-            was_late: false,
-            probe: None,
-            probes: 0,
-            paused_until: None,
-            awaits_receiver: false,
-            refusals: RnrRounds::default(),
             ack_requests: AckRequests::new(room, config.ask_every),
             peer_bytes,
             marks: HeardMarks::default(),
@@ -140,14 +101,14 @@ impl SendStream {
         room: &SendLimits<'_>,
         rails: &mut Rails,
     ) -> Result<Need, Block> {
-        if self.paused_until.is_some_and(|until| now < until) {
+        if self.rnr.paused_until.is_some_and(|until| now < until) {
             return Err(Block::Peer);
         }
         let fresh = lost.is_none();
         // Who receives nothing gets no first transmission beyond its room, unless there is nothing else to probe with.
-        let only_probes = self.is_silent() || self.awaits_receiver;
+        let only_probes = self.is_silent() || self.rnr.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.skipped());
-        if may_probe && self.probes > 0 {
+        if may_probe && self.probes.due > 0 {
             let before = lost.and_then(|psn| self.window.get(psn));
             let rail = before.map_or(self.subflows.rail(), |segment| segment.path.rail());
             self.subflows.take_live(rail, rails);
@@ -185,14 +146,14 @@ impl SendStream {
     }
 
     pub(crate) fn is_silent(&self) -> bool {
-        self.timeouts >= SILENT
+        self.clock.is_silent()
     }
 
     /// Bytes in flight that the peer's receive buffer of a rail may hold. Single probes, of a peer
     /// that is silent or has no receive, do not count: they would take the buffer from other queue
     /// pairs for as long as that lasts, and these may be what the receive waits for.
     pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
-        if self.is_silent() || self.awaits_receiver { 0 } else { self.window.under_way(rail) }
+        if self.is_silent() || self.rnr.awaits_receiver { 0 } else { self.window.under_way(rail) }
     }
 
     /// Nothing more leaves for now. Returns whether that releases what is skipped: nothing else is in flight, and it is
@@ -232,13 +193,13 @@ impl SendStream {
     ) -> (PathId, bool) {
         // The path that the policy prefers may be dead, and nothing says so while nothing is
         // acknowledged.
-        let goes_round = self.is_silent() && self.probes > 0;
+        let goes_round = self.is_silent() && self.probes.due > 0;
         if goes_round {
             self.subflows.current_mut().quantum.end();
         }
         let starts = self.quantum_has_ended();
         if starts {
-            self.tell(now, rails);
+            self.losses.tell(self.stream, now, rails);
             let subflow = self.subflows.current();
             let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
@@ -369,10 +330,10 @@ impl SendStream {
         budget: &mut Budget<'_>,
     ) -> bool {
         if again {
-            self.spurious.on_retransmission();
+            self.losses.spurious.on_retransmission();
         }
         let asks = self.asks_with(len, again, left, budget);
-        self.probes = self.probes.saturating_sub(1);
+        self.probes.due = self.probes.due.saturating_sub(1);
         self.wait(now);
         asks
     }
@@ -393,7 +354,7 @@ impl SendStream {
             *budget.batch = OpenBatch::default();
         }
         let ends_chunk = !again && subflow.cc.ends_chunk();
-        let asks = self.probes > 0 || self.ack_requests.is_time() || ends_chunk || halves;
+        let asks = self.probes.due > 0 || self.ack_requests.is_time() || ends_chunk || halves;
         if asks {
             self.ack_requests.ask();
         }
@@ -410,49 +371,34 @@ impl SendStream {
     /// Gives up everything.
     pub(crate) fn clear(&mut self) {
         let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
-        self.untold.extend(self.window.in_flight_segments().map(forgotten));
+        self.losses.untold.extend(self.window.in_flight_segments().map(forgotten));
         self.window.clear();
         self.forget_probe();
-        self.forget_suspects();
+        self.losses.forget_suspects();
         self.subflows.forget();
-        self.deadline = None;
-        self.paused_until = None;
-        self.awaits_receiver = false;
-        self.probes = 0;
+        self.clock.deadline = None;
+        self.rnr.paused_until = None;
+        self.rnr.awaits_receiver = false;
+        self.probes.due = 0;
         self.on_blocked(Block::Nothing);
     }
 
     /// Gives back room that is not needed while nothing is under way.
     pub(crate) fn trim(&mut self) {
         self.window.trim();
-        self.detector.trim();
-        self.suspects.trim();
-        self.untold.shrink_to(crate::idle::KEPT_ENTRIES);
-    }
-
-    /// Nobody will hear what became of them.
-    pub(crate) fn forget_suspects(&mut self) {
-        let untold = &mut self.untold;
-        self.suspects.clear(|path, outcome| untold.push((path, outcome)));
-    }
-
-    /// Tells the path set what became known while it was not at hand.
-    fn tell(&mut self, now: Time, rails: &mut Rails) {
-        for (path, outcome) in self.untold.drain(..) {
-            rails.on_feedback(self.stream, now, path, outcome);
-        }
+        self.losses.trim();
     }
 
     /// The stream is gone.
     pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         self.clear();
-        self.tell(now, rails);
+        self.losses.tell(self.stream, now, rails);
         rails.dismiss(self.stream);
     }
 
     /// The retransmission time-out, backed off.
     pub(crate) fn rto(&self) -> Duration {
-        self.subflows.rto(u32::from(self.timeouts))
+        self.subflows.rto(u32::from(self.clock.timeouts))
     }
 
     pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {

@@ -10,39 +10,32 @@
 use std::time::Duration;
 
 use braid_lb::{Outcome, Rails};
-use braid_wire::{Psn, Time};
+use braid_wire::Time;
 
 use super::next_segment::NextSegment;
 use super::on_ack::Because;
-use super::segment::{Echo, Phase, Segment, Tally};
+use super::probes::TailProbe;
+use super::segment::{Echo, Phase, Tally};
 use super::send_limits::Block;
 use super::send_stream::{SendStream, Timeout};
-
-/// A segment that leaves again to learn about the end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probe {
-    psn: Psn,
-    /// As it left before.
-    before: Segment,
-}
 
 impl SendStream {
     /// Nothing is left to send: sees to it that [`SendStream::check_tail`] is asked in time, once since something has left or come.
     #[inline]
     pub(crate) fn expect_tail(&mut self, now: Time) {
         if let Some(glance) = self.subflows.glance()
-            && self.checked_at <= self.waits_since
+            && self.clock.checked_at <= self.clock.started_at
         {
-            self.deadline = self.deadline.map(|deadline| deadline.min(now + glance));
+            self.clock.deadline = self.clock.deadline.map(|deadline| deadline.min(now + glance));
         }
     }
 
     /// Whether there is nothing left to send, and nothing that is to be waited for but acknowledgements.
     fn is_at_end(&self) -> bool {
         matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
-            && (self.timeouts, self.probes) == (0, 0)
-            && !(self.awaits_receiver || self.was_late)
-            && self.detector.heeds_time()
+            && (self.clock.timeouts, self.probes.due) == (0, 0)
+            && !(self.rnr.awaits_receiver || self.probes.was_late)
+            && self.losses.detector.heeds_time()
     }
 
     /// Does what is due before the time-out, at `timeout_at`; `longest`: the longest round trip of late. `None`: nothing is.
@@ -54,7 +47,7 @@ impl SendStream {
         rails: &mut Rails,
     ) -> Option<Timeout> {
         if !matches!(self.next_segment, NextSegment::Unknown) {
-            self.checked_at = now;
+            self.clock.checked_at = now;
         }
         let late = self.subflows.late(longest).filter(|_| self.is_at_end())?;
         let (psn, &oldest) = self.window.oldest_in_flight()?;
@@ -63,24 +56,24 @@ impl SendStream {
             return None;
         }
         if now < due {
-            self.deadline = Some(due);
+            self.clock.deadline = Some(due);
             return Some(Timeout::None);
         }
         let lost = self.lose(now, rails, Because::Time, |_, window, lost| {
             window.lose_overtaken(lost, |segment, _| now - segment.sent_at >= late);
         });
-        if lost.packets == 0 && self.probe.is_some() {
+        if lost.packets == 0 && self.probes.tail.is_some() {
             return None;
         }
         if lost.packets == 0 {
             self.window.lose_one(psn, &mut |_| {});
-            self.probe = Some(Probe { psn, before: oldest });
-            self.probes = 1;
+            self.probes.tail = Some(TailProbe { psn, before: oldest });
+            self.probes.due = 1;
         }
-        self.was_late = true;
+        self.probes.was_late = true;
         self.tell_lost(now, lost, 0);
-        self.waited += due.saturating_since(self.waits_since);
-        self.slowest = self.slowest.max(longest);
+        self.clock.waited += due.saturating_since(self.clock.started_at);
+        self.clock.max_rtt = self.clock.max_rtt.max(longest);
         self.wait(now);
         Some(Timeout::Tail(lost.packets))
     }
@@ -88,7 +81,7 @@ impl SendStream {
     /// Whether an acknowledgement with this echo answers the probe.
     #[inline]
     pub(super) fn answers_probe(&self, echo: Echo) -> bool {
-        let Some(Probe { psn, .. }) = self.probe else { return false };
+        let Some(TailProbe { psn, .. }) = self.probes.tail else { return false };
         self.window.get(psn).is_some_and(|segment| {
             segment.phase == Phase::InFlight && segment.again && segment.is_certain(echo)
         })
@@ -109,21 +102,23 @@ impl SendStream {
 
     /// What was asked about with a probe is lost.
     pub(super) fn lose_probed(&mut self, now: Time, because: Because, rails: &mut Rails) -> Tally {
-        let Some(Probe { before, .. }) = self.probe.take() else { return Tally::default() };
+        let Some(TailProbe { before, .. }) = self.probes.tail.take() else {
+            return Tally::default();
+        };
         self.lose(now, rails, because, |_, _, lost| lost(&before))
     }
 
     /// The peer has what was asked about, but nobody knows by which transmission.
     pub(super) fn follow_probe(&mut self) {
-        let Some(Probe { psn, .. }) = self.probe else { return };
+        let Some(TailProbe { psn, .. }) = self.probes.tail else { return };
         if self.window.get(psn).is_none_or(|segment| segment.phase == Phase::Acked) {
             self.forget_probe();
         }
     }
 
     pub(super) fn forget_probe(&mut self) {
-        if let Some(Probe { before, .. }) = self.probe.take() {
-            self.untold.push((before.path, Outcome::Forgotten { packets: 1 }));
+        if let Some(TailProbe { before, .. }) = self.probes.tail.take() {
+            self.losses.untold.push((before.path, Outcome::Forgotten { packets: 1 }));
         }
     }
 }

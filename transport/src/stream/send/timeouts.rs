@@ -18,14 +18,13 @@ const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 impl SendStream {
     pub(crate) fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
-        self.probes = 0;
-        self.was_late = false;
+        self.probes.due = 0;
+        self.probes.was_late = false;
         self.follow_probe();
-        self.awaits_receiver = false;
+        self.rnr.awaits_receiver = false;
         if !self.window.awaits_ack() {
-            self.deadline = None;
-            let untold = &mut self.untold;
-            self.suspects.forget_open(|path, outcome| untold.push((path, outcome)));
+            self.clock.deadline = None;
+            self.losses.forget_open();
         } else {
             self.wait(now);
         }
@@ -37,19 +36,19 @@ impl SendStream {
     #[cold]
     pub(crate) fn on_refused(&mut self, psn: Psn) {
         self.next_segment = NextSegment::Unknown;
-        let untold = &mut self.untold;
+        let untold = &mut self.losses.untold;
         self.window.refuse_from(psn, &mut |segment| {
             untold.push((segment.path, Outcome::Forgotten { packets: 1 }));
         });
         self.forget_probe();
         if !self.window.awaits_ack() {
-            (self.deadline, self.paused_until) = (None, None);
-            self.forget_suspects();
+            (self.clock.deadline, self.rnr.paused_until) = (None, None);
+            self.losses.forget_suspects();
         }
     }
 
     pub(crate) fn forget_timeouts(&mut self) {
-        (self.timeouts, self.waited, self.slowest) = (0, Duration::ZERO, Duration::ZERO);
+        self.clock.forget_timeouts();
     }
 
     /// The peer had no receive for the message at `psn`; `stamp`: when what it answers left. False: once too often.
@@ -61,7 +60,7 @@ impl SendStream {
         delay: Duration,
         retry: Option<u8>,
     ) -> bool {
-        if !self.refusals.is_of_round(now, stamp) {
+        if !self.rnr.rounds.is_of_round(now, stamp) {
             return true;
         }
         let segments = [psn, self.window.una()].map(|psn| self.window.get(psn));
@@ -73,9 +72,9 @@ impl SendStream {
         // because a shared receive queue keeps the receive for another queue pair.
         let ours = refused.source != oldest.source
             || self.window.skipped().is_some_and(|skipped| skipped < psn);
-        let times = if ours { 0 } else { self.refusals.count(refused.source, oldest.source) };
-        if self.paused_until.is_none() {
-            self.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
+        let times = if ours { 0 } else { self.rnr.rounds.count(refused.source, oldest.source) };
+        if self.rnr.paused_until.is_none() {
+            self.rnr.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
             self.forget_timeouts();
         }
         retry.is_none_or(|limit| times <= u32::from(limit))
@@ -83,13 +82,12 @@ impl SendStream {
 
     /// When [`SendStream::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
     pub(crate) fn next_timeout(&self) -> Time {
-        self.paused_until.or(self.deadline).unwrap_or(Time::FAR_FUTURE)
+        self.rnr.paused_until.or(self.clock.deadline).unwrap_or(Time::FAR_FUTURE)
     }
 
     /// From now on the time-out runs.
     pub(crate) fn wait(&mut self, now: Time) {
-        self.waits_since = now;
-        self.deadline = Some(now + self.rto());
+        self.clock.start(now, self.rto());
     }
 
     /// `longest`: how long acknowledgements have taken of late, those of other queue pairs of the endpoint included. Ours
@@ -101,31 +99,31 @@ impl SendStream {
         retry_timeout: Duration,
         rails: &mut Rails,
     ) -> Timeout {
-        if let Some(until) = self.paused_until {
+        if let Some(until) = self.rnr.paused_until {
             self.resume(now, until, rails);
             return Timeout::None;
         }
-        if self.deadline.is_none_or(|deadline| now < deadline) {
+        if self.clock.deadline.is_none_or(|deadline| now < deadline) {
             return Timeout::None;
         }
         if !self.window.awaits_ack() {
-            self.deadline = None;
+            self.clock.deadline = None;
             return Timeout::None;
         }
         let wait = (2 * longest).min(self.subflows.longest_wait()).max(self.rto());
-        let timeout_at = self.waits_since + wait;
+        let timeout_at = self.clock.started_at + wait;
         if let Some(outcome) = self.check_tail(now, longest, timeout_at, rails) {
             return outcome;
         }
         if now < timeout_at {
-            self.deadline = Some(timeout_at);
+            self.clock.deadline = Some(timeout_at);
             return Timeout::None;
         }
         // What was waited for, not what has passed: while the driver does not run, nobody listens.
-        self.waited += wait;
-        self.timeouts = self.timeouts.saturating_add(1);
-        self.slowest = self.slowest.max(longest);
-        if self.waited >= patience(retry_timeout, self.slowest) {
+        self.clock.waited += wait;
+        self.clock.timeouts = self.clock.timeouts.saturating_add(1);
+        self.clock.max_rtt = self.clock.max_rtt.max(longest);
+        if self.clock.waited >= patience(retry_timeout, self.clock.max_rtt) {
             return Timeout::GiveUp;
         }
         rails.on_timeout(self.stream, now);
@@ -136,7 +134,7 @@ impl SendStream {
         let lost = self.lose(now, rails, Because::Time, |detector, window, lost| {
             detector.on_timeout(now, window, lost);
         });
-        self.probes = PROBES;
+        self.probes.due = PROBES;
         self.wait(now);
         Timeout::Resend(probed.packets + lost.packets)
     }
@@ -149,15 +147,15 @@ impl SendStream {
         if now < until {
             return;
         }
-        self.paused_until = None;
-        self.refusals.begin_round(now);
+        self.rnr.paused_until = None;
+        self.rnr.rounds.begin_round(now);
         self.window.release_oldest();
         let (una, stream) = (self.window.una(), self.stream);
         self.window.lose_from(una, usize::MAX, &mut |segment| {
             rails.on_feedback(stream, now, segment.path, Outcome::Forgotten { packets: 1 });
         });
-        self.probes = 1;
-        self.awaits_receiver = !self.window.is_empty();
+        self.probes.due = 1;
+        self.rnr.awaits_receiver = !self.window.is_empty();
         self.wait(now);
     }
 }

@@ -9,6 +9,16 @@
 
 use braid_wire::Time;
 
+/// The pause that a peer without a posted receive asked for.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct ReceiverNotReady {
+    /// Nothing leaves before this time.
+    pub(crate) paused_until: Option<Time>,
+    /// After the pause only a probe leaves, until something is acknowledged.
+    pub(crate) awaits_receiver: bool,
+    pub(crate) rounds: RnrRounds,
+}
+
 /// Messages are numbered as the send queue numbers its work requests.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct RnrRounds {
