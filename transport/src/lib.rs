@@ -43,7 +43,7 @@ pub use error::{PostError, StateError};
 pub use loss_recovery::{LossRecovery, UnknownRecovery};
 pub use output::{Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use protection::{Access, AccessError, AtomicOp, PdId};
-pub use qp::{Admit, Landing, OfferTerms, QpCounters, QueuePair, SubflowMetrics};
+pub use qp::{Admit, ConnectedQp, Landing, OfferTerms, QpCounters, QueuePair, SubflowMetrics};
 pub use regions::{Memory, NicKeys, Region, Regions};
 pub use setup::{
     Accepted, AddrPair, Attempt, AttemptId, Backlog, ConnectError, CookieJar, Guesses, Initiator,

@@ -110,9 +110,10 @@ impl Endpoint {
         rails: &mut Rails,
     ) -> bool {
         let qp = self.qp(slot);
-        let Some(remote) = qp.remote().filter(|remote| control.is_from(remote.qp)) else {
+        let remote = qp.remote();
+        if !control.is_from(remote.qp) {
             return false;
-        };
+        }
         let expected = match control.kind {
             // It returns the token that our own packet carried.
             ControlKind::Unknown => remote.token,

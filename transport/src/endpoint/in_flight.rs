@@ -10,7 +10,7 @@ use std::time::Duration;
 use braid_wire::{MAX_RAILS, RailId, Time};
 
 use super::LONGEST_SEGMENT;
-use crate::QueuePair;
+use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
 
 /// A round trip without the wire: both hosts, the peer's thread perhaps asleep.
@@ -116,7 +116,7 @@ impl InFlight {
 
     /// Follows a queue pair, whose `share` of it was that before.
     #[inline]
-    pub(super) fn follow(&mut self, qp: &QueuePair, share: &mut RailBytes) {
+    pub(super) fn follow(&mut self, qp: &ConnectedQp, share: &mut RailBytes) {
         self.change(RailId::FIRST, &mut share[RailId::FIRST], qp.in_flight(RailId::FIRST));
         for rail in (1..self.rails).map(RailId::new) {
             self.change(rail, &mut share[rail], qp.in_flight(rail));

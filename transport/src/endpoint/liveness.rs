@@ -307,7 +307,7 @@ impl Endpoint {
         egress: Egress,
     ) -> Option<Transmit> {
         let member = self.members[index as usize].as_ref()?;
-        let control = member.qp.control(kind, stamp)?;
+        let control = member.qp.control(kind, stamp);
         Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control, egress) })
     }
 }

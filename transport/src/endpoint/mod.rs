@@ -27,7 +27,7 @@ use self::path_mtu::PathMtus;
 use self::schedule::Turn;
 use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
-use crate::qp::{Outcome, Packet};
+use crate::qp::{ConnectedQp, Outcome, Packet};
 use crate::stream::per_rail::RailBytes;
 use crate::stream::send::quantum::OpenBatch;
 use crate::stream::send::send_limits::{Allowance, Budget, Need};
@@ -77,7 +77,7 @@ pub struct Endpoint {
 
 #[derive(Debug)]
 struct Member {
-    qp: QueuePair,
+    qp: ConnectedQp,
     /// Its places in `ready` and `starved`.
     turns: [Place; 2],
     /// How much budget would do, while it is in `starved`.
@@ -119,15 +119,9 @@ impl Endpoint {
     }
 
     /// Takes in a queue pair and connects it: RTS. Its receives stay posted.
-    pub fn adopt(
-        &mut self,
-        now: Time,
-        mut qp: QueuePair,
-        remote: Remote,
-        rails: &mut Rails,
-    ) -> QpSlot {
+    pub fn adopt(&mut self, now: Time, qp: QueuePair, remote: Remote, rails: &mut Rails) -> QpSlot {
         self.in_flight.use_rails(rails.count());
-        qp.connect(remote, &self.config, rails);
+        let mut qp = ConnectedQp::new(qp, remote, &self.config, rails);
         self.path_mtu.admit(now, remote.mtu, rails);
         qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
         qp.leave_marks_unheeded(self.ecn.unheeded());
@@ -167,7 +161,7 @@ impl Endpoint {
         self.in_flight.forget(member.in_flight);
         self.liveness.ring.remove(slot.0);
         self.free.push(slot.0);
-        member.qp
+        member.qp.into_unconnected()
     }
 
     /// Whether it has no queue pairs.
@@ -189,11 +183,11 @@ impl Endpoint {
     ///
     /// # Panics
     /// If nothing is there.
-    pub fn qp(&self, slot: QpSlot) -> &QueuePair {
+    pub fn qp(&self, slot: QpSlot) -> &ConnectedQp {
         &self.members[slot.0 as usize].as_ref().expect("an occupied slot").qp
     }
 
-    fn qp_mut(&mut self, slot: QpSlot) -> &mut QueuePair {
+    fn qp_mut(&mut self, slot: QpSlot) -> &mut ConnectedQp {
         &mut self.members[slot.0 as usize].as_mut().expect("an occupied slot").qp
     }
 

@@ -5,18 +5,18 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 
-use super::queue_pair::QueuePair;
+use super::connected::ConnectedQp;
 use crate::stream::send::window::NotTaken;
 use crate::{EndCause, Status};
 
-impl QueuePair {
+impl ConnectedQp {
     /// Returns how many segments are acknowledged by it for the first time; `None`: it is not taken for one of the peer's.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, rails: &mut Rails) -> Option<u64> {
-        if ack.token != self.token || !self.state.receives() {
+        if ack.token != self.qp.token || !self.qp.state.receives() {
             return None;
         }
-        let link = self.link.as_mut()?;
-        let outgoing = link.outgoing(ack.stream)?;
+        let streams = &mut self.streams;
+        let outgoing = streams.outgoing(ack.stream)?;
         let una = outgoing.window.una();
         let outcome = match outgoing.on_ack(now, ack, rails) {
             Ok(outcome) => outcome,
@@ -26,14 +26,14 @@ impl QueuePair {
                 return Some(0);
             }
         };
-        self.counters.acks_received += 1;
-        self.counters.lost += outcome.lost;
-        self.counters.spurious += outcome.spurious;
-        self.counters.ecn_marks += outcome.ecn_marks;
+        self.qp.counters.acks_received += 1;
+        self.qp.counters.lost += outcome.lost;
+        self.qp.counters.spurious += outcome.spurious;
+        self.qp.counters.ecn_marks += outcome.ecn_marks;
         match ack.stream {
             Stream::Requests => self.settle_sends(),
             Stream::Responses => {
-                if let Some(answers) = &mut link.answers {
+                if let Some(answers) = &mut streams.answers {
                     answers.owed.retire(answers.stream.window.una());
                 }
                 self.settle_refusal();
@@ -47,14 +47,14 @@ impl QueuePair {
 
     /// The peer has acknowledged what was not sent: nothing that it says of arrivals can be believed.
     pub(super) fn on_untrue_ack(&mut self) {
-        self.counters.untrue_acks += 1;
+        self.qp.counters.untrue_acks += 1;
         self.give_up(EndCause::PeerUntrue);
     }
 
     /// The network says that a segment was lost.
     pub(crate) fn on_lost(&mut self, now: Time, stream: Stream, psn: u32, rails: &mut Rails) {
-        if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
-            self.counters.lost += outgoing.on_lost(now, psn, rails);
+        if let Some(outgoing) = self.streams.outgoing(stream) {
+            self.qp.counters.lost += outgoing.on_lost(now, psn, rails);
         }
     }
 
@@ -65,18 +65,16 @@ impl QueuePair {
             return;
         }
         if code != NakCode::ReceiverNotReady {
-            if let Some(link) = self.link.as_mut() {
-                // It may take long to answer what came before, but it is not silent.
-                link.requests.forget_timeouts();
-            }
+            // It may take long to answer what came before, but it is not silent.
+            self.streams.requests.forget_timeouts();
             self.on_refusal(code, psn);
             return;
         }
-        self.counters.rnr_naks += 1;
-        let delay = Duration::from_micros(ack.rnr_delay_us.into()).min(self.config.max_rto);
-        let retry = self.config.rnr_retry;
-        let Some(link) = self.link.as_mut() else { return };
-        if !link.requests.on_receiver_not_ready(now, psn, ack.stamp, delay, retry) {
+        self.qp.counters.rnr_naks += 1;
+        let delay = Duration::from_micros(ack.rnr_delay_us.into()).min(self.qp.config.max_rto);
+        let retry = self.qp.config.rnr_retry;
+        let streams = &mut self.streams;
+        if !streams.requests.on_receiver_not_ready(now, psn, ack.stamp, delay, retry) {
             self.on_refusal(code, psn);
         }
     }

@@ -2,7 +2,7 @@
 
 use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 
-use super::queue_pair::QueuePair;
+use super::connected::ConnectedQp;
 use crate::sg_list;
 use crate::stream::recv::effect::{Effect, Received};
 use crate::stream::recv::recv_stream::PsnPlace;
@@ -44,7 +44,7 @@ pub enum Landing {
 
 type Verdict = Result<(Landing, Option<Effect>), Refusal>;
 
-impl QueuePair {
+impl ConnectedQp {
     pub(crate) fn on_arrival(
         &mut self,
         now: Time,
@@ -53,12 +53,12 @@ impl QueuePair {
     ) -> Admit {
         let header = arrival.header;
         let stream = stream_of(header.opcode);
-        let window = self.config.window;
-        let receives = self.state.receives();
-        let Some(link) = self.link.as_mut().filter(|_| header.token == self.token) else {
+        let window = self.qp.config.window;
+        let receives = self.qp.state.receives();
+        if header.token != self.qp.token {
             return self.refused(Refusal::Token);
-        };
-        let incoming = link.arriving(stream, &self.config);
+        }
+        let incoming = self.streams.arriving(stream, &self.qp.config);
         let psn = Psn::expand(header.psn, incoming.epsn());
         // One outside has no effect: with number and token alone nobody is taken for the peer.
         let place = match incoming.locate(psn, window) {
@@ -76,7 +76,7 @@ impl QueuePair {
         match place {
             PsnPlace::Duplicate => {
                 incoming.count_duplicate(header.retransmission);
-                self.counters.duplicates += 1;
+                self.qp.counters.duplicates += 1;
                 return Admit::Duplicate;
             }
             PsnPlace::New if incoming.is_barred(psn) => {
@@ -84,7 +84,7 @@ impl QueuePair {
                 return self.refused(Refusal::Barred);
             }
             PsnPlace::New
-                if self.config.recovery == LossRecovery::GoBackN && psn != incoming.epsn() =>
+                if self.qp.config.recovery == LossRecovery::GoBackN && psn != incoming.epsn() =>
             {
                 incoming.pass_over(psn);
                 return self.refused(Refusal::Order);
@@ -107,21 +107,21 @@ impl QueuePair {
         landing: Landing,
         event: Option<Effect>,
     ) -> Admit {
-        let incoming = self.link.as_mut().and_then(|link| link.incoming(stream));
+        let incoming = self.streams.incoming(stream);
         let Some(incoming) = incoming else { return self.refused(Refusal::State) };
         let event = event.filter(|_| header.last);
         let ahead = incoming.insert(now, psn, header.stamp, event);
-        self.counters.segments_received += 1;
-        self.counters.bytes_received += u64::from(header.len);
+        self.qp.counters.segments_received += 1;
+        self.qp.counters.bytes_received += u64::from(header.len);
         if ahead > 0 {
-            self.counters.out_of_order += 1;
-            self.degrees.get_or_insert_default().record(ahead);
+            self.qp.counters.out_of_order += 1;
+            self.qp.degrees.get_or_insert_default().record(ahead);
         }
         Admit::Take(landing)
     }
 
     fn turn_down(&mut self, now: Time, stream: Stream, psn: Psn, refusal: Refusal) -> Admit {
-        if let Some(incoming) = self.link.as_mut().and_then(|link| link.incoming(stream)) {
+        if let Some(incoming) = self.streams.incoming(stream) {
             match refusal.nak() {
                 Some(code) => incoming.refuse(code, psn),
                 None if refusal == Refusal::NotReady => {
@@ -136,14 +136,14 @@ impl QueuePair {
     }
 
     fn refused(&mut self, refusal: Refusal) -> Admit {
-        self.counters.refused += 1;
+        self.qp.counters.refused += 1;
         Admit::Refuse(refusal)
     }
 
     /// The path of the last acknowledgement of the stream that such packets are of.
     pub(crate) fn acked_by(&self, opcode: Opcode) -> Option<PathId> {
-        let link = self.link.as_ref()?;
-        let mut incoming = link.all_incoming();
+        let streams = &self.streams;
+        let mut incoming = streams.all_incoming();
         incoming.find(|incoming| incoming.stream() == stream_of(opcode))?.acked_by()
     }
 
@@ -155,11 +155,11 @@ impl QueuePair {
             Opcode::WriteImm => header.last,
             _ => false,
         };
-        if !consumes || !self.state.receives() || !self.is_awaited(header) {
+        if !consumes || !self.qp.state.receives() || !self.is_awaited(header) {
             return 0;
         }
-        let missing = self.rq.missing(header.number);
-        if missing > self.config.window.into() { 0 } else { missing as usize }
+        let missing = self.qp.rq.missing(header.number);
+        if missing > self.qp.config.window.into() { 0 } else { missing as usize }
     }
 
     /// Receives to take from a shared receive queue and post before this packet is handed in. The
@@ -176,17 +176,17 @@ impl QueuePair {
     /// Whether a packet of this PSN (24 bits), of either stream, may be the peer's: it is no further ahead of what is expected
     /// than the window, and no further behind.
     pub fn is_within_window(&self, psn: u32) -> bool {
-        self.link.as_ref().is_some_and(|link| link.is_within_window(psn, self.config.window))
+        self.streams.is_within_window(psn, self.qp.config.window)
     }
 
     /// Whether the packet is new, and would be taken as far as its PSN goes.
     fn is_awaited(&self, header: &DataHeader) -> bool {
-        let Some(link) = &self.link else { return false };
-        let incoming = &link.from_requests;
+        let streams = &self.streams;
+        let incoming = &streams.from_requests;
         let psn = Psn::expand(header.psn, incoming.epsn());
-        incoming.locate(psn, self.config.window) == Ok(PsnPlace::New)
+        incoming.locate(psn, self.qp.config.window) == Ok(PsnPlace::New)
             && !incoming.is_barred(psn)
-            && (self.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
+            && (self.qp.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
     }
 
     /// Whether the packet may be taken, where it lands, and what its message sets off.
@@ -202,15 +202,15 @@ impl QueuePair {
     }
 
     fn admit_send(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
-        let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
-        let posted = self.rq.get(seq).ok_or(Refusal::NotReady)?;
+        let seq = self.qp.rq.expand(header.number).ok_or(Refusal::Malformed)?;
+        let posted = self.qp.rq.get(seq).ok_or(Refusal::NotReady)?;
         if u64::from(header.message_len) > posted.capacity {
             return Err(Refusal::TooLong);
         }
         let pieces = sg_list::slice(&posted.wr.sges, header.offset, header.len.into());
         let mut pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&mut pieces, regions)?;
-        self.rq.cover(seq, header)?;
+        self.qp.rq.cover(seq, header)?;
         Ok((Landing::Payload(pieces), Some(Effect::Receive(received(header, seq, false)))))
     }
 
@@ -219,9 +219,9 @@ impl QueuePair {
         let message = self.check_remote(header, header.message_len, needed, regions)?;
         let mut event = None;
         if header.opcode == Opcode::WriteImm && header.last {
-            let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
-            self.rq.get(seq).ok_or(Refusal::NotReady)?;
-            self.rq.consume(seq, header)?;
+            let seq = self.qp.rq.expand(header.number).ok_or(Refusal::Malformed)?;
+            self.qp.rq.get(seq).ok_or(Refusal::NotReady)?;
+            self.qp.rq.consume(seq, header)?;
             event = Some(Effect::Receive(received(header, seq, true)));
         }
         let addr = message.wrapping_add(header.offset.into());
@@ -284,13 +284,13 @@ impl QueuePair {
     /// Requests that wait for one before them are all open, and the peer has no more of those than it was
     /// granted. What is answered is counted when a request takes effect, see [`Answers::make_room`].
     fn check_answerable(&self) -> Result<(), Refusal> {
-        let waiting = self.link.as_ref().map_or(0, |link| link.from_requests.waiting_requests());
+        let waiting = self.streams.from_requests.waiting_requests();
         if waiting < self.granted() { Ok(()) } else { Err(Refusal::TooMany) }
     }
 
     /// READs and atomics that the peer may have open.
     fn granted(&self) -> usize {
-        usize::from(self.config.max_rd_atomic.max(1))
+        usize::from(self.qp.config.max_rd_atomic.max(1))
     }
 
     /// Returns where in memory the bytes are.
@@ -301,10 +301,10 @@ impl QueuePair {
         needed: Access,
         regions: &Regions,
     ) -> Result<u64, Refusal> {
-        if !self.config.access.allows(needed) {
+        if !self.qp.config.access.allows(needed) {
             return Err(Refusal::Permission(needed));
         }
-        Ok(regions.check(self.config.pd, header.rkey, header.address, len.into(), needed)?)
+        Ok(regions.check(self.qp.config.pd, header.rkey, header.address, len.into(), needed)?)
     }
 
     /// Makes the pieces those of memory.
@@ -312,7 +312,7 @@ impl QueuePair {
         for sge in pieces {
             let needed = Access::LOCAL_WRITE;
             sge.addr = regions
-                .check(self.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)
+                .check(self.qp.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)
                 .map_err(|_| Refusal::Local)?;
         }
         Ok(())
@@ -322,10 +322,10 @@ impl QueuePair {
     pub(crate) fn placed<M: Memory>(&mut self, now: Time, memory: &M) {
         for stream in [Stream::Requests, Stream::Responses] {
             loop {
-                let Some(link) = self.link.as_mut().filter(|_| self.state.receives()) else {
+                if !self.qp.state.receives() {
                     return;
-                };
-                let Some(incoming) = link.incoming(stream) else { break };
+                }
+                let Some(incoming) = self.streams.incoming(stream) else { break };
                 incoming.advance();
                 let Some((psn, event)) = incoming.pop_event() else { break };
                 self.take_effect(now, psn, event, memory);
@@ -352,16 +352,16 @@ impl QueuePair {
     }
 
     fn complete_receive(&mut self, psn: Psn, received: Received) {
-        if !self.rq.is_whole(received.seq) {
+        if !self.qp.rq.is_whole(received.seq) {
             return self.refuse_unfinished(Stream::Requests, psn);
         }
-        let Some(wr) = self.rq.take(received.seq) else {
+        let Some(wr) = self.qp.rq.take(received.seq) else {
             // Numbers that do not count up: the peer does not keep to the protocol.
             self.give_up(EndCause::PeerUntrue);
             return;
         };
         let completion = Completion {
-            qp: self.id,
+            qp: self.qp.id,
             wr_id: wr.id,
             work: if received.is_write { Work::RecvWriteImm } else { Work::Recv },
             status: Status::Success,
@@ -369,7 +369,7 @@ impl QueuePair {
             imm: received.imm,
             solicited: received.solicited,
         };
-        self.ended.push_back(Ended { completion, is_reported: true });
+        self.qp.ended.push_back(Ended { completion, is_reported: true });
     }
 
     /// Owes the peer an answer, which `body` makes of where the memory is, unless that was deregistered since the request
@@ -387,23 +387,23 @@ impl QueuePair {
         memory: &M,
         body: impl FnOnce(u64) -> Body,
     ) {
-        let checked = memory.regions().check(self.config.pd, rkey, addr, len.into(), needed);
+        let checked = memory.regions().check(self.qp.config.pd, rkey, addr, len.into(), needed);
         let granted = self.granted();
-        let Some(link) = self.link.as_mut() else { return };
+        let streams = &mut self.streams;
         let Ok(place) = checked else {
-            return link.from_requests.refuse(NakCode::RemoteAccess, request);
+            return streams.from_requests.refuse(NakCode::RemoteAccess, request);
         };
-        let answers = link.answering(&self.config);
+        let answers = streams.answering(&self.qp.config);
         if answers.make_room(now, granted) {
             answers.owed.push(number, request, body(place));
         } else {
-            link.from_requests.refuse(NakCode::InvalidRequest, request);
+            streams.from_requests.refuse(NakCode::InvalidRequest, request);
         }
     }
 
     /// The message that ends at `psn` has holes, and all before it has arrived: nothing can fill them.
     fn refuse_unfinished(&mut self, stream: Stream, psn: Psn) {
-        if let Some(incoming) = self.link.as_mut().and_then(|link| link.incoming(stream)) {
+        if let Some(incoming) = self.streams.incoming(stream) {
             incoming.refuse(NakCode::InvalidRequest, psn);
         }
     }
@@ -413,8 +413,8 @@ impl QueuePair {
             return self.refuse_unfinished(Stream::Responses, psn);
         }
         if let Some(request) = self.sq.on_answer(seq) {
-            let Some(link) = self.link.as_mut() else { return };
-            if link.requests.on_implied_ack(now, request) {
+            let streams = &mut self.streams;
+            if streams.requests.on_implied_ack(now, request) {
                 self.settle_sends();
             } else {
                 self.on_untrue_ack();

@@ -1,26 +1,16 @@
 //! A reliable connected queue pair: its state, its receive queue, and what it hands out.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use braid_lb::{RailSet, Rails};
-use braid_wire::{Crc, Offer, PathId, QpId, RailId, Stream, Time, Token};
+use braid_wire::{Crc, Offer, QpId, Token};
 
-use super::link::Link;
-use super::metrics::{self, QpCounters, SubflowMetrics};
+use super::metrics::QpCounters;
 use super::recv_queue::RecvQueue;
-use crate::idle::KEPT_ENTRIES;
 use crate::output::EventKind;
-use crate::stream::marks::MarkSample;
-use crate::stream::per_rail::RailPayloads;
-use crate::stream::recv::recv_stream::RecvStream;
 use crate::stream::recv::reordering_extent::OooDegrees;
-use crate::stream::send::direct::NicEpoch;
-use crate::stream::send::send_queue::SendQueue;
-use crate::stream::send::send_stream::{SendStream, Timeout};
 use crate::{
-    Completion, Egress, EndCause, Ended, EndpointConfig, MAX_TIMER, PostError, QpAttributes,
-    QpConfig, QpError, QpState, RecvWr, Remote, SendWr, StateError, Status, Work,
+    Completion, EndCause, Ended, MAX_TIMER, PostError, QpAttributes, QpConfig, QpError, QpState,
+    RecvWr, SendWr, StateError, Status, Work,
 };
 
 /// A reliable connected queue pair, sans-IO. Before it is connected its owner holds it; afterwards
@@ -31,19 +21,11 @@ pub struct QueuePair {
     pub(super) token: Token,
     pub(super) config: QpConfig,
     pub(super) state: QpState,
-    pub(super) link: Option<Box<Link>>,
-    pub(super) sq: SendQueue,
     pub(super) rq: RecvQueue,
     pub(super) ended: VecDeque<Ended>,
     pub(super) events: VecDeque<EventKind>,
     /// Why it is in ERR.
     pub(super) error: Option<QpError>,
-    /// It has ended, and the peer has not been told.
-    pub(super) disconnects: bool,
-    /// A DISCONNECT left the peer by that port, and is to be confirmed by the like.
-    pub(super) confirms: Option<Egress>,
-    /// A SEND was longer than its receive; that receive ends with a length error.
-    pub(super) too_long: bool,
     pub(super) counters: QpCounters,
     /// Made when the first packet comes out of order.
     pub(super) degrees: Option<Box<OooDegrees>>,
@@ -70,15 +52,10 @@ impl QueuePair {
             token,
             config,
             state: QpState::Reset,
-            link: None,
-            sq: SendQueue::default(),
             rq: RecvQueue::default(),
             ended: VecDeque::new(),
             events: VecDeque::new(),
             error: None,
-            disconnects: false,
-            confirms: None,
-            too_long: false,
             counters: QpCounters::default(),
             degrees: None,
         }
@@ -109,17 +86,6 @@ impl QueuePair {
         &self.config
     }
 
-    /// The other end, once connected.
-    pub fn remote(&self) -> Option<&Remote> {
-        self.link.as_ref().map(|link| &link.remote)
-    }
-
-    /// Payload bytes of a full segment, as agreed and as the paths carry by now: on the rail in use that carries most; `None` before
-    /// it is connected.
-    pub fn segment_payload(&self) -> Option<u16> {
-        self.link.as_ref().map(|link| link.mtu())
-    }
-
     /// What it has seen.
     pub fn counters(&self) -> QpCounters {
         self.counters
@@ -130,27 +96,20 @@ impl QueuePair {
         self.degrees.as_deref()
     }
 
-    /// Smoothed round-trip time of its requests, once measured.
-    pub fn rtt(&self) -> Option<Duration> {
-        self.link.as_ref().and_then(|link| link.requests.smoothed_rtt())
-    }
-
     /// Changes the state. RTR and RTS are reached by connecting; RESET forgets everything, also
-    /// work requests, without a completion.
+    /// receives, without a completion.
     pub fn modify(&mut self, to: QpState) -> Result<(), StateError> {
         let from = self.state;
         let needs_peer = matches!(to, QpState::ReadyToReceive | QpState::ReadyToSend);
-        if !from.may_become(to) || (needs_peer && self.link.is_none()) {
+        if !from.may_become(to) || needs_peer {
             return Err(StateError { from, to });
         }
         match to {
             QpState::Reset => {
                 *self = QueuePair::new(self.id, self.token, self.config.clone());
             }
-            QpState::Error => self.enter_error(EndCause::Application.into()),
-            QpState::SendQueueDrained => {
-                self.state = to;
-                self.announce_drained();
+            QpState::Error if from != QpState::Error => {
+                self.enter_error(EndCause::Application.into());
             }
             _ => self.state = to,
         }
@@ -167,29 +126,25 @@ impl QueuePair {
         true
     }
 
-    /// Connects to the other end: RTS.
-    pub(crate) fn connect(&mut self, remote: Remote, endpoint: &EndpointConfig, rails: &mut Rails) {
-        self.link = Some(Box::new(Link::new(remote, self.token, &self.config, endpoint, rails)));
-        self.state = QpState::ReadyToSend;
+    /// Posts to the send queue. Without a connection that is possible in ERR only, where the work
+    /// request is flushed at once.
+    pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
+        self.check_send(&wr, 0)?;
+        self.flush(wr.id, wr.op.work());
+        Ok(())
     }
 
-    /// Queues work for the send queue. In ERR it is flushed at once.
-    pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
+    /// Refuses a work request that the send queue, which holds `queued`, cannot take.
+    pub(super) fn check_send(&self, wr: &SendWr, queued: usize) -> Result<(), PostError> {
         let state = self.state;
         if !state.accepts_send() {
             return Err(PostError::State { state, queue: "send" });
         }
         let capacity = self.config.max_send_wr;
-        if self.sq.len() >= capacity as usize {
+        if queued >= capacity as usize {
             return Err(PostError::QueueFull { capacity, queue: "send" });
         }
-        wr.check()?;
-        if state == QpState::Error {
-            self.flush(wr.id, wr.op.work());
-        } else {
-            self.sq.push(wr);
-        }
-        Ok(())
+        wr.check()
     }
 
     /// Queues a receive. In ERR it is flushed at once.
@@ -208,138 +163,6 @@ impl QueuePair {
             self.rq.push(wr);
         }
         Ok(())
-    }
-
-    pub(crate) fn poll_event(&mut self) -> Option<EventKind> {
-        self.events.pop_front()
-    }
-
-    /// Bytes in flight that the peer's receive buffer of a rail may hold, both streams.
-    pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
-        let Some(link) = self.link.as_ref() else { return 0 };
-        link.all_outgoing().map(|outgoing| outgoing.in_flight(rail)).sum()
-    }
-
-    /// When [`QueuePair::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
-    pub(crate) fn next_timeout(&self) -> Time {
-        let Some(link) = self.link.as_ref() else { return Time::FAR_FUTURE };
-        let resend = link.all_outgoing().map(SendStream::next_timeout);
-        resend
-            .chain(link.all_incoming().map(RecvStream::ack_deadline))
-            .min()
-            .unwrap_or(Time::FAR_FUTURE)
-    }
-
-    /// When the rate lets out what it holds back now; [`Time::FAR_FUTURE`]: it holds nothing back.
-    pub(crate) fn paced_until(&self) -> Time {
-        let Some(link) = self.link.as_ref().filter(|link| !link.is_paused) else {
-            return Time::FAR_FUTURE;
-        };
-        link.all_outgoing().map(SendStream::paced_until).min().unwrap_or(Time::FAR_FUTURE)
-    }
-
-    /// Returns whether a retransmission has timed out; `longest`: the longest round trip of late, of whatever queue pair.
-    pub(crate) fn on_timeout(&mut self, now: Time, longest: Duration, rails: &mut Rails) -> bool {
-        let Some(link) = self.link.as_mut() else { return false };
-        link.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
-        let (mut gives_up, before) = (false, self.counters.timeouts);
-        for stream in link.all_outgoing_mut() {
-            let outcome = stream.on_timeout(now, longest, self.config.retry_timeout, rails);
-            let is_timeout = matches!(outcome, Timeout::Resend(_) | Timeout::GiveUp);
-            self.counters.timeouts += u64::from(is_timeout);
-            match outcome {
-                Timeout::None => {}
-                Timeout::Resend(lost) | Timeout::Tail(lost) => self.counters.lost += lost,
-                Timeout::GiveUp => gives_up = true,
-            }
-        }
-        if gives_up {
-            self.give_up(EndCause::PeerSilent);
-        }
-        self.trim();
-        self.counters.timeouts > before
-    }
-
-    /// No segment that is sent for the first time on a rail holds more than `payloads` say from now on.
-    pub(crate) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
-        if let Some(link) = self.link.as_mut() {
-            link.use_path_mtu(payloads, endpoint);
-        }
-    }
-
-    /// Congestion marks on these rails say nothing from now on.
-    pub(crate) fn leave_marks_unheeded(&mut self, rails: RailSet) {
-        if let Some(link) = self.link.as_mut() {
-            link.leave_marks_unheeded(rails);
-        }
-    }
-
-    /// Makes the controllers of these rails begin anew: they have cut their windows for nothing.
-    pub(crate) fn restart_controllers(&mut self, rails: RailSet) {
-        let Some(link) = self.link.as_mut().filter(|_| !rails.is_empty()) else { return };
-        let remote = link.remote;
-        for outgoing in link.all_outgoing_mut() {
-            outgoing.restart_controllers(rails, &self.config, &remote);
-        }
-    }
-
-    /// Takes the last sample of a rail's marks.
-    pub(crate) fn take_mark_sample(&mut self) -> Option<(RailId, MarkSample)> {
-        let link = self.link.as_mut()?;
-        link.all_outgoing_mut().find_map(|stream| stream.marks.take_sample())
-    }
-
-    /// Gives back what a burst has made its queues grow to, once nothing is under way any more. The
-    /// time-out that was set for the burst brings us here: a time-out later, so never between the
-    /// messages of a busy queue pair.
-    fn trim(&mut self) {
-        let Some(link) = self.link.as_mut() else { return };
-        if link.all_outgoing().all(|stream| stream.window.is_empty()) {
-            link.trim();
-            self.sq.trim();
-            self.rq.trim();
-            self.ended.shrink_to(KEPT_ENTRIES);
-        }
-    }
-
-    /// Whether the driver takes no segments.
-    pub(crate) fn set_paused(&mut self, is_paused: bool) {
-        if let Some(link) = self.link.as_mut() {
-            link.is_paused = is_paused;
-        }
-    }
-
-    /// The peer receives what is placed directly on a path with a newer NIC queue pair.
-    pub(crate) fn begin_epoch(&mut self, epoch: NicEpoch) {
-        let link = self.link.as_mut();
-        if let Some(direct) = link.and_then(|link| link.requests.direct.as_mut()) {
-            direct.begin(epoch);
-        }
-    }
-
-    /// The path of a packet that belongs to no batch.
-    pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
-        self.link
-            .as_mut()
-            .map_or_else(PathId::default, |link| link.requests.single_path(now, rails))
-    }
-
-    /// A long round trip of those that it has measured.
-    pub(crate) fn usual_round_trip(&self) -> Duration {
-        self.link.as_ref().map_or(Duration::ZERO, |link| link.requests.subflows.rto(0))
-    }
-
-    /// A path of this rail, for such a packet.
-    pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
-        let path = PathId::default().on(rail);
-        self.link.as_mut().map_or(path, |link| link.requests.path_on(now, rail, rails))
-    }
-
-    /// It leaves its endpoint.
-    pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
-        if let Some(link) = self.link.as_mut() {
-            link.dismiss(now, rails);
-        }
     }
 
     /// The offer of an attempt to connect it, or to accept with it: INIT. Every attempt needs a `token` of its own: what
@@ -385,11 +208,6 @@ impl QueuePair {
         self.ended.pop_front()
     }
 
-    /// The same of all that there are, at once.
-    pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
-        to.append(&mut self.ended);
-    }
-
     pub(crate) fn has_ended_work(&self) -> bool {
         !self.ended.is_empty()
     }
@@ -413,11 +231,16 @@ impl QueuePair {
         self.complete_failed(wr_id, work, Status::Flushed);
     }
 
-    /// Its subflows: by stream, then by rail; none before it is connected.
-    pub fn subflows(&self) -> impl Iterator<Item = SubflowMetrics> {
-        let streams = self.link.iter().flat_map(|link| link.all_outgoing());
-        streams.zip([Stream::Requests, Stream::Responses]).flat_map(|(outgoing, stream)| {
-            outgoing.subflows.by_rail().map(move |(rail, _)| metrics::of(outgoing, stream, rail))
-        })
+    /// Goes to ERR and flushes the receive queue.
+    pub(super) fn enter_error(&mut self, error: QpError) {
+        self.state = QpState::Error;
+        self.error = Some(error);
+        self.flush_receives();
+    }
+
+    pub(super) fn flush_receives(&mut self) {
+        while let Some(wr) = self.rq.pop() {
+            self.flush(wr.id, Work::Recv);
+        }
     }
 }

@@ -5,7 +5,7 @@
 use braid_lb::Rails;
 use braid_wire::{PathId, Psn, Stream, Time};
 
-use super::queue_pair::QueuePair;
+use super::connected::ConnectedQp;
 use super::transmit::{Departure, Packet};
 use crate::stream::send::congestion::Most;
 use crate::stream::send::direct::Placement;
@@ -24,7 +24,7 @@ struct Reach {
     payload: u16,
 }
 
-impl QueuePair {
+impl ConnectedQp {
     /// Enters in the window what leaves right behind the new segment of the PSN `first`, and takes its share of the budget.
     #[inline(never)] // once for many segments
     pub(super) fn begin_run(
@@ -63,13 +63,13 @@ impl QueuePair {
         budget: &Budget<'_>,
         rails: &Rails,
     ) -> Option<Reach> {
-        let link = self.link.as_mut()?;
-        let (window, segments) = (link.remote.window, link.remote.segments);
+        let streams = &mut self.streams;
+        let (window, segments) = (streams.remote.window, streams.remote.segments);
         let payload = match rails.count() {
             1 => u16::MAX, // what there is is cut to it
-            _ => link.path_mtu.on(path.rail()),
+            _ => streams.path_mtu.on(path.rail()),
         };
-        let (outgoing, rail) = (link.outgoing(stream)?, path.rail());
+        let (outgoing, rail) = (streams.outgoing(stream)?, path.rail());
         let segments = outgoing.segments_behind(window, segments)?;
         let in_flight = outgoing.window.in_flight()[rail];
         let mut bytes = outgoing.subflows.current().cc.window().saturating_sub(in_flight);
@@ -95,9 +95,9 @@ impl QueuePair {
         budget: &mut Budget<'_>,
     ) -> Option<bool> {
         let left = self.sq.left_behind(stream);
-        let link = self.link.as_mut()?;
-        let limit = link.batches;
-        let outgoing = link.outgoing(stream)?;
+        let streams = &mut self.streams;
+        let limit = streams.batches;
+        let outgoing = streams.outgoing(stream)?;
         let subflow = outgoing.subflows.current_mut();
         if subflow.quantum.begins_batch() {
             return None;
@@ -119,36 +119,42 @@ impl QueuePair {
         stream: Stream,
         budget: &mut Budget<'_>,
     ) {
-        let Some(link) = self.link.as_mut().filter(|_| run.left > 0) else { return };
-        let limit = link.batches;
-        let Some(outgoing) = link.outgoing(stream) else { return };
+        if run.left == 0 {
+            return;
+        }
+        let streams = &mut self.streams;
+        let limit = streams.batches;
+        let Some(outgoing) = streams.outgoing(stream) else { return };
         let rail = run.path.rail();
         let most = Most { batch: limit.segments(), in_flight: budget.in_flight[rail] };
         outgoing.subflows.on_sent(bytes);
         outgoing.pace(now, bytes, run.left, most);
         *budget.batch = outgoing.subflows.current().quantum.batch();
-        self.counters.segments_sent += u64::from(run.left);
-        self.counters.bytes_sent += bytes - u64::from(run.left) * Segment::wire_len(0);
+        self.qp.counters.segments_sent += u64::from(run.left);
+        self.qp.counters.bytes_sent += bytes - u64::from(run.left) * Segment::wire_len(0);
         budget.left.spent = Need::new(rail, budget.left.spent.bytes() + bytes);
     }
 
     /// Whether there is something left of a run that was begun.
     #[inline]
     pub(crate) fn has_run(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| !link.run.is_over())
+        !self.streams.run.is_over()
     }
 
     /// The next segment of the run. `None`: it is over, or the driver takes no segments.
     #[inline]
     pub(crate) fn go_on(&mut self) -> Option<Packet> {
-        let link = self.link.as_mut().filter(|link| !link.is_paused)?;
-        let stream = link.turn;
-        while !link.run.is_over() {
-            let Run { next: psn, path, .. } = link.run;
-            link.run.left -= 1;
-            link.run.next = psn.plus(1);
-            let asks = link.run.is_over() && link.run.asks;
-            let segment = link.outgoing(stream).and_then(|outgoing| outgoing.window.get(psn));
+        let streams = &mut self.streams;
+        if streams.is_paused {
+            return None;
+        }
+        let stream = streams.turn;
+        while !streams.run.is_over() {
+            let Run { next: psn, path, .. } = streams.run;
+            streams.run.left -= 1;
+            streams.run.next = psn.plus(1);
+            let asks = streams.run.is_over() && streams.run.asks;
+            let segment = streams.outgoing(stream).and_then(|outgoing| outgoing.window.get(psn));
             // What counts as lost meanwhile leaves as what it is then, and nothing leaves that was given up.
             let Some(segment) = segment.filter(|found| found.is_first_flight()) else { continue };
             let Segment { source, offset, len, .. } = *segment;

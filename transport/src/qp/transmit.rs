@@ -4,7 +4,7 @@
 use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, PathId, Psn, Stream, Time};
 
-use super::queue_pair::QueuePair;
+use super::connected::ConnectedQp;
 use crate::stream::recv::recv_stream::RecvStream;
 use crate::stream::send::congestion::Most;
 use crate::stream::send::direct::Placement;
@@ -18,10 +18,10 @@ use crate::{Egress, QpState, Remote};
 /// What it came to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A packet, for [`QueuePair::describe`]; `yields`: the batch it belongs to is full, another queue pair may have
+    /// A packet, for [`ConnectedQp::describe`]; `yields`: the batch it belongs to is full, another queue pair may have
     /// its turn.
     Packet { packet: Packet, yields: bool },
-    /// Part of a run has still to be handed out: see [`QueuePair::go_on`].
+    /// Part of a run has still to be handed out: see [`ConnectedQp::go_on`].
     Run,
     /// Nothing until something happens to this queue pair.
     Idle,
@@ -55,7 +55,7 @@ pub(crate) struct Departure {
     pub(super) placement: Placement,
 }
 
-impl QueuePair {
+impl ConnectedQp {
     /// The next packet.
     pub(crate) fn poll_transmit(
         &mut self,
@@ -77,18 +77,20 @@ impl QueuePair {
     }
 
     fn poll_data(&mut self, now: Time, rails: &mut Rails, budget: &mut Budget<'_>) -> Outcome {
-        let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
-        let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
+        let sends = matches!(self.qp.state, QpState::ReadyToSend | QpState::SendQueueDrained);
+        if !sends {
             return self.confirms.take().map_or(Outcome::Idle, |egress| Outcome::Packet {
                 packet: Packet::Confirm(egress),
                 yields: false,
             });
-        };
-        match &self.link {
-            Some(link) if link.is_paused => return Outcome::Idle,
-            Some(link) if !link.run.is_over() => return Outcome::Run,
-            _ => {}
         }
+        if self.streams.is_paused {
+            return Outcome::Idle;
+        }
+        if !self.streams.run.is_over() {
+            return Outcome::Run;
+        }
+        let first = self.streams.turn;
         let (mut outcome, mut stream) = (Outcome::Idle, first);
         loop {
             match self.poll_stream(now, stream, rails, budget) {
@@ -108,50 +110,47 @@ impl QueuePair {
     }
 
     fn sent_on(&mut self, now: Time, stream: Stream) -> bool {
-        if let Some(link) = self.link.as_mut() {
-            link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
-            link.turn = stream;
-        }
+        self.streams.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
+        self.streams.turn = stream;
         self.ends_turn()
     }
 
     /// The streams take turns batch by batch. Returns whether the batch is full of the one whose turn it is, and has been handed out.
     pub(crate) fn ends_turn(&mut self) -> bool {
-        let Some(link) = self.link.as_mut() else { return false };
-        let stream = link.turn;
-        let is_full = link.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
-        let ends = is_full && link.run.is_over();
+        let streams = &mut self.streams;
+        let stream = streams.turn;
+        let is_full = streams.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
+        let ends = is_full && streams.run.is_over();
         if ends {
-            link.turn = link.after(stream);
+            streams.turn = streams.after(stream);
         }
         ends
     }
 
     /// The stream that has its turn after this one.
     fn after(&self, stream: Stream) -> Stream {
-        self.link.as_ref().map_or(stream, |link| link.after(stream))
+        self.streams.after(stream)
     }
 
     /// See [`crate::Endpoint::owes_ack_at_once`].
     pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
-        let link = self.link.as_ref();
-        link.is_some_and(|link| link.owing(|incoming| incoming.owes_ack_at_once(now)).is_some())
+        self.streams.owing(|incoming| incoming.owes_ack_at_once(now)).is_some()
     }
 
     /// See [`crate::Endpoint::hasten_acks`].
     pub(crate) fn hasten_acks(&mut self) {
-        let Some(link) = &mut self.link else { return };
-        link.all_incoming_mut().for_each(RecvStream::hasten_ack);
+        let streams = &mut self.streams;
+        streams.all_incoming_mut().for_each(RecvStream::hasten_ack);
     }
 
     fn poll_ack(&self, owes: impl Fn(&RecvStream) -> bool) -> Option<Packet> {
-        self.link.as_ref()?.owing(owes).map(Packet::Ack)
+        self.streams.owing(owes).map(Packet::Ack)
     }
 
     /// A control packet for the other end.
-    pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Option<Control> {
-        let remote = self.remote()?;
-        Some(Control { kind, qp: remote.qp, from: self.id, token: remote.token, stamp })
+    pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Control {
+        let remote = self.remote();
+        Control { kind, qp: remote.qp, from: self.qp.id, token: remote.token, stamp }
     }
 
     fn poll_stream(
@@ -162,9 +161,9 @@ impl QueuePair {
         budget: &mut Budget<'_>,
     ) -> Result<Departure, Block> {
         let Choice { next, lost, .. } = self.choose(now, stream, budget.left, rails)?;
-        let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
-        let limit = link.batches;
-        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
+        let streams = &mut self.streams;
+        let limit = streams.batches;
+        let Some(outgoing) = streams.outgoing(stream) else { return Err(Block::Nothing) };
         if lost.is_none() && outgoing.skips_next() {
             self.skip(now, stream, next);
             return self.poll_stream(now, stream, rails, budget);
@@ -188,9 +187,9 @@ impl QueuePair {
         if lost.is_none() {
             self.advance(stream, next, psn);
         }
-        self.counters.segments_sent += 1;
-        self.counters.retransmitted += u64::from(again);
-        self.counters.bytes_sent += u64::from(next.len);
+        self.qp.counters.segments_sent += 1;
+        self.qp.counters.retransmitted += u64::from(again);
+        self.qp.counters.bytes_sent += u64::from(next.len);
         budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
         let is_alone = stream == Stream::Requests && self.sq.unsent() == 0;
         let mut run = if asks || lost.is_some() || is_alone {
@@ -199,9 +198,7 @@ impl QueuePair {
             self.begin_run(now, stream, psn, path, budget, rails)
         };
         run.asks |= self.is_last(now, stream, budget, rails) || asks;
-        if let Some(link) = &mut self.link {
-            link.run = run;
-        }
+        self.streams.run = run;
         let asks = run.asks && run.is_over();
         Ok(Departure { stream, next, psn, again, asks, path, batch_start, placement })
     }
@@ -209,7 +206,7 @@ impl QueuePair {
     /// A new segment has this PSN.
     #[inline(always)] // once for each segment
     pub(super) fn advance(&mut self, stream: Stream, next: Next, psn: Psn) {
-        match (stream, self.link.as_mut().and_then(|link| link.answers.as_mut())) {
+        match (stream, &mut self.streams.answers) {
             (Stream::Requests, _) => self.sq.advance(next, psn),
             (Stream::Responses, Some(answers)) => answers.owed.advance(next, psn),
             (Stream::Responses, None) => {}
@@ -218,11 +215,11 @@ impl QueuePair {
 
     /// Enters a new segment in the window, to leave later unless it is the last there is.
     fn skip(&mut self, now: Time, stream: Stream, next: Next) {
-        let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
+        let outgoing = self.streams.outgoing(stream);
         let Some(psn) = outgoing.map(|outgoing| outgoing.skip(now, next)) else { return };
         self.advance(stream, next, psn);
         let follows = self.candidate(now, stream).is_some();
-        if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
+        if let Some(outgoing) = self.streams.outgoing(stream) {
             outgoing.settle_skipped(now, psn, next.len, follows);
         }
     }
@@ -236,7 +233,7 @@ impl QueuePair {
         rails: &mut Rails,
     ) -> bool {
         let following = self.choose(now, stream, budget.left, rails);
-        let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
+        let outgoing = self.streams.outgoing(stream);
         let Some(outgoing) = outgoing else { return true };
         let is_last = match following {
             // The others have their turns first.
@@ -258,8 +255,8 @@ impl QueuePair {
         budget: Allowance<'_>,
         rails: &mut Rails,
     ) -> Result<Choice, Block> {
-        let link = self.link.as_mut().ok_or(Block::Nothing)?;
-        let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
+        let streams = &mut self.streams;
+        let outgoing = streams.outgoing(stream).ok_or(Block::Nothing)?;
         match outgoing.next_segment {
             NextSegment::Unknown => self.look(now, stream, budget, rails),
             NextSegment::Blocked(block) => Err(block),
@@ -284,11 +281,11 @@ impl QueuePair {
         rails: &mut Rails,
     ) -> Result<Choice, Block> {
         let candidate = self.candidate(now, stream);
-        let link = self.link.as_mut().ok_or(Block::Nothing)?;
-        let Remote { window, segments, .. } = link.remote;
-        let room = SendLimits { window, segments, budget, batch: link.batches.batch() };
-        let by_rail = (rails.count() > 1).then_some(link.path_mtu);
-        let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
+        let streams = &mut self.streams;
+        let Remote { window, segments, .. } = streams.remote;
+        let room = SendLimits { window, segments, budget, batch: streams.batches.batch() };
+        let by_rail = (rails.count() > 1).then_some(streams.path_mtu);
+        let outgoing = streams.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
             let needs = outgoing.may_send(now, next.len, lost, &room, rails)?;
             let choice = Choice { next, lost, needs };
@@ -312,11 +309,11 @@ impl QueuePair {
     /// Something has happened: what goes out next has to be found out again. Not where nothing was to be sent, nothing is in
     /// flight, and nothing was posted since: who only receives is not asked with every packet.
     pub(crate) fn look_again(&mut self) {
-        let Some(link) = &mut self.link else { return };
-        if self.sq.unsent() > 0 || !link.requests.is_idle() {
-            link.requests.next_segment = NextSegment::Unknown;
+        let streams = &mut self.streams;
+        if self.sq.unsent() > 0 || !streams.requests.is_idle() {
+            streams.requests.next_segment = NextSegment::Unknown;
         }
-        if let Some(answers) = &mut link.answers {
+        if let Some(answers) = &mut streams.answers {
             answers.stream.next_segment = NextSegment::Unknown;
         }
     }
@@ -324,8 +321,8 @@ impl QueuePair {
     /// What is lost, or released, goes before what is new.
     #[inline(always)] // called for each packet, and from where segments are skipped
     fn candidate(&mut self, now: Time, stream: Stream) -> Option<(Next, Option<Psn>)> {
-        let link = self.link.as_mut()?;
-        if let Some((psn, lost)) = link.outgoing(stream)?.window.peek_lost() {
+        let streams = &mut self.streams;
+        if let Some((psn, lost)) = streams.outgoing(stream)?.window.peek_lost() {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
             return Some((next, Some(psn)));
         }
@@ -335,16 +332,16 @@ impl QueuePair {
     /// What is new.
     #[inline(always)] // called for each packet
     pub(super) fn fresh(&self, now: Time, stream: Stream) -> Option<Next> {
-        let link = self.link.as_ref()?;
-        let mtu = link.mtu();
+        let streams = &self.streams;
+        let mtu = streams.mtu();
         match stream {
             Stream::Requests => self.sq.peek(Limits {
                 mtu,
-                write_mtu: link.requests.write_mtu(now, mtu),
-                max_rd_atomic: link.remote.max_rd_atomic,
-                draining: self.state == QpState::SendQueueDrained,
+                write_mtu: streams.requests.write_mtu(now, mtu),
+                max_rd_atomic: streams.remote.max_rd_atomic,
+                draining: self.qp.state == QpState::SendQueueDrained,
             }),
-            Stream::Responses => link.answers.as_ref()?.owed.peek(mtu),
+            Stream::Responses => streams.answers.as_ref()?.owed.peek(mtu),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Endpoint {
     /// A PROBE or PROBED has come in on a rail, for a queue pair.
     pub fn on_probe(&mut self, now: Time, slot: QpSlot, rail: RailId, probe: &Probe) {
         let qp = self.qp(slot);
-        let is_peer = qp.remote().is_some_and(|remote| remote.qp == probe.from);
+        let is_peer = qp.remote().qp == probe.from;
         if probe.token != qp.token() || !is_peer {
             return;
         }
@@ -219,7 +219,7 @@ impl Endpoint {
 
     fn probe_packet(&self, index: u32, probe: Probe, egress: Egress) -> Option<Transmit> {
         let qp = &self.members[index as usize].as_ref()?.qp;
-        let remote = qp.remote()?;
+        let remote = qp.remote();
         let probe = Probe { qp: remote.qp, from: qp.id(), token: remote.token, ..probe };
         Some(Transmit { slot: QpSlot(index), body: TransmitBody::Probe(probe, egress) })
     }

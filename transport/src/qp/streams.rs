@@ -19,7 +19,7 @@ use crate::stream::send::skipped_segments::SkipSchedule;
 use crate::{EndpointConfig, QpConfig, Remote};
 
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Streams {
     pub(super) remote: Remote,
     /// Payload bytes of the longest segment that the paths carry.
     pub(super) path_mtu: RailPayloads,
@@ -68,7 +68,7 @@ impl Answers {
     }
 }
 
-impl Link {
+impl Streams {
     pub(super) fn new(
         remote: Remote,
         token: Token,
@@ -84,7 +84,7 @@ impl Link {
         let schedule =
             |stream| SkipSchedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
         requests.skips = schedule(Stream::Requests);
-        Link {
+        Streams {
             // The longest there are: later ones may be shorter, see `Direct`.
             batches: BatchLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
             requests,
@@ -212,7 +212,8 @@ impl Link {
 
     /// The answers to requests that have come.
     pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
-        let Link { remote, answer_stream, answer_schedule, peer_bytes, rails, unheeded, .. } = self;
+        let Streams { remote, answer_stream, answer_schedule, peer_bytes, rails, unheeded, .. } =
+            self;
         self.answers.get_or_insert_with(|| {
             let mut stream = SendStream::new(config, remote, *answer_stream, *peer_bytes, *rails);
             stream.skips = std::mem::take(answer_schedule);
