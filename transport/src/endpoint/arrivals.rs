@@ -5,8 +5,8 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
-use super::Endpoint;
 use super::liveness::{Answer, Ways};
+use super::members::Endpoint;
 use crate::{Admit, Arrival, Egress, Memory, NicEpoch, QpSlot};
 
 impl Endpoint {

@@ -7,11 +7,13 @@
 
 use std::time::Duration;
 
-use braid_wire::{MAX_RAILS, RailId, Time};
+use braid_wire::{MAX_DATA_HEADER_LEN, MAX_RAILS, RailId, Time};
 
-use super::LONGEST_SEGMENT;
 use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
+
+/// No segment takes more bytes than this on the wire.
+const LONGEST_SEGMENT: u64 = u16::MAX as u64 + MAX_DATA_HEADER_LEN as u64;
 
 /// A round trip without the wire: both hosts, the peer's thread perhaps asleep.
 const HOSTS: Duration = Duration::from_micros(250);

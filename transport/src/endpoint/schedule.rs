@@ -1,17 +1,9 @@
 //! Which queue pair is asked for packets next, with how much of the budget, and when queue pairs want to be looked at.
 
-use super::{Endpoint, Member, Timers};
+use super::members::Endpoint;
+use super::turns::{Member, Turn};
 use crate::stream::send::send_limits::Need;
 use crate::stream::send::subflow::least_batch;
-
-/// Who is asked.
-pub(super) struct Turn {
-    pub(super) index: u32,
-    /// It may use what there is of the budget; otherwise nothing of it.
-    pub(super) has_budget: bool,
-    /// Others wait for budget.
-    pub(super) is_shared: bool,
-}
 
 impl Endpoint {
     /// Who is asked for a packet next, and what it may put in flight. Budget goes to those who wait for it, in turn and
@@ -86,16 +78,6 @@ impl Endpoint {
         if paced < member.paced {
             member.paced = paced;
             self.paced.push(paced, index);
-        }
-    }
-}
-
-impl Member {
-    fn rearm_timeout(&mut self, index: u32, timers: &mut Timers) {
-        let timeout = self.qp.next_timeout();
-        if timeout < self.armed {
-            self.armed = timeout;
-            timers.push(timeout, index);
         }
     }
 }

@@ -1,6 +1,11 @@
 //! Queue pairs that wait for something, in turn.
 
-use super::Member;
+use braid_wire::Time;
+
+use super::timers::Timers;
+use crate::qp::ConnectedQp;
+use crate::stream::per_rail::RailBytes;
+use crate::stream::send::send_limits::Need;
 
 /// What queue pairs wait for, each of which has a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +24,32 @@ pub(super) struct Turns {
     what: Waiting,
     /// The first and the last.
     ends: Option<(u32, u32)>,
+}
+
+/// A queue pair of an endpoint.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) qp: ConnectedQp,
+    /// Its places in `ready` and `starved`.
+    pub(super) turns: [Place; 2],
+    /// How much budget would do, while it is in `starved`.
+    pub(super) needs: Need,
+    pub(super) is_dirty: bool,
+    /// Whom something happened to before.
+    pub(super) next_dirty: Option<u32>,
+    pub(super) armed: Time,
+    pub(super) paced: Time,
+    /// Its share of the endpoint's `in_flight`.
+    pub(super) in_flight: RailBytes,
+}
+
+/// Who is asked.
+pub(super) struct Turn {
+    pub(super) index: u32,
+    /// It may use what there is of the budget; otherwise nothing of it.
+    pub(super) has_budget: bool,
+    /// Others wait for budget.
+    pub(super) is_shared: bool,
 }
 
 /// A member's place in one queue.
@@ -93,5 +124,15 @@ impl Turns {
     #[inline]
     fn turn<'a>(&self, members: &'a mut [Option<Member>], index: u32) -> Option<&'a mut Place> {
         members[index as usize].as_mut().map(|member| &mut member.turns[self.what as usize])
+    }
+}
+
+impl Member {
+    pub(super) fn rearm_timeout(&mut self, index: u32, timers: &mut Timers) {
+        let timeout = self.qp.next_timeout();
+        if timeout < self.armed {
+            self.armed = timeout;
+            timers.push(timeout, index);
+        }
     }
 }

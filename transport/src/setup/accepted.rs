@@ -2,7 +2,8 @@
 
 use braid_wire::{Connect, Offer, Reject, RejectReason, Routing, SealedOffer, Setup};
 
-use super::{AttemptId, Request};
+use super::addresses::AttemptId;
+use super::backlog::Request;
 
 /// What a queue pair was accepted for.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use braid_wire::{RejectReason, Time};
 
-use super::{AttemptId, CookieJar};
+use super::addresses::AttemptId;
+use super::cookie::CookieJar;
 
 /// Attempts that are over or withdrawn and remembered. Beyond that the oldest is forgotten earlier: its CONNECT, if it still comes,
 /// is a new request then, and the ACCEPT that may follow is declined.

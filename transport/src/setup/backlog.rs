@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use braid_wire::{Connect, Time};
 
-use super::{AddrPair, AttemptId};
+use super::addresses::{AddrPair, AttemptId};
 
 /// A request that was not repeated for so long is not wanted any more. Six times the longest interval between two
 /// CONNECTs: as many have to be lost in a row before a live one is taken for dead.

@@ -6,7 +6,7 @@ use braid_wire::{
     BASE_DATAGRAM, Connect, HELLO_LEN, Hello, Offer, Reject, RejectReason, Routing, Setup, Time,
 };
 
-use super::ConnectError;
+use super::error::ConnectError;
 
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(320);

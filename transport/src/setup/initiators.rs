@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, RejectReason, Setup, Time};
 
-use super::{AddrPair, ConnectError, Initiator};
+use super::addresses::AddrPair;
+use super::error::ConnectError;
+use super::initiator::Initiator;
 
 /// The next address of a host is tried after so long without an answer (RFC 8305, section 5:
 /// Connection Attempt Delay).

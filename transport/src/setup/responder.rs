@@ -8,8 +8,10 @@ use std::net::SocketAddr;
 
 use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, Reject, RejectReason, Setup, Time};
 
+use super::addresses::{AddrPair, AttemptId};
 use super::attempts::{Answer, Attempts};
-use super::{AddrPair, AttemptId, Backlog, CookieJar, Request};
+use super::backlog::{Backlog, Request};
+use super::cookie::CookieJar;
 
 /// What it knows of attempts. `Q` is how the driver names a queue pair.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ const QUIET: Duration = Duration::from_millis(250);
 
 /// By which local port a probe leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(in crate::endpoint) enum Way {
     /// That of some path, as data.
     Path,
     /// The receiving port: set-up has shown that it is open both ways.
@@ -87,7 +87,7 @@ impl Round {
 /// Invariants: `base <= current < too_large`, and `current <= ceiling`, where there is something to search; else `current`
 /// is `u16::MAX`.
 #[derive(Debug)]
-pub(super) struct PathMtu {
+pub(in crate::endpoint) struct PathMtu {
     /// What set-up has proved to pass.
     base: u16,
     /// Bytes that the driver adds to each packet.
@@ -95,15 +95,15 @@ pub(super) struct PathMtu {
     /// What the largest segments agreed on take.
     ceiling: u16,
     /// The largest datagram known to pass (RFC 8899: PLPMTU).
-    pub(super) current: u16,
+    pub(in crate::endpoint) current: u16,
     /// The smallest known not to; `ceiling` + 1: none is.
     too_large: u32,
     /// What the host's route is said to take; 0: not known.
     hint: u16,
     /// Path ports are blocked: everything leaves from the receiving port.
-    pub(super) port_only: bool,
+    pub(in crate::endpoint) port_only: bool,
     /// Queue pairs have heard of that.
-    pub(super) told_blocked: bool,
+    pub(in crate::endpoint) told_blocked: bool,
     /// The longest that ever passed, and what passed when the last search ended.
     most: u16,
     settled: u16,
@@ -118,15 +118,15 @@ pub(super) struct PathMtu {
     /// Answers to probes before this one are too old.
     oldest: u32,
     /// Probes that are to be sent now.
-    pub(super) due: Vec<(u16, Way)>,
+    pub(in crate::endpoint) due: Vec<(u16, Way)>,
     /// What queue pairs are to hear.
-    pub(super) news: VecDeque<EventKind>,
+    pub(in crate::endpoint) news: VecDeque<EventKind>,
 }
 
 impl PathMtu {
     /// `searches`: what the path carries is not known. Otherwise it carries whatever is agreed. The driver adds `envelope` bytes to
     /// each packet.
-    pub(super) fn new(searches: bool, envelope: u16) -> Self {
+    pub(in crate::endpoint) fn new(searches: bool, envelope: u16) -> Self {
         let base = BASE_DATAGRAM as u16 - envelope;
         PathMtu {
             base,
@@ -151,7 +151,7 @@ impl PathMtu {
     }
 
     /// A queue pair joins that could use segments of `payload` bytes.
-    pub(super) fn admit(&mut self, now: Time, payload: u16) {
+    pub(in crate::endpoint) fn admit(&mut self, now: Time, payload: u16) {
         let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(self.base);
         if self.is_fixed() || longest <= self.ceiling && self.sent > 0 {
             return;
@@ -166,39 +166,39 @@ impl PathMtu {
     }
 
     /// Bytes of the largest datagram known to pass, and what the driver adds is in them.
-    pub(super) fn datagram(&self) -> u16 {
+    pub(in crate::endpoint) fn datagram(&self) -> u16 {
         self.current.saturating_add(self.envelope)
     }
 
     /// A datagram of so many bytes is said to pass.
-    pub(super) fn hint_datagram(&mut self, datagram: u16) {
+    pub(in crate::endpoint) fn hint_datagram(&mut self, datagram: u16) {
         self.hint = datagram.saturating_sub(self.envelope);
     }
 
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(in crate::endpoint) fn is_fixed(&self) -> bool {
         self.current == u16::MAX
     }
 
     /// The longest datagram that passes, and the longest one that passed before or that the host's
     /// route takes, where that is more.
-    pub(super) fn shortfall(&self) -> Option<(u16, u16)> {
+    pub(in crate::endpoint) fn shortfall(&self) -> Option<(u16, u16)> {
         let expected = self.most.max(self.hint.min(self.ceiling));
         let is_short = self.settled > 0 && self.settled.saturating_add(STEP) < expected;
         is_short.then(|| (self.settled + self.envelope, expected + self.envelope))
     }
 
     /// Payload bytes of the longest segment, a multiple of 8: whole words stay whole in one segment.
-    pub(super) fn payload(&self) -> u16 {
+    pub(in crate::endpoint) fn payload(&self) -> u16 {
         if self.is_fixed() { u16::MAX } else { (self.current - DATA_HEADER_LEN as u16) & !7 }
     }
 
-    pub(super) fn next_timeout(&self) -> Time {
+    pub(in crate::endpoint) fn next_timeout(&self) -> Time {
         self.round.map_or(self.next_at, |round| round.until)
     }
 
     /// A queue pair has timed out, or the peer's has: perhaps our segments are too large by now, or paths are blocked.
     /// `longest`: how long round trips have taken of late.
-    pub(super) fn suspect(&mut self, now: Time, longest: Duration) {
+    pub(in crate::endpoint) fn suspect(&mut self, now: Time, longest: Duration) {
         if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
             return;
         }
@@ -211,7 +211,7 @@ impl PathMtu {
 
     /// The rail is in use, and it was the peer's receiving port that said so: everything leaves from ours until an answer has
     /// come to what leaves from the port of a path, which is asked at once.
-    pub(super) fn suspect_paths(&mut self, now: Time) {
+    pub(in crate::endpoint) fn suspect_paths(&mut self, now: Time) {
         if !self.is_fixed() && !self.port_only {
             self.port_only = true;
             self.begin(now, self.current);
@@ -240,7 +240,7 @@ impl PathMtu {
 
     /// Begins a round that is due, tries again, or ends it. `longest`: how long round trips have taken of late. Returns whether
     /// what segments may hold has changed.
-    pub(super) fn on_timeout(&mut self, now: Time, longest: Duration) -> bool {
+    pub(in crate::endpoint) fn on_timeout(&mut self, now: Time, longest: Duration) -> bool {
         match &mut self.round {
             Some(round) if now < round.until => false,
             Some(round) if round.is_over() => {
@@ -363,7 +363,7 @@ impl PathMtu {
     }
 
     /// A PROBED has come. Returns whether what segments may hold has changed.
-    pub(super) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
+    pub(in crate::endpoint) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
         let is_ours = (self.oldest..self.sent).contains(&(probe.serial >> 1));
         if self.is_fixed() || !is_ours || probe.size > self.ceiling {
             return false;
@@ -406,7 +406,7 @@ impl PathMtu {
     }
 
     /// The next probe to send.
-    pub(super) fn poll_due(&mut self) -> Option<(Probe, Way)> {
+    pub(in crate::endpoint) fn poll_due(&mut self) -> Option<(Probe, Way)> {
         let (size, way) = self.due.pop()?;
         let serial = self.sent << 1 | u32::from(way == Way::Port);
         self.sent = (self.sent + 1) & u32::MAX >> 1;
