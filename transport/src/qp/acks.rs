@@ -10,7 +10,8 @@ use crate::stream::send::window::NotTaken;
 use crate::{EndCause, Status};
 
 impl ConnectedQp {
-    /// Returns how many segments are acknowledged by it for the first time; `None`: it is not taken for one of the peer's.
+    /// Handles an acknowledgement. Returns the number of segments that it acknowledges for the
+    /// first time. `None`: it is not one of the peer's.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, rails: &mut Rails) -> Option<u64> {
         if ack.token != self.qp.token || !self.qp.state.receives() {
             return None;
@@ -45,7 +46,8 @@ impl ConnectedQp {
         Some(outcome.acked)
     }
 
-    /// The peer has acknowledged what was not sent: nothing that it says of arrivals can be believed.
+    /// Ends a queue pair whose peer acknowledged a segment that was not sent: nothing that the peer
+    /// says of arrivals can be believed.
     pub(super) fn on_untrue_ack(&mut self) {
         self.qp.counters.untrue_acks += 1;
         self.give_up(EndCause::PeerUntrue);

@@ -12,20 +12,21 @@ use crate::{
     SgList, Sge, Status, Work,
 };
 
-/// What to do with a packet.
+/// Decision about a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Admit {
     /// PsnPlace it as told, then call [`crate::Endpoint::placed`].
     Take(Landing),
-    /// It has been taken before: drop it.
+    /// Drop the packet: it was taken before.
     Duplicate,
-    /// It is not taken: drop it.
+    /// Drop the packet: it is not taken.
     Refuse(Refusal),
 }
 
 impl Admit {
-    /// It gets the answer that it has had before. If the packet is a retransmission, that one may have been lost.
+    /// Whether the peer gets the answer that it had before. If the packet is a retransmission, that
+    /// answer may have been lost.
     pub(crate) fn repeats_an_answer(&self) -> bool {
         matches!(self, Admit::Duplicate | Admit::Refuse(Refusal::NotReady))
     }
@@ -34,7 +35,8 @@ impl Admit {
 /// Where a packet lands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Landing {
-    /// The payload, in these pieces of local memory, in order. They are checked and hold it exactly.
+    /// The payload, in these pieces of local memory, in order. The pieces are checked and hold
+    /// exactly the payload.
     Payload(SgList),
     /// These 8 bytes of local memory get this value, in native byte order.
     Value(Sge, u64),
@@ -147,8 +149,8 @@ impl ConnectedQp {
         incoming.find(|incoming| incoming.stream() == stream_of(opcode))?.acked_by()
     }
 
-    /// Receives to post before this packet can be taken: the one that its message consumes, and those of the messages before
-    /// it. 0 where more would be needed than packets can be on their way.
+    /// Receives to post before this packet can be taken: the one that its message consumes, and
+    /// those of the messages before it. 0 if that is more than there can be packets on their way.
     fn missing_receives(&self, header: &DataHeader) -> usize {
         let consumes = match header.opcode {
             Opcode::Send | Opcode::SendImm => true,
@@ -173,8 +175,8 @@ impl ConnectedQp {
         if keeps_too_many { 0 } else { missing.min(left) }
     }
 
-    /// Whether a packet of this PSN (24 bits), of either stream, may be the peer's: it is no further ahead of what is expected
-    /// than the window, and no further behind.
+    /// Whether a packet with this PSN (24 bits), of either stream, may be the peer's: no more than
+    /// a window ahead of the expected PSN, and no more than a window behind it.
     pub fn is_within_window(&self, psn: u32) -> bool {
         self.streams.is_within_window(psn, self.qp.config.window)
     }
@@ -262,7 +264,8 @@ impl ConnectedQp {
             return Err(Refusal::Malformed);
         }
         if entry.wr.op.is_atomic() {
-            // It has no payload: with a length it would never be whole, and could come again and again.
+            // The response has no payload. With a length it would never be whole, and could come
+            // again and again.
             if header.message_len != 0 {
                 return Err(Refusal::Malformed);
             }
@@ -281,8 +284,9 @@ impl ConnectedQp {
         Ok((Landing::Payload(pieces), event))
     }
 
-    /// Requests that wait for one before them are all open, and the peer has no more of those than it was
-    /// granted. What is answered is counted when a request takes effect, see [`Answers::make_room`].
+    /// Refuses a READ or atomic beyond those that the peer was granted. Requests that wait for one
+    /// before them are all open. Answered requests are counted when a request takes effect, see
+    /// [`Answers::make_room`].
     fn check_answerable(&self) -> Result<(), Refusal> {
         let waiting = self.streams.from_requests.waiting_requests();
         if waiting < self.granted() { Ok(()) } else { Err(Refusal::TooMany) }
@@ -372,8 +376,9 @@ impl ConnectedQp {
         self.qp.ended.push_back(Ended { completion, is_reported: true });
     }
 
-    /// Owes the peer an answer, which `body` makes of where the memory is, unless that was deregistered since the request
-    /// arrived, or the peer has more requests open than it was granted.
+    /// Queues a response, which `body` makes of the memory's address. Refuses the request if the
+    /// memory was deregistered since it arrived, or if the peer has more requests open than it was
+    /// granted.
     #[allow(clippy::too_many_arguments)]
     fn respond<M: Memory>(
         &mut self,
@@ -401,7 +406,8 @@ impl ConnectedQp {
         }
     }
 
-    /// The message that ends at `psn` has holes, and all before it has arrived: nothing can fill them.
+    /// Refuses the message that ends at `psn`: it has holes, all before it has arrived, so that
+    /// nothing can fill them.
     fn refuse_unfinished(&mut self, stream: Stream, psn: Psn) {
         if let Some(incoming) = self.streams.incoming(stream) {
             incoming.refuse(NakCode::InvalidRequest, psn);

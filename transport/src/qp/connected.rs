@@ -168,7 +168,8 @@ impl ConnectedQp {
         self.streams.all_outgoing().map(SendStream::paced_until).min().unwrap_or(Time::FAR_FUTURE)
     }
 
-    /// Returns whether a retransmission has timed out; `longest`: the longest round trip of late, of whatever queue pair.
+    /// Handles the timers of all streams. Returns whether a retransmission timed out. `longest`:
+    /// the longest recent round trip of any queue pair.
     pub(crate) fn on_timeout(&mut self, now: Time, longest: Duration, rails: &mut Rails) -> bool {
         let streams = &mut self.streams;
         streams.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
@@ -190,7 +191,7 @@ impl ConnectedQp {
         self.qp.counters.timeouts > before
     }
 
-    /// No segment that is sent for the first time on a rail holds more than `payloads` say from now on.
+    /// Limits the payload of new segments, on each rail, to `payloads`.
     pub(crate) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
         self.streams.use_path_mtu(payloads, endpoint);
     }
@@ -257,7 +258,7 @@ impl ConnectedQp {
         self.streams.requests.path_on(now, rail, rails)
     }
 
-    /// It leaves its endpoint.
+    /// Ends the streams: the queue pair leaves its endpoint.
     pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         self.streams.dismiss(now, rails);
     }

@@ -1,4 +1,4 @@
-//! What a packet that leaves looks like. A description is long: it is made last, and where it stays.
+//! Descriptions of packets that leave. A description is long, so it is made last, where it stays.
 
 use braid_lb::Rails;
 use braid_wire::{DataHeader, Opcode, Psn, Stream, Time};
@@ -9,8 +9,8 @@ use super::transmit::{Departure, Packet};
 use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
 
 impl ConnectedQp {
-    /// The whole of a packet that [`ConnectedQp::poll_transmit`] has decided on just now; `slot`: its own place. `None`: it is not
-    /// connected.
+    /// Describes a packet that [`ConnectedQp::poll_transmit`] has just decided on. `slot`: the
+    /// place of this queue pair. `None`: the message of the packet is gone.
     pub(crate) fn describe(
         &mut self,
         now: Time,

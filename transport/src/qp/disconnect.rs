@@ -7,7 +7,7 @@ use super::streams::Streams;
 use crate::{Disconnect, Egress, EndCause, TransmitBody};
 
 impl ConnectedQp {
-    /// What the peer has to be told, once, after ERR was entered.
+    /// Returns, once after ERR was entered, the DISCONNECT for the peer.
     pub(crate) fn poll_disconnect(&mut self) -> Option<Disconnect> {
         if !std::mem::take(&mut self.disconnects) {
             return None;
@@ -29,17 +29,18 @@ impl ConnectedQp {
         ControlKind::Disconnect(FinalAck { requests, responses, refusal })
     }
 
-    /// What a peer that asks for a sign of life is told.
+    /// Returns the answer to a PING.
     pub(crate) fn on_ping(&self) -> ControlKind {
         if self.qp.state.receives() { ControlKind::Pong } else { self.final_ack() }
     }
 
-    /// The peer's queue pair has ended: first ends well what had arrived there, then says the request that was refused
-    /// why, then all else is flushed. False: it acknowledges what it cannot.
+    /// Handles the end of the peer's queue pair. Work requests that had arrived there end well, the
+    /// request that was refused says why, and all others are flushed. Returns false if the peer
+    /// acknowledges what it cannot.
     pub(crate) fn on_disconnect(&mut self, last: FinalAck, left_by: Egress) -> bool {
         if self.qp.state.receives() {
             let streams = &mut self.streams;
-            // READs and atomics are acknowledged when they arrive, and refused when their turn comes.
+            // READs and atomics are acknowledged on arrival and refused when their turn comes.
             let refused = |psn| last.refusal.is_some() && self.sq.awaits_answer(psn);
             let Some(requests) = streams.on_final_ack(last, refused) else { return false };
             self.settle_sends();
@@ -73,8 +74,9 @@ impl ConnectedQp {
 }
 
 impl Streams {
-    /// Takes what both streams have brought to the other end. Returns the PSN of the first request that has not taken
-    /// effect there; `refused`: whether it may have been acknowledged before. `None`: it cannot be true.
+    /// Takes what both streams have brought to the other end. Returns the PSN of the first request
+    /// that has not taken effect there, or `None` if the peer cannot have received that. `refused`:
+    /// whether a request may have been acknowledged before it was refused.
     fn on_final_ack(&mut self, last: FinalAck, refused: impl FnOnce(Psn) -> bool) -> Option<Psn> {
         let requests = Psn::expand(last.requests, self.requests.window.una());
         let responses = match &self.answers {

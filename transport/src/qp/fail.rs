@@ -1,4 +1,5 @@
-//! How things end badly: every outstanding work request still gets exactly one completion.
+//! The end of a connection by failure. Every outstanding work request still gets exactly one
+//! completion.
 
 use braid_wire::{NakCode, Psn, Stream};
 
@@ -94,8 +95,8 @@ impl ConnectedQp {
         self.fail(cause.into());
     }
 
-    /// The answer to the oldest READ or atomic cannot be taken: that work request says why. It shows
-    /// also that all requests up to its own have arrived.
+    /// Ends the connection because the response to the oldest READ or atomic cannot be taken. That
+    /// work request says why. All requests up to its own have arrived.
     fn fail_answer(&mut self, code: NakCode) {
         let cause = match code {
             NakCode::RemoteOperational => EndCause::LocalMemory,
@@ -140,8 +141,9 @@ impl ConnectedQp {
         }
     }
 
-    /// If a message cannot go into the receive whose turn it is, too long for it or as its memory is gone, that receive says so, also when
-    /// the peer hangs up on hearing of it before this end has finished (IBTA vol. 1, 9.9.3.1: the responder's local errors).
+    /// Completes the oldest receive with an error if a message could not go into it, because it was
+    /// too long or the memory is gone. The receive says so even if the peer hangs up first (IBTA
+    /// vol. 1, 9.9.3.1: local errors of the responder).
     fn blame_receive(&mut self) {
         let due = self.streams.from_requests.due_refusal();
         let status = match due {
@@ -156,7 +158,8 @@ impl ConnectedQp {
         }
     }
 
-    /// ERR: both queues are flushed in order, nothing is sent any more but refusals, and the peer is told.
+    /// Goes to ERR. Both queues are flushed in order, only refusals are sent any more, and the peer
+    /// is told.
     pub(super) fn enter_error(&mut self, error: QpError) {
         if self.qp.state == QpState::Error {
             return;

@@ -1,4 +1,4 @@
-//! What a queue pair has counted, and where its streams stand.
+//! Counters of a queue pair, and the state of its subflows.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use braid_wire::{RailId, Stream};
 
 use crate::stream::send::send_stream::SendStream;
 
-/// What a queue pair has seen since it was created.
+/// Counters since the queue pair was created.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct QpCounters {
@@ -17,7 +17,8 @@ pub struct QpCounters {
     pub retransmitted: u64,
     /// Segments taken for lost.
     pub lost: u64,
-    /// Retransmissions that turned out to have been unnecessary: the peer has had the segment twice.
+    /// Retransmissions that turned out to have been unnecessary: the peer received the segment
+    /// twice.
     pub spurious: u64,
     /// Congestion marks (ECN CE) that the peer has seen on what was sent.
     pub ecn_marks: u64,

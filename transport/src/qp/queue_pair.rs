@@ -31,7 +31,7 @@ pub struct QueuePair {
     pub(super) degrees: Option<Box<OooDegrees>>,
 }
 
-/// What an offer says of the driver, whichever queue pair it is for.
+/// Terms of an offer that are the same for all queue pairs of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OfferTerms {
     /// Names the process and engine; see [`Offer::instance`].
@@ -66,7 +66,7 @@ impl QueuePair {
         self.id
     }
 
-    /// What packets towards it have to carry.
+    /// The token that packets to this queue pair carry.
     pub fn token(&self) -> Token {
         self.token
     }
@@ -81,17 +81,17 @@ impl QueuePair {
         self.error
     }
 
-    /// How it was told to behave.
+    /// The configuration.
     pub fn config(&self) -> &QpConfig {
         &self.config
     }
 
-    /// What it has seen.
+    /// Counters since the queue pair was created.
     pub fn counters(&self) -> QpCounters {
         self.counters
     }
 
-    /// How far out of order packets have come; `None`: none has.
+    /// The reordering extents of packets that came out of order. `None`: none has.
     pub fn ooo_degrees(&self) -> Option<&OooDegrees> {
         self.degrees.as_deref()
     }
@@ -116,7 +116,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// ERR, because of something that the driver has found. False: it may not go there, or is there.
+    /// Goes to ERR because of something that the driver has found. Returns false if the state does
+    /// not allow that, or is ERR.
     pub fn end(&mut self, cause: EndCause) -> bool {
         if self.state == QpState::Error || !self.state.may_become(QpState::Error) {
             return false;
@@ -165,12 +166,13 @@ impl QueuePair {
         Ok(())
     }
 
-    /// The offer of an attempt to connect it, or to accept with it: INIT. Every attempt needs a `token` of its own: what
-    /// the peer makes of an earlier one, however late, is not taken for a part of this. `psn` is the first that it will
-    /// send (24 bits). Both have to be unpredictable.
+    /// Makes the offer of an attempt to connect, or to accept with, this queue pair, which goes to
+    /// INIT. Every attempt needs a `token` of its own, so that late packets of an earlier attempt
+    /// are not taken for part of this one. `psn` is the first PSN to send (24 bits). Both have to
+    /// be unpredictable.
     ///
     /// # Errors
-    /// It is neither in RESET nor in INIT.
+    /// The state is neither RESET nor INIT.
     pub fn offer(
         &mut self,
         token: Token,
@@ -220,7 +222,7 @@ impl QueuePair {
         self.ended.push_back(Ended { completion, is_reported: wr.signalled });
     }
 
-    /// It did not end well, which is always reported.
+    /// Completes a work request that failed, which is always reported.
     pub(super) fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
         let (qp, len, imm, solicited) = (self.id, 0, None, true);
         let completion = Completion { qp, wr_id, work, status, len, imm, solicited };

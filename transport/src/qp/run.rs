@@ -1,6 +1,8 @@
-//! A run: new segments that leave right behind another one, on its path and in its batch. Whether a segment may leave is found out in many
-//! places, and holds for those behind it as well: so it is found out once how many may follow, and they enter the window
-//! together. They are handed out one by one; meanwhile the stream keeps its turn.
+//! Runs: new segments that leave right behind another one, on its path and in its batch.
+//!
+//! Many conditions decide whether a segment may leave, and they hold for those behind it as well.
+//! So the queue pair determines once how many may follow, and enters them in the window together.
+//! They are handed out one by one; meanwhile the stream keeps its turn.
 
 use braid_lb::Rails;
 use braid_wire::{PathId, Psn, Stream, Time};
@@ -14,7 +16,7 @@ use crate::stream::send::segment::Segment;
 use crate::stream::send::send_limits::{Budget, Need};
 use crate::stream::send::send_queue::Next;
 
-/// What may follow, at most.
+/// Upper limits of a run.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     segments: u32,
@@ -25,7 +27,8 @@ struct Reach {
 }
 
 impl ConnectedQp {
-    /// Enters in the window what leaves right behind the new segment of the PSN `first`, and takes its share of the budget.
+    /// Enters the segments that follow the new segment with the PSN `first` in the window, and
+    /// takes their share of the budget.
     #[inline(never)] // once for many segments
     pub(super) fn begin_run(
         &mut self,
@@ -55,7 +58,8 @@ impl ConnectedQp {
         run
     }
 
-    /// How much of it there may be. None of what this depends on changes while they enter the window, but that.
+    /// Returns the limits of a run. Of what they depend on, only the window changes while its
+    /// segments are entered.
     fn reach(
         &mut self,
         stream: Stream,
@@ -74,7 +78,8 @@ impl ConnectedQp {
         let in_flight = outgoing.window.in_flight()[rail];
         let mut bytes = outgoing.subflows.current().cc.window().saturating_sub(in_flight);
         if budget.in_flight[rail] == 0 {
-            // An idle socket takes one segment however small its buffer is, and those behind it only what it holds.
+            // An idle socket takes one segment however small its buffer is, and behind it only what
+            // fits.
             bytes = bytes.min(outgoing.peer_bytes.saturating_sub(in_flight));
         }
         Some(Reach { segments, bytes: bytes.min(budget.left.on(rail)), payload })
@@ -155,7 +160,8 @@ impl ConnectedQp {
             streams.run.next = psn.plus(1);
             let asks = streams.run.is_over() && streams.run.asks;
             let segment = streams.outgoing(stream).and_then(|outgoing| outgoing.window.get(psn));
-            // What counts as lost meanwhile leaves as what it is then, and nothing leaves that was given up.
+            // A segment that was declared lost meanwhile leaves as a retransmission. A segment that
+            // was given up does not leave.
             let Some(segment) = segment.filter(|found| found.is_first_flight()) else { continue };
             let Segment { source, offset, len, .. } = *segment;
             return Some(Packet::Segment(Departure {

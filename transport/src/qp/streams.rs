@@ -1,7 +1,7 @@
-//! What a queue pair has once it is connected: its streams.
+//! The streams of a connection.
 //!
-//! Those of requests are there from the start. Those of responses are made by the first READ or atomic: few
-//! queue pairs ever see one, and the others would pay with memory, and with every packet.
+//! The request streams exist from the start. The first READ or atomic makes the response streams:
+//! few queue pairs ever see one, and the others save the memory and the look at each packet.
 
 use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{Psn, Stream, Time, Token};
@@ -30,11 +30,12 @@ pub(super) struct Streams {
     pub(super) from_responses: Option<Box<RecvStream>>,
     /// Which stream has its turn to send.
     pub(super) turn: Stream,
-    /// Of that stream: what is decided and not handed out yet.
+    /// Segments of that stream that are decided on and not handed out yet.
     pub(super) run: Run,
     /// The driver takes no segments.
     pub(super) is_paused: bool,
-    /// What the answers' stream is made with: its place in the path set, what it skips, ...
+    /// Parameters of the response stream until it is made: its name in the path set, its skipped
+    /// segments, ...
     answer_stream: StreamId,
     answer_schedule: SkipSchedule,
     /// ... how many bytes the peer can hold on each rail ...
@@ -45,7 +46,7 @@ pub(super) struct Streams {
     unheeded: RailSet,
 }
 
-/// What is owed to the peer, and the stream that carries it.
+/// The responses that the peer waits for, and the stream that carries them.
 #[derive(Debug)]
 pub(super) struct Answers {
     pub(super) stream: SendStream,
@@ -53,9 +54,9 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Sees to it that less than `granted` answers are owed, and be it that some are not acknowledged: a peer that may
-    /// have so many requests open has the answer to the oldest when it makes one more, whenever it says so. False: that
-    /// answer has not left, so the peer has more open than it was granted.
+    /// Retires responses until fewer than `granted` remain. A new request implicitly acknowledges
+    /// the oldest response, because the peer may have only `granted` requests open. Returns false
+    /// if that response has not left: then the peer has more requests open than it was granted.
     pub(super) fn make_room(&mut self, now: Time, granted: usize) -> bool {
         while self.owed.len() >= granted {
             let Some(last) = self.owed.oldest_sent() else { return false };
@@ -197,7 +198,8 @@ impl Streams {
         }
     }
 
-    /// Whether either stream of the peer may have this PSN (24 bits) now, with a window of `window` packets.
+    /// Whether the peer may send this PSN (24 bits) now, on either stream, with a window of
+    /// `window` packets.
     pub(super) fn is_within_window(&self, psn: u32, window: u16) -> bool {
         let mut expected = self.expected().into_iter();
         expected.any(|epsn| check_window(Psn::expand(psn, epsn), epsn, window).is_ok())
@@ -222,7 +224,7 @@ impl Streams {
         })
     }
 
-    /// How many requests of the peer are not answered, or the answers not acknowledged.
+    /// Number of the peer's requests without a response, or with one that is not acknowledged.
     pub(super) fn owed(&self) -> usize {
         self.answers.as_ref().map_or(0, |answers| answers.owed.len())
     }

@@ -1,5 +1,5 @@
-//! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new. First it is decided here, then
-//! described ([`super::describe`]).
+//! The next packet of a queue pair: a pending acknowledgement, a lost segment, or a new one. The
+//! packet is decided on here and described later ([`super::describe`]).
 
 use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, PathId, Psn, Stream, Time};
@@ -15,11 +15,11 @@ use crate::stream::send::send_limits::{Allowance, Block, Budget, Need, SendLimit
 use crate::stream::send::send_queue::{Limits, Next};
 use crate::{Egress, QpState, Remote};
 
-/// What it came to.
+/// Result of a poll for a packet.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A packet, for [`ConnectedQp::describe`]; `yields`: the batch it belongs to is full, another queue pair may have
-    /// its turn.
+    /// A packet, for [`ConnectedQp::describe`]. `yields`: its batch is full, so that another queue
+    /// pair may have its turn.
     Packet { packet: Packet, yields: bool },
     /// Part of a run has still to be handed out: see [`ConnectedQp::go_on`].
     Run,
@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
 /// A packet that leaves now.
 #[derive(Debug)]
 pub(crate) enum Packet {
-    /// What has come on this stream is acknowledged.
+    /// An acknowledgement of this stream.
     Ack(Stream),
     /// A DISCONNECT is confirmed, by such a port as it left by.
     Confirm(Egress),
@@ -46,9 +46,9 @@ pub(crate) struct Departure {
     pub(super) stream: Stream,
     pub(super) next: Next,
     pub(super) psn: Psn,
-    /// It is a retransmission.
+    /// Whether this is a retransmission.
     pub(super) again: bool,
-    /// It asks for an acknowledgement.
+    /// Whether the segment asks for an acknowledgement.
     pub(super) asks: bool,
     pub(super) path: PathId,
     pub(super) batch_start: bool,
@@ -115,7 +115,8 @@ impl ConnectedQp {
         self.ends_turn()
     }
 
-    /// The streams take turns batch by batch. Returns whether the batch is full of the one whose turn it is, and has been handed out.
+    /// Ends the turn of a stream after a batch. Returns whether the batch is full and has been
+    /// handed out.
     pub(crate) fn ends_turn(&mut self) -> bool {
         let streams = &mut self.streams;
         let stream = streams.turn;
@@ -175,7 +176,8 @@ impl ConnectedQp {
             outgoing.take_path(now, psn, next.len, rails, limit, budget.batch);
         rails.on_sent(path, again);
         let in_flight = budget.in_flight[path.rail()];
-        // The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what follows them.
+        // The rate holds no probe back, so probes take nothing of it. Otherwise those of many
+        // time-outs would delay what follows them for long.
         if !again || outgoing.probes.due == 0 {
             let most = Most { batch: limit.segments(), in_flight };
             outgoing.pace(now, Segment::wire_len(next.len), 1, most);
@@ -306,8 +308,9 @@ impl ConnectedQp {
         choice
     }
 
-    /// Something has happened: what goes out next has to be found out again. Not where nothing was to be sent, nothing is in
-    /// flight, and nothing was posted since: who only receives is not asked with every packet.
+    /// Forgets which segment leaves next, because something happened. An idle stream without new
+    /// work is not asked again, so that a queue pair that only receives does not pay with every
+    /// packet.
     pub(crate) fn look_again(&mut self) {
         let streams = &mut self.streams;
         if self.sq.unsent() > 0 || !streams.requests.is_idle() {
@@ -318,7 +321,7 @@ impl ConnectedQp {
         }
     }
 
-    /// What is lost, or released, goes before what is new.
+    /// Returns the next segment, lost and released ones before new ones.
     #[inline(always)] // called for each packet, and from where segments are skipped
     fn candidate(&mut self, now: Time, stream: Stream) -> Option<(Next, Option<Psn>)> {
         let streams = &mut self.streams;
@@ -329,7 +332,7 @@ impl ConnectedQp {
         self.fresh(now, stream).map(|next| (next, None))
     }
 
-    /// What is new.
+    /// Returns the next new segment.
     #[inline(always)] // called for each packet
     pub(super) fn fresh(&self, now: Time, stream: Stream) -> Option<Next> {
         let streams = &self.streams;

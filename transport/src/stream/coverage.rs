@@ -1,13 +1,13 @@
-//! Which bytes of the messages under way have arrived. A message is whole when its bytes are covered from 0 to its
-//! length, each exactly once, however it is cut and in whatever order the segments come.
+//! Coverage of messages by arrived segments. A message is whole when its bytes are covered from 0
+//! to its length, each exactly once, however it is cut and in whatever order the segments come.
 
 use braid_wire::{DataHeader, Opcode};
 
-/// Ranges beyond fronts that a queue keeps. Who cuts a message in the order of its PSNs has a packet of its own in the window
-/// for each, so never more.
+/// Ranges beyond fronts that a queue keeps. A sender that cuts a message in the order of its PSNs
+/// has a packet of its own in the window for each range, so it never needs more.
 const MAX_RANGES: usize = 4096;
 
-/// What has arrived of one message.
+/// Arrived bytes of one message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arriving {
     opcode: Opcode,
@@ -27,15 +27,16 @@ impl Arriving {
     }
 }
 
-/// The segment covers bytes that have arrived before, or none of a message that has some, or belongs to another message
-/// than those before it, or leaves more holes than packets can be missing.
+/// A segment that contradicts others of its message. It covers bytes that have arrived before, or
+/// no bytes of a message that has some, or it belongs to another message, or it leaves more holes
+/// than packets can be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Contradiction;
 
-/// What has arrived beyond the fronts of the messages of a queue: usually nothing.
+/// Bytes that arrived beyond the fronts of the messages of a queue: usually none.
 ///
-/// Invariants: `ranges` is sorted by message and start; those of a message are not empty, lie beyond its front,
-/// and neither overlap nor touch each other or the front.
+/// Invariants: `ranges` is sorted by message and start; those of a message are not empty, lie
+/// beyond its front, and neither overlap nor touch each other or the front.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coverage {
     ranges: Vec<Range>,
@@ -181,7 +182,8 @@ mod tests {
     const LEN: u32 = 64;
 
     proptest! {
-        /// Against a count for each byte: segments of several messages, some of which overlap others.
+        /// Checks against a count for each byte: segments of several messages, some of which
+        /// overlap others.
         #[test]
         fn it_counts_every_byte_once(
             segments in prop::collection::vec((0usize..3, 0u32..LEN, 1u16..24), 1..80),
@@ -206,7 +208,8 @@ mod tests {
             prop_assert!(unfinished || coverage.ranges.is_empty());
         }
 
-        /// Cut in whatever way and shuffled, a message becomes whole with its last segment and not before.
+        /// A message that is cut in any way and shuffled becomes whole with its last segment and
+        /// not before.
         #[test]
         fn a_shuffled_message_becomes_whole(
             cuts in prop::collection::btree_set(1u32..LEN, 0..20),

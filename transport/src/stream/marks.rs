@@ -1,7 +1,9 @@
-//! Congestion marks (ECN CE) by path: what a receiver counts and reports, and what its peer learns from the reports.
+//! Congestion marks (ECN CE) by path: the receiver counts and reports them, its peer learns from
+//! the reports.
 //!
-//! For each path that was ever marked both have a count over the life of the stream, modulo 2^16. A report names the paths
-//! that were marked since the one before: what a report that is lost has said, the next one of the same path says.
+//! Both ends have a count over the life of the stream, modulo 2^16, for each path that was ever
+//! marked. A report names the paths that were marked since the report before. If a report is lost,
+//! the next one of the same path makes up for it.
 
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use braid_wire::{MAX_MARKED_PATHS, Marks, PathId, PathMarks, RailId, Time};
 
 /// Packets of a sample.
 const SAMPLE: u32 = 64;
-/// Of so many packets one may be without a mark: its mark comes with a later acknowledgement.
+/// One packet in this many may be without a mark: its mark comes with a later acknowledgement.
 const LATE: u32 = 32;
 /// A window that falls by less than this share does not fall.
 const FALLS: (u64, u64) = (7, 8);
@@ -18,7 +20,7 @@ const FALLS: (u64, u64) = (7, 8);
 const SAMPLES: u32 = 4;
 const STANDS: Duration = Duration::from_millis(250);
 
-/// Of an incoming stream. Invariants: `paths` ascends; `fresh` of them are not reported.
+/// Counts of a receiving stream. Invariants: `paths` ascends; `fresh` of them are not reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedMarks {
     paths: Vec<Counted>,
@@ -48,7 +50,7 @@ impl CountedMarks {
         known.fresh = true;
     }
 
-    /// What the next acknowledgement says.
+    /// Takes the marks for the next acknowledgement.
     pub(crate) fn report(&mut self) -> Marks {
         if self.fresh == 0 {
             return Marks::default();
@@ -63,7 +65,7 @@ impl CountedMarks {
     }
 }
 
-/// Of an outgoing stream. Invariant: `paths` ascends.
+/// Counts of a sending stream. Invariant: `paths` ascends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeardMarks {
     paths: Vec<Heard>,
@@ -188,8 +190,8 @@ impl HeardMarks {
         !self.unheeded.contains(rail)
     }
 
-    /// Segments of this path are acknowledged: how many marks go with them, and whether they, or one before them, had
-    /// any.
+    /// Takes the marks of a path of which segments are acknowledged. Also returns whether these
+    /// segments, or one before them, were marked.
     pub(crate) fn take(&mut self, path: PathId) -> (u32, bool) {
         if self.paths.is_empty() {
             return (0, false);

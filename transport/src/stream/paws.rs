@@ -1,9 +1,11 @@
-//! Protection against wrapped sequence numbers (PAWS, RFC 7323, section 5). The PSN of a packet that the network has
-//! held back while 2^24 others passed looks new, or an acknowledgement of it does. The stamp shows its age.
+//! Protection against wrapped sequence numbers (PAWS, RFC 7323, section 5). The PSN of a packet
+//! that the network has held back while 2^24 others passed looks new, and so does an
+//! acknowledgement of it. The stamp shows its age.
 //!
-//! A PSN goes out for the first time when everything more than a window before it has arrived, and stamps of one
-//! sender never run backwards. So what is new in a stream, and the acknowledgement of it, has a stamp no older than
-//! that of any packet that arrived more than a window ago: the floor.
+//! A PSN leaves for the first time when everything more than a window before it has arrived, and
+//! stamps of one sender never run backwards. So the stamp of a new packet, or of its
+//! acknowledgement, is no older than that of any packet that arrived more than a window ago. That
+//! stamp is the floor.
 
 use std::time::Duration;
 
@@ -12,12 +14,12 @@ use braid_wire::{Psn, Time};
 /// The widest window that a receiver can have.
 pub(super) const WINDOW: u64 = 4096;
 
-/// No packet lives longer in the network. An older floor tells nothing any more: what is older than that is gone, and
-/// what is new could be too far from it for 32 bits, half of which are 34 s. The rest is for a floor that was on its
-/// way longer than others.
+/// The longest life of a packet in the network. A floor older than this tells nothing: older
+/// packets are gone, and the stamp of a new one could be too far away for 32 bits, half of which
+/// are 34 s. The rest is for a floor that was on its way longer than others.
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// What one stream knows of the age of its packets.
+/// Age limits of the packets of one stream.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Paws {
     floor: Option<Mark>,
@@ -33,8 +35,8 @@ struct Mark {
 }
 
 impl Paws {
-    /// A packet goes through: one that is sent for the first time, or taken. `front`: the oldest PSN that has not
-    /// arrived, as far as is known here.
+    /// Notes a packet that is sent for the first time, or taken. `front`: the oldest PSN that has
+    /// not arrived, as far as this end knows.
     #[inline]
     pub(crate) fn pass(&mut self, now: Time, front: Psn, psn: Psn, stamp: u32) {
         if self.next.is_none_or(|next| front >= next.psn.plus(WINDOW)) {

@@ -1,4 +1,4 @@
-//! What is kept for each path of a stream.
+//! A table with an entry for each path of a stream.
 
 use braid_wire::PathId;
 

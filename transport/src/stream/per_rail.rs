@@ -43,7 +43,7 @@ impl IndexMut<RailId> for RailBytes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RailPayloads {
     by_rail: [u16; MAX_RAILS],
-    /// Of the rails in use.
+    /// The longest of the rails in use.
     longest: u16,
 }
 

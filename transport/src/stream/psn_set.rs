@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use braid_wire::Psn;
 
-/// Invariant: bit `i` of `words` is PSN `base + i`. What is below `base` was forgotten, what is beyond the
-/// last word is not in the set.
+/// Invariant: bit `i` of `words` is PSN `base + i`. PSNs below `base` were forgotten, those beyond
+/// the last word are not in the set.
 #[derive(Clone, Debug)]
 pub(crate) struct PsnSet {
     base: Psn,

@@ -1,4 +1,4 @@
-//! What a message sets off once it, and everything before it, has arrived.
+//! Effects of a message once it, and everything before it, has arrived.
 
 use crate::AtomicOp;
 

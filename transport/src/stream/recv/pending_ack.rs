@@ -11,18 +11,19 @@ const SOON: Duration = Duration::from_millis(1);
 /// The acknowledgement that is owed, and the packet that it will echo.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingAck {
-    /// When it cannot wait any longer; [`Time::ZERO`]: it cannot wait at all, [`Time::FAR_FUTURE`]: nothing
-    /// is owed, or what was asked for waits only for data that could go out.
+    /// Time at which the acknowledgement is due. [`Time::ZERO`]: at once. [`Time::FAR_FUTURE`]:
+    /// nothing is pending, or the acknowledgement waits only for data that could leave.
     pub(super) due: Time,
     /// The peer has asked for it.
     pub(super) asked: bool,
-    /// Data has gone the other way since: who gets a reply can wait a little for the ack of what it
-    /// replies to, and one ack may do for several messages (as TCP's delayed ack, RFC 1122, 4.2.3.2).
+    /// Data has gone the other way since. The peer, which got a reply, can wait a little for the
+    /// acknowledgement of the request, so that one acknowledgement may do for several messages (as
+    /// TCP's delayed ack, RFC 1122, section 4.2.3.2).
     pub(super) replied: bool,
-    /// Data that goes the other way from then on takes it along: alone, it would cost a datagram of its own, and that when the
-    /// next reply is waited for.
+    /// Data that goes the other way after this time takes the acknowledgement along. Alone, it
+    /// would cost a datagram of its own at the moment when the next reply is expected.
     pub(super) joins_from: Time,
-    /// It waits for a reply that it can leave with.
+    /// The acknowledgement waits for a reply, to leave with it.
     pub(super) awaits_reply: bool,
     /// The application has replied to the message before: the next acknowledgement may wait for a
     /// reply as well.
@@ -33,7 +34,7 @@ pub(super) struct PendingAck {
     pub(super) stamp: u32,
     pub(super) path: PathId,
     pub(super) arrived: Time,
-    /// What had been taken when the last one left, ...
+    /// Packets that had been taken when the last acknowledgement left, ...
     pub(super) taken: u64,
     /// ... and how many before it had left when that was as much.
     pub(super) repeats: u32,
@@ -58,7 +59,8 @@ impl PendingAck {
         }
     }
 
-    /// It goes out as soon as no data does, without a limit; whatever limit there was, this is sooner.
+    /// Asks for the acknowledgement: it leaves as soon as no data does, without a time limit. That
+    /// is sooner than any limit there was.
     pub(super) fn ask(&mut self) {
         self.asked = true;
         if self.due > Time::ZERO {
@@ -90,14 +92,14 @@ impl PendingAck {
         (self.asked, self.replied, self.awaits_reply) = (false, false, false);
     }
 
-    /// What is owed, whatever it waits for, waits no longer.
+    /// Makes a pending acknowledgement due, whatever it waits for.
     pub(super) fn hasten(&mut self) {
         if self.asked || self.unacked > 0 {
             self.by(Time::ZERO);
         }
     }
 
-    /// It waits no longer than this.
+    /// Limits the time that the acknowledgement waits.
     pub(super) fn by(&mut self, limit: Time) {
         self.due = self.due.min(limit);
     }

@@ -1,9 +1,9 @@
-//! One incoming stream: which PSNs have arrived, what becomes due as the ePSN advances, and the
+//! One receiving stream: which PSNs have arrived, what becomes due as the ePSN advances, and the
 //! acknowledgement that is pending.
 //!
-//! Invariants: every PSN below `epsn` has arrived; `arrived` holds those at or above it, and `early` counts
-//! them; `events` is sorted by PSN and all at or above `epsn`, and `requests` counts those among them that want an
-//! answer.
+//! Invariants: every PSN below `epsn` has arrived; `arrived` holds those at or above it, and
+//! `early` counts them; `events` is sorted by PSN and all at or above `epsn`, and `requests` counts
+//! those among them that want an answer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::stream::paws::Paws;
 use crate::stream::psn_set::PsnSet;
 use crate::{QpConfig, Remote};
 
-/// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
+/// The longest delay of an acknowledgement that the peer did not ask for, ...
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
 /// ... or after this many of them.
 const MAX_UNACKED: u32 = 128;
@@ -32,7 +32,8 @@ pub struct Arrival<'a> {
     pub path: PathId,
     /// Whether it carries a congestion mark (ECN CE).
     pub congestion: bool,
-    /// The application looks for what comes, and may reply at once: see [`crate::QpConfig::reply_wait`].
+    /// Whether the application looks for what comes and may reply at once: see
+    /// [`crate::QpConfig::reply_wait`].
     pub may_be_replied_to: bool,
 }
 
@@ -46,7 +47,7 @@ pub(crate) enum PsnPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct RecvStream {
     stream: Stream,
-    /// How long an ack waits once its message was replied to, and for a reply.
+    /// Time that an acknowledgement waits after its message was replied to, and for a reply.
     reply_hold: Duration,
     reply_wait: Duration,
     epsn: Psn,
@@ -58,7 +59,7 @@ pub(crate) struct RecvStream {
     requests: usize,
     /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
     refusal: Option<(NakCode, Psn)>,
-    /// What is to be said with the next ack: of several since the last one the lowest.
+    /// The refusal for the next acknowledgement: of several since the last one the lowest.
     complaint: Option<(NakCode, Psn)>,
     /// When there was cause for it last.
     complained_at: Time,
@@ -109,7 +110,8 @@ impl RecvStream {
         self.epsn
     }
 
-    /// Notes that a packet of the window came, whatever becomes of it, and what its acknowledgement will echo.
+    /// Records that a packet of the window came, whatever becomes of it. Its acknowledgement will
+    /// echo its stamp.
     pub(crate) fn note(&mut self, now: Time, arrival: &Arrival<'_>) {
         let Arrival { header, path, congestion, may_be_replied_to } = *arrival;
         let (stamp, asks) = (header.stamp, header.ack_request);
@@ -161,7 +163,7 @@ impl RecvStream {
         self.pending_ack.hasten();
     }
 
-    /// What has arrived before comes once more; `again`: it was sent again, so the peer seems not
+    /// Counts a packet that has arrived before. `again`: it was sent again, so the peer seems not
     /// to have heard of it.
     pub(crate) fn count_duplicate(&mut self, again: bool) {
         self.duplicates = self.duplicates.wrapping_add(1);
@@ -169,8 +171,8 @@ impl RecvStream {
         self.ack_now();
     }
 
-    /// Marks a new PSN as arrived, with its stamp. The ePSN moves only with [`RecvStream::advance`]. Returns how far
-    /// ahead of the ePSN it is.
+    /// Marks a new PSN as arrived, with its stamp. The ePSN moves only with
+    /// [`RecvStream::advance`]. Returns the distance from the ePSN.
     pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Effect>) -> u64 {
         self.paws.pass(now, self.epsn, psn, stamp);
         self.arrived.insert(psn);
@@ -211,7 +213,7 @@ impl RecvStream {
         }
         if self.epsn > before {
             self.arrived.forget_below(self.epsn);
-            // What was passed over before says nothing about the new ePSN: the sender has gone back.
+            // A PSN that was passed over says nothing about the new ePSN: the sender has gone back.
             self.highest = self.highest.filter(|_| self.early > 0);
         }
     }
@@ -287,8 +289,9 @@ impl RecvStream {
         self.events.shrink_to(crate::idle::KEPT_ENTRIES);
     }
 
-    /// When an acknowledgement becomes due that nothing has asked for; [`Time::FAR_FUTURE`]: none. One that is
-    /// due needs no timer: it goes out with the next transmission.
+    /// Time at which an acknowledgement becomes due that the peer did not ask for;
+    /// [`Time::FAR_FUTURE`]: none. One that is due needs no timer: it leaves with the next
+    /// transmission.
     pub(crate) fn ack_deadline(&self) -> Time {
         if self.pending_ack.due == Time::ZERO { Time::FAR_FUTURE } else { self.pending_ack.due }
     }
@@ -378,7 +381,8 @@ impl RecvStream {
         self.acked_by
     }
 
-    /// How many acknowledgements before the last said as much as that one: what comes shows that they do not get through.
+    /// Number of acknowledgements that said as much as the last one before it left. If packets come
+    /// all the same, the acknowledgements do not get through.
     pub(crate) fn repeats(&self) -> u32 {
         self.pending_ack.repeats
     }
@@ -392,9 +396,9 @@ impl RecvStream {
     }
 }
 
-/// Whether a PSN may be the peer's where `epsn` is expected. A sender is never more than a window ahead of what it knows to have
-/// arrived. So what lies further ahead is not its, and what lies further behind it does not wait for any more, and would not send
-/// again.
+/// Checks that a PSN may be the peer's where `epsn` is expected. A sender is never more than a
+/// window ahead of what it knows to have arrived. So a PSN further ahead is not its, and one
+/// further behind is not sent again.
 ///
 /// # Errors
 /// [`Refusal::Window`] and [`Refusal::Behind`].

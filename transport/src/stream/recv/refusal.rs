@@ -20,7 +20,7 @@ pub enum Refusal {
     /// Beyond what is tracked, which the peer keeps to.
     #[error("it lies beyond the window")]
     Window,
-    /// It has come so long ago that the peer knows of it, which does not send it any more.
+    /// The packet is so old that the peer knows of its arrival and does not send it any more.
     #[error("it lies a window behind what is expected")]
     Behind,
     /// Out of order, which go-back-N does not take; it will be resent.
@@ -32,22 +32,23 @@ pub enum Refusal {
     /// One READ or atomic more than the peer was granted.
     #[error("more READs and atomics are open than were granted")]
     TooMany,
-    /// It follows a packet that was refused for good.
+    /// A packet before this one was refused for good.
     #[error("a packet before it was refused for good")]
     Barred,
-    /// It must not touch that memory.
+    /// The packet must not touch that memory.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The memory that this end's own work request names, into which it would go, is not to be written any more.
+    /// The memory into which the packet would go, which this end's own work request names, must not
+    /// be written any more.
     #[error("the memory that a work request of this end names is not to be written any more")]
     Local,
-    /// It must not touch memory in this way through this queue pair.
+    /// The packet must not touch memory in this way through this queue pair.
     #[error("the queue pair does not allow {0:?}")]
     Permission(Access),
     /// An atomic on an address that is not aligned.
     #[error("an atomic at {0:#x}, not a multiple of 8")]
     Alignment(u64),
-    /// It contradicts what is posted or asked for.
+    /// The packet contradicts what is posted or asked for.
     #[error("it contradicts the work requests here")]
     Malformed,
     /// A SEND longer than its receive buffer.
@@ -61,7 +62,7 @@ impl Refusal {
         matches!(self, Refusal::Token | Refusal::Stale | Refusal::Window | Refusal::Behind)
     }
 
-    /// How the peer hears of it, if it is final.
+    /// The NAK for the peer, if the refusal is final.
     pub(crate) fn nak(self) -> Option<NakCode> {
         match self {
             Refusal::Token

@@ -1,4 +1,4 @@
-//! How far out of order packets come: a histogram.
+//! The reordering extent of packets (RFC 4737): a histogram.
 
 /// Degrees below this have a bucket each; above, each octave has as many.
 const EXACT: u64 = 16;
@@ -7,9 +7,9 @@ const PER_OCTAVE: u64 = EXACT / 2;
 /// Degrees are below the widest window, 4096: eight octaves above the exact ones.
 const BUCKETS: usize = (EXACT + 8 * PER_OCTAVE) as usize;
 
-/// The out-of-order degrees of packets that came ahead of the ePSN. A packet's degree is the number
-/// of packets by which it is ahead of the last one in order (PRO, section VI-D): 1 and more. Degrees
-/// from 16 on are counted with a resolution of an eighth.
+/// The out-of-order degrees of packets that came ahead of the ePSN. The degree of a packet is the
+/// number of packets by which it is ahead of the last one in order (PRO, section VI-D): 1 and more.
+/// Degrees from 16 on are counted with a resolution of an eighth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OooDegrees {
     buckets: [u32; BUCKETS],

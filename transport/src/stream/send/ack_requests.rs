@@ -13,14 +13,15 @@ const HALF_BYTES: u64 = 16 << 10;
 pub(crate) struct AckRequests {
     bytes: u64,
     segments: u32,
-    /// It is time after so many bytes ..
+    /// A segment asks after so many bytes ...
     most_bytes: u64,
     /// .. or segments.
     most_segments: u32,
 }
 
 impl AckRequests {
-    /// At least four times in `room` bytes in flight, so that the window opens again before it is shut.
+    /// Asks at least four times in `room` bytes in flight, so that the window opens again before it
+    /// is shut.
     pub(crate) fn new(room: u64, most_segments: u32) -> Self {
         let mut asks = AckRequests { bytes: 0, segments: 0, most_bytes: 1, most_segments };
         asks.set_room(room);
@@ -38,9 +39,10 @@ impl AckRequests {
         self.segments += 1;
     }
 
-    /// Whether half of a burst of small messages has left, of which nothing had left before: `flying` segments are in
-    /// flight, and so many more messages are `left`. The peer works on the first half while the second is made; in one batch,
-    /// both ends would work in turn. Who has more than a batch to send, or one under way, has two of them anyway.
+    /// Whether half of a burst of small messages has left, of which nothing had left before:
+    /// `flying` segments are in flight, and `left` more messages wait. The peer works on the first
+    /// half while the second is made; in one batch, both ends would work in turn. A sender with
+    /// more than a batch to send, or with one in flight, has two of them anyway.
     #[inline]
     pub(crate) fn halves_burst(&self, flying: u32, left: usize) -> bool {
         let is_half = self.segments >= HALF_SEGMENTS && self.bytes <= HALF_BYTES;

@@ -1,5 +1,5 @@
-//! The chunks of a subflow: consecutive segments of its stream, of which a controller wants to know when the first left
-//! and when the last of them was acknowledged.
+//! The chunks of a subflow: consecutive segments of its stream. A controller learns when the first
+//! of a chunk left and when the last was acknowledged.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use braid_cc::Chunk;
 use braid_wire::{Psn, Time};
 
-/// Invariants: `records` ascend by PSN; `complete` of them have nothing unacknowledged and nothing to come; the last one
-/// takes `left` bytes more, 0: the next segment begins another.
+/// Invariants: `records` ascend by PSN; `complete` of them have nothing unacknowledged and nothing
+/// to come; the last one takes `left` bytes more. 0: the next segment begins another.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     size: u64,
@@ -36,7 +36,7 @@ pub(crate) struct ChunkAck {
 }
 
 impl Chunks {
-    /// Of so many bytes.
+    /// Chunks of `size` bytes.
     pub(crate) fn new(size: u64) -> Self {
         Chunks { size: size.max(1), left: 0, records: VecDeque::new(), complete: 0 }
     }
@@ -112,7 +112,7 @@ impl Chunks {
         self.records.remove(index).map(|record| record.chunk)
     }
 
-    /// What is under way will not be heard of.
+    /// Forgets all chunks: no acknowledgement of their segments will come.
     pub(crate) fn clear(&mut self) {
         *self = Chunks::new(self.size);
     }

@@ -11,20 +11,22 @@ use super::segment::Segment;
 use super::send_limits::Block;
 use crate::{QpConfig, Remote};
 
-/// A rate lets out bursts of at most what its rail carries in this time, or of two packets. Linux has 1 ms (`tcp_tso_autosize`), which with
-/// what a late driver makes up for is the whole of a queue of 2 ms; a quarter costs 4,000 system calls a second. In seconds.
+/// Seconds. A rate lets out bursts of at most what its rail carries in this time, or of two
+/// packets. Linux has 1 ms (`tcp_tso_autosize`). That, with what a late driver makes up for, would
+/// fill a queue of 2 ms. A quarter costs 4,000 system calls a second.
 const BURST: f64 = 250e-6;
 const LEAST_BURST: u32 = 2;
 /// 32 batches of a UDP datapath, which is how many quanta path policies ask for at most.
 const LARGE_WINDOW: u64 = 2 << 20;
 
-/// What bounds a burst.
+/// Limits of a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     /// Segments of a batch.
     pub(crate) batch: u32,
-    /// Bytes that all streams to the same host have in flight on the rail. It carries them in a round trip, as it does the window of
-    /// each: a thousand streams that were let out two packets at a time would leave in a thousand batches.
+    /// Bytes that all streams to the same host have in flight on the rail, which carries them in a
+    /// round trip, as it does the window of each. A thousand streams that were let out two packets
+    /// at a time would leave in a thousand batches.
     pub(crate) in_flight: u64,
 }
 
@@ -37,7 +39,8 @@ impl Most {
     }
 }
 
-/// Invariant: `window` and `has_rate` are what the controller answers now; it is asked only after it was told something.
+/// Invariant: `window` and `has_rate` are the controller's current answers. It is asked only after
+/// it was told something.
 #[derive(Debug)]
 pub(crate) struct Congestion {
     controller: Box<dyn Controller>,
@@ -79,14 +82,14 @@ impl Congestion {
         self.window
     }
 
-    /// The window that quanta are a part of. One that the stream does not fill says nothing of what it will send next: quanta are
-    /// then as long as of a large one.
+    /// The window that quanta are a part of. A window that the stream does not fill says nothing of
+    /// what it will send next, so quanta are as long as those of a large window.
     pub(crate) fn window_in_use(&self) -> u64 {
         if self.app_limited { self.window.max(LARGE_WINDOW) } else { self.window }
     }
 
-    /// Whether the window has room for so many bytes. A segment always fits an empty window, however small that is: what
-    /// it takes too much, the pacer makes up for.
+    /// Whether the window has room for so many bytes. A segment always fits an empty window,
+    /// however small: the pacer makes up for the excess.
     pub(crate) fn has_room(&self, in_flight: u64, bytes: u64) -> bool {
         in_flight == 0 || in_flight.saturating_add(bytes) <= self.window
     }
@@ -96,7 +99,7 @@ impl Congestion {
         self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now))
     }
 
-    /// How many segments the pacer lets out at once behind the last one.
+    /// Number of segments that the pacer lets out at once behind the last one.
     pub(crate) fn burst_left(&self) -> u32 {
         self.pacer.as_ref().map_or(u32::MAX, |pacer| pacer.left())
     }
@@ -121,7 +124,8 @@ impl Congestion {
         }
     }
 
-    /// So many bytes leave, of so many segments; `rtt`: about how long they will be in flight, if that is known.
+    /// Takes the share of the rate for so many bytes in so many segments. `rtt`: about the time
+    /// that they will be in flight, if that is known.
     pub(crate) fn on_sent(
         &mut self,
         now: Time,
@@ -130,7 +134,8 @@ impl Congestion {
         rtt: Option<Duration>,
     ) {
         if bytes > self.window {
-            // Swift, section 3.5: a window of less than a packet is a packet in more than a round trip.
+            // A window of less than a packet is a packet in more than a round trip (Swift, section
+            // 3.5).
             let slow = bits_per_second(self.window, rtt.unwrap_or_default());
             let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
             self.pacer.get_or_insert_default().on_sent(now, (bytes, segments), rate, || 1);
@@ -158,7 +163,7 @@ impl Congestion {
         }
     }
 
-    /// Whether the segment that left last for the first time is the last of its chunk: the controller is to hear soon.
+    /// Whether the last first transmission ended a chunk, so that the controller is to hear soon.
     pub(crate) fn ends_chunk(&self) -> bool {
         self.chunks.as_ref().is_some_and(|chunks| chunks.is_between())
     }
@@ -168,7 +173,7 @@ impl Congestion {
         self.chunks.as_mut().is_some_and(|chunks| chunks.on_acked(psn, arrival))
     }
 
-    /// What comes later belongs to another chunk.
+    /// Ends the chunk: later segments belong to another.
     pub(crate) fn end_chunk(&mut self) {
         self.chunks.iter_mut().for_each(|chunks| chunks.end());
     }
@@ -184,7 +189,7 @@ impl Congestion {
         told
     }
 
-    /// What is under way will not be heard of.
+    /// Forgets the segments in flight: no acknowledgement of them will come.
     pub(crate) fn forget(&mut self) {
         if let Some(chunks) = &mut self.chunks {
             chunks.clear();
@@ -211,12 +216,14 @@ impl Congestion {
         self.app_limited
     }
 
-    /// AckRequests the controller where it stands, after it was told something. Returns whether its window has changed.
+    /// Asks the controller for its window, after it was told something. Returns whether the window
+    /// has changed.
     pub(crate) fn ask(&mut self) -> bool {
         let Metrics { window, bits_per_second } = self.controller.metrics();
         let before = std::mem::replace(&mut self.window, window);
         self.has_rate = bits_per_second.is_some();
-        // What left while there was a rate, or while the window was smaller than a packet, need not be waited for any more.
+        // Segments that left while there was a rate, or while the window was smaller than a packet,
+        // need not be waited for any more.
         if self.pacer.is_some() && window >= self.packet && !self.has_rate {
             self.pacer = None;
         }
@@ -237,7 +244,7 @@ mod tests {
     const PACKET: u64 = 1500;
     const WINDOW: u64 = 10 * PACKET;
 
-    /// Of one of so many streams at 40 Mb/s each: 0.8 packets in 250 us.
+    /// The burst of one of so many streams at 40 Mb/s each: 0.8 packets in 250 us.
     fn burst(streams: u64) -> u32 {
         Most { batch: 44, in_flight: streams * WINDOW }.burst(40_000_000, WINDOW, PACKET)
     }

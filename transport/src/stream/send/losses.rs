@@ -8,7 +8,7 @@ use super::spurious::SpuriousDetector;
 use super::suspects::Suspects;
 use crate::idle::KEPT_ENTRIES;
 
-/// What a stream knows of lost segments.
+/// The lost segments of a stream, as far as it knows.
 #[derive(Debug)]
 pub(crate) struct Losses {
     pub(crate) detector: Detector,

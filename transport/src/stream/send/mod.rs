@@ -1,8 +1,8 @@
-//! The sending end of a stream: its queue, the window of sent segments, a subflow for each rail, loss
-//! detection and the tail loss probe.
+//! The sending end of a stream: its queue, the window of sent segments, a subflow for each rail,
+//! loss detection and the tail loss probe.
 //!
 //! The modules stand in the order in which they use each other. [`send_stream`] is the stream
-//! itself; the modules behind it are what happens to it.
+//! itself; the modules behind it handle the events in its life.
 
 pub(crate) mod direct;
 pub(crate) mod segment;

@@ -1,5 +1,6 @@
-//! What a stream sends next, as far as it is known. It is found out once a segment has left, because the last one asks for
-//! an acknowledgement, and holds until something happens to the queue pair: nobody finds it out twice.
+//! The next segment of a stream, as far as it is known. The stream determines it once a segment has
+//! left, because the last segment asks for an acknowledgement. The choice holds until something
+//! happens to the queue pair, so that nobody makes it twice.
 
 use braid_wire::Psn;
 
@@ -18,7 +19,8 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// The rail that was chosen for it carries so many payload bytes. What has a PSN keeps its length.
+    /// Shortens the segment to `most` bytes of payload, which the chosen rail carries. A segment
+    /// that has a PSN keeps its length.
     #[inline]
     pub(crate) fn cut_to(mut self, most: u16) -> Self {
         if self.next.len > most && self.lost.is_none() {
@@ -29,7 +31,7 @@ impl Choice {
     }
 }
 
-/// What is known.
+/// Knowledge of the next segment.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) enum NextSegment {
     /// Nothing.
@@ -37,7 +39,8 @@ pub(crate) enum NextSegment {
     Unknown,
     /// Nothing goes out before something happens.
     Blocked(Block),
-    /// This segment, if the budget suffices. Time takes nothing back: a rate that lets it out once does so later.
+    /// This segment leaves, if the budget suffices. Time does not revoke that: a rate that lets it
+    /// out once does so later.
     Segment(Choice),
 }
 

@@ -1,4 +1,4 @@
-//! What an acknowledgement does to the stream that it is for.
+//! Acknowledgements, from the window to the path set.
 //!
 //! [`SendStream::on_ack`] is the whole way: the window takes the acknowledged segments out, a
 //! [`PathFeedback`] tells the path set and the controllers what arrived, and loss detection decides
@@ -26,7 +26,7 @@ use crate::stream::marks::HeardMarks;
 use crate::stream::per_rail::RailBytes;
 use crate::{QpConfig, Remote};
 
-/// What an acknowledgement has taught.
+/// Results of an acknowledgement.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct AckOutcome {
     /// Segments newly acknowledged.
@@ -47,7 +47,7 @@ pub(crate) enum Because {
     /// Others have overtaken it. Where a path keeps the order, one of the same path proves the
     /// loss.
     Order,
-    /// It is late.
+    /// The segment is late.
     Time,
 }
 
@@ -231,7 +231,8 @@ impl SendStream {
         lost.packets
     }
 
-    /// Everything up to `psn` has arrived, as something else than an ack has shown. False: it cannot have.
+    /// Acknowledges everything up to `psn`, which a response has shown to have arrived. Returns
+    /// false if it cannot have.
     pub(crate) fn on_implied_ack(&mut self, now: Time, psn: Psn) -> bool {
         if self.window.contradicts(psn.plus(1), &[]) {
             return false;
@@ -319,7 +320,7 @@ struct AckedRun {
     packets: u32,
     bytes: u64,
     rtt: Duration,
-    /// What is echoed may be one of them.
+    /// The echoed packet may be one of them.
     echoes: bool,
     sample: Option<RttSample>,
 }
@@ -331,7 +332,8 @@ pub(crate) struct PathFeedback<'a> {
     marks: &'a mut HeardMarks,
     subflows: &'a mut Subflows,
     run: AckedRun,
-    /// The controller has its sample: an acknowledgement is one, however many segments left with the same stamp.
+    /// The controller has its sample. An acknowledgement is one sample, however many segments left
+    /// with the same stamp.
     sampled: bool,
     /// The controller wants to hear of chunks.
     follows_chunks: bool,
@@ -387,9 +389,9 @@ impl<'a> PathFeedback<'a> {
         }
     }
 
-    /// What a round trip says of queues. A packet that later ones of its path have overtaken was
-    /// not held up by a queue; so where a path reorders, it is the shortest round trip in as long
-    /// as packets are late, two thirds of the window.
+    /// Estimates the part of a round trip that was spent in queues. A packet that later ones of its
+    /// path have overtaken was not held up by a queue. So where a path reorders, the estimate is
+    /// the shortest round trip within the time that packets are late, two thirds of the window.
     #[cold]
     #[inline(never)]
     fn without_lateness(&mut self, path: PathId, rtt: Duration, rails: &Rails) -> Duration {
@@ -427,7 +429,8 @@ impl<'a> PathFeedback<'a> {
         self.marks.watch(self.ack.now, path.rail(), (packets, marks), watch)
     }
 
-    /// There are no more segments; `reported`: marks, of which some may be of segments that were acknowledged before.
+    /// Ends the feedback of an acknowledgement. `reported`: its marks, some of which may be of
+    /// segments that were acknowledged before.
     pub(crate) fn end(mut self, reported: &Marks, rails: &mut Rails, stream: StreamId) {
         self.close(rails, stream);
         for marks in reported.iter() {
@@ -443,8 +446,8 @@ impl<'a> PathFeedback<'a> {
     }
 }
 
-/// How long a round trip may take on a path on which one has just taken `rtt`: where it reorders, a
-/// window longer than the shortest.
+/// The longest plausible round trip of a path on which one has just taken `rtt`. Where the path
+/// reorders, that is a window longer than the shortest.
 #[cold]
 #[inline(never)]
 fn may_take(path: PathId, rtt: Duration, subflow: &Subflow, rails: &Rails) -> Duration {

@@ -1,9 +1,9 @@
-//! When the next segment may leave at a given rate.
+//! The pacer: when the next segment may leave at a given rate.
 //!
 //! Segments leave in bursts of one batch, so that a driver can send them with one system call; then
-//! nothing leaves until as much time has passed as the burst takes at that rate. Where a batch is one
-//! segment that is exact spacing. Time is counted in picoseconds: at 800 Gb/s a packet of 4 KiB takes
-//! 41.58 ns, and rounding that would make the rate wrong by one in a hundred.
+//! nothing leaves until as much time has passed as the burst takes at that rate. Where a batch is
+//! one segment that is exact spacing. Time is counted in picoseconds: at 800 Gb/s a packet of 4 KiB
+//! takes 41.58 ns, and rounding that would make the rate wrong by one in a hundred.
 
 use braid_wire::Time;
 
@@ -26,7 +26,8 @@ impl Pacer {
         self.left > 0 || self.due <= picoseconds(now)
     }
 
-    /// Segments with so many bytes together leave at `bits_per_second`, of which `burst` may leave at a time.
+    /// Lets segments with so many bytes together leave at `bits_per_second`, `burst` of them at a
+    /// time.
     pub(crate) fn on_sent(
         &mut self,
         now: Time,
@@ -39,8 +40,9 @@ impl Pacer {
         let goes_on = self.held && self.left > 0;
         if self.due <= now && !goes_on {
             let burst = burst();
-            // A driver that comes late makes up for it, by one burst at most. Who had nothing to send
-            // has saved nothing, but `Time` cannot tell who is less than a nanosecond late.
+            // A driver that comes late makes up for it, by one burst at most. A stream that had
+            // nothing to send has saved nothing, but `Time` cannot tell that from being less than a
+            // nanosecond late.
             let each = cost / u128::from(segments.max(1));
             let credit = if self.held { each * u128::from(burst) } else { 0 };
             if now - self.due >= PS_PER_NS {

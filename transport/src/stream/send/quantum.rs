@@ -1,5 +1,5 @@
-//! A path's quantum: segments in a row that take it, in one or more batches, each of which the driver sends in
-//! one call.
+//! A path's quantum: segments in a row that take the path, in one or more batches. The driver sends
+//! each batch in one call.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use braid_wire::PathId;
 use super::segment::Segment;
 use crate::EndpointConfig;
 
-/// What a quantum and a batch may hold.
+/// Sizes of a quantum and a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchLimit {
     /// Most segments of a batch.
@@ -40,16 +40,16 @@ impl BatchLimit {
         self.batch
     }
 
-    /// The bytes of a quantum where `quanta` of them share the window `allowance`: whole batches; a smaller one
-    /// is part of one, and a full segment always fits. A path for each batch would cost an eighth of the
-    /// throughput in cold sockets where the window is large.
+    /// The bytes of a quantum where `quanta` of them share the window `allowance`: whole batches. A
+    /// smaller quantum is part of a batch, and a full segment always fits. A path for each batch
+    /// would cost an eighth of the throughput in cold sockets where the window is large.
     pub(crate) fn room(self, allowance: u64, quanta: u64) -> u64 {
         let room = allowance / quanta;
         let whole = if room >= self.batch { room - room % self.batch } else { room };
         whole.max(self.full_segment)
     }
 
-    /// How many full segments those are: what a policy plans with.
+    /// The quantum in full segments: policies plan with these.
     pub(crate) fn full_segments(self, room: u64) -> u32 {
         u32::try_from(room / self.full_segment).unwrap_or(u32::MAX).clamp(1, self.quantum)
     }
@@ -95,14 +95,15 @@ impl Quantum {
         Quantum { left, is_short: true, ..Quantum::new(path, limit, room) }
     }
 
-    /// Of the segment that joined last.
+    /// The path of the segment that joined last.
     pub(crate) fn path(&self) -> PathId {
         self.path
     }
 
-    /// The next segment, with `len` bytes of payload, joins a batch of another queue pair if it begins one and fits. With
-    /// many queue pairs that have little to send each, batches would else be as short. The quantum's path stays: those who
-    /// begin batches take different ones.
+    /// Lets the next segment, with `len` bytes of payload, join a batch of another queue pair if it
+    /// begins a batch and fits. With many queue pairs that have little to send each, batches would
+    /// be short otherwise. The quantum's own path stays: queue pairs that begin batches take
+    /// different ones.
     pub(crate) fn share(&mut self, open: OpenBatch, len: u16) {
         let same_rail = open.path.rail() == self.quantum_path.rail();
         let fits = Segment::wire_len(len) <= open.left;
@@ -111,7 +112,7 @@ impl Quantum {
         }
     }
 
-    /// What others may join.
+    /// The batch that others may join.
     pub(crate) fn batch(&self) -> OpenBatch {
         OpenBatch { path: self.path, left: self.batch, segments: self.segments }
     }

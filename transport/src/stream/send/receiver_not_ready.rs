@@ -1,11 +1,13 @@
-//! How often the peer has said "receiver not ready" to one message.
+//! "Receiver not ready" (RNR): the pauses, and the number of times that the peer refused a message.
 //!
-//! The pause that follows holds up all that goes out, and afterwards all of it goes out again. So in every round the
-//! segments of a message, and the messages behind it, are refused anew, in any order: what counts is in how many rounds
-//! the oldest message was. A younger one counts once that has arrived.
+//! The pause that follows a refusal holds up all that leaves, and afterwards all of it leaves
+//! again. So in every round the segments of a message, and the messages behind it, are refused
+//! anew, in any order. The stream counts the rounds in which the oldest message was refused. A
+//! younger message counts once the older one has arrived.
 //!
-//! What left before the pause may be refused after it: those refusals are of the round before. On a long wire, or where a message is long, they
-//! come in for longer than many pauses take.
+//! A segment that left before the pause may be refused after it: that refusal belongs to the round
+//! before. On a long wire, or where a message is long, such refusals come in for longer than many
+//! pauses take.
 
 use braid_wire::Time;
 
@@ -42,8 +44,9 @@ impl RnrRounds {
         })
     }
 
-    /// A segment of this message is refused; `oldest`: the message of the oldest segment that has not arrived. Returns
-    /// in how many rounds the message was refused, 0 if an older one has to arrive first.
+    /// Counts a refused segment of this message. `oldest`: the message of the oldest segment that
+    /// has not arrived. Returns the number of rounds in which the message was refused; 0 if an
+    /// older one has to arrive first.
     pub(crate) fn count(&mut self, message: u64, oldest: u64) -> u32 {
         if self.message.is_none_or(|known| message < known || known < oldest) {
             *self = RnrRounds { message: Some(message), rounds: 0, counted: false, ..*self };
@@ -57,7 +60,7 @@ impl RnrRounds {
         self.rounds
     }
 
-    /// What was refused goes out again.
+    /// Begins a round: the refused segments leave again.
     pub(crate) fn begin_round(&mut self, now: Time) {
         (self.counted, self.began) = (false, Some(now));
     }

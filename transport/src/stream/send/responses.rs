@@ -1,4 +1,4 @@
-//! What this side owes the peer: the data of its READs and the results of its atomics, in the
+//! The responses of this side: the data of the peer's READs and the results of its atomics, in the
 //! order of the requests.
 //!
 //! Invariant: `owed[i]` is response `base + i`; those before `cursor` have been sent whole.
@@ -15,7 +15,7 @@ use crate::{SgList, Sge};
 pub(crate) enum Body {
     /// Memory that the peer reads.
     Read { addr: u64, rkey: u32, len: u32 },
-    /// What the memory of an atomic held.
+    /// The value that the memory of an atomic held.
     Value(u64),
 }
 

@@ -1,4 +1,5 @@
-//! Round-trip time and the retransmission time-out (RFC 6298, with the clamps of the configuration).
+//! Round-trip time and the retransmission time-out (RFC 6298, with the clamps of the
+//! configuration).
 
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ const INITIAL_RTO: Duration = Duration::from_millis(20);
 /// The longest round trip is forgotten by this part with each batch that is heard of.
 const PEAK_FADES: u32 = 256;
 
-/// So many of the longest time-out: a queue may be longer than that, but what one round trip has suffered must not hold up
-/// the next for long.
+/// Multiple of the longest time-out. A queue may be longer than that, but one slow round trip must
+/// not hold up the next for long.
 const WAIT_TIMES: u32 = 2;
 
-/// Looks at what may be late in the shortest time-out: with the default one, one in a millisecond (the granularity of timers of RFC
-/// 9002, section 6.1.2).
+/// Checks for late segments in the shortest time-out. By default that is one in a millisecond, the
+/// timer granularity of RFC 9002, section 6.1.2.
 const GLANCES: u32 = 4;
 
 #[derive(Clone, Debug)]
@@ -69,9 +70,10 @@ impl Rtt {
         self.base_rto.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
     }
 
-    /// A round trip by which a window smaller than a packet is paced. What one round trip has suffered, a pause of the peer's
-    /// perhaps, must not hold up the next packets for long: it counts for no more than the longest time-out, and not at all
-    /// once another was shorter. (Smoothed alone, and with a packet in ten round trips, it would be felt for 80 of them.)
+    /// The round trip by which a window smaller than a packet is paced. One slow round trip,
+    /// perhaps a pause of the peer, must not hold up the next packets for long. So it counts for no
+    /// more than the longest time-out, and not at all once another was shorter. Smoothed alone, and
+    /// with a packet in ten round trips, it would be felt for 80 of them.
     pub(crate) fn for_pacing(&self) -> Option<Duration> {
         self.smoothed.map(|smoothed| smoothed.min(self.latest).min(self.max_rto))
     }
@@ -87,22 +89,24 @@ impl Rtt {
         self.peak = faded.max(rtt);
     }
 
-    /// A packet that others have overtaken and that is older than this is lost, whatever its path:
-    /// twice the longest round trip of late, or what RFC 6298 makes of them, and at least the shortest time-out. The
-    /// smoothed one would not do: paths differ, and one of them may have a queue.
+    /// The age from which a packet that others have overtaken is lost, whatever its path: twice the
+    /// longest recent round trip, or what RFC 6298 makes of them, and at least the shortest
+    /// time-out. The smoothed round trip would not do: paths differ, and one of them may have a
+    /// queue.
     pub(crate) fn overdue(&self) -> Duration {
         let expected = self.smoothed.map_or(self.base_rto, |smoothed| self.expected(smoothed));
         (expected.max(self.peak).min(self.max_rto) * 2).max(self.min_rto)
     }
 
-    /// A packet is late that is older than 9/8 of the longest round trip, of late or at all (RFC 9002, section 6.1.2), and
-    /// the time that the peer may take to answer. At least the shortest time-out; `None`: no round trip is known.
+    /// The age from which a packet is late: 9/8 of the longest round trip, recent or known (RFC
+    /// 9002, section 6.1.2), plus the time that the peer may take to answer. At least the shortest
+    /// time-out; `None`: no round trip is known.
     pub(crate) fn late(&self, longest: Duration) -> Option<Duration> {
         let longest = longest.max(self.peak).max(self.smoothed?);
         Some((longest + longest / 8 + MAX_ACK_DELAY).max(self.min_rto))
     }
 
-    /// How soon it is worth a look whether something is late. `None`: not before the time-out.
+    /// Time after which to check for late segments. `None`: not before the time-out.
     pub(crate) fn glance(&self) -> Option<Duration> {
         let may_pay = self.base_rto > self.min_rto && self.smoothed.is_some();
         may_pay.then(|| self.min_rto / GLANCES)

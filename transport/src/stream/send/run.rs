@@ -1,10 +1,8 @@
-//! A run: new segments that leave right behind another one, on its path and in its batch. Whether a segment may leave is found out in many
-//! places, and holds for those behind it as well: so it is found out once how many may follow, and they enter the window
-//! together. They are handed out one by one; meanwhile the stream keeps its turn.
+//! The state of a run, see `qp/run.rs`.
 
 use braid_wire::{PathId, Psn};
 
-/// What is still to be handed out of a run. A default one is over.
+/// The segments of a run that are not handed out yet. A default run is over.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Run {
     pub(crate) next: Psn,

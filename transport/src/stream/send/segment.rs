@@ -11,10 +11,11 @@ pub(crate) enum Phase {
     InFlight,
     Lost,
     Acked,
-    /// Not sent, so that the peer shows that it knows, see [`super::skipped_segments`]. It counts as in flight: the
-    /// window lets out no more than if it were.
+    /// Not sent, to find out whether the peer acknowledges it all the same, see
+    /// [`super::skipped_segments`]. The segment counts as in flight, so that the window lets out no
+    /// more than if it were.
     Skipped,
-    /// It was skipped, and waits to be sent for the first time.
+    /// Skipped before, and waiting to be sent for the first time.
     Released,
     /// The peer has refused it for good, or one before it: it is not sent again.
     Refused,
@@ -30,11 +31,12 @@ pub(crate) struct Segment {
     pub(crate) path: PathId,
     pub(crate) phase: Phase,
     pub(crate) sent_at: Time,
-    /// Not its first transmission, so an acknowledgement may be for an earlier one; or it was skipped before.
+    /// Sent more than once, so that an acknowledgement may be for an earlier transmission; or
+    /// skipped before.
     pub(crate) again: bool,
-    /// Of all transmissions of the stream.
+    /// Number of the transmission among all of the stream.
     pub(crate) order: u64,
-    /// 1 more than the path that its first transmission was placed directly on, if it was, and in which epoch of that.
+    /// Path on which the first transmission was placed directly, plus 1, and its epoch there.
     pub(super) direct_path: Option<NonZeroU16>,
     pub(super) direct_epoch: u32,
 }
@@ -71,12 +73,14 @@ impl Segment {
     }
 }
 
-/// What NCCL and others write, and look for, as a whole.
+/// Bytes of a word, which NCCL and others write, and look for, as a whole.
 const WORD: u32 = 8;
 
-/// Payload bytes of the segment at `offset` of a message of `len` bytes, where one carries at most `most`. All segments of a message
-/// have one length, the last at most that: a datapath then sends those of one message and of the next in one batch, which a short one
-/// would end. Where `most` is a multiple of a word's 8 bytes, so is that length: who polls memory sees no half of a word.
+/// Payload bytes of the segment at `offset` of a message of `len` bytes, where one carries at most
+/// `most`. All segments of a message have one length, the last at most that: a datapath then sends
+/// those of one message and of the next in one batch, which a short one would end. Where `most` is
+/// a multiple of a word's 8 bytes, so is that length: an application that polls memory never sees
+/// half a word.
 #[inline]
 pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
     let left = len.saturating_sub(offset);

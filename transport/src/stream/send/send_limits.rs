@@ -1,24 +1,24 @@
-//! What a stream is left to send, and why nothing can be sent.
+//! The limits of what a stream may send, and the reasons why nothing can be sent.
 
 use braid_wire::RailId;
 
 use super::quantum::OpenBatch;
 use crate::stream::per_rail::RailBytes;
 
-/// What the peer and the endpoint leave a stream.
+/// Limits that the peer and the endpoint set for a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendLimits<'a> {
     /// Packets that the peer tracks beyond its ePSN.
     pub(crate) window: u16,
     /// Segments that it has receive buffers for.
     pub(crate) segments: u32,
-    /// What the endpoint may still have in flight.
+    /// Bytes that the endpoint may still have in flight.
     pub(crate) budget: Allowance<'a>,
     /// Bytes of a whole batch.
     pub(crate) batch: u64,
 }
 
-/// So much of a rail's budget. It stands in what is handed on for each segment, and is small for that.
+/// Bytes of a rail's budget. This type is small because each segment carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Need {
     rail: RailId,
@@ -45,7 +45,7 @@ impl Need {
     }
 }
 
-/// What is left of the endpoint's budget: so many bytes on each rail, less what was spent since.
+/// The rest of the endpoint's budget: so many bytes on each rail, less what was spent since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance<'a> {
     pub(crate) bytes: &'a RailBytes,
@@ -60,11 +60,11 @@ impl Allowance<'_> {
     }
 }
 
-/// What the endpoint lets a queue pair put in flight.
+/// The share of a queue pair in what the endpoint may have in flight.
 #[derive(Debug)]
 pub(crate) struct Budget<'a> {
     pub(crate) left: Allowance<'a>,
-    /// What all queue pairs have in flight.
+    /// Bytes that all queue pairs have in flight.
     pub(crate) in_flight: &'a RailBytes,
     /// Others wait for it.
     pub(crate) is_shared: bool,
@@ -79,7 +79,7 @@ pub(crate) struct Budget<'a> {
 pub(crate) enum Block {
     /// There is nothing to send.
     Nothing,
-    /// The peer: the packets that it tracks, its buffers, the pause that it has asked for, or its silence.
+    /// The peer: its window, its buffers, the pause that it asked for, or its silence.
     Peer,
     /// The controller's window.
     Window,
@@ -90,8 +90,8 @@ pub(crate) enum Block {
 }
 
 impl Block {
-    /// Of what blocks two rails, that which ends first, as far as one can tell: time passes by itself, and others give back
-    /// budget, the sooner the less is wanting.
+    /// Chooses, of the blocks of two rails, the one that ends first, as far as one can tell. Time
+    /// passes by itself, and others give back budget, the sooner the less is missing.
     pub(crate) fn or(self, other: Block, room: &SendLimits<'_>) -> Block {
         let wait = |block: &Block| match block {
             Block::Rate => (0, 0),

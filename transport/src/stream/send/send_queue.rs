@@ -20,7 +20,7 @@ pub(crate) struct Next {
     pub(crate) len: u16,
 }
 
-/// What holds back new work requests.
+/// Limits on new work requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) mtu: u16,
@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     first: Option<Psn>,
     last: Option<Psn>,
     answered: bool,
-    /// What has come of its response.
+    /// Arrived bytes of the response.
     arriving: Option<Arriving>,
     failure: Option<Status>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct SendQueue {
     unanswered: u32,
     /// Number of the next message that consumes a receive.
     receives: u32,
-    /// Of responses.
+    /// Coverage of responses.
     coverage: Coverage,
 }
 

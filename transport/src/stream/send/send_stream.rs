@@ -43,13 +43,13 @@ pub(crate) struct SendStream {
     pub(crate) marks: HeardMarks,
     /// Where a NIC may place payloads unseen.
     pub(crate) direct: Option<Direct>,
-    /// What leaves next.
+    /// The segment that leaves next.
     pub(crate) next_segment: NextSegment,
     /// Which segments leave late.
     pub(crate) skips: SkipSchedule,
 }
 
-/// What a time-out means.
+/// Meaning of an expired timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timeout {
     /// Not due.
@@ -91,8 +91,8 @@ impl SendStream {
         }
     }
 
-    /// Whether a segment with `len` bytes of payload may go out now, and how much of which budget that takes; `lost`: its
-    /// PSN if it was lost or released.
+    /// Whether a segment with `len` bytes of payload may leave now. Returns the budget that it
+    /// takes. `lost`: its PSN if it was lost or released.
     pub(crate) fn may_send(
         &mut self,
         now: Time,
@@ -105,7 +105,8 @@ impl SendStream {
             return Err(Block::Peer);
         }
         let fresh = lost.is_none();
-        // Who receives nothing gets no first transmission beyond its room, unless there is nothing else to probe with.
+        // A peer that receives nothing gets no first transmission beyond its room, unless there is
+        // nothing else to probe with.
         let only_probes = self.is_silent() || self.rnr.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.skipped());
         if may_probe && self.probes.due > 0 {
@@ -127,7 +128,8 @@ impl SendStream {
         self.subflows.choose(self.stream, candidate, self.window.in_flight(), room, rails)
     }
 
-    /// How many new segments may follow the one that has just left, whatever bytes they have. `None`: each is decided on by itself.
+    /// Number of new segments that may follow the one that has just left, whatever bytes they have.
+    /// `None`: each is decided on by itself.
     pub(crate) fn segments_behind(&self, window: u16, segments: u32) -> Option<u32> {
         if self.direct.is_some() {
             return None;
@@ -156,8 +158,8 @@ impl SendStream {
         if self.is_silent() || self.rnr.awaits_receiver { 0 } else { self.window.under_way(rail) }
     }
 
-    /// Nothing more leaves for now. Returns whether that releases what is skipped: nothing else is in flight, and it is
-    /// not time alone, or other streams, that hold up what follows it.
+    /// Notes that nothing more leaves for now. Returns whether that releases the skipped segment:
+    /// nothing else is in flight, and neither time nor other streams hold up what follows it.
     pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
         if self.subflows.on_blocked(by) {
             self.follow_window();
@@ -180,8 +182,9 @@ impl SendStream {
         self.subflows.opens_at().is_some_and(|at| at - now > self.subflows.rto(0) / 4)
     }
 
-    /// The path of the next segment, with `len` bytes of payload, and whether it begins a batch or joins another queue
-    /// pair's; `open`: the batch that left last, if it may be joined, and afterwards this segment's.
+    /// Returns the path of the next segment, with `len` bytes of payload, and whether it begins a
+    /// batch or joins another queue pair's. `open`: the batch that left last, if it may be joined,
+    /// and afterwards this segment's.
     pub(crate) fn take_path(
         &mut self,
         now: Time,
@@ -239,14 +242,16 @@ impl SendStream {
         self.subflows.current().quantum.has_ended()
     }
 
-    /// Takes the share of the rate that segments with so many bytes on the wire have; `most`: how much may leave at a time.
+    /// Takes the share of the rate for segments with so many bytes on the wire. `most`: the limits
+    /// of a burst.
     pub(crate) fn pace(&mut self, now: Time, bytes: u64, segments: u32, most: Most) {
         let subflow = self.subflows.current_mut();
         subflow.cc.on_sent(now, (bytes, segments), most, subflow.rtt.for_pacing());
     }
 
-    /// Enters a transmission in the window: of the segment that was lost or released at `lost`, else of a new one. Returns
-    /// its PSN and where its payload may go; `writes`: it is that of a WRITE.
+    /// Enters a transmission in the window: of the segment that was lost or released at `lost`,
+    /// otherwise of a new one. Returns its PSN and where its payload may go. `writes`: whether it
+    /// is the payload of a WRITE.
     pub(crate) fn enter(
         &mut self,
         now: Time,
@@ -319,8 +324,9 @@ impl SendStream {
         }
     }
 
-    /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement, whatever follows it;
-    /// `again`: it is a retransmission; so many more messages are `left` to send; `budget`: what it leaves with.
+    /// Counts a segment that leaves. Returns whether it asks for an acknowledgement, whatever
+    /// follows it. `again`: it is a retransmission; `left`: messages that wait behind it; `budget`:
+    /// the budget that it leaves with.
     pub(crate) fn on_sent(
         &mut self,
         now: Time,
@@ -361,8 +367,9 @@ impl SendStream {
         asks
     }
 
-    /// Nothing follows for now what was sent last, which asks for an acknowledgement. The path's quantum goes on: every path
-    /// gets as many bytes, whatever the window lets out at a time.
+    /// Notes that nothing follows the last segment for now, which asks for an acknowledgement. The
+    /// path's quantum goes on: every path gets as many bytes, whatever the window lets out at a
+    /// time.
     pub(crate) fn on_last(&mut self) {
         self.ack_requests.ask();
         self.subflows.end_batch();

@@ -1,14 +1,16 @@
-//! Which segments leave late, to catch a peer that acknowledges what it has not received.
+//! Skipped segments, which catch a peer that acknowledges what it has not received.
 //!
-//! Acknowledgements open the window. A peer that makes them up has us send at a rate that nobody has found the network to
-//! carry (RFC 9000, section 21.4). So now and then a segment that others follow is entered in the window and not sent
-//! (Sherwood, Bhattacharjee and Braud, "Misbehaving TCP receivers can cause Internet-wide congestion collapse", 2005).
-//! Who acknowledges it has made that up. It leaves once the peer has acknowledged what is around it and not it itself;
-//! nothing counts as lost by that.
+//! Acknowledgements open the window. A peer that invents them makes this end send at a rate that
+//! nobody has found the network to carry (RFC 9000, section 21.4). So now and then a segment that
+//! others follow is entered in the window and not sent (Sherwood, Bhattacharjee and Braud,
+//! "Misbehaving TCP receivers can cause Internet-wide congestion collapse", 2005). A peer that
+//! acknowledges it has invented that. The segment leaves once the peer has acknowledged what is
+//! around it and not the segment itself. It does not count as lost.
 //!
-//! The number of segments from one to the next is drawn from 1 to as many as have left by then. So what can be had
-//! blind is about what was received before, and a stream of n segments waits some log2(n) times for a round trip. Who
-//! draws is a keyed hash: the peer sees where earlier ones were, and must not find out where the next one is.
+//! The number of segments from one skipped segment to the next is drawn from 1 to as many as have
+//! left by then. So a blind peer obtains about as much as it received before, and a stream of n
+//! segments waits some log2(n) times for a round trip. A keyed hash draws: the peer sees where
+//! earlier skipped segments were, and must not find out where the next one is.
 
 use std::hash::Hasher as _;
 
@@ -17,8 +19,8 @@ use siphasher::sip::SipHasher24;
 
 use crate::{EndpointConfig, LossRecovery};
 
-/// As many segments follow a skipped one, all of them acknowledged, before it leaves. Who guesses where it is, and leaves
-/// out every ninth, is right once in nine times.
+/// Number of segments behind a skipped one that have to be acknowledged before it leaves. A peer
+/// that leaves out every ninth segment is right once in nine times.
 pub(crate) const FOLLOWERS: u32 = 8;
 
 /// The first one is among so many segments, ...
@@ -44,7 +46,7 @@ impl Default for SkipSchedule {
 }
 
 impl SkipSchedule {
-    /// Of a stream that begins at `first`; `token`: that of its queue pair.
+    /// The schedule of a stream that begins at `first`. `token`: that of its queue pair.
     pub(crate) fn new(
         config: &EndpointConfig,
         recovery: LossRecovery,
@@ -52,7 +54,8 @@ impl SkipSchedule {
         first: u32,
         stream: Stream,
     ) -> Self {
-        // With go-back-N a hole costs all that follows. What a NIC places has come to the NIC that answers for it.
+        // With go-back-N a hole costs all that follows. With direct placement the NIC itself
+        // acknowledges.
         let suits = recovery != LossRecovery::GoBackN && config.direct.is_none();
         let Some(key) = config.withholding_key.filter(|_| suits) else { return Self::default() };
         let mut hasher = SipHasher24::new_with_key(&key);
@@ -71,7 +74,7 @@ impl SkipSchedule {
         psn >= self.next
     }
 
-    /// How many segments leave before one that may be.
+    /// Number of segments that leave before one that may be skipped.
     pub(crate) fn due_in(&self, psn: Psn) -> u64 {
         self.next.0.saturating_sub(psn.0)
     }

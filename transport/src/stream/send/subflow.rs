@@ -1,4 +1,4 @@
-//! What a stream has on one rail: its round-trip time, its congestion control, and the quantum of the path that it is on
+//! A subflow: the round-trip time, congestion control and path quantum of a stream on one rail
 //! (compare a subflow of MPTCP, RFC 8684, and a path of multipath QUIC).
 
 use braid_cc::{Loss, Spurious};
@@ -13,9 +13,10 @@ use super::shortest::Shortest;
 use crate::stream::marks::MarkWatch;
 use crate::{QpConfig, Remote};
 
-/// A batch is begun once there is room for this part of what is in flight, or for a `whole` batch: word that makes more room is soon
-/// there. Else each acknowledgement of a segment would let one leave, which is acknowledged alone again. (Linux' TCP defers a send
-/// likewise, tcp_tso_should_defer.)
+/// Bytes of the least batch: this part of what is in flight, or a `whole` batch. An acknowledgement
+/// that makes more room comes soon. Otherwise each acknowledgement of a segment would let one
+/// leave, which is acknowledged alone again. (Linux' TCP defers a send likewise,
+/// `tcp_tso_should_defer`.)
 pub(crate) fn least_batch(in_flight: u64, whole: u64) -> u64 {
     const PART: u64 = 4;
     (in_flight / PART).min(whole)
@@ -27,7 +28,7 @@ pub(crate) struct Subflow {
     pub(crate) cc: Congestion,
     pub(crate) quantum: Quantum,
     pub(crate) marks: MarkWatch,
-    /// Of the paths that reorder.
+    /// Shortest round trip of the paths that reorder.
     pub(super) shortest: Shortest,
     /// Declared lost on this rail, of which the controller has not heard.
     lost: Option<Lost>,
@@ -65,7 +66,8 @@ impl Subflow {
         }
     }
 
-    /// Whether a segment may leave on this rail, where `in_flight` bytes are, and how much of the budget that takes.
+    /// Whether a segment may leave on this rail, where `in_flight` bytes are in flight. Returns the
+    /// budget that it takes.
     #[inline]
     pub(crate) fn takes(
         &self,

@@ -1,4 +1,5 @@
-//! The subflows of a stream, and which of them carries the next segments: chunk by chunk, the rail policy decides.
+//! The subflows of a stream. The rail policy decides, chunk by chunk, which of them carries the
+//! next segments.
 
 use std::time::Duration;
 
@@ -16,11 +17,12 @@ use crate::stream::marks::MarkWatch;
 use crate::stream::per_rail::RailBytes;
 use crate::{QpConfig, Remote};
 
-/// Bytes of a chunk: what a stream sends on a rail before another is picked. As much as the largest batch of a datapath, and
-/// a message of MCC (section 4).
+/// Bytes of a chunk, which a stream sends on a rail before another is picked: the largest batch of
+/// a datapath, and a message of MCC (section 4).
 const CHUNK: u64 = 64 << 10;
 
-/// By rail. The first stands apart: most connections have one rail, and each packet asks for its subflow several times.
+/// The subflows by rail. The first stands apart: most connections have one rail, and each packet
+/// asks for its subflow several times.
 #[derive(Debug)]
 pub(crate) struct Subflows {
     first: Subflow,
@@ -29,7 +31,7 @@ pub(crate) struct Subflows {
     current: RailId,
     /// Bytes that the chunk still takes.
     left: u64,
-    /// What left last, left on another rail.
+    /// The last segment left on another rail.
     has_moved: bool,
     /// Those whose rate held the next segment back when it was last tried.
     rate_limited: RailSet,
@@ -103,7 +105,8 @@ impl Subflows {
         }
     }
 
-    /// Whether a segment may leave now, and how much of which budget that takes. If so, its rail is the current one.
+    /// Whether a segment may leave now. Returns the budget that it takes, and makes its rail the
+    /// current one.
     #[inline]
     pub(crate) fn choose(
         &mut self,
@@ -126,7 +129,8 @@ impl Subflows {
         self.pick(stream, candidate, in_flight, room, rails)
     }
 
-    /// Begins a chunk, if there is a rail for it. Apart: most connections have one rail, and no need for it.
+    /// Begins a chunk, if there is a rail for it. This function stands apart because most
+    /// connections have one rail.
     #[inline(never)]
     fn pick(
         &mut self,
@@ -171,7 +175,8 @@ impl Subflows {
     #[inline(never)]
     fn begin_chunk(&mut self, rail: RailId) {
         if rail != self.current {
-            // What the driver sends on the other rail is another batch, and what a controller counts has no gaps.
+            // Segments on the other rail are another batch for the driver, and a controller's chunk
+            // has no gaps.
             let before = self.current_mut();
             before.quantum.end_batch();
             before.cc.end_chunk();
@@ -192,8 +197,8 @@ impl Subflows {
         self.apart = Some(psn);
     }
 
-    /// A segment is acknowledged for the first time, for those that follow chunks. It may have left again by another rail
-    /// than the one whose chunk it is of.
+    /// Notes, for controllers that follow chunks, the first acknowledgement of a segment. It may
+    /// have left again by another rail than the one whose chunk it is of.
     pub(crate) fn on_acked(&mut self, psn: Psn, arrival: ChunkAck) {
         if self.apart != Some(psn) {
             self.all_mut().any(|subflow| subflow.cc.on_acked(psn, arrival));
@@ -231,7 +236,8 @@ impl Subflows {
         self.all_mut().for_each(|subflow| subflow.tell_lost(now));
     }
 
-    /// Segments that were declared lost have come late. By which rail is not known: who has lost nothing of late does not mind.
+    /// Tells the controllers that segments which were declared lost have come late. Their rail is
+    /// not known; a controller without recent losses ignores that.
     pub(crate) fn tell_spurious(&mut self, now: Time, packets: u32) {
         let spurious = Spurious { now, packets: packets.into() };
         self.all_mut().for_each(|subflow| subflow.tell_spurious(&spurious));
@@ -248,7 +254,8 @@ impl Subflows {
         self.left = 0;
     }
 
-    /// AckRequests the controllers for their windows, after they were told something. Returns the smallest if one has changed.
+    /// Asks the controllers for their windows, after they were told something. Returns the smallest
+    /// if one has changed.
     pub(crate) fn ask(&mut self) -> Option<u64> {
         let mut changed = false;
         self.all_mut().for_each(|subflow| changed |= subflow.cc.ask());
@@ -260,13 +267,13 @@ impl Subflows {
         self.all().filter_map(|subflow| subflow.cc.opens_at()).min()
     }
 
-    /// What is under way will not be heard of.
+    /// Forgets the segments in flight: no acknowledgement of them will come.
     pub(crate) fn forget(&mut self) {
         self.all_mut().for_each(|subflow| subflow.cc.forget());
     }
 
-    /// The retransmission time-out after `backoff` of them in a row: that of the slowest rail, as any of them may carry what
-    /// is waited for.
+    /// The retransmission time-out after `backoff` of them in a row: that of the slowest rail,
+    /// because any rail may carry the missing acknowledgement.
     #[inline]
     pub(crate) fn rto(&self, backoff: u32) -> Duration {
         self.longest(|rtt| rtt.rto(backoff))

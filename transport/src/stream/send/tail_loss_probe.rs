@@ -1,11 +1,14 @@
-//! The end of what a stream has to send. Nothing follows it that would show what of it is lost, and a time-out, which has to wait for
-//! the slowest of paths, may take as long as all that came before. So once there is nothing left to send, what is late and others
-//! have overtaken is lost (RFC 9002, section 6.1.2, and the reordering timer of RFC 8985, section 6.2); where nothing has, the oldest
-//! segment leaves again, once, to draw an acknowledgement (tail loss probe, RFC 8985, section 7; it need not be the newest there, as
-//! retransmissions count as sent later here, and the oldest is the one that is late).
+//! The tail loss probe: losses at the end of what a stream has to send.
 //!
-//! The probe itself says nothing to controllers and paths. Its answer does: if the segment has come but once, it was lost before
-//! (RFC 8985, section 7.4).
+//! Nothing follows the end that would show what of it is lost, and a time-out, which has to wait
+//! for the slowest of paths, may take as long as all that came before. So once there is nothing
+//! left to send, segments that are late and that others have overtaken are lost (RFC 9002, section
+//! 6.1.2, and the reordering timer of RFC 8985, section 6.2). If none is, the oldest segment leaves
+//! again, once, to draw an acknowledgement (tail loss probe, RFC 8985, section 7). The RFC sends
+//! the newest. Here retransmissions count as sent later, and the oldest is the one that is late.
+//!
+//! The probe itself says nothing to controllers and paths. Its answer does: if the segment has come
+//! but once, it was lost before (RFC 8985, section 7.4).
 
 use std::time::Duration;
 
@@ -20,7 +23,8 @@ use super::send_limits::Block;
 use super::send_stream::{SendStream, Timeout};
 
 impl SendStream {
-    /// Nothing is left to send: sees to it that [`SendStream::check_tail`] is asked in time, once since something has left or come.
+    /// Nothing is left to send: sets the timer so that [`SendStream::check_tail`] is called in
+    /// time, once since something left or came.
     #[inline]
     pub(crate) fn expect_tail(&mut self, now: Time) {
         if let Some(glance) = self.subflows.glance()
@@ -30,7 +34,7 @@ impl SendStream {
         }
     }
 
-    /// Whether there is nothing left to send, and nothing that is to be waited for but acknowledgements.
+    /// Whether nothing is left to send, and the stream waits for acknowledgements only.
     fn is_at_end(&self) -> bool {
         matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
             && (self.clock.timeouts, self.probes.due) == (0, 0)
@@ -38,7 +42,8 @@ impl SendStream {
             && self.losses.detector.heeds_time()
     }
 
-    /// Does what is due before the time-out, at `timeout_at`; `longest`: the longest round trip of late. `None`: nothing is.
+    /// Handles the end of the stream before the time-out, which is due at `timeout_at`. Returns
+    /// `None` if the time-out has to handle it. `longest`: the longest recent round trip.
     pub(super) fn check_tail(
         &mut self,
         now: Time,
@@ -87,7 +92,8 @@ impl SendStream {
         })
     }
 
-    /// The probe has arrived, with so many retransmissions that were not needed. Returns what was lost before it.
+    /// Handles the arrival of the probe, with so many retransmissions that were not needed. Returns
+    /// what was lost before it.
     pub(super) fn on_probe_answered(
         &mut self,
         now: Time,
@@ -100,7 +106,7 @@ impl SendStream {
         self.lose_probed(now, Because::Proof, rails)
     }
 
-    /// What was asked about with a probe is lost.
+    /// Declares the segment lost that the probe asked about.
     pub(super) fn lose_probed(&mut self, now: Time, because: Because, rails: &mut Rails) -> Tally {
         let Some(TailProbe { before, .. }) = self.probes.tail.take() else {
             return Tally::default();

@@ -12,7 +12,8 @@ use super::segment::Phase;
 use super::send_stream::{SendStream, Timeout};
 use crate::patience::patience;
 
-/// The shortest wait that a receiver which is not ready can ask for: that of the RNR NAK timer field (IBTA vol. 1, 9.7.5.2.8).
+/// The shortest pause that a receiver can ask for: that of the RNR NAK timer field (IBTA vol. 1,
+/// 9.7.5.2.8).
 const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 
 impl SendStream {
@@ -30,9 +31,9 @@ impl SendStream {
         }
     }
 
-    /// Handles the peer's refusal of the work request that the segment at `psn` belongs to: neither
-    /// that segment nor what follows it is sent again. The peer may take long to answer the requests
-    /// before it.
+    /// Handles the peer's refusal of the work request that the segment at `psn` belongs to. Neither
+    /// that segment nor what follows it is sent again. The peer may take long to answer the
+    /// requests before it.
     #[cold]
     pub(crate) fn on_refused(&mut self, psn: Psn) {
         self.next_segment = NextSegment::Unknown;
@@ -51,7 +52,8 @@ impl SendStream {
         self.clock.forget_timeouts();
     }
 
-    /// The peer had no receive for the message at `psn`; `stamp`: when what it answers left. False: once too often.
+    /// Handles "receiver not ready" for the message at `psn`. `stamp`: when the refused packet
+    /// left. Returns false if that was once too often.
     pub(crate) fn on_receiver_not_ready(
         &mut self,
         now: Time,
@@ -90,8 +92,9 @@ impl SendStream {
         self.clock.start(now, self.rto());
     }
 
-    /// `longest`: how long acknowledgements have taken of late, those of other queue pairs of the endpoint included. Ours
-    /// may wait in the same queues: it is not late before twice that.
+    /// Handles the expiry of the timer. `longest`: the longest recent delay of an acknowledgement,
+    /// for any queue pair of the endpoint. An acknowledgement of this stream may wait in the same
+    /// queues, so it is not late before twice that.
     pub(crate) fn on_timeout(
         &mut self,
         now: Time,
@@ -139,10 +142,12 @@ impl SendStream {
         Timeout::Resend(probed.packets + lost.packets)
     }
 
-    /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older
-    /// that has not arrived, for nothing else would show that it is lost. The oldest goes alone: if the receiver is not
-    /// ready, or lies, one segment is sent in vain and not a whole window. None of it counts as lost: it has arrived and was refused, or
-    /// nobody knows, and paths that were said to have lost a whole window would be taken out of use.
+    /// Ends the pause that a "receiver not ready" asked for. The refused segments have to leave
+    /// again, and so does everything older that has not arrived, because nothing else would show
+    /// that it is lost. The oldest leaves alone: if the receiver is not ready, one segment is sent
+    /// in vain and not a whole window. None of them counts as lost: each has arrived and was
+    /// refused, or nobody knows, and the path set would take paths out of use that seem to have
+    /// lost a whole window.
     fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) {
         if now < until {
             return;

@@ -1,9 +1,10 @@
-//! What one outgoing stream has in flight: a ring of segments by PSN.
+//! The window of a sending stream: a ring of sent segments by PSN.
 //!
 //! Invariants: `segments[i]` is PSN `una + i`. `in_flight` is the bytes of the segments in phase
-//! [`Phase::InFlight`] or [`Phase::Skipped`], `flying` their number; `acked` holds the PSNs of those in phase [`Phase::Acked`]. Each
-//! transmission, first or repeated, has an `order` of its own, so "sent before" is known also among
-//! retransmissions (as packet numbers do in QUIC, RFC 9002, section 3).
+//! [`Phase::InFlight`] or [`Phase::Skipped`], `flying` their number; `acked` holds the PSNs of
+//! those in phase [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its
+//! own, so that "sent before" is known also among retransmissions (as packet numbers do in QUIC,
+//! RFC 9002, section 3).
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -20,9 +21,10 @@ use crate::stream::psn_set::PsnSet;
 /// Why an acknowledgement is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotTaken {
-    /// It need not be of this connection: it was sent before the PSN came round, or its ePSN lies beyond what has one or a window behind.
+    /// Possibly of another connection: sent before the PSN came round, or with an ePSN that lies
+    /// beyond the sent segments or more than a window behind.
     Foreign,
-    /// It speaks of a segment that has never left: the peer has made it up.
+    /// Acknowledges a segment that has never left: the peer has made it up.
     Untrue,
 }
 
@@ -32,7 +34,7 @@ pub(crate) struct Window {
     segments: VecDeque<Segment>,
     acked: PsnSet,
     in_flight: RailBytes,
-    /// How many those are.
+    /// The number of these segments.
     flying: u32,
     /// The segment that was skipped or released and has not left yet.
     skipped: Option<Psn>,
@@ -71,8 +73,8 @@ impl Window {
         self.una.plus(self.segments.len() as u64)
     }
 
-    /// Whether the peer can have said of late that all below `cumulative` has arrived, and nothing else: not beyond what has left, and
-    /// not more than a window ago.
+    /// Whether the peer can have acknowledged `cumulative` of late: it is not beyond the sent
+    /// segments, and not more than a window behind.
     pub(crate) fn may_have_ended_at(&self, cumulative: Psn) -> bool {
         cumulative <= self.next() && self.una <= cumulative.plus(WINDOW)
     }
@@ -132,7 +134,7 @@ impl Window {
         }
     }
 
-    /// Records the first transmission of a segment; `direct`: in which epoch, if it is placed directly.
+    /// Records the first transmission of a segment. `direct`: the epoch of its direct placement.
     pub(crate) fn push(
         &mut self,
         now: Time,
@@ -162,7 +164,8 @@ impl Window {
         psn
     }
 
-    /// Records a segment that is not sent yet. Nothing that is sent may be acknowledged as if it were.
+    /// Records a segment that is skipped. No acknowledgement of a segment that is sent may look
+    /// like one of this.
     pub(crate) fn skip(&mut self, now: Time, next: Next) -> Psn {
         let psn = self.push(now, next, PathId::default(), None);
         if let Some(segment) = self.segments.back_mut() {
@@ -195,7 +198,7 @@ impl Window {
         }
     }
 
-    /// What is skipped waits to be sent from now on.
+    /// Lets the skipped segment be sent.
     pub(crate) fn release(&mut self) {
         if let Some((psn, _)) = self.skipped_segment() {
             let index = (psn.0 - self.una.0) as usize;
@@ -203,7 +206,8 @@ impl Window {
         }
     }
 
-    /// The same if all before it is acknowledged. What follows it may have been refused for want of it.
+    /// Lets the skipped segment be sent if all before it is acknowledged. What follows it may have
+    /// been refused for want of it.
     pub(crate) fn release_oldest(&mut self) {
         if self.skipped == Some(self.una) {
             self.release();
@@ -261,9 +265,9 @@ impl Window {
         epoch
     }
 
-    /// Everything below `cumulative` has arrived, and what the bitmap `beyond` says (bit 0 of the first
-    /// word is `cumulative`). `credited` sees each segment that is acknowledged for the first time, and
-    /// whether it is certain that its last transmission has arrived.
+    /// Acknowledges everything below `cumulative`, and the segments in the bitmap `beyond` (bit 0
+    /// of the first word is `cumulative`). `credited` gets each segment that is acknowledged for
+    /// the first time, and whether it is certain that its last transmission has arrived.
     pub(crate) fn ack(
         &mut self,
         cumulative: Psn,
@@ -314,8 +318,9 @@ impl Window {
         })
     }
 
-    /// An answer can move the front up to packets that the bitmap of an earlier ack has reported. With
-    /// nothing left in flight, nothing would ever ask for the ack that says so.
+    /// Moves the front over acknowledged segments. A response can move it up to packets that the
+    /// bitmap of an earlier acknowledgement has reported. With nothing left in flight, nothing
+    /// would ever ask for the acknowledgement that says so.
     fn skip_acked(&mut self) {
         while self.segments.front().is_some_and(|front| front.phase == Phase::Acked) {
             self.segments.pop_front();
@@ -428,12 +433,12 @@ impl Window {
         self.lost.shrink_to(crate::idle::KEPT_ENTRIES);
     }
 
-    /// What is under way, oldest first.
+    /// The segments in flight, oldest first.
     pub(crate) fn in_flight_segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.phase == Phase::InFlight)
     }
 
-    /// What of that left before all else.
+    /// The segment in flight that left first.
     pub(crate) fn oldest_in_flight(&self) -> Option<(Psn, &Segment)> {
         let numbered = (0..).map(|index| self.una.plus(index)).zip(&self.segments);
         let in_flight = numbered.filter(|(_, segment)| segment.phase == Phase::InFlight);
