@@ -2,13 +2,15 @@
 //!
 //! The core moves descriptors (address, length, key), never payload. Time, randomness and memory
 //! are arguments; a driver owns the clock, the sockets and the threads. `engine` drives it in real
-//! time over real networks, the tests (and the simulator) in virtual time: the code that is judged is the code that ships.
+//! time over real networks, the tests and the simulator in virtual time, so that the tested code is
+//! the code that ships.
 //!
-//! A driver's loop: feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]),
+//! The loop of a driver: feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]),
 //! [`Endpoint::on_ack`], [`Endpoint::on_control`] and [`Endpoint::on_timeout`]; then drain
 //! [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`], [`Endpoint::poll_event`] and
-//! [`Endpoint::poll_disconnect`] (which its [`Disconnects`] take); then wait until [`Endpoint::next_timeout`],
-//! [`Disconnects::next_timeout`] or the next packet. Connections are set up by [`Initiators`] and a [`Responder`].
+//! [`Endpoint::poll_disconnect`] (for its [`Disconnects`]); then wait until
+//! [`Endpoint::next_timeout`], [`Disconnects::next_timeout`] or the next packet. [`Initiators`] and
+//! a [`Responder`] set up connections.
 #![forbid(unsafe_code)]
 
 // From the lowest layer up: a module uses only those before it.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How a queue pair tells a lost packet from a late one. What arrives out of order is placed at once
-/// and completes in order under each of them, but for [`LossRecovery::GoBackN`].
+/// The method by which a queue pair tells a lost packet from a late one. Under all methods but
+/// [`LossRecovery::GoBackN`], packets out of order are placed at once and complete in order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum LossRecovery {
@@ -20,11 +20,11 @@ pub enum LossRecovery {
     /// A packet is lost when a number of later ones, or one much later, has arrived (as RFC 9002,
     /// section 6.1; the thresholds grow with spurious retransmissions as in RFC 8985, 6.2).
     Sack,
-    /// What RNICs with selective repeat do: a packet out of order makes one NACK per ePSN, and the sender
-    /// resends that packet.
+    /// Selective repeat as RNICs do it: a packet out of order makes one NACK per ePSN, and the
+    /// sender resends that packet.
     NicSr,
-    /// What older RNICs do: the receiver takes packets in order only, the sender goes back to the
-    /// first that is missing. Both ends have to be told so; it is the receiver that drops.
+    /// Go-back-N as older RNICs do it: the receiver takes packets in order only, the sender goes
+    /// back to the first that is missing. Both ends have to use it; it is the receiver that drops.
     GoBackN,
 }
 

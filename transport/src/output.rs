@@ -1,4 +1,4 @@
-//! What an endpoint hands out: packets to send, and events.
+//! Output of an endpoint: packets to send, and events.
 
 use braid_wire::{Ack, Control, Crc, DataHeader, PathId, Probe, QpId, RailId};
 
@@ -11,13 +11,13 @@ pub struct QpSlot(pub(crate) u32);
 /// Something to send to the peer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transmit {
-    /// Whose it is.
+    /// The queue pair's place.
     pub slot: QpSlot,
-    /// What it is.
+    /// The packet.
     pub body: TransmitBody,
 }
 
-/// What is to be sent.
+/// A packet to send.
 #[derive(Clone, PartialEq, Debug)]
 // Segments are nearly all there is; boxing them would cost an allocation each.
 #[allow(clippy::large_enum_variant)]
@@ -30,22 +30,24 @@ pub enum TransmitBody {
         gather: SgList,
         /// The domain that the memory has to belong to.
         pd: PdId,
-        /// What the memory has to allow.
+        /// Permissions that the memory needs.
         access: Access,
         /// The path to take.
         path: PathId,
-        /// The first of a batch, or of what a queue pair adds to one. The others follow on the same path.
+        /// The first segment of a batch, or of what a queue pair adds to one. The others follow on
+        /// the same path.
         batch_start: bool,
         /// Whether the payload carries a check.
         crc: Crc,
-        /// It is longer than what the path carries by now, and has to leave in parts.
+        /// The segment is longer than what the path carries by now, and has to leave in parts.
         oversize: bool,
-        /// Where the payload may go on arrival. [`Placement::Direct`] only with [`crate::EndpointConfig::direct`].
+        /// Place of the payload on arrival. [`Placement::Direct`] only with
+        /// [`crate::EndpointConfig::direct`].
         placement: Placement,
     },
     /// An acknowledgement.
     Ack(Ack, Egress),
-    /// What the path carries, asked or answered.
+    /// A probe of the path MTU, or its answer.
     Probe(Probe, Egress),
     /// Tear-down or a sign of life.
     Control(Control, Egress),
@@ -58,23 +60,24 @@ pub struct Event {
     pub slot: QpSlot,
     /// Its number.
     pub qp: QpId,
-    /// What happened.
+    /// The event.
     pub kind: EventKind,
 }
 
-/// What happened to a queue pair.
+/// Kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
-    /// It is in ERR, not by its own application; see also [`crate::QueuePair::error`].
+    /// The queue pair is in ERR, not by its own application; see also [`crate::QueuePair::error`].
     Ended(QpError),
     /// In SQD: everything that was begun has ended.
     Drained,
-    /// So many bytes has the largest datagram that the path to the peer carries, for all queue pairs that go there.
+    /// The path MTU has changed: bytes of the largest datagram that the path to the peer carries,
+    /// for all queue pairs that go there.
     PathMtu(u16),
-    /// What leaves from the ports of paths does not reach the peer, what leaves from the receiving port does: so does
-    /// everything from now on, of all queue pairs that go there.
+    /// Packets from the ports of paths do not reach the peer, those from the receiving port do.
+    /// From now on everything leaves from there, for all queue pairs that go to the peer.
     PathsBlocked,
-    /// It does reach the peer again.
+    /// Packets from the ports of paths reach the peer again.
     PathsOpen,
     /// Segments leave with ECN on this rail from now on, or without, of all queue pairs that go
     /// there; see [`crate::Endpoint::sends_ecn`].

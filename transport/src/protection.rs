@@ -1,4 +1,4 @@
-//! Who may touch which memory: protection domains and permissions (IBTA vol. 1, 10.6).
+//! Protection domains and permissions, which say who may touch which memory (IBTA vol. 1, 10.6).
 //!
 //! Addresses are numbers here; only a driver knows what lies behind them.
 
@@ -10,7 +10,7 @@ use braid_wire::AtomicOperands;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PdId(pub u32);
 
-/// What a region or a queue pair allows. Reading by the owner is always allowed.
+/// Permissions of a region or a queue pair. Reading by the owner is always allowed.
 ///
 /// ```
 /// use braid_transport::Access;
@@ -90,14 +90,14 @@ pub enum AccessError {
     Permission {
         /// The key.
         key: u32,
-        /// What the access needs.
+        /// Permissions that the access needs.
         needed: Access,
-        /// What the region allows.
+        /// Permissions that the region has.
         has: Access,
     },
 }
 
-/// What an atomic does with 8 bytes.
+/// Operation of an atomic on 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOp {
     /// Compare and swap.

@@ -18,7 +18,7 @@ pub struct Sge {
 
 /// Pieces of local memory, in message order. Up to two need no allocation.
 ///
-/// It is a slice of [`Sge`] to read and to change, and is made of an array, a slice or an iterator of them:
+/// The list derefs to a slice of [`Sge`], and is made of an array, a slice or an iterator of them:
 ///
 /// ```
 /// use braid_transport::{SgList, Sge};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a queue pair does with work requests and packets.
+/// State of a queue pair, which decides what it does with work requests and packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum QpState {

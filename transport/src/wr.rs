@@ -1,4 +1,4 @@
-//! Work requests and completions: what goes into a queue pair and what comes out (IBTA vol. 1, 11.4).
+//! Work requests and completions: the input and output of a queue pair (IBTA vol. 1, 11.4).
 
 use braid_wire::QpId;
 
@@ -17,7 +17,7 @@ pub struct RemoteAddr {
     pub rkey: u32,
 }
 
-/// What a work request on a send queue does.
+/// Operation of a work request on a send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOp {
     /// Fills a receive buffer of the peer.
@@ -93,13 +93,13 @@ impl SendOp {
 ///
 /// Ordering (IBTA vol. 1, 10.8.3): work requests take effect at the peer in posting order as far as
 /// completions, receives, READs and atomics can tell. Data lands in any order before that, so two
-/// WRITEs to the same bytes must not be in flight together. A work request behind a READ or atomic waits for it only
-/// if it is fenced.
+/// WRITEs to the same bytes must not be in flight together. A work request behind a READ or atomic
+/// waits for it only if it is fenced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendWr {
     /// Comes back in the completion.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub op: SendOp,
     /// With what local memory. An atomic has one piece of 8 bytes.
     pub sges: SgList,
@@ -151,7 +151,7 @@ pub struct RecvWr {
     pub sges: SgList,
 }
 
-/// What a completion is for.
+/// Kind of work that a completion reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Work {
     /// A SEND, with or without immediate data.
@@ -177,7 +177,7 @@ impl Work {
     }
 }
 
-/// How a work request ended (IBTA vol. 1, 11.6.2, by the names of `ibv_wc_status`).
+/// Status of an ended work request (IBTA vol. 1, 11.6.2, by the names of `ibv_wc_status`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Status {
     /// As asked.
@@ -213,16 +213,16 @@ pub enum Status {
     RnrRetryExceeded,
 }
 
-/// How one work request ended. Completions of one queue come in posting order.
+/// Completion of one work request. Completions of one queue come in posting order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// The queue pair.
     pub qp: QpId,
     /// The id of the work request.
     pub wr_id: u64,
-    /// What it was.
+    /// The kind of work.
     pub work: Work,
-    /// How it ended. The fields below are valid on success only.
+    /// The status. The fields below are valid on success only.
     pub status: Status,
     /// Bytes of the message.
     pub len: u32,
@@ -235,9 +235,10 @@ pub struct Completion {
 /// A work request that has ended, which gives its place in its queue back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// How.
+    /// The completion.
     pub completion: Completion,
-    /// The application is to have the completion; not that of an unsignalled work request that ended well.
+    /// Whether the application is to have the completion. False for an unsignalled work request
+    /// that ended well.
     pub is_reported: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What an endpoint knows of whether its peer is alive.
+//! Signs of life of the peer, and the questions that ask for them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,9 +30,9 @@ pub(super) struct Liveness {
     pub(super) question: Option<Question>,
     /// Questions of intervals take paths and the receiving port in turn: a single way may be dead.
     pub(super) asks_by_path: bool,
-    /// What is to be answered.
+    /// Answers to PINGs that are to leave.
     pub(super) answers: VecDeque<Answer>,
-    /// What was acknowledged by this path comes again.
+    /// The path of an acknowledgement that the peer seems not to have heard.
     pub(super) unheard_by: Option<PathId>,
     /// The peer's host says that nobody receives at its port.
     pub(super) doubt: Option<Doubt>,
@@ -42,8 +42,8 @@ pub(super) struct Liveness {
     pub(super) is_silent: bool,
 }
 
-/// What has happened since the peer was heard last. All of it is forgotten, with one store, when a
-/// packet arrives.
+/// Events since the peer was heard last. All of them are forgotten, with one store, when a packet
+/// arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
     /// The question of an interval has left.
@@ -58,7 +58,7 @@ pub(super) struct Silence {
     pub(super) unanswered: u32,
 }
 
-/// What the peer's host has said since the peer was heard last.
+/// Complaint of the peer's host since the peer was heard last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) enum Complaint {
     #[default]
@@ -77,7 +77,7 @@ pub(super) struct Doubt {
     /// When the peer is asked again.
     pub(super) step_at: Time,
     pub(super) step: Duration,
-    /// It was prolonged, because the driver did not run.
+    /// The doubt was prolonged, because the driver did not run.
     pub(super) is_prolonged: bool,
 }
 
@@ -100,8 +100,8 @@ pub(super) enum Ways {
     Both,
 }
 
-/// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port: a stateful firewall between the
-/// two lets back what answers, and nothing else.
+/// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port:
+/// a stateful firewall between the two lets back answers, and nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) index: u32,

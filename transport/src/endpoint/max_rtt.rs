@@ -1,7 +1,7 @@
-//! How long acknowledgements take at most, as of late.
+//! The longest recent round trip.
 //!
-//! A maximum over a sliding span, kept in two parts (as the windowed filters of BBR): a queue that has drained is soon
-//! forgotten.
+//! This is a maximum over a sliding span, kept in two parts (as the windowed filters of BBR): a
+//! queue that has drained is soon forgotten.
 
 use std::time::Duration;
 

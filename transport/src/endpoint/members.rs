@@ -34,19 +34,23 @@ pub struct Endpoint {
     pub(super) starved: Turns,
     /// Those have budget for now: there was room for a batch, and it is not used up.
     pub(super) hands_out: bool,
-    /// The last that something has happened to since the books were brought up to date: it names the one before.
+    /// The last queue pair that something has happened to since the last settlement. It names the
+    /// one before.
     pub(super) dirty: Option<u32>,
-    /// One entry per queue pair at its `armed` time; deadlines that moved later are found out when it fires.
+    /// One entry per queue pair at its `armed` time. A deadline that moved later is noticed when
+    /// the entry fires.
     pub(super) timers: Timers,
-    /// One entry per queue pair whose rate holds something back, at its `paced` time. Apart from the
-    /// timers because it goes off with every burst, and each time a later one would stay behind there.
+    /// One entry per queue pair whose rate holds something back, at its `paced` time. They stand
+    /// apart from the timers because they fire with every burst, and each time a later entry would
+    /// stay behind there.
     pub(super) paced: Timers,
-    /// Whose run is being handed out.
+    /// The queue pair whose run is being handed out.
     pub(super) running: Option<u32>,
-    /// What is handed out now, while segments of other queue pairs may join it.
+    /// The batch that leaves now, while segments of other queue pairs may join it.
     pub(super) batch: OpenBatch,
     pub(super) in_flight: InFlight,
-    /// How long acknowledgements take, whichever queue pair they are for: they share the way, and the peer's queue.
+    /// Recent delays of acknowledgements for any queue pair: they share the path, and the peer's
+    /// queue.
     pub(super) round_trips: MaxRtt,
     pub(super) ended: VecDeque<Ended>,
     pub(super) events: VecDeque<Event>,
@@ -54,7 +58,8 @@ pub struct Endpoint {
     pub(super) liveness: Liveness,
     pub(super) path_mtu: PathMtus,
     pub(super) ecn: Ecn,
-    /// There may be control packets or probes to send: nearly always there are none, and nobody looks.
+    /// There may be control packets or probes to send. Nearly always there are none, and nobody
+    /// looks.
     pub(super) control_due: bool,
 }
 
@@ -136,12 +141,14 @@ impl Endpoint {
         self.free.len() == self.members.len()
     }
 
-    /// Bytes in flight on a rail, headers included; without those of streams that have timed out again and again.
+    /// Bytes in flight on a rail, headers included; without those of streams that have timed out
+    /// again and again.
     pub fn in_flight(&self, rail: RailId) -> u64 {
         self.in_flight.bytes()[rail]
     }
 
-    /// What may be: what the peer's socket holds, and on a long wire what that holds, too.
+    /// Limit of the bytes in flight: the room in the peer's socket, and on a long wire what that
+    /// holds, too.
     pub fn most_in_flight(&self, rail: RailId) -> u64 {
         self.in_flight.most_on(rail)
     }
@@ -174,8 +181,8 @@ impl Endpoint {
         posted
     }
 
-    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR, which flushes everything and is told to the
-    /// peer. RESET: [`Endpoint::release`] it first.
+    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR, which flushes everything
+    /// and is told to the peer. For RESET, [`Endpoint::release`] it first.
     pub fn modify(&mut self, _now: Time, slot: QpSlot, to: QpState) -> Result<(), StateError> {
         let changed = self.qp_mut(slot).modify(to);
         self.settle(slot.0);
@@ -193,7 +200,8 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// The local memory of a segment that [`Endpoint::poll_transmit`] handed out is not there any more.
+    /// Ends the work request whose segment [`Endpoint::poll_transmit`] handed out because its local
+    /// memory is gone.
     pub fn unreadable(&mut self, _now: Time, slot: QpSlot, header: &DataHeader) {
         let qp = self.qp_mut(slot);
         if let Some((stream, source)) = qp.source_of(header) {
@@ -202,14 +210,14 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// A segment that was handed out as [`crate::Placement::Direct`] has gone out staged: the driver knows no key for the
-    /// NIC, or staging was cheaper. Call at once.
+    /// Notes that a segment which was handed out as [`crate::Placement::Direct`] has left staged:
+    /// the driver knows no key for the NIC, or staging was cheaper. Call at once.
     pub fn staged(&mut self, slot: QpSlot, header: &DataHeader) {
         self.qp_mut(slot).staged(header);
     }
 
-    /// The driver takes no other segment of this queue pair, until [`Endpoint::resume`]: its device has no room for more.
-    /// Acknowledgements go on, and so do other queue pairs.
+    /// Stops the segments of this queue pair until [`Endpoint::resume`], because the driver's
+    /// device has no room for more. Acknowledgements go on, and so do other queue pairs.
     pub fn pause(&mut self, slot: QpSlot) {
         self.qp_mut(slot).set_paused(true);
     }
@@ -252,7 +260,7 @@ impl Endpoint {
         self.control_due = true; // a path may be due for a probe, too
     }
 
-    /// When [`Endpoint::on_timeout`] wants to be called next. Correct after the `poll` functions have
+    /// Time at which to call [`Endpoint::on_timeout`] next. Correct after the `poll` functions have
     /// been drained.
     pub fn next_timeout(&self, rails: &Rails) -> Option<Time> {
         if self.is_empty() {
@@ -328,7 +336,8 @@ impl Endpoint {
         self.qp_mut(slot).describe(now, slot, packet, rails)
     }
 
-    /// The next segment of the run that is being handed out: it was decided, and is in the books, since the first one left.
+    /// Returns the next segment of the run that is being handed out. The run was decided on and
+    /// counted when its first segment left.
     pub(super) fn go_on(&mut self, index: u32) -> Option<Packet> {
         let qp = &mut self.members[index as usize].as_mut()?.qp;
         let packet = qp.go_on();
@@ -352,7 +361,7 @@ impl Endpoint {
         self.ended.pop_front()
     }
 
-    /// The same for a driver that has no places to free: the next completion that the application is to have.
+    /// Returns the next completion for the application, for drivers that have no places to free.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         std::iter::from_fn(|| self.poll_ended()).find_map(Ended::reported)
     }
@@ -363,8 +372,8 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// The next queue pair that has ended, and whose peer is to be told until it confirms: for the driver's
-    /// [`crate::Disconnects`]. Call it also after [`Endpoint::release`].
+    /// Returns the next queue pair that has ended and whose peer is to be told until it confirms:
+    /// for the driver's [`crate::Disconnects`]. Call it also after [`Endpoint::release`].
     pub fn poll_disconnect(&mut self) -> Option<Disconnect> {
         self.settle_all();
         self.disconnects.pop_front()

@@ -10,7 +10,7 @@ use super::members::Endpoint;
 use super::path_mtu::search::{PathMtu, Way};
 use crate::{Egress, Event, QpSlot, Transmit, TransmitBody};
 
-/// What else is made with the same key is longer.
+/// Domain of this hash. Other inputs with the same key are longer.
 const PROBES: u8 = 1;
 /// PROBEs that wait for an answer; a try of the peer's is three.
 const MAX_ASKED: usize = 8;
@@ -41,21 +41,23 @@ impl Endpoint {
         self.announce(slot);
     }
 
-    /// Says how large a datagram the host's route to the peer takes on a rail, as far as the host knows. It is a hint which
-    /// size to try next, and no more: what a host knows of a path, anybody may have told it.
+    /// Takes the size of a datagram that the host's route to the peer carries on a rail, as far as
+    /// the host knows. The search only uses it as a hint which size to try next, because anybody
+    /// may have told the host.
     pub fn route_takes(&mut self, rail: RailId, datagram: u16) {
         self.path_mtu.rails[rail.get()].hint_datagram(datagram);
     }
 
-    /// Bytes of the largest datagram (UDP payload) that the paths of all rails in use are known to carry; `None`: it is not
-    /// searched.
+    /// Bytes of the largest datagram (UDP payload) that the paths of all rails in use are known to
+    /// carry; `None`: it is not searched.
     pub fn path_mtu(&self) -> Option<u16> {
         let searched = self.path_mtu.live().filter(|search| !search.is_fixed());
         searched.map(PathMtu::datagram).min()
     }
 
-    /// Something between here and the peer, as a NAT or a stateful firewall, lets through only what leaves from the
-    /// receiving port of this rail: everything on it has to.
+    /// Whether something between this host and the peer, as a NAT or a stateful firewall, lets
+    /// through only what leaves from the receiving port of this rail. Then everything on it leaves
+    /// from there.
     #[inline]
     pub fn paths_are_blocked(&self, rail: RailId) -> bool {
         self.path_mtu.rails[rail.get()].port_only
@@ -154,8 +156,8 @@ impl Endpoint {
         self.probe_packet(index, Probe { serial, ..probe }, egress)
     }
 
-    /// Makes serials of a queue pair's probes unpredictable: an answer shows that its sender has received what it answers, a probe of
-    /// that size.
+    /// Makes serials of a queue pair's probes unpredictable, so that an answer shows that its
+    /// sender has received the probe, of that size.
     fn probe_mask(&self, index: u32, size: u16) -> u32 {
         let (qp, key) = (self.qp(QpSlot(index)), self.config.withholding_key);
         key.map_or(0, |key| {

@@ -10,8 +10,8 @@ use crate::{Egress, EndCause, QpSlot, Transmit, TransmitBody};
 
 use std::time::Duration;
 
-/// Who comes back listens for this part of an interval before it judges: until then it has taken in what came while it
-/// was away.
+/// An endpoint whose driver comes back listens for this part of an interval before it judges, so
+/// that it takes in what came meanwhile.
 const LISTENS: u32 = 8;
 
 /// The answer to a PING is missed after this part of an interval, or after two round trips.
@@ -22,9 +22,11 @@ impl Endpoint {
         self.liveness.silence = Silence::default();
     }
 
-    /// The queue pairs ask for a sign of life in turn, one in each interval, also while others hear from the peer: the
-    /// other end of just one may be gone and its DISCONNECT lost. They ask whether they wait for something or not: one
-    /// whose memory the peer writes to would never know otherwise. A peer that is silent through enough pings is given up.
+    /// Handles the intervals. The queue pairs ask for a sign of life in turn, one in each interval,
+    /// also while others hear from the peer: the other end of just one may be gone and its
+    /// DISCONNECT lost. They ask whether they wait for something or not, because one whose memory
+    /// the peer writes to would never know otherwise. A peer that is silent through enough pings is
+    /// given up.
     pub(super) fn check_liveness(&mut self, now: Time) {
         if now < self.liveness.due {
             return;
@@ -127,7 +129,8 @@ impl Endpoint {
         }
     }
 
-    /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
+    /// Returns the next packet that is not of a message: answers to PINGs, PINGs, and probes of
+    /// paths.
     #[cold]
     pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         if let Some(path) = self.liveness.unheard_by.take() {
@@ -165,12 +168,14 @@ impl Endpoint {
         self.liveness.ring.first()
     }
 
-    /// A path or rail that is out of use is asked whether it works again, and a new rail whether the peer is there.
+    /// Asks whether a path or rail that is out of use works again, or whether the peer is there on
+    /// a new rail.
     fn poll_probe(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         rails.next_probe().filter(|at| *at <= now)?;
         let index = self.prober()?;
         let RailProbe { path, by_port, stamp } = rails.poll_probe(now)?;
-        // Where the ports of paths cannot be blocked, what the receiving port reaches says nothing of where data goes.
+        // Where the ports of paths cannot be blocked, an answer to the receiving port says nothing
+        // of where data goes.
         let egress = match by_port && self.config.search_path_mtu {
             true => Egress::Port(path.rail()),
             false => Egress::Path(path),

@@ -7,7 +7,7 @@ use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
 use crate::stream::send::send_limits::Need;
 
-/// What queue pairs wait for, each of which has a queue.
+/// The resources that queue pairs wait for, each of which has a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiting {
     /// To be asked for packets.
@@ -16,9 +16,10 @@ pub(super) enum Waiting {
     ForBudget = 1,
 }
 
-/// A queue that is linked through its members: whoever looks at a member anyway needs no other memory.
+/// A queue that is linked through its members, so that a look at a member needs no other memory.
 ///
-/// Invariant: the members from the first to the last are those whose [`Place`] in this queue is taken.
+/// Invariant: the members from the first to the last are those whose [`Place`] in this queue is
+/// taken.
 #[derive(Debug)]
 pub(super) struct Turns {
     what: Waiting,
@@ -32,10 +33,10 @@ pub(super) struct Member {
     pub(super) qp: ConnectedQp,
     /// Its places in `ready` and `starved`.
     pub(super) turns: [Place; 2],
-    /// How much budget would do, while it is in `starved`.
+    /// Budget that would do, while the queue pair is in `starved`.
     pub(super) needs: Need,
     pub(super) is_dirty: bool,
-    /// Whom something happened to before.
+    /// The next queue pair in the dirty list.
     pub(super) next_dirty: Option<u32>,
     pub(super) armed: Time,
     pub(super) paced: Time,
@@ -43,10 +44,10 @@ pub(super) struct Member {
     pub(super) in_flight: RailBytes,
 }
 
-/// Who is asked.
+/// A queue pair that is asked for packets.
 pub(super) struct Turn {
     pub(super) index: u32,
-    /// It may use what there is of the budget; otherwise nothing of it.
+    /// The queue pair may use what there is of the budget; otherwise nothing of it.
     pub(super) has_budget: bool,
     /// Others wait for budget.
     pub(super) is_shared: bool,
@@ -65,7 +66,7 @@ impl Turns {
         Turns { what, ends: None }
     }
 
-    /// Whose turn it is.
+    /// The queue pair whose turn it is.
     pub(super) fn first(&self) -> Option<u32> {
         self.ends.map(|(first, _)| first)
     }

@@ -6,8 +6,9 @@ use braid_lb::Rails;
 use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 
 use super::connected::ConnectedQp;
+use crate::output::EventKind;
 use crate::stream::send::window::NotTaken;
-use crate::{EndCause, Status};
+use crate::{EndCause, FailedWork, QpError, QpState, Status};
 
 impl ConnectedQp {
     /// Handles an acknowledgement. Returns the number of segments that it acknowledges for the
@@ -44,6 +45,38 @@ impl ConnectedQp {
             self.on_nak(now, ack, code, Psn::expand(psn, una));
         }
         Some(outcome.acked)
+    }
+
+    /// Completes the work requests that have ended at the front of the send queue. A failure among
+    /// them ends the queue pair.
+    pub(super) fn settle_sends(&mut self) {
+        self.settle_sends_because(None);
+    }
+
+    /// Does so with a cause for the end of the queue pair. Without one, the status of the failed work
+    /// request is the cause.
+    pub(super) fn settle_sends_because(&mut self, cause: Option<EndCause>) {
+        let streams = &self.streams;
+        let una = streams.requests.window.una();
+        while let Some((entry, status)) = self.sq.pop_ended(una) {
+            if status != Status::Success {
+                let (wr_id, work) = (entry.wr.id, entry.wr.op.work());
+                self.qp.complete_failed(wr_id, work, status);
+                let cause = cause.unwrap_or(status.into());
+                let failed = FailedWork { wr_id, work, status };
+                self.fail(QpError { cause, work: Some(failed) });
+                return;
+            }
+            self.qp.complete_send(&entry.wr, entry.len);
+            self.announce_drained();
+        }
+    }
+
+    /// Reports that SQD is reached and nothing is in flight any more (IBTA vol. 1, 10.3.1.5).
+    pub(super) fn announce_drained(&mut self) {
+        if self.qp.state == QpState::SendQueueDrained && !self.sq.is_busy() {
+            self.qp.events.push_back(EventKind::Drained);
+        }
     }
 
     /// Ends a queue pair whose peer acknowledged a segment that was not sent: nothing that the peer

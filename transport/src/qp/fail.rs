@@ -5,40 +5,9 @@ use braid_wire::{NakCode, Psn, Stream};
 
 use super::connected::ConnectedQp;
 use crate::output::EventKind;
-use crate::{EndCause, FailedWork, QpError, QpState, Status, Work};
+use crate::{EndCause, QpError, QpState, Status, Work};
 
 impl ConnectedQp {
-    /// Completes what has ended at the front of the send queue; a failure among it takes the queue
-    /// pair down.
-    pub(super) fn settle_sends(&mut self) {
-        self.settle_sends_because(None);
-    }
-
-    /// The same where it is known why: else the failed work request's status says so.
-    fn settle_sends_because(&mut self, cause: Option<EndCause>) {
-        let streams = &self.streams;
-        let una = streams.requests.window.una();
-        while let Some((entry, status)) = self.sq.pop_ended(una) {
-            if status != Status::Success {
-                let (wr_id, work) = (entry.wr.id, entry.wr.op.work());
-                self.qp.complete_failed(wr_id, work, status);
-                let cause = cause.unwrap_or(status.into());
-                let failed = FailedWork { wr_id, work, status };
-                self.fail(QpError { cause, work: Some(failed) });
-                return;
-            }
-            self.qp.complete_send(&entry.wr, entry.len);
-            self.announce_drained();
-        }
-    }
-
-    /// SQD and nothing under way any more: tell the owner (IBTA vol. 1, 10.3.1.5).
-    pub(super) fn announce_drained(&mut self) {
-        if self.qp.state == QpState::SendQueueDrained && !self.sq.is_busy() {
-            self.qp.events.push_back(EventKind::Drained);
-        }
-    }
-
     /// The connection cannot go on: the oldest work request says why, the rest is flushed.
     pub(crate) fn give_up(&mut self, cause: EndCause) {
         if !self.qp.state.receives() {

@@ -1,5 +1,5 @@
-//! What the paths to the peer carry, searched on each rail by itself. A segment is cut as long as the rail carries that it
-//! takes first; where another that carries less has to take it again, it leaves in parts.
+//! Path MTUs, searched on each rail by itself. A segment is cut as long as the rail carries that
+//! takes it first. If another rail that carries less has to take it again, it leaves in parts.
 
 pub(super) mod search;
 
@@ -19,13 +19,14 @@ pub(super) struct PathMtus {
     pub(super) live: RailSet,
     /// The most that a queue pair could use.
     pub(super) longest_payload: u16,
-    /// PROBEs of the peer that are to be answered, the queue pairs that they were for, and the rails that they came by.
+    /// PROBEs of the peer that are to be answered, with the queue pairs that they were for and the
+    /// rails that they came by.
     pub(super) asked: VecDeque<(u32, RailId, Probe)>,
 }
 
 impl PathMtus {
-    /// `searches`: what the paths carry is not known. Otherwise they carry whatever is agreed. The driver adds `envelope` bytes to each
-    /// packet.
+    /// `searches`: the path MTUs are not known. Otherwise the paths carry whatever is agreed. The
+    /// driver adds `envelope` bytes to each packet.
     pub(super) fn new(searches: bool, envelope: u16) -> Self {
         PathMtus {
             rails: std::array::from_fn(|_| PathMtu::new(searches, envelope)),

@@ -143,6 +143,21 @@ impl SendStream {
         Ok(AckOutcome { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
+    /// Notes that something was acknowledged: time-outs and probes count from zero again.
+    pub(crate) fn on_progress(&mut self, now: Time) {
+        self.forget_timeouts();
+        self.probes.due = 0;
+        self.probes.was_late = false;
+        self.follow_probe();
+        self.rnr.awaits_receiver = false;
+        if !self.window.awaits_ack() {
+            self.clock.deadline = None;
+            self.losses.forget_open();
+        } else {
+            self.wait(now);
+        }
+    }
+
     /// The controllers hear of losses, if there are any, and of so many that were none.
     pub(crate) fn tell_lost(&mut self, now: Time, lost: Tally, needless: u32) {
         if lost.packets > 0 {

@@ -17,20 +17,6 @@ use crate::patience::patience;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 
 impl SendStream {
-    pub(crate) fn on_progress(&mut self, now: Time) {
-        self.forget_timeouts();
-        self.probes.due = 0;
-        self.probes.was_late = false;
-        self.follow_probe();
-        self.rnr.awaits_receiver = false;
-        if !self.window.awaits_ack() {
-            self.clock.deadline = None;
-            self.losses.forget_open();
-        } else {
-            self.wait(now);
-        }
-    }
-
     /// Handles the peer's refusal of the work request that the segment at `psn` belongs to. Neither
     /// that segment nor what follows it is sent again. The peer may take long to answer the
     /// requests before it.

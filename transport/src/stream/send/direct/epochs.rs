@@ -1,7 +1,9 @@
-//! What keeps direct placement safe: which NIC queue pair of a path is in use, and which are closed.
+//! Epochs, which keep direct placement safe: the NIC queue pair of a path that is in use, and those
+//! that are closed.
 //!
-//! Only the first transmission of a WRITE's payload is placed directly. The retransmission of such a segment names the NIC
-//! queue pair that the first one was sent to, and the receiver closes that before it places the retransmission.
+//! Only the first transmission of a WRITE's payload is placed directly. The retransmission of such
+//! a segment names the NIC queue pair that the first one was sent to, and the receiver closes that
+//! before it places the retransmission.
 
 use braid_wire::PathId;
 
@@ -12,14 +14,15 @@ use crate::stream::per_path::PerPath;
 pub struct NicEpoch {
     /// The path.
     pub path: PathId,
-    /// How many NIC queue pairs the path had before this one.
+    /// Number of NIC queue pairs that the path had before this one.
     pub number: u32,
 }
 
-/// What the sender of a stream knows about its paths' NIC queue pairs.
+/// The NIC queue pairs of the paths, as far as the sender of a stream knows.
 ///
-/// Invariant: an epoch `is_closing` from when the peer was first asked to close it until a newer one is heard of. Epochs only
-/// grow. So nothing that is sent in the current epoch while it is not closing is ever sent in one that we have had closed.
+/// Invariant: an epoch `is_closing` from when the peer was first asked to close it until a newer
+/// one is heard of. Epochs only grow. So nothing that is sent in the current epoch while it is not
+/// closing is ever sent in one that was closed.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Epochs {
     paths: PerPath<Latest>,

@@ -1,8 +1,10 @@
-//! Which segments a NIC may write into application memory before any software has looked at them: direct placement.
+//! Direct placement: a NIC writes segments into application memory before any software has looked
+//! at them.
 //!
-//! A segment placed directly that the network has delayed must not land once its retransmission was placed: the
-//! message may have completed since, and the buffer may hold something else. What keeps that from happening is [`Epochs`],
-//! whatever the policy. When direct placement pays is the [`DirectPolicy`]'s to say, and harms nobody if it is wrong.
+//! A segment placed directly that the network has delayed must not land once its retransmission was
+//! placed: the message may have completed since, and the buffer may hold something else. [`Epochs`]
+//! keep that from happening, whatever the policy. The [`DirectPolicy`] says when direct placement
+//! pays, and harms nobody if it is wrong.
 
 mod epochs;
 mod policy;
@@ -21,9 +23,10 @@ use crate::DirectConfig;
 pub enum Placement {
     /// Into a bounce buffer, to be checked by [`crate::Endpoint::on_arrival`] and then copied.
     Staged {
-        /// The receiver closes this NIC queue pair before it places the payload, unless it is closed: what
-        /// was sent to it can land no more. Whatever becomes of the segment, and however often it is asked,
-        /// the receiver answers with the path's epoch, see [`crate::Endpoint::begin_epoch`].
+        /// The receiver closes this NIC queue pair before it places the payload, unless it is
+        /// closed: later writes through it can land no more. Whatever becomes of the segment, and
+        /// however often it is asked, the receiver answers with the path's epoch, see
+        /// [`crate::Endpoint::begin_epoch`].
         closes: Option<NicEpoch>,
     },
     /// The NIC may write it where it belongs at once, through this NIC queue pair and no other.
@@ -60,9 +63,9 @@ impl<P: DirectPolicy> Direct<P> {
         self.policy.segment_len(now, mtu)
     }
 
-    /// Where the payload of a first transmission goes, of `len` bytes. The retransmission that was to close an epoch may be
-    /// lost, and never repeated because the original has arrived: so all that is staged on the path repeats that until
-    /// the peer has answered.
+    /// Returns where the payload of a first transmission, of `len` bytes, goes. The retransmission
+    /// that was to close an epoch may be lost, and never repeated because the original has arrived.
+    /// So every staged segment on the path repeats the request until the peer has answered.
     // Not in the way either.
     #[inline(never)]
     pub(crate) fn place_first(&mut self, now: Time, path: PathId, len: u16) -> Placement {

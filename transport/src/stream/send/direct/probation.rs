@@ -1,11 +1,13 @@
-//! Direct placement on probation: few segments at a time on a path that has to prove itself, none for a while where they are
-//! lost.
+//! Direct placement on probation: few segments at a time on a path that has to prove itself, none
+//! for a while where they are lost.
 //!
-//! Segments are long, several packets of the NIC, as long as every path that is used has passed its probation: some have arrived
-//! on it and it has lost none, or none for long. One packet lost loses the segment, and may stop the NIC queue pair, so
-//! on other paths only short ones are placed directly, and all are short while there is a path on probation.
+//! Segments are long, several packets of the NIC, as long as every path in use has passed its
+//! probation: some have arrived on it and it has lost none, or none for long. One packet lost loses
+//! the segment, and may stop the NIC queue pair. So on other paths only short ones are placed
+//! directly, and all are short while there is a path on probation.
 //!
-//! Invariants: `good` and `under_way` of a path are of its current epoch. `retry` is the earliest of those of all paths.
+//! Invariants: `good` and `under_way` of a path are of its current epoch. `retry` is the earliest
+//! of those of all paths.
 
 use braid_wire::{PathId, Time};
 
@@ -15,9 +17,11 @@ use crate::stream::per_path::PerPath;
 
 /// So much shorter is the hold-down of a path where direct placement has paid.
 const PAID: u32 = 16;
-/// Segments that must arrive between two losses for direct placement to pay, and for a path to pass its probation again.
+/// Segments that must arrive between two losses for direct placement to pay, and for a path to pass
+/// its probation again.
 const WORTHWHILE: u16 = 1_000;
-/// Those that must arrive on a new path for it to pass: where one of a hundred is lost, most paths show it by then.
+/// Segments that must arrive on a new path for it to pass. Where one of a hundred is lost, most
+/// paths show it by then.
 const PROBATION: u16 = 64;
 /// Segments that may be on their way on probation, and one more for so many that have arrived.
 const FEW: u16 = 8;
@@ -32,7 +36,7 @@ pub(crate) struct Probation {
     retry: Option<Time>,
 }
 
-/// How a path has done.
+/// Record of a path.
 #[derive(Clone, Copy, Default, Debug)]
 struct Record {
     held_down_until: Time,
@@ -42,7 +46,7 @@ struct Record {
     under_way: u16,
     /// Its NIC queue pair is not the first.
     is_later: bool,
-    /// It has lost a segment, and its NIC queue pair is being closed.
+    /// The path has lost a segment, and its NIC queue pair is being closed.
     is_closing: bool,
 }
 
@@ -101,7 +105,8 @@ impl DirectPolicy for Probation {
         });
     }
 
-    /// What the path has lost on probation, others that have not passed may lose as well: they are held down, too.
+    /// A loss of this path on probation may hit others that have not passed as well: they are held
+    /// down, too.
     fn on_loss(&mut self, now: Time, path: PathId) {
         let hold_down = self.config.hold_down;
         let record = self.record(path);

@@ -1,9 +1,10 @@
-//! A path is a queue: once a packet of it has arrived, whatever was sent on it before has arrived too
-//! or never will (Themis, section 3.2: under a deterministic policy a PSN of the same residue proves
-//! the loss). The sender knows which path each packet took, so it holds under any policy.
+//! FIFO paths. A path is a queue: once a packet of it has arrived, whatever was sent on it before
+//! has arrived too or never will (Themis, section 3.2: under a deterministic policy a PSN of the
+//! same residue proves the loss). The sender knows the path of each packet, so this holds under any
+//! policy.
 //!
 //! Some paths are no queues: jitter, link aggregation and switches that spray by themselves reorder
-//! them. A segment that was taken for lost and has arrived all the same shows that. From then on a
+//! them. A segment that was declared lost and has arrived all the same shows that. From then on a
 //! packet of the path is lost once a later one has been there for the path's reordering window
 //! ([`braid_lb::Reordering`]).
 //!
@@ -31,7 +32,7 @@ const LOOKS: usize = 2 * STEPS as usize;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FifoPath {
     paths: PerPath<Arrived>,
-    /// Of the paths that reorder, or did.
+    /// State of the paths that reorder, or did.
     looks: Vec<Looks>,
     /// Segments that the order of their path has declared lost.
     pub(super) presumed: PresumedLost,
@@ -39,7 +40,7 @@ pub(crate) struct FifoPath {
     version: u32,
 }
 
-/// What has certainly arrived on one path.
+/// Certain arrivals on one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
     /// The order of the newest transmission.
@@ -54,7 +55,7 @@ struct Looks {
     /// None: the path keeps order now.
     window: Duration,
     at: VecDeque<(Time, u64)>,
-    /// What is not newer than this was overtaken a window ago, as of that time.
+    /// Transmissions that are not newer than this were overtaken a window ago, as of that time.
     settled: (Time, u64),
 }
 
@@ -83,7 +84,7 @@ impl Looks {
         self.at.iter().find(|(_, newest)| *newest > order).map(|(at, _)| *at)
     }
 
-    /// What was the newest a window ago.
+    /// The newest transmission a window ago.
     fn settled(&mut self, now: Time) -> u64 {
         let (as_of, _) = self.settled;
         if as_of != now {

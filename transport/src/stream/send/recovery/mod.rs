@@ -1,8 +1,8 @@
-//! Telling lost packets from late ones: five methods behind one interface.
+//! Loss detection, which tells lost packets from late ones: five methods behind one interface.
 //!
-//! All of them judge at the sender. An acknowledgement carries the ePSN, the highest PSN, the bitmap
-//! and the count of duplicates, and it is sent at once when a packet comes out of order; so the
-//! sender knows what the receiver knows, and a NACK would tell it nothing new.
+//! All of them judge at the sender. An acknowledgement carries the ePSN, the highest PSN, the
+//! bitmap and the count of duplicates, and it is sent at once when a packet comes out of order. So
+//! the sender knows what the receiver knows, and a NACK would tell it nothing new.
 
 pub(crate) mod report;
 mod reordering_window;
@@ -147,7 +147,8 @@ impl Detector {
         window.lose_from(window.una(), count, lost);
     }
 
-    /// Whether a segment may be lost by its age alone. Not with what RNICs and PRO do, who leave the end of a message to the time-out.
+    /// Whether a segment may be lost by its age alone. Not with the methods of RNICs and PRO, which
+    /// leave the end of a message to the time-out.
     pub(crate) fn heeds_time(&self) -> bool {
         match self {
             Detector::FifoPath(_) => true,

@@ -1,9 +1,10 @@
-//! Selective repeat as RNICs do it: the receiver NACKs its ePSN when a later packet arrives, once per
-//! ePSN and again after 500 us, and the sender resends that one packet. Any reordering looks like a
-//! loss to it (Themis, section 2.2); that weakness is why it is here.
+//! Selective repeat as RNICs do it: the receiver NACKs its ePSN when a later packet arrives, once
+//! per ePSN and again after 500 us, and the sender resends that one packet. The method takes any
+//! reordering for a loss (Themis, section 2.2); experiments need it for that weakness.
 //!
-//! Packets that were early already say nothing when the ePSN moves on to the next hole: a NACK answers a
-//! packet. Without another one the time-out has to help, which resends a few and not the whole window.
+//! Earlier out-of-order packets say nothing when the ePSN moves on to the next hole: a NACK answers
+//! a packet. Without another packet the time-out has to help, which resends a few and not the whole
+//! window.
 
 use std::time::Duration;
 

@@ -1,13 +1,14 @@
 //! PRO's out-of-order window (Algorithm 2): `wnd` packets behind the newest that has arrived may be
-//! late, what is older is lost. A repeated packet shows that the window was too small and adds one; a
+//! late; older ones are lost. A repeated packet shows that the window was too small and adds one; a
 //! time-out shows that it was too large and halves it.
 //!
-//! The paper counts in PSNs from `QP.tail`. We count transmissions, which is the same until something
-//! is resent, and then lets a retransmission be late too instead of losing it again at once.
+//! The paper counts in PSNs from `QP.tail`. This method counts transmissions. The two are equal
+//! until something is resent; from then on a retransmission may be late, too, instead of being lost
+//! again at once.
 //!
-//! A time-out while nothing was lost says nothing of the window, which is then as it was (Eifel, RFC 3522 and
-//! 4015): a host that stood still for some milliseconds cost a needless retransmission for each packet
-//! that the window had to grow again.
+//! A time-out while nothing was lost says nothing of the window, which is then restored (Eifel, RFC
+//! 3522 and 4015). Otherwise a host that stood still for some milliseconds would cost a needless
+//! retransmission for each packet that the window had to grow again.
 
 use braid_wire::Time;
 

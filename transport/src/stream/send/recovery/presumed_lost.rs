@@ -22,7 +22,7 @@ const LIFETIME: u32 = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct PresumedLost {
     all: VecDeque<Presumption>,
-    /// Of which the paths have not heard.
+    /// The number of the newest of them that the paths have not heard of.
     fresh: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Presumption {
     source: u64,
     offset: u32,
     path: PathId,
-    /// What an acknowledgement of this transmission echoes.
+    /// The stamp that an acknowledgement of this transmission echoes.
     stamp: u32,
     /// Since when a later one of the path is known to have arrived.
     overtaken_at: Time,

@@ -1,8 +1,9 @@
-//! How long a segment that others overtook may still be late rather than lost.
+//! The reordering window: the time that a segment which others overtook may still be late.
 //!
 //! As RACK's reordering window (RFC 8985, section 6.2, step 4): duplicates that the peer reports
-//! after retransmissions say that we were too quick, and the window grows, once a round trip; a run of
-//! recoveries without any says that the network has calmed down, and it goes back.
+//! after retransmissions show that the sender was too quick, and the window grows, once a round
+//! trip. A run of recoveries without any shows that the network has calmed down, and the window
+//! shrinks back.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl ReorderingWindow {
         ReorderingWindow { factor: 1, settled_at: Time::ZERO, calm: 0 }
     }
 
-    /// What reordering thresholds, in packets and in time, are multiplied with: 1 to 16.
+    /// Factor of the reordering thresholds, in packets and in time: 1 to 16.
     pub(crate) fn factor(&self) -> u32 {
         self.factor
     }

@@ -6,10 +6,11 @@ use braid_wire::{Psn, Time};
 
 use crate::stream::send::segment::Segment;
 
-/// A time-out resends this many of the oldest segments; their acknowledgement tells what else is lost.
+/// Number of oldest segments that a time-out resends. Their acknowledgement tells what else is
+/// lost.
 pub(crate) const PROBES: usize = 2;
 
-/// What an acknowledgement says beside which packets have arrived.
+/// Contents of an acknowledgement beside the packets that have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) now: Time,

@@ -1,5 +1,5 @@
-//! A threshold, in packets and in time, beyond which a packet that others overtook is lost. The highest
-//! threshold is none: then nothing is taken for lost here.
+//! A threshold, in packets and in time, beyond which a packet that others overtook is lost. With
+//! the highest threshold no packet is declared lost here.
 
 use super::reordering_window::ReorderingWindow;
 use super::report::Report;
