@@ -70,7 +70,7 @@ impl ConnectedQp {
         if incoming.is_stale(now, psn, header.stamp) {
             return self.refused(Refusal::Stale);
         }
-        incoming.note(now, arrival);
+        incoming.record(now, arrival);
         if !receives {
             incoming.ack_now();
             return self.refused(Refusal::State);

@@ -285,11 +285,11 @@ impl ConnectedQp {
         let candidate = self.candidate(now, stream);
         let streams = &mut self.streams;
         let Remote { window, segments, .. } = streams.remote;
-        let room = SendLimits { window, segments, budget, batch: streams.batches.batch() };
+        let limits = SendLimits { window, segments, budget, batch: streams.batches.batch() };
         let by_rail = (rails.count() > 1).then_some(streams.path_mtu);
         let outgoing = streams.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
-            let needs = outgoing.may_send(now, next.len, lost, &room, rails)?;
+            let needs = outgoing.may_send(now, next.len, lost, &limits, rails)?;
             let choice = Choice { next, lost, needs };
             Ok(match by_rail {
                 Some(payloads) => choice.cut_to(payloads.on(outgoing.subflows.rail())),

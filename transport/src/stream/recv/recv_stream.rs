@@ -112,7 +112,7 @@ impl RecvStream {
 
     /// Records that a packet of the window came, whatever becomes of it. Its acknowledgement will
     /// echo its stamp.
-    pub(crate) fn note(&mut self, now: Time, arrival: &Arrival<'_>) {
+    pub(crate) fn record(&mut self, now: Time, arrival: &Arrival<'_>) {
         let Arrival { header, path, congestion, may_be_replied_to } = *arrival;
         let (stamp, asks) = (header.stamp, header.ack_request);
         self.received = self.received.wrapping_add(1);
@@ -461,7 +461,7 @@ mod tests {
         };
         let (header, path) = (&header, PathId::default());
         let arrival = Arrival { header, path, congestion: false, may_be_replied_to };
-        incoming.note(now, &arrival);
+        incoming.record(now, &arrival);
     }
 
     #[test]

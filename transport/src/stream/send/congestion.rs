@@ -118,7 +118,7 @@ impl Congestion {
         match (by, &mut self.chunks) {
             (Block::Nothing, Some(chunks)) => {
                 chunks.end();
-                self.tell_chunks()
+                self.report_chunks()
             }
             _ => false,
         }
@@ -179,7 +179,7 @@ impl Congestion {
     }
 
     /// The controller hears of the chunks that are complete. Returns whether there are any.
-    pub(crate) fn tell_chunks(&mut self) -> bool {
+    pub(crate) fn report_chunks(&mut self) -> bool {
         let Some(chunks) = &mut self.chunks else { return false };
         let mut told = false;
         while let Some(chunk) = chunks.pop() {

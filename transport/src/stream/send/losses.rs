@@ -42,7 +42,7 @@ impl Losses {
     }
 
     /// Tells the path set the outcomes that it has not heard of.
-    pub(crate) fn tell(&mut self, stream: StreamId, now: Time, rails: &mut Rails) {
+    pub(crate) fn report(&mut self, stream: StreamId, now: Time, rails: &mut Rails) {
         for (path, outcome) in self.untold.drain(..) {
             rails.on_feedback(stream, now, path, outcome);
         }

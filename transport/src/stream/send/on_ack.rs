@@ -128,7 +128,7 @@ impl SendStream {
                 detector.detect(&report, window, lost);
             });
             if lost.packets > 0 {
-                self.losses.detector.tell_lost(rails);
+                self.losses.detector.report_lost(rails);
             }
         }
         if answers_probe {
@@ -138,7 +138,7 @@ impl SendStream {
             self.subflows.of(ack.path).into_iter().for_each(|subflow| subflow.rtt.on_sample(rtt));
             self.on_progress(now);
         }
-        self.tell_lost(now, lost, needless);
+        self.report_lost(now, lost, needless);
         let spurious = spurious.into();
         Ok(AckOutcome { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
@@ -159,12 +159,12 @@ impl SendStream {
     }
 
     /// The controllers hear of losses, if there are any, and of so many that were none.
-    pub(crate) fn tell_lost(&mut self, now: Time, lost: Tally, needless: u32) {
+    pub(crate) fn report_lost(&mut self, now: Time, lost: Tally, needless: u32) {
         if lost.packets > 0 {
-            self.subflows.tell_lost(now);
+            self.subflows.report_lost(now);
         }
         if needless > 0 {
-            self.subflows.tell_spurious(now, needless);
+            self.subflows.report_spurious(now, needless);
         }
         self.follow_window();
     }
@@ -242,7 +242,7 @@ impl SendStream {
         let psn = Psn::expand(psn, self.window.una());
         let lost =
             self.lose(now, rails, Because::Proof, |_, window, lost| window.lose_one(psn, lost));
-        self.tell_lost(now, lost, 0);
+        self.report_lost(now, lost, 0);
         lost.packets
     }
 
@@ -267,7 +267,7 @@ impl SendStream {
             Outcome::Arrived { packets, rtt: now - segment.sent_at, congested: false }
         });
         if moved {
-            self.subflows.tell_chunks();
+            self.subflows.report_chunks();
             self.follow_window();
             self.on_progress(now);
         }
@@ -456,7 +456,7 @@ impl<'a> PathFeedback<'a> {
             }
         }
         if self.follows_chunks {
-            self.subflows.tell_chunks();
+            self.subflows.report_chunks();
         }
     }
 }

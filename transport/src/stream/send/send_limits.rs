@@ -92,10 +92,10 @@ pub(crate) enum Block {
 impl Block {
     /// Chooses, of the blocks of two rails, the one that ends first, as far as one can tell. Time
     /// passes by itself, and others give back budget, the sooner the less is missing.
-    pub(crate) fn or(self, other: Block, room: &SendLimits<'_>) -> Block {
+    pub(crate) fn or(self, other: Block, limits: &SendLimits<'_>) -> Block {
         let wait = |block: &Block| match block {
             Block::Rate => (0, 0),
-            Block::Budget(need) => (1, need.bytes().saturating_sub(room.budget.on(need.rail))),
+            Block::Budget(need) => (1, need.bytes().saturating_sub(limits.budget.on(need.rail))),
             Block::Window => (2, 0),
             Block::Peer | Block::Nothing => (3, 0),
         };

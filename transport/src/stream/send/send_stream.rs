@@ -98,14 +98,14 @@ impl SendStream {
         now: Time,
         len: u16,
         lost: Option<Psn>,
-        room: &SendLimits<'_>,
+        limits: &SendLimits<'_>,
         rails: &mut Rails,
     ) -> Result<Need, Block> {
         if self.rnr.paused_until.is_some_and(|until| now < until) {
             return Err(Block::Peer);
         }
         let fresh = lost.is_none();
-        // A peer that receives nothing gets no first transmission beyond its room, unless there is
+        // A peer that receives nothing gets no first transmission beyond its limits, unless there is
         // nothing else to probe with.
         let only_probes = self.is_silent() || self.rnr.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.skipped());
@@ -118,14 +118,14 @@ impl SendStream {
         if only_probes {
             return Err(Block::Peer);
         }
-        if fresh && (self.window.has_refused() || self.window.span() >= u64::from(room.window)) {
+        if fresh && (self.window.has_refused() || self.window.span() >= u64::from(limits.window)) {
             return Err(Block::Peer);
         }
-        if self.window.flying() >= room.segments {
+        if self.window.flying() >= limits.segments {
             return Err(Block::Peer);
         }
         let candidate = Candidate { now, bytes: Segment::wire_len(len), is_fresh: fresh };
-        self.subflows.choose(self.stream, candidate, self.window.in_flight(), room, rails)
+        self.subflows.choose(self.stream, candidate, self.window.in_flight(), limits, rails)
     }
 
     /// Number of new segments that may follow the one that has just left, whatever bytes they have.
@@ -202,7 +202,7 @@ impl SendStream {
         }
         let starts = self.quantum_has_ended();
         if starts {
-            self.losses.tell(self.stream, now, rails);
+            self.losses.report(self.stream, now, rails);
             let subflow = self.subflows.current();
             let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
@@ -399,7 +399,7 @@ impl SendStream {
     /// The stream is gone.
     pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         self.clear();
-        self.losses.tell(self.stream, now, rails);
+        self.losses.report(self.stream, now, rails);
         rails.dismiss(self.stream);
     }
 

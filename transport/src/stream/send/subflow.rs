@@ -74,16 +74,16 @@ impl Subflow {
         rail: RailId,
         candidate: Candidate,
         in_flight: u64,
-        room: &SendLimits<'_>,
+        limits: &SendLimits<'_>,
     ) -> Result<Need, Block> {
         let Candidate { now, bytes, is_fresh } = candidate;
         let begins = is_fresh && self.quantum.begins_batch();
-        let bytes = if begins { bytes.max(least_batch(in_flight, room.batch)) } else { bytes };
+        let bytes = if begins { bytes.max(least_batch(in_flight, limits.batch)) } else { bytes };
         if !self.cc.has_room(in_flight, bytes) {
             return Err(Block::Window);
         }
         let need = Need::new(rail, bytes);
-        if room.budget.on(rail) < bytes {
+        if limits.budget.on(rail) < bytes {
             return Err(Block::Budget(need));
         }
         if self.cc.is_open(now) { Ok(need) } else { Err(Block::Rate) }
@@ -101,7 +101,7 @@ impl Subflow {
 
     /// The controller hears of segments that were declared lost and had only come late. What of
     /// them it has not heard of as lost (a time-out is a question) it need not hear of.
-    pub(crate) fn tell_spurious(&mut self, spurious: &Spurious) {
+    pub(crate) fn report_spurious(&mut self, spurious: &Spurious) {
         if let Some(lost) = &mut self.lost {
             lost.packets = lost.packets.saturating_sub(spurious.packets);
             self.lost = self.lost.filter(|lost| lost.packets > 0);
@@ -110,7 +110,7 @@ impl Subflow {
     }
 
     /// The controller hears of losses, if there are any.
-    pub(crate) fn tell_lost(&mut self, now: Time) {
+    pub(crate) fn report_lost(&mut self, now: Time) {
         if let Some(Lost { packets, bytes, sent_at }) = self.lost.take() {
             self.cc.on_loss(&Loss { now, packets, bytes, sent_at });
         }

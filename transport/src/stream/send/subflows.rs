@@ -113,20 +113,21 @@ impl Subflows {
         stream: StreamId,
         candidate: Candidate,
         in_flight: &RailBytes,
-        room: &SendLimits<'_>,
+        limits: &SendLimits<'_>,
         rails: &mut Rails,
     ) -> Result<Need, Block> {
         let rail = self.current;
         if self.further.is_empty() {
-            return self.first.takes(rail, candidate, in_flight[rail], room);
+            return self.first.takes(rail, candidate, in_flight[rail], limits);
         }
         let open = rails.open();
         let goes_on =
             (self.left > 0 || !self.current().quantum.begins_batch()) && open.contains(rail);
-        if goes_on && let Ok(need) = self.current().takes(rail, candidate, in_flight[rail], room) {
+        if goes_on && let Ok(need) = self.current().takes(rail, candidate, in_flight[rail], limits)
+        {
             return Ok(need);
         }
-        self.pick(stream, candidate, in_flight, room, rails)
+        self.pick(stream, candidate, in_flight, limits, rails)
     }
 
     /// Begins a chunk, if there is a rail for it. This function stands apart because most
@@ -137,16 +138,16 @@ impl Subflows {
         stream: StreamId,
         candidate: Candidate,
         in_flight: &RailBytes,
-        room: &SendLimits<'_>,
+        limits: &SendLimits<'_>,
         rails: &mut Rails,
     ) -> Result<Need, Block> {
         let (mut open, mut rate_limited) = (RailSet::default(), RailSet::default());
         let mut blocked = Block::Peer;
         for rail in rails.open().iter() {
-            match self.at(rail).takes(rail, candidate, in_flight[rail], room) {
+            match self.at(rail).takes(rail, candidate, in_flight[rail], limits) {
                 Ok(_) => open.insert(rail),
                 Err(block) => {
-                    blocked = blocked.or(block, room);
+                    blocked = blocked.or(block, limits);
                     if block == Block::Rate {
                         rate_limited.insert(rail);
                     }
@@ -158,7 +159,7 @@ impl Subflows {
             return Err(blocked);
         }
         let rail = rails.pick_rail(stream, open);
-        let need = self.at(rail).takes(rail, candidate, in_flight[rail], room)?;
+        let need = self.at(rail).takes(rail, candidate, in_flight[rail], limits)?;
         self.begin_chunk(rail);
         Ok(need)
     }
@@ -206,9 +207,9 @@ impl Subflows {
     }
 
     /// The controllers hear of the chunks that are complete.
-    pub(crate) fn tell_chunks(&mut self) {
+    pub(crate) fn report_chunks(&mut self) {
         for subflow in self.all_mut() {
-            subflow.cc.tell_chunks();
+            subflow.cc.report_chunks();
         }
     }
 
@@ -232,15 +233,15 @@ impl Subflows {
     }
 
     /// The controllers hear of losses, if there are any.
-    pub(crate) fn tell_lost(&mut self, now: Time) {
-        self.all_mut().for_each(|subflow| subflow.tell_lost(now));
+    pub(crate) fn report_lost(&mut self, now: Time) {
+        self.all_mut().for_each(|subflow| subflow.report_lost(now));
     }
 
     /// Tells the controllers that segments which were declared lost have come late. Their rail is
     /// not known; a controller without recent losses ignores that.
-    pub(crate) fn tell_spurious(&mut self, now: Time, packets: u32) {
+    pub(crate) fn report_spurious(&mut self, now: Time, packets: u32) {
         let spurious = Spurious { now, packets: packets.into() };
-        self.all_mut().for_each(|subflow| subflow.tell_spurious(&spurious));
+        self.all_mut().for_each(|subflow| subflow.report_spurious(&spurious));
     }
 
     /// A time-out: who has anything in flight hears of it, or, where nobody has, everybody.

@@ -72,14 +72,14 @@ impl Suspects {
     }
 
     /// The acknowledgement ends, in which so many retransmissions have turned out to have been
-    /// unnecessary: `tell` hears what became of the transmissions that it has decided about. What
+    /// unnecessary: `report` hears what became of the transmissions that it has decided about. What
     /// left longer ago than `overdue` does not come any more.
     pub(crate) fn resolve(
         &mut self,
         now: Time,
         overdue: Duration,
         spurious: u32,
-        mut tell: impl FnMut(PathId, Outcome),
+        mut report: impl FnMut(PathId, Outcome),
     ) {
         self.list.retain(|suspect| {
             let is_lost = match suspect.state {
@@ -89,25 +89,25 @@ impl Suspects {
                 State::Missed => true,
                 State::Late => false,
             };
-            tell(suspect.path, outcome(is_lost));
+            report(suspect.path, outcome(is_lost));
             false
         });
     }
 
     /// Nothing is in flight: nothing will be heard of those of which nothing was.
-    pub(crate) fn forget_open(&mut self, mut tell: impl FnMut(PathId, Outcome)) {
+    pub(crate) fn forget_open(&mut self, mut report: impl FnMut(PathId, Outcome)) {
         self.list.retain(|suspect| {
             let is_open = suspect.state == State::Open;
             if is_open {
-                tell(suspect.path, outcome(false));
+                report(suspect.path, outcome(false));
             }
             !is_open
         });
     }
 
     /// Nothing will be heard of them any more.
-    pub(crate) fn clear(&mut self, mut tell: impl FnMut(PathId, Outcome)) {
-        self.list.drain(..).for_each(|suspect| tell(suspect.path, outcome(false)));
+    pub(crate) fn clear(&mut self, mut report: impl FnMut(PathId, Outcome)) {
+        self.list.drain(..).for_each(|suspect| report(suspect.path, outcome(false)));
     }
 
     /// Gives back room that is not needed.

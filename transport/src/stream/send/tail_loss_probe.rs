@@ -76,7 +76,7 @@ impl SendStream {
             self.probes.due = 1;
         }
         self.probes.was_late = true;
-        self.tell_lost(now, lost, 0);
+        self.report_lost(now, lost, 0);
         self.clock.waited += due.saturating_since(self.clock.started_at);
         self.clock.max_rtt = self.clock.max_rtt.max(longest);
         self.wait(now);

@@ -102,9 +102,9 @@ impl Detector {
 
     /// Tells what [`Detector::detect`] has just taken for lost by the order of its path.
     #[cold]
-    pub(crate) fn tell_lost(&mut self, rails: &mut Rails) {
+    pub(crate) fn report_lost(&mut self, rails: &mut Rails) {
         if let Detector::FifoPath(fifo) = self {
-            fifo.presumed.tell_new(rails);
+            fifo.presumed.report_new(rails);
         }
     }
 

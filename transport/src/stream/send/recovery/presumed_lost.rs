@@ -75,7 +75,7 @@ impl PresumedLost {
     }
 
     /// The paths hear of what is new.
-    pub(super) fn tell_new(&mut self, rails: &mut Rails) {
+    pub(super) fn report_new(&mut self, rails: &mut Rails) {
         let fresh = std::mem::take(&mut self.fresh).min(self.all.len());
         let new = self.all.range(self.all.len() - fresh..);
         new.for_each(|presumption| rails.on_overtaken(presumption.path));
