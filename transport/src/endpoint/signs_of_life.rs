@@ -1,5 +1,7 @@
 //! Whether the peer is alive, and whether dead paths work again.
 
+use std::time::Duration;
+
 use braid_lb::{RailProbe, Rails};
 use braid_wire::{ControlKind, Time};
 
@@ -8,14 +10,13 @@ use super::members::Endpoint;
 use crate::patience::patience;
 use crate::{Egress, EndCause, QpSlot, Transmit, TransmitBody};
 
-use std::time::Duration;
-
 /// An endpoint whose driver comes back listens for this part of an interval before it judges, so
 /// that it takes in what came meanwhile.
 const LISTENS: u32 = 8;
 
 /// The answer to a PING is missed after this part of an interval, or after two round trips.
 const MISSED_AFTER: u32 = 8;
+
 impl Endpoint {
     #[inline]
     pub(super) fn heard(&mut self) {

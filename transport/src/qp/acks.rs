@@ -53,8 +53,8 @@ impl ConnectedQp {
         self.settle_sends_because(None);
     }
 
-    /// Does so with a cause for the end of the queue pair. Without one, the status of the failed work
-    /// request is the cause.
+    /// Completes them; if one of them failed, `cause` ends the queue pair. Without a cause, the
+    /// status of the failed work request is the cause.
     pub(super) fn settle_sends_because(&mut self, cause: Option<EndCause>) {
         let streams = &self.streams;
         let una = streams.requests.window.una();

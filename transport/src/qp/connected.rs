@@ -1,5 +1,6 @@
 //! A connected queue pair: a [`QueuePair`] and the streams of its connection.
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::stream::send::direct::NicEpoch;
 use crate::stream::send::send_queue::SendQueue;
 use crate::stream::send::send_stream::{SendStream, Timeout};
 use crate::{
-    Egress, EndCause, EndpointConfig, PostError, QpAttributes, QpState, RecvWr, Remote, SendWr,
-    StateError,
+    Egress, EndCause, Ended, EndpointConfig, PostError, QpAttributes, QpState, RecvWr, Remote,
+    SendWr, StateError,
 };
 
 /// A connected queue pair. It lives in an [`crate::Endpoint`], which gives access to it.
@@ -125,7 +126,7 @@ impl ConnectedQp {
     }
 
     /// Hands over the work requests that have ended.
-    pub(crate) fn hand_over_ended(&mut self, to: &mut std::collections::VecDeque<crate::Ended>) {
+    pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
         to.append(&mut self.qp.ended);
     }
 
