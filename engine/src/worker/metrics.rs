@@ -20,17 +20,18 @@ impl Worker {
 
     fn metrics_of(&self, entry: &QpEntry) -> QpMetrics {
         let (shared, core) = (&entry.shared, entry.core(&self.peers));
+        let connected = entry.connected(&self.peers);
         let surveyed = entry.bound().and_then(|(peer, _)| self.peers.surveyed(peer));
         QpMetrics {
             number: shared.id,
             state: core.state(),
             error: core.error(),
             peer: entry.remote_addrs.as_ref().map(PeerAddrs::first),
-            packet_payload: core.segment_payload(),
+            packet_payload: entry.packet_payload(&self.peers),
             outstanding_sends: shared.sends.outstanding(),
             outstanding_recvs: shared.recvs.outstanding(),
             counters: core.counters(),
-            subflows: core.subflows().collect(),
+            subflows: connected.into_iter().flat_map(|qp| qp.subflows()).collect(),
             degradations: surveyed.map_or(Vec::new(), |surveyed| surveyed.list.clone()),
         }
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use braid_lb::RailSet;
 use braid_transport::{
-    Accepted, Completion, EndCause, Ended, PostError, QpCounters, QpSlot, QueuePair, RecvWr,
-    Remote, SendWr,
+    Accepted, Completion, ConnectedQp, EndCause, Ended, PostError, QpCounters, QpSlot, QueuePair,
+    RecvWr, Remote, SendWr,
 };
 use braid_wire::{Crc, DataHeader, PART_LEN, Part, QpId, RailId, SEALED_PART_LEN, Time, Token};
 
@@ -119,8 +119,8 @@ impl QpTable {
     ) -> Option<Vec<u8>> {
         let entry = self.get(part.qp)?;
         let part_len = if entry.is_keyed { SEALED_PART_LEN } else { PART_LEN };
-        let core = entry.core(peers);
-        let mtu = core.remote().filter(|_| core.is_within_window(part.psn))?.mtu;
+        let qp = entry.connected(peers)?;
+        let mtu = Some(qp.remote()).filter(|_| qp.is_within_window(part.psn))?.mtu;
         self.reassembly.take(part, bytes, part_len, mtu)
     }
 
@@ -186,12 +186,17 @@ impl QpEntry {
 
     /// The agreement of both ends, once connected.
     pub(crate) fn remote(&self, peers: &Peers) -> Option<Remote> {
-        self.core(peers).remote().copied()
+        self.connected(peers).map(|qp| *qp.remote())
     }
 
     /// Payload bytes of a full packet, once connected.
     pub(crate) fn packet_payload(&self, peers: &Peers) -> Option<u16> {
-        self.core(peers).segment_payload()
+        self.connected(peers).map(ConnectedQp::segment_payload)
+    }
+
+    /// The core's queue pair, if it is connected.
+    pub(super) fn connected<'a>(&self, peers: &'a Peers) -> Option<&'a ConnectedQp> {
+        self.bound().map(|(peer, slot)| peers.endpoint(peer).qp(slot))
     }
 
     pub(super) fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {

@@ -402,7 +402,7 @@ fn segments_are_as_long_as_their_own_rail_carries() {
     let rails = Rails::new("round-robin".parse().unwrap(), paths(), [(paths(), 77)]);
     let mut host = Host::over(Network { further: 1452, ..OPEN }, rails);
     host.run(2 * RTT);
-    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), Some(MTU), "the second is new");
+    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), MTU, "the second is new");
     host.run(Duration::from_secs(3));
     host.write(1 << 20);
     host.transmit();
@@ -554,8 +554,8 @@ fn a_queue_pair_with_longer_segments_has_more_searched_for() {
     let mut qp = QueuePair::new(QpId::new(3), TOKEN, QpConfig::default());
     qp.modify(QpState::Init).unwrap();
     let slot = host.endpoint.adopt(host.now, qp, remote(16_384), &mut host.rails);
-    assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(MTU));
+    assert_eq!(host.endpoint.qp(slot).segment_payload(), MTU);
     host.run(2 * RTT);
-    assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(16_384));
-    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), Some(MTU), "as agreed");
+    assert_eq!(host.endpoint.qp(slot).segment_payload(), 16_384);
+    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), MTU, "as agreed");
 }
