@@ -27,7 +27,7 @@ use crate::signals::Signals;
 use crate::threads::spawn_without_signals;
 use crate::verbs::Device;
 use crate::worker::{
-    Control, LocalRails, PathPlan, Presence, SetUpPlan, WorkerCell, WorkerParts, attend,
+    Control, LocalRails, PathPlan, PollActivity, SetUpPlan, WorkerCell, WorkerParts, attend,
 };
 
 /// The state of an engine that every object created with it shares. Workers and their threads do
@@ -42,7 +42,7 @@ pub(crate) struct EngineInner {
     stop: Arc<AtomicBool>,
     progress: Progress,
     /// The polling activity of an application that drives the engine.
-    presence: Arc<Presence>,
+    activity: Arc<PollActivity>,
     /// The process of the engine. The application does not drive it in any other.
     origin: Origin,
     spin: Duration,
@@ -76,7 +76,7 @@ impl EngineInner {
             threads: Mutex::default(),
             stop: Arc::default(),
             progress: config.progress,
-            presence: Arc::new(Presence::new(config.spin).map_err(EngineError::System)?),
+            activity: Arc::new(PollActivity::new(config.spin).map_err(EngineError::System)?),
             origin: Origin::here(),
             spin: config.spin,
             peer_timeout: config.peer_timeout,
@@ -160,7 +160,7 @@ impl EngineInner {
                 discover: config.discover,
             },
             signals,
-            presence: self.presence.clone(),
+            activity: self.activity.clone(),
             counters: counters.clone(),
             events: self.events.clone(),
             regions: self.regions.cache(),
@@ -184,9 +184,9 @@ impl EngineInner {
 
     /// Starts the thread that runs the worker while the application does not.
     pub(crate) fn start_attendant(&self) -> Result<(), EngineError> {
-        let (worker, presence) = (self.workers[0].clone(), self.presence.clone());
+        let (worker, activity) = (self.workers[0].clone(), self.activity.clone());
         let (stop, spin) = (self.stop.clone(), self.spin);
-        let run = move || attend(&worker, &presence, spin, &stop);
+        let run = move || attend(&worker, &activity, spin, &stop);
         let thread = thread::Builder::new().name("braid-attendant".to_owned());
         let thread = spawn_without_signals(thread, run);
         self.threads().push(thread.map_err(EngineError::System)?);
@@ -267,13 +267,13 @@ impl EngineInner {
         if !self.application_drives() {
             return false;
         }
-        self.presence.has_polled();
+        self.activity.has_polled();
         self.first_worker().try_progress()
     }
 
     /// Records that the application is about to wait for a descriptor.
     pub(crate) fn application_waits(&self) {
-        self.presence.ends();
+        self.activity.ends();
     }
 
     /// Runs the engine, if the application drives it, until `done` returns a result or the limit
@@ -284,7 +284,7 @@ impl EngineInner {
         done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let until = limit.map(deadline);
-        self.presence.during(|| self.first_worker().drive(self.spin, until, done))
+        self.activity.during(|| self.first_worker().drive(self.spin, until, done))
     }
 
     /// The RDMA devices that place payloads, by rail. Datapaths without devices have none.
@@ -347,7 +347,7 @@ impl Drop for EngineInner {
         self.shown = None;
         self.wait_for_peers();
         self.stop.store(true, Ordering::Release);
-        self.presence.stops();
+        self.activity.stops();
         self.workers.iter().for_each(|worker| worker.signals().wake());
         for thread in self.threads().drain(..) {
             // A worker that panicked has reported that already.

@@ -49,7 +49,7 @@ use crate::qp::Asked;
 use crate::security::Security;
 use crate::signals::Signals;
 
-pub(crate) use attendant::{Presence, attend};
+pub(crate) use attendant::{PollActivity, attend};
 pub(crate) use cell::{Control, WorkerCell};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
@@ -72,7 +72,7 @@ pub(crate) struct Worker {
     plan: SetUpPlan,
     signals: Arc<Signals>,
     /// The polling activity of an application that drives the engine.
-    presence: Arc<Presence>,
+    activity: Arc<PollActivity>,
     counters: Arc<WorkerCounters>,
     /// The events of the engine.
     events: Arc<AsyncEvents>,
@@ -105,7 +105,7 @@ pub(crate) struct WorkerParts {
     pub(crate) security: Option<Arc<Security>>,
     pub(crate) paths: PathPlan,
     pub(crate) signals: Arc<Signals>,
-    pub(crate) presence: Arc<Presence>,
+    pub(crate) activity: Arc<PollActivity>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) events: Arc<AsyncEvents>,
     pub(crate) regions: RegionCache,
@@ -128,7 +128,7 @@ impl Worker {
             clock: parts.clock,
             plan: parts.plan,
             signals: parts.signals,
-            presence: parts.presence,
+            activity: parts.activity,
             outbox: Outbox::default(),
             counters: parts.counters,
             events: parts.events,
@@ -157,7 +157,7 @@ impl Worker {
     /// soon as it has the message, and its peer would consider the message lost.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
-        self.presence.round(now);
+        self.activity.round(now);
         let mut worked = self.take_posts(now);
         worked |= self.transmit(now);
         // Reading the clock costs as much as an idle look at everything else.
@@ -165,7 +165,7 @@ impl Worker {
         let Intake { packets: arrived, owes_ack } = self.receive(now);
         if arrived > 0 {
             worked = true;
-            self.presence.has_taken(arrived, self.is_polled);
+            self.activity.has_taken(arrived, self.is_polled);
         }
         if owes_ack || arrived >= MANY_ARRIVALS {
             self.transmit(self.clock.now());
@@ -276,7 +276,7 @@ impl Worker {
             let regions = self.regions.load();
             let mut arrivals = Arrivals {
                 now,
-                may_be_replied_to: self.presence.is_new(),
+                may_be_replied_to: self.activity.is_new(),
                 rail: RailId::FIRST,
                 qps: &mut self.qps,
                 peers: &mut self.peers,
