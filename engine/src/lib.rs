@@ -254,5 +254,5 @@ pub use security::{
     SecurityMode, StaticKeys, UnknownCipher, UnknownSecurity,
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};
-pub use threads::{Uncancelled, spawn_without_signals};
+pub use threads::{Uncancelled, spawn_without_signals, wait_for_new_threads};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

@@ -2,9 +2,9 @@
 //! the program's threads are not cancelled inside the library.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
@@ -52,17 +52,12 @@ const FAULTS: [Signal; 7] = [
     Signal::SIGABRT,
 ];
 
-/// The longest wait for a new thread to start. A thread cannot start while its spawner holds the
-/// lock of the dynamic loader, which is so in a constructor that `dlopen(3)` runs.
-const START: Duration = Duration::from_millis(200);
+/// Threads that were spawned and have not started to run.
+static STARTING: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts a thread that takes no signals, and neither do the threads that it starts. A program that
 /// blocks a signal to wait for it in one thread (`sigwait(3)`) does not know of the library's
 /// threads, and the signal would end it.
-///
-/// Returns after the thread has made its first calls of `mmap` and `munmap`. libfabric's memory
-/// monitor overwrites the code of these functions soon after it has opened a device, and a thread
-/// inside them at that moment would crash.
 ///
 /// # Errors
 /// As [`Builder::spawn`].
@@ -73,20 +68,55 @@ pub fn spawn_without_signals<T: Send + 'static>(
     let mut others = SigSet::all();
     FAULTS.into_iter().for_each(|fault| others.remove(fault));
     let before = others.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    let (started, start) = mpsc::sync_channel(1);
+    let starting = Starting::new();
     let spawned = thread.spawn(move || {
         // Allocates, so that the C library maps the memory of this thread now.
         drop(std::hint::black_box(Box::new(0_u64)));
-        let _ = started.send(());
+        drop(starting);
         run()
     });
     before.thread_set_mask()?;
-    let _ = start.recv_timeout(START);
     spawned
+}
+
+/// Waits until all threads that [`spawn_without_signals`] has spawned have made their first calls of
+/// `mmap` and `munmap`. Returns false if they have not after `limit`: threads cannot start while
+/// the caller holds the lock of the dynamic loader, as constructors do that `dlopen(3)` runs.
+///
+/// A library for programs of others calls this before it returns to them. libfabric's memory monitor
+/// overwrites the code of `munmap` soon after it has opened a device, and a thread inside `munmap`
+/// at that moment would crash.
+pub fn wait_for_new_threads(limit: Duration) -> bool {
+    let start = Instant::now();
+    while STARTING.load(Ordering::Acquire) > 0 {
+        if start.elapsed() >= limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    true
+}
+
+/// A thread that has not started to run. Also dropped if it cannot be spawned.
+struct Starting;
+
+impl Starting {
+    fn new() -> Self {
+        STARTING.fetch_add(1, Ordering::AcqRel);
+        Starting
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        STARTING.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+
     use super::*;
 
     fn blocks(signal: Signal) -> bool {
@@ -112,14 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_started_when_the_spawner_goes_on() {
+    fn new_threads_run_after_the_wait_for_them() {
         let (end, ends) = mpsc::channel::<()>();
-        let ends = std::sync::Arc::new(std::sync::Mutex::new(ends));
+        let ends = Arc::new(Mutex::new(ends));
         let threads: Vec<_> = (1..=64)
             .map(|count| {
                 let ends = ends.clone();
                 let thread = Builder::new().name("braid-started".to_owned());
                 let thread = spawn_without_signals(thread, move || ends.lock().unwrap().recv());
+                assert!(wait_for_new_threads(Duration::from_secs(60)));
                 assert_eq!(started("braid-started"), count);
                 thread.unwrap()
             })

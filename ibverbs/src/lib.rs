@@ -73,6 +73,7 @@ mod routes;
 mod running;
 mod settings;
 mod srq;
+mod threads;
 mod unsupported;
 mod waiting;
 mod work_requests;

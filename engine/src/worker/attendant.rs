@@ -9,13 +9,14 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_wire::Time;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::WorkerCell;
+use super::neighbours::Neighbours;
 
 /// The shortest time without a poll after which the attendant drives: the shortest retransmission
 /// time-out. On most machines the system's tick is no longer than that. In a virtual machine a
@@ -265,13 +266,19 @@ pub(crate) fn attend(
 ) {
     sleep_exactly();
     run_at_once();
+    let neighbours = Neighbours::new(Instant::now());
     while !stop.load(Ordering::Acquire) {
         let is_missed = activity.watch(stop) && worker.control().progress();
         let mut evidence = Evidence::new(activity, is_missed);
-        worker.drive(spin, None, || {
-            let is_over = evidence.is_over() || stop.load(Ordering::Acquire);
-            is_over.then_some(())
-        });
+        worker.drive_unless(
+            spin,
+            None,
+            |now| neighbours.want_processor(now),
+            || {
+                let is_over = evidence.is_over() || stop.load(Ordering::Acquire);
+                is_over.then_some(())
+            },
+        );
     }
 }
 
@@ -320,7 +327,6 @@ fn run_at_once() {
 #[cfg(test)]
 mod tests {
     use std::thread;
-    use std::time::Instant;
 
     use super::*;
 

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::neighbours::Neighbours;
 use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
@@ -30,7 +29,6 @@ pub(crate) struct WorkerCell {
     /// the lock again before they wake up, so it steps aside while there are any.
     control_waiting: AtomicU32,
     busy_wait: BusyWait,
-    neighbours: Neighbours,
     signals: Arc<Signals>,
     clock: Clock,
     /// The descriptors of the rails, which become readable when something arrives. They live as
@@ -54,8 +52,7 @@ impl WorkerCell {
         let ready = ready.map(|fds| fds.iter().map(AsRawFd::as_raw_fd).collect());
         let worker = Mutex::new(worker);
         let (control_waiting, busy_wait) = (AtomicU32::new(0), BusyWait::new(PATIENT_ROUNDS));
-        let neighbours = Neighbours::new(Instant::now());
-        WorkerCell { worker, control_waiting, busy_wait, neighbours, signals, clock, ready }
+        WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready }
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {
@@ -125,6 +122,18 @@ impl WorkerCell {
         &self,
         spin: Duration,
         until: Option<Instant>,
+        done: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        self.drive_unless(spin, until, |_| self.busy_wait.found_nothing(), done)
+    }
+
+    /// Drives as [`WorkerCell::drive`]. `is_wanted` decides whether another thread wants the
+    /// processor.
+    pub(super) fn drive_unless<T>(
+        &self,
+        spin: Duration,
+        until: Option<Instant>,
+        is_wanted: impl Fn(Instant) -> bool,
         mut done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let mut last_work = Instant::now();
@@ -141,7 +150,7 @@ impl WorkerCell {
             if worked {
                 last_work = now;
                 self.busy_wait.found_work();
-            } else if now - last_work >= spin || self.neighbours.want_processor(now) {
+            } else if now - last_work >= spin || is_wanted(now) {
                 if let Some(result) = self.sleep(until, &mut done) {
                     return Some(result);
                 }

@@ -1,6 +1,6 @@
 //! Other threads that want the processor of a thread which looks for work.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,21 +21,16 @@ const RATIO: u32 = 32;
 /// runs soonest if this one yields, and sleeps soon. Or it looks at memory in a loop. Then a thread
 /// that spins takes half of the processor from it, and a thread that yields gets the processor back
 /// after milliseconds. Asleep, it preempts the loop when something arrives.
-///
-/// Several threads may share one. An update that gets lost only shifts the next yield.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    origin: Instant,
-    /// Until then a busy thread wants the processor, in nanoseconds since `origin`.
-    busy_until: AtomicU64,
-    /// The next yield, in nanoseconds since `origin`.
-    next_yield: AtomicU64,
+    /// Until then a busy thread wants the processor.
+    busy_until: Cell<Instant>,
+    next_yield: Cell<Instant>,
 }
 
 impl Neighbours {
     pub(super) fn new(now: Instant) -> Self {
-        let (busy_until, next_yield) = (AtomicU64::new(0), AtomicU64::new(0));
-        Neighbours { origin: now, busy_until, next_yield }
+        Neighbours { busy_until: Cell::new(now), next_yield: Cell::new(now) }
     }
 
     /// Whether another thread wants the processor of the calling one, which then sleeps. Yields to
@@ -49,26 +44,21 @@ impl Neighbours {
     }
 
     fn ask(&self, now: Instant, yield_for: impl FnOnce() -> Duration) -> bool {
-        let now = now.saturating_duration_since(self.origin);
-        if nanoseconds(now) < self.busy_until.load(Ordering::Relaxed) {
+        if now < self.busy_until.get() {
             return true;
         }
-        if nanoseconds(now) < self.next_yield.load(Ordering::Relaxed) {
+        if now < self.next_yield.get() {
             return false;
         }
         let took = yield_for();
         let others_ran = took >= OTHERS_RAN;
         let interval = if others_ran { Duration::ZERO } else { INTERVAL };
-        self.next_yield.store(nanoseconds(now + took + interval), Ordering::Relaxed);
+        self.next_yield.set(now + took + interval);
         if took >= IS_BUSY {
-            self.busy_until.store(nanoseconds(now + took * RATIO), Ordering::Relaxed);
+            self.busy_until.set(now + took * RATIO);
         }
         others_ran
     }
-}
-
-fn nanoseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

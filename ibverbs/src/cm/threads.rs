@@ -1,21 +1,17 @@
 //! The threads of connections and listeners.
 
-use std::thread;
-
-use braid::spawn_without_signals;
-
 use super::events::EventKind;
 use super::id::IdShared;
 use crate::errno::Errno;
 use crate::messages::Link;
+use crate::threads;
 
 /// Runs `body` in a thread of its own.
 ///
 /// # Errors
 /// `ENOMEM`: the system has no thread.
 pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    let thread = thread::Builder::new().name(name.to_owned());
-    spawn_without_signals(thread, body).map(drop).map_err(|_| Errno::NO_MEMORY)
+    threads::spawn(name, body).map(drop).map_err(|_| Errno::NO_MEMORY)
 }
 
 /// Waits until either end has closed, and reports `RDMA_CM_EVENT_DISCONNECTED`.

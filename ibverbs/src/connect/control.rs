@@ -1,10 +1,9 @@
 //! The control thread of an open device: it connects queue pairs, and reports the engine's events.
 
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
 
-use braid::{AsyncEvent, EndCause, Listener, Status, spawn_without_signals};
+use braid::{AsyncEvent, EndCause, Listener, Status};
 use braid_verbs::abi::{
     IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED,
 };
@@ -19,6 +18,7 @@ use crate::qp::queue_pair::QueuePair;
 use crate::registry::Registry;
 use crate::routes::Route;
 use crate::running::Running;
+use crate::threads;
 
 /// Connection requests that wait for the control thread, at most.
 const BACKLOG: usize = 4096;
@@ -41,9 +41,8 @@ pub(crate) fn start(running: Running) -> Result<Arc<Registry>, Errno> {
     let registry = Arc::new(Registry::new(Arc::new(running)));
     let of = Arc::downgrade(&registry);
     let control = inbox.clone();
-    let builder = thread::Builder::new().name("braid-verbs".to_owned());
     let run = move || run(&of, &listener, &control, watch);
-    let thread = spawn_without_signals(builder, run).map_err(|_| Errno::NO_MEMORY)?;
+    let thread = threads::spawn("braid-verbs", run).map_err(|_| Errno::NO_MEMORY)?;
     // The cell is empty: the registry has just been made.
     let _ = registry.thread.set(ControlThread::new(inbox, thread));
     Ok(registry)

@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use braid::spawn_without_signals;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::port::{PortShared, lock};
+use crate::threads;
 
 /// The token of the wake-up event. Those of ports count from 1.
 const WAKE: u64 = 0;
@@ -70,8 +69,7 @@ impl Driver {
         // The driver serves until the process ends.
         let driver: &'static Driver =
             Box::leak(Box::new(Driver { epoll, wake, ports: Mutex::default() }));
-        let thread = thread::Builder::new().name("braid-cm-links".to_owned());
-        spawn_without_signals(thread, || driver.run())?;
+        threads::spawn("braid-cm-links", || driver.run())?;
         Ok(driver)
     }
 
