@@ -79,13 +79,13 @@ pub fn spawn_without_signals<T: Send + 'static>(
     spawned
 }
 
-/// Waits until all threads that [`spawn_without_signals`] has spawned have made their first calls of
-/// `mmap` and `munmap`. Returns false if they have not after `limit`: threads cannot start while
+/// Waits until all threads that [`spawn_without_signals`] has spawned have made their first calls
+/// of `mmap` and `munmap`. Returns false if they have not after `limit`: threads cannot start while
 /// the caller holds the lock of the dynamic loader, as constructors do that `dlopen(3)` runs.
 ///
-/// A library for programs of others calls this before it returns to them. libfabric's memory monitor
-/// overwrites the code of `munmap` soon after it has opened a device, and a thread inside `munmap`
-/// at that moment would crash.
+/// A library for programs of others calls this before it returns to them. libfabric's memory
+/// monitor overwrites the code of `munmap` soon after it has opened a device, and a thread inside
+/// `munmap` at that moment would crash.
 pub fn wait_for_new_threads(limit: Duration) -> bool {
     let start = Instant::now();
     while STARTING.load(Ordering::Acquire) > 0 {

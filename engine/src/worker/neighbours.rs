@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A yield that takes so long has let another thread run. Alone on its processor a thread is back in
-/// a fraction of that.
+/// A yield that takes so long has let another thread run. Alone on its processor a thread is back
+/// in a fraction of that.
 const OTHERS_RAN: Duration = Duration::from_micros(5);
 /// The interval of the yields that find out. One takes 0.5 us if no other thread wants to run.
 const INTERVAL: Duration = Duration::from_millis(1);
