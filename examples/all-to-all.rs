@@ -1,7 +1,8 @@
 //! An all-to-all between processes.
 //!
-//! `cargo run --example all-to-all` starts four ranks in one process. With `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`
-//! in the environment (or under `mpirun` or `srun`, with the last two) it is one rank, and rank 0's host has to have that port.
+//! `cargo run --example all-to-all` starts four ranks in one process. It is one rank with `RANK`,
+//! `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT` in the environment, or under `mpirun` or `srun`
+//! with the last two. Rank 0 must run on the host with that address.
 //!
 //! Rank `r` sends rank `s` the byte `r`, `s + 1` times.
 
@@ -39,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn exchange(engine: &Engine, config: &GroupConfig) -> Result<(), Box<dyn Error>> {
     let group = Group::join(engine, config)?;
     let (rank, size) = (group.rank(), group.size());
-    // Registered once, for as many rounds as are wanted.
+    // Registered once, for any number of rounds.
     let send = Arc::new(group.pd().alloc_mr(size * size, Access::NONE)?);
     let recv =
         Arc::new(group.pd().alloc_mr(size * size, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?);
@@ -50,7 +51,7 @@ fn exchange(engine: &Engine, config: &GroupConfig) -> Result<(), Box<dyn Error>>
         recv: recv.clone(),
         receives: (0..size).map(|from| from * size..from * size + rank + 1).collect(),
     })?;
-    // Here is time to compute: the round goes on by itself.
+    // The program could compute here, because the round progresses in the background.
     round.wait(PATIENCE)?;
     let mut first = vec![0; size * size];
     recv.read_at(0, &mut first)?;

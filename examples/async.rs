@@ -1,5 +1,5 @@
-//! Braid in an asynchronous program, here with tokio: the descriptors of listeners, attempts to connect and completion queues
-//! wake tasks, and one thread runs both ends.
+//! Braid in an asynchronous program, here with tokio. The descriptors of listeners, connection
+//! attempts and completion queues wake tasks, and one thread runs both ends.
 //!
 //! `cargo run -p braid-examples --example async`
 
@@ -35,12 +35,12 @@ fn main() -> Result<()> {
 }
 
 fn engine() -> Result<Engine> {
-    // Threads of the engine move the packets: its descriptors tell of what they have done.
+    // Threads of the engine move the packets, and its descriptors report their progress.
     let config = EngineConfig { bind: "127.0.0.1:0".parse()?, ..EngineConfig::default() };
     Ok(Engine::new(config)?)
 }
 
-/// Sends back what comes.
+/// Echoes every message.
 async fn serve(engine: &Engine, listener: Listener) -> Result<()> {
     let end = End::new(engine)?;
     end.qp.post_recv(wr::recv(0, [end.memory.slice(..LEN)?]))?;
@@ -57,7 +57,7 @@ async fn serve(engine: &Engine, listener: Listener) -> Result<()> {
     Ok(())
 }
 
-/// Sends numbers, and checks that they come back.
+/// Sends numbers, and checks their echoes.
 async fn ask(addr: SocketAddr) -> Result<u64> {
     let engine = engine()?;
     let end = End::new(&engine)?;
@@ -69,7 +69,7 @@ async fn ask(addr: SocketAddr) -> Result<u64> {
         end.qp.post_recv(wr::recv(id, [end.memory.slice(LEN..2 * LEN)?]))?;
         end.memory.write_at(0, &id.to_le_bytes())?;
         end.qp.post_send(wr::send(id, [end.memory.slice(..LEN)?]))?;
-        // The send, and the answer.
+        // The completions of the send and of the receive.
         expect(&next(&queue).await?)?;
         expect(&next(&queue).await?)?;
         let mut back = [0; 8];
@@ -81,7 +81,7 @@ async fn ask(addr: SocketAddr) -> Result<u64> {
     Ok(MESSAGES)
 }
 
-/// One of everything.
+/// The objects of one end.
 struct End {
     cq: CompletionQueue,
     qp: QueuePair,
@@ -98,7 +98,7 @@ impl End {
     }
 }
 
-/// Lets the runtime wait for a descriptor.
+/// Registers a descriptor with the runtime.
 #[expect(
     deprecated,
     reason = "the other way in is unsafe; these own their descriptors, and keep them open"
@@ -107,7 +107,7 @@ fn watch<T: AsRawFd>(it: T) -> Result<AsyncFd<T>> {
     Ok(AsyncFd::new(it)?)
 }
 
-/// The next who wants to connect.
+/// Returns the next connection request.
 async fn accept(listener: &AsyncFd<Listener>) -> Result<ConnectionRequest> {
     loop {
         if let Some(request) = listener.get_ref().accept(Duration::ZERO) {
@@ -117,7 +117,8 @@ async fn accept(listener: &AsyncFd<Listener>) -> Result<ConnectionRequest> {
     }
 }
 
-/// The next completion: arm, look, and sleep only if there is none. What comes after the look makes the descriptor readable.
+/// Returns the next completion: arms, polls, and sleeps only if there is none. A completion after
+/// the poll makes the descriptor readable.
 async fn next(queue: &AsyncFd<CompletionQueue>) -> Result<Completion> {
     loop {
         if let Some(completion) = queue.get_ref().poll_one()? {

@@ -1,7 +1,7 @@
 //! A first program, `cargo run --example first`: a server and a client in one process, over UDP.
 //!
-//! The server hands the client the key of a piece of its memory. The client writes into it, without
-//! the server's taking part, and then sends a message to say so.
+//! The server sends the client the key of a part of its memory. The client writes into it without
+//! involving the server, and then sends a message to notify the server.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ fn serve(engine: &Engine, listener: &Listener) -> Result<(), Box<dyn Error>> {
     let board = pd.alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
     let inbox = pd.alloc_mr(4096, Access::LOCAL_WRITE)?;
     let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
-    qp.modify(QpState::Init)?; // From here on it takes receives.
+    qp.modify(QpState::Init)?; // Receives can be posted from now on.
     qp.post_recv(wr::recv(1, [inbox.slice(..)?]))?;
 
     let request = listener.accept(PATIENCE).ok_or("nobody came")?;
@@ -53,7 +53,7 @@ fn client(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
 
     qp.post_send(wr::write(1, [text.slice(..21)?], board.at(0)).unsignalled())?;
     qp.post_send_inline(wr::send(2, []), b"look at the board")?;
-    // Work ends in the order it was posted: when the SEND has, the WRITE before it has too.
+    // Work completes in posting order, so the WRITE has completed when the SEND has.
     cq.wait(PATIENCE)?.iter().for_each(|c| println!("client: {:?} {}", c.work, c.status));
     Ok(())
 }

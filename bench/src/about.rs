@@ -1,22 +1,22 @@
-//! What run a file of results is of.
+//! The header of a result file: program, machine and units.
 
 use std::collections::BTreeMap;
 use std::{env, fs};
 
 use serde::Serialize;
 
-/// It stands in every file of results.
+/// The header of a result file.
 #[derive(Serialize)]
 pub(crate) struct About {
-    /// Of `braid-perf`.
+    /// Version of `braid-perf`.
     version: &'static str,
-    /// The command line, without the program.
+    /// The command line without the program.
     arguments: Vec<String>,
-    /// The machine that has written the file.
+    /// The machine that wrote the file.
     host: String,
     kernel: Option<String>,
     arch: &'static str,
-    /// What the ends of keys mean.
+    /// The meanings of key suffixes.
     units: BTreeMap<&'static str, &'static str>,
 }
 
@@ -37,20 +37,20 @@ impl About {
             version: env!("CARGO_PKG_VERSION"),
             arguments: env::args_os().skip(1).map(|word| word.display().to_string()).collect(),
             host: host_name(),
-            kernel: kernel_says("kernel/osrelease"),
+            kernel: kernel_setting("kernel/osrelease"),
             arch: env::consts::ARCH,
             units: UNITS.into(),
         }
     }
 }
 
-/// As the kernel has it.
+/// Returns the host name from the kernel.
 pub(crate) fn host_name() -> String {
-    kernel_says("kernel/hostname").unwrap_or_else(|| "unknown".to_owned())
+    kernel_setting("kernel/hostname").unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// What stands in a file below `/proc/sys`.
-pub(crate) fn kernel_says(name: &str) -> Option<String> {
+/// Returns the content of a file below `/proc/sys`.
+pub(crate) fn kernel_setting(name: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
     Some(text.trim_end().to_owned())
 }

@@ -1,13 +1,13 @@
-//! What a link carries of payload.
+//! Payload capacity of a link.
 
 use braid_lab::Rate;
 
 /// Ethernet, IPv4, UDP and Braid's own header, in bytes.
 const HEADER_BYTES: u32 = 14 + 20 + 8 + 60;
-/// The part of the headers that an MTU covers.
+/// The part of the headers that the MTU covers.
 const HEADER_IN_MTU: u32 = HEADER_BYTES - 14;
 
-/// Payload that a link takes, in Gbit/s: its rate less the headers of full packets.
+/// Returns the payload capacity of a link in Gbit/s: its rate less the headers of full packets.
 pub(crate) fn payload_gbps(rate: Rate, mtu: u32) -> f64 {
     let payload = f64::from(mtu - HEADER_IN_MTU);
     rate.bits() as f64 * 1e-9 * payload / (payload + f64::from(HEADER_BYTES))

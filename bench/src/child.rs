@@ -1,45 +1,39 @@
-//! The server of `--loopback`: this same program, in a process of its own.
+//! Server of `--loopback`: this same program, in a process of its own.
 
-use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::process::{self, Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use braid_lab::process::Program;
 
 use crate::cli::{EngineArgs, ProgressKind, Switch, Test, TestArgs};
 use crate::failure::Failure;
+use crate::program;
 use crate::quantities::address_text;
 
-const START: Duration = Duration::from_secs(10);
+const NAME: &str = "the other side";
 const FINISH: Duration = Duration::from_secs(10);
 
-/// Killed when dropped.
+/// The server process. It is killed when this value is dropped.
 pub(crate) struct Child {
-    process: process::Child,
+    program: Program,
     address: SocketAddr,
 }
 
 impl Child {
     pub(crate) fn server(test: Test, args: &TestArgs) -> Result<Self, Failure> {
-        let io = |what: &str, why| Failure::Io { what: what.to_owned(), why };
-        let program = std::env::current_exe().map_err(|why| io("cannot find this program", why))?;
-        let mut process = Command::new(program)
-            .arg(test.name())
-            .arg("--once")
-            .args(engine_args(&args.engine))
-            // Those are of the client: an address has room for one process.
-            .env_remove("BRAID_METRICS")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|why| io("cannot start the server process", why))?;
-        let stdout = process.stdout.take().expect("a pipe was asked for");
-        let mut child = Child { process, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) };
-        child.address = ready_line(stdout)?;
-        Ok(child)
+        let program = std::env::current_exe()
+            .map_err(|why| Failure::Io { what: "cannot find this program".to_owned(), why })?;
+        let mut command = Command::new(program);
+        command.arg(test.name()).arg("--once").args(engine_args(&args.engine));
+        // The metrics are the client's: an address has room for one process.
+        command.env_remove("BRAID_METRICS").stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut program = Program::start_in_our_group(&mut command)?.named(NAME);
+        let address = program::address(&mut program)?;
+        Ok(Child { program, address })
     }
 
-    /// Where it listens, as seen from this machine.
+    /// The address of the server, as seen from this machine.
     pub(crate) fn address(&self) -> SocketAddr {
         let mut address = self.address;
         if address.ip().is_unspecified() {
@@ -48,48 +42,13 @@ impl Child {
         address
     }
 
-    /// Waits for it to end and passes its failure on.
+    /// Waits for the end of the server, which has to be a good one.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        let deadline = Instant::now() + FINISH;
-        loop {
-            match self.process.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(Failure::Peer(format!("ended with {status}"))),
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                Ok(None) => return Err(Failure::Peer("did not end".to_owned())),
-                Err(why) => {
-                    return Err(Failure::Io { what: "cannot wait for the server".to_owned(), why });
-                }
-            }
-        }
+        Ok(self.program.wait(FINISH)?)
     }
 }
 
-impl Drop for Child {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn ready_line(stdout: process::ChildStdout) -> Result<SocketAddr, Failure> {
-    let (tell, hear) = mpsc::channel();
-    // The thread also keeps the pipe open, and ends with the process.
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let _ = tell.send(line);
-        }
-    });
-    let line = hear
-        .recv_timeout(START)
-        .map_err(|_| Failure::Peer("ended, or said nothing, before it listened".to_owned()))?;
-    let address = line.strip_prefix("listening on ").and_then(|text| text.parse().ok());
-    address.ok_or_else(|| Failure::Peer(format!("began with `{line}`")))
-}
-
-/// The options that a server has to be told; everything else comes from the client.
+/// The options of a server. It gets everything else from the client.
 fn engine_args(args: &EngineArgs) -> Vec<String> {
     let pairs = [
         ("--port", "0".to_owned()),
@@ -107,7 +66,7 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
         ("--duplicate", args.duplicate.to_string()),
         ("--corrupt", args.corrupt.to_string()),
         ("--delay", args.delay.to_string()),
-        // Another stream of faults than the client's.
+        // The faults of server and client must not be the same.
         ("--seed", args.seed.wrapping_add(1).to_string()),
     ];
     let key = args.key.as_ref().map(|key| ("--key", key.display().to_string()));

@@ -1,9 +1,12 @@
-//! What people type.
+//! The command line.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use braid::{CcConfig, KeyPurpose, LbPolicy, LossRecovery, MetricsEndpoint, RailScheme};
+use braid::{
+    CcConfig, DatapathKind, KeyPurpose, LbPolicy, LossRecovery, Medium, MetricsEndpoint, RailScheme,
+};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -40,47 +43,54 @@ pub(crate) enum Command {
     AtomicLat(TestArgs),
     /// An all-to-all between many ranks, with the traffic matrices of RailS.
     Alltoall(crate::alltoall::AllToAllArgs),
-    /// Braid beside the raw limits of this machine, interleaved, as ratios.
+    /// Braid compared with the raw limits of this machine, interleaved, as ratios.
     Ceiling(CeilingArgs),
-    /// Which source ports take which way to a host, by probing.
+    /// The route of each source port to a host, found by probing.
     Paths(PathsArgs),
-    /// Version, interfaces, RDMA devices, what each datapath offers here, policies, and defaults with where they come from.
+    /// Version, interfaces, RDMA devices, the offers of each datapath, policies, and defaults with
+    /// their origin.
     Info(InfoArgs),
-    /// What the engines of a running program do: queue pairs, rails, paths, rates, losses.
+    /// Live view of a running program's engines: queue pairs, rails, paths, rates, losses.
     Top(crate::top::TopArgs),
-    /// Path policies and loss recoveries on a leaf-spine fabric of network namespaces, where links fail.
+    /// Path policies and loss recovery methods on a leaf-spine fabric of network namespaces with
+    /// failing links.
     ///
     /// Needs root, and `ip`, `tc` and `nft`. Clients run on the first leaf, servers on the second.
     Spray(SprayArgs),
-    /// Congestion controls on emulated bottlenecks: one flow, beside TCP, many to one, unequal paths, ECN.
+    /// Congestion controls on emulated bottlenecks: one flow, beside TCP, many to one, unequal
+    /// paths, ECN.
     ///
-    /// Needs root and `ip`. The programs that are measured run without privilege.
-    Congestion(crate::congestion::Options),
-    /// Braid beside what else moves bytes, between two network namespaces: interleaved, medians, ratios.
+    /// Needs root and `ip`. The measured programs run without privilege.
+    Congestion(crate::congestion::CongestionOptions),
+    /// Braid compared with other transports between two network namespaces: interleaved, medians,
+    /// ratios.
     ///
-    /// Needs root and `ip`. A peer whose program is not installed is named, with the package that has it.
-    Compare(crate::compare::Options),
-    /// Makes a file with a new key for `--key`, which only this user can read; never overwrites one.
+    /// Needs root and `ip`. If the program of a peer is not installed, the result names its
+    /// package.
+    Compare(crate::compare::CompareOptions),
+    /// Makes a file with a new key for `--key`, which only this user can read. Never overwrites a
+    /// file.
     Keygen {
         /// The file.
         file: PathBuf,
-        /// A private key, of this host alone. Its public key goes to standard output, as a line for `--allowed-keys` of others.
+        /// Makes a private key of this host only. Its public key goes to standard output, as a line
+        /// for `--allowed-keys` of other hosts.
         #[arg(long = "static")]
         is_static: bool,
     },
-    /// The other process of a raw peer; `ceiling` starts it.
+    /// The other process of a raw peer, started by `ceiling`.
     #[command(hide = true)]
     PeerServer(crate::peer::ServeOptions),
-    /// The measuring process of a raw peer, where that is on another host; `compare` starts it.
+    /// The measuring process of a raw peer on another host, started by `compare`.
     #[command(name = crate::peer::client::SUBCOMMAND, hide = true)]
     PeerClient(crate::peer::client::ClientOptions),
     /// Man pages and completions; the installation writes them.
-    #[command(name = braid_pages::COMMAND, hide = true)]
-    WritePages(braid_pages::Options),
+    #[command(name = braid_lab::pages::COMMAND, hide = true)]
+    WritePages(braid_lab::pages::Options),
     /// The process that delays links of a fabric; the fabric starts it.
     #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {
-        /// The fabric's name.
+        /// Name of the fabric.
         name: String,
     },
 }
@@ -99,7 +109,7 @@ pub(crate) enum Test {
 }
 
 impl Test {
-    /// As it is typed.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Test::WriteBw => "write-bw",
@@ -126,8 +136,8 @@ impl Test {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TestArgs {
-    /// The server's name or address, also `HOST:PORT` and `[IPv6]:PORT`; all addresses of a name
-    /// are tried; absent: be the server.
+    /// Name or address of the server, also as `HOST:PORT` and `[IPv6]:PORT`. All addresses of a
+    /// name are tried. Without it, this is the server.
     pub(crate) host: Option<String>,
     /// Bytes of a message, at most 1 GiB; 64K and 1M are understood [default: 65536, latency: 8]
     #[arg(short = 's', long, value_parser = parse_size)]
@@ -136,7 +146,8 @@ pub(crate) struct TestArgs {
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) iters: Option<u64>,
     /// Queue pairs.
-    #[arg(short = 'q', long, alias = "qp", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16384))]
+    #[arg(short = 'q', long, alias = "qp", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub(crate) qps: u32,
     /// All sizes from 2 bytes to 8 MiB.
     #[arg(short = 'a', long, conflicts_with = "size")]
@@ -147,41 +158,46 @@ pub(crate) struct TestArgs {
     /// Both directions at once (bandwidth tests).
     #[arg(short = 'b', long)]
     pub(crate) bidirectional: bool,
-    /// Messages outstanding per queue pair [default: 8 MiB worth, 2 to 128; with --verify so much of all queue pairs together]
+    /// Messages outstanding per queue pair [default: 8 MiB worth, 2 to 128; with --verify, over all
+    /// queue pairs together]
     #[arg(short = 't', long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) tx_depth: Option<u32>,
     /// Atomic operation (atomic-lat).
-    #[arg(short = 'A', long, alias = "atomic_type", value_enum, default_value_t = AtomicKind::FetchAndAdd)]
+    #[arg(short = 'A', long, alias = "atomic_type", value_enum,
+        default_value_t = AtomicKind::FetchAndAdd)]
     pub(crate) atomic: AtomicKind,
-    /// Sleep until a completion comes, on both sides, instead of looking for it (send-lat, read-lat, atomic-lat).
+    /// Sleep until a completion arrives, on both sides, instead of polling (send-lat, read-lat,
+    /// atomic-lat).
     #[arg(short = 'e', long)]
     pub(crate) events: bool,
     /// Both ends on this machine, in two processes (one with `--datapath mem`).
     #[arg(long, conflicts_with = "host")]
     pub(crate) loopback: bool,
-    /// As the server, end with the first client, whatever becomes of it: what `--loopback` starts is there for nobody else.
+    /// As the server, exit after the first client, even if it fails. `--loopback` sets this.
     #[arg(long, hide = true)]
     pub(crate) once: bool,
     /// Check every byte.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Milliseconds between samples of the goodput, which `--json` keeps; with -D those of 100 ms and more are also printed as
-    /// they come (bandwidth tests).
+    /// Milliseconds between samples of the goodput, which `--json` records. With -D, samples of 100
+    /// ms and more are also printed at once (bandwidth tests).
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) interval: Option<u64>,
-    /// 10^9 bits a second instead of MiB a second in the table (bandwidth tests).
+    /// Use 10^9 bits per second instead of MiB per second in the table (bandwidth tests).
     #[arg(long = "report_gbits")]
     pub(crate) report_gbits: bool,
-    /// Do not look for the peak: it is looked for in one direction, in up to 20000 messages, without -D (bandwidth tests).
+    /// Do not measure the peak, which is measured in one direction, for up to 20000 messages,
+    /// without -D (bandwidth tests).
     #[arg(short = 'N', long = "no-peak", alias = "noPeak")]
     pub(crate) no_peak: bool,
-    /// Print the time of every message, the shortest first (latency tests).
+    /// Print the time of every message, in ascending order (latency tests).
     #[arg(short = 'H', long, alias = "report-histogrm", conflicts_with = "duration")]
     pub(crate) report_histogram: bool,
-    /// Print the time of every message as they came (latency tests).
+    /// Print the time of every message, in order of arrival (latency tests).
     #[arg(short = 'U', long, conflicts_with = "duration")]
     pub(crate) report_unsorted: bool,
-    /// Write the results there too, as JSON; `-` is standard output, and the table then goes to standard error.
+    /// Write the results to this file too, as JSON; `-` is standard output, and the table then goes
+    /// to standard error.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     #[command(flatten)]
@@ -191,120 +207,130 @@ pub(crate) struct TestArgs {
 }
 
 impl TestArgs {
-    /// Of the bandwidths in the table.
+    /// Returns the unit of bandwidths in the table.
     pub(crate) fn unit(&self) -> Unit {
         if self.report_gbits { Unit::Gbits } else { Unit::Mib }
     }
 }
 
-/// How the engine runs; every test and `ceiling` take these.
+/// Options of the engine, for every test and `ceiling`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EngineArgs {
-    /// UDP port of the server [default: 4791, or 18515 over verbs: there 4791 is the device's own]
+    /// UDP port of the server [default: 4791, or 18515 over verbs, where the device uses 4791]
     #[arg(short = 'p', long)]
     pub(crate) port: Option<u16>,
     /// Local address to receive on; a link-local one with its device, `fe80::1%eth0` [default: all]
-    #[arg(long, aliases = ["source_ip", "bind_source_ip"], value_name = "ADDR", value_parser = local_address)]
+    #[arg(long, aliases = ["source_ip", "bind_source_ip"], value_name = "ADDR",
+        value_parser = local_address)]
     pub(crate) bind: Option<SocketAddr>,
-    /// RDMA device, as `rdma link` names it; implies `--datapath verbs`.
+    /// RDMA device, with its name from `rdma link`; implies `--datapath verbs`.
     #[arg(short = 'd', long, alias = "ib-dev", value_name = "DEV")]
     pub(crate) dev: Option<String>,
-    /// Its port.
+    /// Port of the RDMA device.
     #[arg(short = 'i', long, value_name = "PORT", default_value_t = 1, requires = "dev")]
     pub(crate) ib_port: u8,
-    /// Entry of the port's GID table [default: the one of `--bind`, or else the first of RoCE v2 with an IPv4 address]
+    /// Entry of the port's GID table [default: that of `--bind`, or the first RoCE v2 entry with an
+    /// IPv4 address]
     #[arg(short = 'x', long, value_name = "INDEX", requires = "dev")]
     pub(crate) gid_index: Option<u32>,
-    /// Service of the NIC that carries the paths [default: UC]; over UDP `RC` alone, which Braid's queue pairs are
+    /// Service of the NIC that carries the paths [default: UC]; over UDP only `RC`, the type of
+    /// Braid's queue pairs
     #[arg(short = 'c', long, value_enum, ignore_case = true)]
     pub(crate) connection: Option<Service>,
-    /// What carries the packets [default: udp, or verbs with `-d`]
-    #[arg(long, value_enum)]
+    /// Datapath that carries the packets [default: udp, or verbs with `-d`]
+    #[arg(long, value_parser = datapaths())]
     pub(crate) datapath: Option<DatapathKind>,
-    /// Who runs the protocol: the test itself by polling, or a thread of the engine.
+    /// Driver of the protocol: the test itself by polling, or a thread of the engine.
     #[arg(long, value_enum, default_value_t = ProgressKind::Poll)]
     pub(crate) progress: ProgressKind,
     /// Paths to the peer, 1 to 4096; each is a UDP source port.
     #[arg(long, default_value_t = 16)]
     pub(crate) paths: usize,
-    /// Path policy of what this side sends.
+    /// Path policy of the sender on this side.
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) lb: LbPolicy,
-    /// Whether to find out which paths take different ways, and to use equally many of each: for
+    /// Whether to discover which paths take different routes, and to use equally many of each. For
     /// networks whose switches hash.
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub(crate) discover: Switch,
-    /// Congestion control of what this side sends: `cubic`; `fixed` or with its window `fixed:512K`; `rate:10G`;
-    /// `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
+    /// Congestion control of the sender on this side: `cubic`; `fixed`, with its window
+    /// `fixed:512K`; `rate:10G`; `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) cc: CcConfig,
-    /// How lost packets are told from late ones; the client's choice holds for both sides.
+    /// Method that distinguishes lost packets from late ones. The client's choice holds for both
+    /// sides.
     #[arg(long, default_value_t, value_name = "METHOD")]
     pub(crate) loss_recovery: LossRecovery,
-    /// Local addresses, one rail each, in the order in which the other side names its own: a connection uses as many as both
-    /// have, the first with the first. The server is reached at its first. Over verbs `-d` names the first one's device, and
-    /// the others are the devices that have these addresses.
+    /// Local addresses, one rail each, in the order in which the other side lists its own. A
+    /// connection uses as many rails as both sides have, the first with the first. The server is
+    /// reached at its first. Over verbs, `-d` names the device of the first address, and the other
+    /// devices are found by their addresses.
     #[arg(long, value_name = "ADDR,..", value_delimiter = ',', conflicts_with = "bind")]
     pub(crate) rails: Vec<IpAddr>,
-    /// Rail policy of what this side sends: least-loaded, round-robin, hash, lpt or min-rtt.
+    /// Rail policy of the sender on this side: least-loaded, round-robin, hash, lpt or min-rtt.
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) rail_policy: RailScheme,
-    /// Payload bytes of a packet, at most [default: what the path takes, up to 16384]
+    /// Maximum payload bytes of a packet [default: the path's maximum, up to 16384]
     #[arg(short = 'm', long, value_parser = clap::value_parser!(u16).range(64..))]
     pub(crate) mtu: Option<u16>,
-    /// Whether payloads carry a CRC end to end.
+    /// Whether payloads carry an end-to-end CRC.
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) crc: Switch,
-    /// A key that both sides have, and nobody else, or, with --allowed-keys, this side's own: only they connect, and packets are
-    /// protected; `keygen` makes one.
+    /// Secret key that both sides share or, with --allowed-keys, the private key of this side. Only
+    /// peers with the key connect, and packets are protected. `keygen` makes a key.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// The public keys of those that are connected to and taken connections of, a line for each as `keygen --static` prints it:
+    /// Public keys of the allowed peers, one line each as printed by `keygen --static`:
     /// `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`.
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) allowed_keys: Option<PathBuf>,
-    /// What the key is for: `off`; `auth`, packets are authenticated; `encrypt`, encrypted too, and a server takes clients
-    /// without a key as well; `required`, it does not [default: required with --key]. Behind the mode the ciphers that may be used,
-    /// such as `required:aes-128-gcm,chacha20-poly1305` [default: all, aes-256-gcm first]
+    /// Use of the key: `off`; `auth`, packets are authenticated; `encrypt`, packets are also
+    /// encrypted, and a server accepts clients without a key; `required`, it does not [default:
+    /// required with --key]. A list of allowed ciphers may follow, such as
+    /// `required:aes-128-gcm,chacha20-poly1305` [default: all, aes-256-gcm first]
     #[arg(long, value_name = "MODE[:CIPHER,..]")]
     pub(crate) security: Option<KeyPurpose>,
     /// Share of packets to drop, 0 to 1, injected below the protocol.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) drop: f64,
-    /// Share of packets to hold back and deliver late.
+    /// Share of packets to delay until later packets have passed.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) reorder: f64,
     /// Share of packets to send twice.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) duplicate: f64,
-    /// Share of packets to damage.
+    /// Share of packets to corrupt.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) corrupt: f64,
-    /// Microseconds that every packet is delayed.
+    /// Microseconds by which every packet is delayed.
     #[arg(long, default_value_t = 0, value_name = "US")]
     pub(crate) delay: u64,
-    /// Where the random choices start.
+    /// Seed of the random choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Where the metrics of this side can be read meanwhile: `local` for `braid-perf top PID`, an address for Prometheus too.
+    /// Endpoint for this side's metrics during the run: `local` for `braid-perf top PID`, an
+    /// address for Prometheus too.
     #[arg(long, value_name = "local|ADDR")]
     pub(crate) metrics: Option<MetricsEndpoint>,
 }
 
-/// Where perftest listens too.
+/// The port of perftest.
 const VERBS_PORT: u16 = 18515;
 
 impl EngineArgs {
-    /// UDP port of the server.
+    /// Returns the UDP port of the server.
     pub(crate) fn port(&self) -> u16 {
-        let is_verbs = self.datapath() == DatapathKind::Verbs;
-        self.port.unwrap_or(if is_verbs { VERBS_PORT } else { braid::DEFAULT_PORT })
+        let is_device = self.datapath().medium() == Medium::Device;
+        self.port.unwrap_or(if is_device { VERBS_PORT } else { braid::DEFAULT_PORT })
     }
 
-    /// What carries the packets.
+    /// Returns the datapath.
     pub(crate) fn datapath(&self) -> DatapathKind {
-        let implied = if self.dev.is_some() { DatapathKind::Verbs } else { DatapathKind::Udp };
-        self.datapath.unwrap_or(implied)
+        self.datapath.unwrap_or_else(|| {
+            let implied = if self.dev.is_some() { Medium::Device } else { Medium::Network };
+            let mut all = DatapathKind::all();
+            all.find(|kind| kind.medium() == implied).expect("the table has one of each medium")
+        })
     }
 }
 
@@ -313,10 +339,10 @@ pub(crate) struct CeilingArgs {
     /// Rounds; every contestant runs once in each.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
-    /// Seconds that each contestant is measured for in a round.
+    /// Seconds of measurement per contestant and round.
     #[arg(long, default_value_t = 0.5, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// Write the results there too; `-` is standard output.
+    /// Write the results to this file too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Path policy.
@@ -329,26 +355,29 @@ pub(crate) struct CeilingArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PathsArgs {
-    /// The name or address of the host, also `HOST:PORT` and `[IPv6]:PORT`; no server needs to run
+    /// Name or address of the host, also as `HOST:PORT` and `[IPv6]:PORT`. No server needs to run
     /// there.
     pub(crate) host: String,
     /// UDP port that the packets go to.
-    #[arg(short = 'p', long, default_value_t = braid::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short = 'p', long, default_value_t = braid::DEFAULT_PORT,
+        value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Local address to send from [default: any]
     #[arg(long)]
     pub(crate) bind: Option<IpAddr>,
     /// Paths to probe, 1 to 4096; each is a UDP source port.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=braid::MAX_PATHS as i64))]
+    #[arg(long, default_value_t = 64,
+        value_parser = clap::value_parser!(u16).range(1..=braid::MAX_PATHS as i64))]
     pub(crate) paths: u16,
-    /// Write the map there too; `-` is standard output.
+    /// Write the map to this file too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InfoArgs {
-    /// Write all of it as JSON: into FILE besides the text, or without FILE to standard output in its place
+    /// Write the information as JSON: to FILE in addition to the text, or without FILE to standard
+    /// output instead of it
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -358,7 +387,7 @@ pub(crate) struct SprayArgs {
     /// Write results.json and plots (SVG) into this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// A part of the runs, each of them short: under a minute.
+    /// Run a subset of the runs, each shortened: under a minute.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these scenarios, in the usual order; an unknown name lists them all
@@ -367,25 +396,20 @@ pub(crate) struct SprayArgs {
     /// Seconds of a run without events [default: 2, with --quick 0.6]
     #[arg(long, value_parser = parse_seconds)]
     pub(crate) seconds: Option<f64>,
-    /// A fabric that stands (`cargo xtask fabric up`), and the scenarios that suit it [default: makes what
-    /// each scenario needs]
+    /// Existing fabric (`cargo xtask fabric up`), with the scenarios that suit it [default: a new
+    /// fabric per scenario]
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,
-    /// Write the results there too; `-` is standard output.
+    /// Write the results to this file too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DatapathKind {
-    /// UDP sockets.
-    Udp,
-    /// UDP sockets, and AF_XDP for short datagrams, on the Ethernet interface of `--bind`; as root.
-    Xdp,
-    /// An RDMA device, Soft-RoCE included, by libibverbs; `-d` names it.
-    Verbs,
-    /// Inside one process.
-    Mem,
+/// Reads the name of a datapath of the engine's table.
+fn datapaths() -> impl TypedValueParser<Value = DatapathKind> {
+    let value = |kind: DatapathKind| PossibleValue::new(kind.name()).help(kind.summary());
+    let names = PossibleValuesParser::new(DatapathKind::all().map(value));
+    names.try_map(|name| name.parse::<DatapathKind>())
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! The control queue pair: orders and answers as small SENDs, apart from what is measured.
+//! The control queue pair: orders and answers as small SENDs, apart from the measured traffic.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use crate::failure::{Attempt, Failure};
 use crate::plan::{Answer, Order, Phase, from_json, to_json};
 
-/// Messages in either direction that may wait.
+/// Number of messages in either direction that may wait.
 const SLOTS: usize = 8;
-/// Bytes of the longest: a report with all degradations that are told.
+/// Bytes of the longest message: a report with all its degradations.
 const SLOT_LEN: usize = 8 << 10;
 
 pub(crate) struct Control {
@@ -25,11 +25,11 @@ pub(crate) struct Control {
     sent: usize,
 }
 
-/// The work request of an outgoing message; incoming ones have their slot for an id.
+/// The id of an outgoing message. Incoming messages have their slot as id.
 const SENT: u64 = u64::MAX;
 
 impl Control {
-    /// Not yet connected, but ready to receive.
+    /// Creates the queue pair, not connected but ready to receive.
     pub(crate) fn new(engine: &Engine, pd: &ProtectionDomain) -> Result<Self, Failure> {
         let cq = engine.create_cq(4 * SLOTS).attempt("completion queue")?;
         let options = QpOptions::new(&cq, &cq).queues(SLOTS as u32, SLOTS as u32);
@@ -58,7 +58,7 @@ impl Control {
         self.qp.post_send(wr::send(SENT, [piece])).attempt("control send")
     }
 
-    /// The next message, if it has come; drives the engine where that is our business.
+    /// Returns the next message, if there is one. Polls the engine if needed.
     pub(crate) fn try_receive<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         while let Some(completion) = self.cq.poll_one().attempt("control completion queue")? {
             if completion.status != Status::Success {
@@ -76,7 +76,7 @@ impl Control {
         Ok(None)
     }
 
-    /// Why the connection has ended.
+    /// Returns the cause of the connection's end.
     pub(crate) fn ended(&self) -> Failure {
         Failure::Ended(self.qp.error().map_or(EndCause::Peer, |error| error.cause))
     }
@@ -93,21 +93,23 @@ impl Control {
         }
     }
 
-    /// Tells the server what comes next and waits until it is ready for it.
+    /// Orders the server to begin a phase, and waits until it is ready.
     pub(crate) fn begin(&mut self, phase: Phase, within: Duration) -> Result<(), Failure> {
         self.send(&Order::Begin(phase))?;
         match self.receive(within)? {
             Answer::Ready => Ok(()),
-            Answer::Report(_) => Err(Failure::Peer("reported before it was asked".to_owned())),
+            Answer::Report(_) => {
+                Err(Failure::Peer("sent a report before the order to end".to_owned()))
+            }
         }
     }
 
-    /// Waits until everything said has been heard, so that the connection can be closed.
+    /// Sends a message and waits until it is acknowledged, so that the connection can be closed.
     pub(crate) fn flush(&mut self, message: &impl Serialize) -> Result<(), Failure> {
         self.send(message)?;
         let deadline = Instant::now() + Duration::from_secs(2);
         while self.qp.outstanding().0 > 0 && Instant::now() < deadline {
-            // A peer that has already gone says so with an error; then nothing is left to say.
+            // A peer that has already left causes an error, and nothing remains to be sent.
             if self.cq.poll_one().is_err() {
                 break;
             }
@@ -115,8 +117,8 @@ impl Control {
         Ok(())
     }
 
-    /// Keeps the connection alive until the other side ends it, at most as long as `limit`: what it
-    /// has not heard yet can still be sent again.
+    /// Keeps the connection alive until the other side ends it or `limit` has passed, so that
+    /// unacknowledged messages can be retransmitted.
     pub(crate) fn linger(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         while self.qp.state() != braid::QpState::Error && Instant::now() < deadline {

@@ -3,38 +3,38 @@
 use braid::QueuePair;
 use serde::{Deserialize, Serialize};
 
-/// More than these are not told to the other side.
+/// Maximum number of degradations reported to the other side.
 const MOST: usize = 16;
 
-/// One thing that the connections of a side did without.
+/// A degradation of a side's connections.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Degraded {
-    pub(crate) side: Side,
+    pub(crate) side: DegradedSide,
     pub(crate) rail: usize,
     /// [`braid::Degradation::name`].
     pub(crate) name: String,
     pub(crate) why: String,
 }
 
-/// The side whose connections are meant.
+/// The side whose connections are degraded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Side {
+pub(crate) enum DegradedSide {
     Client,
     Server,
 }
 
-impl Side {
+impl DegradedSide {
     fn name(self) -> &'static str {
         match self {
-            Side::Client => "client",
-            Side::Server => "server",
+            DegradedSide::Client => "client",
+            DegradedSide::Server => "server",
         }
     }
 }
 
-/// All connections of a side go to one peer, and have the same.
-pub(crate) fn of(side: Side, qps: &[QueuePair]) -> Vec<Degraded> {
+/// Returns the degradations of a side. All its connections lead to one peer, and have the same.
+pub(crate) fn of(side: DegradedSide, qps: &[QueuePair]) -> Vec<Degraded> {
     let all = qps.first().map(QueuePair::degradations).unwrap_or_default();
     let told = all.iter().take(MOST).map(|one| Degraded {
         side,
@@ -45,7 +45,7 @@ pub(crate) fn of(side: Side, qps: &[QueuePair]) -> Vec<Degraded> {
     told.collect()
 }
 
-/// Adds those that are not in the list, whatever their numbers.
+/// Adds or replaces degradations, compared without their counts.
 pub(crate) fn merge(all: &mut Vec<Degraded>, more: &[Degraded]) {
     for one in more {
         let is_same = |other: &&mut Degraded| {
@@ -58,7 +58,7 @@ pub(crate) fn merge(all: &mut Vec<Degraded>, more: &[Degraded]) {
     }
 }
 
-/// One as a line of the summary.
+/// Formats a degradation as a line of the summary.
 pub(crate) fn line(Degraded { side, name, why, .. }: &Degraded) -> String {
     format!(" degraded at the {}: {name}: {why}\n", side.name())
 }
@@ -68,16 +68,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_word_of_each_stays() {
+    fn the_latest_report_of_each_stays() {
         let one = |side, why: &str| Degraded {
             side,
             rail: 0,
             name: "path-mtu".to_owned(),
             why: why.to_owned(),
         };
-        let mut all = vec![one(Side::Client, "1400")];
-        merge(&mut all, &[one(Side::Client, "1300"), one(Side::Server, "1200")]);
-        assert_eq!(all, [one(Side::Client, "1300"), one(Side::Server, "1200")]);
+        let mut all = vec![one(DegradedSide::Client, "1400")];
+        merge(&mut all, &[one(DegradedSide::Client, "1300"), one(DegradedSide::Server, "1200")]);
+        assert_eq!(all, [one(DegradedSide::Client, "1300"), one(DegradedSide::Server, "1200")]);
         assert_eq!(line(&all[1]), " degraded at the server: path-mtu: 1200\n");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a run failed, and the exit status that says so.
+//! Failures of a run, and their exit status.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -8,72 +8,75 @@ use braid::{EndCause, Status};
 
 use crate::peer::PeerError;
 
-/// Why a run failed.
+/// The reason for a failed run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line asks for what cannot be.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
-    /// A key file that is not made.
+    /// A key file cannot be made.
     #[error("{0}")]
     Key(String),
-    /// The engine refused.
+    /// The engine reported an error.
     #[error("{what}: {why}")]
     Engine { what: &'static str, why: String },
-    /// A work request failed; queue pairs are numbered from 0, as they are in the results.
+    /// A work request failed. Queue pairs are numbered from 0, as in the results.
     #[error("{what} on queue pair {qp} with {peer} failed: {}", why(*status, *cause))]
     Work { what: String, qp: usize, peer: SocketAddr, status: Status, cause: Option<EndCause> },
-    /// A byte is not what was sent.
+    /// A received byte is wrong.
     #[error(
         "message {message} of queue pair {qp}: byte {offset} is {found:#04x}, not {expected:#04x}"
     )]
     Corrupt { qp: usize, message: u64, offset: usize, found: u8, expected: u8 },
-    /// A message is not what was sent.
+    /// A received message is wrong.
     #[error("message {message} of queue pair {qp}: {what}")]
     Wrong { qp: usize, message: u64, what: String },
-    /// The other side misbehaved.
+    /// The other side broke the protocol of the benchmark.
     #[error("the other side {0}")]
     Peer(String),
-    /// The other side went away.
+    /// The connection ended.
     #[error("{}", match .0 {
         EndCause::Peer => "the other side ended the connection".to_owned(),
         cause => format!("the connection with the other side has ended: {cause}"),
     })]
     Ended(EndCause),
-    /// The client that has started this server went away.
-    #[error("the client has gone")]
+    /// The client that started this server has ended.
+    #[error("the client that started this server has ended")]
     Abandoned,
-    /// Nothing happened.
+    /// Nothing happened for too long.
     #[error("nothing happened for {0:?}")]
     Stalled(Duration),
     /// A run on a fabric failed.
     #[error("{0}")]
     Trial(String),
-    /// The fabric.
+    /// The fabric failed.
     #[error(transparent)]
     Fabric(#[from] braid_lab::FabricError),
+    /// A program.
+    #[error(transparent)]
+    Process(#[from] braid_lab::process::ProcessError),
     /// A figure cannot be drawn.
     #[error(transparent)]
-    Draw(#[from] braid_charts::DrawError),
+    Draw(#[from] braid_lab::charts::DrawError),
     /// A raw peer failed.
     #[error(transparent)]
     Raw(#[from] PeerError),
     /// Standard output is closed or full.
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),
-    /// A file or a process.
+    /// An operation on a file or a process failed.
     #[error("{what}: {why}")]
     Io { what: String, why: io::Error },
 }
 
 impl Failure {
-    /// Whether it is that the other side has ended the connection.
+    /// Returns whether the other side has ended the connection.
     pub(crate) fn is_end_of_connection(&self) -> bool {
         matches!(self, Failure::Ended(_) | Failure::Work { status: Status::Flushed, .. })
     }
 }
 
-/// The failure of a work request, and its cause if that is not the request itself.
+/// Describes a failed work request, with its cause if that is not the request itself.
 fn why(status: Status, cause: Option<EndCause>) -> String {
     match (status, cause) {
         (Status::Flushed, Some(cause)) => cause.to_string(),
@@ -82,7 +85,7 @@ fn why(status: Status, cause: Option<EndCause>) -> String {
     }
 }
 
-impl braid_pages::Failure for Failure {
+impl braid_lab::pages::Failure for Failure {
     /// Whether somebody else has more to say of it, or has heard enough: who has closed our standard output, or the client
     /// that has started this server for itself.
     fn is_no_news(&self) -> bool {
@@ -101,7 +104,7 @@ impl braid_pages::Failure for Failure {
     }
 }
 
-/// Says what was attempted when the engine refuses it.
+/// Adds the attempted operation to an error of the engine.
 pub(crate) trait Attempt<T> {
     fn attempt(self, what: &'static str) -> Result<T, Failure>;
 }
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_work_request_is_named_as_its_user_knows_it_and_its_end_as_the_log_does() {
+    fn a_failed_work_request_names_its_operation_and_its_cause() {
         let peer = "10.0.0.2:4791".parse().expect("an address");
         let says = |status, cause| {
             let what = "Write of message 17".to_owned();

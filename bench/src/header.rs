@@ -1,12 +1,14 @@
-//! What is about to be measured, above the table, in perftest's manner.
+//! The header above the table in perftest's manner: the parameters of the measurement.
 
 use std::io::{self, Write};
 
-use crate::cli::{DatapathKind, EngineArgs, Service, Switch, Test};
+use braid::Medium;
+
+use crate::cli::{EngineArgs, Service, Switch, Test};
 use crate::session::Session;
 use crate::table::RULE;
 
-/// Test, device, peer and parameters of this side.
+/// Prints test, device, peer and parameters of this side.
 pub(crate) fn print(out: &mut impl Write, session: &Session, args: &EngineArgs) -> io::Result<()> {
     writeln!(out, "{RULE}\n{:20}{}", "", title(session.plan.test, session.plan.bidirectional))?;
     for [(left, value), (right, beside)] in parameters(session, args) {
@@ -32,7 +34,7 @@ type Parameter = (&'static str, String);
 fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
     let plan = &session.plan;
     let on = |yes| if yes { "ON" } else { "OFF" }.to_owned();
-    // A tag finds what a check would.
+    // An authentication tag replaces the CRC.
     let is_keyed = session.qps[0].security().is_some();
     let payload = session.qps[0].packet_payload();
     let payload = payload.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes}[B]"));
@@ -50,18 +52,13 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
 }
 
 fn device(args: &EngineArgs) -> String {
-    match args.datapath() {
-        DatapathKind::Udp => "UDP sockets".to_owned(),
-        DatapathKind::Xdp => "UDP sockets, AF_XDP".to_owned(),
-        DatapathKind::Mem => "memory".to_owned(),
-        DatapathKind::Verbs => args.dev.clone().unwrap_or_default(),
-    }
+    args.dev.clone().unwrap_or_else(|| args.datapath().label().to_owned())
 }
 
 fn connection(args: &EngineArgs) -> &'static str {
-    match (args.datapath(), args.connection) {
-        (DatapathKind::Verbs, Some(Service::Rc)) => "RC over RC",
-        (DatapathKind::Verbs, _) => "RC over UC",
+    match (args.datapath().medium(), args.connection) {
+        (Medium::Device, Some(Service::Rc)) => "RC over RC",
+        (Medium::Device, _) => "RC over UC",
         _ => "RC",
     }
 }

@@ -1,9 +1,10 @@
-//! What a signal that ends this program must not leave behind.
+//! Clean-up on signals that end this program.
 
 use crate::failure::Failure;
 use crate::{scratch, stdio};
 
-/// On SIGINT, SIGTERM and SIGHUP: take our networks down, with all that runs on them, and leave.
+/// Installs a handler for SIGINT, SIGTERM and SIGHUP that removes our networks with their
+/// processes, and exits.
 pub(crate) fn take_networks_down() -> Result<(), Failure> {
     ctrlc::set_handler(|| {
         braid_lab::remove_own();

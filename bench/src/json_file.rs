@@ -1,4 +1,4 @@
-//! A file for results, which is there before anything is measured.
+//! Result files, which are opened before anything is measured.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -10,38 +10,39 @@ use crate::about::About;
 use crate::failure::Failure;
 use crate::stdio;
 
-/// Open for writing. What is in it stays until there are results, and a file that was made for them goes if there are none.
+/// An open result file. The old content stays until there are results. A new file is removed if
+/// there are none.
 pub(crate) struct JsonFile {
     path: PathBuf,
     file: File,
-    kind: Kind,
+    kind: FileKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Made for these results.
+enum FileKind {
+    /// Created for these results.
     New,
     Old,
     StandardOutput,
 }
 
-/// What `--json` calls standard output.
+/// The name of standard output for `--json`.
 const STANDARD_OUTPUT: &str = "-";
 
 impl JsonFile {
-    /// `-` is standard output, which is for JSON alone from then on.
+    /// Opens a file. `-` is standard output, which from then on is for JSON only.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         if path == Path::new(STANDARD_OUTPUT) {
             return Self::standard_output();
         }
         let (file, kind) = match File::options().write(true).create_new(true).open(path) {
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {
-                (File::options().write(true).open(path), Kind::Old)
+                (File::options().write(true).open(path), FileKind::Old)
             }
-            made => (made, Kind::New),
+            made => (made, FileKind::New),
         };
         let file = file.map_err(|why| cannot_write(path, why))?;
         Ok(JsonFile { path: path.to_owned(), file, kind })
@@ -49,14 +50,14 @@ impl JsonFile {
 
     fn standard_output() -> Result<Self, Failure> {
         let file = stdio::take_for_json().map_err(Failure::Output)?;
-        Ok(JsonFile { path: STANDARD_OUTPUT.into(), file, kind: Kind::StandardOutput })
+        Ok(JsonFile { path: STANDARD_OUTPUT.into(), file, kind: FileKind::StandardOutput })
     }
 
     pub(crate) fn is_standard_output(&self) -> bool {
-        self.kind == Kind::StandardOutput
+        self.kind == FileKind::StandardOutput
     }
 
-    /// The one that the command line asks for, if it does.
+    /// Opens the file that the command line requests, if any.
     ///
     /// # Errors
     /// As [`JsonFile::create`].
@@ -64,26 +65,26 @@ impl JsonFile {
         path.map(|path| JsonFile::create(path)).transpose()
     }
 
-    /// Writes an object, and in it what run it is of.
+    /// Writes an object with the header of the run.
     ///
     /// # Errors
-    /// The disk is full, or the like.
+    /// The file cannot be written, for example because the disk is full.
     pub(crate) fn write(mut self, results: &impl Serialize) -> Result<(), Failure> {
         let document = Document { run: About::this_run(), results };
         let text = serde_json::to_string_pretty(&document).expect("plain data has a JSON form");
         self.replace(&text).map_err(|why| match self.kind {
-            Kind::StandardOutput => Failure::Output(why),
+            FileKind::StandardOutput => Failure::Output(why),
             _ => cannot_write(&self.path, why),
         })?;
-        if self.kind == Kind::New {
-            self.kind = Kind::Old;
+        if self.kind == FileKind::New {
+            self.kind = FileKind::Old;
         }
         Ok(())
     }
 
     fn replace(&mut self, text: &str) -> io::Result<()> {
-        // Pipes and terminals have no length, and what stands in standard output is not ours.
-        if self.kind != Kind::StandardOutput && self.file.metadata()?.is_file() {
+        // Pipes and terminals have no length, and earlier content of standard output is not ours.
+        if self.kind != FileKind::StandardOutput && self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
         }
         self.file.write_all(text.as_bytes())?;
@@ -91,7 +92,7 @@ impl JsonFile {
     }
 }
 
-/// All that a file for results holds.
+/// The content of a result file.
 #[derive(Serialize)]
 struct Document<'a, T> {
     run: About,
@@ -101,7 +102,7 @@ struct Document<'a, T> {
 
 impl Drop for JsonFile {
     fn drop(&mut self) {
-        if self.kind == Kind::New {
+        if self.kind == FileKind::New {
             _ = fs::remove_file(&self.path);
         }
     }

@@ -1,9 +1,9 @@
-//! The latency tests: one message at a time, to and fro.
+//! The latency tests: one message at a time, in a ping-pong.
 //!
 //! SEND and WRITE are ping-pong: both sides do the same and the figure is half a round trip, as in
-//! perftest. READ and the atomics are whole operations. A WRITE that fits one packet is noticed by
-//! watching its last byte; a longer one, whose packets may land in any order, and every verified
-//! one, comes with immediate data and is noticed by its completion.
+//! perftest. READ and the atomics are whole operations. A WRITE that fits one packet is detected by
+//! polling its last byte. A longer one, whose packets may arrive in any order, and every verified
+//! one, has immediate data and is detected by its completion.
 
 use std::time::{Duration, Instant};
 
@@ -18,28 +18,29 @@ use crate::plan::{Answer, Extent, Order, Phase, SideReport};
 use crate::session::Session;
 
 const STALL: Duration = Duration::from_secs(20);
-/// Between two looks at whether the other side has something else to say, where completions are slept for.
+/// Interval between two checks for other messages of the other side while completions are awaited.
 const SLEEP: Duration = Duration::from_millis(10);
-/// The look at the clock is too dear for every turn of a spin.
+/// Turns of a spin between two reads of the clock, which is too expensive for every turn.
 const CLOCK_EVERY: u32 = 4096;
 
-/// What a phase came to.
-pub(crate) struct Outcome {
+/// The results of a phase.
+pub(crate) struct LatencyOutcome {
     /// Nanoseconds of each message.
     pub(crate) times: Histogram<u64>,
-    /// The same one by one, where they are kept.
+    /// Nanoseconds of each message in order, if they are recorded.
     pub(crate) each: Vec<u64>,
     pub(crate) verified: u64,
 }
 
-struct Run<'s> {
+struct LatencyRun<'s> {
     session: &'s mut Session,
     phase: Phase,
-    /// WRITEs complete a receive at the other side.
+    /// Whether WRITEs complete a receive at the other side.
     with_imm: bool,
     sends_open: u64,
     received: u64,
-    /// Receives that are to be posted again: once the answer has left, as they are for messages to come.
+    /// Consumed receives. They are posted again after the answer has been sent, because they are
+    /// for later messages.
     taken: u32,
     verified: u64,
     completions: Vec<Completion>,
@@ -47,13 +48,13 @@ struct Run<'s> {
     buffer: Vec<u8>,
 }
 
-/// Measures one phase from the client's side. `keep`: each time.
+/// Measures one phase from the client's side; `keep`: records each time.
 pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
     keep: bool,
-) -> Result<(Outcome, SideReport), Failure> {
-    let mut run = Run::new(session, phase)?;
+) -> Result<(LatencyOutcome, SideReport), Failure> {
+    let mut run = LatencyRun::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let mut times = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds");
     let mut each = Vec::new();
@@ -80,15 +81,15 @@ pub(crate) fn client(
     run.check_total(sent)?;
     run.session.control.send(&Order::End { sent })?;
     let Answer::Report(report) = run.session.control.receive(STALL)? else {
-        return Err(Failure::Peer("answered out of turn".to_owned()));
+        return Err(Failure::Peer("sent an unexpected answer".to_owned()));
     };
-    Ok((Outcome { times, each, verified: run.verified + report.verified }, report))
+    Ok((LatencyOutcome { times, each, verified: run.verified + report.verified }, report))
 }
 
-/// Serves one phase; the order to begin it has come.
+/// Serves one phase after the order to begin.
 pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
     let (cpu, before) = (cpu_seconds(), session.traffic());
-    let mut run = Run::new(session, phase)?;
+    let mut run = LatencyRun::new(session, phase)?;
     run.session.control.send(&Answer::Ready)?;
     let ping_pong = matches!(run.session.plan.test, Test::WriteLat | Test::SendLat);
     let mut answered = 0;
@@ -103,7 +104,7 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         }
         match run.session.control.try_receive()? {
             Some(Order::End { sent }) if !ping_pong || sent == answered => break,
-            Some(_) => return Err(Failure::Peer("gave orders out of turn".to_owned())),
+            Some(_) => return Err(Failure::Peer("sent an unexpected order".to_owned())),
             None => {}
         }
     }
@@ -120,7 +121,7 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
     run.session.control.send(&Answer::Report(report))
 }
 
-impl<'s> Run<'s> {
+impl<'s> LatencyRun<'s> {
     fn new(session: &'s mut Session, phase: Phase) -> Result<Self, Failure> {
         let plan = &session.plan;
         if phase.size == 0 || phase.size > plan.slot_len {
@@ -131,7 +132,7 @@ impl<'s> Run<'s> {
         let one_packet = phase.size <= u64::from(session.qps[0].packet_payload().unwrap_or(0));
         let with_imm = plan.test == Test::WriteLat && (plan.verify || !one_packet);
         let buffer = vec![0; phase.size as usize];
-        let run = Run {
+        let run = LatencyRun {
             with_imm,
             sends_open: 0,
             received: 0,
@@ -158,7 +159,8 @@ impl<'s> Run<'s> {
         } else {
             self.session.exposed.write_at(0, &vec![0; len.max(8)]).attempt("memory")?;
         }
-        // One more than are in use: the one that was taken last is posted again a moment later.
+        // One more receive than in use, because the last one consumed is posted again a moment
+        // later.
         while receives && self.session.qps[0].outstanding().1 <= self.session.plan.receives {
             self.post_receive()?;
         }
@@ -217,7 +219,7 @@ impl<'s> Run<'s> {
         let plan = &self.session.plan;
         let most_open = u64::from(plan.sends) / 2;
         if plan.verify && matches!(plan.test, Test::WriteLat | Test::SendLat) {
-            // The piece is free: the message before has been answered, so it has arrived.
+            // The slice is free, because the answer to the previous message proves its arrival.
             pattern::fill(&mut self.buffer, 0, message);
             self.session.local.write_at(0, &self.buffer).attempt("memory")?;
         } else if plan.test == Test::WriteLat {
@@ -226,7 +228,7 @@ impl<'s> Run<'s> {
             self.buffer.fill(0);
             self.session.local.write_at(0, &self.buffer).attempt("memory")?;
         }
-        // A completion lags behind the answer; the send queue must still have room.
+        // A completion may lag behind the answer, and the send queue must have room.
         while self.sends_open > most_open {
             self.poll()?;
         }
@@ -255,7 +257,8 @@ impl<'s> Run<'s> {
         })
     }
 
-    /// One turn of the engine, or a sleep until there is a completion, and what has come of it: an answer goes out before the next turn.
+    /// Polls the engine once, or sleeps until there is a completion, and handles the completions.
+    /// An answer is sent before the next turn.
     fn poll(&mut self) -> Result<(), Failure> {
         let mut completions = std::mem::take(&mut self.completions);
         if self.session.plan.events {
@@ -294,7 +297,7 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    /// Whether the other side's message of this number is here.
+    /// Returns whether the other side's message of this number has arrived.
     fn try_receive(&mut self, message: u64) -> Result<bool, Failure> {
         self.poll()?;
         let here = if self.session.plan.test == Test::SendLat || self.with_imm {
@@ -335,7 +338,7 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    /// The other side's counter holds exactly as many as were sent.
+    /// Checks that the other side's counter equals the number of atomics sent.
     fn check_total(&mut self, sent: u64) -> Result<(), Failure> {
         if !self.session.plan.verify || self.session.plan.test != Test::AtomicLat {
             return Ok(());
@@ -361,7 +364,8 @@ impl<'s> Run<'s> {
     }
 }
 
-/// The last byte of a message: never that of the one before, and not the 0 of fresh memory.
+/// Returns the last byte of a message: different from that of the previous message, and not the 0
+/// of fresh memory.
 fn mark(message: u64) -> u8 {
     (message % 255) as u8 + 1
 }

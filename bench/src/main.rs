@@ -7,7 +7,6 @@ mod capacity;
 mod ceiling;
 mod child;
 mod cli;
-mod columns;
 mod compare;
 mod congestion;
 mod control;
@@ -51,8 +50,8 @@ use clap::CommandFactory;
 use crate::cli::{Cli, Command, Test};
 use crate::failure::Failure;
 
-/// Bytes of the stack that everything runs on: the main thread's has whatever size `ulimit -s` leaves, and reading the command
-/// line alone takes more than 64 KiB.
+/// Bytes of the stack that everything runs on. The main thread's stack depends on `ulimit -s`, and
+/// parsing the command line alone needs more than 64 KiB.
 const STACK: usize = 8 << 20;
 
 fn main() -> ExitCode {
@@ -67,10 +66,10 @@ fn main() -> ExitCode {
 }
 
 fn program() -> ExitCode {
-    let command = braid_pages::parse::<Cli>().command;
+    let command = braid_lab::pages::parse::<Cli>().command;
     let log = braid_log::from_environment(braid::environment::variable)
         .map_err(|error| Failure::Usage(error.to_string()));
-    braid_pages::exit_code(stdio::PROGRAM, log.and_then(|()| dispatch(command)))
+    braid_lab::pages::exit_code(stdio::PROGRAM, log.and_then(|()| dispatch(command)))
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
@@ -95,7 +94,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::PeerServer(options) => Ok(peer::serve(&options)?),
         Command::PeerClient(options) => Ok(peer::client::run(&options, &mut std::io::stdout())?),
         Command::WritePages(options) => {
-            braid_pages::write(Cli::command(), &options).map_err(|why| Failure::Io {
+            braid_lab::pages::write(Cli::command(), &options).map_err(|why| Failure::Io {
                 what: format!("cannot write into {}", options.prefix.display()),
                 why,
             })
@@ -109,13 +108,14 @@ fn keygen(file: &Path) -> Result<(), Failure> {
     stdio::print(|out| {
         writeln!(
             out,
-            "{} holds a new key; give both sides a copy, over a secure way",
+            "{} holds a new key; copy it to both sides over a secure channel",
             file.display()
         )
     })
 }
 
-/// Prints a line for the lists of others, and nothing else: it can be appended to one.
+/// Makes a private key and prints only its line for the lists of others, so that the output can be
+/// appended to one.
 fn keygen_static(file: &Path) -> Result<(), Failure> {
     let public = braid::make_private_key(file).map_err(|why| Failure::Key(why.to_string()))?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy();

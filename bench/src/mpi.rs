@@ -7,28 +7,29 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 
-/// How long compiling may take.
+/// Time limit of the compilation.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 
-/// A program, compiled, and what stands in for the remote shell.
+/// A compiled program, with the replacement of its remote shell.
 pub(crate) struct MpiProgram {
     program: PathBuf,
     agent: PathBuf,
 }
 
-/// The networks of its hosts, as Open MPI takes them: interfaces, or addresses with their prefix.
+/// The networks of the hosts in Open MPI's format: interfaces, or addresses with their prefix.
 pub(crate) struct Networks<'a> {
-    /// That messages take.
+    /// The network for messages.
     pub(crate) data: &'a str,
-    /// That its daemons use.
+    /// The network for the daemons.
     pub(crate) control: &'a str,
 }
 
 impl MpiProgram {
-    /// Compiles C of this source in a folder, unless that has been done there. `agent`: the shell script that `mpirun` starts its other parts with, in the place
-    /// of ssh: it is given a host, and a command for it.
+    /// Compiles C source in a folder, unless the program is there already. `agent` is the shell
+    /// script with which `mpirun` starts its other parts instead of ssh; it gets a host and a
+    /// command.
     pub(crate) fn build(folder: &Path, source: &str, agent: &str) -> Result<Self, Failure> {
         let [c, program, agent_file] = ["mpi.c", "mpi", "agent"].map(|name| folder.join(name));
         if program.exists() {
@@ -41,16 +42,13 @@ impl MpiProgram {
             .map_err(|why| cannot_write(&agent_file, why))?;
         let mut compiler = Command::new("mpicc");
         compiler.args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(&c);
-        let compiler = Program::start(
-            "mpicc (`apt-get install openmpi-bin libopenmpi-dev` brings it)",
-            compiler,
-        )?;
-        compiler.finish(COMPILE_LIMIT)?;
+        let name = "mpicc (`apt-get install openmpi-bin libopenmpi-dev` brings it)";
+        program::start(name, compiler)?.wait(COMPILE_LIMIT)?;
         Ok(MpiProgram { program, agent: agent_file })
     }
 
-    /// Makes `mpirun`, a command on one of the hosts, one that runs it with one rank on each of `hosts`. Its arguments are to be
-    /// added.
+    /// Turns `mpirun`, a command on one of the hosts, into one that runs the program with one rank
+    /// on each of `hosts`. The caller adds the arguments of the program.
     pub(crate) fn run_by(&self, mpirun: &mut Command, hosts: &[String], networks: &Networks<'_>) {
         mpirun.args(["--allow-run-as-root", "-np", &hosts.len().to_string()]);
         mpirun.args(["--host", &hosts.join(",")]);

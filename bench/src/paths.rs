@@ -1,4 +1,4 @@
-//! `braid-perf paths`: which source ports take which way to a host.
+//! `braid-perf paths`: the route of each source port to a host.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,14 +12,14 @@ use crate::json_file::JsonFile;
 use crate::session;
 use crate::stdio;
 
-/// The map for programs.
+/// The map in JSON.
 #[derive(Serialize)]
-struct Found {
+struct PathReport {
     to: String,
     ways: Vec<FoundWay>,
     unanswered: usize,
     complete: bool,
-    /// Paths that load all ways alike; absent where plain ones are as good.
+    /// Paths that load all routes equally; absent if plain source ports are as good.
     #[serde(skip_serializing_if = "Option::is_none")]
     balanced: Option<Vec<u16>>,
     took_s: f64,
@@ -27,12 +27,12 @@ struct Found {
 
 #[derive(Serialize)]
 struct FoundWay {
-    /// `null`: did not answer.
+    /// The hops. `null`: no answer.
     hops: Vec<Option<IpAddr>>,
     paths: Vec<u16>,
 }
 
-/// Probes the paths to a host and shows what was found.
+/// Probes the paths to a host and prints the map.
 pub(crate) fn run(args: &PathsArgs) -> Result<(), Failure> {
     let json = JsonFile::asked(args.json.as_ref())?;
     let to = session::resolve(&args.host, args.port)?;
@@ -72,7 +72,7 @@ fn print(
     writeln!(out, " {}", advice(map, balanced))
 }
 
-/// What to make of it.
+/// Returns the recommendation for this map.
 fn advice(map: &PathMap, balanced: Option<&[PathId]>) -> String {
     if let Some(paths) = balanced {
         let each = paths.len() / map.ways.len();
@@ -109,9 +109,9 @@ fn numbers(paths: &[PathId]) -> Vec<u16> {
     paths.iter().map(|path| path.get()).collect()
 }
 
-fn found(map: &PathMap, balanced: Option<&[PathId]>) -> Found {
+fn found(map: &PathMap, balanced: Option<&[PathId]>) -> PathReport {
     let way = |way: &Way| FoundWay { hops: way.hops.clone(), paths: numbers(&way.ports) };
-    Found {
+    PathReport {
         to: map.to.to_string(),
         ways: map.ways.iter().map(way).collect(),
         unanswered: map.unanswered,

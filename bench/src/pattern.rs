@@ -1,8 +1,8 @@
-//! What messages are filled with, so that a byte that is lost, stale or elsewhere shows.
+//! Fill patterns of messages, which reveal lost, stale or misplaced bytes.
 
 use crate::failure::Failure;
 
-/// Message `message` of queue pair `qp`, a reproducible stream of bytes (SplitMix64).
+/// Fills message `message` of queue pair `qp` with a reproducible stream of bytes (SplitMix64).
 pub(crate) fn fill(buffer: &mut [u8], qp: usize, message: u64) {
     let mut state = seed(qp, message);
     let mut chunks = buffer.chunks_exact_mut(8);

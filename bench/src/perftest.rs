@@ -1,41 +1,43 @@
-//! perftest's options that are not options here: accepted where they change nothing, or refused with what to use instead.
+//! perftest's options that Braid does not have: accepted if they change nothing, otherwise rejected
+//! with an alternative.
 //!
-//! Those that mean the same here as there (`-s`, `-n`, `-D`, `--report_gbits`, ..) stand in [`crate::cli`].
+//! Options with the same meaning in both programs (`-s`, `-n`, `-D`, `--report_gbits`, ..) are in
+//! [`crate::cli`].
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-/// One of them, as perftest 6 lists it.
+/// An option of perftest 6.
 struct Foreign {
     short: Option<char>,
     long: &'static str,
     takes_value: bool,
-    answer: Answer,
+    answer: Verdict,
 }
 
-enum Answer {
-    /// What it asks for is so in any case.
+enum Verdict {
+    /// The option changes nothing.
     Accepted,
-    /// What to use instead.
+    /// The option is rejected with this alternative.
     Refused(&'static str),
 }
 
-use Answer::{Accepted, Refused};
+use Verdict::{Accepted, Refused};
 
-const fn flag(short: char, long: &'static str, answer: Answer) -> Foreign {
+const fn flag(short: char, long: &'static str, answer: Verdict) -> Foreign {
     Foreign { short: Some(short), long, takes_value: false, answer }
 }
 
-const fn value(short: char, long: &'static str, answer: Answer) -> Foreign {
+const fn value(short: char, long: &'static str, answer: Verdict) -> Foreign {
     Foreign { short: Some(short), long, takes_value: true, answer }
 }
 
-const fn long_flag(long: &'static str, answer: Answer) -> Foreign {
+const fn long_flag(long: &'static str, answer: Verdict) -> Foreign {
     Foreign { short: None, long, takes_value: false, answer }
 }
 
-const fn long_value(long: &'static str, answer: Answer) -> Foreign {
+const fn long_value(long: &'static str, answer: Verdict) -> Foreign {
     Foreign { short: None, long, takes_value: true, answer }
 }
 
@@ -55,12 +57,12 @@ const NO_MULTICAST: &str = "leave it out: a queue pair has one peer, and `alltoa
 const NO_KEYS: &str = "leave it out: Braid does not encrypt with the device";
 const ADDRESSED_BY_IP: &str = "leave it out: the server is addressed by its IP address";
 
-/// docs/perftest.md says of each that is accepted why it changes nothing.
+/// docs/perftest.md explains why each accepted option changes nothing.
 const OPTIONS: &[Foreign] = &[
     flag('F', "CPU-freq", Accepted),
     flag('R', "rdma_cm", Accepted),
     flag('z', "com_rdma_cm", Accepted),
-    // As perftest's help spells it; what it takes is the one above.
+    // The spelling of perftest's help. The program accepts the option above.
     long_flag("comm_rdma_cm", Accepted),
     long_flag("perform_warm_up", Accepted),
     long_flag("use_old_post_send", Accepted),
@@ -134,7 +136,8 @@ const OPTIONS: &[Foreign] = &[
     long_value("data_enc_key_app_path", Refused(NO_KEYS)),
 ];
 
-/// They are part of every test's command line, but of no `--help`: where one must not be given, reading the command line fails.
+/// perftest's options on the command line of every test, hidden from `--help`. Parsing fails if a
+/// rejected one is given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerftestOptions;
 
@@ -142,12 +145,12 @@ impl Foreign {
     fn arg(&self) -> Arg {
         let action = if self.takes_value { ArgAction::Append } else { ArgAction::SetTrue };
         let arg = Arg::new(self.long).long(self.long).hide(true).action(action);
-        // What it takes may look like an option of ours, as -1 does.
+        // A value may look like an option, such as -1.
         let arg = arg.allow_hyphen_values(self.takes_value);
         if let Some(short) = self.short { arg.short(short) } else { arg }
     }
 
-    /// As it is typed.
+    /// Returns the names on the command line.
     fn name(&self) -> String {
         let short = self.short.map(|short| format!("-{short}, ")).unwrap_or_default();
         format!("{short}--{}", self.long)
@@ -215,7 +218,8 @@ mod tests {
         }
     }
 
-    /// The whole list of `ib_write_bw --help`, `ib_read_lat --help` and their like, version 6.06, in short.
+    /// All options of `ib_write_bw --help`, `ib_read_lat --help` and the other programs of version
+    /// 6.06, in short form.
     #[test]
     fn no_letter_of_perftest_is_unknown() {
         for letter in "abcCdDeFfgHhiIlLMmnNoOpqQrRsStTuUVwWxXyzA".chars() {

@@ -1,5 +1,6 @@
-//! What client and server agree on. It travels as private data of the connections, and as messages
-//! on a control queue pair, all in JSON: a few hundred bytes, before and between measurements only.
+//! The agreement of client and server. It travels as private data of the connections and as
+//! messages on a control queue pair, all in JSON: a few hundred bytes, only before and between
+//! measurements.
 
 use std::time::Duration;
 
@@ -13,50 +14,52 @@ use crate::failure::Failure;
 use crate::report::Figures;
 use crate::traffic::{OutOfOrder, Traffic};
 
-/// The whole run, told with the first connection.
+/// The whole run, sent with the first connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) test: Test,
     pub(crate) qps: u32,
     pub(crate) verify: bool,
     pub(crate) bidirectional: bool,
-    /// Both sides of a latency test sleep while there is no completion.
+    /// Whether both sides of a latency test sleep until there is a completion.
     pub(crate) events: bool,
     pub(crate) atomic: AtomicKind,
-    /// Of the data queue pairs of both sides.
+    /// Loss recovery of the data queue pairs of both sides.
     #[serde(with = "by_name")]
     pub(crate) loss_recovery: LossRecovery,
     /// Work requests that the queues of a queue pair hold.
     pub(crate) sends: u32,
     pub(crate) receives: u32,
-    /// Slots of memory per queue pair, which its messages use in turn, and the bytes of each: the largest message.
+    /// Slots of memory per queue pair, which its messages use in rotation, and the bytes of each:
+    /// the largest message.
     pub(crate) slots: u32,
     pub(crate) slot_len: u64,
 }
 
 impl Plan {
-    /// Bytes that one queue pair's slots take.
+    /// Returns the bytes of one queue pair's slots.
     pub(crate) fn qp_bytes(&self) -> u64 {
         u64::from(self.slots) * self.slot_len
     }
 
-    /// Where a slot begins in the memory of one side.
+    /// Returns the offset of a slot in the memory of one side.
     pub(crate) fn slot_offset(&self, qp: usize, slot: u64) -> u64 {
         qp as u64 * self.qp_bytes() + slot % u64::from(self.slots) * self.slot_len
     }
 
-    /// How long the other side may take to make its memory, at 64 MiB/s: it accepts when all pages are in place.
+    /// Returns the time that the other side may take to prepare its memory, at 64 MiB/s. It accepts
+    /// when all pages are in place.
     pub(crate) fn time_for_memory(&self) -> Duration {
         Duration::from_secs(self.total_bytes() >> 26)
     }
 
-    /// Memory of one direction, for all queue pairs.
+    /// Returns the memory of one direction, for all queue pairs.
     pub(crate) fn total_bytes(&self) -> u64 {
         u64::from(self.qps) * self.qp_bytes()
     }
 }
 
-/// Private data of a connection.
+/// The private data of a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Join {
     /// The control queue pair, which comes first, with the client's memory.
@@ -68,7 +71,7 @@ pub(crate) enum Join {
 /// The address, length and key of the exposed memory and of the credit words.
 pub(crate) type Regions = ([u64; 3], [u64; 3]);
 
-/// One measurement: all messages have this size.
+/// One measurement, in which all messages have the same size.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Phase {
     pub(crate) size: u64,
@@ -77,60 +80,61 @@ pub(crate) struct Phase {
     pub(crate) depth: u32,
 }
 
-/// How long a measurement goes on.
+/// The extent of a measurement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Extent {
-    /// For so many messages per queue pair.
+    /// A number of messages per queue pair.
     Messages(u64),
-    /// For so long; each side that transmits looks at its own clock.
+    /// A duration. Each side that transmits uses its own clock.
     Time(Duration),
 }
 
-/// What the client says on the control queue pair.
+/// An order of the client on the control queue pair.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Get ready for this; answer when so.
+    /// Prepare this phase, and answer when ready.
     Begin(Phase),
-    /// That was all: so many messages were sent to you, over all queue pairs. Report when you have them.
+    /// The phase is over, and this number of messages was sent to you over all queue pairs. Report
+    /// when they have arrived.
     End { sent: u64 },
-    /// That is what the phase has come to, to be shown.
+    /// Show these results of the phase.
     Show(Figures),
     /// No more phases.
     Quit,
 }
 
-/// What the server says.
+/// An answer of the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Ready,
-    /// How the phase went on the server's side.
+    /// The report of the phase from the server's side.
     Report(SideReport),
 }
 
-/// What one side has to say of a phase.
+/// The report of one side about a phase.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SideReport {
-    /// Messages whose every byte was checked.
+    /// Number of messages whose every byte was checked.
     pub(crate) verified: u64,
-    /// Messages this side sent, when both directions run.
+    /// Number of messages that this side sent, if both directions run.
     pub(crate) sent: u64,
-    /// Those of them that count: all, or those that had ended when its time was over.
+    /// Number of sent messages that count: all, or those completed within the time limit.
     pub(crate) counted: u64,
-    /// In which time those had ended, where the phase has one.
+    /// Time in which those completed, if the phase has a time limit.
     pub(crate) counted_in: Duration,
     /// CPU time of the process during the phase.
     pub(crate) cpu_s: f64,
-    /// What its queue pairs counted during the phase.
+    /// Counters of its queue pairs during the phase.
     pub(crate) traffic: Traffic,
-    /// In what order packets came to it.
+    /// Reordering of the packets that it received.
     pub(crate) order: OutOfOrder,
-    /// Paths to the other side that were in use at its end.
+    /// Number of paths to the other side in use at the end.
     pub(crate) paths_live: usize,
-    /// The degradations of its connections.
+    /// Degradations of its connections.
     pub(crate) degraded: Vec<Degraded>,
 }
 
-/// A policy travels as the name that users type.
+/// Serialises a policy as its name.
 mod by_name {
     use std::fmt::Display;
     use std::str::FromStr;

@@ -1,16 +1,16 @@
-//! Sizes, times and addresses as people type them.
+//! Parsers of sizes, times and addresses on the command line.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// An address of this machine; the system knows the devices that link-local ones are told apart by.
+/// Parses an address of this machine. The system resolves the device of a link-local one.
 pub(crate) fn local_address(text: &str) -> Result<SocketAddr, String> {
     let (ip, _) = text.split_once('%').unwrap_or((text, ""));
     ip.parse::<IpAddr>().map_err(|error| error.to_string())?;
     let found = (text, 0).to_socket_addrs().map_err(|error| error.to_string())?.next();
-    found.ok_or_else(|| format!("no address is called `{text}`"))
+    found.ok_or_else(|| format!("`{text}` is not an address of this machine"))
 }
 
-/// As [`local_address`] takes it.
+/// Formats an address for [`local_address`].
 pub(crate) fn address_text(addr: SocketAddr) -> String {
     match addr {
         SocketAddr::V6(addr) if addr.scope_id() != 0 => {
@@ -20,7 +20,7 @@ pub(crate) fn address_text(addr: SocketAddr) -> String {
     }
 }
 
-/// Bytes: a number, with K, M or G for the powers of 1024.
+/// Parses bytes: a number, with K, M or G for the powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.to_ascii_uppercase().strip_suffix(['K', 'M', 'G']) {
         None => (text.to_owned(), 0),
@@ -33,7 +33,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
             (digits.to_owned(), shift)
         }
     };
-    let number: u64 = digits.parse().map_err(|_| "want bytes, as in 8, 64K or 1M".to_owned())?;
+    let number: u64 = digits.parse().map_err(|_| "give bytes, as in 8, 64K or 1M".to_owned())?;
     let bytes = number.checked_mul(1 << shift).filter(|bytes| *bytes <= braid::MAX_MESSAGE);
     bytes.ok_or_else(|| "a message has at most 1 GiB".to_owned())
 }
@@ -41,7 +41,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
-        _ => Err("want seconds, more than 0 and at most 86400".to_owned()),
+        _ => Err("give seconds, more than 0 and at most 86400".to_owned()),
     }
 }
 

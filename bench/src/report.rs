@@ -1,4 +1,4 @@
-//! Results: the numbers with units in their names, for programs; and what happened besides, for people.
+//! The results of a test: numbers with units in their names for programs, and a summary for people.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use crate::degraded::{self, Degraded};
 use crate::samples::Sample;
 use crate::traffic::{OutOfOrder, Traffic};
 
-/// What a line of the table shows.
+/// The figures of a table row.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Figures {
     pub(crate) bytes: u64,
@@ -27,32 +27,32 @@ pub(crate) struct Row {
     pub(crate) figures: Figures,
     /// Messages whose every byte was checked, on either side.
     pub(crate) verified_messages: u64,
-    /// Of both sides.
+    /// Counters of both sides.
     #[serde(flatten)]
     pub(crate) traffic: Traffic,
-    /// Of the side that receives; of the worse one where both do.
+    /// Reordering at the receiving side; the larger value if both receive.
     #[serde(flatten)]
     pub(crate) order: OutOfOrder,
-    /// Paths to the server that were in use at the end.
+    /// Paths to the server in use at the end.
     pub(crate) paths_live: usize,
-    /// And paths to the client, of the server.
+    /// Paths to the client in use at the server.
     #[serde(default)]
     pub(crate) server_paths_live: usize,
-    /// The degradations of both sides at the end.
+    /// Degradations of both sides at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) degraded: Vec<Degraded>,
     pub(crate) client_cpu_s: f64,
     pub(crate) server_cpu_s: f64,
-    /// When each queue pair's last message completed, counted from the first message of all.
+    /// Completion time of each queue pair's last message, from the first message of all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) qp_seconds: Vec<f64>,
-    /// How many messages of each queue pair of the client's had ended when the time was over.
+    /// Messages of each queue pair of the client that had completed at the end of the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) qp_messages: Vec<u64>,
-    /// When the first message was posted; other processes' events can be told by it.
+    /// Time of the first post, which relates it to events of other processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) began_unix_s: Option<f64>,
-    /// With `--interval`: what the client's own messages came to.
+    /// With `--interval`: goodput of the client's own messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) samples: Vec<Sample>,
 }
@@ -62,7 +62,8 @@ pub(crate) struct Bandwidth {
     pub(crate) goodput_gbps: f64,
     pub(crate) goodput_gbytes_s: f64,
     pub(crate) rate_mmsgs: f64,
-    /// The most in any span from the post of a message to the completion of a later one; absent where nobody looked.
+    /// Maximum over all spans from the post of a message to the completion of a later one; absent
+    /// if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) peak_gbps: Option<f64>,
 }
@@ -80,7 +81,7 @@ pub(crate) struct Latency {
     pub(crate) transactions_per_s: f64,
 }
 
-/// The whole result.
+/// The results of a test.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
     pub(crate) test: &'static str,
@@ -92,46 +93,46 @@ pub(crate) struct Results {
     pub(crate) congestion_control: String,
     pub(crate) packet_payload_bytes: u16,
     pub(crate) crc: bool,
-    /// How packets are protected; `None`: not at all.
+    /// Protection of packets. `None`: none.
     pub(crate) security: Option<String>,
     pub(crate) verify: bool,
     pub(crate) rail_policy: String,
-    /// The degradations of both sides at the end of any row, each with the latest text.
+    /// Degradations of both sides at the end of any row, each with the latest text.
     pub(crate) degradations: Vec<Degraded>,
-    /// What has left on each rail, over the whole run.
+    /// Packets sent on each rail, over the whole run.
     pub(crate) rails: Vec<RailUse>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// Who has measured.
+/// The two ends of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Hosts {
     pub(crate) client: Host,
     pub(crate) server: Host,
 }
 
-/// One of them.
+/// One end of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Host {
-    /// As the kernel has it, or as it was typed.
+    /// The name from the kernel, or from the command line.
     pub(crate) name: String,
-    /// Where its engine receives.
+    /// The address at which its engine receives.
     pub(crate) address: SocketAddr,
 }
 
-/// What has left on a rail.
+/// The packets sent on a rail.
 #[derive(Debug, Serialize)]
 pub(crate) struct RailUse {
     pub(crate) rail: usize,
-    /// Where the other side receives.
+    /// The address of the other side.
     pub(crate) to: IpAddr,
     pub(crate) packets: u64,
-    /// Those of them that were declared lost.
+    /// Number of packets that were declared lost.
     pub(crate) lost: u64,
 }
 
 impl Bandwidth {
-    /// `peak`: messages a second.
+    /// Computes the figures; `peak`: messages per second.
     pub(crate) fn new(messages: u64, bytes: u64, seconds: f64, peak: Option<f64>) -> Self {
         let total = messages as f64 * bytes as f64;
         Bandwidth {
@@ -144,7 +145,7 @@ impl Bandwidth {
 }
 
 impl Latency {
-    /// `divisor` 2: half round trips.
+    /// Computes the figures; a `divisor` of 2 gives half round trips.
     pub(crate) fn new(times: &Histogram<u64>, divisor: f64) -> Self {
         let us = |ns: f64| ns / 1000.0 / divisor;
         let at = |quantile| us(times.value_at_quantile(quantile) as f64);
@@ -161,7 +162,7 @@ impl Latency {
     }
 }
 
-/// What happened besides, in lines.
+/// Formats the summary of a test.
 pub(crate) fn summary(results: &Results) -> String {
     let all = results.rows.iter().map(|row| row.traffic);
     let mut text = format!(
@@ -186,10 +187,12 @@ pub(crate) fn summary(results: &Results) -> String {
     text
 }
 
-/// What segments became of messages, as a line.
+/// Formats the counters of segments.
 pub(crate) fn traffic(all: &Traffic) -> String {
     format!(
-        " {} segments sent, {} declared lost, {} sent again ({} of them needlessly), {} damaged datagrams dropped\n",
+        " {} segments sent, {} declared lost, {} sent again ({} of them needlessly), \
+         {} damaged datagrams dropped
+",
         all.segments_sent,
         all.lost_segments,
         all.retransmitted_segments,

@@ -1,4 +1,4 @@
-//! Where the results of many runs go.
+//! The result files of commands with several runs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::json_file::JsonFile;
 
-/// The files that were asked for, open before anything is measured.
+/// The requested files, opened before anything is measured.
 pub(crate) struct ResultFiles<'a> {
     all: Vec<JsonFile>,
     folder: Option<&'a Path>,
 }
 
 impl<'a> ResultFiles<'a> {
-    /// `results.json` in a folder, which is made, and a file of any name.
+    /// Creates `results.json` in a folder, and a file of any name.
     ///
     /// # Errors
-    /// One of them cannot be written.
+    /// A file cannot be written.
     pub(crate) fn create(
         json: Option<&PathBuf>,
         folder: Option<&'a PathBuf>,
@@ -33,13 +33,15 @@ impl<'a> ResultFiles<'a> {
         Ok(ResultFiles { all, folder: folder.map(PathBuf::as_path) })
     }
 
-    /// The folder for plots, if one was asked for.
+    /// Returns the folder for plots, if one was requested.
     pub(crate) fn folder(&self) -> Option<&'a Path> {
         self.folder
     }
 
+    /// Writes the results to all files.
+    ///
     /// # Errors
-    /// The disk is full, or the like.
+    /// A file cannot be written, for example because the disk is full.
     pub(crate) fn write(self, results: &impl Serialize) -> Result<(), Failure> {
         self.all.into_iter().try_for_each(|file| file.write(results))
     }

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::MemFabric;
+use braid::{Medium, MemFabric};
 
 use crate::about::host_name;
 use crate::bandwidth::{self, Watch};
 use crate::child::Child;
-use crate::cli::{DatapathKind, Switch, Test, TestArgs};
+use crate::cli::{Switch, Test, TestArgs};
 use crate::failure::Failure;
 use crate::json_file::JsonFile;
 use crate::peer::{WORKING_SET_BYTES, cpu_seconds};
@@ -20,27 +20,28 @@ use crate::session::{self, Session, Side};
 use crate::table::{self, RULE, Table};
 use crate::{degraded, header, latency, server, stdio};
 
-/// Bytes that one queue pair keeps outstanding unless told otherwise.
+/// Default bytes outstanding per queue pair.
 const OUTSTANDING_BYTES: u64 = 8 << 20;
-/// Samples of shorter intervals are not printed as they come: that would disturb what is measured.
+/// Samples of shorter intervals are not printed at once, because that would disturb the
+/// measurement.
 const SHOWN_INTERVAL: Duration = Duration::from_millis(100);
-/// Messages whose times are kept one by one, at most.
+/// Maximum number of messages whose times are kept.
 const MOST_TIMES: u64 = 10_000_000;
 /// The longest message of `-a`.
 const LARGEST_OF_ALL: u64 = 8 << 20;
 
-/// Runs what the command line says.
+/// Runs the test of the command line.
 pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
     check(test, args)?;
-    match (&args.host, args.loopback, args.engine.datapath()) {
-        (None, true, DatapathKind::Mem) => both_in_one_process(test, args),
+    match (&args.host, args.loopback, args.engine.datapath().medium()) {
+        (None, true, Medium::Process) => both_in_one_process(test, args),
         (None, true, _) => {
             let side = Side::new(&args.engine, 0, None)?;
             let server = Child::server(test, args)?;
             client(test, args, side, &[server.address()])?;
             server.finish()
         }
-        (Some(_), _, DatapathKind::Mem) | (None, false, DatapathKind::Mem) => Err(Failure::Usage(
+        (Some(_), _, Medium::Process) | (None, false, Medium::Process) => Err(Failure::Usage(
             "--datapath mem stays inside one process: add --loopback, without HOST".to_owned(),
         )),
         (Some(host), ..) => {
@@ -55,17 +56,16 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
     if test.is_latency() && (args.bidirectional || args.qps > 1) {
-        return usage(
-            "a latency test has one queue pair and alternates by itself: leave out -b and -q",
-        );
+        return usage("a latency test has one queue pair and is bidirectional: remove -b and -q");
     }
     let other_size = args.all || args.size.is_some_and(|size| size != 8);
     if test == Test::AtomicLat && other_size {
-        return usage("atomics are 8 bytes: leave out -s and -a");
+        return usage("atomics are 8 bytes: remove -s and -a");
     }
     if args.events && !matches!(test, Test::SendLat | Test::ReadLat | Test::AtomicLat) {
         return usage(
-            "-e waits for completions, which a WRITE has at one side only: it is for send-lat, read-lat and atomic-lat",
+            "-e waits for completions, which a WRITE has at one side only: \
+             it is for send-lat, read-lat and atomic-lat",
         );
     }
     if test.is_latency() && args.interval.is_some() {
@@ -93,13 +93,13 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
     let side = Side::new(&args.engine, 0, Some(&fabric))?;
     let address = server.engine.local_addr();
     let serve = server::listen_silently(server)?;
-    // If the client fails, nobody waits for it: it ends with the process.
+    // A server whose client has failed is not awaited: it ends with the process.
     let serving = thread::spawn(serve);
     client(test, args, side, &[address])?;
     serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
 }
 
-/// One loopback measurement, for those who print it themselves.
+/// Measures once over loopback, without output.
 pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
     let side = Side::new(&args.engine, 0, None)?;
     let server = Child::server(test, args)?;
@@ -142,7 +142,7 @@ fn client(test: Test, args: &TestArgs, side: Side, servers: &[SocketAddr]) -> Re
     json.map_or(Ok(()), |json| json.write(&results))
 }
 
-/// As everything is by now: what the paths carry is found out while packets flow.
+/// Collects the results at the end, when the packet size of the paths is known.
 fn results(test: Test, args: &TestArgs, session: &Session, rows: Vec<Row>) -> Results {
     let client = Host { name: host_name(), address: session.engine.local_addr() };
     let name = args.host.clone().unwrap_or_else(host_name);
@@ -177,7 +177,7 @@ fn connect(
     let plan = plan(test, args, sizes);
     let session = Session::connect(side, servers, plan)?;
     if args.engine.discover == Switch::On {
-        session.wait_for_ways()?;
+        session.wait_for_routes()?;
     }
     Ok(session)
 }
@@ -185,7 +185,7 @@ fn connect(
 fn plan(test: Test, args: &TestArgs, sizes: &[u64]) -> Plan {
     let slot_len = slot_len(sizes.iter().copied().max().unwrap_or(8));
     let sends = sizes.iter().map(|size| depth(args, *size)).max().unwrap_or(1);
-    // A receiver needs some slack to post its receives again.
+    // A receiver needs spare receives while it posts receives again.
     let receives = if test == Test::SendBw { 4 * sends } else { sends };
     Plan {
         test,
@@ -209,25 +209,27 @@ fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {
     vec![args.size.unwrap_or(test.default_size())]
 }
 
-/// Messages outstanding per queue pair. Those that are verified have memory of their own: of it the queue pairs get a part each.
+/// Returns the messages outstanding per queue pair. Verified messages have memory of their own,
+/// which the queue pairs share.
 fn depth(args: &TestArgs, size: u64) -> u32 {
     let sharers = if args.verify { args.qps.into() } else { 1 };
     let by_bytes = OUTSTANDING_BYTES / size.max(1) / sharers;
     args.tx_depth.unwrap_or(by_bytes.clamp(2, 128) as u32)
 }
 
-/// Slots of memory per queue pair where nobody looks at the bytes. Then its messages may overlap, as those of perftest do: how
-/// much memory a test goes through does not depend on how much is posted.
+/// Returns the slots of memory per queue pair if bytes are not verified. Messages may then overlap
+/// as in perftest, so that the working set of a test does not depend on the number of posted
+/// messages.
 fn slots(args: &TestArgs, slot_len: u64) -> u32 {
     (WORKING_SET_BYTES as u64 / slot_len / u64::from(args.qps)).clamp(1, u32::MAX.into()) as u32
 }
 
-/// Slots begin on cache lines, so that messages do not share them.
+/// Returns the length of a slot. Slots begin on cache lines, so that messages do not share them.
 fn slot_len(largest: u64) -> u64 {
     largest.max(8).next_multiple_of(64)
 }
 
-/// Enough for about a second, as perftest's 1000 and 5000 were once.
+/// Returns the number of messages for about a second, as perftest's 1000 and 5000 once were.
 fn default_iters(test: Test, args: &TestArgs, size: u64) -> u64 {
     match test.is_latency() {
         true => 20_000.min((1 << 30) / size.max(1)).max(100),

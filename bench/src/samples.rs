@@ -1,4 +1,4 @@
-//! Goodput over time, by completions: what was finished in each interval.
+//! Goodput over time: the completions of each interval.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use crate::report::{Bandwidth, Figures};
 /// The goodput of one interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// When the interval ended, counted from the first message.
+    /// End of the interval, from the first message.
     pub(crate) at_ms: f64,
     pub(crate) goodput_gbps: f64,
 }
 
-/// Cuts time into intervals. It runs on nobody's thread: an interval ends with the first look at the
-/// clock after its time, and its goodput is over the time that it really took.
+/// Divides time into intervals. It has no thread: an interval ends at the first read of the clock
+/// after its time, and its goodput is over the actual time.
 pub(crate) struct Sampler {
     every: Duration,
     began: Instant,
     cut: Instant,
-    /// Of a message.
+    /// Bytes of a message.
     size: u64,
     messages: u64,
     samples: Vec<Sample>,
@@ -31,12 +31,12 @@ impl Sampler {
         Sampler { every, began, cut: began, size, messages: 0, samples: Vec::new() }
     }
 
-    /// A message has been completed.
+    /// Counts a completed message.
     pub(crate) fn add(&mut self) {
         self.messages += 1;
     }
 
-    /// A look at the clock. Returns what an interval that is over came to.
+    /// Reads the clock. Returns the figures of an interval that has ended.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Figures> {
         let took = now.duration_since(self.cut);
         if took < self.every {

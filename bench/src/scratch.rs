@@ -1,17 +1,18 @@
-//! A folder of our own in the system's temporary one.
+//! A folder of this process in the system's temporary folder.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Goes with this value.
+/// A folder that is removed on drop.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn make() -> Result<Self, Failure> {
         sweep();
         let path = path();
-        // One that is there is not ours, whoever made it: others may write into the system's folder, too.
+        // An existing folder is not ours, because other users may write into the system's folder
+        // too.
         let made = std::fs::create_dir(&path);
         made.map_err(|why| Failure::Io { what: format!("cannot make {}", path.display()), why })?;
         Ok(Scratch(path))
@@ -34,7 +35,7 @@ fn path() -> PathBuf {
     std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()))
 }
 
-/// Removes what killed processes have left, and what one left that had our number.
+/// Removes the folders of killed processes, including one with our process id.
 fn sweep() {
     remove();
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
@@ -42,15 +43,15 @@ fn sweep() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // Somebody else's stays: the system refuses.
+            // The system refuses to remove the folder of another user.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// For signal handlers, after which nothing is dropped.
+/// Removes the folder. For signal handlers, after which nothing is dropped.
 pub(crate) fn remove() {
-    // It may be gone already, which is just as well.
+    // The folder may be gone already.
     let _ = std::fs::remove_dir_all(path());
 }
 
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_dead_have_left_goes_and_what_the_living_use_stays() {
+    fn folders_of_ended_processes_are_removed_and_others_stay() {
         let folder = |pid: u32| std::env::temp_dir().join(format!("{PREFIX}{pid}"));
         let (dead, living) = (folder(u32::MAX), folder(1));
         for path in [&dead, &living] {

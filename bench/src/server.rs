@@ -1,4 +1,4 @@
-//! The server of a test: it waits for a client, does what it says, shows what it has measured, and ends with it.
+//! The server of a test: waits for a client, executes its orders, shows the results, and exits.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use crate::session::{Session, Side};
 use crate::table::{RULE, Table};
 use crate::{bandwidth, degraded, header, latency, report, stdio};
 
-/// Connections that may wait to be accepted: a client opens one after the other.
+/// Connections that may wait to be accepted. A client opens them one after the other.
 const BACKLOG: usize = 64;
-/// How long a client may take for its next order.
+/// Time limit for the next order of a client.
 const ORDER: Duration = Duration::from_secs(60);
 
-/// On the port that the command line says.
+/// Serves on the port of the command line.
 pub(crate) fn run(args: &TestArgs) -> Result<(), Failure> {
     let side = Side::new(&args.engine, args.engine.port(), None)?;
     let listener = side.engine.listen(BACKLOG).attempt("listen")?;
@@ -38,7 +38,8 @@ pub(crate) fn run(args: &TestArgs) -> Result<(), Failure> {
     }
 }
 
-/// Listens for a client in this process, which shows everything. What it returns serves that client.
+/// Listens for a client in this process, which shows the results. Returns the function that serves
+/// the client.
 pub(crate) fn listen_silently(
     side: Side,
 ) -> Result<impl FnOnce() -> Result<(), Failure> + Send + 'static, Failure> {
@@ -51,7 +52,7 @@ fn serve_silently(side: &Side, listener: &Listener) -> Result<(), Failure> {
     serve(session, order, None)
 }
 
-/// Does all that the client orders. `shown`: how to show it.
+/// Executes all orders of the client; `shown`: the options of the output.
 fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Result<(), Failure> {
     let test = session.plan.test;
     if let Some(args) = shown {
@@ -73,7 +74,9 @@ fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Re
             Order::Show(figures) => {
                 table.map_or(Ok(()), |table| stdio::print(|out| table.row(out, &figures)))?;
             }
-            Order::End { .. } => return Err(Failure::Peer("ended what never began".to_owned())),
+            Order::End { .. } => {
+                return Err(Failure::Peer("ended a phase that it never began".to_owned()));
+            }
             Order::Quit => break,
         }
         order = session.control.receive(ORDER)?;
@@ -81,7 +84,7 @@ fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Re
     session.control.linger(Duration::from_millis(200));
     let Some(args) = shown else { return Ok(()) };
     stdio::print(|out| writeln!(out, "{RULE}"))?;
-    // The client of `--loopback` counts for both.
+    // The client of `--loopback` shows the counters of both sides.
     if !args.once {
         stdio::note(report::traffic(&session.traffic()));
         session.degraded().iter().for_each(|one| stdio::note(degraded::line(one)));
@@ -89,8 +92,8 @@ fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Re
     Ok(())
 }
 
-/// Waits until somebody connects, as long as it takes, and gives a first order; or turns out to be no braid-perf, or goes away
-/// before that.
+/// Waits without a limit until a client connects and gives its first order. Fails with its address
+/// if it is not braid-perf, or leaves before.
 fn next_client(
     side: &Side,
     listener: &Listener,

@@ -1,15 +1,16 @@
-//! An engine, its connections to the other side, and the memory that is measured with.
+//! A session: an engine, its connections to the other side, and the memory of the measurement.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use braid::{
-    Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, Datapath, Engine, EngineConfig,
-    EngineError, Faults, Listener, MemFabric, MemoryRegion, PathsTo, Progress, ProtectionDomain,
-    QpOptions, QpState, QueuePair, RemoteRegion, Security, Status, VerbsOptions, VerbsService,
+    Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, DatapathOptions, Engine,
+    EngineConfig, EngineError, Faults, Listener, Medium, MemFabric, MemoryRegion, PathsTo,
+    Progress, ProtectionDomain, QpOptions, QpState, QueuePair, RemoteRegion, Security, Status,
+    VerbsOptions, VerbsService,
 };
 
-use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
+use crate::cli::{EngineArgs, ProgressKind, Service, Switch, Test};
 use crate::control::Control;
 use crate::degraded::{self, Degraded};
 use crate::failure::{Attempt, Failure};
@@ -19,35 +20,36 @@ use crate::report::RailUse;
 use crate::stdio::say;
 use crate::traffic::{OutOfOrder, Traffic};
 
-/// How long a client looks for its server, and a server for the rest of its client.
+/// Time limit for a client to find its server, and for a server to accept all connections of its
+/// client.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a server looks whether its client is still there while it waits for its connections.
+/// Interval at which a server checks for its client while it waits for the connections.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
-/// How long path discovery may take, routers that limit their answers included.
-const WAYS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit of path discovery, including routers that limit their answers.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Both sides of a run look the same once they are connected.
+/// The connected state of a run, the same on both sides.
 pub(crate) struct Session {
     pub(crate) plan: Plan,
     pub(crate) control: Control,
     pub(crate) qps: Vec<QueuePair>,
     pub(crate) cq: CompletionQueue,
-    /// What this side sends from, or reads into.
+    /// Memory that this side sends from, or reads into.
     pub(crate) local: MemoryRegion,
-    /// What the other side writes to, sends to or reads from.
+    /// Memory that the other side writes to, sends to or reads from.
     pub(crate) exposed: MemoryRegion,
-    /// Words: one per queue pair that the other side counts in, then one that we count from.
+    /// Words: one counter per queue pair of the other side, then one source of our counts.
     pub(crate) credits: MemoryRegion,
     pub(crate) remote: RemoteRegion,
     pub(crate) remote_credits: RemoteRegion,
     pub(crate) is_client: bool,
-    /// Where the other side is.
+    /// The address of the other side.
     peer: SocketAddr,
-    // Dropped last: the connections above close through it.
+    // Dropped last, because the connections above close through it.
     pub(crate) engine: Engine,
 }
 
-/// What one side brings along, whatever the plan.
+/// The parts of one side that do not depend on the plan.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) engine: Engine,
@@ -55,7 +57,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// A new engine, with the options that are this side's own.
+    /// Creates an engine with the options of this side.
     pub(crate) fn new(
         args: &EngineArgs,
         port: u16,
@@ -77,7 +79,7 @@ fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<En
     }
 }
 
-/// What the command line makes of an engine that receives on `port`.
+/// Returns the configuration of an engine that receives on `port`, from the command line.
 pub(crate) fn engine_config(
     args: &EngineArgs,
     port: u16,
@@ -85,13 +87,9 @@ pub(crate) fn engine_config(
 ) -> Result<EngineConfig, Failure> {
     let mut bind = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into());
     bind.set_port(port);
-    let mut datapath = match args.datapath() {
-        DatapathKind::Verbs => Datapath::Verbs(verbs(args)?),
-        DatapathKind::Xdp => Datapath::Xdp,
-        DatapathKind::Udp | DatapathKind::Mem => Datapath::Udp,
-    };
-    if let Some(fabric) = fabric {
-        datapath = Datapath::Mem(fabric.clone());
+    let options = DatapathOptions { device: device(args), fabric: fabric.cloned() };
+    let datapath = args.datapath().build(&options).map_err(usage)?;
+    if fabric.is_some() {
         bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
     }
     let mut rails = args.rails.iter().copied();
@@ -120,14 +118,14 @@ pub(crate) fn engine_config(
     })
 }
 
-fn verbs(args: &EngineArgs) -> Result<VerbsOptions, Failure> {
-    let device =
-        args.dev.clone().ok_or_else(|| usage("`--datapath verbs` needs a device: `-d DEV`"))?;
+/// The RDMA device of the command line.
+fn device(args: &EngineArgs) -> Option<VerbsOptions> {
     let service = match args.connection {
         Some(Service::Rc) => VerbsService::Rc,
         Some(Service::Uc) | None => VerbsService::Uc,
     };
-    Ok(VerbsOptions { device, port: args.ib_port, gid_index: args.gid_index, service })
+    let (device, port) = (args.dev.clone()?, args.ib_port);
+    Some(VerbsOptions { device, port, gid_index: args.gid_index, service })
 }
 
 fn faults(args: &EngineArgs) -> Faults {
@@ -146,21 +144,23 @@ fn security(args: &EngineArgs) -> Result<Option<Security>, Failure> {
     Security::from_files(key, allowed, args.security.clone()).map_err(usage)
 }
 
-/// Refuses what does not go together.
+/// Rejects options that exclude each other.
 pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
-    match (args.datapath(), &args.dev) {
-        (DatapathKind::Verbs, None) => verbs(args).map(drop)?,
-        (DatapathKind::Udp | DatapathKind::Xdp | DatapathKind::Mem, Some(_)) => {
+    let is_device = args.datapath().medium() == Medium::Device;
+    match (is_device, &args.dev) {
+        (true, None) => {
+            let name = args.datapath();
+            return Err(usage(format_args!("`--datapath {name}` needs a device: `-d DEV`")));
+        }
+        (false, Some(_)) => {
             return Err(usage("`-d` names an RDMA device: it goes with `--datapath verbs`"));
         }
-        (DatapathKind::Udp | DatapathKind::Xdp | DatapathKind::Mem, None)
-            if args.connection == Some(Service::Uc) =>
-        {
+        (false, None) if args.connection == Some(Service::Uc) => {
             return Err(usage("`-c UC` is a service of RDMA devices: it goes with `-d DEV`"));
         }
         _ => {}
     }
-    if security(args)?.is_some() && args.datapath() == DatapathKind::Verbs {
+    if security(args)?.is_some() && is_device {
         return Err(usage(EngineError::KeyOverVerbs));
     }
     faults(args).validate().map_err(usage)
@@ -175,7 +175,7 @@ pub(crate) fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure>
 }
 
 impl Session {
-    /// Connects everything to a server.
+    /// Connects all queue pairs to a server.
     pub(crate) fn connect(side: Side, servers: &[SocketAddr], plan: Plan) -> Result<Self, Failure> {
         let mut parts = Parts::new(side, plan, true)?;
         let join = to_json(&Join::Control(parts.plan.clone(), parts.regions()));
@@ -194,7 +194,7 @@ impl Session {
         parts.finish(server, (remote, remote_credits), true)
     }
 
-    /// Takes a client that has asked to connect, and waits for the rest of its connections.
+    /// Accepts a client, and waits for its other connections.
     pub(crate) fn accept(
         side: Side,
         listener: &Listener,
@@ -222,29 +222,33 @@ impl Session {
         parts.finish(client, (remote, remote_credits), false)
     }
 
-    /// Where the other side is.
+    /// Returns the address of the other side.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// What has failed on a queue pair.
+    /// Returns the failure of a queue pair.
     pub(crate) fn failed(&self, qp: usize, what: String, status: Status) -> Failure {
         let cause = self.qps.get(qp).and_then(QueuePair::error).map(|error| error.cause);
         Failure::Work { what, qp, peer: self.peer, status, cause }
     }
 
-    /// Paths to the other side that are in use, on all rails.
+    /// Returns the number of paths to the other side in use, on all rails.
     pub(crate) fn paths_live(&self) -> usize {
         self.engine.paths().iter().map(|to| to.in_use).sum()
     }
 
-    /// The degradations of this side's connections.
+    /// Returns the degradations of this side's connections.
     pub(crate) fn degraded(&self) -> Vec<Degraded> {
-        let side = if self.is_client { degraded::Side::Client } else { degraded::Side::Server };
+        let side = if self.is_client {
+            degraded::DegradedSide::Client
+        } else {
+            degraded::DegradedSide::Server
+        };
         degraded::of(side, &self.qps)
     }
 
-    /// What has left on each rail.
+    /// Returns the packets sent on each rail.
     pub(crate) fn rails(&self) -> Vec<RailUse> {
         let to_peer = self.engine.paths();
         let all = to_peer.iter().map(|PathsTo { ip, rail, paths, .. }| RailUse {
@@ -256,12 +260,14 @@ impl Session {
         all.collect()
     }
 
-    /// Waits until the ways to the server are known, so that what is measured uses them.
-    pub(crate) fn wait_for_ways(&self) -> Result<(), Failure> {
-        let deadline = Instant::now() + WAYS_TIMEOUT;
+    /// Waits until the routes to the server are known, so that the measurement uses them.
+    pub(crate) fn wait_for_routes(&self) -> Result<(), Failure> {
+        let deadline = Instant::now() + DISCOVERY_TIMEOUT;
         while self.engine.counters().ways_learnt == 0 {
             if Instant::now() > deadline {
-                return Err(Failure::Peer("cannot be probed for its ways: see the log".to_owned()));
+                return Err(Failure::Peer(
+                    "does not answer path discovery: see the log, or use --discover off".to_owned(),
+                ));
             }
             self.engine.progress();
             std::thread::sleep(Duration::from_millis(1));
@@ -269,23 +275,23 @@ impl Session {
         Ok(())
     }
 
-    /// What the data queue pairs of this side have counted so far.
+    /// Returns the counters of this side's data queue pairs.
     pub(crate) fn traffic(&self) -> Traffic {
         Traffic::of(&self.qps, &self.engine)
     }
 
-    /// In what order packets have come to this side.
+    /// Returns the reordering of the packets that this side received.
     pub(crate) fn out_of_order(&self) -> OutOfOrder {
         OutOfOrder::of(&self.qps)
     }
 
-    /// Whether completions are counted on both ends, so that slots are used again only after a check.
+    /// Returns whether the receiver returns credits, so that slots are reused only after a check.
     pub(crate) fn uses_credits(&self) -> bool {
         self.plan.verify && self.plan.test == Test::WriteBw
     }
 }
 
-/// A client's plan is as hostile as any input.
+/// Checks the client's plan, which is untrusted input.
 fn check_plan(plan: &Plan) -> Result<(), Failure> {
     let sane = (1..=16384).contains(&plan.qps)
         && (1..=65536).contains(&plan.sends)
@@ -309,7 +315,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// Everything but the connections, with its pages in place: a side that is connected has to answer.
+    /// Creates everything but the connections, with its pages in place, because a connected side
+    /// must answer.
     fn new(side: Side, plan: Plan, is_client: bool) -> Result<Self, Failure> {
         let engine = &side.engine;
         let pd = engine.alloc_pd();
@@ -331,7 +338,7 @@ impl Parts {
         (words(&self.exposed), words(&self.credits))
     }
 
-    /// The next connection of a client; whoever else comes meanwhile is turned away.
+    /// Returns the next connection of a client, and rejects those of other peers.
     fn next_request(
         &self,
         listener: &Listener,
@@ -383,8 +390,8 @@ impl Parts {
         })
     }
 
-    /// Gives every page that will be used a frame of its own, and something to send, before anything
-    /// is measured.
+    /// Touches every page that will be used, and fills the data to send, before anything is
+    /// measured.
     fn touch(&self, is_client: bool) -> Result<(), Failure> {
         let both = self.plan.bidirectional || self.plan.test.is_latency();
         if both || is_client {

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::failure::Failure;
 
-/// What messages begin with.
+/// The prefix of messages.
 pub(crate) const PROGRAM: &str = "braid-perf";
 
-/// Whether standard output is for results in JSON: then nothing else goes there.
+/// Whether standard output is for results in JSON only.
 static IS_FOR_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Where tables go.
+/// The destination of tables.
 pub(crate) enum Sink {
     Output(StdoutLock<'static>),
     Error(StderrLock<'static>),
@@ -36,17 +36,17 @@ impl Write for Sink {
     }
 }
 
-/// Standard output for results in JSON; from now on tables go to standard error.
+/// Returns standard output for results in JSON. From now on tables go to standard error.
 ///
 /// # Errors
-/// It is closed.
+/// Standard output is closed.
 pub(crate) fn take_for_json() -> io::Result<File> {
     let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     IS_FOR_JSON.store(true, Relaxed);
     Ok(file)
 }
 
-/// Writes where tables go: to standard output, or to standard error where that is for JSON.
+/// Writes to the destination of tables: standard output, or standard error if that is for JSON.
 ///
 /// # Errors
 /// [`Failure::Output`].
@@ -58,13 +58,13 @@ pub(crate) fn print(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> Result<(
     write(&mut sink).and_then(|()| sink.flush()).map_err(Failure::Output)
 }
 
-/// Says what is not part of the results on standard error. Where nobody can hear it, nobody does.
+/// Prints a message on standard error. If nobody can read it, it is lost.
 pub(crate) fn say(what: impl fmt::Display) {
-    braid_pages::say(PROGRAM, what);
+    braid_lab::pages::say(PROGRAM, what);
 }
 
-/// As [`say`], as it is.
+/// Prints text on standard error without a prefix.
 pub(crate) fn note(what: impl fmt::Display) {
-    // In one piece: the other process of `--loopback` writes there, too.
+    // In one write, because the other process of `--loopback` writes there too.
     _ = io::stderr().write_all(what.to_string().as_bytes());
 }

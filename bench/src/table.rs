@@ -1,7 +1,8 @@
 //! The table of results, as perftest prints it: scripts read its columns by their place.
 //!
-//! The formats are those of perftest 6 (`RESULT_FMT`, `REPORT_FMT` and their like in its `perftest_parameters.h`). With `-D`
-//! its latency tests have two figures; ours have the others behind them.
+//! The formats are those of perftest 6 (`RESULT_FMT`, `REPORT_FMT` and their like in its
+//! `perftest_parameters.h`). With `-D` its latency tests have two figures; ours have the others
+//! behind them.
 
 use std::io::{self, Write};
 
@@ -13,7 +14,7 @@ use crate::report::Figures;
 pub(crate) const RULE: &str =
     "---------------------------------------------------------------------------------------";
 
-/// Of what a bandwidth is in.
+/// The unit of a bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     /// 2^20 bytes a second, perftest's usual one.
@@ -27,7 +28,7 @@ pub(crate) enum Unit {
 pub(crate) enum Table {
     Bandwidth(Unit),
     Latency,
-    /// Of a latency test with a limit of time.
+    /// The columns of a latency test with a time limit.
     LatencyOfTime,
 }
 
@@ -44,17 +45,21 @@ impl Table {
     pub(crate) fn heading(self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(match self {
             Table::Bandwidth(Unit::Mib) => {
-                b" #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n"
+                b" #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   \
+                    MsgRate[Mpps]\n"
             }
             Table::Bandwidth(Unit::Gbits) => {
-                b" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+                b" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   \
+                    MsgRate[Mpps]\n"
             }
             Table::Latency => {
-                b" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    \
+                b" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    \
+                    t_avg[usec]    \
                 t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
             }
             Table::LatencyOfTime => {
-                b" #bytes        #iterations       t_avg[usec]    tps average    t_min[usec]    t_max[usec]  \
+                b" #bytes        #iterations       t_avg[usec]    tps average    t_min[usec]    \
+                    t_max[usec]  \
                 t_typical[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
             }
         })
@@ -69,19 +74,22 @@ impl Table {
             let rate = b.rate_mmsgs;
             writeln!(
                 out,
-                " {bytes:<7}    {iterations:<10}       {peak:<7.2}            {average:<7.2}\t\t   {rate:<7.6}"
+                " {bytes:<7}    {iterations:<10}       {peak:<7.2}            \
+                    {average:<7.2}\t\t   {rate:<7.6}"
             )?;
         }
         let Some(l) = latency else { return Ok(()) };
         match self {
             Table::Latency => writeln!(
                 out,
-                " {bytes:<7} {iterations}          {:<7.2}        {:<7.2}      {:<7.2}  \t       {:<7.2}     \t{:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
+                " {bytes:<7} {iterations}          {:<7.2}        {:<7.2}      {:<7.2}  \t       \
+                    {:<7.2}     \t{:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
                 l.min_us, l.max_us, l.p50_us, l.avg_us, l.stdev_us, l.p99_us, l.p999_us
             ),
             _ => writeln!(
                 out,
-                " {bytes:<7}       {iterations}            {:<7.2}        {:<11.2}    {:<7.2}        {:<7.2}      {:<7.2}  \t     {:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
+                " {bytes:<7}       {iterations}            {:<7.2}        {:<11.2}    \
+                    {:<7.2}        {:<7.2}      {:<7.2}  \t     {:<7.2}\t\t{:<7.2} \t\t{:<7.2}",
                 l.avg_us,
                 l.transactions_per_s,
                 l.min_us,

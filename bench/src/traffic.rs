@@ -1,41 +1,41 @@
-//! What the queue pairs of one side have counted, as a sum that can be subtracted and added.
+//! Counters of the queue pairs of one side, as a sum with addition and subtraction.
 
 use braid::{Engine, OooDegrees, QpCounters, QueuePair};
 use serde::{Deserialize, Serialize};
 
-/// Counters of data queue pairs, under the names that the results give them.
+/// Counters of data queue pairs, with their names in the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Traffic {
-    /// Segments sent, those sent again included.
+    /// Segments sent, including retransmissions.
     pub(crate) segments_sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub(crate) retransmitted_segments: u64,
     /// Segments declared lost.
     pub(crate) lost_segments: u64,
-    /// Segments sent again that the other side had already.
+    /// Segments retransmitted although the other side had them.
     pub(crate) spurious_retransmissions: u64,
-    /// Segments that came twice.
+    /// Segments received twice.
     pub(crate) duplicates_received: u64,
     /// Retransmission time-outs.
     pub(crate) timeouts: u64,
-    /// Datagrams dropped because a check did not match.
+    /// Datagrams dropped because of a failed check.
     pub(crate) corrupted_dropped: u64,
 }
 
 impl Traffic {
-    /// So far, on this side.
+    /// Returns the counters of this side.
     pub(crate) fn of(qps: &[QueuePair], engine: &Engine) -> Self {
         let mut sum = qps.iter().fold(Traffic::default(), |sum, qp| sum.and(qp.counters().into()));
         sum.corrupted_dropped = engine.counters().damaged();
         sum
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub(crate) fn and(self, other: Traffic) -> Traffic {
         self.each(other, |a, b| a + b)
     }
 
-    /// What has been added since `before`.
+    /// Returns the difference to `before`.
     pub(crate) fn since(self, before: Traffic) -> Traffic {
         self.each(before, |now, before| now - before)
     }
@@ -70,7 +70,7 @@ impl From<QpCounters> for Traffic {
     }
 }
 
-/// How far out of order packets have come since the connections were made: by how many packets one
+/// The reordering extent since the connections were made: the number of packets by which a packet
 /// was ahead of the last in order (PRO, section VI-D), over all packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OutOfOrder {
@@ -79,7 +79,7 @@ pub(crate) struct OutOfOrder {
 }
 
 impl OutOfOrder {
-    /// Of what this side has received.
+    /// Returns the reordering extent of the packets that this side received.
     pub(crate) fn of(qps: &[QueuePair]) -> Self {
         let mut degrees = OooDegrees::default();
         let mut in_order = 0;
@@ -94,7 +94,7 @@ impl OutOfOrder {
         OutOfOrder { ooo_p50: at(0.5), ooo_p99: at(0.99) }
     }
 
-    /// The worse of both, figure by figure.
+    /// Returns the larger value of both, figure by figure.
     pub(crate) fn worse(self, other: OutOfOrder) -> OutOfOrder {
         OutOfOrder {
             ooo_p50: self.ooo_p50.max(other.ooo_p50),
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_can_be_taken_off_again() {
+    fn subtraction_reverts_addition() {
         let mut counters = QpCounters::default();
         counters.segments_sent = 10;
         counters.retransmitted = 4;

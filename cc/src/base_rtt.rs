@@ -1,11 +1,14 @@
-//! The round trip of the empty network: the shortest that was measured. Routes change and peers may lie, so one that is not seen again
-//! within ten seconds is measured anew, with as little in flight as possible (BBR's ProbeRTT, Cardwell et al., CACM 2017).
+//! The base round-trip time: the RTT of the idle network, estimated as the shortest sample.
+//!
+//! Routes change and peers may report wrong values. If no sample confirms the minimum for ten
+//! seconds, the estimator measures it again with as little in flight as possible (BBR's ProbeRTT,
+//! Cardwell et al., CACM 2017).
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// For how long a shortest round trip is believed. BBR's value.
+/// Lifetime of the shortest sample, as in BBR.
 const LIFETIME: Duration = Duration::from_secs(10);
 
 /// Invariant: while `probe` is set, `shortest` is too.
@@ -13,14 +16,14 @@ const LIFETIME: Duration = Duration::from_secs(10);
 pub(crate) struct BaseRtt {
     given: Option<Duration>,
     shortest: Option<Duration>,
-    /// When a round trip about as short was last seen.
+    /// Time of the last sample close to `shortest`.
     seen: Time,
     probe: Option<Probe>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// What was in flight before is gone: samples count from here.
+    /// Packets sent from this time on meet an empty network.
     from: Time,
     shortest: Option<Duration>,
 }
@@ -34,12 +37,13 @@ impl BaseRtt {
         self.given.or(self.shortest)
     }
 
-    /// Whether as little as possible may be in flight, for its round trip to be that of the empty network.
+    /// Returns whether the sender must keep as little as possible in flight, so that samples show
+    /// the RTT of the idle network.
     pub(crate) fn is_probing(&self) -> bool {
         self.probe.is_some()
     }
 
-    /// A packet that left at `sent_at` took so long.
+    /// Records the round trip of a packet that was sent at `sent_at`.
     pub(crate) fn on_sample(&mut self, now: Time, sent_at: Time, rtt: Duration) {
         if self.given.is_some() {
             return;
@@ -47,7 +51,8 @@ impl BaseRtt {
         if let Some(probe) = &mut self.probe {
             if sent_at >= probe.from {
                 probe.shortest = Some(probe.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
-                // A round trip of samples: the first of them can still have met what was in flight before.
+                // Samples over one round trip, because packets sent earlier may have shared the
+                // network with the first sample.
                 if now - probe.from >= rtt.saturating_mul(2) {
                     (self.shortest, self.seen, self.probe) = (probe.shortest, now, None);
                 }

@@ -1,153 +1,169 @@
-//! What a controller is told, and what it answers.
+//! The interface of congestion controllers.
 
 use std::fmt;
 use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
-/// Decides how much of a subflow may be in flight, and how fast it may leave.
+/// A congestion controller: limits the bytes in flight and the sending rate of one subflow.
 ///
-/// A subflow is what a stream sends over one rail: each has a controller of its own. Of one acknowledgement a controller
-/// hears in this order: [`Controller::on_ack`] for each path that it speaks of, [`Controller::on_chunk`] for each chunk
-/// that it completes, [`Controller::on_loss`] if it shows losses, [`Controller::on_spurious`] if it shows that some were none.
-/// Afterwards it is asked for its window. Times never run
-/// backwards. Nothing of this may allocate, block or log.
+/// A subflow is the part of a stream that uses one rail. For one acknowledgement, the caller
+/// invokes in this order:
+///
+/// - [`Controller::on_ack`] for each path that the acknowledgement reports,
+/// - [`Controller::on_chunk`] for each chunk that it completes,
+/// - [`Controller::on_loss`] if it reveals losses,
+/// - [`Controller::on_spurious`] if it reveals spurious losses.
+///
+/// The caller then reads the window. Times never decrease. No method may allocate, block or log.
 pub trait Controller: fmt::Debug + Send {
-    /// Packets of one path are acknowledged, or reported as marked, or both.
+    /// Processes the acknowledgements and congestion marks of one path.
     fn on_ack(&mut self, _ack: &AckSample) {}
 
-    /// Packets were found lost: later ones have arrived, or the network has said so.
+    /// Processes packets that are declared lost, because later packets arrived or the network
+    /// reported the loss.
     fn on_loss(&mut self, _loss: &Loss) {}
 
-    /// Packets that were declared lost had only come late: what was sent again for them came twice.
+    /// Processes packets that were declared lost although they were only late, so that their
+    /// retransmissions arrived as duplicates.
     fn on_spurious(&mut self, _spurious: &Spurious) {}
 
-    /// Nothing was heard for the retransmission time-out. What is resent then is a question, not a loss that is known.
+    /// Processes a retransmission time-out. The retransmission is a probe, because no loss is
+    /// confirmed yet.
     fn on_timeout(&mut self, _now: Time) {}
 
-    /// Bytes of a chunk. `Some`: [`Controller::on_chunk`] is told of them, and the last packet of each asks for its
-    /// acknowledgement. Asked once, before anything is sent.
+    /// Returns the chunk size in bytes, if the controller needs [`Controller::on_chunk`]. The last
+    /// packet of each chunk then requests an acknowledgement. The caller asks once, before it
+    /// sends.
     fn chunk_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Everything of a chunk is acknowledged.
+    /// Processes a chunk whose packets are all acknowledged.
     fn on_chunk(&mut self, _chunk: &Chunk) {}
 
-    /// Bytes that may be in flight, packet headers included. Below one packet, packets leave one at a time and with pauses,
-    /// so that on average no more than this is in flight; 0 counts as 1. It changes with what the controller is told only, not with time.
+    /// Returns the number of bytes that may be in flight, including packet headers.
+    ///
+    /// If the window is smaller than one packet, the sender spaces single packets so that the
+    /// average in flight does not exceed it. 0 counts as 1. The window changes only in the `on_`
+    /// methods, not with time.
     fn window(&self) -> u64;
 
-    /// Bits per second at which packets may leave from `now` on, headers included; `None`: as fast as the window lets
-    /// them. Whether there is a rate changes with what the controller is told only, not with time.
+    /// Returns the sending rate from `now` on in bits per second, including headers, or `None` if
+    /// only the window limits the sender. Whether there is a rate changes only in the `on_`
+    /// methods.
     fn rate(&mut self, _now: Time) -> Option<u64> {
         None
     }
 
-    /// Where it stands: asked after each acknowledgement and time-out, and for logs and counters.
+    /// Returns the current state, for logs and counters. The caller reads it after each
+    /// acknowledgement and time-out.
     fn metrics(&self) -> Metrics;
 }
 
-/// Makes the controllers of a configuration, one for each subflow (as quinn's `ControllerFactory`).
+/// Creates the controllers of a configuration, one per subflow (compare quinn's
+/// `ControllerFactory`).
 ///
-/// Its text names it, with all parameters that decide what it makes: reports show it, and configurations with the same
-/// text are taken for equal.
+/// The text names the configuration with every parameter that matters. Reports show it. Two
+/// configurations with the same text are equal.
 pub trait ControllerFactory: fmt::Display + Send + Sync {
-    /// A fresh controller.
+    /// Creates a controller.
     fn build(&self, subflow: &Subflow) -> Box<dyn Controller>;
 }
 
-/// What is known of a subflow before anything is sent.
+/// The properties of a subflow before the first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subflow {
-    /// Bytes of a full packet, headers included.
+    /// Length of a full packet in bytes, including headers.
     pub packet_bytes: u64,
 }
 
-/// What an acknowledgement says about the packets that took one path.
+/// The part of an acknowledgement that concerns one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckSample {
-    /// When it came.
+    /// Time of arrival.
     pub now: Time,
-    /// Their path.
+    /// The path.
     pub path: PathId,
-    /// How many are newly acknowledged.
+    /// Number of newly acknowledged packets.
     pub packets: u32,
-    /// Their bytes, headers included.
+    /// Length of these packets in bytes, including headers.
     pub bytes: u64,
-    /// How many that took this path are newly reported with a congestion mark. Marks are reported after the packets if
-    /// an acknowledgement was lost, so these may be more than `packets`.
+    /// Number of newly reported congestion marks on this path. It can exceed `packets`, because
+    /// marks are reported later if an acknowledgement was lost.
     pub marks: u32,
-    /// The round trip of the packet that made the peer acknowledge, if it is one of these.
+    /// The round trip of the packet that triggered the acknowledgement, if it took this path.
     pub rtt: Option<RttSample>,
-    /// Bytes in flight before it came, those that it acknowledges included.
+    /// Bytes in flight before the acknowledgement, including those that it acknowledges.
     pub in_flight: u64,
-    /// When the stream last stopped sending, neither window nor rate of the controller stopped it: there was nothing to
-    /// send, or the peer had no room. A window that is not used says nothing about a larger one.
+    /// The stream last stopped for a reason other than the controller's window or rate: no data, or
+    /// no space at the peer. An unused window is no evidence for a larger one.
     pub app_limited: bool,
 }
 
 /// A round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttSample {
-    /// When the packet left.
+    /// Time at which the packet was sent.
     pub sent_at: Time,
-    /// From there to the acknowledgement, less the time for which the peer held that back.
+    /// Time from then to the acknowledgement, without the peer's acknowledgement delay.
     pub rtt: Duration,
 }
 
-/// Packets that were found lost.
+/// Packets that are declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// When that was found.
+    /// Time of the declaration.
     pub now: Time,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes, headers included.
+    /// Length of the packets in bytes, including headers.
     pub bytes: u64,
-    /// When the latest of them left.
+    /// Time at which the latest of them was sent.
     pub sent_at: Time,
 }
 
-/// Packets that were declared lost and had only come late.
+/// Packets that were declared lost although they were only late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spurious {
-    /// When that was found.
+    /// Time of the detection.
     pub now: Time,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
-/// A chunk whose every packet is acknowledged. It is as long as [`Controller::chunk_bytes`] says, to the next whole packet;
-/// shorter if the stream had nothing more to send.
+/// A chunk whose packets are all acknowledged.
+///
+/// Its length is [`Controller::chunk_bytes`], rounded up to whole packets, or less if the stream
+/// had no more data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
-    /// When its first packet left for the first time.
+    /// Time of the first transmission of its first packet.
     pub first_sent: Time,
-    /// When its last packet left for the first time.
+    /// Time of the first transmission of its last packet.
     pub last_sent: Time,
-    /// When the last of its packets was acknowledged.
+    /// Time of the acknowledgement that completed the chunk.
     pub last_acked: Time,
-    /// For how long the peer held that acknowledgement back.
+    /// The peer's delay of that acknowledgement.
     pub peer_delay: Duration,
-    /// Its bytes, packet headers included.
+    /// Length in bytes, including packet headers.
     pub bytes: u64,
-    /// The longest round trip that was sampled of its packets; `None`: of none.
+    /// The longest round trip sampled from its packets, if any.
     pub longest_rtt: Option<Duration>,
 }
 
 impl Chunk {
-    /// What the network, and the sender's own window and rate, took for it.
+    /// Returns the time that the network and the sender's own window and rate took.
     pub fn delay(&self) -> Duration {
         (self.last_acked - self.first_sent).saturating_sub(self.peer_delay)
     }
 }
 
-/// Where a controller stands.
+/// The state of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metrics {
     /// Bytes that may be in flight.
     pub window: u64,
-    /// Bits per second, if it has a rate: as of when it was last asked or told.
+    /// Sending rate in bits per second, if the controller has one, as of the last call.
     pub bits_per_second: Option<u64>,
 }

@@ -1,17 +1,20 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406): what TCP has on most hosts, for links that others use too.
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406): the default of TCP on most hosts, for shared links.
 //!
-//! Between losses the window follows a cubic function of time, up to what it was at the last loss quickly, past that slowly at first;
-//! where TCP Reno would grow faster, it grows as Reno does. A mark counts as a loss (RFC 3168) that costs less (RFC 8511).
-//! Losses that turn out to have been none, packets that came late by another path, give the window back (RFC 9438, section 4.9).
-//! Packets leave spread over the round trip where that is long.
+//! - Between losses, the window follows a cubic function of time. It approaches the window of the
+//!   last loss fast and passes it slowly. If TCP Reno would grow faster, the window grows as Reno's
+//!   does.
+//! - A congestion mark counts as a loss (RFC 3168) with a smaller reduction (RFC 8511).
+//! - Spurious losses restore the window (RFC 9438, section 4.9).
+//! - On long round trips, packets are paced.
 //!
-//! Unlike TCP in RFC 9438 (section 4.8) a first time-out leaves the window alone, as in QUIC (RFC 9002, sections 6.2 and 7.6): it sends
-//! two packets that ask, and what they show to be lost is a loss. The second in a row leaves the smallest window.
+//! Unlike TCP in RFC 9438 (section 4.8), the first time-out leaves the window unchanged, as in QUIC
+//! (RFC 9002, sections 6.2 and 7.6). The sender transmits two probes, and their acknowledgements
+//! reveal the losses. The second consecutive time-out resets the window to its minimum.
 
 use std::fmt;
 
 use crate::parameters::{bytes_of, no_parameter, parameters, percent_of};
-use crate::table::Row;
+use crate::row::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
 
 mod delivered;
@@ -24,16 +27,18 @@ pub(crate) const ROW: Row = Row { name: "cubic", example: "cubic", parse };
 
 const PARAMETERS: &str = "start=BYTES, max=BYTES, beta=N%, mark=N%";
 
-/// CUBIC's parameters.
+/// Parameters of CUBIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CubicConfig {
-    /// Bytes of the first window; `None`: ten packets (RFC 6928). Default: `None`.
+    /// Initial window in bytes, or `None` for ten packets (RFC 6928). Default: `None`.
     pub start_window: Option<u64>,
-    /// Bytes in flight at most, and two packets at least. Default: 64 MiB.
+    /// Maximum window in bytes, at least two packets. Default: 64 MiB.
     pub max_window: u64,
-    /// What a loss leaves of the window, in percent, 1 to 100 (RFC 9438, section 4.6). Default: 70.
+    /// Percentage of the window that remains after a loss, 1 to 100 (RFC 9438, section 4.6).
+    /// Default: 70.
     pub beta_percent: u32,
-    /// What a mark leaves of the window, in percent, 1 to 100 (RFC 8511, section 3.1). Default: 85.
+    /// Percentage of the window that remains after a mark, 1 to 100 (RFC 8511, section 3.1).
+    /// Default: 85.
     pub mark_percent: u32,
 }
 
@@ -43,7 +48,7 @@ impl Default for CubicConfig {
     }
 }
 
-/// `cubic`, `cubic:max=8M,mark=70%`.
+/// Parses `cubic` or `cubic:max=8M,mark=70%`.
 fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     let mut config = CubicConfig::default();
     for (key, value) in parameters(rest.unwrap_or("")) {
@@ -64,13 +69,13 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     }
 }
 
-/// Where it differs from the defaults.
+/// Writes the parameters that differ from the defaults.
 impl fmt::Display for CubicConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = CubicConfig::default();
         let percent = |is: u32, usual: u32| (is != usual).then(|| format!("{is}%"));
         let max = (self.max_window != usual.max_window).then(|| quantity::bytes(self.max_window));
-        let mut given = quantity::Given::after(f, ROW.name)?;
+        let mut given = quantity::ParameterWriter::after(f, ROW.name)?;
         given.write("start", self.start_window.map(quantity::bytes))?;
         given.write("max", max)?;
         given.write("beta", percent(self.beta_percent, usual.beta_percent))?;

@@ -1,10 +1,10 @@
-//! Cuts of a window, at most one in a round trip (Swift, section 3.1).
+//! Reductions of a window, at most one per round trip (Swift, section 3.1).
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// When the next cut may come, and how deep one goes at most.
+/// The time of the last reduction and the maximum size of one.
 #[derive(Clone, Debug)]
 pub(crate) struct Cuts {
     max_cut_percent: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Cuts {
 }
 
 impl Cuts {
-    /// None takes more than so many percent of the window.
+    /// Limits each reduction to `max_cut_percent` of the window.
     pub(crate) fn new(max_cut_percent: u32) -> Self {
         Cuts { max_cut_percent: max_cut_percent.min(100), rtt: Duration::ZERO, last: None }
     }
@@ -27,17 +27,17 @@ impl Cuts {
         self.rtt
     }
 
-    /// Whether there has not been any.
+    /// Returns whether no reduction has happened yet.
     pub(crate) fn is_none(&self) -> bool {
         self.last.is_none()
     }
 
-    /// What the deepest leaves of the window.
+    /// Returns the share of the window that remains after the largest reduction.
     pub(crate) fn least_share(&self) -> f64 {
         1.0 - f64::from(self.max_cut_percent) / 100.0
     }
 
-    /// Whether the window may be cut now; if so, it is.
+    /// Returns whether the window may be reduced now, and records the reduction if so.
     pub(crate) fn allow(&mut self, now: Time) -> bool {
         let allowed = self.last.is_none_or(|last| now - last >= self.rtt);
         if allowed {
@@ -46,7 +46,7 @@ impl Cuts {
         allowed
     }
 
-    /// The window is cut now, whenever it was before.
+    /// Records a reduction at `now`, even within a round trip of the last one.
     pub(crate) fn force(&mut self, now: Time) {
         self.last = Some(now);
     }

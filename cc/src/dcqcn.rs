@@ -1,18 +1,18 @@
-//! DCQCN (Zhu et al., SIGCOMM 2015) with the timers and steps of RNICs: congestion marks cut the rate by
-//! `alpha / 2`, where `alpha` follows how often marks come; the rate then recovers in steps of time.
+//! DCQCN (Zhu et al., SIGCOMM 2015) with the timers and step sizes of RNICs.
 //!
-//! An acknowledgement that reports marks is the CNP. There are no timers here: whoever asks says what time
-//! it is, and what has become due by then is made up for, in its order.
+//! Congestion marks reduce the rate by `alpha / 2`, where `alpha` follows the frequency of marks.
+//! The rate recovers in steps of time. An acknowledgement that reports marks is the CNP. The
+//! controller has no timers: each call passes the time, and the controller first applies the steps
+//! that are due, in order.
 
 use std::fmt;
 use std::time::Duration;
 
 use braid_wire::Time;
 
-use crate::parameters::{
-    DEFAULT_WINDOW, interval_of, no_parameter, parameters, rate_of, switch_of, window_of,
-};
-use crate::table::Row;
+use crate::parameters::{interval_of, no_parameter, parameters, rate_of, switch_of, window_of};
+use crate::quantity::DEFAULT_WINDOW;
+use crate::row::Row;
 use crate::undo::Undo;
 use crate::{
     AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Spurious, Subflow,
@@ -23,38 +23,40 @@ pub(crate) const ROW: Row = Row { name: "dcqcn", example: "dcqcn:line=100G", par
 
 const PARAMETERS: &str = "line=RATE, window=BYTES, alpha=TIME, dec=TIME, inc=TIME, loss=on|off";
 
-/// The weight of one alpha interval: g.
+/// Weight of one alpha interval: g.
 const GAIN: f64 = 1.0 / 256.0;
-/// Recovery steps towards the rate before the cut, until the target itself grows.
+/// Recovery steps towards the rate before the reduction, until the target itself grows.
 const FAST_RECOVERY_STEPS: u64 = 1;
-/// Additive increase: 10 Mb/s for each 25 Gb/s of the link.
+/// Additive increase: 10 Mb/s per 25 Gb/s of the link.
 const LINE_PER_INCREASE: f64 = 2500.0;
-/// Hyper increase, from the second on: 25 Mb/s for each 25 Gb/s.
+/// Hyper increase, from the second increase on: 25 Mb/s per 25 Gb/s of the link.
 const LINE_PER_HYPER_INCREASE: f64 = 1000.0;
-/// No cut goes below.
+/// Minimum rate.
 const MIN_BITS_PER_SECOND: f64 = 100e6;
-/// A rate this close to the link's is the link's.
+/// Rates within this distance of the link's rate count as the link's rate.
 const ROUNDING: f64 = 1.0;
 
-/// DCQCN's parameters. Steps of increase follow from the link's rate.
+/// Parameters of DCQCN. The increase steps follow from the link's rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DcqcnConfig {
-    /// The rate of the link, which it starts with and never exceeds; at least 1.
+    /// Rate of the link: the initial and the maximum rate. At least 1.
     pub line_bits_per_second: u64,
-    /// Bytes in flight at most, and one packet at least; DCQCN itself knows no window.
+    /// Maximum bytes in flight, at least one packet. DCQCN itself has no window.
     pub window: u64,
-    /// Between two updates of alpha; not zero, like the other two.
+    /// Interval between updates of alpha. Not zero, like the other two intervals.
     pub alpha_interval: Duration,
-    /// Between two looks at whether to cut; marks between them make one cut.
+    /// Interval between checks for a reduction. Marks within one interval cause one reduction.
     pub cut_interval: Duration,
-    /// From a cut to the first increase, and between two of them.
+    /// Interval between increases, and between a reduction and the first increase.
     pub increase_interval: Duration,
-    /// Whether a loss cuts like a mark, as the NACK of RNICs does (Themis, section 2.2).
+    /// Whether a loss reduces the rate like a mark, as the NACK of RNICs does (Themis, section
+    /// 2.2).
     pub cut_on_loss: bool,
 }
 
 impl DcqcnConfig {
-    /// As RNICs do it on a link of this rate: 1 us, 4 us and 300 us. The paper has 50, 50 and 55.
+    /// Creates the parameters of RNICs on a link of this rate: intervals of 1 us, 4 us and 300 us.
+    /// The paper has 50 us, 50 us and 55 us.
     pub fn new(line_bits_per_second: u64) -> Self {
         DcqcnConfig {
             line_bits_per_second,
@@ -67,9 +69,9 @@ impl DcqcnConfig {
     }
 }
 
-/// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`.
+/// Parses `dcqcn:line=100G` or `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`.
 fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
-    const NO_LINE: &str = "dcqcn needs the rate of the link, as in dcqcn:line=100G";
+    const NO_LINE: &str = "dcqcn needs the rate of the link; add it, for example dcqcn:line=100G";
     let text = rest.unwrap_or("");
     let line = parameters(text).find(|(key, _)| *key == "line");
     let (_, line) = line.ok_or(UnknownPolicy::Missing(NO_LINE))?;
@@ -88,11 +90,11 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     Ok(config.into())
 }
 
-/// The rate of the link, and where it differs from what that alone decides.
+/// Writes the rate of the link and the parameters that differ from its defaults.
 impl fmt::Display for DcqcnConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = DcqcnConfig::new(self.line_bits_per_second);
-        let mut given = quantity::Given::after(f, ROW.name)?;
+        let mut given = quantity::ParameterWriter::after(f, ROW.name)?;
         given.write("line", Some(quantity::rate(self.line_bits_per_second)))?;
         given.window(self.window)?;
         for (key, is, usual) in [
@@ -113,44 +115,44 @@ impl ControllerFactory for DcqcnConfig {
     }
 }
 
-/// The state of one stream. Invariant: `min <= rate <= target <= line`, all in bits per second.
+/// The state of one subflow. Invariant: `min <= rate <= target <= line`, all in bits per second.
 #[derive(Clone, Debug)]
 pub struct Dcqcn {
     config: DcqcnConfig,
     line: f64,
     rate: f64,
     target: f64,
-    /// Set by the first mark; nothing happens before.
+    /// The timers, which the first mark starts.
     clocks: Option<Clocks>,
-    /// Rate and target before a cut for losses.
+    /// Rate and target before a reduction for losses.
     undo: Undo<(f64, f64)>,
 }
 
-/// What runs from the first mark on.
+/// The state that exists from the first mark on.
 #[derive(Clone, Debug)]
 struct Clocks {
     alpha: f64,
-    /// When alpha is next updated.
+    /// Time of the next update of alpha.
     alpha_at: Time,
-    /// A mark has come since alpha was updated.
+    /// A mark arrived since the last update of alpha.
     marked: bool,
-    /// The first mark: later cuts are whole intervals away from it.
+    /// Time of the first mark. Later reductions are whole intervals after it.
     origin: Time,
-    /// When the marks that have come since the last cut make the next.
+    /// Time of the reduction that recent marks cause.
     cut_at: Option<Time>,
     increase_at: Time,
-    /// Increases since the last cut.
+    /// Number of increases since the last reduction.
     increases: u64,
 }
 
 impl Dcqcn {
-    /// It starts at the rate of the link.
+    /// Creates a controller that starts at the rate of the link.
     pub fn new(config: DcqcnConfig) -> Self {
         let line = config.line_bits_per_second as f64;
         Dcqcn { config, line, rate: line, target: line, clocks: None, undo: Undo::default() }
     }
 
-    /// Makes up for what has become due until `now`.
+    /// Applies all updates that are due until `now`.
     fn advance(&mut self, now: Time) {
         while let Some(clocks) = &mut self.clocks {
             let (cut_at, increase_at) = (clocks.cut_at, clocks.increase_at);
@@ -178,7 +180,7 @@ impl Dcqcn {
             });
             return self.cut(now);
         };
-        // The acknowledgement that brought the first mark may report a loss as well: together they are one CNP.
+        // The acknowledgement with the first mark may also report a loss. Both are one CNP.
         if now == clocks.origin {
             return;
         }
@@ -191,7 +193,8 @@ impl Dcqcn {
     fn cut(&mut self, now: Time) {
         let Some(clocks) = &mut self.clocks else { return };
         clocks.update_alpha(now, self.config.alpha_interval);
-        // A cut that follows a cut leaves the target: what was before both is to be recovered.
+        // A reduction directly after another one keeps the target, so that the rate recovers to its
+        // value before both.
         if clocks.increases > 0 {
             self.target = self.rate;
         }
@@ -201,7 +204,7 @@ impl Dcqcn {
         clocks.increase_at = now + self.config.increase_interval;
     }
 
-    /// The increase that is due. At full rate nothing is left to increase, and the clock alone goes on.
+    /// Applies the increases that are due. At the full rate, only the clock advances.
     fn increase(&mut self, until: Time) {
         let Some(clocks) = &mut self.clocks else { return };
         if self.rate == self.line {
@@ -226,7 +229,7 @@ impl Dcqcn {
 }
 
 impl Clocks {
-    /// Each interval multiplies alpha by `1 - g`; one with a mark adds g.
+    /// Multiplies alpha by `1 - g` per interval, and adds g for an interval with a mark.
     fn update_alpha(&mut self, now: Time, interval: Duration) {
         if now < self.alpha_at {
             return;
@@ -241,7 +244,8 @@ impl Clocks {
     }
 }
 
-/// A clock ticks at `first` and every `interval` from there: how often until `now`, and when next.
+/// Returns the number of ticks until `now` and the time of the next one, for a clock that ticks at
+/// `first` and every `interval` after it.
 fn ticks(first: Time, now: Time, interval: Duration) -> (u64, Time) {
     let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
     let count = (now.as_nanos() - first.as_nanos()) / interval + 1;

@@ -4,26 +4,28 @@ use std::fmt;
 
 use braid_wire::Time;
 
-use crate::parameters::{DEFAULT_WINDOW, no_parameter, parameters, rate_of, window_of};
-use crate::table::Row;
+use crate::parameters::{no_parameter, parameters, rate_of, window_of};
+use crate::quantity::DEFAULT_WINDOW;
+use crate::row::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Metrics, Subflow, UnknownPolicy, quantity};
 
 pub(crate) const ROW: Row = Row { name: "rate", example: "rate:100G", parse };
 
 const PARAMETERS: &str = "window=BYTES";
 
-/// A constant rate, and a constant window.
+/// A constant rate with a constant window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FixedRate {
-    /// At which packets leave, headers included; at least 1.
+    /// Sending rate in bits per second, including headers. At least 1.
     pub bits_per_second: u64,
-    /// Bytes in flight, packet headers included; less than one packet is one packet.
+    /// Bytes in flight, including packet headers. At least one packet.
     pub window: u64,
 }
 
-/// `rate:100G`, `rate:100G,window=1M`.
+/// Parses `rate:100G` or `rate:100G,window=1M`.
 fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
-    let rest = rest.ok_or(UnknownPolicy::Missing("rate needs one, as in rate:100G"))?;
+    let rest =
+        rest.ok_or(UnknownPolicy::Missing("rate needs a value; add it, for example rate:100G"))?;
     let (rate, rest) = rest.split_once(',').unwrap_or((rest, ""));
     let (bits_per_second, mut window) = (rate_of(rate)?, DEFAULT_WINDOW);
     for (key, value) in parameters(rest) {
@@ -38,7 +40,7 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
 impl fmt::Display for FixedRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = quantity::rate(self.bits_per_second);
-        quantity::Given::after_value(f, ROW.name, rate)?.window(self.window)
+        quantity::ParameterWriter::after_value(f, ROW.name, rate)?.window(self.window)
     }
 }
 

@@ -1,9 +1,10 @@
-//! A constant window: what a lossless or well-provisioned network wants, and the baseline of the rest.
+//! A constant window: for lossless or well-provisioned networks, and the baseline for the others.
 
 use std::fmt;
 
-use crate::parameters::{DEFAULT_WINDOW, window_of};
-use crate::table::Row;
+use crate::parameters::window_of;
+use crate::quantity::DEFAULT_WINDOW;
+use crate::row::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Metrics, Subflow, UnknownPolicy, quantity};
 
 pub(crate) const ROW: Row = Row { name: "fixed", example: "fixed:2M", parse };
@@ -11,7 +12,7 @@ pub(crate) const ROW: Row = Row { name: "fixed", example: "fixed:2M", parse };
 /// A constant window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FixedWindow {
-    /// Bytes in flight, packet headers included; less than one packet is one packet.
+    /// Bytes in flight, including packet headers. At least one packet.
     pub window: u64,
 }
 
@@ -21,7 +22,7 @@ impl Default for FixedWindow {
     }
 }
 
-/// `fixed`, `fixed:512K`.
+/// Parses `fixed` or `fixed:512K`.
 fn parse(window: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     let window = window.map_or(Ok(DEFAULT_WINDOW), window_of)?;
     Ok(FixedWindow { window }.into())

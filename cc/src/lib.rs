@@ -1,9 +1,10 @@
-//! How much may be in flight, and how fast it may leave: pure policies, one controller per subflow of an
-//! outgoing stream.
+//! Congestion control: pure policies that limit the bytes in flight and the sending rate of a
+//! subflow.
 //!
-//! A [`Controller`] is told what acknowledgements say and what is lost, and answers with a window and perhaps a rate. Each
-//! has a file of its own and a row in one table, by which users name it ([`CcConfig`]); one from outside this crate comes
-//! with its [`ControllerFactory`]. There is no clock and no thread here: time is an argument.
+//! A [`Controller`] processes acknowledgements and losses and returns a window and an optional
+//! rate. Each controller has its own file and a row in the table of names, which [`CcConfig`]
+//! parses. Other crates provide a [`ControllerFactory`]. The crate has no clock and no threads:
+//! time is an argument.
 #![forbid(unsafe_code)]
 
 mod base_rtt;
@@ -18,6 +19,7 @@ mod mcc;
 mod mswift;
 mod parameters;
 mod quantity;
+mod row;
 mod swift;
 mod table;
 mod timely;

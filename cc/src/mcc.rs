@@ -1,10 +1,15 @@
-//! MCC (Li et al., APNet 2025), congestion control by messages: what a whole message took is compared with one target, the longest
-//! round trip sampled of it with another. Both below: the network has room, and the window grows. The sample alone above: one
-//! of the paths is congested, which is the load balancer's to solve, and the window stays. The message above: all of
-//! them are, and the window is cut.
+//! MCC (Li et al., APNet 2025): congestion control by messages.
 //!
-//! The paper leaves open how often a window grows, how deep it is cut, where the targets come from on other networks, and
-//! what a loss means. What is done here stands beside each constant and is marked as this crate's choice.
+//! The controller compares the delay of a whole message with one target and its longest sampled
+//! round trip with another:
+//!
+//! - Both are below: the network has room, and the window grows.
+//! - Only the sample is above: one path is congested. The load balancer resolves that, and the
+//!   window stays.
+//! - The message is above: all paths are congested, and the window shrinks.
+//!
+//! The paper does not specify the growth interval, the size of a reduction, the targets on other
+//! networks, and the meaning of a loss. Each constant states this crate's choice.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +17,7 @@ use std::time::Duration;
 use crate::parameters::{
     bytes_of, interval_of, no_parameter, parameters, percent_of, rate_of, ratio_of, switch_of,
 };
-use crate::table::Row;
+use crate::row::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
 
 mod bandwidth;
@@ -25,32 +30,37 @@ pub(crate) const ROW: Row = Row { name: "mcc", example: "mcc", parse };
 const PARAMETERS: &str = "line=RATE, ratio=N, message=BYTES, max=BYTES, rtt=TIME, queue=TIME, target-msg=TIME, \
      target-max=TIME, beta=N%, cut=N%, loss=on|off";
 
-/// MCC's parameters.
+/// Parameters of MCC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MccConfig {
-    /// The rate of the link in bits per second; `None`: measured, as the most that was delivered in a round trip.
+    /// Rate of the link in bits per second, or `None` to measure it as the highest delivery rate
+    /// over a round trip.
     pub line_bits_per_second: Option<u64>,
-    /// How far the network is oversubscribed where it is so most: each round trip without congestion adds the
-    /// bandwidth-delay product over this (section 4). At least 1; 8 is the paper's example.
+    /// Oversubscription of the network at its worst point. Each round trip without congestion adds
+    /// the bandwidth-delay product divided by this (section 4). At least 1; the paper's example is
+    /// 8.
     pub oversubscription: u32,
-    /// Bytes of a message, packet headers included; rounded up to whole packets. 64 KiB (section 4).
+    /// Length of a message in bytes, including packet headers, rounded up to whole packets.
+    /// Default: 64 KiB (section 4).
     pub message: u64,
-    /// Bytes in flight at most, and one message at least.
+    /// Maximum bytes in flight, at least one message.
     pub max_window: u64,
-    /// The round trip of the empty network; `None`: the shortest that was measured.
+    /// Round-trip time of the idle network, or `None` for the shortest sample.
     pub base_rtt: Option<Duration>,
-    /// What queues may add; `None`: 56 us (table 1 less the base round trip of its network, 8 us), or two base round trips
-    /// where that is longer.
+    /// Queueing delay, or `None` for 56 us (table 1 minus the 8 us base round trip of its network)
+    /// and at least two base round trips.
     pub queue_delay: Option<Duration>,
-    /// `target_msg_delay`; `None`: message over bandwidth, and half of `target_max_delay` (table 1).
+    /// `target_msg_delay`, or `None` for message length over bandwidth plus half of
+    /// `target_max_delay` (table 1).
     pub target_msg_delay: Option<Duration>,
-    /// `target_max_delay`; `None`: base round trip and queueing delay (table 1).
+    /// `target_max_delay`, or `None` for base round trip plus queueing delay (table 1).
     pub target_max_delay: Option<Duration>,
-    /// In percent: how much of what a message took beyond its target is cut. Swift's 0.8.
+    /// Percentage of the relative excess over the target by which the window shrinks. Default: 80,
+    /// as in Swift.
     pub beta_percent: u32,
-    /// In percent: no cut takes more of the window. Swift's 0.5.
+    /// Maximum reduction in percent of the window. Default: 50, as in Swift.
     pub max_cut_percent: u32,
-    /// Whether a loss cuts, as deep as a cut goes. The paper's network loses nothing.
+    /// Whether a loss causes the maximum reduction. The paper's network is lossless.
     pub cut_on_loss: bool,
 }
 
@@ -72,7 +82,7 @@ impl Default for MccConfig {
     }
 }
 
-/// `mcc`, `mcc:line=100G,ratio=2,rtt=8us`.
+/// Parses `mcc` or `mcc:line=100G,ratio=2,rtt=8us`.
 fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     let mut config = MccConfig::default();
     for (key, value) in parameters(rest.unwrap_or("")) {
@@ -110,14 +120,14 @@ impl MccConfig {
     }
 }
 
-/// Where it differs from the defaults.
+/// Writes the parameters that differ from the defaults.
 impl fmt::Display for MccConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = MccConfig::default();
         let differs = |is: u64, usual: u64| (is != usual).then_some(is);
         let percent = |is: u32, usual: u32| (is != usual).then(|| format!("{is}%"));
         let ratio = differs(self.oversubscription.into(), usual.oversubscription.into());
-        let mut given = quantity::Given::after(f, ROW.name)?;
+        let mut given = quantity::ParameterWriter::after(f, ROW.name)?;
         given.write("line", self.line_bits_per_second.map(quantity::rate))?;
         given.write("ratio", ratio)?;
         given.write("message", differs(self.message, usual.message).map(quantity::bytes))?;

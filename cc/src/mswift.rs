@@ -1,7 +1,9 @@
-//! MSwift: Swift for packets that are sprayed. Paths differ, and a single late packet makes Swift cut; what is compared with the
-//! target here is the median of the latest round trips (OFAN, section 8.3: "a new mechanism, based on observing recent ACKs").
+//! MSwift: Swift for sprayed packets.
 //!
-//! How many is not stated there; nine are this project's choice. Its tolerance to reordering is the transport's affair.
+//! Paths differ, and a single late packet makes Swift reduce its window. MSwift compares the median
+//! of recent round trips with the target (OFAN, section 8.3: "a new mechanism, based on observing
+//! recent ACKs"). The paper does not state their number; nine is this project's choice. The
+//! transport handles reordering.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use braid_wire::Time;
 
 use crate::parameters::{no_parameter, parameters, ratio_of};
-use crate::table::Row;
+use crate::row::Row;
 use crate::{
     AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Spurious, Subflow, Swift,
     SwiftConfig, UnknownPolicy, quantity,
@@ -21,12 +23,12 @@ const PARAMETERS: &str = "samples=N, start=BYTES, max=BYTES, min=N%, base=TIME, 
      beta=N%, cut=N%, resets=N";
 const SAMPLES: u32 = 9;
 
-/// MSwift's parameters.
+/// Parameters of MSwift.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MSwiftConfig {
-    /// Those of Swift.
+    /// Parameters of Swift.
     pub swift: SwiftConfig,
-    /// Round trips whose median is compared with the target; at least 1.
+    /// Number of round trips whose median is compared with the target, at least 1.
     pub samples: u32,
 }
 
@@ -36,7 +38,7 @@ impl Default for MSwiftConfig {
     }
 }
 
-/// `mswift`, `mswift:base=25us,samples=15`.
+/// Parses `mswift` or `mswift:base=25us,samples=15`.
 fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     let mut config = MSwiftConfig::default();
     for (key, value) in parameters(rest.unwrap_or("")) {
@@ -50,10 +52,10 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     Ok(config.into())
 }
 
-/// Where it differs from the defaults.
+/// Writes the parameters that differ from the defaults.
 impl fmt::Display for MSwiftConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut given = quantity::Given::after(f, ROW.name)?;
+        let mut given = quantity::ParameterWriter::after(f, ROW.name)?;
         given.write("samples", (self.samples != SAMPLES).then_some(self.samples))?;
         self.swift.write(&mut given)
     }
@@ -73,7 +75,7 @@ pub struct MSwift {
 }
 
 impl MSwift {
-    /// Starts as Swift does.
+    /// Creates a controller with Swift's initial window.
     pub fn new(config: MSwiftConfig, subflow: &Subflow) -> Self {
         let recent = Recent::new(config.samples.max(1) as usize);
         MSwift { swift: Swift::new(config.swift, subflow), recent }
@@ -110,12 +112,12 @@ impl Controller for MSwift {
     }
 }
 
-/// The latest round trips, at most `most` of them. Both lists have room for all.
+/// The latest round trips, at most `most`. Both lists have their full capacity from the start.
 #[derive(Clone, Debug)]
 struct Recent {
     most: usize,
     rtts: Vec<Duration>,
-    /// Which is the oldest, once there are `most`.
+    /// Index of the oldest entry once there are `most` entries.
     oldest: usize,
     sorted: Vec<Duration>,
 }
@@ -126,7 +128,8 @@ impl Recent {
         Recent { most, rtts, oldest: 0, sorted }
     }
 
-    /// Of the latest, this one included; of an even number the upper one.
+    /// Adds a sample and returns the median of the latest samples. Of an even number, returns the
+    /// upper one.
     fn median_with(&mut self, rtt: Duration) -> Duration {
         if self.rtts.len() < self.most {
             self.rtts.push(rtt);

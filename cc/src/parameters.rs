@@ -1,70 +1,76 @@
-//! Parameters as users type them, and what can be wrong with them.
+//! Parameters as users type them, and their errors.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::quantity::{parse_bytes, parse_rate, parse_time};
-use crate::table::controller_names;
 
-/// What is in flight at most where nothing else is said.
-pub(crate) const DEFAULT_WINDOW: u64 = 2 << 20;
-/// The widest window that a name may ask for.
+/// Maximum window in bytes.
 const MAX_WINDOW: u64 = 1 << 30;
-/// The rates that a name may ask for.
+/// Valid rates in bits per second.
 const RATES: RangeInclusive<u64> = 100_000..=10_000_000_000_000;
-/// The longest interval that a name may ask for, in milliseconds.
+/// Maximum interval in milliseconds.
 const MAX_INTERVAL_MS: u128 = 1000;
 
-/// A congestion control that there is not.
+/// An invalid name or parameter of a congestion control.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownPolicy {
-    /// No policy has this name.
-    #[error("no congestion control is called `{0}`; there is: {names}", names = controller_names().collect::<Vec<_>>().join(", "))]
-    Name(String),
-    /// This is no window.
-    #[error("`{0}` is no window; want 1 to 1G bytes, as in fixed:524288, fixed:512K or fixed:2M")]
+    /// No congestion control has this name.
+    #[error("unknown congestion control `{name}`; available: {available}")]
+    Name {
+        /// The unknown name.
+        name: String,
+        /// The names in the table.
+        available: String,
+    },
+    /// The value is not a valid window.
+    #[error(
+        "invalid window `{0}`; use 1 to 1G bytes, for example fixed:524288, fixed:512K or fixed:2M"
+    )]
     Window(String),
-    /// This is no rate.
-    #[error("`{0}` is no rate; want 100K to 10000G bits per second, as in rate:100G or rate:2500M")]
+    /// The value is not a valid rate.
+    #[error(
+        "invalid rate `{0}`; use 100K to 10000G bits per second, for example rate:100G or rate:2500M"
+    )]
     Rate(String),
-    /// This is no interval.
-    #[error("`{0}` is no interval; want 1ns to 1000ms, as in alpha=50us")]
+    /// The value is not a valid interval.
+    #[error("invalid interval `{0}`; use 1ns to 1000ms, for example alpha=50us")]
     Interval(String),
-    /// A switch is neither on nor off.
-    #[error("`{0}` is neither `on` nor `off`, as in loss=off")]
+    /// The value is neither `on` nor `off`.
+    #[error("invalid switch `{0}`; use `on` or `off`, for example loss=off")]
     Switch(String),
-    /// This is no number of bytes.
-    #[error("`{0}` is no number of bytes; want 1 to 1G, as in message=64K")]
+    /// The value is not a valid number of bytes.
+    #[error("invalid number of bytes `{0}`; use 1 to 1G, for example message=64K")]
     Bytes(String),
-    /// This is no share.
-    #[error("`{0}` is no share; want 1% to 100%, as in cut=50%")]
+    /// The value is not a valid percentage.
+    #[error("invalid percentage `{0}`; use 1% to 100%, for example cut=50%")]
     Percent(String),
-    /// This is no ratio.
-    #[error("`{0}` is no ratio; want a whole number from 1 to 1000, as in ratio=8")]
+    /// The value is not a valid ratio.
+    #[error("invalid ratio `{0}`; use a whole number from 1 to 1000, for example ratio=8")]
     Ratio(String),
-    /// This is no count.
-    #[error("`{0}` is no count; want a whole number from 0 to 255, as in hops=4")]
+    /// The value is not a valid count.
+    #[error("invalid count `{0}`; use a whole number from 0 to 255, for example hops=4")]
     Count(String),
     /// Two parameters contradict each other.
-    #[error("`{0}` is more than `{1}`; lower the first or raise the second")]
+    #[error("`{0}` exceeds `{1}`; lower the first or raise the second")]
     Order(String, String),
-    /// The policy has no such parameter.
-    #[error("{policy} has no parameter `{parameter}`; it has: {known}")]
+    /// The congestion control has no such parameter.
+    #[error("{policy} has no parameter `{parameter}`; valid parameters: {known}")]
     Parameter {
-        /// Which policy.
+        /// The congestion control.
         policy: &'static str,
-        /// What was given.
+        /// The given parameter.
         parameter: String,
-        /// Those that there are.
+        /// The valid parameters.
         known: &'static str,
     },
-    /// A parameter that the policy cannot do without is missing.
+    /// A required parameter is missing.
     #[error("{0}")]
     Missing(&'static str),
 }
 
-/// What follows a name: keys and values.
+/// Splits the text after a name into keys and values.
 pub(crate) fn parameters(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let given = text.split(',').filter(|parameter| !parameter.is_empty());
     given.map(|parameter| parameter.split_once('=').unwrap_or((parameter, "")))
@@ -95,7 +101,7 @@ pub(crate) fn percent_of(text: &str) -> Result<u32, UnknownPolicy> {
     percent.ok_or_else(|| UnknownPolicy::Percent(text.to_owned()))
 }
 
-/// A percentage with one decimal place at most, in thousandths.
+/// Parses a percentage with at most one decimal place, in thousandths.
 pub(crate) fn permille_of(text: &str) -> Result<u32, UnknownPolicy> {
     let permille = text.strip_suffix('%').and_then(|digits| {
         let (percent, tenths) = digits.split_once('.').unwrap_or((digits, "0"));
@@ -114,7 +120,7 @@ pub(crate) fn count_of(text: &str) -> Result<u32, UnknownPolicy> {
     whole(text, 0..=255).ok_or_else(|| UnknownPolicy::Count(text.to_owned()))
 }
 
-/// Digits alone.
+/// Parses decimal digits.
 fn whole(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
     let is_number = text.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| text.parse().ok())?.filter(|number| range.contains(number))

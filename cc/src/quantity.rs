@@ -1,48 +1,49 @@
-//! Bytes, rates and times as users type them, and back.
+//! Parsing and formatting of bytes, rates and times.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::parameters::DEFAULT_WINDOW;
+/// Default of the maximum bytes in flight.
+pub(crate) const DEFAULT_WINDOW: u64 = 2 << 20;
 
-/// A unit's suffix and what it multiplies with, the largest first.
+/// A unit's suffix and factor. Tables list the largest unit first.
 type Unit = (&'static str, u64);
 
-/// Powers of 1024.
+/// Units of bytes: powers of 1024.
 const BYTES: [Unit; 4] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
-/// Powers of 1000, as links are sold.
+/// Units of bits per second: powers of 1000, as is usual for links.
 const BITS: [Unit; 4] = [("G", 1_000_000_000), ("M", 1_000_000), ("K", 1_000), ("", 1)];
-/// Nanoseconds.
+/// Units of time in nanoseconds.
 const TIMES: [Unit; 3] = [("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
-/// Bytes, as in `1500`, `512K` or `3m`.
+/// Parses a number of bytes, for example `1500`, `512K` or `3m`.
 pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     parse(text, &BYTES)
 }
 
-/// Bits per second, as in `100G`.
+/// Parses a rate in bits per second, for example `100G`.
 pub(crate) fn parse_rate(text: &str) -> Option<u64> {
     parse(text, &BITS)
 }
 
-/// A time, as in `55us`.
+/// Parses a time, for example `55us`.
 pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     parse(text, &TIMES).map(Duration::from_nanos)
 }
 
 pub(crate) fn bytes(value: u64) -> impl fmt::Display {
-    Shown(value, &BYTES)
+    WithUnit(value, &BYTES)
 }
 
 pub(crate) fn rate(value: u64) -> impl fmt::Display {
-    Shown(value, &BITS)
+    WithUnit(value, &BITS)
 }
 
 pub(crate) fn time(value: Duration) -> impl fmt::Display {
-    Shown(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), &TIMES)
+    WithUnit(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), &TIMES)
 }
 
-/// Thousandths as a percentage, as in `87.5%`.
+/// Formats thousandths as a percentage, for example `87.5%`.
 pub(crate) fn permille(value: u32) -> String {
     match value % 10 {
         0 => format!("{}%", value / 10),
@@ -50,30 +51,30 @@ pub(crate) fn permille(value: u32) -> String {
     }
 }
 
-/// Parameters behind a name: a colon before the first, commas between them.
-pub(crate) struct Given<'a, 'b> {
+/// Writes a name and its parameters: a colon before the first parameter, commas between them.
+pub(crate) struct ParameterWriter<'a, 'b> {
     f: &'a mut fmt::Formatter<'b>,
     separator: char,
 }
 
-impl<'a, 'b> Given<'a, 'b> {
+impl<'a, 'b> ParameterWriter<'a, 'b> {
     /// Writes the name.
     pub(crate) fn after(f: &'a mut fmt::Formatter<'b>, name: &str) -> Result<Self, fmt::Error> {
         f.write_str(name)?;
-        Ok(Given { f, separator: ':' })
+        Ok(ParameterWriter { f, separator: ':' })
     }
 
-    /// Writes the name and the parameter that needs no key.
+    /// Writes the name and the parameter without a key.
     pub(crate) fn after_value(
         f: &'a mut fmt::Formatter<'b>,
         name: &str,
         value: impl fmt::Display,
     ) -> Result<Self, fmt::Error> {
         write!(f, "{name}:{value}")?;
-        Ok(Given { f, separator: ',' })
+        Ok(ParameterWriter { f, separator: ',' })
     }
 
-    /// Writes a parameter, if there is something to say.
+    /// Writes a parameter if it has a value.
     pub(crate) fn write(&mut self, key: &str, value: Option<impl fmt::Display>) -> fmt::Result {
         let Some(value) = value else { return Ok(()) };
         write!(self.f, "{}{key}={value}", self.separator)?;
@@ -81,18 +82,18 @@ impl<'a, 'b> Given<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a window, where it is not the usual one.
+    /// Writes a window that differs from the default.
     pub(crate) fn window(&mut self, window: u64) -> fmt::Result {
         self.write("window", (window != DEFAULT_WINDOW).then(|| bytes(window)))
     }
 
-    /// Writes a switch, where it is not as usual.
+    /// Writes a switch that differs from the default.
     pub(crate) fn switch(&mut self, key: &str, is_on: bool, usual: bool) -> fmt::Result {
         self.write(key, (is_on != usual).then_some(if is_on { "on" } else { "off" }))
     }
 }
 
-/// Digits and a unit, without sign, point or space.
+/// Parses digits and a unit without sign, decimal point or space.
 fn parse(text: &str, units: &[Unit]) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let suffix = &text[digits.len()..];
@@ -101,12 +102,12 @@ fn parse(text: &str, units: &[Unit]) -> Option<u64> {
     is_number.then(|| digits.parse::<u64>().ok()?.checked_mul(*factor)).flatten()
 }
 
-/// In the largest unit that leaves no fraction.
-struct Shown(u64, &'static [Unit]);
+/// Formats a value in the largest unit that leaves no fraction.
+struct WithUnit(u64, &'static [Unit]);
 
-impl fmt::Display for Shown {
+impl fmt::Display for WithUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shown(value, units) = self;
+        let WithUnit(value, units) = self;
         let whole = units.iter().find(|(_, factor)| value.is_multiple_of(*factor));
         let (unit, factor) = whole.expect("the smallest unit is 1");
         write!(f, "{}{unit}", value / factor)

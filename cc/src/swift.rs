@@ -1,9 +1,12 @@
-//! Swift (Kumar et al., SIGCOMM 2020): one target for the round trip. Below it each round trip adds packets to the window;
-//! above, the window is cut by how far the round trip is above, at most once in a round trip. The target grows with the hops, and
-//! with how small the window is, for many small ones to stay fair.
+//! Swift (Kumar et al., SIGCOMM 2020): one target for the round-trip time.
 //!
-//! The paper states no constants. These are those of htsim's public model (`swift.cpp`) but for its longest window of 100 packets, which is
-//! less than a bandwidth-delay product of fast networks (OFAN, appendix H: 150 packets).
+//! Below the target, each round trip adds packets to the window. Above it, the window shrinks in
+//! proportion to the excess, at most once per round trip. The target grows with the number of hops
+//! and with the inverse of the window, so that many small flows stay fair.
+//!
+//! The paper states no constants. These are the constants of htsim's public model (`swift.cpp`),
+//! except its maximum window of 100 packets. On fast networks that is less than a bandwidth-delay
+//! product (OFAN, appendix H: 150 packets).
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +14,7 @@ use std::time::Duration;
 use crate::parameters::{
     bytes_of, count_of, interval_of, no_parameter, parameters, percent_of, ratio_of,
 };
-use crate::table::Row;
+use crate::row::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
 
 mod state;
@@ -23,32 +26,34 @@ pub(crate) const ROW: Row = Row { name: "swift", example: "swift", parse };
 const PARAMETERS: &str = "start=BYTES, max=BYTES, min=N%, base=TIME, hop=TIME, hops=N, flow=TIME, flow-max=N, add=N, \
      beta=N%, cut=N%, resets=N";
 
-/// Swift's parameters.
+/// Parameters of Swift.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwiftConfig {
-    /// Bytes of the first window; `None`: ten packets (RFC 6928).
+    /// Initial window in bytes, or `None` for ten packets (RFC 6928).
     pub start_window: Option<u64>,
-    /// Bytes in flight at most, and one packet at least.
+    /// Maximum window in bytes, at least one packet.
     pub max_window: u64,
-    /// In percent of a packet: no cut goes below. 1 to 100.
+    /// Minimum window in percent of a packet, 1 to 100.
     pub min_percent: u32,
-    /// The target without hops and flows; `None`: 20 us, or twice the shortest round trip that was measured where that is longer.
+    /// Target without hops and flows, or `None` for 20 us and at least twice the shortest round
+    /// trip.
     pub base_target: Option<Duration>,
-    /// What a hop adds to the target; `None`: the base target over 6.55.
+    /// Increase of the target per hop, or `None` for the base target divided by 6.55.
     pub per_hop: Option<Duration>,
-    /// Hops to the peer. The paper reads them from the packet's TTL, which the transport does not see.
+    /// Number of hops to the peer. The paper reads it from the TTL, which the transport does not
+    /// see.
     pub hops: u32,
-    /// What the smallest window adds to the target; `None`: five base targets.
+    /// Increase of the target at the minimum window, or `None` for five base targets.
     pub flow_range: Option<Duration>,
-    /// Packets in flight from which on the window adds nothing to the target.
+    /// Window in packets from which on the target does not depend on the window.
     pub flow_max: u32,
-    /// Packets that a round trip below the target adds to the window; at least 1.
+    /// Packets that a round trip below the target adds to the window, at least 1.
     pub increase: u32,
-    /// In percent: how much of what a round trip takes beyond its target is cut.
+    /// Percentage of the relative excess over the target by which the window shrinks.
     pub beta_percent: u32,
-    /// In percent: no cut takes more of the window.
+    /// Maximum reduction in percent of the window.
     pub max_cut_percent: u32,
-    /// Time-outs in a row that leave the smallest window; at least 1.
+    /// Consecutive time-outs that reset the window to its minimum, at least 1.
     pub reset_after: u32,
 }
 
@@ -72,7 +77,7 @@ impl Default for SwiftConfig {
 }
 
 impl SwiftConfig {
-    /// Takes a parameter; `false`: there is none of this name.
+    /// Sets a parameter. Returns whether a parameter of this name exists.
     pub(crate) fn take(&mut self, key: &str, value: &str) -> Result<bool, UnknownPolicy> {
         match key {
             "start" => self.start_window = Some(bytes_of(value)?),
@@ -102,8 +107,8 @@ impl SwiftConfig {
         }
     }
 
-    /// Writes what differs from the defaults.
-    pub(crate) fn write(&self, given: &mut quantity::Given<'_, '_>) -> fmt::Result {
+    /// Writes the parameters that differ from the defaults.
+    pub(crate) fn write(&self, given: &mut quantity::ParameterWriter<'_, '_>) -> fmt::Result {
         let usual = SwiftConfig::default();
         let number = |is: u32, usual: u32| (is != usual).then_some(is);
         let percent = |is: u32, usual: u32| (is != usual).then(|| format!("{is}%"));
@@ -123,7 +128,7 @@ impl SwiftConfig {
     }
 }
 
-/// `swift`, `swift:base=25us,hops=6`.
+/// Parses `swift` or `swift:base=25us,hops=6`.
 fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     let mut config = SwiftConfig::default();
     for (key, value) in parameters(rest.unwrap_or("")) {
@@ -135,10 +140,10 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     Ok(config.into())
 }
 
-/// Where it differs from the defaults.
+/// Writes the parameters that differ from the defaults.
 impl fmt::Display for SwiftConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(&mut quantity::Given::after(f, ROW.name)?)
+        self.write(&mut quantity::ParameterWriter::after(f, ROW.name)?)
     }
 }
 

@@ -1,22 +1,14 @@
-//! The congestion controls by name.
+//! The table of congestion controls by name.
 
 use std::str::FromStr;
 
+use crate::row::Row;
 use crate::{
-    CcConfig, UnknownPolicy, cubic, dcqcn, fixed_rate, fixed_window, mcc, mswift, swift, timely,
+    CcConfig, CubicConfig, UnknownPolicy, cubic, dcqcn, fixed_rate, fixed_window, mcc, mswift,
+    swift, timely,
 };
 
-/// One congestion control. Everything else that is to be known of it is in its file.
-pub(crate) struct Row {
-    /// As users type it.
-    pub(crate) name: &'static str,
-    /// A text that names it, with the parameters that it cannot do without, just as it shows itself.
-    pub(crate) example: &'static str,
-    /// Makes it of what follows the name and a colon, if anything does.
-    pub(crate) parse: fn(Option<&str>) -> Result<CcConfig, UnknownPolicy>,
-}
-
-/// In the order in which users are told of them.
+/// All congestion controls, in the order in which users see them.
 static TABLE: &[Row] = &[
     fixed_window::ROW,
     cubic::ROW,
@@ -28,16 +20,18 @@ static TABLE: &[Row] = &[
     mcc::ROW,
 ];
 
-/// The names, as users type them.
+/// Returns the names as users type them.
 pub fn controller_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.name)
 }
 
-/// A list of controllers, with commas between them. Their parameters have commas, too: what does not begin with a controller's
-/// name belongs to the one before it.
+/// Parses a comma-separated list of controllers.
+///
+/// Parameters contain commas as well, so a part that does not start with a controller's name
+/// belongs to the previous part.
 ///
 /// # Errors
-/// One of them is none.
+/// If an entry is not a valid controller.
 pub fn parse_controllers(text: &str) -> Result<Vec<CcConfig>, UnknownPolicy> {
     let is_name = |part: &str| {
         let name = part.split_once(':').map_or(part, |(name, _)| name);
@@ -53,23 +47,37 @@ pub fn parse_controllers(text: &str) -> Result<Vec<CcConfig>, UnknownPolicy> {
     texts.iter().map(|text| text.parse()).collect()
 }
 
-/// Of each a text that names it, with the parameters that it cannot do without.
+/// Returns for each controller a text with the required parameters.
 pub fn controller_examples() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.example)
 }
 
-/// A name and its parameters: `fixed`, `fixed:512K`, `rate:100G`, `rate:100G,window=1M`,
-/// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`,
-/// `cubic`, `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`. Windows count in powers of
-/// 1024, rates in powers of 1000.
+/// Parses a name and its parameters: `fixed`, `fixed:512K`, `rate:100G`, `rate:100G,window=1M`,
+/// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`, `cubic`,
+/// `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`.
+///
+/// Windows use powers of 1024, rates use powers of 1000.
 impl FromStr for CcConfig {
     type Err = UnknownPolicy;
 
     fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
         let (name, rest) = text.split_once(':').map_or((text, None), |(n, rest)| (n, Some(rest)));
         let row = TABLE.iter().find(|row| row.name == name);
-        let row = row.ok_or_else(|| UnknownPolicy::Name(name.to_owned()))?;
+        let row = row.ok_or_else(|| unknown(name))?;
         (row.parse)(rest)
+    }
+}
+
+fn unknown(name: &str) -> UnknownPolicy {
+    let available = controller_names().collect::<Vec<_>>().join(", ");
+    UnknownPolicy::Name { name: name.to_owned(), available }
+}
+
+/// CUBIC: the only controller here that neither congests a bottleneck with retransmissions nor
+/// starves other flows on it.
+impl Default for CcConfig {
+    fn default() -> Self {
+        CubicConfig::default().into()
     }
 }
 
@@ -87,8 +95,7 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let names: Vec<_> = controller_names().collect();
-        let error =
-            format!("no congestion control is called `reno`; there is: {}", names.join(", "));
+        let error = format!("unknown congestion control `reno`; available: {}", names.join(", "));
         assert_eq!(error_of("reno"), error);
     }
 
@@ -155,13 +162,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_not_a_parameter_is_named() {
-        assert_eq!(error_of("rate"), "rate needs one, as in rate:100G");
+        assert_eq!(error_of("rate"), "rate needs a value; add it, for example rate:100G");
         for text in ["dcqcn", "dcqcn:", "dcqcn:loss=off"] {
-            let error = "dcqcn needs the rate of the link, as in dcqcn:line=100G";
+            let error = "dcqcn needs the rate of the link; add it, for example dcqcn:line=100G";
             assert_eq!(error_of(text), error);
         }
         let error = error_of("dcqcn:line=1G,beta=2");
-        assert!(error.starts_with("dcqcn has no parameter `beta`; it has: line=RATE,"), "{error}");
+        assert!(
+            error.starts_with("dcqcn has no parameter `beta`; valid parameters: line=RATE,"),
+            "{error}"
+        );
         for (text, part) in [("inc=0us", "`0us`"), ("inc=5", "`5`"), ("loss=no", "`no`")] {
             let error = error_of(&format!("dcqcn:line=1G,{text}"));
             assert!(error.contains(part), "{error}");

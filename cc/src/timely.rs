@@ -1,9 +1,12 @@
-//! TIMELY (Mittal et al., SIGCOMM 2015): the rate follows the gradient of the round trip. A round trip that shrinks, or is
-//! below `low`, raises the rate by a constant step; one that grows cuts it in proportion to how fast it grows, one above
-//! `high` in proportion to how far it is above.
+//! TIMELY (Mittal et al., SIGCOMM 2015): the rate follows the gradient of the round-trip time.
 //!
-//! The paper updates the rate with each completion. The constants, and one update per round trip, are those of the public simulator
-//! of HPCC (Li et al., SIGCOMM 2019, `rdma-hw.cc`). Losses and time-outs change nothing: TIMELY's network loses none.
+//! A round trip that shrinks, or is below `low`, raises the rate by a constant step. One that grows
+//! reduces the rate in proportion to the gradient, and one above `high` in proportion to the
+//! excess.
+//!
+//! The paper updates the rate with each completion. The constants and the single update per round
+//! trip come from HPCC's public simulator (Li et al., SIGCOMM 2019, `rdma-hw.cc`). Losses and
+//! time-outs have no effect, because TIMELY assumes a lossless network.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +14,10 @@ use std::time::Duration;
 use braid_wire::Time;
 
 use crate::parameters::{
-    DEFAULT_WINDOW, interval_of, no_parameter, parameters, percent_of, permille_of, rate_of,
-    ratio_of, window_of,
+    interval_of, no_parameter, parameters, percent_of, permille_of, rate_of, ratio_of, window_of,
 };
-use crate::table::Row;
+use crate::quantity::DEFAULT_WINDOW;
+use crate::row::Row;
 use crate::{
     AckSample, CcConfig, Controller, ControllerFactory, Metrics, RttSample, Subflow, UnknownPolicy,
     quantity,
@@ -25,40 +28,41 @@ pub(crate) const ROW: Row = Row { name: "timely", example: "timely:line=100G", p
 const PARAMETERS: &str = "line=RATE, window=BYTES, min=RATE, rtt=TIME, low=TIME, high=TIME, alpha=N%, beta=N%, \
      add=RATE, hyper=RATE, steps=N";
 
-/// Additive increase: 10 Mb/s for each 10 Gb/s of the link.
+/// Additive increase: 10 Mb/s per 10 Gb/s of the link.
 const LINE_PER_INCREASE: u64 = 1000;
-/// Hyperactive increase: 50 Mb/s for each 10 Gb/s.
+/// Hyperactive increase: 50 Mb/s per 10 Gb/s of the link.
 const LINE_PER_HYPER_INCREASE: u64 = 200;
 
-/// TIMELY's parameters.
+/// Parameters of TIMELY.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimelyConfig {
-    /// The rate of the link, which it starts with and never exceeds; at least 1.
+    /// Rate of the link: the initial and the maximum rate. At least 1.
     pub line_bits_per_second: u64,
-    /// Bytes in flight at most, and one packet at least; TIMELY itself knows no window.
+    /// Maximum bytes in flight, at least one packet. TIMELY itself has no window.
     pub window: u64,
-    /// No cut goes below, in bits per second; at most the rate of the link.
+    /// Minimum rate in bits per second, at most the rate of the link.
     pub min_bits_per_second: u64,
-    /// What the gradient is measured in: a change by this much in one round trip is a gradient of 1.
+    /// Unit of the gradient: a change by this much in one round trip is a gradient of 1.
     pub min_rtt: Duration,
-    /// Round trips below raise the rate whatever their gradient.
+    /// Round trips below this raise the rate for any gradient.
     pub low: Duration,
-    /// Round trips above cut the rate whatever their gradient; not below `low`.
+    /// Round trips above this reduce the rate for any gradient. At least `low`.
     pub high: Duration,
-    /// In thousandths: the weight of the latest difference in the smoothed one.
+    /// Weight of the latest difference in the smoothed difference, in thousandths.
     pub alpha_permille: u32,
-    /// In percent: how much of a gradient is cut.
+    /// Percentage of a gradient by which the rate shrinks.
     pub beta_percent: u32,
-    /// Bits per second that an increase adds; `None`: 10 Mb/s for each 10 Gb/s of the link.
+    /// Additive increase in bits per second, or `None` for 10 Mb/s per 10 Gb/s of the link.
     pub increase_bits_per_second: Option<u64>,
-    /// The same, after `hyper_after` increases in a row; `None`: 50 Mb/s for each 10 Gb/s of the link.
+    /// Increase after `hyper_after` consecutive increases, or `None` for 50 Mb/s per 10 Gb/s of the
+    /// link.
     pub hyper_increase_bits_per_second: Option<u64>,
-    /// Increases in a row from which on they are hyperactive.
+    /// Number of consecutive increases after which they are hyperactive.
     pub hyper_after: u32,
 }
 
 impl TimelyConfig {
-    /// As HPCC's simulator has it on a link of this rate.
+    /// Creates the parameters of HPCC's simulator for a link of this rate.
     pub fn new(line_bits_per_second: u64) -> Self {
         TimelyConfig {
             line_bits_per_second,
@@ -92,9 +96,9 @@ impl TimelyConfig {
     }
 }
 
-/// `timely:line=100G`, `timely:line=100G,low=20us,high=200us`.
+/// Parses `timely:line=100G` or `timely:line=100G,low=20us,high=200us`.
 fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
-    const NO_LINE: &str = "timely needs the rate of the link, as in timely:line=100G";
+    const NO_LINE: &str = "timely needs the rate of the link; add it, for example timely:line=100G";
     let text = rest.unwrap_or("");
     let line = parameters(text).find(|(key, _)| *key == "line");
     let (_, line) = line.ok_or(UnknownPolicy::Missing(NO_LINE))?;
@@ -118,14 +122,14 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     config.checked()
 }
 
-/// The rate of the link, and where it differs from what that alone decides.
+/// Writes the rate of the link and the parameters that differ from its defaults.
 impl fmt::Display for TimelyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = TimelyConfig::new(self.line_bits_per_second);
         let time = |is: Duration, usual: Duration| (is != usual).then(|| quantity::time(is));
         let number = |is: u32, usual: u32| (is != usual).then_some(is);
         let min = self.min_bits_per_second;
-        let mut given = quantity::Given::after(f, ROW.name)?;
+        let mut given = quantity::ParameterWriter::after(f, ROW.name)?;
         given.write("line", Some(quantity::rate(self.line_bits_per_second)))?;
         given.window(self.window)?;
         given.write("min", (min != usual.min_bits_per_second).then(|| quantity::rate(min)))?;
@@ -154,11 +158,11 @@ impl ControllerFactory for TimelyConfig {
 pub struct Timely {
     config: TimelyConfig,
     rate: f64,
-    /// What the last update saw.
+    /// The last update.
     last: Option<Update>,
-    /// Smoothed, in seconds.
+    /// Smoothed difference of round trips, in seconds.
     difference: f64,
-    /// Updates in a row that raised the rate.
+    /// Number of consecutive increases.
     increases: u32,
 }
 
@@ -169,13 +173,13 @@ struct Update {
 }
 
 impl Timely {
-    /// It starts at the rate of the link.
+    /// Creates a controller that starts at the rate of the link.
     pub fn new(config: TimelyConfig) -> Self {
         let rate = config.line_bits_per_second as f64;
         Timely { config, rate, last: None, difference: 0.0, increases: 0 }
     }
 
-    /// A sample counts if its packet left after the last update: one round trip, one update.
+    /// Updates the rate if the packet was sent after the last update: one update per round trip.
     fn on_sample(&mut self, now: Time, sample: RttSample) {
         match self.last {
             Some(last) if sample.sent_at < last.at => return,
@@ -185,7 +189,7 @@ impl Timely {
         self.last = Some(Update { at: now, rtt: sample.rtt });
     }
 
-    /// Algorithm 1.
+    /// Runs algorithm 1.
     fn update(&mut self, rtt: Duration, last: Duration) {
         let alpha = f64::from(self.config.alpha_permille) / 1000.0;
         let beta = f64::from(self.config.beta_percent) / 100.0;

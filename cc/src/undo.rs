@@ -1,5 +1,4 @@
-//! Undoing of cuts: packets that were declared lost and had only come late give back what their
-//! losses cost (Eifel's response, RFC 4015; RFC 9438, section 4.9).
+//! Undoing of reductions after spurious losses (Eifel response, RFC 4015; RFC 9438, section 4.9).
 
 use std::time::Duration;
 
@@ -7,12 +6,15 @@ use braid_wire::Time;
 
 use crate::Loss;
 
-/// Round trips after which the losses of a cut have proved real. A packet is sent again, comes
-/// twice, and the peer says so; late packets take up to a round trip longer than others.
+/// Round trips after which the losses of a reduction are considered real.
+///
+/// A late packet takes up to a round trip longer than others. Its retransmission arrives as a
+/// duplicate, which the peer then reports.
 const PROVED_AFTER: u32 = 8;
 
-/// The state before a cut, until it is known whether the cut was needless. Cuts that follow until
-/// then stand or fall with it: where packets come late, they do so in each round trip.
+/// The state before a reduction, until it is clear whether the reduction was necessary.
+///
+/// Later reductions join it, because late packets recur in each round trip.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo<T> {
     pending: Option<Pending<T>>,
@@ -22,7 +24,7 @@ pub(crate) struct Undo<T> {
 struct Pending<T> {
     before: T,
     cut_at: Time,
-    /// The longest round trip since.
+    /// The longest round trip since then.
     rtt: Duration,
     lost: u64,
     spurious: u64,
@@ -35,8 +37,8 @@ impl<T> Default for Undo<T> {
 }
 
 impl<T: Copy> Undo<T> {
-    /// Records losses. `cut`: whether they cut; `before`: the state before that; `rtt`: the latest
-    /// round trip.
+    /// Records losses. `cut` says whether they reduced the window, `before` is the state before
+    /// that, and `rtt` is the latest round trip.
     pub(crate) fn on_loss_of(&mut self, loss: &Loss, cut: bool, rtt: Duration, before: T) {
         match cut {
             true => self.on_loss(loss, rtt, before),
@@ -44,14 +46,16 @@ impl<T: Copy> Undo<T> {
         }
     }
 
-    /// Records losses that cut. `before`: the state before that; `rtt`: the latest round trip.
+    /// Records losses that reduced the window. `before` is the state before that, and `rtt` is the
+    /// latest round trip.
     pub(crate) fn on_loss(&mut self, loss: &Loss, rtt: Duration, before: T) {
-        // Where round trips differ a lot, the lost packet's is the better measure.
+        // If round trips vary a lot, the lost packet's is the better measure.
         let rtt = rtt.max(loss.now - loss.sent_at);
         self.on_cut(loss.now, rtt, before, loss.packets);
     }
 
-    /// A cut for so many lost packets; `before`: what there is before it; `rtt`: a round trip.
+    /// Records a reduction for `lost` packets. `before` is the state before it, and `rtt` is a
+    /// round trip.
     pub(crate) fn on_cut(&mut self, now: Time, rtt: Duration, before: T, lost: u64) {
         if let Some(pending) = &mut self.pending {
             pending.rtt = pending.rtt.max(rtt);
@@ -63,14 +67,15 @@ impl<T: Copy> Undo<T> {
         self.pending = Some(Pending { before, cut_at: now, rtt, lost, spurious: 0 });
     }
 
-    /// Counts losses that did not cut.
+    /// Counts losses that did not reduce the window.
     pub(crate) fn on_lost(&mut self, lost: u64) {
         if let Some(pending) = &mut self.pending {
             pending.lost += lost;
         }
     }
 
-    /// Counts packets that were not lost. Returns the state before the cuts if none was.
+    /// Counts spurious losses. Returns the state before the reductions if all their losses were
+    /// spurious.
     pub(crate) fn on_spurious(&mut self, packets: u64) -> Option<T> {
         let pending = self.pending.as_mut()?;
         pending.spurious += packets;
@@ -82,14 +87,14 @@ impl<T: Copy> Undo<T> {
         })
     }
 
-    /// Something else than a loss cuts, and would have cut what there was before as well.
+    /// Applies a reduction for another reason to the saved state, too.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut T)) {
         if let Some(pending) = &mut self.pending {
             change(&mut pending.before);
         }
     }
 
-    /// Something else than a loss cuts, and nothing is taken back any more.
+    /// Drops the saved state after a reduction for another reason.
     pub(crate) fn forget(&mut self) {
         self.pending = None;
     }
@@ -133,7 +138,7 @@ mod tests {
         controller.on_loss(&Loss { now, packets: 2, bytes: 2 * PACKET, sent_at });
     }
 
-    /// A round trip of its own for each, which are all alike.
+    /// Acknowledges a packet after a round trip. All round trips are alike.
     fn acknowledge(controller: &mut dyn Controller, now: Time) {
         let sent_at = Time::from_nanos(now.as_nanos() - RTT.as_nanos() as u64);
         controller.on_ack(&AckSample {
@@ -148,7 +153,7 @@ mod tests {
         });
     }
 
-    /// With windows and rates that a loss cuts.
+    /// Covers all controllers whose windows or rates a loss reduces.
     const CUT_BY_LOSS: [&str; 5] = [
         "cubic:start=1M",
         "swift:start=1M",

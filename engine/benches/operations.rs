@@ -1,8 +1,8 @@
-//! Instructions of two engines for an operation, in one thread over a network in memory: all but the system calls of
-//! UDP.
+//! Instruction counts of two engines for each operation, in one thread over a network in memory:
+//! everything but the system calls of UDP.
 //!
-//! The engine reads the real clock, and under valgrind everything takes fifty times as long. So nothing here waits for
-//! a time: the timers are far off, and acknowledgements are not held back.
+//! The engine reads the real clock, and valgrind slows everything down fifty times. So nothing here
+//! depends on time: the timers are long, and acknowledgements are not held back.
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
 use std::thread;
@@ -16,14 +16,15 @@ use gungraun::prelude::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MEMORY: usize = 1 << 20;
-/// So long that the engines' own threads do not take over from a thread that polls as seldom as valgrind lets it.
+/// The spin time. It is so long that the engines' own threads do not take over from a thread that
+/// polls as seldom as under valgrind.
 const SPIN: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_millis(300);
-/// Payload bytes of a packet: few, because copying them is not what is to be counted.
+/// Payload bytes of a packet. They are few, because copying them is not to be counted.
 const MTU: u16 = 1024;
-/// There and back, so often.
+/// The number of round trips.
 const ROUNDS: usize = 16;
-/// Messages posted at once: what one batch of the UDP datapath takes.
+/// The number of messages posted at once: one batch of the UDP datapath.
 const BURST: usize = 64;
 
 struct Side {
@@ -41,14 +42,14 @@ impl Side {
         let mut options = QpOptions::new(&cq, &cq);
         options.config.reply_hold = Duration::ZERO;
         (options.config.min_rto, options.config.max_rto) = (PATIENCE, PATIENCE);
-        // Neither how much leaves at a time nor on which path is to depend on round trips, which are the machine's.
+        // The amount and the path of sent data must not depend on measured round-trip times.
         options.config.cc = "fixed:2M".parse().expect("a controller");
         let qp = pd.create_qp(options).expect("a queue pair");
         qp.modify(QpState::Init).expect("it is in RESET");
         Side { engine, cq, qp, memory }
     }
 
-    /// How many work requests have completed: none, then it has run the engine once, or all that there are.
+    /// The number of completions: none, after the engine has run once, or all that there are.
     fn completed(&self, room: &mut Vec<Completion>) -> usize {
         room.clear();
         let count = self.cq.poll(room, BURST).expect("no overflow");
@@ -66,7 +67,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Connected, and with a few operations behind it, so that nothing has to grow any more.
+    /// Connects the pair and runs a few operations, so that no buffer has to grow any more.
     fn warm(crc: Crc) -> Self {
         let fabric = MemFabric::new();
         let config = |bind: &str| EngineConfig {
@@ -100,7 +101,8 @@ impl Pair {
         pair
     }
 
-    /// Polls until the engines' own threads, whose instructions are not counted, have left them to this one.
+    /// Polls until the engines' own threads, whose instructions are not counted, leave the engines
+    /// to this thread.
     fn idle(&self) {
         let (until, mut room) = (Instant::now() + IDLE, Vec::new());
         while Instant::now() < until {
@@ -109,7 +111,7 @@ impl Pair {
         }
     }
 
-    /// 8 bytes there and back.
+    /// Sends 8 bytes there and back.
     fn round(&self) {
         for (from, to) in [(&self.a, &self.b), (&self.b, &self.a)] {
             let [source, target] = [from, to].map(|side| side.memory.slice(..8).expect("inside"));
@@ -119,7 +121,7 @@ impl Pair {
         }
     }
 
-    /// SENDs of 8 bytes from `a` to `b`, posted at once.
+    /// Posts SENDs of 8 bytes from `a` to `b` at once.
     fn burst(&self) {
         for _ in 0..BURST {
             let target = self.b.memory.slice(..8).expect("inside");
@@ -132,7 +134,7 @@ impl Pair {
         self.until([(&self.a, BURST), (&self.b, BURST)]);
     }
 
-    /// WRITEs of 64 KiB from `a` to `b`, posted at once.
+    /// Posts WRITEs of 64 KiB from `a` to `b` at once.
     fn write(&self, count: usize) {
         for _ in 0..count {
             let source = self.a.memory.slice(..64 << 10).expect("inside");
@@ -141,7 +143,7 @@ impl Pair {
         self.until([(&self.a, count), (&self.b, 0)]);
     }
 
-    /// Runs both engines until so many work requests have completed.
+    /// Runs both engines until this number of work requests has completed.
     fn until(&self, mut missing: [(&Side, usize); 2]) {
         let mut room = Vec::with_capacity(BURST);
         while missing.iter().any(|(_, count)| *count > 0) {

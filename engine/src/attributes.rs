@@ -1,31 +1,34 @@
-//! What an engine's datapath offers.
+//! The capabilities of an engine's datapath.
 
 use crate::datapath::Caps;
 
-/// What the datapath of an engine offers on this machine, as it was opened; see [`crate::Engine::datapath_attributes`].
+/// The capabilities of an engine's datapath on this machine, as the engine has opened it. See
+/// [`crate::Engine::datapath_attributes`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct DatapathAttributes {
-    /// Most packets that leave together: over UDP with one GSO call, over verbs with one list of work requests. 1: one by
-    /// one.
+    /// The largest number of packets that leave together: in one GSO call over UDP, in one list of
+    /// work requests over verbs. 1: packets leave one by one.
     pub batch_segments: u32,
-    /// Most bytes of these, headers included.
+    /// The largest number of bytes of these packets, headers included.
     pub batch_bytes: u64,
     /// Whether packets of several queue pairs may leave together.
     pub joint_batches: bool,
-    /// Payload bytes of a full packet, unless [`crate::EngineConfig::mtu`] or the path says otherwise.
+    /// Payload bytes of a full packet, unless [`crate::EngineConfig::mtu`] or the path limits it.
     pub segment: u16,
-    /// Payload bytes of one that the peer's NIC places; `None`: software places all.
+    /// Payload bytes of a full packet that the peer's NIC places. `None`: software places all
+    /// payloads.
     pub direct_segment: Option<u16>,
-    /// Bytes of arrived packets that the system holds for a worker, as much as it has granted of
-    /// [`crate::EngineConfig::receive_buffer`]; `None`: nothing can arrive that there is no room for.
+    /// The receive buffer of a worker in bytes, as far as the system has granted
+    /// [`crate::EngineConfig::receive_buffer`]. `None`: packets never arrive without room for them.
     pub receive_buffer: Option<u32>,
-    /// Whether payloads carry a check of ours where [`crate::EngineConfig::crc`] asks for it; otherwise the medium checks them.
+    /// Whether Braid adds a CRC to payloads where [`crate::EngineConfig::crc`] asks for it.
+    /// Otherwise the medium checks them.
     pub payload_crc: bool,
-    /// Whether the MTU of the path is searched for.
+    /// Whether Braid searches for the path MTU.
     pub path_mtu_search: bool,
-    /// Whether congestion marks (ECN CE) of packets that have come are known. A congestion control that relies on them has
-    /// nothing to go by otherwise.
+    /// Whether the datapath reports congestion marks (ECN CE) of arrived packets. Without them, a
+    /// congestion controller that relies on marks has no input.
     pub congestion_marks: bool,
 }
 

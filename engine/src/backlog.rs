@@ -1,4 +1,4 @@
-//! Connection requests that wait for the application, and the threads that wait for them.
+//! The connection requests that wait for the application, and the threads that wait for requests.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,11 @@ use crate::clock::Clock;
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
-/// Says by its private data whether a connection is wanted.
+/// Decides by its private data whether a connection is wanted.
 pub(crate) type Wanted = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// Invariant: whenever `waiting` is unlocked and a request waits there, `event` is readable; `is_raised` says whether it is,
-/// and changes under that lock only.
+/// Invariant: whenever `waiting` is unlocked and not empty, `event` is readable. `is_raised` tracks
+/// that and changes under the same lock only.
 pub(crate) struct Backlog {
     wanted: Wanted,
     waiting: Mutex<Waiting>,
@@ -41,13 +41,14 @@ impl Backlog {
         &self.event
     }
 
-    /// Whether the application may want it.
+    /// Whether the application may want this request.
     pub(crate) fn wants(&self, private_data: &[u8]) -> bool {
         (self.wanted)(private_data)
     }
 
-    /// Another request waits. Comes before the lock is let go of under which it was added.
-    pub(crate) fn tell(&self) {
+    /// Announces another waiting request. The caller holds the lock under which the request was
+    /// added.
+    pub(crate) fn announce(&self) {
         self.arrived.notify_one();
         if !self.is_raised.swap(true, Ordering::Relaxed) {
             self.event.raise();
@@ -62,12 +63,12 @@ impl Backlog {
         taken
     }
 
-    /// The oldest request that is still wanted.
+    /// Takes the oldest request that is still valid.
     pub(crate) fn pop(&self, now: Time) -> Option<Request> {
         self.take(&mut self.waiting(), now)
     }
 
-    /// As [`Backlog::pop`], but waits until there is one.
+    /// Waits for a request, see [`Backlog::pop`].
     pub(crate) fn wait(&self, clock: Clock, limit: Duration) -> Option<Request> {
         let start = Instant::now();
         let mut waiting = self.waiting();

@@ -1,25 +1,28 @@
-//! Looking for work again and again without keeping others from theirs.
+//! Polling without keeping other threads from running.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A yield that takes so long has let others run; alone on its processor a thread is back in a fraction of that.
+/// A yield that takes this long has let others run. A thread that is alone on its processor is back
+/// in a fraction of that.
 const OTHERS_RAN: Duration = Duration::from_micros(5);
 
-/// When a thread that finds nothing to do yields its processor: on a machine with few of them, those who wait for it
-/// may be whom it waits for. Spinning until the end of a time slice would cost them milliseconds.
+/// Decides when a polling thread yields its processor. On a machine with few processors, the thread
+/// that it waits for may be waiting for the processor. Spinning until the end of a time slice would
+/// delay both by milliseconds.
 ///
-/// Alone, it yields when it has found nothing for a while, and so costs no latency; where others have run meanwhile,
-/// at once. The processes of a host know nothing of each other: how long a yield takes is how they notice. Counts
-/// of threads that share one are as good as any: stores that get lost only shift a yield.
+/// A thread that is alone yields after a while without work, which costs no latency. If others have
+/// run meanwhile, it yields at once. The processes of a host do not know each other, so the
+/// duration of a yield tells them apart. Threads that share the counts may lose stores, which only
+/// shifts a yield.
 #[derive(Debug)]
 pub(crate) struct BusyWait {
     /// Rounds without work.
     idle: AtomicU32,
-    /// So many of them pass before a yield.
+    /// The number of rounds before a yield.
     patience: AtomicU32,
-    /// As many as that if no others run.
+    /// The number of rounds before a yield if no others run.
     most: u32,
 }
 
@@ -28,16 +31,17 @@ impl BusyWait {
         BusyWait { idle: AtomicU32::new(0), patience: AtomicU32::new(most), most }
     }
 
-    /// A round has found something to do.
+    /// Records a round with work.
     pub(crate) fn found_work(&self) {
-        // Read first: the line stays as it is while there is work.
+        // The read first keeps the cache line unmodified while there is work.
         if self.idle.load(Ordering::Relaxed) > 0 {
             self.idle.store(0, Ordering::Relaxed);
         }
     }
 
-    /// A round has found nothing. Returns whether it has yielded to others: who comes back from that takes the processor from them
-    /// again, which whoever can sleep does better not to.
+    /// Records a round without work. Returns whether the thread has yielded to others. On its
+    /// return it takes the processor from them again, so a thread that can sleep should do so
+    /// instead.
     pub(crate) fn found_nothing(&self) -> bool {
         self.count(|| {
             let start = Instant::now();
@@ -67,7 +71,7 @@ mod tests {
     const ALONE: Duration = Duration::from_nanos(500);
     const SHARED: Duration = Duration::from_millis(3);
 
-    /// In which of so many rounds without work it yields, if each yield takes `took`.
+    /// The rounds without work, out of this number, in which it yields, if each yield takes `took`.
     fn yields(wait: &BusyWait, rounds: u32, took: Duration) -> Vec<u32> {
         wait.found_work();
         let mut yields = Vec::new();

@@ -1,4 +1,4 @@
-//! What an engine can be told, with the defaults that suit most programs.
+//! The configuration of an engine. The defaults suit most programs.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -6,32 +6,12 @@ use std::time::Duration;
 use braid_lb::{LbPolicy, RailScheme};
 use braid_wire::Crc;
 
+use crate::datapaths::Datapath;
 use crate::link::faults::Faults;
-use crate::link::mem::MemFabric;
 use crate::observe::MetricsEndpoint;
 use crate::security::Security;
-use crate::verbs::VerbsOptions;
 
-/// What carries the packets.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub enum Datapath {
-    /// UDP sockets of this machine.
-    #[default]
-    Udp,
-    /// UDP sockets, and AF_XDP for datagrams of up to 1200 bytes, which takes less time: past the network stack, its firewall
-    /// and its captures included. On an Ethernet interface alone, whose IPv4 address is [`EngineConfig::bind`]'s; one engine
-    /// with one worker on each. With root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. Peers take this or [`Datapath::Udp`],
-    /// each as it likes. See docs/xdp.md.
-    Xdp,
-    /// A network inside this process, for tests: engines with clones of one fabric reach each other.
-    Mem(MemFabric),
-    /// A port of an RDMA device, Soft-RoCE included, and of one more for each further rail. Connections are set up over a UDP socket; payloads are checked by
-    /// the NIC (the ICRC of RoCEv2), so [`EngineConfig::crc`] is ignored. See docs/verbs.md.
-    Verbs(VerbsOptions),
-}
-
-/// Who runs the protocol.
+/// The threads that run the protocol.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,13 +20,14 @@ pub enum Datapath {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let bind = "127.0.0.1:0".parse()?;
-/// let engine = Engine::new(EngineConfig { bind, progress: Progress::Application, ..Default::default() })?;
+/// let progress = Progress::Application;
+/// let engine = Engine::new(EngineConfig { bind, progress, ..Default::default() })?;
 /// let (pd, cq) = (engine.alloc_pd(), engine.create_cq(16)?);
 /// let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
 /// qp.modify(QpState::Init)?;
 /// qp.post_recv(wr::recv(1, []))?;
 /// qp.modify(QpState::Error)?;
-/// // No thread runs but this one: the work request ends in here.
+/// // No engine thread runs the protocol: the wait itself flushes the work request.
 /// let done = cq.wait(Duration::from_secs(5))?;
 /// assert_eq!((done[0].wr_id, done[0].status), (1, Status::Flushed));
 /// # Ok(())
@@ -54,13 +35,14 @@ pub enum Datapath {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// So many threads of the engine, 1 to 64. Each has a receiving port of its own; queue pairs
-    /// are dealt out to them in turn.
+    /// This number of engine threads, 1 to 64. Each thread has a receiving port of its own. Queue
+    /// pairs are assigned to the threads in turn.
     Threads(usize),
-    /// The application: inside [`crate::Engine::progress`] and wherever it polls or waits. The
-    /// lowest latency. While it does something else, a thread of the engine does that in its place: within 4 ms (or 80 times
-    /// [`EngineConfig::spin`], where that is longer), at once where it has asked for a notification
-    /// ([`crate::CompletionQueue::notify`]). In a child that was forked nobody does.
+    /// The application's threads, in [`crate::Engine::progress`] and in every poll and wait. This
+    /// has the lowest latency. While the application does something else, a thread of the engine
+    /// takes over: after 4 ms, or after 80 times [`EngineConfig::spin`] if that is longer, or at
+    /// once if the application asked for a notification ([`crate::CompletionQueue::notify`]). In a
+    /// forked child no thread takes over.
     Application,
 }
 
@@ -70,9 +52,9 @@ impl Default for Progress {
     }
 }
 
-/// How an engine behaves.
+/// The configuration of an engine.
 ///
-/// More fields may come: write `..EngineConfig::default()`.
+/// Later versions may add fields, so end the literal with `..EngineConfig::default()`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,7 +64,7 @@ impl Default for Progress {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let engine = Engine::new(EngineConfig {
 ///     bind: "127.0.0.1:0".parse()?,
-///     progress: Progress::Application, // this thread drives it, wherever it polls or waits
+///     progress: Progress::Application, // polls and waits of this thread run the protocol
 ///     paths: 64,
 ///     lb: LbPolicy::REPS,
 ///     peer_timeout: Duration::from_secs(10),
@@ -93,7 +75,7 @@ impl Default for Progress {
 /// # }
 /// ```
 ///
-/// What cannot be is refused with the field, its value and what it may be:
+/// The error for an invalid value names the field, the value and the valid range:
 ///
 /// ```
 /// # use braid::{Engine, EngineConfig};
@@ -102,64 +84,73 @@ impl Default for Progress {
 /// ```
 #[derive(Clone)]
 pub struct EngineConfig {
-    /// What carries the packets. Default: UDP.
+    /// The datapath that carries the packets. Default: UDP.
     pub datapath: Datapath,
-    /// The receiving address of the first worker; port 0: any free one. Those that others connect
-    /// to want a port that is known: [`crate::DEFAULT_PORT`]. Bound to all addresses of the host,
-    /// it answers each peer from the one that the peer has called; bound to one of a network
-    /// interface, it sends by that interface. Default: `[::]:0`, which takes IPv4 as well.
+    /// The receiving address of the first worker. Port 0: any free port. An engine that others
+    /// connect to needs a known port, such as [`crate::DEFAULT_PORT`]. With a wildcard address, the
+    /// engine answers each peer from the address that the peer called. With the address of a
+    /// network interface, it sends through that interface. Default: `[::]:0`, which includes IPv4.
     pub bind: SocketAddr,
-    /// An address of the IP version that `bind`'s is not of, at which the engine receives as well, the first worker at `bind`'s port: a
-    /// connection goes by the one that is of its peer's version. For two addresses of their own; `[::]` takes both versions by itself. Over
-    /// UDP sockets, on one rail and without `discover`. Default: none.
+    /// A second receiving address, of the other IP version. The first worker uses the port of
+    /// `bind` there too. A connection uses the address of its peer's IP version. Set it if `bind`
+    /// is a single address; `[::]` accepts both versions alone. Requires UDP sockets, one rail and
+    /// no `discover`. Default: `None`.
     pub second_addr: Option<IpAddr>,
-    /// The addresses of this host's further rails, in the order in which the peers name theirs, at most 7: rail 0 is `bind`'s. A
-    /// connection uses as many rails as both its ends have, the first with the first and so on; connections are set up over
-    /// rail 0. Over verbs each is the address of an RDMA device's port, as a GID of RoCE v2, and that device is the rail's.
-    /// Default: none.
+    /// The addresses of this host's further rails, at most 7, in the same order as the peers'
+    /// rails. Rail 0 has the address of `bind`, and connections are set up over it. A connection
+    /// uses the rails that both ends have: the first with the first, and so on. Over verbs, an
+    /// address selects the RDMA device that has it as a RoCE v2 GID. Default: none.
     pub rails: Vec<IpAddr>,
-    /// How a rail is picked for each 64 KiB of a stream. Default: [`RailScheme::LEAST_LOADED`].
+    /// The policy that picks a rail for each 64 KiB of a stream. Default:
+    /// [`RailScheme::LEAST_LOADED`].
     pub rail_policy: RailScheme,
-    /// Who runs the protocol. Default: one thread of the engine.
+    /// The threads that run the protocol. Default: one thread of the engine.
     pub progress: Progress,
-    /// How many paths there are to a peer on each rail, 1 to 4096; over UDP each is a source port. Default: 16.
+    /// The number of paths to a peer on each rail, 1 to 4096. Over UDP each path is a source port.
+    /// Default: 16.
     pub paths: usize,
-    /// How a path is picked. Default: [`LbPolicy::ADAPTIVE`].
+    /// The policy that picks a path for each batch. Default: [`LbPolicy::ADAPTIVE`].
     pub lb: LbPolicy,
-    /// Whether the engine finds out which of the paths take different ways to a peer, and uses equally
-    /// many of each way. For networks whose switches hash (ECMP): there, source ports fall unevenly
-    /// on the links. Ways are learnt anew every few seconds. Over UDP only; where no probe is
-    /// answered, plain source ports are used, and the log says so. See [`crate::discover`]. Default: `false`.
+    /// Whether the engine discovers which paths take different routes to a peer, and uses equally
+    /// many paths of each route. Use it in networks whose switches hash (ECMP), where source ports
+    /// fall unevenly on the links. The discovery is repeated every few seconds. Requires UDP. If no
+    /// probe is answered, the engine uses plain source ports and logs that. See
+    /// [`crate::discover`]. Default: `false`.
     pub discover: bool,
-    /// Most payload bytes of a packet; the peer's and the link's limits apply as well. Default: `None`, which is 16384; over
-    /// verbs what fits 4 KiB of the NIC's packets, headers included, and 16 KiB where the NIC places it.
+    /// The largest payload of a packet in bytes. The limits of the peer and of the link apply as
+    /// well. Default: `None`, which is 16384 bytes. Over verbs `None` means 4 KiB of NIC packets,
+    /// headers included, and 16 KiB for payloads that the NIC places.
     pub mtu: Option<u16>,
-    /// Whether payloads carry a check. On if either side wants it. Default: [`Crc::On`].
+    /// Whether payloads carry a CRC. One end that asks for it is enough. Default: [`Crc::On`].
     pub crc: Crc,
-    /// Who may connect, and how packets are protected. `None`: anybody, and not at all. A keyed connection has no use for `crc`.
-    /// Not over verbs. Default: `None`.
+    /// The peers that may connect, and the protection of packets. `None`: every peer may connect,
+    /// and packets are not protected. A keyed connection ignores `crc`. Not available over verbs.
+    /// Default: `None`.
     pub security: Option<Security>,
-    /// Bytes of arrived datagrams that a worker's socket shall hold. The system may grant less
-    /// (`net.core.rmem_max`); no more than what is granted is ever in flight towards this engine. Default: 8 MiB.
+    /// The size of a worker's socket receive buffer in bytes. The system may grant less
+    /// (`net.core.rmem_max`). Peers never have more in flight towards this engine than was granted.
+    /// Default: 8 MiB.
     pub receive_buffer: usize,
-    /// What goes wrong below the protocol, for tests and experiments. Default: nothing.
+    /// Faults injected below the protocol, for tests and experiments. Default: none.
     pub faults: Faults,
-    /// Where the random choices of the path policy start. Secrets never depend on it. Default: 1.
+    /// The seed of the path policy's random choices. Secrets never depend on it. Default: 1.
     pub seed: u64,
-    /// How long a worker looks for work before it sleeps. Default: 50 us.
+    /// Time for which an idle worker polls before it sleeps. Default: 50 us.
     pub spin: Duration,
-    /// How often a peer is asked for a sign of life, by its queue pairs in turn. 1 ms to a day.
+    /// The interval of the PINGs to a peer, which its queue pairs send in turn. 1 ms to a day.
     /// Default: 500 ms.
     pub ping_interval: Duration,
-    /// Silence after which it is taken for dead. Unless told otherwise, a queue pair waits as long for any progress
-    /// ([`crate::QpConfig::retry_timeout`]). Where its answers have taken longer than a third of this of late, three times as long as
-    /// they took, and at most four times as long as this. At most a day. Default: 3 s.
+    /// Silence after which a peer is considered dead. This is also the default of
+    /// [`crate::QpConfig::retry_timeout`]. If recent answers of the peer took longer than a third
+    /// of this time, the limit is three times as long as they took, and at most four times this
+    /// time. At most a day. Default: 3 s.
     pub peer_timeout: Duration,
-    /// How long an engine that ends waits at most for its peers to confirm that its queue pairs
-    /// have ended. What the peers have sent, and what has arrived here, they count as failed if
-    /// they never hear of that. At most a day. Default: 500 ms.
+    /// Time that a closing engine waits for its peers to confirm the end of its queue pairs. A peer
+    /// that never learns of the end reports work as failed that did arrive. At most a day. Default:
+    /// 500 ms.
     pub linger: Duration,
-    /// Where its metrics can be read from outside the process. Default: where `BRAID_METRICS` says, or else nowhere.
+    /// The address at which other processes can read the metrics. Default: the value of
+    /// `BRAID_METRICS`; none if that is not set.
     pub metrics: MetricsEndpoint,
 }
 
@@ -190,5 +181,5 @@ impl Default for EngineConfig {
     }
 }
 
-/// Most workers of one engine.
+/// The largest number of workers of an engine.
 pub(crate) const MAX_WORKERS: usize = 64;

@@ -1,4 +1,4 @@
-//! What a configuration must not say.
+//! Validation of an engine's configuration.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use braid_lb::PathSet;
 use braid_transport::TimerError;
 use braid_wire::MAX_RAILS;
 
-use crate::config::{Datapath, EngineConfig, MAX_WORKERS, Progress};
+use crate::config::{EngineConfig, MAX_WORKERS, Progress};
+use crate::datapaths::Feature;
 use crate::error::EngineError;
-use crate::link::xdp::XdpSetupError;
 
-/// A peer that was asked more often would do nothing but answer.
+/// The shortest interval of PINGs. With a shorter one the peer would only answer PINGs.
 const LEAST_PING_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The number of workers.
+/// Validates the configuration. Returns the number of workers.
 pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     config.faults.validate()?;
     PathSet::new(config.lb, config.paths, config.seed)?;
-    if config.discover && !matches!(config.datapath, Datapath::Udp | Datapath::Xdp) {
+    if config.discover && !config.datapath.has(Feature::Discovery) {
         return Err(EngineError::Discover);
     }
     check_timers(config)?;
@@ -30,16 +30,13 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         return Err(EngineError::Mtu);
     }
     match config.progress {
-        Progress::Threads(threads) if threads > 1 && matches!(config.datapath, Datapath::Xdp) => {
-            Err(XdpSetupError::Workers { threads }.into())
-        }
         Progress::Application => Ok(1),
         Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
         Progress::Threads(count) => Err(EngineError::Threads { count }),
     }
 }
 
-/// A `spin` of any length is fine: then no worker sleeps.
+/// Validates the timers. A `spin` of any length is valid: with a long one no worker sleeps.
 fn check_timers(config: &EngineConfig) -> Result<(), TimerError> {
     TimerError::check("ping_interval", config.ping_interval, LEAST_PING_INTERVAL)?;
     TimerError::check("peer_timeout", config.peer_timeout, Duration::ZERO)?;
@@ -48,7 +45,7 @@ fn check_timers(config: &EngineConfig) -> Result<(), TimerError> {
 
 fn check_security(config: &EngineConfig) -> Result<(), EngineError> {
     match &config.security {
-        Some(_) if matches!(config.datapath, Datapath::Verbs(_)) => Err(EngineError::KeyOverVerbs),
+        Some(_) if !config.datapath.has(Feature::Keys) => Err(EngineError::KeyOverVerbs),
         Some(security) if security.ciphers.is_empty() => Err(EngineError::NoCipher),
         Some(security) if !KEY_PACKETS_LOG2.contains(&security.key_packets_log2) => {
             Err(EngineError::KeyPackets { log2: security.key_packets_log2 })
@@ -66,7 +63,7 @@ fn check_second_addr(config: &EngineConfig) -> Result<(), EngineError> {
     if first.to_canonical().is_ipv4() == second.to_canonical().is_ipv4() {
         return refused("one has to be of IPv4, the other of IPv6");
     }
-    if !matches!(config.datapath, Datapath::Udp) {
+    if !config.datapath.has(Feature::SecondAddress) {
         return refused("only UDP sockets receive at two addresses");
     }
     if !config.rails.is_empty() {

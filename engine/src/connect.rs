@@ -1,4 +1,4 @@
-//! How connecting can fail, and where the application waits for it.
+//! Errors of connecting, and the outcome that the application waits for.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,110 +13,117 @@ use crate::degradation::Misrouting;
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
-/// Why a queue pair was not connected.
+/// The reason why a queue pair was not connected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nobody answered in time.
+    /// The peer did not answer in time.
     #[error(
         "{addr} did not answer in time; is a Braid listener there, and does UDP reach its port?"
     )]
     TimedOut {
-        /// Whom it was to reach.
+        /// The address of the peer.
         addr: SocketAddr,
     },
-    /// Nobody answered in time, and this host would drop what comes from there.
+    /// The peer did not answer in time, and this host would drop its answer.
     #[error("{addr} did not answer in time: {source}")]
     Misrouted {
-        /// Whom it was to reach.
+        /// The address of the peer.
         addr: SocketAddr,
-        /// Why.
+        /// The reason for dropping it.
         source: Misrouting,
     },
-    /// The peer said no.
-    #[error("{addr} turned the connection down: {reason}")]
+    /// The peer rejected the connection.
+    #[error("{addr} rejected the connection: {reason}")]
     Rejected {
-        /// The peer.
+        /// The address of the peer.
         addr: SocketAddr,
-        /// Why.
+        /// The peer's reason.
         reason: RejectReason,
     },
     /// The path carries small datagrams only.
     #[error(
-        "the path to {addr} carries no datagrams of {BASE_DATAGRAM} bytes, the least that Braid works with (this host's route to it takes {route} bytes); raise the MTU of the links on the way to 1280 at least"
+        "the path to {addr} carries no datagrams of {BASE_DATAGRAM} bytes, the least that Braid \
+         works with (this host's route to it takes {route} bytes); raise the MTU of the links on \
+         the way to 1280 at least"
     )]
     PathMtu {
-        /// Whom it was to reach.
+        /// The address of the peer.
         addr: SocketAddr,
-        /// Bytes of the largest datagram (UDP payload) that this host's route takes, as far as it knows the path.
+        /// Bytes of the largest datagram (UDP payload) that this host's route carries, as far as
+        /// the host knows the path.
         route: usize,
     },
-    /// There is no way to that address, nobody has the port, or there is no descriptor to ask by:
-    /// the system knows, or has been told within half a second or so by a router or the host,
-    /// before anything else has come from there.
+    /// The system reports that the address has no route or the port no listener, or there was no
+    /// descriptor to ask with. A router or the peer's host says so within about half a second,
+    /// before any other answer of the peer.
     #[error("{addr} cannot be reached: {source}; {}", remedy(source))]
     Unreachable {
-        /// Whom it was to reach.
+        /// The address of the peer.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The queue pair is past that.
+    /// The queue pair's state does not allow connecting.
     #[error(
-        "queue pair {qp} is in state {state}; only one in RESET or INIT can be connected, so move it to RESET first"
+        "queue pair {qp} is in state {state}; only one in RESET or INIT can be connected, so move \
+         it to RESET first"
     )]
     State {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
-        /// Its state.
+        /// The state of the queue pair.
         state: QpState,
     },
-    /// Another thread is at it.
-    #[error("queue pair {qp} is being connected already; wait for that to end")]
+    /// Another thread is connecting the queue pair.
+    #[error("queue pair {qp} is being connected already; wait until that attempt ends")]
     AlreadyConnecting {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
     },
-    /// More private data than fits.
+    /// The private data is too long.
     #[error(
         "{len} bytes of private data are more than {MAX_PRIVATE_DATA}; send the rest once connected"
     )]
     PrivateData {
-        /// Its length.
+        /// Bytes of the private data.
         len: usize,
     },
     /// The queue pair belongs to another engine than the listener.
     #[error(
-        "queue pair {qp} belongs to another engine than the connection request; create it with the engine that listens"
+        "queue pair {qp} belongs to another engine than the connection request; create it with the \
+         engine that listens"
     )]
     OtherEngine {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
     },
     /// The datapaths of the two ends cannot be joined.
     #[error("cannot connect to {addr}: {source}")]
     Join {
-        /// Whom it was to reach.
+        /// The address of the peer.
         addr: SocketAddr,
-        /// Why.
+        /// The reason.
         source: JoinError,
     },
-    /// No descriptor to tell of the outcome.
+    /// The process has no descriptor for the outcome.
     #[error(
-        "no event descriptor for an attempt to connect: {0}; raise the limit of open files (`ulimit -n`)"
+        "no event descriptor for an attempt to connect: {0}; raise the limit of open files \
+         (`ulimit -n`)"
     )]
     Event(#[source] io::Error),
-    /// The queue pair was reset, disconnected or moved to ERR meanwhile.
+    /// The queue pair was reset, disconnected or moved to ERR in the meantime.
     #[error(
-        "connecting to {addr} was given up, because the queue pair was reset, disconnected or moved to ERR"
+        "connecting to {addr} was given up, because the queue pair was reset, disconnected or \
+         moved to ERR"
     )]
     Cancelled {
-        /// Whom it was to reach.
+        /// The address of the peer.
         addr: SocketAddr,
     },
 }
 
-/// The remedy for an error of the system on the way to a peer.
+/// Returns the remedy for an error of the system on the path to a peer.
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => {
@@ -130,23 +137,23 @@ fn remedy(source: &io::Error) -> &'static str {
     }
 }
 
-/// Refuses private data that no packet holds.
+/// Rejects private data that does not fit in a packet.
 pub(crate) fn check_private_data(data: &[u8]) -> Result<(), ConnectError> {
     let len = data.len();
     if len > MAX_PRIVATE_DATA { Err(ConnectError::PrivateData { len }) } else { Ok(()) }
 }
 
-/// Where the outcome of an attempt is put and the application waits for it.
+/// The outcome of an attempt. The application waits here for the worker's result.
 #[derive(Default)]
 pub(crate) struct Outcome {
     value: Mutex<Option<Result<Vec<u8>, ConnectError>>>,
     changed: Condvar,
-    /// Of who does not wait: readable once there is an outcome.
+    /// A descriptor for applications that do not wait. It is readable once there is an outcome.
     event: Option<EventFd>,
 }
 
 impl Outcome {
-    /// With a descriptor.
+    /// Creates an outcome with a descriptor.
     pub(crate) fn with_event() -> io::Result<Self> {
         Ok(Outcome { event: Some(EventFd::new()?), ..Outcome::default() })
     }
@@ -165,7 +172,7 @@ impl Outcome {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// `None`: nothing came in time.
+    /// Waits for the outcome. `None`: there was none within `limit`.
     pub(crate) fn wait(&self, limit: Duration) -> Option<Result<Vec<u8>, ConnectError>> {
         let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(value, limit, |value| value.is_none());

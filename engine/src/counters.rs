@@ -1,4 +1,4 @@
-//! What an engine has seen, in numbers.
+//! The counters of an engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ macro_rules! counters {
         }
 
         impl EngineCounters {
-            /// Name, meaning and value of each.
+            /// The name, the description and the value of each counter.
             pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($doc),+).trim_ascii(), self.$name)),+].into_iter()
             }
@@ -53,24 +53,30 @@ counters! {
     payload_check,
     /// Packets dropped because no queue pair has that number.
     unknown_qp,
-    /// Packets dropped because they have another token than the queue pair of that number: those of an earlier
-    /// connection, or guesses.
+    /// Packets dropped because they have another token than the queue pair of that number: those of
+    /// an earlier connection, or guesses.
     wrong_token,
-    /// Packets dropped because they have the number and token of a connection and come from another host than its peer.
+    /// Packets dropped because they have the number and token of a connection and come from another
+    /// host than its peer.
     wrong_source,
-    /// Packets dropped because the keys of their connection do not open them: forged, or changed on the way.
+    /// Packets dropped because the keys of their connection do not open them: forged, or changed on
+    /// the way.
     forged,
-    /// Packets of keyed connections dropped because their numbers had come before, or were too old to tell.
+    /// Packets of keyed connections dropped because their numbers had come before, or were too old
+    /// to tell.
     replayed,
-    /// Packets dropped because their connection is keyed and they are not protected, or are with the keys of another one.
+    /// Packets dropped because their connection is keyed and they are not protected, or are with
+    /// the keys of another one.
     unprotected,
     /// Data packets that had arrived before.
     duplicates,
-    /// Data packets refused: outside the window, no receive posted, no access, wrong state, they close what there is not.
+    /// Data packets refused: outside the window, no receive posted, no access, wrong state, they
+    /// close what there is not.
     refused,
     /// Set-up packets dropped or turned down: wrong cookie, nobody listens, none asked for.
     setup_refused,
-    /// Connection requests put off because the backlog, or the share of it that one host may hold, was full.
+    /// Connection requests put off because the backlog, or the share of it that one host may hold,
+    /// was full.
     setup_busy,
     /// Datagrams that arrived at this host and found the receive buffer full.
     overflowed,
@@ -78,26 +84,27 @@ counters! {
     unreachable,
     /// Datagrams that injected faults dropped or damaged.
     injected,
-    /// Times that what left from the ports of paths was found not to reach a peer, and what left from the receiving
-    /// port to do so: a NAT or a stateful firewall.
+    /// Times that what left from the ports of paths was found not to reach a peer, and what left
+    /// from the receiving port to do so: a NAT or a stateful firewall.
     paths_blocked,
     /// Times that the ways to a peer were found out, where `discover` is set.
     ways_learnt,
 }
 
 impl EngineCounters {
-    /// Datagrams dropped because they were damaged on the way; in a keyed connection nobody can tell that from a forgery.
+    /// Datagrams dropped because they were damaged. In a keyed connection, damaged and forged
+    /// packets cannot be distinguished.
     pub fn damaged(&self) -> u64 {
         self.header_check + self.payload_check + self.forged
     }
 }
 
-/// Written by one thread, read by all.
+/// A counter that one thread writes and any thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Plain load and store: there is one writer at a time, whoever holds the worker.
+    /// Adds with a plain load and store, because only the holder of the worker writes.
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }

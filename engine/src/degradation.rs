@@ -1,21 +1,22 @@
-//! Fallbacks of a connection: it works, and not as it could.
+//! Degradations of a connection, which works but not as well as it could.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// A fallback of a connection. The connection works, but slower or less safely than its
-/// configuration promises, and something outside of it is the cause.
+/// A degradation of a connection. The connection works, but slower or less safely than its
+/// configuration promises, because of something outside of it.
 ///
-/// All connections to the same peer have the same ones. Each end knows its own: what keeps this
-/// host from sending well is not in the list of the peer. The text says in one line what fell back,
-/// why, and what helps.
+/// All connections to the same peer share their degradations. Each end knows its own: the list of
+/// one end does not contain the reasons that keep the other from sending well. The text names in
+/// one line the fallback, its cause and the remedy.
 ///
 /// ```
 /// use braid::{Engine, EngineConfig};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// for qp in engine.metrics().queue_pairs {
 ///     for degradation in &qp.degradations {
 ///         eprintln!("{}: {}: {degradation}", qp.number, degradation.name());
@@ -27,15 +28,15 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Degradation {
-    /// Packets from the ports of paths do not reach the peer, or its answers to them do not come
-    /// back: everything leaves from the receiving port, on one path.
+    /// Packets from the source ports of the paths do not reach the peer, or its answers do not come
+    /// back. Everything leaves from the receiving port, on one path.
     PathPortsBlocked {
         /// The rail.
         rail: usize,
-        /// Paths that would be in use.
+        /// The number of paths that would be in use.
         paths: usize,
     },
-    /// The kernel refuses to segment datagrams (UDP GSO) towards the peer: each goes through the
+    /// The kernel refuses segmentation offload (UDP GSO) towards the peer. Each datagram passes the
     /// kernel by itself.
     SegmentationRefused {
         /// The rail.
@@ -60,21 +61,21 @@ pub enum Degradation {
         rail: usize,
         /// The peer's address on it.
         to: SocketAddr,
-        /// Why.
+        /// The cause.
         cause: Misrouting,
     },
-    /// The network marks every packet as congested (ECN CE), however little is in flight: marks are
-    /// ignored.
+    /// The network marks every packet as congested (ECN CE), however little is in flight, so marks
+    /// are ignored.
     EcnAlwaysMarked {
         /// The rail.
         rail: usize,
     },
-    /// The network drops packets that are ECN-capable: they leave without ECN.
+    /// The network drops ECN-capable packets, so packets leave without ECN.
     EcnDropped {
         /// The rail.
         rail: usize,
     },
-    /// The path carries shorter datagrams than it did before, or than this host's link does.
+    /// The path carries shorter datagrams than before, or than this host's link does.
     PathMtu {
         /// The rail.
         rail: usize,
@@ -83,11 +84,11 @@ pub enum Degradation {
         /// UDP payload bytes of the longest one that passed before, or that the link takes.
         expected: u16,
     },
-    /// Another datapath than the one asked for carries the packets of a rail.
+    /// Another datapath than the requested one carries the packets of a rail.
     DatapathUnavailable {
         /// The rail.
         rail: usize,
-        /// The datapath asked for.
+        /// The requested datapath.
         wanted: &'static str,
         /// The datapath in use.
         used: &'static str,
@@ -107,31 +108,35 @@ pub enum Degradation {
     },
 }
 
-/// The cause why a rail carries nothing.
+/// The reason why a rail carries nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RailTrouble {
-    /// The peer has not answered there since the connection was made.
+    /// The peer has not answered on this rail since the connection was set up.
     NeverAnswered,
-    /// Nothing gets through any more.
+    /// Nothing arrives any more.
     Silent,
 }
 
-/// Why what belongs to a rail takes another way, or none.
+/// The reason why a rail's packets take another interface, or none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misrouting {
     /// No route leads to the peer by the interface that has the rail's address.
     #[error(
-        "no route leads there by {interface}, which has the rail's address, so that it leaves by another interface; add a route, as with `ip route add ADDRESS dev {interface}`, or give the rail the address of another interface"
+        "no route leads there by {interface}, which has the rail's address, so that it leaves by \
+         another interface; add a route, as with `ip route add ADDRESS dev {interface}`, or give \
+         the rail the address of another interface"
     )]
     NoRoute {
         /// The interface.
         interface: String,
     },
-    /// What comes by its interface is dropped as its source is reached by another.
+    /// The interface drops packets whose source is reached by another interface.
     #[error(
-        "{interface} drops what comes from there: its rp_filter is 1 (strict), and the route back leaves by another interface; set it to 2, `sysctl net.ipv4.conf.{interface}.rp_filter=2`, or add a rule that routes what leaves from the rail's address by {interface}"
+        "{interface} drops what comes from there: its rp_filter is 1 (strict), and the route back \
+         leaves by another interface; set it to 2, `sysctl net.ipv4.conf.{interface}.rp_filter=2`, \
+         or add a rule that routes what leaves from the rail's address by {interface}"
     )]
     ReversePath {
         /// The interface.
@@ -147,7 +152,7 @@ impl Misrouting {
 }
 
 impl Degradation {
-    /// The short name, which never changes, for programs: `path-ports-blocked` and so on.
+    /// The short name for programs, such as `path-ports-blocked`. It never changes.
     pub fn name(&self) -> &'static str {
         match self {
             Degradation::PathPortsBlocked { .. } => "path-ports-blocked",
@@ -184,21 +189,26 @@ impl fmt::Display for Degradation {
         match self {
             Degradation::PathPortsBlocked { rail, paths } => write!(
                 f,
-                "rail {rail} uses 1 of {paths} paths: a firewall or NAT passes only packets of the receiving port; let UDP source ports 49152-65535 of both hosts pass"
+                "rail {rail} uses 1 of {paths} paths: a firewall or NAT passes only packets of the \
+                 receiving port; let UDP source ports 49152-65535 of both hosts pass"
             ),
             Degradation::SegmentationRefused { rail, to, errno } => write!(
                 f,
-                "rail {rail} sends datagrams one by one: sendmsg with UDP_SEGMENT to {to} failed ({}), as it does without checksum offload or with IPsec; look at `ethtool -k` of the device on that route",
+                "rail {rail} sends datagrams one by one: sendmsg with UDP_SEGMENT to {to} failed \
+                 ({}), as it does without checksum offload or with IPsec; look at `ethtool -k` of \
+                 the device on that route",
                 system(*errno)
             ),
             Degradation::RailUnused { rail, to, cause } => match cause {
                 RailTrouble::NeverAnswered => write!(
                     f,
-                    "rail {rail} carries nothing: {to} has never answered there; check the cabling and routes of both hosts, their firewalls, and that rp_filter is not 1"
+                    "rail {rail} carries nothing: {to} has never answered there; check the cabling \
+                     and routes of both hosts, their firewalls, and that rp_filter is not 1"
                 ),
                 RailTrouble::Silent => write!(
                     f,
-                    "rail {rail} carries nothing: {to} does not answer there any more; check the link and the routes of that rail"
+                    "rail {rail} carries nothing: {to} does not answer there any more; check the \
+                     link and the routes of that rail"
                 ),
             },
             Degradation::RailMisrouted { rail, to, cause } => {
@@ -206,22 +216,28 @@ impl fmt::Display for Degradation {
             }
             Degradation::EcnAlwaysMarked { rail } => write!(
                 f,
-                "rail {rail} sends without ECN: the network marks every packet as congested (CE), whatever the load; correct the marking threshold of the switches, or the rule that rewrites TOS"
+                "rail {rail} sends without ECN: the network marks every packet as congested (CE), \
+                 whatever the load; correct the marking threshold of the switches, or the rule \
+                 that rewrites TOS"
             ),
             Degradation::EcnDropped { rail } => write!(
                 f,
-                "rail {rail} sends without ECN: the network drops packets with ECN bits and passes those without; remove the rule that does so"
+                "rail {rail} sends without ECN: the network drops packets with ECN bits and passes \
+                 those without; remove the rule that does so"
             ),
             Degradation::PathMtu { rail, datagram, expected } => write!(
                 f,
-                "rail {rail} sends datagrams of {datagram} bytes instead of {expected}: longer ones do not reach the peer; raise the MTU of the links behind the first hop, or lower that of this host's device"
+                "rail {rail} sends datagrams of {datagram} bytes instead of {expected}: longer \
+                 ones do not reach the peer; raise the MTU of the links behind the first hop, or \
+                 lower that of this host's device"
             ),
             Degradation::DatapathUnavailable { rail, wanted, used, cause } => {
                 write!(f, "rail {rail} uses {used} instead of {wanted}: {cause}")
             }
             Degradation::SocketOptionRefused { rail, option, errno, effect } => write!(
                 f,
-                "rail {rail} does without {option}, so {effect}: setsockopt failed ({}); use a kernel or sandbox that has it",
+                "rail {rail} does without {option}, so {effect}: setsockopt failed ({}); use a \
+                 kernel or sandbox that has it",
                 system(*errno)
             ),
         }

@@ -1,20 +1,22 @@
-//! Which queue pairs have work posted: a bitmap in two levels, rung by any thread, answered by one.
+//! The queue pairs that have posted work: a bitmap in two levels, which any thread rings and one
+//! thread answers.
 //!
-//! A bit is set, or found set, *after* the work request is in its ring, and cleared *before* the ring is emptied, each
-//! with a full fence in between; so a work request is either seen by the emptying or its bit is still set after it.
+//! A bit is set, or found set, *after* the work request is in its ring, and cleared *before* the
+//! ring is emptied, each with a full fence in between. So either the emptying sees a work request,
+//! or its bit is still set afterwards.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 const WORDS: usize = 1024;
-/// Queue pairs that have a bit.
+/// The number of queue pairs that have a bit.
 pub(crate) const MAX_QUEUE_PAIRS: usize = WORDS * 64;
 
 pub(crate) struct Doorbells {
     /// Bit `i` of word `w`: queue pair `64 w + i`.
     leaves: Box<[AtomicU64]>,
-    /// Bit `i` of word `w`: leaf `64 w + i` is not zero, or was a moment ago.
+    /// Bit `i` of word `w`: leaf `64 w + i` is not zero, or was not a moment ago.
     summary: [AtomicU64; WORDS / 64],
-    /// Words of `summary` that can have ones; most engines need but the first.
+    /// The number of words of `summary` that can have ones. Most engines need only the first.
     used: AtomicUsize,
 }
 
@@ -27,7 +29,7 @@ impl Doorbells {
         }
     }
 
-    /// Makes sure that queue pair `index` is heard. Comes before its first ring.
+    /// Makes queue pair `index` answerable. The call precedes its first ring.
     pub(crate) fn admit(&self, index: usize) {
         self.used.fetch_max(index / 64 / 64 + 1, Ordering::AcqRel);
     }
@@ -36,9 +38,11 @@ impl Doorbells {
         &self.summary[..self.used.load(Ordering::Acquire)]
     }
 
-    /// Queue pair `index` has work. False: whoever rang for it before has not been answered.
+    /// Announces work of queue pair `index`. Returns `false` if an earlier ring is still
+    /// unanswered.
     ///
-    /// Many work requests are posted in a row, and one fence costs less than two operations that change a word.
+    /// Many work requests are posted in a row, and one fence costs less than two operations that
+    /// change a word.
     pub(crate) fn ring(&self, index: usize) -> bool {
         let (leaf, bit) = (index / 64, 1 << (index % 64));
         fence(Ordering::SeqCst);
@@ -50,12 +54,12 @@ impl Doorbells {
         true
     }
 
-    /// Whether any has.
+    /// Whether any queue pair has work.
     pub(crate) fn any(&self) -> bool {
         self.used().iter().any(|word| word.load(Ordering::Acquire) != 0)
     }
 
-    /// Hands those that have work to `answer`, each once, and clears their bits.
+    /// Calls `answer` once for each queue pair with work and clears their bits.
     pub(crate) fn answer(&self, mut answer: impl FnMut(usize)) {
         for (high, word) in self.used().iter().enumerate() {
             if word.load(Ordering::Relaxed) == 0 {
@@ -71,7 +75,7 @@ impl Doorbells {
     }
 }
 
-/// The places of the one bits, ascending.
+/// The positions of the one bits, ascending.
 fn ones(word: u64) -> impl Iterator<Item = usize> {
     let nonzero = |word: u64| (word != 0).then_some(word);
     std::iter::successors(nonzero(word), move |word| nonzero(word & (word - 1)))

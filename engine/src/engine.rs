@@ -1,4 +1,4 @@
-//! The engine: what verbs call a context.
+//! The engine, the context in verbs terms.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,10 +23,10 @@ use crate::paths_to::PathsTo;
 use crate::pd::ProtectionDomain;
 use crate::worker::WorkerCell;
 
-/// One user of the network: memory regions, queue pairs and completion queues belong to it. Clones
-/// are handles of the same engine; it ends when they and everything made with them are dropped,
-/// which takes up to [`EngineConfig::linger`] if a peer does not confirm that a queue pair has ended.
-/// Every method may be called from any thread.
+/// A user of the network that owns memory regions, queue pairs and completion queues. Clones are
+/// handles of the same engine. The engine ends when the last handle, and the last object created
+/// with it, is dropped. That takes up to [`EngineConfig::linger`] if a peer does not confirm the
+/// end of a queue pair. Any thread may call any method.
 ///
 /// ```
 /// use braid::{Engine, EngineConfig, QpOptions};
@@ -47,7 +47,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine, with its ports open and its threads running.
+    /// Creates an engine, opens its ports and starts its threads.
     ///
     /// # Errors
     /// See [`EngineError`].
@@ -61,23 +61,23 @@ impl Engine {
         Ok(Engine { inner })
     }
 
-    /// Where its first worker receives: the address to connect to.
+    /// The receiving address of the first worker, to which peers connect.
     pub fn local_addr(&self) -> SocketAddr {
         self.inner.local_addr
     }
 
-    /// What its datapath offers on this machine.
+    /// The capabilities of the datapath on this machine.
     pub fn datapath_attributes(&self) -> DatapathAttributes {
         self.inner.attributes
     }
 
-    /// A new protection domain.
+    /// Creates a protection domain.
     pub fn alloc_pd(&self) -> ProtectionDomain {
         let id = self.inner.next_pd.fetch_add(1, Ordering::Relaxed);
         ProtectionDomain::new(self.inner.clone(), PdId(id))
     }
 
-    /// A completion queue for `capacity` completions.
+    /// Creates a completion queue for `capacity` completions.
     ///
     /// # Errors
     /// See [`CreateCqError`].
@@ -85,18 +85,18 @@ impl Engine {
         CompletionQueue::new(self.inner.clone(), capacity)
     }
 
-    /// Takes connections at [`Engine::local_addr`] from now on. Up to `backlog` of them wait to be
-    /// accepted; those beyond it are told to try again, which they do until their time-out.
+    /// Listens for connections at [`Engine::local_addr`]. Up to `backlog` requests wait to be
+    /// accepted. Further requests are told to try again, and do so until their time-out.
     ///
     /// # Errors
-    /// There is a listener already, or the backlog is 0.
+    /// The engine has a listener already, or `backlog` is 0.
     pub fn listen(&self, backlog: usize) -> Result<Listener, ListenError> {
         self.listen_for(backlog, |_| true)
     }
 
-    /// As [`Engine::listen`], but only for connections whose private data is wanted; others are refused as soon as they
-    /// come, whether anybody accepts or not. `wanted` is called by whoever runs the engine, with its lock held: it
-    /// must not use the engine.
+    /// Listens for connections whose private data `wanted` approves, see [`Engine::listen`]. Other
+    /// requests are rejected when they arrive. The thread that runs the engine calls `wanted` and
+    /// holds a lock, so `wanted` must not use the engine.
     ///
     /// # Errors
     /// As for [`Engine::listen`].
@@ -108,16 +108,16 @@ impl Engine {
         Listener::new(self.inner.clone(), backlog, Box::new(wanted))
     }
 
-    /// Runs the engine once: sends what is posted, takes what has arrived. For
-    /// [`Progress::Application`]; does nothing where threads of the engine do that. Returns whether
-    /// there was anything to do. It does not wait.
+    /// Runs the engine once: sends posted work and takes arrived packets, without blocking. Returns
+    /// whether there was anything to do. The call is for [`Progress::Application`]; it does nothing
+    /// if threads of the engine run the protocol.
     pub fn progress(&self) -> bool {
         self.inner.progress_if_application()
     }
 
-    /// Sends the acknowledgements that wait for a reply which they could leave with. For a process
-    /// that is about to end without dropping the engine: its peers would take messages for lost
-    /// that it has. Waits at most for `limit` where another thread runs the engine.
+    /// Sends the acknowledgements that wait for a reply to leave with. A process that exits without
+    /// dropping the engine calls this, because its peers would otherwise consider messages lost
+    /// that it has received. Waits up to `limit` if another thread runs the engine.
     pub fn acknowledge(&self, limit: Duration) {
         if self.inner.is_here() {
             let until = deadline(limit);
@@ -125,13 +125,14 @@ impl Engine {
         }
     }
 
-    /// What has happened outside of any completion (`ibv_get_async_event`): the oldest event that nobody has taken.
-    /// Up to 4096 wait; what comes then is counted, see [`AsyncEvent::Missed`].
+    /// Takes the oldest asynchronous event (`ibv_get_async_event`). Up to 4096 events wait. Further
+    /// events are only counted, see [`AsyncEvent::Missed`].
     pub fn poll_event(&self) -> Option<AsyncEvent> {
         self.inner.events.pop()
     }
 
-    /// As [`Engine::poll_event`], but waits for one. Where the application drives the engine, this does.
+    /// Waits for the next event, see [`Engine::poll_event`]. If the application drives the engine,
+    /// the wait drives it.
     pub fn wait_event(&self, timeout: Duration) -> Option<AsyncEvent> {
         let events = &self.inner.events;
         if self.inner.application_drives() {
@@ -140,7 +141,8 @@ impl Engine {
         events.wait(timeout)
     }
 
-    /// A descriptor that is readable while events wait, for poll, epoll and the like: then [`Engine::poll_event`] has one.
+    /// A descriptor for poll, epoll and similar calls. It is readable while [`Engine::poll_event`]
+    /// has an event.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -148,28 +150,30 @@ impl Engine {
         self.inner.events.descriptor().map(AsFd::as_fd)
     }
 
-    /// The paths to all destinations that have queue pairs: which of them are in use, and what each
-    /// has carried. A destination appears once per rail, and per worker that sends to it.
+    /// The paths to all destinations that have queue pairs: whether each path is in use, and its
+    /// traffic. A destination appears once for each rail and for each worker that sends to it.
     pub fn paths(&self) -> Vec<PathsTo> {
         let sets = |worker: &Arc<WorkerCell>| worker.control().path_sets().collect::<Vec<_>>();
         self.inner.workers.iter().flat_map(sets).collect()
     }
 
-    /// A snapshot of its queue pairs, paths and counters. It is not of one instant: each worker is read between two of its
-    /// turns, 64 queue pairs at a time. Nothing is counted for it that is not counted anyway.
+    /// A snapshot of the queue pairs, paths and counters. The snapshot is not of one instant: it
+    /// reads each worker between two turns, 64 queue pairs at a time. It adds no counting to the
+    /// hot path.
     ///
     /// # Panics
-    /// If a worker has panicked.
+    /// Panics if a worker has panicked.
     pub fn metrics(&self) -> EngineMetrics {
         self.inner.observed().read().expect("the engine's worker panicked earlier")
     }
 
-    /// Where its metrics are served by HTTP, if they are ([`MetricsEndpoint`](crate::MetricsEndpoint)).
+    /// The HTTP address of the metrics, if they are served
+    /// ([`MetricsEndpoint`](crate::MetricsEndpoint)).
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.inner.shown.as_ref()?.addr
     }
 
-    /// What it has seen.
+    /// The counters of all workers together.
     pub fn counters(&self) -> EngineCounters {
         let mut sum = EngineCounters::default();
         self.inner.workers.iter().for_each(|worker| worker.control().publish_losses());

@@ -1,9 +1,9 @@
-//! The environment variables that Braid obeys: `BRAID_..`, for programs that know nothing of them.
+//! The environment variables of Braid, `BRAID_..`, for programs that do not know Braid.
 //!
-//! All parts of Braid that end up in other programs read them here, because whoever starts a
-//! program with more rights than its own (setuid, setgid, file capabilities) sets its environment,
-//! and must not choose keys, interfaces, files or injected faults for it. Such a program finds none
-//! set. It can say the same in its own configuration.
+//! All parts of Braid that are loaded into other programs read them here. The user who starts a
+//! program with more rights than its own (setuid, setgid, file capabilities) controls its
+//! environment, and must not choose keys, interfaces, files or injected faults for it. Such a
+//! program finds no variable set, and can use its own configuration instead.
 //!
 //! ```
 //! use braid::environment;
@@ -15,7 +15,7 @@
 use std::env;
 use std::ffi::OsString;
 
-/// The value of an environment variable; `None`: it is not set, or the program has more rights than
+/// The value of an environment variable. `None`: it is not set, or the program has more rights than
 /// its user.
 pub fn variable(name: &str) -> Option<OsString> {
     let value = env::var_os(name)?;
@@ -36,8 +36,9 @@ pub fn names(prefix: &str) -> Vec<String> {
     named.filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// A variable that launchers of parallel programs set. The program has asked to be told its place
-/// by them, so it is told whatever its rights are. Those of Braid itself are read by [`variable`].
+/// A variable that launchers of parallel programs set. The program itself asks for its rank in this
+/// way, so the variable is read whatever the rights of the program. Braid's own variables are read
+/// by [`variable`].
 pub(crate) fn of_launcher(name: &str) -> Option<String> {
     match name.starts_with("BRAID_") {
         true => variable(name)?.into_string().ok(),

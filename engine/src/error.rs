@@ -1,4 +1,4 @@
-//! Why there is no engine.
+//! Errors of creating an engine.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,93 +14,98 @@ use crate::link::xdp::XdpSetupError;
 use crate::observe::EndpointError;
 use crate::verbs::VerbsSetupError;
 
-/// Why an engine was not made.
+/// The reason why an engine was not created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The receiving port.
+    /// The receiving port could not be bound.
     #[error("cannot receive on {addr}: {source}; {}", remedy(source))]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Rails that cannot be used together.
+    /// The rails cannot be used together.
     #[error("the rails {rails:?} cannot be used: {why}")]
     Rails {
-        /// The address of each, `bind`'s first.
+        /// The address of each rail, with `bind` first.
         rails: Vec<IpAddr>,
-        /// What is wrong with them.
+        /// The reason.
         why: &'static str,
     },
-    /// A second address that cannot be used beside `bind`'s.
-    #[error("{second} cannot be received at beside {first}: {why}")]
+    /// The second address cannot be used beside `bind`.
+    #[error("cannot receive on {second} beside {first}: {why}")]
     SecondAddr {
-        /// `bind`'s.
+        /// The address of `bind`.
         first: IpAddr,
-        /// The other.
+        /// The second address.
         second: IpAddr,
-        /// What is wrong with them.
+        /// The reason.
         why: &'static str,
     },
-    /// The ports to send from.
+    /// The source ports of the paths could not be opened.
     #[error("cannot open the {count} source ports of the paths: {source}; {}", remedy(source))]
     Paths {
-        /// How many were asked for.
+        /// The requested number of paths.
         count: usize,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A number of paths that cannot be.
+    /// The number of paths is out of range.
     #[error(transparent)]
     PathCount(#[from] PathsError),
-    /// A number of threads that cannot be.
+    /// The number of threads is out of range.
     #[error(
-        "an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application make progress"
+        "an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application \
+         make progress"
     )]
     Threads {
-        /// What was asked for.
+        /// The requested number.
         count: usize,
     },
-    /// A time out of its range.
+    /// A time is out of range.
     #[error(transparent)]
     Timer(#[from] TimerError),
-    /// A packet without payload.
+    /// The largest payload is 0 bytes.
     #[error(
         "`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits"
     )]
     Mtu,
-    /// Discovery where there is nothing to discover.
-    #[error("`discover` finds ways over UDP; this datapath has none: leave it off")]
-    Discover,
-    /// A key where NICs place payloads.
+    /// The datapath has no paths to discover.
     #[error(
-        "there are no keyed connections over verbs: the NIC would write to memory what nobody has authenticated; take UDP, or no key"
+        "`discover` finds the routes of UDP source ports, which this datapath lacks; leave it off"
+    )]
+    Discover,
+    /// The datapath cannot protect packets: a NIC places the payloads.
+    #[error(
+        "there are no keyed connections over verbs: the NIC would write unauthenticated data to \
+         memory; take UDP, or no key"
     )]
     KeyOverVerbs,
-    /// A key and nothing to use it with.
+    /// The security configuration has a key and no cipher.
     #[error("`security` names no cipher; name at least one")]
     NoCipher,
-    /// Keys that live too short or too long.
+    /// The lifetime of a packet key is out of range.
     #[error(
-        "`key_packets_log2` is {log2}: a key lasts for 2 to the power of that many packets; take {least} to {most}",
+        "`key_packets_log2` is {log2}: a key lasts for 2 to the power of that many packets; \
+         take {least} to {most}",
         least = KEY_PACKETS_LOG2.start(), most = KEY_PACKETS_LOG2.end()
     )]
     KeyPackets {
-        /// What was asked for.
+        /// The requested value.
         log2: u8,
     },
-    /// Faults that cannot be.
+    /// The fault configuration is invalid.
     #[error(transparent)]
     Faults(#[from] FaultsError),
-    /// Where its metrics are to be read.
+    /// The metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// AF_XDP.
+    /// AF_XDP cannot be used.
     #[error(transparent)]
     Xdp(#[from] XdpSetupError),
-    /// The RDMA device.
+    /// The RDMA device cannot be used.
     #[error(transparent)]
     Verbs(#[from] VerbsSetupError),
     /// The system refused a thread or a descriptor.

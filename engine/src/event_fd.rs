@@ -31,13 +31,14 @@ impl Event for EventFd {
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    fn clear(&self) {
-        self.take();
+    fn clear(&self) -> bool {
+        self.take()
     }
 }
 
 impl EventFd {
-    /// Clears it, and returns whether it was raised. Of several threads at it one is told so.
+    /// Clears the event and returns whether it was raised. Of several concurrent callers, one gets
+    /// `true`.
     pub(crate) fn take(&self) -> bool {
         let mut count = 0u64;
         // SAFETY: the kernel writes the 8 bytes of `count`. Failure means that it was clear.
@@ -52,12 +53,13 @@ impl AsFd for EventFd {
     }
 }
 
-/// So many descriptors are watched without an allocation: one for each rail, the signals, and what the caller adds. There are more where a
-/// rail has several: a device over verbs has three, and AF_XDP one for each receive queue.
+/// The number of descriptors that are polled without an allocation: one for each rail, the signals,
+/// and the caller's. A rail can have more: a device over verbs has three, and AF_XDP has one for
+/// each receive queue.
 pub(crate) const USUAL_FDS: usize = MAX_RAILS + 2;
 
-/// Sleeps until one of the descriptors is readable or the time is over. It may wake early, as
-/// signals do. Returns whether one is readable.
+/// Sleeps until a descriptor is readable or the limit has passed. Signals may end the sleep early.
+/// Returns whether a descriptor is readable.
 pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> bool {
     let watched =
         |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };

@@ -1,4 +1,4 @@
-//! What happens to an engine outside of any completion, and the threads that wait for it.
+//! Asynchronous events of an engine, and the threads that wait for them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +11,10 @@ use braid_wire::QpId;
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
-/// Events that wait for the application at most.
+/// The largest number of events that wait for the application.
 pub(crate) const MAX_WAITING: usize = 4096;
 
-/// What happened outside of any completion (`ibv_get_async_event`).
+/// An event that no completion reports (`ibv_get_async_event`).
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,7 +24,8 @@ pub(crate) const MAX_WAITING: usize = 4096;
 /// const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
 /// # let [a, b] = [(); 2].map(|()| pd.create_qp(QpOptions::new(&cq, &cq)).unwrap());
 /// # let listener = engine.listen(1)?;
@@ -47,49 +48,49 @@ pub(crate) const MAX_WAITING: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AsyncEvent {
-    /// A queue pair is in ERR, and not because its application moved it there.
+    /// A queue pair went to ERR, and not because its application moved it there.
     QpEnded {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
-        /// Why.
+        /// The reason.
         error: QpError,
     },
-    /// In SQD: everything that was begun has ended.
+    /// The send queue has drained: in SQD, all begun work requests have ended.
     SendQueueDrained {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
     },
-    /// What the path to the peer of a queue pair carries has changed, for all queue pairs that go there.
+    /// The path MTU towards a queue pair's peer has changed, for all queue pairs with that peer.
     PathMtu {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
-        /// The largest datagram, UDP payload bytes.
+        /// UDP payload bytes of the largest datagram.
         datagram: u16,
     },
-    /// What leaves from the ports of paths does not reach the peer of a queue pair (a NAT or firewall): all leaves from
-    /// the receiving port, on one path, for all queue pairs that go there.
+    /// Packets from the source ports of the paths do not reach the peer, because of a NAT or a
+    /// firewall. All queue pairs with that peer send from the receiving port, on one path.
     PathsBlocked {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
     },
-    /// It does reach the peer again.
+    /// Packets from the source ports of the paths reach the peer again.
     PathsOpen {
-        /// Its number.
+        /// The number of the queue pair.
         qp: QpId,
     },
     /// A shared receive queue holds fewer receives than its limit.
     ReceivesLow {
-        /// Its number.
+        /// The number of the queue.
         srq: u32,
     },
-    /// More happened than the 4096 events that wait for the application: so many are not in the stream.
+    /// The number of events that were dropped because 4096 others waited.
     Missed(u64),
 }
 
-/// The events that wait. Worker threads add, any thread takes.
+/// The waiting events. Worker threads add events, and any thread takes them.
 ///
-/// Invariant: the descriptor, once somebody has asked for it, is readable whenever `waiting` is unlocked and holds something,
-/// and only then.
+/// Invariant: once a thread has asked for the descriptor, it is readable exactly while `waiting` is
+/// unlocked and not empty.
 #[derive(Default)]
 pub(crate) struct AsyncEvents {
     waiting: Mutex<Waiting>,
@@ -108,7 +109,7 @@ impl Waiting {
         self.events.is_empty() && self.missed == 0
     }
 
-    /// What was missed came after all that waits.
+    /// The missed events came after all waiting ones.
     fn pop(&mut self) -> Option<AsyncEvent> {
         let missed = || match std::mem::take(&mut self.missed) {
             0 => None,
@@ -124,7 +125,7 @@ impl AsyncEvents {
         if waiting.is_empty() {
             self.descriptor.get().into_iter().for_each(Event::raise);
         }
-        // Whoever has missed something is told so before anything that came later.
+        // The count of missed events has to precede all later events.
         if waiting.missed > 0 || waiting.events.len() == MAX_WAITING {
             waiting.missed += 1;
         } else {
@@ -140,12 +141,12 @@ impl AsyncEvents {
     fn take(&self, waiting: &mut Waiting) -> Option<AsyncEvent> {
         let event = waiting.pop();
         if event.is_some() && waiting.is_empty() {
-            self.descriptor.get().into_iter().for_each(Event::clear);
+            self.descriptor.get().map(Event::clear);
         }
         event
     }
 
-    /// Readable while something waits.
+    /// A descriptor that is readable while events wait.
     pub(crate) fn descriptor(&self) -> io::Result<&EventFd> {
         let waiting = self.waiting();
         if let Some(descriptor) = self.descriptor.get() {
@@ -158,7 +159,7 @@ impl AsyncEvents {
         Ok(self.descriptor.get_or_init(|| made))
     }
 
-    /// As [`AsyncEvents::pop`], but waits until there is one.
+    /// Waits for an event, see [`AsyncEvents::pop`].
     pub(crate) fn wait(&self, limit: Duration) -> Option<AsyncEvent> {
         let start = Instant::now();
         let mut waiting = self.waiting();
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_look_is_told_how_much_was_missed_and_hears_of_what_follows() {
+    fn missed_events_are_counted_and_later_ones_follow() {
         let events = AsyncEvents::default();
         (1..=MAX_WAITING as u32 + 3).for_each(|qp| events.push(open(qp)));
         for qp in 1..=MAX_WAITING as u32 {

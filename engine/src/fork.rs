@@ -1,14 +1,13 @@
-//! Tells the process that has made something from a child that was forked and has a copy of it.
+//! Distinguishes the process that created an object from a forked child that has a copy.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often this process and those before it were forked, each seen from the child.
+/// The number of forks from the first process to this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process that has made this. For libraries above the engine: a forked child must leave alone
-/// what its parent has made, because the threads are missing in the child, and the sockets are
-/// shared.
+/// The process that created an object, for libraries above the engine. A forked child must not use
+/// objects of its parent, because the threads are missing in the child and the sockets are shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin(u32);
 
@@ -16,15 +15,16 @@ impl Origin {
     /// This process.
     pub fn here() -> Self {
         static COUNTING: Once = Once::new();
-        // SAFETY: the function may be called in a child: it adds to a number. Without memory for it children are not noticed.
+        // SAFETY: the function may be called in a child: it adds to a number. Without memory for it
+        // children are not noticed.
         COUNTING.call_once(|| unsafe {
             libc::pthread_atfork(None, None, Some(count_fork));
         });
         Origin(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this is the process that called [`Origin::here`], and no forked child of it. Reads
-    /// one number: cheap enough for every call.
+    /// Whether this is the process that called [`Origin::here`], and not a forked child of it. The
+    /// call reads one number, so it is cheap enough for every call.
     #[inline]
     pub fn is_here(self) -> bool {
         self == Origin(FORKS.load(Ordering::Relaxed))

@@ -1,6 +1,6 @@
-//! What an engine consists of, and what everything made with it holds on to.
+//! The state of an engine that every object created with it shares.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,7 @@ use crate::clock::{Clock, deadline};
 use crate::config::{EngineConfig, Progress};
 use crate::config_check::check;
 use crate::counters::WorkerCounters;
-use crate::datapath::{self, Opening};
+use crate::datapaths::{EnginePlan, Opening};
 use crate::error::EngineError;
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
@@ -27,11 +27,11 @@ use crate::signals::Signals;
 use crate::threads::spawn_without_signals;
 use crate::verbs::Device;
 use crate::worker::{
-    Control, LocalRails, PathPlan, Presence, SetUpPlan, WorkerCell, WorkerParts, attend,
+    Control, LocalRails, PathPlan, PollActivity, SetUpPlan, WorkerCell, WorkerParts, attend,
 };
 
-/// What everything made with an engine holds on to. Workers and their threads do not, so the last
-/// handle that goes ends them.
+/// The state of an engine that every object created with it shares. Workers and their threads do
+/// not, so the last handle that is dropped ends them.
 pub(crate) struct EngineInner {
     pub(crate) regions: RegionTable,
     clock: Clock,
@@ -41,25 +41,25 @@ pub(crate) struct EngineInner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     progress: Progress,
-    /// What the application does, where it drives.
-    presence: Arc<Presence>,
-    /// In no other process does the application drive.
+    /// The polling activity of an application that drives the engine.
+    activity: Arc<PollActivity>,
+    /// The process of the engine. The application does not drive it in any other.
     origin: Origin,
     spin: Duration,
     pub(crate) peer_timeout: Duration,
     linger: Duration,
     pub(crate) local_addr: SocketAddr,
-    /// Of its first worker; the others have the same.
+    /// The attributes of the first worker, which are those of all workers.
     pub(crate) attributes: DatapathAttributes,
     pub(crate) next_pd: AtomicU32,
     next_srq: AtomicU32,
     next_worker: AtomicUsize,
     qp_numbers: Mutex<QpNumbers>,
-    /// On each rail, of all workers.
+    /// The loads of each rail, of all workers.
     host_loads: Arc<HostLoads>,
-    /// Where it can be seen from outside.
+    /// The registration with the metrics servers.
     pub(crate) shown: Option<Registration>,
-    /// Of the verbs datapath, by rail.
+    /// The devices of the verbs datapath, by rail.
     devices: Vec<Arc<Device>>,
 }
 
@@ -76,7 +76,7 @@ impl EngineInner {
             threads: Mutex::default(),
             stop: Arc::default(),
             progress: config.progress,
-            presence: Arc::new(Presence::new(config.spin).map_err(EngineError::System)?),
+            activity: Arc::new(PollActivity::new(config.spin).map_err(EngineError::System)?),
             origin: Origin::here(),
             spin: config.spin,
             peer_timeout: config.peer_timeout,
@@ -89,7 +89,12 @@ impl EngineInner {
             qp_numbers: Mutex::default(),
             host_loads: Arc::default(),
             shown: None,
-            devices: datapath::open_devices(config)?,
+            devices: config.datapath.prepare(&EnginePlan {
+                rails: rails(config).collect(),
+                paths: config.paths,
+                workers: count,
+                faults: config.faults,
+            })?,
             regions,
         };
         for index in 0..count {
@@ -107,11 +112,28 @@ impl EngineInner {
     ) -> Result<(), EngineError> {
         let counters = Arc::new(WorkerCounters::default());
         let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
-        let devices = &self.devices;
-        let opening =
-            |rail| Opening { config, index, rail, devices, counters: &counters, signals: &signals };
-        let rails = (0..=config.rails.len()).map(|rail| datapath::open(opening(rail)));
-        let rails = LocalRails::new(rails.collect::<Result<_, _>>()?);
+        let open = |(rail, ip)| {
+            // Only the port of the first worker's first rail is known in advance.
+            let port = if index == 0 && rail == 0 { config.bind.port() } else { 0 };
+            let mut addr = config.bind;
+            addr.set_ip(ip);
+            addr.set_port(port);
+            config.datapath.open(&Opening {
+                addr,
+                second_addr: config.second_addr,
+                worker: index,
+                rail,
+                paths: config.paths,
+                mtu: config.mtu,
+                receive_buffer: config.receive_buffer,
+                discover: config.discover,
+                faults: config.faults,
+                device: self.devices.get(rail),
+                counters: &counters,
+                signals: &signals,
+            })
+        };
+        let rails = LocalRails::new(rails(config).enumerate().map(open).collect::<Result<_, _>>()?);
         let caps = rails.caps();
         if index == 0 {
             self.local_addr = rails.first().local_addr();
@@ -138,7 +160,7 @@ impl EngineInner {
                 discover: config.discover,
             },
             signals,
-            presence: self.presence.clone(),
+            activity: self.activity.clone(),
             counters: counters.clone(),
             events: self.events.clone(),
             regions: self.regions.cache(),
@@ -160,11 +182,11 @@ impl EngineInner {
         Ok(())
     }
 
-    /// Where the application runs the worker, somebody has to while it does not.
+    /// Starts the thread that runs the worker while the application does not.
     pub(crate) fn start_attendant(&self) -> Result<(), EngineError> {
-        let (worker, presence) = (self.workers[0].clone(), self.presence.clone());
+        let (worker, activity) = (self.workers[0].clone(), self.activity.clone());
         let (stop, spin) = (self.stop.clone(), self.spin);
-        let run = move || attend(&worker, &presence, spin, &stop);
+        let run = move || attend(&worker, &activity, spin, &stop);
         let thread = thread::Builder::new().name("braid-attendant".to_owned());
         let thread = spawn_without_signals(thread, run);
         self.threads().push(thread.map_err(EngineError::System)?);
@@ -179,12 +201,13 @@ impl EngineInner {
         self.local_addr
     }
 
-    /// That of all its workers.
+    /// The clock of all workers.
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Nobody makes progress until the result is dropped. Those that have panicked make none anyway.
+    /// Stops all workers until the result is dropped. A worker that has panicked makes no progress
+    /// anyway.
     pub(crate) fn exclude_workers(&self) -> Vec<Option<Control<'_>>> {
         self.workers.iter().map(|worker| worker.try_control()).collect()
     }
@@ -193,7 +216,7 @@ impl EngineInner {
         &self.workers[index]
     }
 
-    /// What others may look at.
+    /// The sources of the engine's metrics.
     pub(crate) fn observed(&self) -> Observed {
         Observed {
             local_addr: self.local_addr,
@@ -203,7 +226,7 @@ impl EngineInner {
         }
     }
 
-    /// The one that listens.
+    /// The worker that listens.
     pub(crate) fn first_worker(&self) -> &WorkerCell {
         &self.workers[0]
     }
@@ -233,9 +256,9 @@ impl EngineInner {
         self.progress == Progress::Application && self.is_here()
     }
 
-    /// Whether the engine is this process's own. A forked child has a copy of its parent's, which
-    /// nothing runs, and whose locks may be held for good by threads that the child does not have:
-    /// what the child drops must not use it.
+    /// Whether the engine belongs to this process. A forked child has a copy of its parent's engine
+    /// without the threads, and with locks that may be held for good by threads that the child does
+    /// not have. Objects that the child drops must not use it.
     pub(crate) fn is_here(&self) -> bool {
         self.origin.is_here()
     }
@@ -244,52 +267,53 @@ impl EngineInner {
         if !self.application_drives() {
             return false;
         }
-        self.presence.has_polled();
+        self.activity.has_polled();
         self.first_worker().try_progress()
     }
 
-    /// The application is about to wait for a descriptor.
+    /// Records that the application is about to wait for a descriptor.
     pub(crate) fn application_waits(&self) {
-        self.presence.ends();
+        self.activity.ends();
     }
 
-    /// Runs the engine, where the application does, until `done` gives a result or the time is over.
+    /// Runs the engine, if the application drives it, until `done` returns a result or the limit
+    /// has passed.
     pub(crate) fn drive<T>(
         &self,
         limit: Option<Duration>,
         done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let until = limit.map(deadline);
-        self.presence.during(|| self.first_worker().drive(self.spin, until, done))
+        self.activity.during(|| self.first_worker().drive(self.spin, until, done))
     }
 
-    /// The RDMA devices that move payloads, by rail; none over a datapath without.
+    /// The RDMA devices that place payloads, by rail. Datapaths without devices have none.
     pub(crate) fn devices(&self) -> &[Arc<Device>] {
         &self.devices
     }
 
-    /// Removes a region; when this returns, nothing of the engine touches its memory.
+    /// Removes a region. When the call returns, the engine no longer accesses its memory.
     pub(crate) fn deregister(&self, key: u32) {
         self.regions.remove(key);
         self.forget_memory();
     }
 
-    /// Puts another region under a key; when this returns, nothing of the engine touches the memory
-    /// of the one before.
+    /// Replaces the region of a key. When the call returns, the engine no longer accesses the
+    /// earlier memory.
     pub(crate) fn reregister(&self, key: u32, region: Region) {
         self.regions.replace(key, region);
         self.forget_memory();
     }
 
     fn forget_memory(&self) {
-        // A worker uses one snapshot of the table for as long as it is locked, so having been
-        // locked once means having let go of the old one.
+        // A worker uses one snapshot of the table while it is locked. After it was locked once, it
+        // no longer has the earlier one.
         for worker in &self.workers {
             worker.control().forget_memory();
         }
     }
 
-    /// Waits until the peers know which queue pairs have ended, for a limited time.
+    /// Waits for a limited time until the peers know the ended queue pairs.
     fn wait_for_peers(&self) {
         let told = || !self.workers.iter().any(|worker| worker.is_disconnecting());
         let until = deadline(self.linger);
@@ -306,12 +330,16 @@ impl EngineInner {
     }
 }
 
+/// The address of each rail.
+fn rails(config: &EngineConfig) -> impl Iterator<Item = IpAddr> {
+    std::iter::once(config.bind.ip()).chain(config.rails.iter().copied())
+}
+
 impl Drop for EngineInner {
     fn drop(&mut self) {
         if !self.is_here() {
-            // The threads and the server of the metrics run in the parent. Joining one of them here
-            // would panic, and a wake-up would reach the parent's through the descriptors that both
-            // processes share.
+            // The threads and the metrics server run in the parent. Joining a thread here would
+            // panic, and a wake-up would reach the parent's threads through the shared descriptors.
             std::mem::forget(self.shown.take());
             self.threads().drain(..).for_each(std::mem::forget);
             return;
@@ -319,10 +347,10 @@ impl Drop for EngineInner {
         self.shown = None;
         self.wait_for_peers();
         self.stop.store(true, Ordering::Release);
-        self.presence.stops();
+        self.activity.stops();
         self.workers.iter().for_each(|worker| worker.signals().wake());
         for thread in self.threads().drain(..) {
-            // A worker that panicked has said so already.
+            // A worker that panicked has reported that already.
             let _ = thread.join();
         }
         tracing::info!(addr = %self.local_addr, "engine stopped");

@@ -1,4 +1,5 @@
-//! Key files, which only their owner may read, and lists of allowed keys, which only their owner may change.
+//! Key files, which only their owner may read, and lists of allowed keys, which only their owner
+//! may change.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,91 +17,91 @@ const LONGEST: u64 = 4096;
 const LONGEST_LIST: u64 = 1 << 20;
 /// The permissions of group and others.
 const OTHERS: u32 = 0o077;
-/// Those of them that let them change it.
+/// The write permissions of group and others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Why a key file was not read, or not made.
+/// The reason why a key file was not read or not created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// The system did not let us.
+    /// The system refused to read the file.
     #[error("the key file {path} cannot be read: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system did not let us make it; one that exists is not overwritten.
+    /// The system refused to create the file. An existing file is not overwritten.
     #[error("the key file {path} cannot be made: {source}")]
     Make {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is a directory, a device or a socket.
-    #[error("the key file {path} is no file")]
+    /// The path names a directory, a device or a socket.
+    #[error("the key file {path} is not a regular file; name one")]
     NoFile {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
-    /// Somebody else may read or change it.
+    /// Other users may read or change the file.
     #[error("the key file {path} is open to others (mode {mode:03o}); run `chmod 600 {path}`")]
     Open {
         /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions of the file.
         mode: u32,
     },
-    /// Somebody else may change the list of allowed keys.
+    /// Other users may change the list of allowed keys.
     #[error(
         "the key file {path} can be changed by others (mode {mode:03o}); run `chmod go-w {path}`"
     )]
     Writable {
         /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions of the file.
         mode: u32,
     },
-    /// It belongs to another user, who can read and change it whatever its permissions are.
+    /// The file belongs to another user, who can read and change it whatever its permissions.
     #[error("the key file {path} belongs to user {owner}; it has to be this user's own, or root's")]
     Owner {
         /// The file.
         path: PathBuf,
-        /// The user's number.
+        /// The owner's user id.
         owner: u32,
     },
-    /// It is longer than any key file.
-    #[error("the key file {path} has more than {most} bytes; it is no key file")]
+    /// The file is too long for a key file.
+    #[error("the key file {path} has more than {most} bytes, so it is no key file; check its name")]
     Long {
         /// The file.
         path: PathBuf,
-        /// Bytes that it may have.
+        /// The largest valid size in bytes.
         most: u64,
     },
-    /// What it says is no key.
+    /// The content of the file is not a key.
     #[error("the key file {path} holds no key: {source}")]
     Content {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: KeyError,
     },
-    /// What it says is no list of allowed keys.
-    #[error("the key file {path} is no list of allowed keys: {source}")]
+    /// The content of the file is not a list of allowed keys.
+    #[error("the key file {path} is not a list of allowed keys: {source}")]
     List {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: AllowListError,
     },
 }
 
-/// Reads the key of a file that nobody but its owner, this user or root, can read.
+/// Reads the key of a file that only its owner, this user or root, can read.
 ///
 /// # Errors
-/// See [`KeyFileError`]. No error shows anything of the content.
+/// See [`KeyFileError`]. No error reveals the content.
 pub fn read_key(path: impl AsRef<Path>) -> Result<SecretKey, KeyFileError> {
     let path = path.as_ref();
     let text = read(path, LONGEST, OTHERS, |path, mode| KeyFileError::Open { path, mode })?;
@@ -108,10 +109,10 @@ pub fn read_key(path: impl AsRef<Path>) -> Result<SecretKey, KeyFileError> {
     key.map_err(|source| KeyFileError::Content { path: path.to_owned(), source })
 }
 
-/// Reads a list of allowed keys, of a file that nobody but its owner, this user or root, can change.
+/// Reads a list of allowed keys from a file that only its owner, this user or root, can change.
 ///
 /// # Errors
-/// See [`KeyFileError`]. No error shows anything of the content.
+/// See [`KeyFileError`]. No error reveals the content.
 pub fn read_allowed_keys(path: impl AsRef<Path>) -> Result<AllowList, KeyFileError> {
     let path = path.as_ref();
     let exposed = |path, mode| KeyFileError::Writable { path, mode };
@@ -120,7 +121,8 @@ pub fn read_allowed_keys(path: impl AsRef<Path>) -> Result<AllowList, KeyFileErr
     list.map_err(|source| KeyFileError::List { path: path.to_owned(), source })
 }
 
-/// Reads a file of at most so many bytes; `exposed`: what is wrong with one that has a permission of `forbidden`.
+/// Reads a file of at most `most` bytes. `exposed` makes the error for a file with a permission of
+/// `forbidden`.
 fn read(
     path: &Path,
     most: u64,
@@ -128,10 +130,10 @@ fn read(
     exposed: impl FnOnce(PathBuf, u32) -> KeyFileError,
 ) -> Result<Zeroizing<String>, KeyFileError> {
     let unreadable = |source| KeyFileError::Read { path: path.to_owned(), source };
-    // A FIFO would otherwise be waited for.
+    // Without this flag, opening a FIFO would block.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = file.map_err(unreadable)?;
-    // Of what is open, not of what has that name by now.
+    // The metadata of the open file, not of the file that has the name by now.
     let about = file.metadata().map_err(unreadable)?;
     if !about.is_file() {
         return Err(KeyFileError::NoFile { path: path.to_owned() });
@@ -141,7 +143,7 @@ fn read(
         return Err(exposed(path.to_owned(), mode));
     }
     check_owner(path, &about)?;
-    // So long that no copy of a part is left behind.
+    // The buffer never grows, so that no copy of a part stays in memory.
     let room = about.len().min(most) as usize + 1;
     let mut text = Zeroizing::new(String::with_capacity(room));
     file.take(most + 1).read_to_string(&mut text).map_err(unreadable)?;
@@ -160,18 +162,19 @@ fn check_owner(path: &Path, about: &fs::Metadata) -> Result<(), KeyFileError> {
     }
 }
 
-/// Makes a file with a new random pre-shared key, which only this user can read.
+/// Creates a file with a new random pre-shared key, which only this user can read.
 ///
 /// # Errors
-/// [`KeyFileError::Make`]: it exists, or cannot be written.
+/// [`KeyFileError::Make`]: the file exists or cannot be written.
 pub fn make_key(path: impl AsRef<Path>) -> Result<(), KeyFileError> {
     write_new(path.as_ref(), &Key::new(random::bytes()).to_text())
 }
 
-/// Makes a file with a new random private key, which only this user can read. Returns the public key, for the lists of others.
+/// Creates a file with a new random private key, which only this user can read. Returns the public
+/// key for the lists of the peers.
 ///
 /// # Errors
-/// As of [`make_key`].
+/// As for [`make_key`].
 pub fn make_private_key(path: impl AsRef<Path>) -> Result<PublicKey, KeyFileError> {
     let key = PrivateKey::new(random::bytes());
     write_new(path.as_ref(), &key.to_text())?;
@@ -182,7 +185,8 @@ fn write_new(path: &Path, text: &str) -> Result<(), KeyFileError> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let written = file.and_then(|mut file| {
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).inspect_err(|_| {
-            // Half a key is none; that it cannot be removed is not worth another error.
+            // A partial key is useless. If the file cannot be removed either, the first error is
+            // enough.
             let _ = fs::remove_file(path);
         })
     });
@@ -195,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that goes with the test.
+    /// A folder that is removed after the test.
     struct Folder(PathBuf);
 
     impl Folder {

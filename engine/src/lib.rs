@@ -1,13 +1,13 @@
 //! Braid: a userspace RDMA transport over plain UDP.
 //!
-//! One reliable queue pair is spread over many network paths: every packet carries its path in the
-//! UDP source port, lands in application memory in whatever order it arrives, and completions still
-//! come out in the order they were posted. No RDMA NIC, no kernel module, no root.
+//! One reliable queue pair uses many network paths. Each packet carries its path in the UDP source
+//! port and is placed in application memory in whatever order it arrives. Completions come in
+//! posting order. Braid needs no RDMA NIC, no kernel module and no root.
 //!
-//! The terms are those of verbs. An [`Engine`] is the context. Memory is allocated or registered
-//! with a [`ProtectionDomain`] and becomes a [`MemoryRegion`]; a [`QueuePair`] is created there too
-//! and connected to a [`Listener`]; work requests (made by [`wr`]) are posted to it and end in a
-//! [`CompletionQueue`].
+//! The terms are those of verbs. An [`Engine`] is the context. A [`ProtectionDomain`] allocates or
+//! registers memory as a [`MemoryRegion`] and creates a [`QueuePair`], which connects to a
+//! [`Listener`]. The functions of [`wr`] make work requests. A work request is posted to the queue
+//! pair and ends in a [`CompletionQueue`].
 //!
 //! ```
 //! use std::thread;
@@ -51,7 +51,8 @@
 //! # }
 //! ```
 //!
-//! `examples/first.rs` has messages, too; the repository's `docs/` has the rest, by task.
+//! The program `examples/first.rs` also sends messages. The folder `docs/` of the repository has a
+//! page for each task.
 
 mod attributes;
 mod backlog;
@@ -63,6 +64,7 @@ mod connect;
 mod counters;
 mod cq;
 mod datapath;
+mod datapaths;
 mod degradation;
 mod discovery;
 mod doorbell;
@@ -111,15 +113,17 @@ pub use braid_transport::{
     Sge, StateError, Status, SubflowMetrics, TimerError, UnknownRecovery, Work,
 };
 
-/// What a [`CompletionQueue`] hands out.
+/// The end of a work request, taken from a [`CompletionQueue`].
 ///
 /// ```
 /// use braid::{Completion, Status, Work};
 ///
-/// /// What a program does with each of them.
+/// /// Handles one completion.
 /// fn on_end(done: &Completion) -> Result<(), String> {
 ///     match (done.status, done.work) {
-///         (Status::Success, Work::Recv) => println!("{} bytes in receive {}", done.len, done.wr_id),
+///         (Status::Success, Work::Recv) => {
+///             println!("{} bytes in receive {}", done.len, done.wr_id);
+///         }
 ///         (Status::Success, work) => println!("{work:?} {} is done", done.wr_id),
 ///         (Status::Flushed, _) => {} // another work request ended the queue pair
 ///         (why, work) => return Err(format!("{work:?} {} failed: {why}", done.wr_id)),
@@ -129,7 +133,8 @@ pub use braid_transport::{
 /// # use std::time::Duration;
 /// # use braid::{Engine, EngineConfig, QpOptions, QpState, wr};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let cq = engine.create_cq(64)?;
 /// # let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
 /// # qp.modify(QpState::Init)?;
@@ -143,13 +148,14 @@ pub use braid_transport::{
 /// ```
 pub use braid_transport::Completion;
 
-/// What [`QueuePair::error`] and [`AsyncEvent::QpEnded`] say.
+/// The reason why a queue pair ended, from [`QueuePair::error`] or [`AsyncEvent::QpEnded`].
 ///
 /// ```
 /// use braid::EndCause;
 /// # use braid::{Engine, EngineConfig, QpOptions, QpState};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let cq = engine.create_cq(64)?;
 /// # let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
 /// # assert_eq!(qp.error(), None);
@@ -173,14 +179,15 @@ pub use braid_transport::Completion;
 /// ```
 pub use braid_transport::QpError;
 
-/// The functions of [`wr`] make one; [`QueuePair::post_send`] takes it.
+/// A send request, made by the functions of [`wr`] and posted with [`QueuePair::post_send`].
 ///
 /// ```
 /// use braid::wr::{self, SendWrExt};
 /// use braid::{Access, Engine, EngineConfig, RemoteRegion};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let board = RemoteRegion { addr: 0x8000, len: 4096, rkey: 9 }; // as the peer sends it
 /// let text = engine.alloc_pd().alloc_mr(4096, Access::LOCAL_WRITE)?;
 /// let requests = [
@@ -198,7 +205,7 @@ pub use braid_wire::{
     Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RailId, RejectReason, Stream,
 };
 
-/// What fuzz targets reach of the parsers in here; no part of the API.
+/// The parsers that the fuzz targets call. Not part of the API.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -208,11 +215,12 @@ pub mod fuzzing {
 
 pub use attributes::DatapathAttributes;
 pub use braid_verbs::VerbsError;
-pub use config::{Datapath, EngineConfig, Progress};
+pub use config::{EngineConfig, Progress};
 pub use connect::ConnectError;
 pub use counters::EngineCounters;
 pub use cq::{CompletionQueue, CqError, CreateCqError};
 pub use datapath::JoinError;
+pub use datapaths::{Datapath, DatapathError, DatapathKind, DatapathOptions, Medium, Program};
 pub use degradation::{Degradation, Misrouting, RailTrouble};
 pub use discovery::{
     DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover, discover_any,

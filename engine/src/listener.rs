@@ -1,4 +1,4 @@
-//! The accepting side of connections, as the application sees it.
+//! The accepting end of connections, as the application uses it.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -14,35 +14,36 @@ use crate::connect::{ConnectError, check_private_data};
 use crate::inner::EngineInner;
 use crate::qp::QueuePair;
 
-/// Why an engine does not listen.
+/// The reason why an engine does not listen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// There is a listener.
+    /// The engine has a listener already.
     #[error(
-        "this engine listens on {addr} already; drop that listener first, or make another engine on another port"
+        "this engine listens on {addr} already; drop that listener first, or make another engine \
+         on another port"
     )]
     AlreadyListening {
-        /// Where.
+        /// The address of the listener.
         addr: SocketAddr,
     },
-    /// No room for anybody.
-    #[error("a backlog of 0 takes nobody; give it at least 1")]
+    /// The backlog has no room.
+    #[error("a backlog of 0 accepts no connection; use at least 1")]
     Backlog,
-    /// No descriptor for its events.
+    /// The process has no descriptor for the listener.
     #[error(
         "no event descriptor for a listener: {}; raise the limit of open files (`ulimit -n`)",
         io::Error::from_raw_os_error(*errno)
     )]
     Event {
-        /// What the system said.
+        /// The error of the system.
         errno: i32,
     },
 }
 
-/// Takes connections. They come to the engine's first port; [`Listener::local_addr`].
+/// A listener for connections to the engine's first port, see [`Listener::local_addr`].
 ///
-/// Dropping it turns down those that wait and ends the listening; accepted connections stay.
+/// Dropping the listener rejects the waiting requests. Accepted connections stay.
 ///
 /// ```
 /// use std::thread;
@@ -53,7 +54,8 @@ pub enum ListenError {
 /// const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
 /// let listener = engine.listen(16)?;
 /// assert!(listener.accept(Duration::ZERO).is_none(), "nobody has come");
@@ -63,7 +65,10 @@ pub enum ListenError {
 ///     scope.spawn(|| {
 ///         let request = listener.accept(PATIENCE).unwrap();
 ///         match request.private_data() {
-///             b"friend" => request.accept(&pd.create_qp(QpOptions::new(&cq, &cq)).unwrap(), b"").unwrap(),
+///             b"friend" => {
+///                 let qp = pd.create_qp(QpOptions::new(&cq, &cq)).unwrap();
+///                 request.accept(&qp, b"").unwrap();
+///             }
 ///             _ => request.reject(),
 ///         }
 ///     });
@@ -96,16 +101,17 @@ impl Listener {
         Ok(Listener { engine, backlog })
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
         self.engine.local_addr()
     }
 
-    /// Waits for a connection, at most as long as `timeout`; `None`: none came. Any thread may call
-    /// it, and each connection goes to one of them.
+    /// Waits up to `timeout` for a connection request. `None`: none came. Any thread may call it,
+    /// and each request goes to one thread.
     ///
-    /// With no time to wait it asks: the listener's descriptor ([`AsFd`]) is readable while requests wait, until one such call
-    /// finds none. A request that is withdrawn in between makes it readable for nothing.
+    /// With a `timeout` of 0 the call does not block. The listener's descriptor ([`AsFd`]) is
+    /// readable while requests wait, and until such a call finds none. A request that is withdrawn
+    /// in between leaves the descriptor readable without a request.
     pub fn accept(&self, timeout: Duration) -> Option<ConnectionRequest> {
         let clock = self.engine.clock();
         let request = if self.engine.application_drives() {
@@ -151,7 +157,7 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// Somebody wants to connect. Dropping it rejects.
+/// A peer's request to connect. Dropping it rejects the request.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -184,33 +190,35 @@ pub struct ConnectionRequest {
 }
 
 impl ConnectionRequest {
-    /// Where it comes from.
+    /// The address of the peer.
     pub fn peer_addr(&self) -> SocketAddr {
         self.request.from.remote
     }
 
-    /// What the peer's application gave with it.
+    /// The private data of the peer's application.
     pub fn private_data(&self) -> &[u8] {
         &self.request.connect.private_data
     }
 
-    /// What the engine's list of allowed keys calls whoever has proved to have one of them; `None`: keys are not static.
+    /// The peer's name in the engine's list of allowed keys. The peer has proved that it has the
+    /// key. `None`: keys are not static.
     pub fn peer_name(&self) -> Option<&str> {
         self.request.peer.as_deref()
     }
 
-    /// Connects `qp`, which is in RESET or INIT, with the peer, and hands up to 512 bytes to its
-    /// application. Post receives before: the peer may send at once.
+    /// Connects `qp`, which is in RESET or INIT, with the peer and sends up to 512 bytes to its
+    /// application. Post receives first, because the peer may send at once.
     ///
     /// # Errors
-    /// The queue pair cannot be connected, or the data is too long. The request is rejected then.
+    /// The queue pair cannot be connected, or the data is too long. The request is then rejected.
     pub fn accept(mut self, qp: &QueuePair, private_data: &[u8]) -> Result<(), ConnectError> {
         check_private_data(private_data)?;
         if !Arc::ptr_eq(&self.engine, qp.engine()) {
             return Err(ConnectError::OtherEngine { qp: qp.number() });
         }
         let (listening, attempt) = (self.engine.first_worker(), self.request.attempt());
-        // First, so that a queue pair that is reset or destroyed meanwhile is not taken for one that answers.
+        // This comes first, so that the listener does not take a queue pair that is reset or
+        // destroyed in the meantime for one that answers.
         listening.control().leave_answer_to(qp.shared().clone(), attempt);
         let accepted = qp.worker().control().accept(qp.index(), &self.request, private_data);
         self.answered = true;
@@ -224,7 +232,7 @@ impl ConnectionRequest {
         accepted
     }
 
-    /// Turns it down: the peer's `connect` fails.
+    /// Rejects the request. The peer's `connect` fails.
     pub fn reject(self) {
         drop(self);
     }

@@ -1,4 +1,4 @@
-//! A snapshot of an engine, for people and programs that look at it from outside.
+//! Snapshots of an engine for monitoring.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::degradation::Degradation;
 use crate::paths_to::PathsTo;
 use crate::worker::{Control, WorkerCell};
 
-/// Queue pairs that are read while a worker waits: some 20 us.
+/// Queue pairs read while a worker waits: about 20 us.
 const SLOTS_AT_ONCE: usize = 64;
 
-/// An engine at one moment; see [`crate::Engine::metrics`]. Rates are for readers to compute: of two snapshots, the difference
-/// of a counter by that of `uptime`.
+/// A snapshot of an engine, see [`crate::Engine::metrics`]. Readers compute rates from two
+/// snapshots: the difference of a counter divided by that of `uptime`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +27,8 @@ const SLOTS_AT_ONCE: usize = 64;
 /// const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
 /// # let [a, b] = [(); 2].map(|()| pd.create_qp(QpOptions::new(&cq, &cq)).unwrap());
 /// # let listener = engine.listen(1)?;
@@ -49,45 +50,45 @@ const SLOTS_AT_ONCE: usize = 64;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EngineMetrics {
-    /// Where its first worker receives.
+    /// The receiving address of the first worker.
     pub local_addr: SocketAddr,
-    /// Since it was made.
+    /// Time since the engine was created.
     pub uptime: Duration,
-    /// What it has seen.
+    /// The counters of the engine.
     pub counters: EngineCounters,
-    /// Its queue pairs, by worker, then by number.
+    /// The queue pairs, by worker, then by number.
     pub queue_pairs: Vec<QpMetrics>,
     /// The paths to each destination that has queue pairs, by worker and rail.
     pub paths: Vec<PathsTo>,
 }
 
-/// A queue pair at one moment.
+/// A snapshot of a queue pair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct QpMetrics {
-    /// Its number, 24 bits.
+    /// The queue pair number, 24 bits.
     pub number: QpId,
-    /// Its state.
+    /// The state.
     pub state: QpState,
-    /// Why it is in ERR.
+    /// The reason for ERR.
     pub error: Option<QpError>,
-    /// Where its peer receives, while it is connected.
+    /// The receiving address of the peer. `None`: not connected.
     pub peer: Option<SocketAddr>,
-    /// Payload bytes of a full packet, while it is connected.
+    /// Payload bytes of a full packet. `None`: not connected.
     pub packet_payload: Option<u16>,
-    /// Sends that are posted and have not ended.
+    /// Posted sends that have not ended.
     pub outstanding_sends: u32,
-    /// Receives that are posted and have not ended.
+    /// Posted receives that have not ended.
     pub outstanding_recvs: u32,
-    /// What it has seen since it was created or reset.
+    /// The counters since the queue pair was created or reset.
     pub counters: QpCounters,
     /// Round-trip time, window and bytes in flight, by stream and rail.
     pub subflows: Vec<SubflowMetrics>,
-    /// The degradations of its connection, the same for all that go to its peer.
+    /// The degradations of the connection, the same for all connections to its peer.
     pub degradations: Vec<Degradation>,
 }
 
-/// What a snapshot is made of; it keeps no engine alive.
+/// The sources of a snapshot. They keep no engine alive.
 #[derive(Clone)]
 pub(crate) struct Observed {
     pub(crate) local_addr: SocketAddr,
@@ -97,7 +98,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// `None`: a worker has panicked.
+    /// Takes a snapshot. `None`: a worker has panicked.
     pub(crate) fn read(&self) -> Option<EngineMetrics> {
         let (mut queue_pairs, mut paths) = (Vec::new(), Vec::new());
         for worker in &self.workers {
@@ -113,7 +114,7 @@ impl Observed {
     }
 }
 
-/// A part at a time, so that nothing waits long.
+/// Reads a part at a time, so that no worker waits long.
 fn read_queue_pairs<'a>(
     control: impl Fn() -> Option<Control<'a>>,
     all: &mut Vec<QpMetrics>,

@@ -1,20 +1,21 @@
-//! Packets that come in parts.
+//! Packets in parts.
 //!
-//! Over UDP, those that were cut when the path carried more than it does now. Over verbs, each part is a single
-//! packet of the NIC: a UC queue pair drops a message of which one packet is lost, and Soft-RoCE the next one with
-//! it. Where packets get lost, or overtake each other on one NIC queue pair, parts of one packet each lose no more
-//! than what was lost.
+//! Over UDP, a packet is sent in parts if it was cut when the path carried more than it does now.
+//! Over verbs, each part is a single packet of the NIC. A UC queue pair drops a message if one of
+//! its packets is lost, and Soft-RoCE also drops the next message. If packets are lost or overtake
+//! each other on one NIC queue pair, parts of one packet each lose no more than the lost packets.
 
 use braid_wire::{Frame, MAX_DATA_HEADER_LEN, Part};
 
-/// Packets of one NIC queue pair or queue pair that may be incomplete at a time; older ones give way.
+/// The number of packets of one queue pair or NIC queue pair that may be incomplete at a time.
+/// Older ones are dropped.
 pub(crate) const OPEN: usize = 8;
-/// Most parts of a packet: what `seen` has room for.
+/// The largest number of parts of a packet, limited by the bits of `seen`.
 pub(crate) const MAX_PARTS: usize = 64;
-/// Bytes of the longest packet that there can be: the length of a payload has 16 bits.
+/// Bytes of the longest possible packet. A payload's length has 16 bits.
 const LONGEST: usize = MAX_DATA_HEADER_LEN + u16::MAX as usize;
 
-/// Which part of which packet.
+/// The identity of a part and of its packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Which {
     serial: u32,
@@ -34,19 +35,19 @@ impl From<&Part> for Which {
     }
 }
 
-/// The incomplete packets of a NIC queue pair or queue pair.
+/// The incomplete packets of a queue pair or NIC queue pair.
 pub(crate) struct Parts {
     open: Box<[Packet]>,
-    /// Bytes of the longest of them.
+    /// Bytes of the longest packet.
     longest: usize,
 }
 
-/// Invariant: `bytes` has room for `count` parts, and `len` of them are the packet's once the last part is `seen`.
-/// Whatever is seen stays as it came: a part that comes again changes nothing.
+/// Invariant: `bytes` has room for `count` parts, and `len` of them belong to the packet once the
+/// last part is `seen`. Seen bytes never change: a repeated part has no effect.
 #[derive(Default)]
 struct Packet {
     serial: u32,
-    /// A bit for each part that has come; 0: free.
+    /// A bit for each part that has arrived. 0: the place is free.
     seen: u64,
     count: u8,
     bytes: Vec<u8>,
@@ -60,7 +61,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// For so many packets at a time, none longer than so many bytes.
+    /// Creates places for `open` packets of at most `longest` bytes.
     pub(crate) fn new(open: usize, longest: usize) -> Self {
         Parts { open: (0..open).map(|_| Packet::default()).collect(), longest }
     }
@@ -70,14 +71,15 @@ impl Parts {
         self.open.iter().all(|packet| packet.seen == 0)
     }
 
-    /// Bytes that it takes up.
+    /// The number of bytes held.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.open.iter().map(|packet| packet.bytes.capacity()).sum()
     }
 
-    /// A part has come; all but the last of a packet are `part_len` long. Returns the packet if that
-    /// completes it. A part whose length and place do not fit each other, or the packet's other parts, is ignored.
+    /// Takes a part. All parts of a packet but the last are `part_len` long. Returns the packet if
+    /// the part completes it. A part whose length does not fit its position or the packet's other
+    /// parts is ignored.
     pub(crate) fn take(
         &mut self,
         which: impl Into<Which>,
@@ -98,8 +100,8 @@ impl Parts {
     }
 }
 
-/// Whether a packet of `count` parts, of up to `longest` bytes, can have one of `len` bytes at `index`: all but the last
-/// are full.
+/// Whether a packet of `count` parts and up to `longest` bytes can have a part of `len` bytes at
+/// `index`. All parts but the last are full.
 fn fits(index: usize, count: usize, len: usize, part_len: usize, longest: usize) -> bool {
     let is_last = index + 1 == count;
     let full = if is_last { 1..=part_len } else { part_len..=part_len };
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_holds_up_nobody() {
+    fn missing_parts_delay_no_other_packet() {
         let mut parts = Parts::default();
         assert_eq!(take(&mut parts, 1, 0, b"abcd"), None);
         for (index, bytes) in [(0, b"ABCD"), (1, b"EFGH")] {
@@ -168,7 +170,7 @@ mod tests {
         }
         assert_eq!(take(&mut parts, 2, 2, b"I").as_deref(), Some(&b"ABCDEFGHI"[..]));
         assert_eq!(take(&mut parts, 2, 2, b"I"), None, "it was handed out");
-        // Its place is taken by a later one, of which nothing is mixed with it.
+        // A later packet has taken its place, and no bytes of the two are mixed.
         assert_eq!(take(&mut parts, 1 + OPEN as u32, 1, b"mnop"), None);
         assert_eq!(take(&mut parts, 1 + OPEN as u32, 2, b"q"), None);
         assert_eq!(take(&mut parts, 1, 1, b"efgh"), None);
@@ -209,7 +211,7 @@ mod tests {
 
     type Pieces = Vec<Option<Vec<u8>>>;
 
-    /// What [`Parts`] does, as simply as it can be said.
+    /// A simple model of [`Parts`].
     #[derive(Default)]
     struct Model {
         open: [Option<(u32, Pieces)>; OPEN],

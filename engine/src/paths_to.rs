@@ -1,4 +1,4 @@
-//! What a worker knows of the paths to a destination.
+//! The paths to a destination as a worker sees them.
 
 use std::net::IpAddr;
 
@@ -14,9 +14,9 @@ pub struct PathsTo {
     pub rail: usize,
     /// Its paths, by number.
     pub paths: Vec<PathReport>,
-    /// The number of them in use. Where packets from the ports of paths do not get through
-    /// ([`crate::Degradation::PathPortsBlocked`]) none is live, and everything takes one: that of
-    /// the receiving port.
+    /// The number of paths in use. If packets from the ports of paths do not get through
+    /// ([`crate::Degradation::PathPortsBlocked`]), no path is live, and all packets use one: that
+    /// of the receiving port.
     pub in_use: usize,
 }
 
@@ -26,7 +26,7 @@ impl PathsTo {
         PathsTo { ip, rail, paths, in_use }
     }
 
-    /// Everything leaves from the receiving port.
+    /// The report for a destination to which all packets leave from the receiving port.
     pub(crate) fn by_port(ip: IpAddr, rail: usize, mut paths: Vec<PathReport>) -> Self {
         let is_live = paths.iter().any(|path| path.live);
         paths.iter_mut().for_each(|path| path.live = false);

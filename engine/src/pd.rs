@@ -1,4 +1,4 @@
-//! Protection domains: which queue pairs may use which memory.
+//! Protection domains, which decide the memory that a queue pair may use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use crate::memory::{MemoryRegion, PageSize, RegisterError};
 use crate::qp::{CreateQpError, QpOptions, QueuePair};
 use crate::srq::{CreateSrqError, SharedReceiveQueue};
 
-/// Queue pairs and memory regions of different domains do not meet. Clones are handles of the same
-/// domain.
+/// A protection domain. Queue pairs may only use memory regions of their own domain. Clones are
+/// handles of the same domain.
 ///
 /// ```
 /// use braid::{Access, Engine, EngineConfig};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let pd = engine.alloc_pd();
 /// let region = pd.alloc_mr(1 << 20, Access::LOCAL_WRITE | Access::REMOTE_READ)?;
 ///
@@ -39,12 +40,12 @@ impl ProtectionDomain {
         ProtectionDomain { engine, id }
     }
 
-    /// Whether this process has made it, see [`EngineInner::is_here`].
+    /// Whether this process has created the domain, see [`EngineInner::is_here`].
     pub(crate) fn is_here(&self) -> bool {
         self.engine.is_here()
     }
 
-    /// Allocates and registers `len` bytes, zeroed, resident, and aligned to a page.
+    /// Allocates and registers `len` bytes. They are zeroed, resident and page-aligned.
     ///
     /// # Errors
     /// See [`RegisterError`].
@@ -52,8 +53,9 @@ impl ProtectionDomain {
         MemoryRegion::allocate(self.engine.clone(), self.id, len, access, PageSize::Normal)
     }
 
-    /// As [`ProtectionDomain::alloc_mr`], of huge pages of 2 MiB, which the administrator has
-    /// reserved with `sysctl vm.nr_hugepages`.
+    /// Allocates and registers `len` bytes in huge pages of 2 MiB, see
+    /// [`ProtectionDomain::alloc_mr`]. The administrator reserves them with `sysctl
+    /// vm.nr_hugepages`.
     ///
     /// # Errors
     /// See [`RegisterError`].
@@ -67,10 +69,10 @@ impl ProtectionDomain {
     /// See [`RegisterError`].
     ///
     /// # Safety
-    /// Until the region is dropped, `len` bytes at `start` are mapped, readable, and writable where
-    /// `access` is more than [`Access::NONE`]. Nobody holds a Rust reference to them while the
-    /// engine or a peer may access them: peers do so at any time, the engine for work requests that
-    /// are outstanding.
+    /// Until the region is dropped, `len` bytes at `start` must be mapped and readable, and
+    /// writable if `access` is more than [`Access::NONE`]. No Rust reference to them may exist
+    /// while the engine or a peer may access them. Peers may do so at any time, the engine while
+    /// work requests are outstanding.
     pub unsafe fn register(
         &self,
         start: *mut u8,
@@ -81,10 +83,10 @@ impl ProtectionDomain {
         MemoryRegion::adopt(self.engine.clone(), self.id, start, iova, len, access)
     }
 
-    /// As [`ProtectionDomain::register`], of memory whose bytes work requests and peers name from `iova` on instead of
-    /// by their addresses: 0, for offsets, or whatever both ends have agreed on (`ibv_reg_mr_iova`(3)). The
-    /// words that atomics change have both a name and an address that are multiples of 8. No RDMA device moves it
-    /// by itself: the engine copies.
+    /// Registers memory that work requests and peers address from `iova` on instead of by its
+    /// virtual address, see [`ProtectionDomain::register`] and `ibv_reg_mr_iova`(3). An `iova` of 0
+    /// makes addresses offsets. Atomics need a word whose `iova` address and virtual address are
+    /// both multiples of 8. RDMA devices do not access such memory directly: the engine copies.
     ///
     /// # Errors
     /// See [`RegisterError`].
@@ -101,14 +103,14 @@ impl ProtectionDomain {
         MemoryRegion::adopt(self.engine.clone(), self.id, start, iova, len, access)
     }
 
-    /// Makes a region another one of this domain, of other memory, under the same keys
-    /// (`ibv_rereg_mr`(3)). When it returns, nothing of the engine touches the memory of before.
+    /// Replaces a region of this domain with other memory, under the same keys (`ibv_rereg_mr`(3)).
+    /// When the call returns, the engine no longer touches the earlier memory.
     ///
     /// # Errors
-    /// See [`RegisterError`]. The region is as it was.
+    /// See [`RegisterError`]. The region is unchanged.
     ///
     /// # Safety
-    /// As for [`ProtectionDomain::register`], for as long as the region is not made another again.
+    /// As for [`ProtectionDomain::register`], until the region is replaced again.
     pub unsafe fn reregister_iova(
         &self,
         region: &mut MemoryRegion,
@@ -123,8 +125,9 @@ impl ProtectionDomain {
         region.readopt(self.id, start, iova, len, access)
     }
 
-    /// Whether this piece is memory of the domain, registered for this use. Returns the address where it is, which only
-    /// [`ProtectionDomain::register_iova`] makes another than the piece's own.
+    /// Checks that a piece is memory of the domain, registered for this use. Returns its virtual
+    /// address, which differs from the piece's address only after
+    /// [`ProtectionDomain::register_iova`].
     ///
     /// # Errors
     /// See [`AccessError`].
@@ -140,14 +143,14 @@ impl ProtectionDomain {
         ProtectionDomain::new(self.engine.clone(), PdId(id))
     }
 
-    /// Whether work requests of this domain may name the whole of a region for `needed`.
+    /// Checks that work requests of this domain may use the whole region for `needed`.
     pub(crate) fn check_region(
         &self,
         region: &MemoryRegion,
         needed: Access,
     ) -> Result<(), AccessError> {
         let key = region.lkey();
-        // Another engine has other regions under the same keys.
+        // Another engine may have other regions under the same keys.
         if !Arc::ptr_eq(&self.engine, region.engine()) {
             return Err(AccessError::Domain { key });
         }

@@ -1,8 +1,9 @@
-//! Queue pair numbers, and the places that they lead to.
+//! Queue pair numbers and their places in tables.
 //!
-//! A number is one of the things that whoever cannot see the traffic has to guess, so all 24 bits of it are random: the low 16
-//! are a label that no other queue pair of the engine has, drawn from those that are left, the high 8 begin at random. A
-//! label is its place's for ever, and its high bits count on, so a number comes back after 256 queue pairs of its place.
+//! An attacker who cannot see the traffic has to guess the number, so all 24 bits of it are random.
+//! The low 16 bits are a label that no other queue pair of the engine has, drawn from the remaining
+//! ones. The high 8 bits begin at random. A label belongs to its place for ever, and its high bits
+//! count up, so a number repeats after 256 queue pairs of its place.
 
 use std::collections::VecDeque;
 
@@ -11,10 +12,10 @@ use braid_wire::QpId;
 use crate::doorbell::MAX_QUEUE_PAIRS;
 use crate::random;
 
-/// Labels 0 and 1 are never given: so no number is 0 or 1, which IBTA reserves.
+/// The first label. Labels 0 and 1 are never used, so no number is 0 or 1, which IBTA reserves.
 const FIRST: u16 = 2;
 
-/// The number of a queue pair, and its place in tables.
+/// The number of a queue pair and its place in tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QpNumber {
     pub(crate) id: QpId,
@@ -33,10 +34,12 @@ impl QpNumber {
     }
 }
 
-/// What was given back waits in a queue: what has been free longest is next.
+/// The allocator of numbers. Returned places wait in a queue, and the one that has been free
+/// longest is next.
 #[derive(Debug)]
 pub(crate) struct QpNumbers {
-    /// Labels that no queue pair has had. There are as many places that none has had: the highest ones.
+    /// Labels that no queue pair has had. There are as many places that none has had: the highest
+    /// ones.
     labels: Vec<u16>,
     free: VecDeque<QpNumber>,
 }
@@ -49,13 +52,13 @@ impl Default for QpNumbers {
 }
 
 impl QpNumbers {
-    /// `None`: all are taken.
+    /// Takes a number. `None`: every number is in use.
     pub(crate) fn take(&mut self) -> Option<QpNumber> {
         if self.labels.is_empty() {
             return self.free.pop_front().map(QpNumber::next);
         }
         let random = random::number();
-        // Of 2^40 values for 2^16 labels: what one is likelier than another is next to nothing.
+        // With 2^40 values for 2^16 labels, the bias is negligible.
         let drawn = (random >> 24) as usize % self.labels.len();
         let place = (MAX_QUEUE_PAIRS - self.labels.len()) as u16;
         let label = self.labels.swap_remove(drawn);
@@ -106,7 +109,8 @@ mod tests {
         assert_eq!(numbers.take(), Some(first));
     }
 
-    /// Each of the 24 bits is as often 0 as 1, in the numbers of the first queue pair of an engine, and of two in a row.
+    /// Checks the numbers of the first queue pairs of an engine: each of the 24 bits is as often 0
+    /// as 1.
     #[test]
     fn every_bit_of_a_number_is_random() {
         let mut ones = [[0; 24]; 2];
@@ -117,7 +121,7 @@ mod tests {
                 ones.iter_mut().enumerate().for_each(|(bit, ones)| *ones += value >> bit & 1);
             }
         }
-        // Ten standard deviations are 100: it fails by chance once in 10^21 runs.
+        // Ten standard deviations are 100, so the test fails by chance once in 10^21 runs.
         assert!(ones.iter().flatten().all(|ones| (100..300).contains(ones)), "{ones:?}");
     }
 }

@@ -1,11 +1,11 @@
-//! Which interfaces are the rails of which device, as users write it.
+//! The interfaces that are the rails of each device, as users write them.
 
 use std::str::FromStr;
 
 use braid_wire::MAX_RAILS;
 
-/// For each device the interfaces or addresses of this host that are its rails, in order: 1 to 8. The NCCL plugin and the
-/// drop-in libibverbs read it from `BRAID_RAILS`.
+/// The interfaces or addresses of this host that are the rails of each device, in order: 1 to 8.
+/// The NCCL plugin and the drop-in libibverbs read them from `BRAID_RAILS`.
 ///
 /// ```
 /// use braid::RailNames;
@@ -18,15 +18,16 @@ use braid_wire::MAX_RAILS;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RailNames {
-    /// By device. What is not called as an interface or an address can be is not in it; whether this host has it is not known.
+    /// The rails of each device. Every entry has the form of an interface name or address; whether
+    /// this host has it is not checked.
     pub devices: Vec<Vec<String>>,
 }
 
-/// Not lists of rails.
+/// The text is not a list of rails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "accepted: for each device up to {MAX_RAILS} interfaces or addresses of this host with commas between them, \
-     `;` between devices"
+    "accepted: for each device up to {MAX_RAILS} interfaces or addresses of this host with commas \
+     between them, `;` between devices"
 )]
 pub struct MalformedRailNames;
 

@@ -1,9 +1,10 @@
-//! Secrets: numbers that nobody else can guess, from the operating system.
+//! Random numbers of the operating system for secrets.
 
 /// Fills an array with random bytes.
 ///
 /// # Panics
-/// If the system has no random numbers (`getrandom` fails): no connection would be safe then.
+/// Panics if the system has no random numbers (`getrandom` fails), because no connection would be
+/// safe.
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if let Err(error) = getrandom::fill(&mut bytes) {

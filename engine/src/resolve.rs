@@ -1,42 +1,43 @@
-//! Hosts as users write them.
+//! Host names and addresses as users write them.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// Not the name or address of a host.
+/// The text is not the name or address of a host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
     /// The name has no address, or the system cannot look it up.
     #[error("`{text}`: {cause}; check the name, or give an IP address")]
     Name {
-        /// As it was given.
+        /// The text.
         text: String,
-        /// What the system said.
+        /// The error of the system.
         cause: String,
     },
-    /// Not `HOST`, `HOST:PORT`, `ADDRESS` or `[ADDRESS]:PORT`.
+    /// The text does not have the form `HOST`, `HOST:PORT`, `ADDRESS` or `[ADDRESS]:PORT`.
     #[error(
-        "`{text}` is no host; accepted: a name or an IP address, with `:PORT` behind it or not, and an IPv6 address with a port in brackets, `[::1]:4791`"
+        "`{text}` is no host; accepted: a name or an IP address, with `:PORT` behind it or not, \
+         and an IPv6 address with a port in brackets, `[::1]:4791`"
     )]
     Form {
-        /// As it was given.
+        /// The text.
         text: String,
     },
-    /// No port from 1 to 65535 behind the colon.
+    /// The port behind the colon is not a number from 1 to 65535.
     #[error("`{text}` has no port from 1 to 65535 behind its colon; write it as in `host:4791`")]
     Port {
-        /// As it was given.
+        /// The text.
         text: String,
     },
 }
 
-/// All addresses of a host, in the order in which they are to be tried: that of the system (RFC
-/// 6724), IPv6 and IPv4 in turn (RFC 8305, section 4). At least one.
+/// Returns all addresses of a host, at least one, in the order in which to try them: that of the
+/// system (RFC 6724), with IPv6 and IPv4 in turn (RFC 8305, section 4).
 ///
-/// Accepted: a name, an IPv4 address, an IPv6 address with or without brackets and with or without
-/// a zone (`%eth0`), and each of them with a port, which an IPv6 address needs brackets for.
-/// Without a port it is `port`.
+/// Accepted: a name, an IPv4 address, or an IPv6 address with or without brackets and with or
+/// without a zone (`%eth0`). Each may have a port, for which an IPv6 address needs brackets.
+/// Without a port, the port is `port`.
 ///
 /// ```
 /// use braid::resolve;
@@ -64,13 +65,13 @@ pub fn resolve(text: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
     if found.is_empty() { Err(no_name("it has no address".to_owned())) } else { Ok(found) }
 }
 
-/// What Rust puts before the system's own words says nothing more.
+/// The words of the system, without Rust's prefix.
 fn cause(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_owned()
 }
 
-/// A host, and the port behind it.
+/// Splits a text into the host and the port.
 fn split(text: &str) -> Result<(&str, Option<&str>), ResolveError> {
     let malformed = || ResolveError::Form { text: text.to_owned() };
     let is_ipv6 = |host: &str| host.contains(':');
@@ -95,7 +96,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), ResolveError> {
     Ok((host, port))
 }
 
-/// Each once, those of the two IP versions in turn.
+/// The addresses without duplicates, those of the two IP versions in turn.
 fn in_turn(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut left: VecDeque<SocketAddr> = VecDeque::new();
     found.for_each(|addr| {
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_named_with_the_remedy() {
+    fn an_invalid_host_is_named_with_the_remedy() {
         for host in ["", ":7", "[]", "[", "[::1", "[::1]7", "[10.0.0.1]:7", "1:2:3", "[::1]:"] {
             let error = text(host).unwrap_err();
             assert!(error.contains(&format!("`{host}`")), "{error}");

@@ -1,9 +1,9 @@
-//! A bounded ring that many threads push to and that is looked into far more often than it has anything.
+//! A bounded ring that many threads push to. Pops usually find it empty.
 
 use crossbeam_queue::ArrayQueue;
 
-/// As [`ArrayQueue`], but a look into an empty ring costs two loads. There it costs a full memory
-/// fence, 10 ns and more, and every turn of a worker and of who polls looks into several.
+/// An [`ArrayQueue`] whose empty look-up costs two loads instead of a full memory fence of 10 ns
+/// and more. Every turn of a worker and every poll looks into several rings.
 pub(crate) struct Ring<T>(ArrayQueue<T>);
 
 impl<T> Ring<T> {
@@ -23,13 +23,13 @@ impl<T> Ring<T> {
         self.0.len()
     }
 
-    /// Gives the element back if there is no room.
+    /// Pushes an element. Returns the element if there is no room.
     pub(crate) fn push(&self, element: T) -> Result<(), T> {
         self.0.push(element)
     }
 
-    /// The oldest element. One whose push happened before this call is seen; one that is pushed just
-    /// now may be missed.
+    /// Pops the oldest element. A push that happened before this call is seen; a concurrent one may
+    /// be missed.
     pub(crate) fn pop(&self) -> Option<T> {
         if self.0.is_empty() { None } else { self.0.pop() }
     }

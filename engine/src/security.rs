@@ -1,11 +1,11 @@
-//! What an engine is told of keys.
+//! The security configuration of an engine: keys, ciphers and modes.
 
 pub use braid_keys::{
     Agreed, AllowListError, AllowedKey, Cipher, Credentials, Date, KeyError, KeyText, Protection,
     PublicKey, StaticKeys, UnknownCipher,
 };
 
-/// The list of [`StaticKeys`]. [`read_allowed_keys`] reads one from a file.
+/// The allowed keys of [`StaticKeys`]. [`read_allowed_keys`] reads a list from a file.
 ///
 /// ```
 /// use braid::{AllowList, PrivateKey};
@@ -22,7 +22,8 @@ pub use braid_keys::{
 /// ```
 pub use braid_keys::AllowList;
 
-/// A pre-shared key. [`make_key`](crate::make_key) makes a file with a random one, and [`read_key`] reads it.
+/// A pre-shared key. [`make_key`](crate::make_key) creates a file with a random key, and
+/// [`read_key`] reads it.
 ///
 /// ```
 /// use braid::{Key, SecretKey, Security};
@@ -39,7 +40,8 @@ pub use braid_keys::AllowList;
 /// ```
 pub use braid_keys::Key;
 
-/// The key of one host. [`make_private_key`](crate::make_private_key) makes a file with a random one, and [`read_key`] reads it.
+/// The private key of one host. [`make_private_key`](crate::make_private_key) creates a file with a
+/// random key, and [`read_key`] reads it.
 ///
 /// ```
 /// use braid::{AllowList, PrivateKey, Security, StaticKeys};
@@ -81,10 +83,11 @@ use braid_keys::Terms;
 
 use crate::key_file::{KeyFileError, read_allowed_keys, read_key};
 
-/// How the connections of an engine are protected. Over UDP, on any number of rails; see `docs/keys.md`.
+/// The protection of an engine's connections, over UDP and on any number of rails. See
+/// `docs/keys.md`.
 ///
-/// An engine that has a pre-shared key connects to those only who have the same; one that has a key of its own, to those only
-/// whose public keys it allows and who allow its own.
+/// An engine with a pre-shared key connects only to engines with the same key. An engine with a
+/// private key connects only to engines whose public keys it allows and that allow its own.
 ///
 /// ```
 /// use std::thread;
@@ -124,30 +127,34 @@ use crate::key_file::{KeyFileError, read_allowed_keys, read_key};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Security {
-    /// What both ends of a connection have, or what each has. No default: [`Security::new`] takes it.
+    /// The pre-shared key, or the private key and the allowed public keys. [`Security::new`] takes
+    /// it, so it has no default.
     pub credentials: Credentials,
-    /// The least that packets are protected against; the stronger of what both ends want holds. Default:
-    /// [`Protection::Encrypt`].
+    /// The least protection of packets. A connection uses the stronger of what both ends ask for.
+    /// Default: [`Protection::Encrypt`].
     pub protection: Protection,
-    /// The ciphers that may be used, at least one; the accepting end takes the first of its own that the other has too. Default:
-    /// [`Cipher::ALL`].
+    /// The allowed ciphers, at least one. The accepting end picks its first one that the other end
+    /// allows too. Default: [`Cipher::ALL`].
     pub ciphers: Vec<Cipher>,
-    /// Whether a listener turns away who has no key. Otherwise such connections are as unprotected as without this. Default: `true`.
+    /// Whether a listener rejects peers without a key. Otherwise such connections are unprotected.
+    /// Default: `true`.
     pub required: bool,
-    /// A key is used for at most 2 to the power of this packets, 8 to 22; the smaller of what both ends want holds. Default: 22.
+    /// The binary logarithm of the number of packets for which a key is used, 8 to 22. A connection
+    /// uses the smaller value of both ends. Default: 22.
     pub key_packets_log2: u8,
 }
 
 impl Security {
-    /// Encrypted, by any cipher, and nothing else is taken.
+    /// Requires encryption by any cipher.
     pub fn new(credentials: impl Into<Credentials>) -> Self {
         let Terms { protection, ciphers, key_packets_log2 } = Terms::default();
         let credentials = credentials.into();
         Security { credentials, protection, ciphers, required: true, key_packets_log2 }
     }
 
-    /// What users say: the file of the key, the file of the public keys that are allowed if it is a private key, and what that is
-    /// for, which is [`SecurityMode::Required`] with any cipher unless they say otherwise. `None`: connections are not keyed.
+    /// The configuration from a user's settings: the key file, the file of allowed public keys if
+    /// the key is private, and the mode. The default mode is [`SecurityMode::Required`] with any
+    /// cipher. `None`: connections are not keyed.
     ///
     /// # Errors
     /// There is no key, or it cannot be used.
@@ -161,10 +168,11 @@ impl Security {
         Security::with(key, allowed, purpose)
     }
 
-    /// As [`Security::from_files`].
+    /// The configuration from a user's settings whose files were read, see
+    /// [`Security::from_files`].
     ///
     /// # Errors
-    /// There is no key, or a list of allowed keys goes without a private key, or that without a list.
+    /// There is no key, a list of allowed keys has no private key, or a private key has no list.
     pub fn with(
         key: Option<SecretKey>,
         allowed: Option<AllowList>,
@@ -189,7 +197,7 @@ impl Security {
     }
 }
 
-/// What goes into a handshake.
+/// The input of a handshake.
 impl From<&Security> for Terms {
     fn from(security: &Security) -> Self {
         let Security { protection, key_packets_log2, .. } = *security;
@@ -212,28 +220,28 @@ fn credentials(
     }
 }
 
-/// What a key is for, as users name it.
+/// The mode of security, as users name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SecurityMode {
-    /// Nothing: connections are not keyed.
+    /// Connections are not keyed.
     Off,
-    /// Packets are authenticated. A listener takes connections without a key, too.
+    /// Packets are authenticated. A listener also accepts connections without a key.
     Auth,
-    /// They are encrypted as well. A listener takes connections without a key, too.
+    /// Packets are encrypted. A listener also accepts connections without a key.
     Encrypt,
-    /// As [`SecurityMode::Encrypt`], and a listener turns away who has no key.
+    /// Packets are encrypted, and a listener rejects connections without a key.
     Required,
 }
 
-/// What a key is for, and the ciphers that may be used, as users name them: `MODE` or `MODE:CIPHER,..`, such as `auth` or
-/// `required:aes-128-gcm,chacha20-poly1305`.
+/// A mode and the allowed ciphers, as users write them: `MODE` or `MODE:CIPHER,..`, such as `auth`
+/// or `required:aes-128-gcm,chacha20-poly1305`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KeyPurpose {
-    /// What it is for.
+    /// The mode.
     pub mode: SecurityMode,
-    /// In order of preference, at least one; `None`: all, [`Cipher::ALL`].
+    /// The allowed ciphers in order of preference, at least one. `None`: [`Cipher::ALL`].
     pub ciphers: Option<Vec<Cipher>>,
 }
 
@@ -265,44 +273,47 @@ impl FromStr for KeyPurpose {
     }
 }
 
-/// Why connections cannot be keyed as it was asked for.
+/// The reason why connections cannot be keyed as requested.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecurityError {
-    /// A mode that needs one.
+    /// The mode needs a key.
     #[error("security `{mode}` needs a key file; `braid-perf keygen FILE` makes one")]
     NoKey {
         /// The mode.
         mode: SecurityMode,
     },
-    /// Nobody whom it could connect to.
+    /// A private key has no list of allowed keys, so no peer could connect.
     #[error(
-        "the key file holds a private key; name the file of the public keys that are allowed as well"
+        "the key file holds a private key; name the file of the public keys that are allowed as \
+         well"
     )]
     NoAllowedKeys,
-    /// A list of public keys, and none of one's own.
+    /// A list of allowed keys has no private key.
     #[error(
-        "a list of allowed keys goes with a key file that holds a private key; `braid-perf keygen --static FILE` makes one"
+        "a list of allowed keys goes with a key file that holds a private key; \
+         `braid-perf keygen --static FILE` makes one"
     )]
     NoPrivateKey,
-    /// Its file.
+    /// A file cannot be used.
     #[error(transparent)]
     File(#[from] KeyFileError),
 }
 
-/// A name that no mode or cipher has.
+/// A name of no mode or cipher.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownSecurity {
-    /// A mode.
+    /// The mode is unknown.
     #[error(
-        "`{name}` is no security; accepted: off, auth, encrypt, required, and behind them `:CIPHER,..`"
+        "`{name}` is not a security mode; accepted: off, auth, encrypt, required, each with \
+         an optional `:CIPHER,..`"
     )]
     Mode {
         /// The name.
         name: String,
     },
-    /// A cipher.
+    /// The cipher is unknown.
     #[error(transparent)]
     Cipher(#[from] UnknownCipher),
 }

@@ -1,4 +1,4 @@
-//! How other threads reach a worker without its lock.
+//! The signals by which other threads reach a worker without its lock.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crate::doorbell::Doorbells;
 use crate::event_fd::EventFd;
 use crate::wake::Sleepers;
 
-/// Doorbells to tell the worker of work, and the threads that drive it and sleep.
+/// The doorbells for work, and the sleeping threads that drive the worker.
 pub(crate) struct Signals {
     doorbells: Doorbells,
     sleepers: Sleepers<EventFd>,
@@ -17,14 +17,14 @@ impl Signals {
         Ok(Signals { doorbells: Doorbells::new(), sleepers: Sleepers::new()? })
     }
 
-    /// Queue pair `index` has something in its rings. Whoever rings first for it wakes who sleeps.
+    /// Announces work in the rings of queue pair `index`. The first ring wakes sleeping threads.
     pub(crate) fn ring(&self, index: usize) {
         if self.doorbells.ring(index) {
             self.wake();
         }
     }
 
-    /// Wakes who sleeps, for what the caller has just changed.
+    /// Wakes sleeping threads for a change that the caller has just made.
     pub(crate) fn wake(&self) {
         self.sleepers.wake();
     }

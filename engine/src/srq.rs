@@ -1,4 +1,5 @@
-//! Shared receive queues: receives that several queue pairs take from, each when a message for it begins to arrive.
+//! Shared receive queues: receives for several queue pairs. A queue pair takes one when a message
+//! begins to arrive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,28 +12,30 @@ use crate::inner::EngineInner;
 use crate::qp::{Depth, MAX_QUEUE, MAX_SGE};
 use crate::ring::Ring;
 
-/// Why a shared receive queue was not created.
+/// The reason why a shared receive queue was not created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{name}` of a shared receive queue is {value}; take 1 to {max}")]
 pub struct CreateSrqError {
-    /// The option.
+    /// The name of the option.
     pub name: &'static str,
-    /// What it was set to.
+    /// The requested value.
     pub value: u64,
-    /// Most.
+    /// The largest valid value.
     pub max: u64,
 }
 
-/// A queue of receives for any number of queue pairs of its protection domain (IBTA vol. 1, 10.2.9); which those are
-/// [`crate::QpOptions::srq`] says. A receive belongs to the queue pair whose message begins to arrive in it, and completes, or
-/// is flushed, there. A queue pair whose segments overtake each other begins several messages at a time; beyond the first it does
-/// while it leaves as many receives to others as it has, so that none takes all of a queue. Clones are handles of the same queue; any thread may post.
-///
+/// A queue of receives for the queue pairs of a protection domain that name it in
+/// [`crate::QpOptions::srq`] (IBTA vol. 1, 10.2.9). A receive belongs to the queue pair whose
+/// message begins to arrive in it. The receive completes or is flushed there. If segments arrive
+/// out of order, a queue pair begins several messages at a time. Beyond the first message it does
+/// so only while it leaves as many receives to others as it has, so that no queue pair takes all
+/// receives. Clones are handles of the same queue. Any thread may post.
 /// ```
 /// use braid::{Access, Engine, EngineConfig, QpOptions, wr};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1024)?);
 /// let memory = pd.alloc_mr(1 << 20, Access::LOCAL_WRITE)?;
 /// let srq = pd.create_srq(256, 1)?;
@@ -55,16 +58,16 @@ pub struct SharedReceiveQueue {
     shared: Arc<SrqShared>,
 }
 
-/// What the posting threads and the workers share.
+/// The state that the posting threads and the workers share.
 ///
-/// Invariant: the ring holds at most as many as are outstanding, which are at most as many as it has places.
+/// Invariant: the ring holds at most the outstanding receives, which are at most its capacity.
 pub(crate) struct SrqShared {
     number: u32,
     pd: PdId,
     max_sge: usize,
     ring: Ring<RecvWr>,
     depth: Depth,
-    /// Fewer receives than this are an event, once; 0: none is asked for.
+    /// The limit below which the queue reports an event, once. 0: none.
     limit: AtomicU32,
 }
 
@@ -103,12 +106,12 @@ impl SharedReceiveQueue {
         &self.engine
     }
 
-    /// Its number, which its events carry.
+    /// The number of the queue. Its events carry it.
     pub fn number(&self) -> u32 {
         self.shared.number
     }
 
-    /// Receives that it holds at most, those included whose messages are arriving.
+    /// The capacity of the queue, which includes receives whose messages are arriving.
     pub fn capacity(&self) -> u32 {
         self.shared.depth.capacity()
     }
@@ -116,7 +119,8 @@ impl SharedReceiveQueue {
     /// Posts a receive. The memory of its pieces must not be used before it has completed.
     ///
     /// # Errors
-    /// Nothing was posted: the queue is full, too many pieces, memory that is not registered for writing.
+    /// Nothing was posted: the queue is full, there are too many pieces, or memory is not
+    /// registered for writing.
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
         let shared = &self.shared;
         let (count, max) = (wr.sges.len(), shared.max_sge);
@@ -146,13 +150,13 @@ impl SharedReceiveQueue {
         taken
     }
 
-    /// Asks for an [`AsyncEvent::ReceivesLow`], once, when it holds fewer receives than this that no message has begun to
-    /// fill; 0: none.
+    /// Requests one [`AsyncEvent::ReceivesLow`] for when fewer than `limit` receives are left that
+    /// no message has begun to fill. 0: none.
     pub fn set_limit(&self, limit: u32) {
         self.shared.limit.store(limit, Ordering::Release);
     }
 
-    /// The limit that is set and has not been reached; 0: none.
+    /// The limit that was set and not yet reached. 0: none.
     pub fn limit(&self) -> u32 {
         self.shared.limit.load(Ordering::Acquire)
     }
@@ -167,12 +171,12 @@ impl SrqShared {
         self.depth.capacity()
     }
 
-    /// Receives that no message has begun to fill.
+    /// The number of receives that no message has begun to fill.
     pub(crate) fn left(&self) -> usize {
         self.ring.len()
     }
 
-    /// The oldest receive, for a message that begins to arrive.
+    /// Takes the oldest receive for a message that begins to arrive.
     pub(crate) fn take(&self, events: &AsyncEvents) -> Option<RecvWr> {
         let taken = self.ring.pop();
         let limit = self.limit.load(Ordering::Acquire);
@@ -183,7 +187,7 @@ impl SrqShared {
         taken
     }
 
-    /// So many that were taken have ended.
+    /// Releases the places of taken receives that have ended.
     pub(crate) fn release(&self, count: u32) {
         self.depth.release(count);
     }

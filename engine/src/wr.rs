@@ -1,7 +1,7 @@
-//! Making work requests: `wr::write(7, [piece], remote).unsignalled()`.
+//! Constructors of work requests: `wr::write(7, [piece], remote).unsignalled()`.
 //!
-//! The first argument is always the id that comes back in the completion; pieces of local memory
-//! come from [`crate::MemoryRegion::slice`], places in the peer's from [`crate::RemoteRegion::at`].
+//! The first argument is the id that the completion carries. [`crate::MemoryRegion::slice`] makes
+//! pieces of local memory, and [`crate::RemoteRegion::at`] addresses of the peer's memory.
 //!
 //! ```
 //! use braid::wr::{self, SendWrExt};
@@ -19,22 +19,22 @@
 
 use braid_transport::{RecvWr, RemoteAddr, SendOp, SendWr, Sge};
 
-/// Fills a receive of the peer with the pieces.
+/// Sends the pieces into a receive of the peer.
 pub fn send(id: u64, pieces: impl IntoIterator<Item = Sge>) -> SendWr {
     make(id, SendOp::Send { imm: None }, pieces)
 }
 
-/// As [`send`], and hands `imm` to the peer with the completion.
+/// Sends the pieces and `imm`, which the peer's completion carries. See [`send`].
 pub fn send_imm(id: u64, pieces: impl IntoIterator<Item = Sge>, imm: u32) -> SendWr {
     make(id, SendOp::Send { imm: Some(imm) }, pieces)
 }
 
-/// Writes the pieces to the peer's memory, without the peer's taking part.
+/// Writes the pieces to the peer's memory. The peer's application takes no part.
 pub fn write(id: u64, pieces: impl IntoIterator<Item = Sge>, remote: RemoteAddr) -> SendWr {
     make(id, SendOp::Write { remote, imm: None }, pieces)
 }
 
-/// As [`write()`], and completes a receive of the peer with `imm`.
+/// Writes the pieces and completes a receive of the peer with `imm`. See [`write()`].
 pub fn write_imm(
     id: u64,
     pieces: impl IntoIterator<Item = Sge>,
@@ -49,18 +49,18 @@ pub fn read(id: u64, pieces: impl IntoIterator<Item = Sge>, remote: RemoteAddr) 
     make(id, SendOp::Read { remote }, pieces)
 }
 
-/// Makes the 8 bytes at `remote` `swap` if they hold `compare`; what they held lands in `piece`.
-/// They are read and written in the byte order of the machine that owns them.
+/// Sets the 8 bytes at `remote` to `swap` if they equal `compare`. Their earlier value lands in
+/// `piece`. They are in the byte order of the machine that owns them.
 pub fn compare_swap(id: u64, piece: Sge, remote: RemoteAddr, compare: u64, swap: u64) -> SendWr {
     make(id, SendOp::CompareSwap { remote, compare, swap }, [piece])
 }
 
-/// Adds to the 8 bytes at `remote`; what they held lands in `piece`.
+/// Adds to the 8 bytes at `remote`. Their earlier value lands in `piece`.
 pub fn fetch_add(id: u64, piece: Sge, remote: RemoteAddr, add: u64) -> SendWr {
     make(id, SendOp::FetchAdd { remote, add }, [piece])
 }
 
-/// A receive. It needs pieces for a SEND to land in, none for a WRITE with immediate data.
+/// A receive. A SEND needs pieces to land in; a WRITE with immediate data needs none.
 pub fn recv(id: u64, pieces: impl IntoIterator<Item = Sge>) -> RecvWr {
     RecvWr { id, sges: pieces.into_iter().collect() }
 }
@@ -70,13 +70,13 @@ fn make(id: u64, op: SendOp, pieces: impl IntoIterator<Item = Sge>) -> SendWr {
     SendWr { id, op, sges, signalled: true, solicited: false, fence: false }
 }
 
-/// Changes to a work request that has just been made.
+/// Options of a new work request.
 pub trait SendWrExt {
-    /// No completion on success; see [`crate::QueuePair::post_send`].
+    /// Completes only on failure, see [`crate::QueuePair::post_send`].
     fn unsignalled(self) -> Self;
-    /// The peer's completion is a solicited one.
+    /// Makes the peer's completion a solicited one.
     fn solicited(self) -> Self;
-    /// It begins only after all READs and atomics before it have ended.
+    /// Begins only after all earlier READs and atomics have ended.
     fn fenced(self) -> Self;
 }
 

@@ -1,5 +1,5 @@
-//! Traffic over paths when the process has no descriptors for their sockets, and how many sockets
-//! a peer can have opened.
+//! Tests traffic over paths while the process has no descriptors for their sockets, and the number
+//! of sockets that a peer can cause.
 
 mod pair;
 
@@ -10,16 +10,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use braid::{EngineConfig, wr};
 use pair::{Pair, Side, local};
 
-/// Descriptors of this process that are open.
+/// The open descriptors of this process.
 fn open_descriptors() -> Vec<u64> {
     let names = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
     names.map(|name| name.to_string_lossy().parse().unwrap()).collect()
 }
 
-/// From now on the process opens none that is not open.
+/// Keeps the process from opening further descriptors.
 fn open_no_more() {
     let highest = open_descriptors().into_iter().max().unwrap();
-    // Those below the highest that are free are taken up.
+    // Free descriptors below the highest are occupied.
     let limit = libc::rlimit { rlim_cur: highest + 1, rlim_max: highest + 1 };
     // SAFETY: it points to a limit.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
@@ -28,7 +28,7 @@ fn open_no_more() {
     }
 }
 
-/// Two connected sides, of which the second is called at this address.
+/// Two connected sides. The second is called at `ip`.
 fn pair(a: &EngineConfig, b: &EngineConfig, ip: IpAddr) -> Pair {
     let (a, b) = (Side::new(a, |_| {}), Side::new(b, |_| {}));
     let listener = b.engine.listen(4).unwrap();
@@ -43,7 +43,7 @@ fn write(p: &Pair, count: u64) {
     }
 }
 
-/// One test, because the limit is the process's.
+/// One test, because the limit applies to the whole process.
 #[test]
 fn a_host_answers_without_descriptors_and_opens_none_for_the_paths_of_others() {
     let b = EngineConfig { paths: 2, ..local() };
@@ -54,7 +54,7 @@ fn a_host_answers_without_descriptors_and_opens_none_for_the_paths_of_others() {
     println!("{opened} descriptors opened for 64 paths of the peer");
     assert!(opened <= 2, "the peer's paths have {opened} descriptors opened");
 
-    // Sockets towards hosts of IPv6 are opened when a path is first used.
+    // Sockets towards IPv6 hosts are opened when a path is first used.
     let v6 = EngineConfig { bind: "[::]:0".parse().unwrap(), paths: 16, ..local() };
     let p = pair(&v6, &v6, Ipv6Addr::LOCALHOST.into());
     open_no_more();

@@ -1,7 +1,7 @@
-//! Anyone can send datagrams to the port. A transfer goes on under them, memory does not grow with
-//! them, and nobody gets more bytes back than it sent.
+//! Any host can send datagrams to the port. Tests that a transfer continues under such a flood,
+//! that memory does not grow, and that no host gets more bytes back than it sent.
 //!
-//! `BRAID_HOSTILE=10000000` sends ten million of them; the normal run sends 200,000.
+//! `BRAID_HOSTILE=10000000` sends ten million datagrams. The default is 200,000.
 
 mod pair;
 
@@ -19,7 +19,7 @@ use pair::{PATIENCE, Pair, local};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Ours in the transfer that must not suffer.
+/// Bytes of a transfer that must not suffer.
 const CHUNK: usize = 64 << 10;
 
 #[test]
@@ -54,7 +54,7 @@ fn a_transfer_survives_a_flood_of_garbage() {
     assert!(refused > count / 20, "the flood did not arrive: {counters:?}");
 }
 
-/// Writes a chunk of bytes that differ from the round before, and checks all of them.
+/// Writes a chunk of bytes that differ from the previous round's, and checks all of them.
 fn transfer(pair: &Pair, round: u64) {
     let bytes: Vec<u8> = (0..CHUNK).map(|i| (i as u64 * 31 + round) as u8).collect();
     pair.a.memory.write_at(0, &bytes).unwrap();
@@ -83,7 +83,7 @@ fn flood(target: SocketAddr, count: u64) {
         // A full socket buffer loses the datagram, as the network would.
         let _ = socket.send_to(&packet, target);
         while let Ok(len) = socket.recv(&mut reply) {
-            // 28 bytes is the shortest packet that is answered at all.
+            // The shortest packet that is answered at all has 28 bytes.
             assert!(len <= longest_sent.min(64), "a reply of {len} bytes");
         }
     }
@@ -211,7 +211,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
     }
 }
 
-/// What this process occupies, from `/proc/self/statm`.
+/// Bytes of this process's resident memory, from `/proc/self/statm`.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();

@@ -1,5 +1,5 @@
-//! A child that was forked has a copy of its parent's keyed connection: nothing that it does uses the numbers of the parent's packets, which
-//! are the nonces of the cipher.
+//! A forked child has a copy of its parent's keyed connection. Tests that the child never uses the
+//! numbers of the parent's packets, which are the nonces of the cipher.
 
 mod pair;
 mod relay;
@@ -13,7 +13,7 @@ use braid_wire::{Packet, QpId, Token};
 use pair::{PATIENCE, Pair, Side, local};
 use relay::{Face, Relay, Visitor};
 
-/// Passes everything on, and counts numbers that come twice.
+/// Passes everything on and counts repeated numbers.
 #[derive(Default)]
 struct Observer {
     numbers: HashSet<(QpId, Token, u64)>,
@@ -41,10 +41,10 @@ fn a_child_sends_nothing_over_its_parents_connections() {
         let relay = Relay::start(listener.local_addr(), Observer::default());
         let pair = Pair::connected([a, b], &listener, relay.addr(), &[]);
         write(&pair);
-        // What is acknowledged late is, before both have the same state.
+        // Waits for late acknowledgements, so that both ends have the same state.
         std::thread::sleep(Duration::from_millis(50));
-        // SAFETY: the child calls what leaves by itself and ends without unwinding; no lock is held by another thread for longer than a
-        // packet takes, and a child that hangs is seen below.
+        // SAFETY: the child calls what leaves by itself and ends without unwinding; no lock is held
+        // by another thread for longer than a packet takes, and a child that hangs is seen below.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let _ = pair.a.qp.modify(QpState::Error);

@@ -1,5 +1,5 @@
-//! Both ends of a connection end and are started anew at the same addresses: what the network still holds of the connection before,
-//! which may come at any time, does nothing.
+//! Both ends of a connection end and start anew at the same addresses. Tests that packets of the
+//! earlier connection, which may arrive at any time, have no effect.
 
 mod pair;
 mod relay;
@@ -14,22 +14,23 @@ use relay::{Face, Relay, Visitor};
 
 const LEN: usize = 256 << 10;
 
-/// Everything that the two have said, with the way to say it again.
+/// All packets of the two ends, for replay.
 #[derive(Default)]
 struct Tape {
     packets: Vec<Vec<u8>>,
-    /// How many were said again.
+    /// The number of replayed packets.
     repeated: usize,
 }
 
-/// Keeps a tape of what is said now, and plays one of what was said before.
+/// Records the current packets and replays those of an earlier connection.
 struct Recorder {
     now: Arc<Mutex<Tape>>,
     before: Option<Arc<Mutex<Tape>>>,
 }
 
 impl Visitor for Recorder {
-    /// Each packet of today comes with several of the past, to both ends: whoever they were for.
+    /// Each current packet comes with several earlier ones, to both ends, whatever their
+    /// destination.
     fn pass(&mut self, packet: &[u8], near: &Face, far: &Face) {
         far.send(packet);
         self.now.lock().unwrap().packets.push(packet.to_vec());
@@ -45,13 +46,14 @@ impl Visitor for Recorder {
     }
 }
 
-/// At a port of its own, which it is started at again.
+/// An engine at a fixed port, at which it can start again.
 fn at(addr: SocketAddr) -> EngineConfig {
-    // Segments of less than 2 KiB, so that there are many; nothing has to be confirmed by who may be gone.
+    // Segments of less than 2 KiB, so that there are many. A closing engine waits for no
+    // confirmation of an end that may be gone.
     EngineConfig { bind: addr, mtu: Some(1408), linger: Duration::ZERO, ..local() }
 }
 
-/// A connection of two new engines at these addresses, through `relay`.
+/// Connects two new engines at these addresses, through `relay`.
 fn connect(addrs: [SocketAddr; 2], recorder: Recorder) -> (Pair, Listener, Relay<Recorder>) {
     let [a, b] = addrs.map(|addr| Side::new(&at(addr), |_| {}));
     let listener = b.engine.listen(8).unwrap();
@@ -59,7 +61,7 @@ fn connect(addrs: [SocketAddr; 2], recorder: Recorder) -> (Pair, Listener, Relay
     (Pair::connected([a, b], &listener, relay.addr(), &[]), listener, relay)
 }
 
-/// WRITEs, READs and SENDs, both ways where each can, whose bytes are all `byte`.
+/// Posts WRITEs, READs and SENDs in both directions, whose bytes are all `byte`.
 fn transfer(pair: &Pair, byte: u8) {
     pair.a.memory.write_at(0, &vec![byte; LEN]).unwrap();
     let piece = |at| pair.a.memory.slice(at..at + LEN).unwrap();
@@ -79,7 +81,7 @@ fn check(pair: &Pair, byte: u8) {
 }
 
 #[test]
-fn what_is_left_of_a_connection_does_nothing_to_the_next_at_the_same_addresses() {
+fn old_packets_do_not_affect_a_new_connection_at_the_same_addresses() {
     let any = "127.0.0.1:0".parse().unwrap();
     let tape = Arc::<Mutex<Tape>>::default();
     let (pair, listener, relay) = connect([any, any], Recorder { now: tape.clone(), before: None });

@@ -1,7 +1,7 @@
 // An all-to-all between processes: rank r sends rank s the byte r, s + 1 times.
 //
-//   ./all_to_all RANK RANKS 10.0.0.1:4791    one rank; rank 0 receives at that address
-//   srun -n 8 ./all_to_all                   or mpirun, torchrun: with MASTER_ADDR in the environment
+//   ./all_to_all RANK RANKS 10.0.0.1:4791  one rank; rank 0 receives at that address
+//   srun -n 8 ./all_to_all                 or mpirun, torchrun; needs MASTER_ADDR to be set
 
 #include <braid.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define PATIENCE_US 30000000 // 30 s
 
-// Makes a call, and ends the program if it fails.
+// Makes a call, and exits if it fails.
 #define CHECK(call) check(call, #call)
 static int check(int result, const char *call) {
     if (result < 0) {
@@ -44,7 +44,7 @@ static braid_engine *engine_of(const braid_group_config *group) {
     return engine;
 }
 
-// Waits for a round, and says whose fault it is if there is none to wait for any more.
+// Waits for a round. On failure, prints whether the peer or the local side is to blame.
 static int finish(const braid_group *group, braid_round *round) {
     int result = braid_round_wait(round, PATIENCE_US);
     if (result < 0) {
@@ -58,7 +58,7 @@ static int finish(const braid_group *group, braid_round *round) {
     return result;
 }
 
-// How many of the bytes that each rank has sent are not what they should be.
+// Counts the wrong bytes received from each rank.
 static int wrong_bytes(const unsigned char *received, size_t ranks, size_t each) {
     int wrong = 0;
     for (size_t from = 0; from < ranks; from++)
@@ -67,16 +67,18 @@ static int wrong_bytes(const unsigned char *received, size_t ranks, size_t each)
 }
 
 static int exchange(braid_group *group, braid_pd *pd) {
-    size_t rank = (size_t)CHECK(braid_group_rank(group)), ranks = (size_t)CHECK(braid_group_size(group));
-    size_t each = rank + 1; // what this rank gets from each
+    size_t rank = (size_t)CHECK(braid_group_rank(group));
+    size_t ranks = (size_t)CHECK(braid_group_size(group));
+    size_t each = rank + 1; // bytes that this rank gets from each
     braid_range *sends = (braid_range *)calloc(2 * ranks, sizeof *sends), *receives = sends + ranks;
     for (size_t peer = 0; peer < ranks; peer++) {
-        sends[peer].len = peer + 1; // the same bytes to all, so many of them
+        sends[peer].len = peer + 1; // the same bytes to all ranks
         receives[peer].offset = peer * each;
         receives[peer].len = each;
     }
-    // Registered once, for as many rounds as are wanted.
-    unsigned char *memory = (unsigned char *)malloc(ranks + ranks * each), *received = memory + ranks;
+    // Registered once, for any number of rounds.
+    unsigned char *memory = (unsigned char *)malloc(ranks + ranks * each);
+    unsigned char *received = memory + ranks;
     memset(memory, (int)rank, ranks);
     uint32_t writable = BRAID_ACCESS_LOCAL_WRITE | BRAID_ACCESS_REMOTE_WRITE;
     braid_mr *send, *recv;
@@ -88,7 +90,7 @@ static int exchange(braid_group *group, braid_pd *pd) {
         memset(received, 0xFF, ranks * each);
         braid_round *round;
         CHECK(braid_group_start(group, send, sends, recv, receives, ranks, &round));
-        // Here is time to compute: the round goes on by itself.
+        // The program could compute here, because the round progresses in the background.
         if (finish(group, round) < 0) exit(1);
         wrong += wrong_bytes(received, ranks, each);
     }

@@ -3,7 +3,7 @@
 //   ./pingpong listen 0.0.0.0:4791
 //   ./pingpong connect 10.0.0.2:4791
 //
-// Over an RDMA device, Soft-RoCE included (4791 is the device's own port there):
+// Over an RDMA device, including Soft-RoCE (the device uses port 4791 itself):
 //
 //   ./pingpong listen 10.0.0.2:18515 rxe0
 //   ./pingpong connect 10.0.0.2:18515 rxe0
@@ -27,7 +27,7 @@ struct side {
     uint32_t message;
 };
 
-// Makes a call, and ends the program if it fails.
+// Makes a call, and exits if it fails.
 #define CHECK(call) check(call, #call)
 static int check(int result, const char *call) {
     if (result < 0) {
@@ -53,7 +53,7 @@ static void set_up(struct side *side, const char *bind, const char *device) {
     CHECK(braid_qp_options_init(&options, sizeof options));
     options.send_cq = options.recv_cq = side->cq;
     CHECK(braid_qp_create(side->pd, &options, &side->qp));
-    CHECK(braid_qp_modify(side->qp, BRAID_QP_INIT)); // Now it takes receives.
+    CHECK(braid_qp_modify(side->qp, BRAID_QP_INIT)); // Receives can be posted from now on.
 }
 
 static void tear_down(struct side *side) {
@@ -74,7 +74,7 @@ static void post_recv(struct side *side) {
     CHECK(braid_qp_post_recv(side->qp, &wr, 1, NULL));
 }
 
-// A small message travels inline: its bytes are copied, and need not be registered.
+// A small message is sent inline: its bytes are copied and need not be registered.
 static void post_send(struct side *side, uint32_t round, uint32_t flags) {
     braid_sge sge;
     sge.addr = (uintptr_t)&round;
@@ -89,12 +89,13 @@ static void post_send(struct side *side, uint32_t round, uint32_t flags) {
     CHECK(braid_qp_post_send(side->qp, &wr, 1, NULL));
 }
 
-// Waits for the next completion, which has to be a good one.
+// Waits for the next completion, which must be a success.
 static void complete(struct side *side) {
     braid_wc wc;
     int count = CHECK(braid_cq_wait(side->cq, &wc, 1, PATIENCE_US));
     if (count == 0 || wc.status != BRAID_WC_SUCCESS) {
-        fprintf(stderr, "%s\n", count == 0 ? "nothing came in time" : braid_wc_status_str(wc.status));
+        const char *cause = count == 0 ? "no completion in 10 s" : braid_wc_status_str(wc.status);
+        fprintf(stderr, "%s\n", cause);
         exit(1);
     }
 }
@@ -102,7 +103,8 @@ static void complete(struct side *side) {
 static void receive(struct side *side, uint32_t round) {
     complete(side);
     if (side->message != round) {
-        fprintf(stderr, "round %u brought the message %u\n", (unsigned)round, (unsigned)side->message);
+        fprintf(stderr, "round %u received the message %u\n", (unsigned)round,
+                (unsigned)side->message);
         exit(1);
     }
 }
@@ -116,14 +118,14 @@ static void serve(const char *addr, const char *device) {
     fflush(stdout);
     braid_request *request;
     CHECK(braid_listener_accept(listener, 6 * PATIENCE_US, &request));
-    post_recv(&side); // Before the peer is told that it may send.
+    post_recv(&side); // Before the peer learns that it may send.
     CHECK(braid_request_accept(request, side.qp, NULL, 0));
     for (uint32_t round = 0; round < ROUNDS; round++) {
         receive(&side, round);
         post_recv(&side);
         post_send(&side, round, round + 1 == ROUNDS ? BRAID_SEND_SIGNALED : 0);
     }
-    complete(&side); // The last answer has arrived, and with it all before it.
+    complete(&side); // The last reply and all earlier ones have arrived.
     CHECK(braid_listener_close(listener));
     tear_down(&side);
 }

@@ -1,4 +1,4 @@
-// A file transfer: the sender keeps several pieces under way, the receiver takes them in order.
+// A file transfer: the sender keeps several chunks in flight, and the receiver takes them in order.
 //
 //   ./send_file receive 0.0.0.0:4791 COPY
 //   ./send_file send 10.0.0.2:4791 FILE
@@ -23,7 +23,7 @@ struct side {
 
 static unsigned char memory[SLOTS * PIECE];
 
-// Makes a call, and ends the program if it fails.
+// Makes a call, and exits if it fails.
 #define CHECK(call) check(call, #call)
 static int check(int result, const char *call) {
     if (result < 0) {
@@ -33,7 +33,7 @@ static int check(int result, const char *call) {
     return result;
 }
 
-// FNV-1a, to see that both sides have had the same bytes.
+// The FNV-1a hash, which shows that both sides have the same bytes.
 static uint32_t add_to(uint32_t hash, const unsigned char *bytes, size_t len) {
     for (size_t i = 0; i < len; i++) hash = (hash ^ bytes[i]) * 16777619u;
     return hash;
@@ -62,12 +62,13 @@ static void tear_down(struct side *side) {
     CHECK(braid_engine_close(side->engine));
 }
 
-// Waits for the next completion, which has to be a good one.
+// Waits for the next completion, which must be a success.
 static braid_wc complete(struct side *side) {
     braid_wc wc;
     int count = CHECK(braid_cq_wait(side->cq, &wc, 1, PATIENCE_US));
     if (count == 0 || wc.status != BRAID_WC_SUCCESS) {
-        fprintf(stderr, "%s\n", count == 0 ? "nothing came in time" : braid_wc_status_str(wc.status));
+        const char *cause = count == 0 ? "no completion in 10 s" : braid_wc_status_str(wc.status);
+        fprintf(stderr, "%s\n", cause);
         exit(1);
     }
     return wc;
@@ -86,7 +87,7 @@ static void post_recv(struct side *side, uint64_t slot) {
 static int receive(const char *addr, FILE *file) {
     struct side side;
     set_up(&side, addr);
-    CHECK(braid_qp_modify(side.qp, BRAID_QP_INIT)); // From here on it takes receives.
+    CHECK(braid_qp_modify(side.qp, BRAID_QP_INIT)); // Receives can be posted from now on.
     for (uint64_t slot = 0; slot < SLOTS; slot++) post_recv(&side, slot);
     braid_listener *listener;
     CHECK(braid_listener_create(side.engine, 1, &listener));
@@ -120,7 +121,7 @@ static int send_file(const char *addr, FILE *file) {
     size_t len;
     do {
         uint64_t slot = posted % SLOTS;
-        if (posted >= SLOTS) complete(&side); // Sends end in order: this slot is free again.
+        if (posted >= SLOTS) complete(&side); // Sends complete in order: the slot is free.
         len = fread(memory + slot * PIECE, 1, PIECE, file);
         hash = add_to(hash, memory + slot * PIECE, len);
 
@@ -132,7 +133,7 @@ static int send_file(const char *addr, FILE *file) {
         wr.flags = BRAID_SEND_SIGNALED;
         wr.sges = &sge;
         wr.sge_count = 1;
-        wr.imm = hash; // Travels with the empty message at the end.
+        wr.imm = hash; // Sent with the empty message at the end.
         CHECK(braid_qp_post_send(side.qp, &wr, 1, NULL));
         posted++;
     } while (len > 0);

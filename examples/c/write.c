@@ -1,5 +1,5 @@
-// A one-sided write: the server hands the client the key of a piece of its memory; the client writes
-// into it without the server's taking part, reads it back, and tells the server with a last write.
+// A one-sided write. The server sends the client the key of a part of its memory. The client writes
+// into it without involving the server, reads it back, and notifies the server with a last write.
 //
 //   ./write listen 0.0.0.0:4791
 //   ./write connect 10.0.0.2:4791 "placed by the network"
@@ -21,7 +21,7 @@ struct side {
     char *memory; // BOARD bytes of this program, registered as `mr`
 };
 
-// Makes a call, and ends the program if it fails.
+// Makes a call, and exits if it fails.
 #define CHECK(call) check(call, #call)
 static int check(int result, const char *call) {
     if (result < 0) {
@@ -50,18 +50,19 @@ static void set_up(struct side *side, const char *bind, uint32_t access) {
 static void tear_down(struct side *side) {
     CHECK(braid_qp_close(side->qp));
     CHECK(braid_mr_close(side->mr));
-    free(side->memory); // Not before the region is closed.
+    free(side->memory); // Only after the region is closed.
     CHECK(braid_cq_close(side->cq));
     CHECK(braid_pd_close(side->pd));
     CHECK(braid_engine_close(side->engine));
 }
 
-// Waits for the next completion, which has to be a good one.
+// Waits for the next completion, which must be a success.
 static braid_wc complete(struct side *side) {
     braid_wc wc;
     int count = CHECK(braid_cq_wait(side->cq, &wc, 1, PATIENCE_US));
     if (count == 0 || wc.status != BRAID_WC_SUCCESS) {
-        fprintf(stderr, "%s\n", count == 0 ? "nothing came in time" : braid_wc_status_str(wc.status));
+        const char *cause = count == 0 ? "no completion in 10 s" : braid_wc_status_str(wc.status);
+        fprintf(stderr, "%s\n", cause);
         exit(1);
     }
     return wc;
@@ -78,7 +79,7 @@ static void serve(const char *addr) {
     CHECK(braid_listener_accept(listener, 6 * PATIENCE_US, &request));
 
     CHECK(braid_qp_modify(side.qp, BRAID_QP_INIT));
-    braid_recv_wr recv; // Without memory: all it takes is the number that comes with a write.
+    braid_recv_wr recv; // Without memory, because it receives only immediate data.
     memset(&recv, 0, sizeof recv);
     CHECK(braid_qp_post_recv(side.qp, &recv, 1, NULL));
 

@@ -1,1 +1,1 @@
-//! Programs live beside this file, one `[[example]]` each.
+//! The example programs are beside this file, one `[[example]]` each.

@@ -5,24 +5,24 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::failure::Failure;
 
-/// Room for the longest address with its NUL.
+/// Maximum length of an address as text, with its NUL.
 pub const BRAID_ADDR_LEN: usize = 64;
 
-/// No address.
+/// An empty address.
 pub(crate) const NO_ADDRESS: [c_char; BRAID_ADDR_LEN] = [0; BRAID_ADDR_LEN];
 
-/// A local address, `10.0.0.1:4791` or `[::]:0`.
+/// Parses a local address, such as `10.0.0.1:4791` or `[::]:0`.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, Failure> {
     text.parse().map_err(|error| malformed(text, error))
 }
 
-/// A local address without a port.
+/// Parses a local address without a port.
 pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, Failure> {
     text.parse().map_err(|error| malformed(text, error))
 }
 
-/// The addresses of a peer, which may be a name, with its port: those that an engine at `ours` can
-/// reach, or all if there are none.
+/// Resolves the address or name of a peer with its port. Returns the addresses that an engine at
+/// `ours` can reach, or all if there are none.
 pub(crate) fn resolve(text: &str, ours: IpAddr) -> Result<Vec<SocketAddr>, Failure> {
     let found = braid::resolve(text, 0).map_err(|error| malformed(text, error))?;
     if found.iter().any(|addr| addr.port() == 0) {
@@ -40,10 +40,10 @@ fn malformed(text: &str, why: impl ToString) -> Failure {
     Failure::Address { text: text.to_owned(), why: why.to_string() }
 }
 
-/// As text for a struct of C.
+/// Writes an address as text for a C struct.
 pub(crate) fn to_text(addr: impl ToString) -> [c_char; BRAID_ADDR_LEN] {
     let mut text = NO_ADDRESS;
-    // The longest, an IPv6 address with a scope and a port, has 58 characters; the last byte stays 0.
+    // The longest address, IPv6 with a scope and a port, has 58 characters. The last byte stays 0.
     let bytes = addr.to_string();
     for (to, from) in text[..BRAID_ADDR_LEN - 1].iter_mut().zip(bytes.bytes()) {
         *to = from as c_char;

@@ -1,4 +1,4 @@
-//! Bytes of a length that C does not know before.
+//! Output bytes whose length C does not know in advance.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -6,14 +6,15 @@ use std::ptr::NonNull;
 use crate::arguments::Room;
 use crate::failure::Failure;
 
-/// Room for `*len` bytes; `*len` becomes how many there are, more than the room or not.
+/// An output buffer of `*len` bytes. `*len` becomes the full length, which may exceed the buffer.
 pub(crate) struct Answer {
     len: Option<NonNull<usize>>,
     room: Option<Room<u8>>,
 }
 
 impl Answer {
-    /// NULL for both: nobody wants to know; for `start` alone: the length is enough.
+    /// Creates the output. Both pointers may be NULL if the caller does not need the bytes, and
+    /// `start` alone if the length suffices.
     ///
     /// # Safety
     /// The caller's promise, until [`Answer::set`].
@@ -27,7 +28,7 @@ impl Answer {
             return Ok(Answer { len, room: None });
         }
         let len = len.ok_or(Failure::Null(len_name))?;
-        // SAFETY: as the caller promises: `len` is there and so are that many bytes at `start`.
+        // SAFETY: as the caller promises, `len` is valid and `start` points to that many bytes.
         let room = unsafe { Room::new(start.cast(), len.read_unaligned(), len_name) }?;
         Ok(Answer { len: Some(len), room: Some(room) })
     }
@@ -37,7 +38,7 @@ impl Answer {
             room.extend(bytes.iter().copied());
         }
         if let Some(len) = self.len {
-            // SAFETY: `new` was promised that it is there.
+            // SAFETY: `new` was promised a valid pointer.
             unsafe { len.write_unaligned(bytes.len()) };
         }
     }

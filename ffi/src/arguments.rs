@@ -1,5 +1,7 @@
-//! Reading what C hands in and writing what it gets. Every function that takes a pointer relies on
-//! the caller's promise (see the crate's head) and on nothing more.
+//! Conversion of arguments and results of C functions.
+//!
+//! Every function that takes a pointer relies only on the caller's promise, which the documentation
+//! of the crate states.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -9,15 +11,15 @@ use braid::{ConnectError, MAX_PRIVATE_DATA};
 
 use crate::failure::Failure;
 
-/// Longest string that is taken, its NUL included. A name or an address is shorter; a string whose
-/// NUL was forgotten is noticed.
+/// Maximum length of a string with its NUL. Names and addresses are shorter, so a missing NUL is
+/// detected.
 const MAX_TEXT: usize = 256;
-/// Longest timer that can be configured.
+/// Maximum timer in a configuration.
 const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
-/// What a longer time-out counts as.
+/// Maximum time-out. Longer ones are clamped.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Where one result goes.
+/// The destination of one result.
 pub(crate) struct Out<T>(NonNull<T>);
 
 impl<T> Out<T> {
@@ -43,7 +45,7 @@ pub(crate) unsafe fn one<T: Copy>(from: *const T, name: &'static str) -> Result<
     value.ok_or(Failure::Null(name))
 }
 
-/// An array of `count` elements; NULL if there are none.
+/// An array of `count` elements, or NULL if there are none.
 pub(crate) struct Array<T> {
     start: *const T,
     count: usize,
@@ -69,7 +71,7 @@ impl<T: Copy> Array<T> {
     }
 }
 
-/// Room for `capacity` elements.
+/// An output array of `capacity` elements.
 pub(crate) struct Room<T> {
     start: *mut T,
     capacity: usize,
@@ -94,7 +96,7 @@ impl<T> Room<T> {
         self.capacity - self.used
     }
 
-    /// Adds those that there is room for.
+    /// Appends as many values as there is space for.
     pub(crate) fn extend(&mut self, values: impl IntoIterator<Item = T>) {
         for value in values.into_iter().take(self.left()) {
             // SAFETY: `used` is below the capacity that `new` was promised.
@@ -103,13 +105,13 @@ impl<T> Room<T> {
         }
     }
 
-    /// How many were added, as functions return it.
+    /// Returns the number of elements written, as a C function returns it.
     pub(crate) fn used(&self) -> c_int {
         c_int::try_from(self.used).unwrap_or(c_int::MAX)
     }
 }
 
-/// `len` bytes; NULL if there are none. The length has been checked: it is one that C may mean.
+/// Returns `len` bytes, or an empty slice for NULL without a length. The length is checked.
 ///
 /// # Safety
 /// The caller's promise, for as long as the slice is used, and that nobody changes the bytes.
@@ -126,10 +128,10 @@ pub(crate) unsafe fn bytes<'a>(
     Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
 }
 
-/// Private data of a connection, whose length is checked before anything is made of it.
+/// Returns the private data of a connection after a check of its length.
 ///
 /// # Safety
-/// As for [`bytes`].
+/// See [`bytes`].
 pub(crate) unsafe fn private_data<'a>(
     start: *const c_void,
     len: usize,
@@ -141,7 +143,7 @@ pub(crate) unsafe fn private_data<'a>(
     unsafe { bytes(start, len, "data") }
 }
 
-/// A string.
+/// Reads a string.
 ///
 /// # Safety
 /// The caller's promise: there is a NUL within the first 256 bytes, or there are as many bytes.
@@ -164,10 +166,10 @@ pub(crate) unsafe fn text(start: *const c_char, name: &'static str) -> Result<St
     String::from_utf8(bytes).map_err(|_| Failure::Text { name, why: "it is not UTF-8" })
 }
 
-/// As [`text`], NULL being `None`.
+/// Reads a string like [`text`], or returns `None` for NULL.
 ///
 /// # Safety
-/// As for [`text`].
+/// See [`text`].
 pub(crate) unsafe fn optional_text(
     start: *const c_char,
     name: &'static str,
@@ -199,7 +201,7 @@ pub(crate) unsafe fn put_text(
     Ok(())
 }
 
-/// One of many.
+/// Returns the element at `index`.
 pub(crate) fn element<'a, T>(
     all: &'a [T],
     index: usize,
@@ -208,16 +210,16 @@ pub(crate) fn element<'a, T>(
     all.get(index).ok_or(Failure::Index { name, value: index, count: all.len() })
 }
 
-/// A C truth value: 0 or 1.
+/// Converts a C truth value: 0 or 1.
 pub(crate) fn flag(value: c_int, name: &'static str) -> Result<bool, Failure> {
     match value {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Failure::Constant { name, value: value.into(), accepted: "0 and 1" }),
+        _ => Err(Failure::Constant { name, value: value.into(), accepted: "0 or 1" }),
     }
 }
 
-/// A number that has to fit the engine's type.
+/// Converts a number to the narrower type of the engine.
 pub(crate) fn narrow<T: TryFrom<u64>>(
     value: u64,
     max: u64,
@@ -227,17 +229,17 @@ pub(crate) fn narrow<T: TryFrom<u64>>(
     fits.ok_or(Failure::Range { name, value, min: 0, max })
 }
 
-/// A timer of a configuration.
+/// Converts a timer of a configuration.
 pub(crate) fn timer(micros: u64, name: &'static str) -> Result<Duration, Failure> {
     narrow(micros, MAX_TIMER.as_micros() as u64, name).map(Duration::from_micros)
 }
 
-/// How long a call may take.
+/// Converts the time-out of a call.
 pub(crate) fn patience(timeout_us: u64) -> Duration {
     Duration::from_micros(timeout_us).min(FOREVER)
 }
 
-/// A duration as C gets it.
+/// Converts a duration to microseconds.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Attempts to connect that nobody waits for.
+//! Connection attempts in the background.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use crate::boundary::enter;
 use crate::braid_qp;
 use crate::handle::{Child, find, hand_out, object, take};
 
-/// An attempt to connect.
+/// A connection attempt.
 pub struct braid_connecting {
     attempt: Connecting,
     _qp: Child,
@@ -20,8 +20,9 @@ pub struct braid_connecting {
 
 object!(braid_connecting, 14, "attempt to connect");
 
-/// As braid_qp_connect, but does not wait for the other side: what comes of it is told by `connecting`, which is closed in the
-/// end. Names are looked up first, which takes as long as it takes.
+/// Starts to connect like braid_qp_connect, but does not wait for the peer. The result is available
+/// from `connecting`, which the caller must close. A name is resolved before the function returns,
+/// which may block.
 ///
 /// Threads: any, one at a time for a queue pair; another gets BRAID_ERR_STATE.
 #[unsafe(no_mangle)]
@@ -46,8 +47,8 @@ pub unsafe extern "C" fn braid_qp_connect_begin(
     })
 }
 
-/// The descriptor that becomes readable once the attempt has ended, and stays so; for poll, epoll and the like. It stays the
-/// attempt's: do not read or close it.
+/// Returns a descriptor that becomes and stays readable when the attempt ends, for poll, epoll and
+/// the like. The attempt owns it: do not read or close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -55,9 +56,10 @@ pub unsafe extern "C" fn braid_connecting_fd(connecting: *const braid_connecting
     enter(|| Ok(find(connecting)?.attempt.as_raw_fd()))
 }
 
-/// How the attempt has ended: 1, the queue pair is connected, and `reply` is written as by braid_qp_connect; 0, it has not ended
-/// yet; an error as of braid_qp_connect, after which the queue pair is in INIT. 1 and errors are told once. Does not wait; where the
-/// application makes progress, this runs the engine once.
+/// Returns the result of the attempt. 1: the queue pair is connected, and `reply` is written as by
+/// braid_qp_connect. 0: the attempt continues. An error as of braid_qp_connect: the queue pair is
+/// in INIT. Each result but 0 is returned once. Does not wait. If the application makes progress,
+/// this runs the engine once.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -76,7 +78,7 @@ pub unsafe extern "C" fn braid_connecting_result(
     })
 }
 
-/// Closes an attempt, and gives it up if it has not ended.
+/// Closes an attempt and cancels it if it has not ended.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]

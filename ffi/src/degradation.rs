@@ -9,13 +9,13 @@ use crate::braid_qp;
 use crate::growing::{self, Growing};
 use crate::handle::find;
 
-/// Bytes that the name of a degradation takes at most, with its NUL.
+/// Maximum length of a degradation's name, with its NUL.
 pub const BRAID_DEGRADATION_NAME_LEN: usize = 32;
-/// Bytes that the text of a degradation takes at most, with its NUL; a longer one is cut.
+/// Maximum length of a degradation's text, with its NUL. A longer text is truncated.
 pub const BRAID_DEGRADATION_TEXT_LEN: usize = 512;
 
-/// A fallback of a connection: it works, but slower or less safely than it could. All connections
-/// to the same peer have the same ones. Each end knows its own.
+/// A fallback of a connection, which works but slower or less safely than it could. All connections
+/// to a peer share their degradations. Each end has its own.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_degradation {
@@ -27,9 +27,9 @@ pub struct braid_degradation {
     pub reserved: u32,
     /// Its short name, which never changes: "path-ports-blocked", "segmentation-refused",
     /// "rail-unused", "rail-misrouted", "ecn-always-marked", "ecn-dropped", "path-mtu",
-    /// "datapath-unavailable", "socket-option-refused". Later versions may have more.
+    /// "datapath-unavailable", "socket-option-refused". Later versions may add names.
     pub name: [c_char; BRAID_DEGRADATION_NAME_LEN],
-    /// One line: what fell back, why, and what helps.
+    /// One line with the fallback, its cause and the remedy.
     pub text: [c_char; BRAID_DEGRADATION_TEXT_LEN],
 }
 
@@ -50,7 +50,7 @@ impl From<&Degradation> for braid_degradation {
     }
 }
 
-/// As much of a text as there is room for, with a NUL behind it.
+/// Truncates a text to the available space and appends a NUL.
 fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
     let end = (0..LEN.min(text.len() + 1)).rev().find(|end| text.is_char_boundary(*end));
     let end = end.unwrap_or(0);
@@ -61,9 +61,9 @@ fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
     all
 }
 
-/// Reads the degradation at `index`, from 0 on, of the queue pair's connection. Returns 1, or 0 if
-/// there are not as many; then `degradation` is not touched. The list changes by itself: a program
-/// that wants it as of one moment takes braid_engine_query_metrics.
+/// Reads the degradation at `index`, from 0, of the queue pair's connection. Returns 1, or 0
+/// without changing `degradation` if there are fewer. The list may change at any time;
+/// braid_engine_query_metrics returns a consistent one.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! Which paths take which way through the network.
+//! Discovery of the routes that paths take through the network.
 
 use std::ffi::{c_char, c_int};
 
@@ -11,28 +11,28 @@ use crate::failure::Failure;
 use crate::growing::{self, Growing};
 use crate::handle::{find, hand_out, object, take};
 
-/// Which paths to a destination take which way.
+/// The routes that the paths to a destination take.
 pub struct braid_path_map {
     map: PathMap,
 }
 
 object!(braid_path_map, 11, "path map");
 
-/// How to find out. Filled by braid_discovery_config_init.
+/// The parameters of discovery, initialised by braid_discovery_config_init.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_discovery_config {
     /// Set by braid_discovery_config_init.
     pub size: usize,
-    /// Most hops that are followed, up to 255.
+    /// Maximum number of hops, up to 255.
     pub max_ttl: u32,
-    /// How often to ask a hop that does not answer.
+    /// Number of probes to a hop that does not answer.
     pub tries: u32,
-    /// How long to wait for an answer, in microseconds.
+    /// Time to wait for an answer in microseconds.
     pub timeout_us: u64,
-    /// Least time between two probes, in microseconds.
+    /// Minimum interval between two probes in microseconds.
     pub spacing_us: u64,
-    /// How long in all to ask again for hops that tell ways apart, in microseconds.
+    /// Total time for repeated probes to hops that distinguish routes, in microseconds.
     pub patience_us: u64,
 }
 
@@ -79,11 +79,12 @@ pub unsafe extern "C" fn braid_discovery_config_init(
     enter(|| unsafe { growing::init(config, size, Default::default()) }.map(|()| 0))
 }
 
-/// Finds out which of the `count` paths (numbers below 4096) in the array `paths` take which way from the
-/// local address `from`, such as "10.0.0.1", or "::" for any, to `to`, such as "10.0.0.2:4791": where a peer's
-/// engine receives. That nobody answers is no error, but a map without ways. Close it in the end.
+/// Discovers the routes of the `count` paths (numbers below 4096) in the array `paths`. `from` is
+/// the local address, such as "10.0.0.1" or "::" for any. `to` is the receiving address of a peer's
+/// engine, such as "10.0.0.2:4791". If no hop answers, the map is empty, which is not an error. The
+/// caller must close the map.
 ///
-/// Takes a second or so, and up to about `patience_us` more where routers limit their answers.
+/// The call takes about a second, and up to `patience_us` more if routers limit their answers.
 ///
 /// Threads: any, but one at a time for a destination.
 #[unsafe(no_mangle)]
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn braid_path_map_close(map: *mut braid_path_map) -> c_int
     enter(|| take(map).map(|_| 0))
 }
 
-/// What a map holds.
+/// The contents of a map.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_path_map_info {
@@ -130,14 +131,14 @@ pub struct braid_path_map_info {
     pub size: usize,
     /// The destination.
     pub to: [c_char; BRAID_ADDR_LEN],
-    /// How many ways there are, sorted by their hops.
+    /// Number of routes, sorted by their hops.
     pub ways: usize,
-    /// Paths that are in no way: nothing was heard of them, or too little to tell ways apart, or a router
-    /// refuses to carry them.
+    /// Number of paths without a route: no hop answered, too few answered to distinguish routes, or
+    /// a router refused to forward the probes.
     pub unanswered: usize,
-    /// How long it took, in microseconds.
+    /// Duration of the discovery in microseconds.
     pub took_us: u64,
-    /// 1: every path is in a way and every hop of the ways is known; or else 0.
+    /// 1 if every path has a route and every hop of the routes is known, otherwise 0.
     pub complete: c_int,
 }
 
@@ -146,7 +147,7 @@ unsafe impl Growing for braid_path_map_info {
     const NAME: &'static str = "braid_path_map_info";
 }
 
-/// Reads what the map holds.
+/// Reads the contents of the map.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -169,8 +170,8 @@ pub unsafe extern "C" fn braid_path_map_query(
     })
 }
 
-/// Writes how many hops the way at index `way`, from 0 on, has into `hops`, and how many paths take it into
-/// `paths`.
+/// Writes the number of hops of the route at index `way`, from 0, into `hops`, and the number of
+/// its paths into `paths`.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -191,9 +192,9 @@ pub unsafe extern "C" fn braid_path_map_way(
     })
 }
 
-/// Writes the router at index `hop`, from 0 on, of a way, as it names itself, into `text` of `size` bytes;
-/// BRAID_ADDR_LEN suffice. Returns 1, or 0 and an empty text where it never answered. The last hop is the
-/// destination, if it was heard.
+/// Writes the address of the router at index `hop`, from 0, of a route into `text` of `size` bytes;
+/// BRAID_ADDR_LEN suffice. Returns 1, or 0 and an empty text if the router never answered. The last
+/// hop is the destination, if it answered.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -213,8 +214,8 @@ pub unsafe extern "C" fn braid_path_map_hop(
     })
 }
 
-/// Writes the paths that take a way, ascending, into the array `paths` with room for `max`; returns how
-/// many.
+/// Writes the paths of a route in ascending order into the array `paths` with space for `max`.
+/// Returns their number.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -234,9 +235,9 @@ pub unsafe extern "C" fn braid_path_map_paths(
     })
 }
 
-/// Writes up to `max` paths that load all ways alike, the same number of each, one of each in turn, into the
-/// array `paths`; returns how many. 0: plain paths are as good, because no way is known or just one, or
-/// because `max` is less than the number of ways.
+/// Writes up to `max` paths that load all routes equally into the array `paths`: the same number
+/// per route, alternating between routes. Returns their number. 0: a balanced list has no
+/// advantage, because at most one route is known, or `max` is less than the number of routes.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

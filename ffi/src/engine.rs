@@ -1,4 +1,4 @@
-//! Engines: what verbs call a context.
+//! Engines, which correspond to verbs contexts.
 
 use std::ffi::{c_char, c_int};
 
@@ -12,7 +12,7 @@ use crate::growing::{self, Growing};
 use crate::handle::{Child, Children, find, hand_out, object, take};
 use crate::log;
 
-/// One user of the network: protection domains, completion queues and listeners are made with it.
+/// An engine: owns protection domains, completion queues and listeners.
 pub struct braid_engine {
     pub(crate) engine: Engine,
     pub(crate) children: Children,
@@ -28,7 +28,7 @@ object!(
     }
 );
 
-/// Makes an engine, with its ports open and its threads running.
+/// Creates an engine, opens its ports and starts its threads.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -48,8 +48,8 @@ pub unsafe extern "C" fn braid_engine_create(
     })
 }
 
-/// Ends an engine: when this returns 0, its threads have ended and its sockets are closed. What was
-/// made with it is closed before.
+/// Closes an engine. When this returns 0, its threads have ended and its sockets are closed. All
+/// objects of the engine must be closed before.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn braid_engine_close(engine: *mut braid_engine) -> c_int 
     enter(|| take(engine).map(|_| 0))
 }
 
-/// Writes where the engine receives, the address to connect to, into `text` of `size` bytes;
+/// Writes the receiving address of the engine, to which peers connect, into `text` of `size` bytes;
 /// BRAID_ADDR_LEN suffice.
 ///
 /// Threads: any.
@@ -74,8 +74,8 @@ pub unsafe extern "C" fn braid_engine_local_addr(
     })
 }
 
-/// Runs the engine once, where its configuration has no threads: sends what is posted, takes what has
-/// arrived. Does not wait. Returns 1 if there was anything to do, or else 0.
+/// Runs an engine without threads once: sends posted work and processes arrivals. Does not wait.
+/// Returns 1 if there was work, otherwise 0.
 ///
 /// Threads: any, one at a time; others return 0 at once.
 #[unsafe(no_mangle)]
@@ -83,61 +83,63 @@ pub unsafe extern "C" fn braid_engine_progress(engine: *mut braid_engine) -> c_i
     enter(|| Ok(find(engine)?.engine.progress().into()))
 }
 
-/// Events since the engine was made.
+/// Counters since the creation of the engine.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_engine_counters {
     /// Set it to sizeof(braid_engine_counters).
     pub size: usize,
-    /// Datagrams handed to the link.
+    /// Datagrams passed to the link.
     pub datagrams_sent: u64,
-    /// Batches handed to the link; over UDP, a system call each.
+    /// Batches passed to the link; over UDP, one system call each.
     pub batches_sent: u64,
-    /// Times that the link was full and a batch had to wait.
+    /// Number of times that a batch waited because the link was full.
     pub link_full: u64,
     /// Batches that the link failed to send.
     pub send_errors: u64,
     /// Datagrams received.
     pub datagrams_received: u64,
-    /// Received datagrams dropped because they are not Braid's, or contradict themselves.
+    /// Received datagrams dropped because they are not Braid's or inconsistent.
     pub malformed: u64,
-    /// Received datagrams dropped because their version is not this library's.
+    /// Received datagrams dropped because of another format version.
     pub version: u64,
-    /// Received datagrams dropped because the header check failed: damaged on the way.
+    /// Received datagrams dropped because of a wrong header CRC.
     pub header_check: u64,
-    /// Data packets dropped because the payload check failed: damaged on the way.
+    /// Data packets dropped because of a wrong payload CRC.
     pub payload_check: u64,
-    /// Packets dropped because no queue pair has that number.
+    /// Packets dropped because the queue pair does not exist.
     pub unknown_qp: u64,
-    /// Data packets that had arrived before.
+    /// Duplicate data packets.
     pub duplicates: u64,
-    /// Data packets refused: outside the window, no receive posted, no access, wrong state.
+    /// Data packets refused: outside the window, no receive posted, no access, or wrong state.
     pub refused: u64,
-    /// Set-up packets dropped or turned down.
+    /// Set-up packets dropped or rejected.
     pub setup_refused: u64,
-    /// Datagrams that arrived at this host and found the receive buffer full.
+    /// Datagrams lost because the receive buffer was full.
     pub overflowed: u64,
-    /// Datagrams that the system refused to send: no route, a firewall.
+    /// Datagrams that the system refused to send, for example because of a missing route or a
+    /// firewall.
     pub unreachable: u64,
-    /// Datagrams that injected faults dropped or damaged.
+    /// Datagrams dropped or damaged by injected faults.
     pub injected: u64,
-    /// Times that the ways to a peer were found out, where `discover` is set.
+    /// Number of route discoveries, if `discover` is set.
     pub ways_learnt: u64,
-    /// Packets dropped because they have another token than the queue pair of that number: those of an earlier
-    /// connection, or guesses.
+    /// Packets dropped because of a wrong token: packets of an earlier connection, or guesses.
     pub wrong_token: u64,
-    /// Packets dropped because they have the number and token of a connection and come from another host than its peer.
+    /// Packets dropped because they carry the number and token of a connection but do not come from
+    /// its peer's host.
     pub wrong_source: u64,
-    /// Connection requests put off because the backlog, or the share of it that one host may hold, was full.
+    /// Connection requests postponed because the backlog, or the share of one host in it, was full.
     pub setup_busy: u64,
-    /// Times that what left from the ports of paths was found not to reach a peer, and what left from the receiving
-    /// port to do so: a NAT or a stateful firewall.
+    /// Number of times that the ports of paths were found to be blocked, while the receiving port
+    /// was not: by a NAT or a stateful firewall.
     pub paths_blocked: u64,
-    /// Packets dropped because the keys of their connection do not open them: forged, or changed on the way.
+    /// Packets dropped because they could not be authenticated: forged, or changed in transit.
     pub forged: u64,
-    /// Packets of keyed connections dropped because their numbers had come before, or were too old to tell.
+    /// Packets of keyed connections dropped because they were replayed or too old.
     pub replayed: u64,
-    /// Packets dropped because their connection is keyed and they are not protected, or are with the keys of another one.
+    /// Packets dropped because they were unprotected on a keyed connection, or protected with the
+    /// keys of another connection.
     pub unprotected: u64,
 }
 
@@ -178,7 +180,7 @@ impl From<EngineCounters> for braid_engine_counters {
     }
 }
 
-/// Reads what the engine has seen.
+/// Reads the counters of the engine.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

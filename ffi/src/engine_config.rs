@@ -1,10 +1,13 @@
-//! What an engine can be told.
+//! The configuration of an engine.
 
 use std::ffi::{c_char, c_int};
 use std::path::Path;
 use std::ptr;
 
-use braid::{Crc, Datapath, EngineConfig, Faults, Progress, Security, VerbsOptions, VerbsService};
+use braid::{
+    Crc, Datapath, DatapathKind, DatapathOptions, EngineConfig, Faults, Medium, Progress, Security,
+    VerbsOptions, VerbsService,
+};
 
 use crate::arguments::{flag, micros, narrow, optional_text, timer};
 use crate::boundary::enter;
@@ -13,110 +16,117 @@ use crate::growing::{self, Growing};
 use crate::handle::{Child, find};
 use crate::{address, braid_fabric};
 
-/// The UDP port of Braid, unless a program is told another.
+/// The default UDP port of Braid.
 pub const BRAID_DEFAULT_PORT: u16 = 4791;
 const _: () = assert!(BRAID_DEFAULT_PORT == braid::DEFAULT_PORT);
 
-/// Paths to a peer are fewer than this, or as many.
+/// Maximum number of paths to a peer.
 pub const BRAID_MAX_PATHS: usize = 4096;
 const _: () = assert!(BRAID_MAX_PATHS == braid::MAX_PATHS);
 
-/// The NIC's unreliable connections carry the paths: what is lost is resent by Braid, on whatever path
-/// is good.
+/// The NIC's unreliable connections carry the paths. Braid retransmits lost packets on any good
+/// path.
 pub const BRAID_SERVICE_UC: c_int = 0;
-/// Its reliable connections, for NICs that have no others.
+/// The NIC's reliable connections carry the paths, for NICs without unreliable ones.
 pub const BRAID_SERVICE_RC: c_int = 1;
 
-/// How an engine behaves. Filled by braid_engine_config_init.
+/// The configuration of an engine, initialised by braid_engine_config_init.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_engine_config {
     /// Set by braid_engine_config_init.
     pub size: usize,
-    /// The receiving address, such as `10.0.0.1:4791` or `[::]:0`. Port 0: any free one; an engine
-    /// that others connect to wants one that they know. NULL: `[::]:0`.
+    /// The receiving address, such as `10.0.0.1:4791` or `[::]:0`. Port 0 selects a free port;
+    /// servers need a fixed one. NULL: `[::]:0`.
     pub bind: *const c_char,
     /// The network inside this process that carries the packets. NULL: UDP, or `device`.
     pub fabric: *mut braid_fabric,
-    /// Threads of the engine, 1 to 64, each with a receiving port of its own. 0: the application
-    /// makes progress, in braid_engine_progress and wherever it polls or waits; while it does something
-    /// else, a thread of the engine does, within 4 ms.
+    /// Number of engine threads, 1 to 64, each with its own receiving port. 0: the application
+    /// makes progress in braid_engine_progress and whenever it polls or waits. If it does not for 4
+    /// ms, a thread of the engine does.
     pub threads: u32,
-    /// How many paths there are to a peer, 1 to BRAID_MAX_PATHS; over UDP each is a source port.
+    /// Number of paths to a peer, 1 to BRAID_MAX_PATHS. Over UDP, each is a source port.
     pub paths: u32,
-    /// The path policy by name, such as "pro" or "ecmp". NULL: the default.
+    /// Name of the path policy, such as "pro" or "ecmp". NULL: the default.
     pub lb: *const c_char,
-    /// 1: the engine finds out which paths take different ways, and uses equally many of each, for
-    /// networks whose switches hash. 0: all paths alike.
+    /// 1: the engine discovers the routes of the paths and uses equally many paths per route, for
+    /// networks that hash flows. 0: all paths are treated alike.
     pub discover: c_int,
-    /// 1: payloads carry a check. It is on if either side wants it.
+    /// 1: payloads carry a CRC. It is on if either side requests it.
     pub crc: c_int,
-    /// Most payload bytes of a packet, up to 65535. 0: what suits the path, 16384 at most.
+    /// Maximum payload of a packet in bytes, up to 65535. 0: adapted to the path, at most 16384.
     pub mtu: u32,
-    /// Bytes of arrived datagrams that each receiving socket shall hold. The system may grant less.
+    /// Size of the receive buffer of each socket in bytes. The system may grant less.
     pub receive_buffer: usize,
-    /// Where the random choices of the path policy start.
+    /// Seed of the path policy's random choices.
     pub seed: u64,
-    /// How long a thread looks for work before it sleeps, in microseconds. This and the timers below:
-    /// a day at most.
+    /// Time for which an idle thread polls before it sleeps, in microseconds. This and the
+    /// following timers are at most one day.
     pub spin_us: u64,
-    /// How often a peer is asked for a sign of life, by its queue pairs in turn, in microseconds; 1000 at least.
+    /// Interval of the liveness checks of a peer, in which its queue pairs take turns, in
+    /// microseconds. At least 1000.
     pub ping_interval_us: u64,
-    /// Silence after which it is taken for dead, in microseconds.
+    /// Time without packets after which a peer is considered dead, in microseconds.
     pub peer_timeout_us: u64,
-    /// How long an engine that is closed waits at most for its peers to confirm that its queue pairs have ended, in
-    /// microseconds.
+    /// Maximum time for which a closed engine waits for its peers to confirm the end of its queue
+    /// pairs, in microseconds.
     pub linger_us: u64,
-    /// Faults that are injected below the protocol, for tests: the probability, from 0 to 1, that a
-    /// datagram is lost,
+    /// Injected fault for tests: probability, from 0 to 1, that a datagram is dropped.
     pub fault_drop: f64,
-    /// that it is overtaken by later ones,
+    /// Injected fault: probability that a datagram is reordered.
     pub fault_reorder: f64,
-    /// that it is sent twice,
+    /// Injected fault: probability that a datagram is duplicated.
     pub fault_duplicate: f64,
-    /// that some of its bits are flipped.
+    /// Injected fault: probability that bits of a datagram are flipped.
     pub fault_corrupt: f64,
-    /// Added to the way of every datagram, in microseconds, at most ten seconds.
+    /// Injected fault: delay of every datagram in microseconds, at most ten seconds.
     pub fault_delay_us: u64,
-    /// Where the random numbers of the faults start.
+    /// Seed of the injected faults.
     pub fault_seed: u64,
-    /// The RDMA device that carries the packets, Soft-RoCE included, as `rdma link` names it. NULL: none.
-    /// Connections are set up over UDP all the same. Its NIC checks payloads, whatever `crc` says, and
-    /// no faults can be injected.
+    /// The RDMA device that carries the packets, Soft-RoCE included, by its name in `rdma link`.
+    /// NULL: none. Connections are still set up over UDP. The NIC checks payloads, regardless of
+    /// `crc`, and no faults can be injected.
     pub device: *const c_char,
-    /// Its port, from 1.
+    /// Port of the device, from 1.
     pub device_port: u32,
-    /// What carries the paths: BRAID_SERVICE_UC or BRAID_SERVICE_RC.
+    /// Transport service of the paths: BRAID_SERVICE_UC or BRAID_SERVICE_RC.
     pub service: c_int,
-    /// The entry of the port's GID table that is its address. -1: the one of `bind`, or else the first
-    /// of RoCE v2 that is an IPv4 address, or else the first of RoCE v2.
+    /// Index into the port's GID table. -1: the entry of `bind`, otherwise the first RoCE v2 entry
+    /// with an IPv4 address, otherwise the first RoCE v2 entry.
     pub gid_index: i64,
-    /// The addresses of this host's further rails, with commas between them, such as `10.1.0.1,10.2.0.1`; at most seven. `bind` is
-    /// the first rail's, and then has to be an address, too. A connection uses as many rails as both its ends have, the
-    /// first with the first and so on. NULL: one rail. With `device`, which is the first rail's, each is the address of an RDMA
-    /// device, too.
+    /// Addresses of this host's further rails, separated by commas, such as `10.1.0.1,10.2.0.1`; at
+    /// most seven. `bind` is the address of the first rail and must then be specific. A connection
+    /// uses as many rails as both ends have, paired in order. NULL: one rail. With `device`, which
+    /// is the first rail's, each address must belong to an RDMA device as well.
     pub rails: *const c_char,
-    /// The rail policy by name: "least-loaded", "round-robin", "hash", "lpt" or "min-rtt". NULL: the default.
+    /// Name of the rail policy: "least-loaded", "round-robin", "hash", "lpt" or "min-rtt". NULL:
+    /// the default.
     pub rail_policy: *const c_char,
-    /// Where the engine's metrics can be read from outside the process: `off`; `local`, by `braid-perf top PID` of the same user; an
-    /// address such as `127.0.0.1:9464`, there by HTTP too, as Prometheus does. NULL: what the environment variable BRAID_METRICS says,
-    /// or else `off`.
+    /// Access to the engine's metrics from outside the process. `off`: none. `local`: by
+    /// `braid-perf top PID` of the same user. An address such as `127.0.0.1:9464`: also by HTTP for
+    /// Prometheus. NULL: the value of the environment variable BRAID_METRICS, otherwise `off`.
     pub metrics: *const c_char,
-    /// A key file, made by `braid-perf keygen`, that nobody but its owner can read: connections are keyed, over UDP. With a
-    /// private key, `allowed_keys` has to name something. NULL: they are not.
+    /// A key file of `braid-perf keygen` that only its owner can read. Connections are then keyed,
+    /// over UDP. A private key requires `allowed_keys`. NULL: no keys.
     pub key_file: *const c_char,
-    /// What the key is for: "off", "auth" (packets are authenticated), "encrypt" (they are encrypted as well), "required" (and a
-    /// listener turns away who has no key), behind it the ciphers that may be used if not all:
-    /// "required:aes-128-gcm,chacha20-poly1305". NULL: "required" with `key_file`, or else "off".
+    /// Use of the key. "off": none. "auth": packets are authenticated. "encrypt": packets are
+    /// encrypted as well. "required": a listener also rejects peers without a key. An optional list
+    /// restricts the ciphers: "required:aes-128-gcm,chacha20-poly1305". NULL: "required" with
+    /// `key_file`, otherwise "off".
     pub security: *const c_char,
-    /// The file of the public keys of those that are connected to and taken connections of, which nobody but its owner can change:
-    /// lines as `braid-perf keygen --static` prints them, `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`. It goes with a
-    /// `key_file` that holds a private key. NULL: none.
+    /// The file of the public keys of allowed peers, which only its owner can change. Its lines are
+    /// those of `braid-perf keygen --static`: `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`.
+    /// Requires a `key_file` with a private key. NULL: none.
     pub allowed_keys: *const c_char,
-    /// 1: datagrams of up to 1200 bytes go by AF_XDP, past the network stack, which takes less time, and the others by UDP sockets.
-    /// `bind` is the IPv4 address of an Ethernet interface then, and `threads` is 1 or 0; it takes root, or CAP_NET_RAW,
-    /// CAP_NET_ADMIN and CAP_BPF, and one engine has it on an interface. Not with `fabric` or `device`. 0: UDP sockets alone.
+    /// 1: datagrams of up to 1200 bytes use AF_XDP, which bypasses the network stack and is faster;
+    /// others use UDP sockets. `bind` must then be the IPv4 address of an Ethernet interface, and
+    /// `threads` 1 or 0. Requires root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. One engine per
+    /// interface can use it. Not with `fabric` or `device`. 0: UDP sockets only.
     pub xdp: c_int,
+    /// The datapath by name: "udp", "xdp", "verbs" (needs `device`) or "mem" (needs `fabric`). NULL:
+    /// the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name "xdp"
+    /// here instead of setting `xdp`.
+    pub datapath: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -163,11 +173,12 @@ impl Default for braid_engine_config {
             security: ptr::null(),
             allowed_keys: ptr::null(),
             xdp: 0,
+            datapath: ptr::null(),
         }
     }
 }
 
-/// What an engine is made with, and its place among the users of its fabric.
+/// The configuration of an engine and its registration with the fabric.
 pub(crate) type Checked = (EngineConfig, Option<Child>);
 
 impl braid_engine_config {
@@ -178,7 +189,7 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
-        let [bind, lb, device, rails, rail_policy, metrics, key, security, allowed] = unsafe {
+        let [bind, lb, device, rails, rail_policy, metrics, key, security, allowed, datapath] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
                 optional_text(config.lb, "lb")?,
@@ -189,6 +200,7 @@ impl braid_engine_config {
                 optional_text(config.key_file, "key_file")?,
                 optional_text(config.security, "security")?,
                 optional_text(config.allowed_keys, "allowed_keys")?,
+                optional_text(config.datapath, "datapath")?,
             ]
         };
         if let Some(bind) = bind {
@@ -210,30 +222,36 @@ impl braid_engine_config {
         let [key, allowed] = [&key, &allowed].map(|file| file.as_deref().map(Path::new));
         checked.security = Security::from_files(key, allowed, mode)?;
         let mut child = None;
-        match (config.fabric.is_null(), device, flag(config.xdp, "xdp")?) {
-            (true, None, false) => {}
-            (true, None, true) => checked.datapath = Datapath::Xdp,
+        let mut options = DatapathOptions::default();
+        let implied = match (config.fabric.is_null(), device, flag(config.xdp, "xdp")?) {
+            (true, None, false) => None,
+            (true, None, true) => Some(Datapath::Xdp.kind()),
             (true, Some(device), false) => {
-                checked.datapath = Datapath::Verbs(config.verbs(device)?);
+                let device = config.verbs(device)?;
+                options.device = Some(device.clone());
+                Some(Datapath::Verbs(device).kind())
             }
             (false, None, false) => {
                 let fabric = find(config.fabric)?;
-                checked.datapath = Datapath::Mem(fabric.fabric.clone());
+                options.fabric = Some(fabric.fabric.clone());
                 child = Some(fabric.children.add());
+                Some(Datapath::Mem(fabric.fabric.clone()).kind())
             }
             _ => return Err(Failure::TwoDatapaths),
-        }
+        };
+        let kind = selected(datapath.map(|name| name.parse()).transpose()?, implied)?;
+        checked.datapath = kind.build(&options)?;
         Ok((checked, child))
     }
 
-    /// All fields are named, so that one that is new to the engine is not forgotten here.
+    /// Names all fields, so that a new setting of the engine cannot be forgotten here.
     fn numbers(&self) -> Result<EngineConfig, Failure> {
         let EngineConfig { datapath, bind, rails, rail_policy, lb, metrics, .. } =
             EngineConfig::default();
         Ok(EngineConfig {
             datapath,
             bind,
-            // For the drop-in libibverbs. Programs in C that want both IP versions bind to `[::]`.
+            // For the drop-in libibverbs. C programs that need both IP versions bind to `[::]`.
             second_addr: None,
             rails,
             rail_policy,
@@ -245,7 +263,7 @@ impl braid_engine_config {
             },
             paths: self.paths as usize,
             discover: flag(self.discover, "discover")?,
-            // Its strings are read elsewhere.
+            // The strings are read elsewhere.
             security: None,
             crc: if flag(self.crc, "crc")? { Crc::On } else { Crc::Off },
             mtu: match narrow(self.mtu.into(), u16::MAX.into(), "mtu")? {
@@ -275,7 +293,7 @@ impl braid_engine_config {
             value => Some(u32::try_from(value).map_err(|_| Failure::Constant {
                 name: "gid_index",
                 value,
-                accepted: "-1, and the entries of the table from 0",
+                accepted: "-1, or an entry of the table from 0",
             })?),
         };
         let service = match self.service {
@@ -288,6 +306,25 @@ impl braid_engine_config {
         };
         let port = narrow(self.device_port.into(), u8::MAX.into(), "device_port")?;
         Ok(VerbsOptions { device, port, gid_index, service })
+    }
+}
+
+/// The datapath that `datapath` names, or else the one that `fabric`, `device` or `xdp` implies.
+fn selected(
+    named: Option<DatapathKind>,
+    implied: Option<DatapathKind>,
+) -> Result<DatapathKind, Failure> {
+    match (named, implied) {
+        (None, None) => Ok(Datapath::default().kind()),
+        (Some(kind), None) | (None, Some(kind)) => Ok(kind),
+        // `device` and `fabric` are options of every datapath of their medium.
+        (Some(named), Some(implied))
+            if named == implied
+                || named.medium() == implied.medium() && implied.medium() != Medium::Network =>
+        {
+            Ok(named)
+        }
+        (Some(named), Some(implied)) => Err(Failure::OtherDatapath { named, implied }),
     }
 }
 

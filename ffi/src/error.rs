@@ -1,45 +1,45 @@
-//! Error codes, and what they say.
+//! Error codes and their texts.
 
 use std::ffi::{c_char, c_int};
 
-/// All went well.
+/// Success.
 pub const BRAID_OK: c_int = 0;
-/// A pointer that is needed is NULL.
+/// A required pointer is NULL.
 pub const BRAID_ERR_NULL: c_int = -1;
-/// A handle that is closed, or never was one of this kind.
+/// The handle is closed or of another kind.
 pub const BRAID_ERR_HANDLE: c_int = -2;
-/// A value that cannot be: out of its range, an unknown constant or name, a malformed address.
+/// A value is invalid: out of range, an unknown constant or name, or a malformed address.
 pub const BRAID_ERR_INVALID: c_int = -3;
-/// The queue pair is in a state that does not allow this.
+/// The state of the queue pair does not allow the call.
 pub const BRAID_ERR_STATE: c_int = -4;
-/// The queue holds as many work requests as it can.
+/// The queue is full.
 pub const BRAID_ERR_FULL: c_int = -5;
-/// Memory that is not registered for this use.
+/// The memory is not registered for this use.
 pub const BRAID_ERR_ACCESS: c_int = -6;
-/// Nothing happened in time.
+/// The time-out expired.
 pub const BRAID_ERR_TIMED_OUT: c_int = -7;
-/// The peer said no.
+/// The peer rejected the request.
 pub const BRAID_ERR_REJECTED: c_int = -8;
-/// There is no way to that address.
+/// The address is unreachable.
 pub const BRAID_ERR_UNREACHABLE: c_int = -9;
-/// The completion queue has overrun and completions are lost.
+/// The completion queue has overrun, and completions are lost.
 pub const BRAID_ERR_OVERRUN: c_int = -10;
-/// It is in use: other objects were made with it, or another thread is inside a call with it.
+/// The object is in use by other objects or by another thread's call.
 pub const BRAID_ERR_BUSY: c_int = -11;
-/// There are as many of them as there can be.
+/// The maximum number of objects exists.
 pub const BRAID_ERR_EXHAUSTED: c_int = -12;
 /// The system refused memory, a socket, a thread or a descriptor.
 pub const BRAID_ERR_SYSTEM: c_int = -13;
-/// The attempt was given up, because the queue pair was reset, disconnected or closed.
+/// The attempt was cancelled, because the queue pair was reset, disconnected or closed.
 pub const BRAID_ERR_CANCELLED: c_int = -14;
-/// The program asks for something that only a newer library has.
+/// The program uses a feature of a newer library.
 pub const BRAID_ERR_UNSUPPORTED: c_int = -15;
-/// A bug of Braid. The engine it concerns should be closed.
+/// A bug of Braid. Close the affected engine.
 pub const BRAID_ERR_INTERNAL: c_int = -16;
-/// The group has ended because of what a rank did: braid_group_query_end says of which.
+/// The group has ended because of a rank; see braid_group_query_end.
 pub const BRAID_ERR_GROUP: c_int = -17;
 
-/// What an error code means, in one phrase; never NULL, whatever the number.
+/// Returns the text of an error code; never NULL.
 ///
 /// Threads: any. The text is constant.
 #[unsafe(no_mangle)]

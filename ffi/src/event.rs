@@ -1,4 +1,4 @@
-//! What happens outside of any completion.
+//! Asynchronous events.
 
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
@@ -14,40 +14,41 @@ use crate::handle::find;
 use crate::qp_error::{BRAID_END_NONE, braid_qp_error};
 use crate::wc::BRAID_WC_SUCCESS;
 
-/// Nothing has happened.
+/// No event.
 pub const BRAID_EVENT_NONE: c_int = 0;
-/// A queue pair is in BRAID_QP_ERR, and not because the application moved it there; `cause` and `status` say why, and
-/// braid_qp_query_error which work request.
+/// A queue pair has entered BRAID_QP_ERR, and not at the application's request. `cause` and
+/// `status` give the reason, and braid_qp_query_error the work request.
 pub const BRAID_EVENT_QP_ENDED: c_int = 1;
-/// In BRAID_QP_SQD: everything that was begun has ended.
+/// All work requests started before BRAID_QP_SQD have ended.
 pub const BRAID_EVENT_SQ_DRAINED: c_int = 2;
-/// The largest datagram that reaches the peer, `value` bytes, for all queue pairs that go there.
+/// The path MTU of the peer has changed to datagrams of `value` bytes, for all queue pairs to that
+/// peer.
 pub const BRAID_EVENT_PATH_MTU: c_int = 3;
-/// What leaves from the ports of paths does not reach the peer (a NAT or firewall): all leaves from the receiving
-/// port, on one path, for all queue pairs that go there.
+/// A NAT or firewall blocks the ports of the paths to the peer. All packets use the receiving port
+/// as the only path, for all queue pairs to that peer.
 pub const BRAID_EVENT_PATHS_BLOCKED: c_int = 4;
-/// It does reach the peer again.
+/// The ports of the paths are no longer blocked.
 pub const BRAID_EVENT_PATHS_OPEN: c_int = 5;
-/// More happened than the 4096 events that wait: `value` are missing here.
+/// More than 4096 events were pending, and `value` events were lost.
 pub const BRAID_EVENT_MISSED: c_int = 6;
-/// Something that this version of the C API has no number for.
+/// An event without a number in this version of the C API.
 pub const BRAID_EVENT_OTHER: c_int = 7;
 
-/// What happened outside of any completion (`ibv_get_async_event`).
+/// An asynchronous event (compare `ibv_get_async_event`).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_event {
     /// Set it to sizeof(braid_event).
     pub size: usize,
-    /// BRAID_EVENT_QP_ENDED and so on.
+    /// The kind: BRAID_EVENT_QP_ENDED and so on.
     pub kind: c_int,
-    /// Of the queue pair; 0 with BRAID_EVENT_MISSED.
+    /// The queue pair number; 0 with BRAID_EVENT_MISSED.
     pub qp_num: u32,
-    /// What `kind` says, or else 0.
+    /// The value that `kind` defines, otherwise 0.
     pub value: u64,
-    /// BRAID_END_PEER and so on; BRAID_END_NONE where no queue pair has ended.
+    /// The cause: BRAID_END_PEER and so on, or BRAID_END_NONE if no queue pair has ended.
     pub cause: c_int,
-    /// As in braid_qp_error.
+    /// The status, as in braid_qp_error.
     pub status: c_int,
 }
 
@@ -89,7 +90,8 @@ impl From<AsyncEvent> for braid_event {
     }
 }
 
-/// The descriptor that is readable while events wait, for poll, epoll and the like. It stays the engine's: do not read or close it.
+/// Returns a descriptor that is readable while events are pending, for poll, epoll and the like.
+/// The engine owns it: do not read or close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -97,8 +99,9 @@ pub unsafe extern "C" fn braid_engine_event_fd(engine: *const braid_engine) -> c
     enter(|| Ok(find(engine)?.engine.event_fd().map_err(Failure::Descriptor)?.as_raw_fd()))
 }
 
-/// Takes the oldest event that nobody has taken, waiting up to `timeout_us` microseconds for one; 0 does not wait.
-/// Returns 1, or 0 if there is none, with BRAID_EVENT_NONE in `event`. Where the application drives the engine, waiting does so too.
+/// Takes the oldest pending event and waits up to `timeout_us` microseconds for one; 0 does not
+/// wait. Returns 1, or 0 with BRAID_EVENT_NONE in `event`. If the application makes progress,
+/// waiting runs the engine.
 ///
 /// Threads: any; each event goes to one of them.
 #[unsafe(no_mangle)]
@@ -108,7 +111,8 @@ pub unsafe extern "C" fn braid_engine_wait_event(
     timeout_us: u64,
 ) -> c_int {
     enter(|| {
-        // Before anything is taken: it may turn out that there is no room for it.
+        // Checks the output first, because its size may be invalid.
+        //
         // SAFETY: the caller's promise.
         unsafe { growing::write(event, braid_event::NONE) }?;
         let engine = find(engine)?;

@@ -9,8 +9,8 @@ use crate::boundary::enter;
 use crate::failure::Failure;
 use crate::handle::{Children, hand_out, object, take};
 
-/// A network inside this process, for tests: the engines made with it reach each other, at addresses
-/// that are free to choose.
+/// A network inside this process, for tests. Its engines reach each other at freely chosen
+/// addresses.
 pub struct braid_fabric {
     pub(crate) fabric: MemFabric,
     pub(crate) children: Children,
@@ -25,7 +25,7 @@ object!(
     }
 );
 
-/// Makes a network with nobody on it.
+/// Creates an empty network.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn braid_fabric_create(fabric: *mut *mut braid_fabric) -> 
     })
 }
 
-/// Closes a network; its engines are closed before.
+/// Closes a network. Its engines must be closed before.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]

@@ -1,70 +1,75 @@
-//! Everything that can fail in a call, and the code that C gets for it.
+//! All failures of calls and their error codes.
 
 use std::ffi::c_int;
 
 use braid::{
-    ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EndpointError,
-    EngineError, GroupError, ListenError, MalformedKey, MemoryError, PostError, RegisterError,
-    SecurityError, StateError, UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme,
-    UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError, XdpSetupError,
+    ConnectError, CqError, CreateCqError, CreateQpError, DatapathError, DatapathKind,
+    DiscoveryError, EndpointError, EngineError, GroupError, ListenError, MalformedKey, MemoryError,
+    PostError, RegisterError, SecurityError, StateError, UnknownCc, UnknownEndpoint, UnknownLb,
+    UnknownRailScheme, UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError,
+    XdpSetupError,
 };
 
 use crate::error::*;
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("`{0}` is NULL")]
     Null(&'static str),
-    #[error("this {kind} handle is closed, or is no handle of that kind")]
+    #[error("the {kind} handle is closed or of another kind")]
     Handle { kind: &'static str },
-    #[error("the {kind} is in use by another thread's call; let that end, then close it")]
+    #[error("the {kind} is in use by another thread's call; wait for that call, then close it")]
     InCall { kind: &'static str },
-    #[error("the {kind} still has {count} objects that were made with it; close them first")]
+    #[error("the {kind} still has {count} objects; close them first")]
     HasChildren { kind: &'static str, count: usize },
-    #[error("there are as many {kind} handles as there can be; close some")]
+    #[error("the maximum number of {kind} handles is open; close some")]
     Handles { kind: &'static str },
-    #[error("`{name}` is {value}; take {min} to {max}")]
+    #[error("`{name}` is {value}; use {min} to {max}")]
     Range { name: &'static str, value: u64, min: u64, max: u64 },
-    #[error("`{name}` is {value}; take 0 to 1")]
+    #[error("`{name}` is {value}; use 0 to 1")]
     Share { name: &'static str, value: f64 },
-    #[error("`{name}` is {value}, and there are {count}, counted from 0")]
+    #[error("`{name}` is {value}; use an index below {count}")]
     Index { name: &'static str, value: usize, count: usize },
-    #[error("`{name}` is {value}; there is {accepted}")]
+    #[error("`{name}` is {value}; use {accepted}")]
     Constant { name: &'static str, value: i64, accepted: &'static str },
-    #[error("`{name}` is {value:#x}; take any combination of {accepted}")]
+    #[error("`{name}` is {value:#x}; use any combination of {accepted}")]
     Bits { name: &'static str, value: u32, accepted: &'static str },
     #[error(
-        "of `fabric`, `device` and `xdp` more than one is set; an engine has one network: leave the others NULL or 0"
+        "more than one of `fabric`, `device` and `xdp` is set; set one and leave the others NULL or 0"
     )]
     TwoDatapaths,
-    #[error("`{name}` is no string: {why}")]
+    #[error(
+        "`datapath` is `{named}`, and of `fabric`, `device` and `xdp` one selects `{implied}`; leave `datapath` NULL or the other unset"
+    )]
+    OtherDatapath { named: DatapathKind, implied: DatapathKind },
+    #[error("`{name}` is not a valid string: {why}")]
     Text { name: &'static str, why: &'static str },
-    #[error("`{name}` has {have} bytes of room and {needed} are needed")]
+    #[error("`{name}` has {have} bytes; provide at least {needed}")]
     Room { name: &'static str, have: usize, needed: usize },
-    #[error("`{text}` is no address: {why}; write 10.0.0.2:4791, [fe80::1%2]:4791 or name:4791")]
+    #[error(
+        "`{text}` is not a valid address: {why}; use 10.0.0.2:4791, [fe80::1%2]:4791 or name:4791"
+    )]
     Address { text: String, why: String },
-    #[error("`size` of {name} is {size}; let its braid_*_init set it, or set it to sizeof")]
+    #[error("`size` of {name} is {size}; initialise it with braid_*_init or with sizeof")]
     Size { name: &'static str, size: usize },
     #[error(
-        "{name} of {size} bytes has fields set that this library, which knows {known} bytes, has not; use a newer library"
+        "{name} has {size} bytes and sets fields beyond the {known} bytes that this library knows; use a newer library"
     )]
     Newer { name: &'static str, size: usize, known: usize },
-    #[error("no descriptor: {0}; raise the limit of open files (`ulimit -n`)")]
+    #[error("cannot create a descriptor: {0}; raise the limit of open files (`ulimit -n`)")]
     Descriptor(#[source] std::io::Error),
     #[error(
-        "a round that is not over uses the memory region; wait for it, or close the group first"
+        "an unfinished round uses the memory region; wait for the round or close the group first"
     )]
     InRound,
     #[error(
-        "`root` is empty and `addresses` is NULL; say in one of them where the ranks of the group are"
+        "`root` is empty and `addresses` is NULL; set one of them to the addresses of the ranks"
     )]
     NoMembers,
-    #[error(
-        "`root` and `addresses` are both set; say in one of them where the ranks of the group are"
-    )]
+    #[error("`root` and `addresses` are both set; set only one of them")]
     TwoMembers,
-    #[error("nobody connected in time")]
+    #[error("no peer connected in time; start the peer or raise the time-out")]
     NobodyCame,
     #[error(transparent)]
     LogFilter(#[from] braid_log::FilterError),
@@ -107,6 +112,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Recovery(#[from] UnknownRecovery),
     #[error(transparent)]
+    Datapath(#[from] DatapathError),
+    #[error(transparent)]
     Security(#[from] SecurityError),
     #[error(transparent)]
     SecurityMode(#[from] UnknownSecurity),
@@ -147,6 +154,8 @@ impl Failure {
             | Failure::Constant { .. }
             | Failure::Bits { .. }
             | Failure::TwoDatapaths
+            | Failure::OtherDatapath { .. }
+            | Failure::Datapath(_)
             | Failure::NoMembers
             | Failure::TwoMembers
             | Failure::Text { .. }
@@ -169,8 +178,8 @@ impl Failure {
     }
 }
 
-// The engine's enums may grow. A variant that is not named below counts as a bad value, which is
-// what most are; its text says more in any case.
+// The engine's enums may grow. A variant without an arm below maps to BRAID_ERR_INVALID, which fits
+// most; its text is more specific.
 
 fn engine_code(error: &EngineError) -> c_int {
     match error {
@@ -185,7 +194,7 @@ fn engine_code(error: &EngineError) -> c_int {
     }
 }
 
-/// As [`verbs_code`].
+/// See [`verbs_code`].
 fn xdp_code(error: &XdpSetupError) -> c_int {
     match error {
         XdpSetupError::Busy { .. } => BRAID_ERR_BUSY,
@@ -197,7 +206,7 @@ fn xdp_code(error: &XdpSetupError) -> c_int {
     }
 }
 
-/// What is not there, or refuses, is the system's; what was asked for is the caller's.
+/// Missing or refused resources are system errors. Invalid requests are the caller's errors.
 fn verbs_code(error: &VerbsSetupError) -> c_int {
     match error {
         VerbsSetupError::Verbs(

@@ -1,22 +1,22 @@
-//! Structs that may grow without breaking programs: the first field says how much of one the program
-//! knows (as Linux does with `copy_struct_from_user`).
+//! Structs that may grow without breaking programs: the first field holds the size that the program
+//! knows (as in Linux's `copy_struct_from_user`).
 
 use std::ptr;
 
 use crate::failure::Failure;
 
-/// More than any such struct will ever have: a size beyond it was never set.
+/// Maximum size of such a struct. A larger value means that `size` was not initialised.
 const MAX_SIZE: usize = 4096;
 
 /// # Safety
-/// The type is `repr(C)`, its first field is `size: usize`, and every pattern of bytes is a value of
-/// it: numbers, raw pointers and arrays of them.
+/// The type is `repr(C)`, its first field is `size: usize`, and every pattern of bytes is a value
+/// of it: numbers, raw pointers and arrays of them.
 pub(crate) unsafe trait Growing: Copy {
-    /// Its name in C.
+    /// The name in C.
     const NAME: &'static str;
 }
 
-/// What `size` says, if that can be.
+/// Checks the value of `size`.
 fn check_size<T: Growing>(size: usize) -> Result<usize, Failure> {
     let possible = (size_of::<usize>()..=MAX_SIZE).contains(&size);
     if possible { Ok(size) } else { Err(Failure::Size { name: T::NAME, size }) }
@@ -28,44 +28,44 @@ unsafe fn size_at<T: Growing>(from: *const T) -> Result<usize, Failure> {
     if from.is_null() {
         return Err(Failure::Null(T::NAME));
     }
-    // SAFETY: `size` is the first field, and is there.
+    // SAFETY: `size` is the first field and valid.
     check_size::<T>(unsafe { from.cast::<usize>().read_unaligned() })
 }
 
-/// Reads a struct of the size that it says. Fields that the program does not know keep the value of
-/// `defaults`; fields that this library does not know have to be 0.
+/// Reads a struct of the size that it states. Fields that the program does not know take the value
+/// of `defaults`. Fields that this library does not know must be 0.
 ///
 /// # Safety
-/// The caller's promise, with as many bytes as the field `size` says.
+/// The caller's promise, with as many bytes as the field `size` states.
 pub(crate) unsafe fn read<T: Growing>(from: *const T, defaults: T) -> Result<T, Failure> {
     // SAFETY: as the caller promises.
     let size = unsafe { size_at(from) }?;
     let known = size_of::<T>();
-    // SAFETY: `size` bytes are there, says the caller.
+    // SAFETY: as the caller promises, `size` bytes are valid.
     let unknown = (known..size).any(|at| unsafe { from.cast::<u8>().add(at).read() } != 0);
     if unknown {
         return Err(Failure::Newer { name: T::NAME, size, known });
     }
     let mut value = defaults;
-    // SAFETY: no more than either side has, and any bytes are a value of `T`.
+    // SAFETY: both sides have at least that many bytes, and any bytes are a value of `T`.
     unsafe {
         ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut value).cast(), size.min(known));
     }
     Ok(value)
 }
 
-/// Writes as much of `value` as the struct at `to` has room for by its field `size`, which stays.
+/// Writes as much of `value` as fits the struct at `to` by its field `size`, which does not change.
 ///
 /// # Safety
-/// The caller's promise, with as many bytes as the field `size` says.
+/// The caller's promise, with as many bytes as the field `size` states.
 pub(crate) unsafe fn write<T: Growing>(to: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: as the caller promises.
     let size = unsafe { size_at(to) }?;
-    // SAFETY: as the caller promises, `size` being what the field says.
+    // SAFETY: as the caller promises, `size` has the value of the field.
     unsafe { init(to, size, value) }
 }
 
-/// As [`write`], for a struct whose field `size` is set to `size` first.
+/// Writes like [`write`] to a struct whose field `size` is set to `size` first.
 ///
 /// # Safety
 /// The caller's promise, with `size` bytes at `to`.
@@ -75,8 +75,8 @@ pub(crate) unsafe fn init<T: Growing>(to: *mut T, size: usize, value: T) -> Resu
     }
     check_size::<T>(size)?;
     let (to, known) = (to.cast::<u8>(), size_of::<T>().min(size));
-    // SAFETY: `size` bytes are there and `value` has `known`; `size` itself comes last because the
-    // copy has overwritten it.
+    // SAFETY: `size` bytes are valid, and `value` has `known`. `size` itself is written last
+    // because the copy has overwritten it.
     unsafe {
         ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to, known);
         ptr::write_bytes(to.add(known), 0, size - known);

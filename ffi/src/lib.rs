@@ -1,16 +1,16 @@
-//! The C API: `braid.h`, `libbraid.so` and `libbraid.a`, which `cargo xtask install` makes of this.
+//! The C API: `braid.h`, `libbraid.so` and `libbraid.a`, which `cargo xtask install` builds.
 //!
-//! Every type and function has its C name here, and its comment here is its comment in `braid.h`.
-//! See `docs/c-api.md` for how to use them.
+//! Every type and function has its C name, and its comment here is its comment in `braid.h`.
+//! `docs/c-api.md` explains their use.
 //!
 //! # The caller's promise
 //!
-//! A pointer that is not NULL points to as many elements as its description says, for as long as
-//! the call lasts. The SAFETY comments rely on that and on nothing else: lengths, numbers, strings and
-//! handles are checked. Memory of C is read and written by unaligned copies, and nothing borrows it
-//! but byte slices.
+//! A pointer that is not NULL points to as many elements as its description states, for the
+//! duration of the call. The SAFETY comments rely only on that promise. Lengths, numbers, strings
+//! and handles are checked. The library reads and writes memory of C by unaligned copies and
+//! borrows only byte slices.
 #![allow(non_camel_case_types, reason = "the names are those of braid.h")]
-#![allow(clippy::missing_safety_doc, reason = "it is the caller's promise, above, for all of them")]
+#![allow(clippy::missing_safety_doc, reason = "the caller's promise above applies to all of them")]
 
 mod address;
 mod answer;
@@ -19,7 +19,7 @@ mod failure;
 mod growing;
 mod handle;
 
-// From here on in the order of braid.h.
+// From here on, the modules have the order of braid.h.
 
 mod version;
 

@@ -1,4 +1,4 @@
-//! The accepting side of connections.
+//! The listening side of connections.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::handle::{Child, find, hand_out, object, take};
 use crate::{braid_engine, braid_qp};
 
-/// Takes connections at the address of its engine.
+/// A listener at the address of its engine.
 pub struct braid_listener {
     listener: Listener,
     engine: Child,
@@ -20,7 +20,7 @@ pub struct braid_listener {
 
 object!(braid_listener, 7, "listener");
 
-/// Somebody who wants to connect.
+/// A connection request of a peer.
 pub struct braid_request {
     request: ConnectionRequest,
     _engine: Child,
@@ -28,9 +28,8 @@ pub struct braid_request {
 
 object!(braid_request, 8, "connection request");
 
-/// Takes connections at the engine's address from now on. Up to `backlog` of them wait to be accepted;
-/// those beyond it are told to try again, which they do until their time-out. An engine has one listener
-/// at a time.
+/// Creates a listener at the engine's address. Up to `backlog` requests wait to be accepted. Other
+/// initiators retry until their time-out. An engine has one listener at a time.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -49,7 +48,7 @@ pub unsafe extern "C" fn braid_listener_create(
     })
 }
 
-/// Ends the listening, and turns down those that wait; accepted connections stay, and so do requests.
+/// Closes a listener and rejects waiting requests. Accepted connections and open requests remain.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]
@@ -57,8 +56,8 @@ pub unsafe extern "C" fn braid_listener_close(listener: *mut braid_listener) -> 
     enter(|| take(listener).map(|_| 0))
 }
 
-/// Waits up to `timeout_us` microseconds for somebody who wants to connect; BRAID_ERR_TIMED_OUT: nobody
-/// came. The request has to be accepted or rejected.
+/// Waits up to `timeout_us` microseconds for a request; BRAID_ERR_TIMED_OUT if none arrived. The
+/// caller must accept or reject the request.
 ///
 /// Threads: any; each request goes to one of them.
 #[unsafe(no_mangle)]
@@ -77,8 +76,9 @@ pub unsafe extern "C" fn braid_listener_accept(
     })
 }
 
-/// The descriptor that is readable while requests wait, until a braid_listener_accept without time to wait finds none; for poll,
-/// epoll and the like. It stays the listener's: do not read or close it.
+/// Returns a descriptor that is readable while requests wait, until a braid_listener_accept with a
+/// time-out of 0 finds none; for poll, epoll and the like. The listener owns it: do not read or
+/// close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn braid_listener_fd(listener: *const braid_listener) -> c
     enter(|| Ok(find(listener)?.listener.as_raw_fd()))
 }
 
-/// Writes where the request comes from into `text` of `size` bytes; BRAID_ADDR_LEN suffice.
+/// Writes the address of the peer into `text` of `size` bytes; BRAID_ADDR_LEN suffice.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -102,7 +102,8 @@ pub unsafe extern "C" fn braid_request_peer(
     })
 }
 
-/// Writes what the list of allowed keys calls who asks, as braid_qp_peer_name does once it is accepted. Empty: keys are not static.
+/// Writes the peer's name in the list of allowed keys, as braid_qp_peer_name does for a connection.
+/// Empty with a pre-shared key or without keys.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -119,8 +120,8 @@ pub unsafe extern "C" fn braid_request_peer_name(
     })
 }
 
-/// Writes what the peer's application has given with its request to `data`, up to `*len` bytes; `*len`
-/// becomes its whole length, at most BRAID_MAX_PRIVATE_DATA.
+/// Writes the private data of the peer's request to `data`, up to `*len` bytes. `*len` becomes the
+/// full length, at most BRAID_MAX_PRIVATE_DATA.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -140,12 +141,12 @@ pub unsafe extern "C" fn braid_request_private_data(
     })
 }
 
-/// Connects `qp`, of the same engine and in RESET or INIT, with the peer, and hands its application
-/// `data`, `len` bytes (up to BRAID_MAX_PRIVATE_DATA; NULL for none). Post receives before: the peer may
-/// send at once.
+/// Connects `qp`, which must belong to the same engine and be in RESET or INIT, to the peer. Sends
+/// `len` bytes at `data` (up to BRAID_MAX_PRIVATE_DATA; NULL for none) to its application. Post
+/// receives before, because the peer may send at once.
 ///
-/// The request is closed by this, and rejected on an error; not so on BRAID_ERR_NULL, BRAID_ERR_HANDLE and
-/// BRAID_ERR_BUSY, which leave it as it is.
+/// Closes the request, and rejects it on an error other than BRAID_ERR_NULL, BRAID_ERR_HANDLE and
+/// BRAID_ERR_BUSY, which leave it open.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]
@@ -162,14 +163,14 @@ pub unsafe extern "C" fn braid_request_accept(
             data => data,
         };
         let qp = find(qp)?;
-        // From here on every error rejects the request, by dropping it.
+        // From here on, every error rejects the request by dropping it.
         let request = take(request)?;
         request.request.accept(&qp.qp, data?)?;
         Ok(0)
     })
 }
 
-/// Turns a request down, and closes it: the peer's attempt to connect fails.
+/// Rejects and closes a request: the peer's connection attempt fails.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! The log: what the engines of this process say, for a program to show where it likes.
+//! The log of all engines of the process, for a program to display.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -11,20 +11,23 @@ use crate::arguments::optional_text;
 use crate::boundary::enter;
 use crate::failure::Failure;
 
-/// Something has failed that somebody has to look after.
+/// A failure that needs attention.
 pub const BRAID_LOG_ERROR: c_int = 1;
-/// Something is not as it should be, and goes on.
+/// A degradation or an unexpected situation that does not stop operation.
 pub const BRAID_LOG_WARN: c_int = 2;
-/// What happens to engines, connections and paths.
+/// Events of engines, connections and paths.
 pub const BRAID_LOG_INFO: c_int = 3;
-/// Details of that.
+/// Details of these events.
 pub const BRAID_LOG_DEBUG: c_int = 4;
-/// Everything.
+/// All events.
 pub const BRAID_LOG_TRACE: c_int = 5;
 
-/// Is told of an event: how bad it is (BRAID_LOG_ERROR and so on), the part of Braid that says it, and what it says with its
-/// fields behind it, ` name=value` each. The texts last as long as the call. Any thread may call it, several at the same
-/// time, inside any function of this library, with locks of the engine held: it must call none of them, and not wait.
+/// Processes a log event: its level (BRAID_LOG_ERROR and so on), the part of Braid that logs it,
+/// and its message with its fields as ` name=value`.
+///
+/// The texts are valid during the call. Any thread may call the function, several at the same time,
+/// inside any function of this library and with locks of the engine held. So it must not call the
+/// library and must not block.
 pub type braid_log_callback = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -34,10 +37,10 @@ pub type braid_log_callback = Option<
     ),
 >;
 
-/// Whether the program has said where the log goes.
+/// Whether the program has set the destination of the log.
 static IS_CHOSEN: Mutex<bool> = Mutex::new(false);
 
-/// Where the program says nothing about the log, the environment may.
+/// Applies the environment unless the program has set the destination of the log.
 pub(crate) fn begin() -> Result<(), Failure> {
     let mut is_chosen = IS_CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_chosen {
@@ -47,13 +50,14 @@ pub(crate) fn begin() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The program's callback, and what it wants to have back.
+/// The program's callback and its argument.
 struct Callback {
     function: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, *const c_char),
     user: *mut c_void,
 }
 
-// SAFETY: nothing here looks behind `user`, and the function takes calls of any thread, as its type says.
+// SAFETY: this crate does not dereference `user`, and the function type permits calls from any
+// thread.
 unsafe impl Send for Callback {}
 // SAFETY: as above.
 unsafe impl Sync for Callback {}
@@ -69,17 +73,20 @@ impl Callback {
         };
         let string = |text: &str| CString::new(text.replace('\0', " ")).unwrap_or_default();
         let (target, text) = (string(record.target), string(&record.text));
-        // SAFETY: the caller's promise, which lasts until another callback is set; the strings outlive the call.
+        // SAFETY: the caller's promise holds until another callback is set, and the strings outlive
+        // the call.
         unsafe { (self.function)(self.user, level, target.as_ptr(), text.as_ptr()) };
     }
 }
 
-/// Hands the log of all engines of this process to `callback` from now on, with `user`, and to nobody else. NULL: it goes
-/// nowhere any more; a thread that is inside the last callback just now may still be. Without this call the log goes where the
-/// environment variable BRAID_LOG says when the first engine is made: unset, nowhere, else to standard error.
+/// Passes the log of all engines of this process to `callback` with `user`, and nowhere else. NULL:
+/// the log is dropped. A call of the previous callback may still be running in another thread.
+/// Without this function, the environment variable BRAID_LOG decides when the first engine is
+/// created: the log goes to standard error if the variable is set, otherwise nowhere.
 ///
-/// `filter` says which events: levels (off, error, warn, info, debug, trace), or TARGET=LEVEL, with commas between them, such as
-/// `info,braid::verbs=debug`. NULL: what BRAID_LOG says, or else `info`. The events are listed in docs/logs.md.
+/// `filter` selects events by levels (off, error, warn, info, debug, trace) and TARGET=LEVEL,
+/// separated by commas, such as `info,braid::verbs=debug`. NULL: the value of BRAID_LOG, otherwise
+/// `info`. docs/logs.md lists the events.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

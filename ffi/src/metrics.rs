@@ -1,4 +1,4 @@
-//! Snapshots of an engine: its queue pairs, and what they send over each rail.
+//! Snapshots of an engine with its queue pairs and their subflows.
 
 use std::ffi::{c_char, c_int};
 
@@ -12,30 +12,30 @@ use crate::handle::{find, hand_out, object, take};
 use crate::qp_error::braid_qp_error;
 use crate::{braid_degradation, braid_engine, braid_engine_counters, braid_qp_counters};
 
-/// A snapshot of an engine. Rates are for the program to compute: of two snapshots, the difference of a counter by that of
-/// `uptime_ns`.
+/// A snapshot of an engine. To compute a rate, divide the difference of a counter in two snapshots
+/// by that of `uptime_ns`.
 pub struct braid_metrics {
     metrics: EngineMetrics,
 }
 
 object!(braid_metrics, 15, "metrics");
 
-/// What the queue pair has sent as requests: SENDs, WRITEs, READs and atomics.
+/// The stream of requests: SENDs, WRITEs, READs and atomics.
 pub const BRAID_STREAM_REQUESTS: c_int = 0;
-/// What it has sent as responses to its peer's READs and atomics.
+/// The stream of responses to the peer's READs and atomics.
 pub const BRAID_STREAM_RESPONSES: c_int = 1;
 
-/// An engine at one moment.
+/// The state of an engine.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_engine_metrics {
     /// Set it to sizeof(braid_engine_metrics).
     pub size: usize,
-    /// Where it receives.
+    /// The receiving address.
     pub local_addr: [c_char; BRAID_ADDR_LEN],
-    /// Nanoseconds since it was made.
+    /// Time since the creation of the engine in nanoseconds.
     pub uptime_ns: u64,
-    /// Queue pairs that it has.
+    /// Number of queue pairs.
     pub queue_pairs: u64,
 }
 
@@ -44,31 +44,31 @@ unsafe impl Growing for braid_engine_metrics {
     const NAME: &'static str = "braid_engine_metrics";
 }
 
-/// A queue pair at one moment.
+/// The state of a queue pair.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_qp_metrics {
     /// Set it to sizeof(braid_qp_metrics).
     pub size: usize,
-    /// Its number, 24 bits.
+    /// The queue pair number, 24 bits.
     pub qp_num: u32,
-    /// BRAID_QP_RESET and so on.
+    /// The state: BRAID_QP_RESET and so on.
     pub state: c_int,
-    /// Why it is in BRAID_QP_ERR: BRAID_END_PEER and so on, or else BRAID_END_NONE.
+    /// The cause of BRAID_QP_ERR: BRAID_END_PEER and so on, otherwise BRAID_END_NONE.
     pub cause: c_int,
-    /// As in braid_qp_error.
+    /// The status, as in braid_qp_error.
     pub status: c_int,
-    /// Sends that are posted and have not ended.
+    /// Number of posted sends that have not ended.
     pub outstanding_sends: u32,
-    /// Receives that are posted and have not ended.
+    /// Number of posted receives that have not ended.
     pub outstanding_recvs: u32,
-    /// Payload bytes of a full packet; 0: it is not connected.
+    /// Payload of a full packet in bytes, or 0 if the queue pair is not connected.
     pub packet_payload: u32,
-    /// Its subflows, see braid_metrics_get_subflow.
+    /// Number of subflows, see braid_metrics_get_subflow.
     pub subflows: u32,
-    /// Where its peer receives; empty: it is not connected.
+    /// The receiving address of the peer, or empty if the queue pair is not connected.
     pub peer: [c_char; BRAID_ADDR_LEN],
-    /// Degradations of its connection, see braid_metrics_get_degradation.
+    /// Number of degradations of the connection, see braid_metrics_get_degradation.
     pub degradations: u32,
 }
 
@@ -77,7 +77,7 @@ unsafe impl Growing for braid_qp_metrics {
     const NAME: &'static str = "braid_qp_metrics";
 }
 
-/// A subflow at one moment: what a queue pair sends of one stream over one rail.
+/// The state of a subflow: the part of one stream of a queue pair that uses one rail.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_subflow_metrics {
@@ -85,15 +85,15 @@ pub struct braid_subflow_metrics {
     pub size: usize,
     /// BRAID_STREAM_REQUESTS or BRAID_STREAM_RESPONSES.
     pub stream: c_int,
-    /// Its rail, from 0.
+    /// The rail, from 0.
     pub rail: u32,
-    /// Round-trip time, smoothed, in nanoseconds; 0: not measured yet.
+    /// Smoothed round-trip time in nanoseconds, or 0 before the first sample.
     pub rtt_ns: u64,
-    /// Bytes that its congestion control lets be in flight, headers included.
+    /// Congestion window in bytes, including headers.
     pub window: u64,
-    /// Bits per second at which it lets packets leave; 0: it has no rate.
+    /// Pacing rate in bits per second, or 0 without pacing.
     pub bits_per_second: u64,
-    /// Bytes in flight, headers included.
+    /// Bytes in flight, including headers.
     pub in_flight: u64,
 }
 
@@ -149,7 +149,7 @@ impl From<&SubflowMetrics> for braid_subflow_metrics {
     }
 }
 
-/// Makes a snapshot of an engine: each of its threads is read between two of its turns. Close it in the end.
+/// Takes a snapshot of an engine, of each thread between two iterations. The caller must close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn braid_metrics_close(metrics: *mut braid_metrics) -> c_i
     enter(|| take(metrics).map(|_| 0))
 }
 
-/// Reads what the snapshot says of the engine itself, and how many queue pairs are in it.
+/// Reads the state of the engine, including its number of queue pairs.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn braid_metrics_get_engine(
     })
 }
 
-/// Reads what the engine had seen.
+/// Reads the counters of the engine.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn braid_metrics_get_counters(
     })
 }
 
-/// Reads the queue pair at `index`, from 0 on, of the snapshot.
+/// Reads the queue pair at `index`, from 0, of the snapshot.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn braid_metrics_get_qp(
     })
 }
 
-/// Reads what the queue pair at `index` of the snapshot had seen.
+/// Reads the counters of the queue pair at `index` of the snapshot.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn braid_metrics_get_qp_counters(
     })
 }
 
-/// Reads the subflow at `subflow_index`, from 0 on, of the queue pair at `index` of the snapshot.
+/// Reads the subflow at `subflow_index`, from 0, of the queue pair at `index` of the snapshot.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn braid_metrics_get_subflow(
     })
 }
 
-/// Reads the degradation at `degradation_index`, from 0 on, of the queue pair at `index` of the
+/// Reads the degradation at `degradation_index`, from 0, of the queue pair at `index` of the
 /// snapshot.
 ///
 /// Threads: any.

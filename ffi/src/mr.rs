@@ -12,20 +12,20 @@ use crate::growing::{self, Growing};
 use crate::handle::{Child, find, hand_out, object, take};
 use crate::{braid_pd, braid_remote, braid_sge};
 
-/// Only local reads: what is sent or written from here.
+/// Local reads only: the source of SENDs and WRITEs.
 pub const BRAID_ACCESS_NONE: u32 = 0;
-/// Receives, READs and the results of atomics may land here.
+/// Local writes: the destination of receives, READs and atomic results.
 pub const BRAID_ACCESS_LOCAL_WRITE: u32 = 1;
-/// The peer may WRITE.
+/// WRITEs of the peer.
 pub const BRAID_ACCESS_REMOTE_WRITE: u32 = 2;
-/// The peer may READ.
+/// READs of the peer.
 pub const BRAID_ACCESS_REMOTE_READ: u32 = 4;
-/// The peer may use atomics.
+/// Atomics of the peer.
 pub const BRAID_ACCESS_REMOTE_ATOMIC: u32 = 8;
-/// Everything.
+/// All access rights.
 pub const BRAID_ACCESS_ALL: u32 = 15;
 
-/// A memory region: memory that work requests and peers may name.
+/// A memory region, to which work requests and peers refer.
 pub struct braid_mr {
     pub(crate) mr: Arc<MemoryRegion>,
     _pd: Child,
@@ -36,24 +36,24 @@ object!(
     4,
     "memory region",
     fn may_close(&self) -> Result<(), Failure> {
-        // Rounds in flight hold it as well.
+        // Active rounds of a group hold a reference, too.
         if Arc::strong_count(&self.mr) > 1 { Err(Failure::InRound) } else { Ok(()) }
     }
 );
 
-/// What a memory region is.
+/// The properties of a memory region.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_mr_info {
     /// Set it to sizeof(braid_mr_info).
     pub size: usize,
-    /// Its first byte.
+    /// Address of the first byte.
     pub addr: *mut c_void,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// The key for work requests of this engine.
+    /// The local key, for work requests of this engine.
     pub lkey: u32,
-    /// The key for work requests of peers.
+    /// The remote key, for work requests of peers.
     pub rkey: u32,
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn parse_access(bits: u32) -> Result<Access, Failure> {
     Ok(granted.fold(Access::NONE, |all, (_, right)| all | right))
 }
 
-/// Allocates and registers `len` bytes, zeroed, resident and aligned to a page; `access` is of
-/// BRAID_ACCESS_*. With `huge` 1 they are of pages of 2 MiB, which `sysctl vm.nr_hugepages` has to have
-/// reserved; otherwise it is 0. The memory is there until the region is closed.
+/// Allocates and registers `len` bytes, which are zeroed, resident and page-aligned. `access`
+/// combines BRAID_ACCESS_*. If `huge` is 1, the memory uses pages of 2 MiB, which `sysctl
+/// vm.nr_hugepages` must have reserved; otherwise it is 0. Closing the region frees the memory.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -102,8 +102,9 @@ pub unsafe extern "C" fn braid_mr_alloc(
     })
 }
 
-/// Registers `len` bytes of the application at `start`; `access` is of BRAID_ACCESS_*. They stay mapped,
-/// and writable where `access` is more than BRAID_ACCESS_NONE, until the region is closed.
+/// Registers `len` bytes of the application at `start`. `access` combines BRAID_ACCESS_*. The
+/// memory must stay mapped until the region is closed, and writable if `access` is not
+/// BRAID_ACCESS_NONE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn braid_mr_register(
         if start.is_null() {
             return Err(Failure::Null("start"));
         }
-        // SAFETY: the caller keeps the bytes mapped until `braid_mr_close`, as said above; C code
+        // SAFETY: the caller keeps the bytes mapped until `braid_mr_close`, as stated above. C code
         // holds no Rust references to them.
         let mr = unsafe { pd.pd.register(start.cast(), len, access) }?;
         out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
@@ -129,16 +130,17 @@ pub unsafe extern "C" fn braid_mr_register(
     })
 }
 
-/// Deregisters a region: when this returns 0, neither the engine nor a peer touches the memory, and
-/// what braid_mr_alloc has allocated is gone. Work requests that still use it fail.
+/// Deregisters a region. When this returns 0, neither the engine nor a peer accesses the memory,
+/// and memory of braid_mr_alloc is freed. Work requests that still use the region fail.
 ///
-/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it, or a round of a group that is not over uses it.
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it, or an unfinished
+/// round of a group uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_mr_close(mr: *mut braid_mr) -> c_int {
     enter(|| take(mr).map(|_| 0))
 }
 
-/// Reads where a region is, and its keys.
+/// Reads the address and the keys of a region.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -153,7 +155,7 @@ pub unsafe extern "C" fn braid_mr_query(mr: *const braid_mr, info: *mut braid_mr
     })
 }
 
-/// Makes `sge` name `len` bytes of the region, from `offset` on, for a work request.
+/// Sets `sge` to `len` bytes at `offset` of the region, for a work request.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -172,7 +174,7 @@ pub unsafe extern "C" fn braid_mr_slice(
     })
 }
 
-/// Reads what a peer has to know to reach the region; see braid_remote_pack.
+/// Reads the information with which a peer can access the region; see braid_remote_pack.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -185,7 +187,7 @@ pub unsafe extern "C" fn braid_mr_remote(mr: *const braid_mr, remote: *mut braid
     })
 }
 
-/// Reads the 8 bytes at `offset` whole, even while peers use atomics on them.
+/// Reads the 8 bytes at `offset` atomically, also while peers use atomics on them.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -202,7 +204,7 @@ pub unsafe extern "C" fn braid_mr_load_u64(
     })
 }
 
-/// Writes the 8 bytes at `offset` whole.
+/// Writes the 8 bytes at `offset` atomically.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

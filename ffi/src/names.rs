@@ -1,4 +1,4 @@
-//! What the numbers mean, in words.
+//! Texts of numeric constants.
 
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use braid::QpState;
 
 use crate::wc::{STATUSES, WORKS};
 
-/// Texts by their numbers, made once.
+/// Texts by number, created once.
 struct Texts(OnceLock<Vec<CString>>);
 
 impl Texts {
@@ -21,7 +21,7 @@ impl Texts {
     }
 }
 
-/// The meaning of a `status` of a completion, in one phrase; never NULL, whatever the number.
+/// Returns the text of a completion's `status`; never NULL.
 ///
 /// Threads: any. The text is constant.
 #[unsafe(no_mangle)]
@@ -30,7 +30,7 @@ pub extern "C" fn braid_wc_status_str(status: c_int) -> *const c_char {
     TEXTS.get(status.into(), || STATUSES.iter().map(ToString::to_string).collect())
 }
 
-/// The name of an `opcode` of a completion, such as "SEND"; never NULL, whatever the number.
+/// Returns the name of a completion's `opcode`, such as "SEND"; never NULL.
 ///
 /// Threads: any. The text is constant.
 #[unsafe(no_mangle)]
@@ -39,7 +39,7 @@ pub extern "C" fn braid_wc_opcode_str(opcode: u32) -> *const c_char {
     TEXTS.get(opcode.into(), || WORKS.iter().map(|(_, name)| (*name).to_owned()).collect())
 }
 
-/// The name of a state of a queue pair, such as "RTS"; never NULL, whatever the number.
+/// Returns the name of a queue pair state, such as "RTS"; never NULL.
 ///
 /// Threads: any. The text is constant.
 #[unsafe(no_mangle)]

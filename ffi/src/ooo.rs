@@ -1,4 +1,4 @@
-//! How far out of order packets have come.
+//! Statistics of packet reordering.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,8 @@ use crate::braid_qp;
 use crate::failure::Failure;
 use crate::handle::{find, hand_out, object, take};
 
-/// A histogram of out-of-order degrees: by how many packets those that came early were ahead of the last
-/// one in order, 1 and more. From 16 on with a resolution of an eighth.
+/// A histogram of the reordering extent: by how many packets, 1 or more, early packets were ahead
+/// of the last one in order. From 16 on, the resolution is an eighth.
 pub struct braid_ooo {
     degrees: Mutex<OooDegrees>,
 }
@@ -25,8 +25,8 @@ impl braid_ooo {
     }
 }
 
-/// Makes a histogram of how far out of order the peer's packets have come so far; empty, if none has or
-/// the queue pair is not connected. Close it in the end.
+/// Creates a histogram of the peer's packets so far. It is empty if no packet was reordered or if
+/// the queue pair is not connected. The caller must close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn braid_ooo_close(ooo: *mut braid_ooo) -> c_int {
     enter(|| take(ooo).map(|_| 0))
 }
 
-/// Writes how many packets came out of order into `count`.
+/// Writes the number of reordered packets into `count`.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn braid_ooo_count(ooo: *const braid_ooo, count: *mut u64)
     })
 }
 
-/// Writes the degree that the share `share`, 0 to 1, of all packets does not exceed into `degree`;
-/// `in_order` packets of degree 0 count among them.
+/// Writes the extent that the share `share`, 0 to 1, of all packets does not exceed into `degree`.
+/// `in_order` further packets count with an extent of 0.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -78,12 +78,12 @@ pub unsafe extern "C" fn braid_ooo_quantile(
     enter(|| {
         // SAFETY: the caller's promise.
         let out = unsafe { Out::new(degree, "degree") }?;
-        // Written so that NaN fails.
+        // This form is false for NaN.
         if !(0.0..=1.0).contains(&share) {
             return Err(Failure::Share { name: "share", value: share });
         }
         let degrees = find(ooo)?.read();
-        // More packets than can be counted leave no room for those of the histogram.
+        // Limits the sum to the range of the counter.
         let in_order = in_order.min(u64::MAX - degrees.count());
         out.set(degrees.quantile(share, in_order));
         Ok(0)

@@ -1,4 +1,4 @@
-//! The paths of an engine: which are in use, and what each has carried.
+//! Reports of an engine's paths.
 
 use std::ffi::{c_char, c_int};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::braid_engine;
 use crate::growing::{self, Growing};
 use crate::handle::{find, hand_out, object, take};
 
-/// A report of all paths of an engine, as they were when it was made.
+/// A report of all paths of an engine at its creation.
 pub struct braid_paths {
     reports: Vec<(IpAddr, PathReport)>,
 }
@@ -25,27 +25,28 @@ object!(braid_paths, 10, "path report");
 pub struct braid_path_report {
     /// Set it to sizeof(braid_path_report).
     pub size: usize,
-    /// The IP address of the destination. With several threads it appears once for each that sends there.
+    /// The IP address of the destination. It appears once for each engine thread that sends there.
     pub to: [c_char; BRAID_ADDR_LEN],
     /// The number of the path.
     pub path: u32,
-    /// 1: the path policy may pick it; 0: it is out of use, because it loses everything.
+    /// 1: the path policy may use the path. 0: the path is down, because it loses everything.
     pub live: c_int,
-    /// Segments that left on it, and probes.
+    /// Segments and probes sent.
     pub sent: u64,
-    /// Those of them that were retransmissions.
+    /// Retransmissions among them.
     pub retransmitted: u64,
-    /// Packets found lost on it.
+    /// Packets declared lost.
     pub lost: u64,
     /// Packets acknowledged.
     pub arrived: u64,
-    /// Those of them whose feedback carried a congestion mark.
+    /// Acknowledged packets whose feedback carried a congestion mark.
     pub congested: u64,
-    /// Round-trip time, smoothed, in nanoseconds; 0: not measured since it came into use.
+    /// Smoothed round-trip time in nanoseconds, or 0 before the first sample since the path came
+    /// up.
     pub rtt_ns: u64,
-    /// How often it was taken out of use.
+    /// Number of times that the path went down.
     pub downs: u64,
-    /// Probes sent on it.
+    /// Probes sent.
     pub probes: u64,
 }
 
@@ -76,7 +77,7 @@ impl From<&(IpAddr, PathReport)> for braid_path_report {
     }
 }
 
-/// Makes a report of the paths to all destinations that have queue pairs. Close it in the end.
+/// Creates a report of the paths to all destinations with queue pairs. The caller must close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -104,7 +105,7 @@ pub unsafe extern "C" fn braid_paths_close(paths: *mut braid_paths) -> c_int {
     enter(|| take(paths).map(|_| 0))
 }
 
-/// Writes how many paths the report has into `count`.
+/// Writes the number of paths in the report into `count`.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -117,7 +118,7 @@ pub unsafe extern "C" fn braid_paths_count(paths: *const braid_paths, count: *mu
     })
 }
 
-/// Reads the path at `index`, from 0 on, of the report.
+/// Reads the path at `index`, from 0, of the report.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

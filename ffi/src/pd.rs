@@ -11,11 +11,11 @@ use crate::braid_engine;
 use crate::failure::Failure;
 use crate::handle::{Child, Children, find, hand_out, object, take};
 
-/// A protection domain: queue pairs and memory regions of different ones do not meet.
+/// A protection domain. Queue pairs can only use memory regions of their own domain.
 pub struct braid_pd {
     pub(crate) pd: ProtectionDomain,
     pub(crate) children: Children,
-    /// Where the engine receives.
+    /// The receiving address of the engine.
     pub(crate) ours: IpAddr,
     _engine: Child,
 }
@@ -30,13 +30,13 @@ object!(
 );
 
 impl braid_pd {
-    /// That of a group, for an engine that receives at `ours`.
+    /// Creates the domain of a group, for an engine that receives at `ours`.
     pub(crate) fn of_group(pd: &ProtectionDomain, ours: IpAddr, engine: Child) -> Self {
         braid_pd { pd: pd.clone(), children: Children::default(), ours, _engine: engine }
     }
 }
 
-/// Makes a protection domain.
+/// Creates a protection domain.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn braid_pd_create(
     })
 }
 
-/// Closes a protection domain; its memory regions and queue pairs are closed before.
+/// Closes a protection domain. Its memory regions and queue pairs must be closed before.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]

@@ -9,14 +9,16 @@ use crate::handle::find;
 use crate::wr::with_inline;
 use crate::{braid_qp, braid_recv_wr, braid_send_wr};
 
-/// Posts `count` work requests of the array `wrs` to the send queue, in order, up to the first that is
-/// refused. `posted`, where it is not NULL, tells how many were posted, on an error too.
+/// Posts `count` work requests of the array `wrs` to the send queue in order, up to the first one
+/// that is refused. Writes the number of posted ones to `posted` unless it is NULL, also on an
+/// error.
 ///
-/// The memory that they name must not change (or, for READs and atomics, be used) before they have
-/// ended. One that is not signalled has no completion unless it fails: it has ended when a later one of
-/// the queue has completed. In the state ERR they complete at once, flushed.
+/// The memory of a work request must not change before the request has ended. For READs and
+/// atomics, the application must not use it at all. An unsignalled work request has no completion
+/// unless it fails. It has ended when a later one of the queue has completed. In the state ERR,
+/// work requests are flushed at once.
 ///
-/// Threads: any; what threads post at the same time is ordered in one way or the other.
+/// Threads: any; work requests that several threads post at the same time have an undefined order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_qp_post_send(
     qp: *mut braid_qp,
@@ -24,12 +26,12 @@ pub unsafe extern "C" fn braid_qp_post_send(
     count: usize,
     posted: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller's promise, for the array and what its elements name.
+    // SAFETY: the caller's promise, for the array and the memory of its elements.
     enter(|| unsafe { post_all(qp, wrs, count, posted, |qp, wr| post_send(qp, &wr)) })
 }
 
-/// Posts `count` work requests of the array `wrs` to the receive queue, as braid_qp_post_send does. Their
-/// memory must not be used before they have completed.
+/// Posts `count` work requests of the array `wrs` to the receive queue, like braid_qp_post_send.
+/// The application must not use their memory before they have completed.
 ///
 /// Threads: any, as for braid_qp_post_send.
 #[unsafe(no_mangle)]
@@ -59,7 +61,7 @@ unsafe fn post_all<T: Copy>(
     let wrs = unsafe { Array::new(wrs, count, "wrs") };
     let result = find(qp)
         .and_then(|qp| wrs?.iter().try_for_each(|wr| post(&qp, wr).inspect(|()| done += 1)));
-    // SAFETY: as the caller promises; NULL means that nobody wants to know.
+    // SAFETY: as the caller promises; NULL is allowed.
     if let Ok(out) = unsafe { Out::new(posted, "posted") } {
         out.set(done);
     }
@@ -67,7 +69,7 @@ unsafe fn post_all<T: Copy>(
 }
 
 /// # Safety
-/// The caller's promise, for what the work request names.
+/// The caller's promise, for the memory of the work request.
 unsafe fn post_send(qp: &braid_qp, wr: &braid_send_wr) -> Result<(), Failure> {
     let mut request = wr.without_pieces()?;
     // SAFETY: as the caller promises.

@@ -14,32 +14,32 @@ use crate::growing::{self, Growing};
 use crate::handle::{Child, Children, find, hand_out, object, take};
 use crate::{braid_pd, braid_qp_options};
 
-/// Takes nothing.
+/// The queue pair accepts nothing.
 pub const BRAID_QP_RESET: c_int = 0;
-/// Takes receives.
+/// The queue pair accepts receives.
 pub const BRAID_QP_INIT: c_int = 1;
-/// Receives. A queue pair passes through it while it connects.
+/// The queue pair receives. It passes through this state while it connects.
 pub const BRAID_QP_RTR: c_int = 2;
-/// Sends and receives.
+/// The queue pair sends and receives.
 pub const BRAID_QP_RTS: c_int = 3;
-/// Receives; finishes the sends it has begun and holds back the others.
+/// The queue pair receives, completes the sends that it has started and holds back the others.
 pub const BRAID_QP_SQD: c_int = 4;
-/// Every outstanding and every new work request is flushed.
+/// The queue pair flushes all outstanding and new work requests.
 pub const BRAID_QP_ERR: c_int = 5;
 
-/// Most bytes of private data that a side hands over when connecting.
+/// Maximum length of the private data that each side sends when it connects, in bytes.
 pub const BRAID_MAX_PRIVATE_DATA: usize = 512;
 const _: () = assert!(BRAID_MAX_PRIVATE_DATA == braid::MAX_PRIVATE_DATA);
 
-/// Bytes that the name of a peer takes at most, with its NUL: 64 characters in UTF-8.
+/// Maximum length of a peer's name with its NUL: 64 characters in UTF-8.
 pub const BRAID_PEER_NAME_LEN: usize = 64 * 4 + 1;
 
-/// A reliable connected queue pair. Work requests of each of its two queues end in posting order, each in
-/// one completion (signalled, or failed).
+/// A reliable connected queue pair. Work requests of each queue end in posting order. Each has one
+/// completion if it is signalled or fails.
 pub struct braid_qp {
     pub(crate) qp: QueuePair,
     pub(crate) max_inline: usize,
-    /// Where the engine receives.
+    /// The receiving address of the engine.
     pub(crate) ours: IpAddr,
     pub(crate) children: Children,
     _pd: Child,
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn braid_qp_create(
     })
 }
 
-/// Closes a queue pair: tells the peer, and forgets what is outstanding without completions.
-/// braid_qp_disconnect first where they matter.
+/// Closes a queue pair, notifies the peer and drops outstanding work requests without completions.
+/// Call braid_qp_disconnect before if they matter.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]
@@ -90,9 +90,9 @@ pub unsafe extern "C" fn braid_qp_close(qp: *mut braid_qp) -> c_int {
     enter(|| take(qp).map(|_| 0))
 }
 
-/// Changes the state: BRAID_QP_INIT to post receives before connecting, SQD to let the send queue drain,
-/// RTS to go on, ERR to flush, RESET to begin again (work requests are forgotten without completions, the
-/// peer is told). RTR and RTS are otherwise reached by connecting.
+/// Changes the state. BRAID_QP_INIT: to post receives before connecting. SQD: to drain the send
+/// queue. RTS: to resume. ERR: to flush. RESET: to start again; outstanding work requests are
+/// dropped without completions, and the peer is notified. Connecting leads to RTR and RTS.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -106,15 +106,15 @@ pub unsafe extern "C" fn braid_qp_modify(qp: *mut braid_qp, state: c_int) -> c_i
     })
 }
 
-/// Connects to the listener at `addr`, such as "10.0.0.2:4791" or "name:4791", waiting up to `timeout_us`
-/// microseconds. Names are looked up first, which takes as long as it takes; their addresses are
-/// tried in turn, 250 ms each, until one answers.
+/// Connects to the listener at `addr`, such as "10.0.0.2:4791" or "name:4791", and waits up to
+/// `timeout_us` microseconds. A name is resolved first, which may block. Its addresses are tried in
+/// turn, 250 ms each, until one responds.
 ///
-/// `data`, `len` bytes (up to BRAID_MAX_PRIVATE_DATA; NULL for none), goes to the application there. What
-/// it hands back is written to `reply`, up to `*reply_len` bytes; `*reply_len` becomes its whole length.
-/// Where `reply` is NULL, only the length is told, and nothing where both are.
+/// Sends `len` bytes at `data` (up to BRAID_MAX_PRIVATE_DATA; NULL for none) to the peer's
+/// application. Writes its reply to `reply`, up to `*reply_len` bytes; `*reply_len` becomes the
+/// full length. `reply` may be NULL if the length suffices, and both may be NULL.
 ///
-/// On an error the queue pair stays in INIT, so it can be tried again.
+/// After an error, the queue pair is in INIT and can try again.
 ///
 /// Threads: any, one at a time for a queue pair; another gets BRAID_ERR_STATE.
 #[unsafe(no_mangle)]
@@ -143,8 +143,8 @@ pub unsafe extern "C" fn braid_qp_connect(
     })
 }
 
-/// Tells the peer that this is the end: both sides go to ERR and flush what is outstanding. What was
-/// posted and has not completed may or may not take effect at the peer.
+/// Closes the connection: both sides enter ERR and flush outstanding work requests. Work requests
+/// that have not completed may or may not take effect at the peer.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -155,25 +155,27 @@ pub unsafe extern "C" fn braid_qp_disconnect(qp: *mut braid_qp) -> c_int {
     })
 }
 
-/// What a queue pair is at the moment.
+/// The state of a queue pair.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_qp_info {
     /// Set it to sizeof(braid_qp_info).
     pub size: usize,
-    /// Its number, 24 bits; completions carry it.
+    /// The queue pair number, 24 bits, which completions carry.
     pub qp_num: u32,
-    /// BRAID_QP_RESET and so on.
+    /// The state: BRAID_QP_RESET and so on.
     pub state: c_int,
-    /// Sends that are posted and have not ended.
+    /// Number of posted sends that have not ended.
     pub outstanding_sends: u32,
-    /// Receives that are posted and have not ended.
+    /// Number of posted receives that have not ended.
     pub outstanding_recvs: u32,
-    /// Payload bytes of a full packet, as agreed with the peer; 0: it is not connected.
+    /// Payload of a full packet in bytes, as agreed with the peer, or 0 if the queue pair is not
+    /// connected.
     pub packet_payload: u32,
-    /// Whether payloads carry a check, as agreed with the peer: 0 or 1; -1: it is not connected.
+    /// Whether payloads carry a CRC, as agreed with the peer: 0 or 1, or -1 if the queue pair is
+    /// not connected.
     pub payload_crc: c_int,
-    /// Where the peer's queue pair receives; empty: it is not connected.
+    /// The receiving address of the peer, or empty if the queue pair is not connected.
     pub peer: [c_char; BRAID_ADDR_LEN],
 }
 
@@ -198,7 +200,7 @@ impl From<&QueuePair> for braid_qp_info {
     }
 }
 
-/// Reads what the queue pair is at the moment.
+/// Reads the state of the queue pair.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -210,8 +212,9 @@ pub unsafe extern "C" fn braid_qp_query(qp: *const braid_qp, info: *mut braid_qp
     })
 }
 
-/// Writes what the list of allowed keys (`allowed_keys` of the engine) calls the peer, which has proved to have that key, into `text`
-/// of `size` bytes; BRAID_PEER_NAME_LEN suffice. Empty: keys are not static, or it is not connected.
+/// Writes the authenticated name of the peer, from the list `allowed_keys` of the engine, into
+/// `text` of `size` bytes; BRAID_PEER_NAME_LEN suffice. Empty without static keys or without a
+/// connection.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -227,43 +230,43 @@ pub unsafe extern "C" fn braid_qp_peer_name(
     })
 }
 
-/// What a queue pair has seen since it was created or reset.
+/// Counters of a queue pair since its creation or reset.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_qp_counters {
     /// Set it to sizeof(braid_qp_counters).
     pub size: usize,
-    /// Data segments sent, retransmissions included.
+    /// Data segments sent, including retransmissions.
     pub segments_sent: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
     /// Segments declared lost.
     pub lost: u64,
-    /// Retransmissions that turned out to have been unnecessary.
+    /// Retransmissions of segments that were only late.
     pub spurious: u64,
-    /// Congestion marks (ECN CE) that the peer has seen on what was sent.
+    /// Congestion marks (ECN CE) that the peer reported.
     pub ecn_marks: u64,
     /// Payload bytes in segments sent.
     pub bytes_sent: u64,
-    /// Data segments taken.
+    /// Data segments accepted.
     pub segments_received: u64,
-    /// Payload bytes in segments taken.
+    /// Payload bytes in segments accepted.
     pub bytes_received: u64,
-    /// Segments that had been taken before.
+    /// Duplicate segments.
     pub duplicates: u64,
-    /// Segments taken ahead of the first that is missing.
+    /// Segments accepted ahead of the first missing one.
     pub out_of_order: u64,
-    /// Segments refused: beyond the window, forbidden, malformed.
+    /// Segments refused: beyond the window, without permission, or malformed.
     pub refused: u64,
     /// Acknowledgements sent.
     pub acks_sent: u64,
     /// Acknowledgements received.
     pub acks_received: u64,
-    /// "Receiver not ready" received.
+    /// RNR NAKs received.
     pub rnr_naks: u64,
-    /// Time-outs.
+    /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Acknowledgements of what had never left, each of which ended the queue pair.
+    /// Acknowledgements of packets that were never sent. Each ended the queue pair.
     pub untrue_acks: u64,
 }
 
@@ -296,7 +299,7 @@ impl From<QpCounters> for braid_qp_counters {
     }
 }
 
-/// Reads what the queue pair has seen.
+/// Reads the counters of the queue pair.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

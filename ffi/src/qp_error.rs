@@ -1,4 +1,4 @@
-//! Why queue pairs ended.
+//! The causes for which queue pairs end.
 
 use std::ffi::{c_char, c_int};
 
@@ -12,33 +12,33 @@ use crate::wc::{self, BRAID_WC_SUCCESS};
 
 /// The queue pair is not in ERR.
 pub const BRAID_END_NONE: c_int = 0;
-/// The application moved it to ERR, or disconnected.
+/// The application moved the queue pair to ERR or disconnected it.
 pub const BRAID_END_APPLICATION: c_int = 1;
-/// A completion queue of its own was full.
+/// A completion queue of this end was full.
 pub const BRAID_END_CQ_OVERRUN: c_int = 2;
-/// What moves its packets is gone: an RDMA device was removed, or has failed.
+/// The datapath failed: an RDMA device was removed or has failed.
 pub const BRAID_END_DEVICE_GONE: c_int = 3;
-/// A memory region of its own was closed, or does not allow what a work request needs.
+/// A memory region of this end was closed, or does not permit the access of a work request.
 pub const BRAID_END_LOCAL_MEMORY: c_int = 4;
-/// The peer ended the connection, and refused nothing.
+/// The peer closed the connection and did not refuse a request.
 pub const BRAID_END_PEER: c_int = 5;
-/// Nothing came from the peer in time.
+/// No packet from the peer arrived in time.
 pub const BRAID_END_PEER_SILENT: c_int = 6;
-/// The peer has no such queue pair any more: it was restarted, or has let go of it unheard.
+/// The peer no longer has the queue pair: it was restarted, or its notification was lost.
 pub const BRAID_END_PEER_UNKNOWN: c_int = 7;
 /// The peer posted no receive in time.
 pub const BRAID_END_PEER_NOT_READY: c_int = 8;
-/// The peer refused a work request of this end; `status` says how.
+/// The peer refused a work request of this end; `status` gives the reason.
 pub const BRAID_END_REFUSED_BY_PEER: c_int = 9;
-/// This end refused what the peer asked for: `status` is BRAID_WC_REM_ACCESS_ERR where the peer may not,
-/// BRAID_WC_LOC_LEN_ERR where its message was longer than the receive.
+/// This end refused a request of the peer. `status` is BRAID_WC_REM_ACCESS_ERR if the peer lacks
+/// the permission, or BRAID_WC_LOC_LEN_ERR if its message was longer than the receive.
 pub const BRAID_END_REFUSED_HERE: c_int = 10;
-/// The peer acknowledged what it never received, or does not keep to the protocol otherwise.
+/// The peer violated the protocol, for example by acknowledging packets that were never sent.
 pub const BRAID_END_PEER_UNTRUE: c_int = 11;
 
-/// A cause that this version of the C API has no number for: see the text of the log.
+/// A cause without a number in this version of the C API; see the log.
 pub const BRAID_END_OTHER: c_int = 12;
-/// The peer's process has ended: its host says that nobody receives at its port.
+/// The peer's process has ended: its host reports that the port is closed.
 pub const BRAID_END_PEER_GONE: c_int = 13;
 
 fn number(cause: EndCause) -> c_int {
@@ -59,19 +59,20 @@ fn number(cause: EndCause) -> c_int {
     }
 }
 
-/// Why a queue pair is in BRAID_QP_ERR.
+/// The reason why a queue pair is in BRAID_QP_ERR.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_qp_error {
     /// Set it to sizeof(braid_qp_error).
     pub size: usize,
-    /// BRAID_END_NONE and so on.
+    /// The cause: BRAID_END_NONE and so on.
     pub cause: c_int,
-    /// How it was refused, or how the work request ended: BRAID_WC_SUCCESS where neither is the case.
+    /// The reason of a refusal, or the status of the failed work request, otherwise
+    /// BRAID_WC_SUCCESS.
     pub status: c_int,
-    /// Whether a work request of its own failed, 0 or 1: the two below are valid then.
+    /// 1 if a work request of this end failed, so that the fields below are valid, otherwise 0.
     pub has_work: c_int,
-    /// BRAID_WC_SEND and so on.
+    /// Its opcode: BRAID_WC_SEND and so on.
     pub opcode: u32,
     /// Its id.
     pub wr_id: u64,
@@ -107,7 +108,7 @@ impl From<Option<QpError>> for braid_qp_error {
     }
 }
 
-/// Reads why the queue pair is in BRAID_QP_ERR: who or what ended it, and the work request that failed.
+/// Reads the reason why the queue pair is in BRAID_QP_ERR and the work request that failed.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn braid_qp_query_error(
     })
 }
 
-/// The meaning of a `cause`, in one phrase; never NULL, whatever the number.
+/// Returns the text of a `cause`; never NULL.
 ///
 /// Threads: any. The text is constant.
 #[unsafe(no_mangle)]
@@ -158,7 +159,8 @@ mod tests {
 
     use super::*;
 
-    /// Those that need a peer of their own, or a device, are ended so in `engine/tests`: C says the same of all.
+    /// `engine/tests` cover the causes that need a peer or a device. C reports all of them in the
+    /// same way.
     #[test]
     fn every_cause_has_a_number_whose_text_is_its_own() {
         use EndCause::*;

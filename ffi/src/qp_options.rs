@@ -1,4 +1,4 @@
-//! What a queue pair can be told when it is created.
+//! The options of a queue pair.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -14,51 +14,55 @@ use crate::handle::{Child, find};
 use crate::mr::parse_access;
 use crate::{BRAID_ACCESS_ALL, braid_cq};
 
-/// How a queue pair behaves. Filled by braid_qp_options_init; the two queues have to be set.
+/// The options of a queue pair, initialised by braid_qp_options_init. The caller must set both
+/// completion queues.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_qp_options {
     /// Set by braid_qp_options_init.
     pub size: usize,
-    /// Where completions of sends go.
+    /// The completion queue of sends.
     pub send_cq: *mut braid_cq,
-    /// Where completions of receives go; may be the same.
+    /// The completion queue of receives, which may be the same.
     pub recv_cq: *mut braid_cq,
-    /// Work requests that the send queue holds, up to 1048576.
+    /// Capacity of the send queue in work requests, up to 1048576.
     pub max_send_wr: u32,
-    /// Work requests that the receive queue holds, up to 1048576.
+    /// Capacity of the receive queue in work requests, up to 1048576.
     pub max_recv_wr: u32,
-    /// Most elements of a work request, up to BRAID_MAX_SGE.
+    /// Maximum number of elements of a work request, up to BRAID_MAX_SGE.
     pub max_sge: u32,
-    /// Most bytes of inline data, up to 8192.
+    /// Maximum length of inline data, up to 8192.
     pub max_inline: u32,
-    /// What the peer may do through it, whatever the memory region allows: BRAID_ACCESS_*.
+    /// Access rights of the peer through this queue pair, in addition to those of the memory
+    /// region: BRAID_ACCESS_*.
     pub access: u32,
-    /// Packets beyond the first that is missing that it tracks, up to 4096.
+    /// Number of packets beyond the first missing one that the receiver tracks, up to 4096.
     pub window: u32,
-    /// READs and atomics that it serves at a time, 1 to 255.
+    /// Number of concurrent READs and atomics that it serves, 1 to 255.
     pub max_rd_atomic: u32,
-    /// Times that the peer may answer "receiver not ready" to one message, 0 to 255; -1: no limit.
+    /// Number of RNR NAKs accepted for one message, 0 to 255; -1: no limit.
     pub rnr_retry: c_int,
-    /// How many packets sent later have to arrive before one counts as lost, with "sack".
+    /// Number of later packets that must arrive before a packet counts as lost, with "sack".
     pub reorder_threshold: u32,
-    /// Segments after which the next acknowledgement is asked for; 1: every segment asks.
+    /// Number of segments per requested acknowledgement; 1: every segment requests one.
     pub ask_every: u32,
-    /// How long a peer is told to wait when no receive is posted, in microseconds. This and the timers
-    /// below: a day at most.
+    /// Delay that a peer must wait if no receive is posted, in microseconds. This and the following
+    /// timers are at most one day.
     pub rnr_delay_us: u64,
-    /// Shortest retransmission time-out, in microseconds.
+    /// Minimum retransmission time-out in microseconds.
     pub min_rto_us: u64,
-    /// Longest retransmission time-out, in microseconds.
+    /// Maximum retransmission time-out in microseconds.
     pub max_rto_us: u64,
-    /// How long it tries without any progress before it gives up, in microseconds. 0: as long as `peer_timeout_us` of its
-    /// engine.
+    /// Time without progress after which the queue pair fails, in microseconds. 0: the
+    /// `peer_timeout_us` of its engine.
     pub retry_timeout_us: u64,
-    /// How long the acknowledgement of a request that was replied to may wait, in microseconds.
+    /// Maximum delay of the acknowledgement of a request that the application has replied to, in
+    /// microseconds.
     pub reply_hold_us: u64,
-    /// How lost packets are told from late ones, by name, such as "fifo-path". NULL: the default.
+    /// Name of the loss recovery, such as "fifo-path". NULL: the default.
     pub recovery: *const c_char,
-    /// The congestion control, by name and parameters, such as "cubic", "fixed:2M" or "rate:10G". NULL: the default.
+    /// Name and parameters of the congestion control, such as "cubic", "fixed:2M" or "rate:10G".
+    /// NULL: the default.
     pub cc: *const c_char,
 }
 
@@ -67,9 +71,9 @@ unsafe impl Growing for braid_qp_options {
     const NAME: &'static str = "braid_qp_options";
 }
 
-/// As [`QpOptions::new`] has them.
+/// The default of [`QpOptions::new`].
 const DEFAULT_MAX_SGE: u32 = 16;
-/// As [`QpOptions::new`] has it.
+/// The default of [`QpOptions::new`].
 const DEFAULT_MAX_INLINE: u32 = 256;
 
 impl Default for braid_qp_options {
@@ -101,13 +105,13 @@ impl Default for braid_qp_options {
     }
 }
 
-/// What a queue pair is made with, and its places among the users of its completion queues.
-pub(crate) type Checked = (QpOptions, [Child; 2]);
+/// The options of a queue pair and its registration with its completion queues.
+pub(crate) type CheckedOptions = (QpOptions, [Child; 2]);
 
 impl braid_qp_options {
     /// # Safety
     /// The caller's promise, for the struct and its strings.
-    pub(crate) unsafe fn read(options: *const Self) -> Result<Checked, Failure> {
+    pub(crate) unsafe fn read(options: *const Self) -> Result<CheckedOptions, Failure> {
         // SAFETY: as the caller promises.
         let options = unsafe { growing::read(options, Self::default()) }?;
         // SAFETY: the strings are covered by the promise.
@@ -135,7 +139,7 @@ impl braid_qp_options {
         Ok((checked, [send.children.add(), recv.children.add()]))
     }
 
-    /// All fields are named, so that one that is new to the engine is not forgotten here.
+    /// Names all fields, so that a new setting of the engine cannot be forgotten here.
     fn config(&self, defaults: &QpConfig) -> Result<QpConfig, Failure> {
         let QpConfig { pd, recovery, ref cc, .. } = *defaults;
         Ok(QpConfig {
@@ -152,7 +156,7 @@ impl braid_qp_options {
                 count => Some(u8::try_from(count).map_err(|_| Failure::Constant {
                     name: "rnr_retry",
                     value: count.into(),
-                    accepted: "0 to 255, and -1 for no limit",
+                    accepted: "0 to 255, or -1 for no limit",
                 })?),
             },
             reorder_threshold: self.reorder_threshold,

@@ -1,4 +1,4 @@
-//! What a peer has to know to reach a memory region.
+//! Descriptions of memory regions for peers.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,19 +7,19 @@ use braid::{REMOTE_REGION_LEN, RemoteRegion};
 use crate::arguments::{Out, Room, bytes, one};
 use crate::boundary::enter;
 
-/// Bytes that braid_remote_pack writes.
+/// Number of bytes that braid_remote_pack writes.
 pub const BRAID_REMOTE_LEN: usize = 20;
 const _: () = assert!(BRAID_REMOTE_LEN == REMOTE_REGION_LEN);
 
-/// Memory of a peer, as its owner hands it out.
+/// A memory region of a peer, as its owner describes it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_remote {
-    /// Its first byte, an address of the owner's.
+    /// Address of the first byte in the owner's process.
     pub addr: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// The key that opens it.
+    /// The remote key.
     pub rkey: u32,
 }
 
@@ -29,8 +29,8 @@ impl From<RemoteRegion> for braid_remote {
     }
 }
 
-/// Writes `remote` into `packed`, BRAID_REMOTE_LEN bytes, in the form that travels between machines,
-/// for example as private data of a connection.
+/// Writes `remote` into `packed`, BRAID_REMOTE_LEN bytes, in a machine-independent form, for
+/// example as private data of a connection.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn braid_remote_pack(
     })
 }
 
-/// Reads what braid_remote_pack has written at the start of the `len` bytes at `packed`.
+/// Reads the result of braid_remote_pack from the start of the `len` bytes at `packed`.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

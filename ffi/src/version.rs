@@ -1,12 +1,12 @@
-//! Which library this is.
+//! The version of the library.
 
 use std::ffi::c_char;
 
-/// The version of the binary interface that this header describes. A program that was built with it
-/// works with every library of the same number, newer or older, as long as it uses what that has.
+/// The version of the binary interface that this header describes. A program works with every
+/// library of the same version, newer or older, if it uses only features of that library.
 pub const BRAID_ABI_VERSION: u32 = 0;
 
-/// The BRAID_ABI_VERSION of the library that the program runs with.
+/// Returns the BRAID_ABI_VERSION of the loaded library.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -14,7 +14,7 @@ pub extern "C" fn braid_abi_version() -> u32 {
     BRAID_ABI_VERSION
 }
 
-/// The release of the library that the program runs with, such as "0.1.0".
+/// Returns the release of the loaded library, such as "0.1.0".
 ///
 /// Threads: any. The text is constant.
 #[unsafe(no_mangle)]

@@ -1,29 +1,29 @@
-//! Completions: how work requests have ended.
+//! Completions of work requests.
 
 use std::ffi::c_int;
 
 use braid::{Completion, Status, Work};
 
-/// As asked.
+/// The work request succeeded.
 pub const BRAID_WC_SUCCESS: c_int = 0;
 /// A message did not fit its receive buffer.
 pub const BRAID_WC_LOC_LEN_ERR: c_int = 1;
-/// Local memory was deregistered under a work request.
+/// A memory region was deregistered while a work request used it.
 pub const BRAID_WC_LOC_PROT_ERR: c_int = 2;
-/// The queue pair went into ERR before this work request had ended.
+/// The queue pair entered ERR before the work request had ended.
 pub const BRAID_WC_WR_FLUSH_ERR: c_int = 3;
-/// The peer found the request malformed, or too long for its receive buffer.
+/// The peer found the request malformed or too long for its receive buffer.
 pub const BRAID_WC_REM_INV_REQ_ERR: c_int = 4;
-/// The peer does not allow this access.
+/// The peer does not permit the access.
 pub const BRAID_WC_REM_ACCESS_ERR: c_int = 5;
-/// The peer failed on its own account.
+/// The peer failed for a reason of its own.
 pub const BRAID_WC_REM_OP_ERR: c_int = 6;
-/// The peer did not answer in time.
+/// The peer did not respond in time.
 pub const BRAID_WC_RETRY_EXC_ERR: c_int = 7;
 /// The peer posted no receive in time.
 pub const BRAID_WC_RNR_RETRY_EXC_ERR: c_int = 8;
 
-/// By their numbers above.
+/// Indexed by the numbers above.
 pub(crate) const STATUSES: [Status; 9] = [
     Status::Success,
     Status::LocalLength,
@@ -36,7 +36,7 @@ pub(crate) const STATUSES: [Status; 9] = [
     Status::RnrRetryExceeded,
 ];
 
-/// The number of a status.
+/// Returns the number of a status.
 pub(crate) fn status(of: Status) -> c_int {
     let number = STATUSES.iter().position(|status| *status == of);
     number.expect("every status has a number") as c_int
@@ -57,7 +57,7 @@ pub const BRAID_WC_RECV: u32 = 5;
 /// A receive that a WRITE with immediate data consumed.
 pub const BRAID_WC_RECV_WRITE_IMM: u32 = 6;
 
-/// By their numbers above, with their names.
+/// Indexed by the numbers above, with their names.
 pub(crate) const WORKS: [(Work, &str); 7] = [
     (Work::Send, "SEND"),
     (Work::Write, "WRITE"),
@@ -68,7 +68,7 @@ pub(crate) const WORKS: [(Work, &str); 7] = [
     (Work::RecvWriteImm, "RECV_WRITE_IMM"),
 ];
 
-/// The number of a kind of work.
+/// Returns the number of an opcode.
 pub(crate) fn opcode(of: Work) -> u32 {
     let number = WORKS.iter().position(|(work, _)| *work == of);
     number.expect("every kind of work has a number") as u32
@@ -76,10 +76,10 @@ pub(crate) fn opcode(of: Work) -> u32 {
 
 /// The completion carries immediate data.
 pub const BRAID_WC_WITH_IMM: u32 = 1;
-/// The sender has asked for a solicited event.
+/// The sender requested a solicited event.
 pub const BRAID_WC_SOLICITED: u32 = 2;
 
-/// How one work request ended. Completions of one queue come in posting order.
+/// The result of a work request. Completions of one queue have posting order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct braid_wc {
@@ -87,15 +87,15 @@ pub struct braid_wc {
     pub wr_id: u64,
     /// The number of the queue pair.
     pub qp_num: u32,
-    /// BRAID_WC_SUCCESS or why it failed. The fields below are valid on success only, but for `opcode`.
+    /// BRAID_WC_SUCCESS or the error. On an error, only `opcode` of the fields below is valid.
     pub status: c_int,
-    /// What it was: BRAID_WC_SEND and so on.
+    /// The kind of work request: BRAID_WC_SEND and so on.
     pub opcode: u32,
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     pub byte_len: u32,
-    /// Immediate data, where `flags` say so: a number, the same on both sides.
+    /// Immediate data, if `flags` has BRAID_WC_WITH_IMM: a number, equal on both sides.
     pub imm: u32,
-    /// BRAID_WC_WITH_IMM, BRAID_WC_SOLICITED.
+    /// BRAID_WC_WITH_IMM and BRAID_WC_SOLICITED.
     pub flags: u32,
 }
 

@@ -7,51 +7,52 @@ use braid::{PostError, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge};
 use crate::arguments::{Array, bytes};
 use crate::failure::Failure;
 
-/// Fills a receive of the peer.
+/// Consumes a receive of the peer.
 pub const BRAID_WR_SEND: u32 = 0;
-/// As BRAID_WR_SEND, and hands `imm` to the peer with the completion.
+/// Like BRAID_WR_SEND, and delivers `imm` with the peer's completion.
 pub const BRAID_WR_SEND_WITH_IMM: u32 = 1;
-/// Writes the peer's memory, without the peer's taking part.
+/// Writes to the peer's memory without involving its application.
 pub const BRAID_WR_WRITE: u32 = 2;
-/// As BRAID_WR_WRITE, and completes a receive of the peer with `imm`.
+/// Like BRAID_WR_WRITE, and completes a receive of the peer with `imm`.
 pub const BRAID_WR_WRITE_WITH_IMM: u32 = 3;
 /// Reads the peer's memory into the elements.
 pub const BRAID_WR_READ: u32 = 4;
-/// Makes 8 aligned bytes of the peer `swap` if they hold `compare_add`; what they held lands in the one
-/// element of 8 bytes, in this machine's byte order.
+/// Replaces 8 aligned bytes of the peer by `swap` if they equal `compare_add`. Writes their
+/// previous value into the only element of 8 bytes, in this machine's byte order.
 pub const BRAID_WR_COMPARE_SWAP: u32 = 5;
-/// Adds `compare_add` to 8 aligned bytes of the peer; what they held lands in the one element.
+/// Adds `compare_add` to 8 aligned bytes of the peer. Writes their previous value into the only
+/// element.
 pub const BRAID_WR_FETCH_ADD: u32 = 6;
 
-/// Success is worth a completion. Failure always is.
+/// Requests a completion on success. A failure always has one.
 pub const BRAID_SEND_SIGNALED: u32 = 1;
-/// The peer's completion is a solicited one.
+/// Requests a solicited completion at the peer.
 pub const BRAID_SEND_SOLICITED: u32 = 2;
-/// Begins only after all READs and atomics before it have ended.
+/// Waits for all earlier READs and atomics to end.
 pub const BRAID_SEND_FENCE: u32 = 4;
-/// The bytes are copied when it is posted: they may change at once, and need not be registered (their
-/// `lkey` is not looked at). For SEND and WRITE of up to `max_inline` bytes.
+/// Copies the bytes at posting, so that they may change at once. They need not be registered, and
+/// `lkey` is ignored. For SEND and WRITE of up to `max_inline` bytes.
 pub const BRAID_SEND_INLINE: u32 = 8;
 
 const ALL_FLAGS: u32 =
     BRAID_SEND_SIGNALED | BRAID_SEND_SOLICITED | BRAID_SEND_FENCE | BRAID_SEND_INLINE;
 
-/// Most elements of a work request, whatever the queue pair is configured for.
+/// Maximum number of elements of a work request, for any queue pair.
 pub const BRAID_MAX_SGE: usize = 256;
 
-/// The longest message, in bytes: 1 GiB.
+/// Maximum length of a message in bytes: 1 GiB.
 pub const BRAID_MAX_MESSAGE: u64 = 1 << 30;
 const _: () = assert!(BRAID_MAX_MESSAGE == braid::MAX_MESSAGE);
 
-/// One piece of local memory.
+/// A range of local memory.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_sge {
-    /// Its first byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// The key of the memory region that it lies in.
+    /// The local key of its memory region.
     pub lkey: u32,
 }
 
@@ -59,25 +60,25 @@ pub struct braid_sge {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_send_wr {
-    /// Comes back in the completion.
+    /// The id, which the completion returns.
     pub id: u64,
-    /// What to do: BRAID_WR_SEND and so on.
+    /// The operation: BRAID_WR_SEND and so on.
     pub opcode: u32,
     /// BRAID_SEND_SIGNALED and so on.
     pub flags: u32,
-    /// With what local memory: `sge_count` elements. NULL if there are none.
+    /// Local memory: `sge_count` elements. NULL if there are none.
     pub sges: *const braid_sge,
-    /// How many there are.
+    /// Number of elements.
     pub sge_count: u32,
-    /// Immediate data: a number, the same on both sides whatever their byte order.
+    /// Immediate data: a number, equal on both sides for any byte order.
     pub imm: u32,
-    /// Memory of the peer, for all but SENDs.
+    /// Address in the peer's memory, for all operations but SEND.
     pub remote_addr: u64,
-    /// The key that the peer has handed out.
+    /// The remote key of the peer's memory region.
     pub rkey: u32,
-    /// What to compare with, or what to add.
+    /// The value to compare with or to add.
     pub compare_add: u64,
-    /// What to swap in.
+    /// The value to swap in.
     pub swap: u64,
 }
 
@@ -85,12 +86,12 @@ pub struct braid_send_wr {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_recv_wr {
-    /// Comes back in the completion.
+    /// The id, which the completion returns.
     pub id: u64,
-    /// Where a SEND lands: `sge_count` elements. NULL if there are none; a WRITE with immediate data
-    /// needs none.
+    /// The destination of a SEND: `sge_count` elements. NULL if there are none; a WRITE with
+    /// immediate data needs none.
     pub sges: *const braid_sge,
-    /// How many there are.
+    /// Number of elements.
     pub sge_count: u32,
 }
 
@@ -119,7 +120,7 @@ impl braid_send_wr {
         self.flags & BRAID_SEND_INLINE != 0
     }
 
-    /// The engine's work request, still without pieces.
+    /// Returns the engine's work request without its elements.
     pub(crate) fn without_pieces(&self) -> Result<SendWr, Failure> {
         if self.flags & !ALL_FLAGS != 0 {
             let accepted = "BRAID_SEND_*";
@@ -164,10 +165,11 @@ unsafe fn read_pieces(sges: *const braid_sge, count: u32) -> Result<SgList, Fail
     Ok(sges.iter().map(|sge| Sge { addr: sge.addr, len: sge.len, lkey: sge.lkey }).collect())
 }
 
-/// Hands the bytes of inline data, at most `max`, to `post`; several pieces are copied together.
+/// Passes the bytes of inline data, at most `max`, to `post`. Copies several elements into one
+/// buffer.
 ///
 /// # Safety
-/// The caller's promise, for the memory that the pieces name.
+/// The caller's promise, for the memory of the elements.
 pub(crate) unsafe fn with_inline<T>(
     pieces: &[Sge],
     max: usize,

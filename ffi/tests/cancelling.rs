@@ -1,4 +1,5 @@
-//! A thread that the program cancels (`pthread_cancel(3)`) while it is inside a call is cancelled afterwards, and the process goes on.
+//! A program may cancel a thread inside a call (`pthread_cancel(3)`). The thread ends after the
+//! call, and the process continues.
 
 mod pair;
 
@@ -17,7 +18,7 @@ unsafe extern "C-unwind" {
 
 type Runs = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// Waits for completions until it is cancelled, where it allows that.
+/// Waits for completions until the thread is cancelled.
 extern "C-unwind" fn wait(cq: *mut c_void) -> *mut c_void {
     loop {
         // SAFETY: a number and no completion have room; the handle is a number.
@@ -36,7 +37,7 @@ fn a_thread_that_is_cancelled_inside_a_call_ends_behind_it() {
         // SAFETY: the thread ends before what it uses.
         unsafe {
             let mut thread = mem::zeroed();
-            // The type of libc's says nothing of unwinding.
+            // The type of libc does not allow unwinding.
             let run = mem::transmute::<Runs, extern "C" fn(*mut c_void) -> *mut c_void>(wait);
             let cq = pair.b.cq.cast();
             assert_eq!(libc::pthread_create(&raw mut thread, ptr::null(), run, cq), 0);
@@ -47,7 +48,7 @@ fn a_thread_that_is_cancelled_inside_a_call_ends_behind_it() {
             // `PTHREAD_CANCELED`.
             assert_eq!(result.addr(), usize::MAX);
         }
-        // It has left no lock behind.
+        // The thread has left no lock behind.
         pair.b.post_recv(7, &[]);
         pair.a.post_send(wr(7, BRAID_WR_SEND, &[]));
         let (sent, received) = pair.complete(1, 1);

@@ -1,4 +1,5 @@
-//! Why a queue pair has ended, as a C program is told: by the queue pair, by an event and by the log.
+//! The reasons why queue pairs end, as a C program receives them: from the queue pair, from an
+//! event and from the log.
 
 mod pair;
 
@@ -47,7 +48,8 @@ fn cause_text(cause: c_int) -> String {
     unsafe { CStr::from_ptr(braid_end_cause_str(cause)) }.to_str().unwrap().to_owned()
 }
 
-/// Queue pair, event and log say that it ended so; `work`: the id of the work request that failed.
+/// Asserts that queue pair, event and log report this cause. `work` is the id of the failed work
+/// request.
 #[track_caller]
 fn check_end(pair: &Pair, side: &Side, cause: c_int, status: c_int, work: Option<u64>) {
     let ended = event(pair, side, BRAID_EVENT_QP_ENDED);
@@ -58,7 +60,7 @@ fn check_end(pair: &Pair, side: &Side, cause: c_int, status: c_int, work: Option
     check_log(ended.qp_num, cause, work);
 }
 
-/// What the log says begins as the cause in words does, and names the work request.
+/// The log message starts with the text of the cause and names the work request.
 #[track_caller]
 fn check_log(qp_num: u32, cause: c_int, work: Option<u64>) {
     let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +76,7 @@ fn check_log(qp_num: u32, cause: c_int, work: Option<u64>) {
     assert!(log.iter().any(says), "no `{start}` of {qp_num:#x} among {log:?}");
 }
 
-/// The next event of this kind; others are passed over.
+/// Returns the next event of this kind and skips others.
 fn event(pair: &Pair, side: &Side, kind: i32) -> braid_event {
     let deadline = Instant::now() + Duration::from_micros(PATIENCE_US);
     while Instant::now() < deadline {
@@ -124,7 +126,8 @@ fn a_message_longer_than_its_receive_is_named_at_both_ends() {
     });
 }
 
-/// A pair with threads whose first end has a completion queue of this size and other options, which the test ends.
+/// Creates a pair with threads. Its first end has a completion queue of this size and other
+/// options.
 fn ends(cqe: usize, adjust: impl Fn(&mut braid_qp_options), test: impl Fn(&Pair)) {
     listen_to_log();
     let config = config(1, std::ptr::null_mut());
@@ -149,7 +152,7 @@ fn memory_that_is_gone_is_named() {
         1024,
         |_| {},
         |pair| {
-            // No receive: what is to be sent stays, and its memory goes.
+            // Without a receive, the message waits until its memory is deregistered.
             let pd = pair.a.pd;
             // SAFETY: handles that are open, and pointers to values that live as long as the calls.
             unsafe {

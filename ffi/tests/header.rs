@@ -1,4 +1,4 @@
-//! `include/braid.h` is what the sources say.
+//! `include/braid.h` matches the sources.
 
 use std::fs;
 use std::path::Path;

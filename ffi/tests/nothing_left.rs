@@ -1,5 +1,5 @@
-//! When everything is closed, no thread, no descriptor and no memory is left. A test program of its own,
-//! with one test: others would have threads and descriptors too.
+//! When everything is closed, no thread, no descriptor and no memory is left. A test program of its
+//! own, with one test: others would have threads and descriptors too.
 
 mod pair;
 
@@ -13,7 +13,7 @@ use braid_ffi::*;
 use cap::Cap;
 use pair::{MEMORY, Pair, config, made, ok, queried, wr};
 
-/// Counts what is allocated.
+/// Counts allocations.
 #[global_allocator]
 static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 
@@ -21,12 +21,12 @@ fn count(folder: &str) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-/// Threads and descriptors of this process.
+/// Returns the threads and descriptors of this process.
 fn resources() -> (usize, usize) {
     (count("/proc/self/task"), count("/proc/self/fd"))
 }
 
-/// A thread that was joined is still listed for a moment, until the kernel has buried it.
+/// A joined thread stays listed until the kernel has removed it.
 fn settle_at(expected: (usize, usize)) -> (usize, usize) {
     let deadline = Instant::now() + Duration::from_secs(5);
     while resources() != expected && Instant::now() < deadline {
@@ -35,7 +35,7 @@ fn settle_at(expected: (usize, usize)) -> (usize, usize) {
     resources()
 }
 
-/// Resident memory of this process, in bytes.
+/// Returns the resident memory of this process in bytes.
 fn memory() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
@@ -52,7 +52,7 @@ fn everything(threads: u32) {
             let (remote_addr, rkey) = (remote.addr, remote.rkey);
             pair.a.post_send(braid_send_wr { remote_addr, rkey, ..wr(1, BRAID_WR_WRITE, &sge) });
             pair.complete(1, 0);
-            // Left under way: closing does not wait for it.
+            // Closing does not wait for this outstanding work.
             pair.a.post_send(braid_send_wr { remote_addr, rkey, ..wr(2, BRAID_WR_WRITE, &sge) });
             let paths = made(|paths| braid_engine_query_paths(pair.a.engine, paths));
             ok(braid_paths_close(paths));
@@ -71,7 +71,7 @@ fn everything(threads: u32) {
 #[test]
 fn closing_leaves_nothing() {
     let threads_before = resources().0;
-    // The first round makes what stays: tables of handles, caches of the allocator.
+    // The first round allocates what stays: tables of handles and caches of the allocator.
     everything(2);
     everything(0);
     let before = settle_at((threads_before, resources().1));
@@ -84,7 +84,7 @@ fn closing_leaves_nothing() {
     }
     let heap = HEAP.allocated().saturating_sub(heap_before);
     assert!(heap < 1_000, "{heap} bytes of the heap more than before");
-    // Regions are no part of the heap. Had each round left one behind, there were ten more.
+    // Regions are not on the heap. A leak in each round would add up to ten.
     let grown = memory().saturating_sub(memory_before);
     assert!(grown < 10 * MEMORY, "{grown} bytes of memory more than before");
 }

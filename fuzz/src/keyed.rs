@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use braid_keys::{
-    AllowList, Answer, Binding, Credentials, Date, Key, Listener, PrivateKey, SecretKey, Session,
-    StaticKeys, Terms,
+    AllowList, Binding, Credentials, Date, HandshakeReply, Key, Listener, PrivateKey, SecretKey,
+    Session, StaticKeys, Terms,
 };
 use braid_wire::{Connect, Packet, QpId, RailId, Token};
 
@@ -31,7 +31,7 @@ fn between([a, b]: &[Credentials; 2], input: &[u8]) {
     let today = Date::FIRST;
     assert!(b.read(BINDING, today, [2; 32], input).is_err(), "a message without the key");
     let listener = Listener { binding: BINDING, key: b.key_id(BINDING), today };
-    let (mut asking, denied) = a.ask(listener, [3; 32], Terms::default(), input);
+    let (mut asking, denied) = a.initiate(listener, [3; 32], Terms::default(), input);
     assert_eq!(denied, None);
     assert!(asking.read(input).is_none(), "an answer without the key");
     let asked = b.read(BINDING, today, [2; 32], asking.message()).expect("it has the key");
@@ -43,7 +43,7 @@ fn between([a, b]: &[Credentials; 2], input: &[u8]) {
     }
     let agreed = asked.settle(&Terms::default()).expect("both take the same");
     let (message, _) = asked.answer(agreed, input);
-    let Answer { secrets, offer, .. } = asking.read(&message).expect("it has the key");
+    let HandshakeReply { secrets, offer, .. } = asking.read(&message).expect("it has the key");
     assert_eq!(offer, input);
     let mut session = Session::new(secrets, agreed, TO);
     if let Ok(Packet::Sealed(header)) = Packet::decode(input) {

@@ -1,4 +1,5 @@
-//! Events that were handed out and not acknowledged: what they are about may not be destroyed before.
+//! Counts of events that programs have taken and not acknowledged. Their object may not be
+//! destroyed before all are acknowledged.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,19 +10,19 @@ pub(crate) struct Acknowledgements {
 }
 
 impl Acknowledgements {
-    /// One more was handed out.
+    /// Counts an event that the program takes.
     pub(crate) fn expect(&self) {
         *self.missing() += 1;
     }
 
-    /// So many were acknowledged.
+    /// Counts acknowledgements.
     pub(crate) fn take(&self, count: u64) {
         let mut missing = self.missing();
         *missing = missing.saturating_sub(count);
         self.changed.notify_all();
     }
 
-    /// Until all that were handed out are acknowledged.
+    /// Waits until all events are acknowledged.
     pub(crate) fn wait(&self) {
         let waited = self.changed.wait_while(self.missing(), |missing| *missing > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));

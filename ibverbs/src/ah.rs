@@ -6,35 +6,34 @@ use std::sync::Arc;
 use braid_verbs::abi::{ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_pd, ibv_wc};
 
 use crate::context::Context;
+use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
-use crate::memory::{Domain, Pd};
+use crate::grh::{GRH_DESTINATION, GRH_SOURCE};
 
-/// An address handle as programs hold it.
+/// An address handle, as programs hold it.
 #[repr(C)]
 pub(crate) struct Ah {
     base: ibv_ah,
-    /// Where datagrams leave from.
+    /// The source of datagrams.
     pub(crate) source: ibv_gid,
     pub(crate) gid: ibv_gid,
 }
 
 impl Ah {
-    /// Whether it was made in that domain; a queue pair has no use for another's (IBTA vol. 1, 10.2.3).
+    /// Whether the handle was made in that domain. A queue pair does not accept handles of other
+    /// domains (IBTA vol. 1, 10.2.3).
     ///
     /// # Safety
-    /// Its domain exists.
+    /// The domain of the handle exists.
     pub(crate) unsafe fn is_of(&self, domain: &Arc<Domain>) -> bool {
         // SAFETY: by the caller's promise.
         unsafe { Pd::of(self.base.pd) }.is_ok_and(|pd| Arc::ptr_eq(&pd.shared, domain))
     }
 }
 
-/// Bytes of a GRH, and where in it the two GIDs stand (IBTA vol. 1, 8.3).
-pub(crate) const GRH_LEN: usize = 40;
-const GRH_SOURCE: usize = 8;
-const GRH_DESTINATION: usize = 24;
-
-/// `EINVAL`: it has no GRH, as RoCE needs, or names another port, a GID that is no host's address, or one of ours that does not lead there.
+/// Creates an address handle. NULL with `EINVAL`: the attributes have no GRH, which RoCE needs, or
+/// name another port. Or the GID is no address of a host. Or the device's own GID does not lead
+/// there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     errno::pointer(|| {
@@ -56,7 +55,8 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
         if ah.is_null() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: by the caller's promise it was made by `ibv_create_ah`, and its domain outlives it.
+        // SAFETY: by the caller's promise `ibv_create_ah` has made the handle, and the domain
+        // outlives it.
         unsafe {
             let handle = Box::from_raw(ah.cast::<Ah>());
             Pd::of(handle.base.pd)?.shared.leave();
@@ -65,8 +65,8 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     })
 }
 
-/// The way back to who has sent what a completion is about: `grh` are the first 40 bytes of its buffer. `EINVAL` also where it was not
-/// sent to a GID of the device.
+/// Fills in the attributes that lead back to the sender of a datagram. `grh` points to the first 40
+/// bytes of the received buffer. `EINVAL`: the datagram was not sent to a GID of the device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_init_ah_from_wc(
     context: *mut ibv_context,
@@ -84,22 +84,23 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
             let gid = |start| grh.add(start).cast::<ibv_gid>().read_unaligned();
             let gids = &Context::of(context)?.open.device.gids;
             let ours = gids.index_of(&gid(GRH_DESTINATION)).ok_or(Errno::INVALID)?;
-            attr.write(way(gid(GRH_SOURCE), ours));
+            attr.write(attributes_to(gid(GRH_SOURCE), ours));
         }
         Ok(0)
     })
 }
 
-/// From the GID of that index to another.
-pub(crate) fn way(to: ibv_gid, sgid_index: usize) -> ibv_ah_attr {
-    // SAFETY: it consists of numbers.
-    let mut way: ibv_ah_attr = unsafe { std::mem::zeroed() };
-    (way.grh.dgid, way.grh.sgid_index, way.grh.hop_limit) = (to, sgid_index as u8, u8::MAX);
-    (way.is_global, way.port_num) = (1, 1);
-    way
+/// The attributes that lead from the GID of that index to another GID.
+pub(crate) fn attributes_to(to: ibv_gid, sgid_index: usize) -> ibv_ah_attr {
+    // SAFETY: the structure consists of numbers, so zero is valid.
+    let mut attributes_to: ibv_ah_attr = unsafe { std::mem::zeroed() };
+    (attributes_to.grh.dgid, attributes_to.grh.sgid_index, attributes_to.grh.hop_limit) =
+        (to, sgid_index as u8, u8::MAX);
+    (attributes_to.is_global, attributes_to.port_num) = (1, 1);
+    attributes_to
 }
 
-/// [`ibv_init_ah_from_wc`] and [`ibv_create_ah`] in one.
+/// Combines [`ibv_init_ah_from_wc`] and [`ibv_create_ah`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah_from_wc(
     pd: *mut ibv_pd,
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     grh: *mut u8,
     port: u8,
 ) -> *mut ibv_ah {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
     // SAFETY: by the caller's promise.
     unsafe {
@@ -119,45 +120,35 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     }
 }
 
-/// A GRH of RoCE v2, as a receiver finds it before a datagram's payload: version 6, next header 0x1B, hop limit 255.
-pub(crate) fn grh(source: &[u8; 16], destination: &[u8; 16], payload: usize) -> [u8; GRH_LEN] {
-    let mut grh = [0; GRH_LEN];
-    grh[0] = 6 << 4;
-    grh[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
-    (grh[6], grh[7]) = (0x1B, u8::MAX);
-    grh[GRH_SOURCE..GRH_DESTINATION].copy_from_slice(source);
-    grh[GRH_DESTINATION..].copy_from_slice(destination);
-    grh
-}
-
 #[cfg(test)]
 mod tests {
     use std::ptr;
 
     use super::*;
-    use crate::context::{ibv_close_device, ibv_open_device};
     use crate::device::by_address;
+    use crate::grh::{self, GRH_LEN};
+    use crate::op_table::{ibv_close_device, ibv_open_device};
 
     #[test]
-    fn the_way_back_leads_to_the_source() {
+    fn attributes_from_a_completion_lead_to_the_source() {
         let device = by_address([127, 0, 0, 1].into()).expect("the loopback");
         // SAFETY: devices exist for ever.
         let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
         // SAFETY: both members of the union are plain bytes.
         let own = unsafe { device.gids.get(0).expect("it has one").raw };
-        let mut grh = grh(&[1; 16], &own, 300);
+        let mut grh = grh::encode(&[1; 16], &own, 300);
         assert_eq!((grh[0] >> 4, &grh[4..6]), (6, &[1, 44][..]));
-        // SAFETY: it consists of numbers.
+        // SAFETY: the structure consists of numbers, so zero is valid.
         let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
         let mut way_back = |grh: &mut [u8; GRH_LEN]| {
             let wc = ptr::null_mut();
-            // SAFETY: all point to what they should.
+            // SAFETY: all pointers lead to values of their types.
             unsafe { ibv_init_ah_from_wc(context, 1, wc, grh.as_mut_ptr(), &raw mut attr) }
         };
         let done = way_back(&mut grh);
         grh[GRH_DESTINATION] ^= 1;
         assert_eq!(way_back(&mut grh), -1, "it is somebody else's");
-        // SAFETY: it is open.
+        // SAFETY: the context is open.
         assert_eq!(unsafe { ibv_close_device(context) }, 0);
         // SAFETY: both members of the union are plain bytes.
         assert_eq!((done, attr.is_global, unsafe { attr.grh.dgid.raw }), (0, 1, [1; 16]));

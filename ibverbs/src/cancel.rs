@@ -1,8 +1,11 @@
-//! Threads that programs cancel (`pthread_cancel(3)`), as `rping` ends those that wait for completions.
+//! Cancellation points (`pthread_cancel(3)`): `rping` cancels its threads that wait for
+//! completions.
 //!
-//! The C library unwinds a thread that is cancelled from the system call that it is in, through the frames of those who have called it.
-//! Frames of Rust that have something to drop or to catch cannot be unwound so: the process would be aborted. So nobody is cancelled inside
-//! the library ([`braid::Uncancelled`]), but where it waits for an event, as in libibverbs: [`until`] waits where nothing is held.
+//! The C library unwinds a cancelled thread from the system call that it is in, through the frames
+//! of all callers. Frames of Rust that drop or catch something cannot be unwound in this way: the
+//! process would abort. So a thread is not cancelled inside the library ([`braid::Uncancelled`])
+//! except where it waits for an event, as in libibverbs. [`until`] waits where nothing has to be
+//! dropped.
 
 use std::ffi::c_int;
 
@@ -12,8 +15,11 @@ unsafe extern "C-unwind" {
     fn poll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
 }
 
-/// Looks for an event until there is one, and waits in between for the descriptor that `look` returns. 0, or -1 with `errno`: what `look` says,
-/// or `EINTR`. The thread may be cancelled while it waits: who calls this has nothing to drop or to catch, and neither has `look`.
+/// Looks for an event until there is one. In between, waits for the descriptor that `look` returns.
+/// Returns 0, or -1 with `errno`: the error of `look`, or `EINTR`.
+///
+/// The thread may be cancelled while it waits. So neither the caller nor `look` may hold a value
+/// that has to be dropped, or catch panics.
 pub(crate) fn until(look: impl Fn() -> Result<Option<c_int>, Errno>) -> c_int {
     const NOTHING: c_int = 1;
     loop {
@@ -28,7 +34,7 @@ pub(crate) fn until(look: impl Fn() -> Result<Option<c_int>, Errno>) -> c_int {
         if code != NOTHING {
             return code;
         }
-        // SAFETY: it points to one entry.
+        // SAFETY: the pointer leads to one entry.
         if unsafe { poll(&raw mut polled, 1, -1) } < 0 {
             return -1;
         }

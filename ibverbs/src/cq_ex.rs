@@ -1,43 +1,22 @@
-//! The extended form of completion queues, `ibv_cq_ex`: programs read one completion after the other through functions.
+//! The extended form of completion queues, `ibv_cq_ex`: programs read one completion at a time
+//! through functions.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem;
 use std::ptr;
 
-use braid_verbs::abi::{ibv_context, ibv_cq, ibv_cq_init_attr_ex, ibv_wc};
+use braid_verbs::abi::{ibv_context, ibv_cq, ibv_cq_init_attr_ex};
 
-use crate::cq::{self, Cq};
+use crate::cq;
+use crate::cq::extension::CqExtension;
+use crate::cq::handle::Cq;
 use crate::errno::{self, Errno};
-use crate::gate::Gate;
 use crate::poll;
 
-/// What `ibv_cq_ex` has after `ibv_cq`, and the completion that is being read.
-#[repr(C)]
-pub(crate) struct Extension {
-    comp_mask: u32,
-    status: c_uint,
-    wr_id: u64,
-    /// In the order of `ibv_cq_ex`, from `start_poll` to `read_completion_wallclock_ns`.
-    functions: [*const (); 18],
-    current: ibv_wc,
-    /// Taken from a `start_poll` that finds a completion to its `end_poll`.
-    gate: Gate,
-}
-
-/// What [`create_cq_ex`] can be asked for: byte length, immediate data, numbers of queue pairs, SLID, SL, path bits.
+/// The supported fields: byte length, immediate data, queue pair numbers, SLID, SL, path bits.
 const KNOWN_FIELDS: u64 = 0x7F;
-/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`, and the only flag that is taken: `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`.
+/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`, and the only accepted flag: `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`.
 const MASK_FLAGS: u32 = 1;
 const SINGLE_THREADED: u32 = 1;
-
-impl Default for Extension {
-    fn default() -> Self {
-        // SAFETY: it consists of numbers.
-        let current = unsafe { mem::zeroed() };
-        let (functions, gate) = ([ptr::null(); 18], Gate::default());
-        Extension { comp_mask: 0, status: 0, wr_id: 0, functions, current, gate }
-    }
-}
 
 const FUNCTIONS: [*const (); 18] = [
     start_poll as *const (),
@@ -53,7 +32,7 @@ const FUNCTIONS: [*const (); 18] = [
     read_slid as *const (),
     read_sl as *const (),
     read_dlid_path_bits as *const (),
-    // Time stamps, VLANs, flow tags and tag matching: no queue is made that has them.
+    // Time stamps, VLANs, flow tags and tag matching are refused when a queue is created.
     ptr::null(),
     ptr::null(),
     ptr::null(),
@@ -61,7 +40,7 @@ const FUNCTIONS: [*const (); 18] = [
     ptr::null(),
 ];
 
-/// `verbs_context.create_cq_ex`. `EOPNOTSUPP`: fields, flags or a parent domain that there are not.
+/// `verbs_context.create_cq_ex`. `EOPNOTSUPP`: unsupported fields or flags, or a parent domain.
 pub(crate) unsafe extern "C" fn create_cq_ex(
     context: *mut ibv_context,
     attr: *mut ibv_cq_init_attr_ex,
@@ -80,13 +59,14 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
         let vector = c_int::try_from(attr.comp_vector).map_err(|_| Errno::INVALID)?;
         // SAFETY: as above.
         let cq = unsafe { cq::create(context, cqe, attr.cq_context, attr.channel, vector) }?;
-        // SAFETY: it has just been made.
+        // SAFETY: the queue has just been made.
         unsafe { (*cq).extension.functions = FUNCTIONS };
         Ok(cq.cast())
     })
 }
 
-/// 0, and other threads wait until [`end_poll`]; or `ENOENT`: nothing has completed, and no `end_poll` follows.
+/// Begins to read completions. 0: other threads wait until [`end_poll`]. `ENOENT`: no completion is
+/// there, and no `end_poll` follows.
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq, _attr: *mut c_void) -> c_int {
     // SAFETY: by the caller's promise.
     unsafe {
@@ -100,9 +80,10 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq, _attr: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: by the caller's promise this thread has called `start_poll`, which lets one thread in: nobody else uses these fields.
-    let Extension { status, wr_id, current, .. } = unsafe { &mut (*Cq::of(cq)).extension };
-    // SAFETY: one completion has room.
+    // SAFETY: by the caller's promise this thread has called `start_poll`, which admits one thread,
+    // so no other thread uses these fields.
+    let CqExtension { status, wr_id, current, .. } = unsafe { &mut (*Cq::of(cq)).extension };
+    // SAFETY: `current` has room for one completion.
     match unsafe { poll::poll_cq(cq, 1, current) } {
         1 => {
             (*status, *wr_id) = (current.status, current.wr_id);
@@ -118,7 +99,7 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq) {
     unsafe { &(*Cq::of(cq)).extension.gate }.give_back();
 }
 
-/// Defines what reads one field of the current completion.
+/// Defines functions that read a field of the current completion.
 macro_rules! readers {
     ($($name:ident: $field:ident as $type:ty;)*) => {
         $(unsafe extern "C" fn $name(cq: *mut ibv_cq) -> $type {

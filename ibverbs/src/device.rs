@@ -1,4 +1,5 @@
-//! The devices: one for each network interface, or for each list of them in `BRAID_RAILS`; `braid0`, `braid1` and so on.
+//! The devices `braid0`, `braid1` and so on: one for each network interface, or for each list of
+//! interfaces in `BRAID_RAILS`.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -14,11 +15,12 @@ use crate::gid_table::GidTable;
 use crate::interfaces::{self, Interface};
 use crate::settings::Settings;
 
-/// `IBV_NODE_CA` and `IBV_TRANSPORT_IB`: what a RoCE device is.
+/// `IBV_NODE_CA` and `IBV_TRANSPORT_IB`: the node and transport types of a RoCE device.
 const NODE_CA: c_int = 1;
 const TRANSPORT_IB: c_int = 0;
 
-/// A device as programs hold it. Providers look for their own table behind `ibv_device`, to tell whether a device is theirs.
+/// A device, as programs hold it. Providers look for their own table behind `ibv_device` to find
+/// out whether a device is theirs.
 #[repr(C)]
 pub(crate) struct Device {
     base: ibv_device,
@@ -28,7 +30,7 @@ pub(crate) struct Device {
     index: usize,
 }
 
-// SAFETY: it never changes once it is made.
+// SAFETY: a device does not change after it was made.
 unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
@@ -53,7 +55,7 @@ impl Device {
         Device { base, providers_table: ptr::null_mut(), interface, gids, index }
     }
 
-    /// Its name, `braid0`.
+    /// The name of the device, `braid0`.
     pub(crate) fn name(&self) -> String {
         name_of(self.index)
     }
@@ -63,19 +65,22 @@ impl Device {
         verbs_name_of(self.index)
     }
 
-    /// Network byte order: the last half of its first GID, and what sets devices of one address apart.
+    /// The GUID, in network byte order: the second half of the first GID, with a part that
+    /// distinguishes devices of the same address.
     pub(crate) fn guid(&self) -> u64 {
         // SAFETY: both members of the union are plain bytes.
         let raw = unsafe { gid::of(self.interface.addr).raw };
         let mut guid: [u8; 8] = raw[8..].try_into().expect("eight bytes");
-        // A locally administered EUI-64, with the interface's index in it.
+        // A locally administered EUI-64 that contains the index of the interface.
         guid[0] = 0x02;
         guid[1] = self.interface.index as u8;
         u64::from_ne_bytes(guid)
     }
 
+    /// The device that a program names.
+    ///
     /// # Safety
-    /// The pointer is null, or one that [`ibv_get_device_list`] has given.
+    /// The pointer is null, or [`ibv_get_device_list`] has returned it.
     pub(crate) unsafe fn of(device: *mut ibv_device) -> Result<&'static Device, Errno> {
         // SAFETY: by the caller's promise; devices are never freed.
         unsafe { device.cast::<Device>().as_ref() }.ok_or(Errno::INVALID)
@@ -86,23 +91,24 @@ fn name_of(index: usize) -> String {
     format!("braid{index}")
 }
 
-/// Not `uverbs0`, which may be a NIC's: a program that is not reached by the preloaded library
-/// would open that.
+/// The name is not `uverbs0`, which may belong to a NIC: a program without the preloaded library
+/// would open that file.
 fn verbs_name_of(index: usize) -> String {
     format!("uverbs-{}", name_of(index))
 }
 
-/// All of them.
+/// Lists all devices.
 ///
 /// # Errors
-/// The system lists no interfaces; `EINVAL`: a setting cannot be, which the error output names.
+/// The system cannot list the interfaces. `EINVAL`: an environment variable has an invalid value,
+/// which standard error names.
 pub(crate) fn list() -> Result<Vec<&'static Device>, Errno> {
     let all = interfaces::list().map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))?;
     let found = Settings::combine(all)?.into_iter().enumerate();
     Ok(found.map(|(index, interface)| device(index, interface)).collect())
 }
 
-/// The device of a host's address.
+/// The device of an address of this host.
 pub(crate) fn by_address(addr: IpAddr) -> Option<&'static Device> {
     list().ok()?.into_iter().find(|device| device.interface.addrs().any(|its| its == addr))
 }
@@ -112,8 +118,9 @@ fn write(place: &mut [c_char], text: &str) {
     place.iter_mut().zip(text.bytes().take(room)).for_each(|(to, from)| *to = from as c_char);
 }
 
-/// The devices that programs have been told of. They are never freed: a program may use one after it has freed the list.
-/// An interface that comes back, or whose address changes, is a new device.
+/// All devices that programs may know. They are never freed, because a program may use a device
+/// after it has freed the list. An interface that comes back, or whose address changes, is a new
+/// device.
 type Known = HashMap<(usize, String), Vec<&'static Device>>;
 
 fn known() -> &'static Mutex<Known> {
@@ -132,13 +139,14 @@ fn device(index: usize, interface: Interface) -> &'static Device {
     device
 }
 
-/// The devices, as an array that ends with NULL; `count` may be NULL. NULL with `errno` where the system lists no interfaces, and
-/// `EINVAL` where a setting in the environment cannot be, which the error output names.
+/// Lists the devices in an array that ends with NULL. `count` may be NULL. NULL with `errno`: the
+/// system cannot list the interfaces, or `EINVAL` for an environment variable with an invalid
+/// value, which standard error names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     // SAFETY: by the caller's promise.
     let mut count = unsafe { count.as_mut() };
-    // Programs look at it where there is no list, too.
+    // Programs read the count even without a list.
     count.iter_mut().for_each(|count| **count = 0);
     errno::pointer(|| {
         let devices = list()?.into_iter();
@@ -148,9 +156,9 @@ pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv
             *count = list.len() as c_int;
         }
         list.push(ptr::null_mut());
-        // By malloc, as some programs free it themselves.
+        // The array comes from malloc, because some programs free it themselves.
         let bytes = list.len() * size_of::<*mut ibv_device>();
-        // SAFETY: the copy is as long as what was allocated.
+        // SAFETY: the copy has the length of the allocation.
         unsafe {
             let array: *mut *mut ibv_device = libc::malloc(bytes).cast();
             if array.is_null() {

@@ -1,10 +1,11 @@
-//! How functions of C report failures: as an errno value, or as NULL or -1 with `errno` set. No panic gets out.
+//! Failures of C functions: an errno value as the result, or NULL or -1 with `errno` set. No panic
+//! leaves the library.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use braid::Uncancelled;
+use braid::{PostError, Uncancelled};
 
 /// A value of `errno.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,18 +17,18 @@ impl Errno {
     pub(crate) const NO_MEMORY: Errno = Errno(libc::ENOMEM);
     pub(crate) const UNSUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
 
-    /// What the system has just said.
+    /// The errno of the last system call.
     pub(crate) fn last() -> Errno {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// What a function that returns 0, or -1 and sets `errno`, has returned.
+    /// Checks the result of a function that returns 0, or -1 with `errno`.
     pub(crate) fn check(returned: c_int) -> Result<(), Errno> {
         if returned == 0 { Ok(()) } else { Err(Errno::last()) }
     }
 
     pub(crate) fn set(self) {
-        // SAFETY: it points to this thread's errno.
+        // SAFETY: the pointer leads to this thread's errno.
         unsafe { *libc::__errno_location() = self.0 };
     }
 }
@@ -35,6 +36,15 @@ impl Errno {
 impl From<nix::Error> for Errno {
     fn from(error: nix::Error) -> Self {
         Errno(error as c_int)
+    }
+}
+
+impl From<PostError> for Errno {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::QueueFull { .. } | PostError::NoInlineMemory { .. } => Errno::NO_MEMORY,
+            _ => Errno::INVALID,
+        }
     }
 }
 
@@ -65,7 +75,8 @@ pub(crate) fn number(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     })
 }
 
-/// A panic is a bug of ours: what it leaves half done stays behind poisoned locks. Nor is the thread cancelled in there.
+/// Runs a body that may panic, with cancellation of the thread disabled. A panic is a bug of this
+/// library: its half-done changes stay behind poisoned locks.
 fn caught<T>(body: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let _uncancelled = Uncancelled::begin();
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno(libc::EIO)))

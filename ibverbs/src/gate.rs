@@ -1,4 +1,5 @@
-//! Lets one thread at a time describe sends to a queue pair, or read completions of a queue, from its first call to its last.
+//! A gate that admits one thread at a time: to describe sends to a queue pair, or to read
+//! completions of a queue. The thread stays inside over several calls.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

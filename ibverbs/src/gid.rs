@@ -13,7 +13,7 @@ pub(crate) fn of(addr: IpAddr) -> ibv_gid {
     ibv_gid { raw: v6.octets() }
 }
 
-/// The address of a GID; `None`: nobody has it.
+/// The address of a GID. `None`: no host has the address.
 pub(crate) fn address(gid: &ibv_gid) -> Option<IpAddr> {
     // SAFETY: both members of the union are plain bytes.
     let v6 = Ipv6Addr::from(unsafe { gid.raw });
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back_and_groups_are_nobodys() {
+    fn addresses_round_trip_and_groups_have_no_address() {
         for text in ["127.0.0.1", "10.1.2.3", "fe80::1", "2001:db8::7"] {
             let addr: IpAddr = text.parse().expect("an address");
             assert_eq!(address(&of(addr)), Some(addr));

@@ -1,7 +1,8 @@
 //! The GID table of a device: its addresses, at most one of each IP version.
 //!
-//! So the version of a destination says which entry leads there, and a program that names another has made a mistake: packets leave from
-//! the address that is of their destination's version ([`braid::EngineConfig::second_addr`]).
+//! The IP version of a destination decides which entry leads there, so a program that names the
+//! other entry has made a mistake. Packets leave from the address of the destination's version
+//! ([`braid::EngineConfig::second_addr`]).
 
 use std::net::IpAddr;
 
@@ -10,7 +11,7 @@ use braid_verbs::abi::{ibv_gid, ibv_global_route};
 use crate::errno::Errno;
 use crate::gid;
 
-/// By index.
+/// The entries, by index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct GidTable {
     first: IpAddr,
@@ -18,7 +19,7 @@ pub(crate) struct GidTable {
 }
 
 impl GidTable {
-    /// `second` is of the other IP version than the first.
+    /// Makes a table. `second` has the other IP version than `first`.
     pub(crate) fn new(first: IpAddr, second: Option<IpAddr>) -> Self {
         GidTable { first, second }
     }
@@ -31,7 +32,7 @@ impl GidTable {
         std::iter::once(self.first).chain(self.second)
     }
 
-    /// In order.
+    /// All entries, in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = ibv_gid> {
         self.addrs().map(gid::of)
     }
@@ -51,10 +52,11 @@ impl GidTable {
         self.addrs().position(|addr| addr.is_ipv4() == to.is_ipv4())
     }
 
-    /// The GID that packets by this route come from.
+    /// The source GID of packets that take this route.
     ///
     /// # Errors
-    /// `EINVAL`: the destination is no host's address, or no entry of this index leads there.
+    /// `EINVAL`: the destination is no address of a host, or the entry of this index does not lead
+    /// there.
     pub(crate) fn source(&self, route: &ibv_global_route) -> Result<ibv_gid, Errno> {
         let index = usize::from(route.sgid_index);
         let leads = self.towards(&route.dgid) == Some(index);
@@ -76,7 +78,7 @@ mod tests {
         let alone = GidTable::new(addr("fd00::1"), None);
         assert_eq!((both.len(), alone.len()), (2, 1));
         let source = |table: &GidTable, sgid_index, to: &str| {
-            // SAFETY: it consists of numbers.
+            // SAFETY: the structure consists of numbers, so zero is valid.
             let mut route: ibv_global_route = unsafe { std::mem::zeroed() };
             (route.sgid_index, route.dgid) = (sgid_index, gid::of(addr(to)));
             table.source(&route).map(|gid| gid::address(&gid))
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_found_by_what_they_are() {
+    fn paths_lead_to_entries_of_the_right_kind() {
         let table = GidTable::new(addr("10.0.0.1"), Some(addr("fd00::1")));
         for index in 0..table.len() {
             let entry = table.get(index).expect("it is there");

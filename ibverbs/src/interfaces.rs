@@ -1,4 +1,4 @@
-//! The network interfaces of this host: each that is up and has an address is a device.
+//! The network interfaces of this host. Each one that is up and has an address is a device.
 
 use std::ffi::CString;
 use std::fs;
@@ -8,29 +8,30 @@ use std::net::{IpAddr, UdpSocket};
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 
-/// An interface with the addresses that its device is known by.
+/// An interface, with the addresses of its device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) addr: IpAddr,
-    /// One of the other IP version.
+    /// An address of the other IP version.
     pub(crate) second: Option<IpAddr>,
-    /// Its further addresses, which its device has only if `BRAID_RAILS` names them.
+    /// Further addresses, which the device has only if `BRAID_RAILS` names them.
     pub(crate) further: Vec<IpAddr>,
-    /// The addresses of the others that its device consists of ([`crate::rails`]).
+    /// The addresses of the further interfaces of the device ([`crate::rails`]).
     pub(crate) rails: Vec<IpAddr>,
-    /// Bytes of the largest IP packet.
+    /// The size of the largest IP packet, in bytes.
     pub(crate) mtu: u32,
 }
 
 impl Interface {
-    /// All that it is known by, its rails' included.
+    /// All addresses of the device, with those of its rails.
     pub(crate) fn addrs(&self) -> impl Iterator<Item = IpAddr> {
         std::iter::once(self.addr).chain(self.second).chain(self.rails.iter().copied())
     }
 
-    /// Takes another of its addresses in. Its device has the first of each IP version, IPv4 first.
+    /// Adds an address of the interface. The device has the first one of each IP version, IPv4
+    /// first.
     fn add(&mut self, addr: IpAddr) {
         if self.second.is_none() && addr.is_ipv4() != self.addr.is_ipv4() {
             self.second = Some(addr);
@@ -43,11 +44,12 @@ impl Interface {
     }
 }
 
-/// All interfaces that are up, in the system's order: by the first IPv4 address and the first IPv6 address that is not link-local,
-/// which would mean nothing without the interface that it is used on.
+/// Lists all interfaces that are up, in the system's order, with the first IPv4 address and the
+/// first IPv6 address. Link-local addresses are left out, because they mean nothing without the
+/// interface.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub(crate) fn list() -> io::Result<Vec<Interface>> {
     let mut found: Vec<Interface> = Vec::new();
     for entry in getifaddrs()? {
@@ -68,8 +70,9 @@ pub(crate) fn list() -> io::Result<Vec<Interface>> {
     Ok(found)
 }
 
-/// Whether it can be received at. Not while the system finds out whether another host has it (RFC 4862, tentative addresses): that must
-/// not keep programs from the address that can.
+/// Whether the host can receive at the address. It cannot while the system finds out whether
+/// another host has the address (RFC 4862, tentative addresses). Such an address must not hide one
+/// that is ready.
 fn is_ready(addr: IpAddr) -> bool {
     UdpSocket::bind((addr, 0)).is_ok()
 }
@@ -89,7 +92,7 @@ fn named_address(entry: &InterfaceAddress) -> Option<(String, IpAddr)> {
     Some((entry.interface_name.clone(), v4.or_else(v6)?))
 }
 
-/// Where the system does not say: what Ethernet has.
+/// The MTU of an interface. If the system does not know it, that of Ethernet.
 fn mtu(name: &str) -> u32 {
     let text = fs::read_to_string(format!("/sys/class/net/{name}/mtu"));
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1500)

@@ -3,84 +3,50 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid::{Access, MemoryRegion, ProtectionDomain, RegisterError};
+use braid::{Access, MemoryRegion, RegisterError};
 use braid_verbs::abi::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
     IBV_ACCESS_REMOTE_WRITE, ibv_context, ibv_mr, ibv_pd,
 };
 
 use crate::context::Context;
+use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
-use crate::running::Running;
 
-/// `IBV_ACCESS_ZERO_BASED`: the first byte's name is 0.
+/// `IBV_ACCESS_ZERO_BASED`: the address of the first byte is 0.
 const ZERO_BASED: c_uint = 1 << 5;
-/// `IBV_ACCESS_HUGETLB`, which changes nothing here, and the flags that a device may leave out of account.
+/// `IBV_ACCESS_HUGETLB`, which has no effect here, and the flags that a device may ignore.
 const IGNORED_ACCESS: u32 = 1 << 7 | 0x3FF0_0000;
-
-/// A protection domain as programs hold it.
-#[repr(C)]
-pub(crate) struct Pd {
-    pub(crate) base: ibv_pd,
-    pub(crate) shared: Arc<Domain>,
-}
-
-/// What is made in a domain holds on to it.
-pub(crate) struct Domain {
-    pub(crate) engine: ProtectionDomain,
-    pub(crate) running: Arc<Running>,
-    users: AtomicU32,
-}
-
-impl Domain {
-    /// One more object belongs to it.
-    pub(crate) fn enter(&self) {
-        self.users.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(crate) fn leave(&self) {
-        self.users.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Pd {
-    /// The domain that a program names.
-    pub(crate) unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
-        // SAFETY: by the caller's promise it was made by `ibv_alloc_pd`.
-        unsafe { pd.cast::<Pd>().as_ref() }.ok_or(Errno::INVALID)
-    }
-}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     errno::pointer(|| {
         // SAFETY: by the caller's promise.
-        let running = unsafe { Context::of(context) }?.open.running()?;
+        let running = unsafe { Context::of(context) }?.open.registry()?.running.clone();
         let engine = running.engine.alloc_pd();
-        let shared = Arc::new(Domain { engine, running, users: AtomicU32::new(0) });
+        let shared = Arc::new(Domain::new(engine, running));
         let base = ibv_pd { context, handle: 0 };
         Ok(Box::into_raw(Box::new(Pd { base, shared })).cast())
     })
 }
 
-/// `EBUSY`: something that belongs to it exists.
+/// Frees a protection domain. `EBUSY`: the domain has objects.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     errno::code(|| {
         // SAFETY: by the caller's promise.
         let domain = unsafe { Pd::of(pd) }?;
-        if domain.shared.users.load(Ordering::Acquire) > 0 {
+        if domain.shared.is_used() {
             return Err(Errno::BUSY);
         }
-        // SAFETY: it was made by `ibv_alloc_pd` and is not used any more.
+        // SAFETY: `ibv_alloc_pd` has made the domain, and it is not used any more.
         drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
         Ok(())
     })
 }
 
-/// A memory region as programs hold it.
+/// A memory region, as programs hold it.
 #[repr(C)]
 struct Mr {
     base: ibv_mr,
@@ -95,7 +61,8 @@ impl Drop for Mr {
     }
 }
 
-/// `iova`: what work requests and peers name the first byte by, unless the access flags say so.
+/// Registers memory. `iova` is the address of the first byte for work requests and peers. `None`:
+/// the access flags decide.
 pub(crate) fn register(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -106,7 +73,8 @@ pub(crate) fn register(
     // SAFETY: by the caller's promise.
     let domain = unsafe { Pd::of(pd) }?;
     let (allowed, iova) = prepare(addr, length, iova, access)?;
-    // SAFETY: it is mapped, as has just been found, and by the caller's promise stays so until it is deregistered.
+    // SAFETY: the memory is mapped, as `prepare` has found. By the caller's promise it stays mapped
+    // until it is deregistered.
     let region = unsafe { domain.shared.engine.register_iova(addr.cast(), iova, length, allowed) };
     let region = region.map_err(errno_of)?;
     domain.shared.enter();
@@ -123,8 +91,8 @@ pub(crate) fn register(
     Ok(Box::into_raw(Box::new(Mr { base, region, access, domain })).cast())
 }
 
-/// Checks what a region is asked for, and brings its memory in. Returns what it allows, and the
-/// name of its first byte.
+/// Checks the request for a region, and populates its memory. Returns the permitted access and the
+/// address of the first byte.
 fn prepare(
     addr: *mut c_void,
     length: usize,
@@ -136,7 +104,7 @@ fn prepare(
         return Err(Errno::INVALID);
     }
     let by_flags = if access & ZERO_BASED == 0 { addr as u64 } else { 0 };
-    // As the kernel pins it: who may only read from afar needs no memory that can be written.
+    // As when the kernel pins memory: a region that is only read may be read-only memory.
     populate(addr, length, access & IBV_ACCESS_LOCAL_WRITE != 0)?;
     Ok((allowed, iova.unwrap_or(by_flags)))
 }
@@ -150,7 +118,8 @@ fn errno_of(error: RegisterError) -> Errno {
     }
 }
 
-/// What a region allows. Remote writes and atomics need local ones (IBTA vol. 1, 10.6.3.1).
+/// The access that a region permits. Remote writes and atomics need local writes (IBTA vol. 1,
+/// 10.6.3.1).
 fn allowed(access: c_uint) -> Result<Access, Errno> {
     let bits = [
         (IBV_ACCESS_LOCAL_WRITE, Access::LOCAL_WRITE),
@@ -170,12 +139,12 @@ fn allowed(access: c_uint) -> Result<Access, Errno> {
     Ok(set.fold(Access::NONE, |all, (_, access)| all | access))
 }
 
-/// Brings the memory in, as pinning it would.
+/// Populates the memory, as pinning would.
 ///
 /// # Errors
-/// `EFAULT`: part of it is not mapped, or may not be accessed so.
+/// `EFAULT`: part of the memory is not mapped, or does not permit the access.
 fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), Errno> {
-    /// Linux 5.14.
+    /// Since Linux 5.14.
     const MADV_POPULATE_READ: c_int = 22;
     const MADV_POPULATE_WRITE: c_int = 23;
     // SAFETY: no pointers are passed.
@@ -184,17 +153,17 @@ fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), E
     let end = (addr as usize).checked_add(length).ok_or(Errno::INVALID)?;
     let start_page = ptr::without_provenance_mut::<c_void>(start);
     let advice = if for_writing { MADV_POPULATE_WRITE } else { MADV_POPULATE_READ };
-    // SAFETY: it changes nothing in the memory.
+    // SAFETY: the advice does not change the contents of the memory.
     if unsafe { libc::madvise(start_page, end - start, advice) } == 0 {
         return Ok(());
     }
     let errno = Errno::last();
-    // SAFETY: as above, of no page.
+    // SAFETY: as above, for no page.
     let is_known = unsafe { libc::madvise(start_page, 0, advice) } == 0;
     let denied = Errno(libc::EFAULT);
     match errno {
         Errno::INVALID if !is_known => {
-            // An older kernel: at least it can tell whether all of it is mapped.
+            // Older kernels can at least tell whether all of the memory is mapped.
             // SAFETY: as above.
             let mapped = unsafe { libc::msync(start_page, end - start, libc::MS_ASYNC) } == 0;
             if mapped { Ok(()) } else { Err(denied) }
@@ -204,8 +173,9 @@ fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), E
     }
 }
 
-/// NULL with `errno`: `EFAULT` for memory that is not mapped or may not be written, `EINVAL` for no memory or remote writing
-/// without local, `EOPNOTSUPP` for on-demand paging and memory windows.
+/// Registers memory. NULL with `errno`: `EFAULT` for memory that is not mapped or not writable,
+/// `EINVAL` for an empty region or for remote writing without local writing, `EOPNOTSUPP` for
+/// on-demand paging and memory windows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,
@@ -216,7 +186,8 @@ pub unsafe extern "C" fn ibv_reg_mr(
     errno::pointer(|| register(pd, addr, length, None, access as c_uint))
 }
 
-/// As [`ibv_reg_mr`]; work requests and peers name the first byte by `iova`.
+/// Registers memory as [`ibv_reg_mr`] does. Work requests and peers address the first byte by
+/// `iova`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova(
     pd: *mut ibv_pd,
@@ -228,7 +199,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     errno::pointer(|| register(pd, addr, length, Some(iova), access as c_uint))
 }
 
-/// As [`ibv_reg_mr_iova`].
+/// Registers memory as [`ibv_reg_mr_iova`] does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova2(
     pd: *mut ibv_pd,
@@ -240,7 +211,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     errno::pointer(|| register(pd, addr, length, Some(iova), access))
 }
 
-/// `EOPNOTSUPP`: there is no device that could reach such memory.
+/// `EOPNOTSUPP`: no device can reach such memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_reg_dmabuf_mr(
     _pd: *mut ibv_pd,
@@ -253,14 +224,14 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     errno::pointer(|| Err(Errno::UNSUPPORTED))
 }
 
-/// Of `enum ibv_rereg_mr_flags`.
+/// Values of `enum ibv_rereg_mr_flags`.
 const CHANGE_TRANSLATION: c_int = 1 << 0;
 const CHANGE_PD: c_int = 1 << 1;
 const CHANGE_ACCESS: c_int = 1 << 2;
 
-/// Changes what the flags name, and keeps the keys, as drivers of NICs do. Once it returns, nothing
-/// touches the memory of before. -1 with `errno`, as `IBV_REREG_MR_ERR_INPUT` says: the region is
-/// as it was.
+/// Changes the properties that the flags name, and keeps both keys, as drivers of NICs do. After
+/// the return, nothing touches the previous memory. On failure, the result is -1 with `errno`, as
+/// for `IBV_REREG_MR_ERR_INPUT`: the region is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,
@@ -271,7 +242,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     access: c_int,
 ) -> c_int {
     errno::number(|| {
-        // SAFETY: by the caller's promise it was made by `register`.
+        // SAFETY: by the caller's promise, `register` has made the region.
         let old = unsafe { mr.cast::<Mr>().as_mut() }.ok_or(Errno::INVALID)?;
         if flags == 0 || flags & !(CHANGE_TRANSLATION | CHANGE_PD | CHANGE_ACCESS) != 0 {
             return Err(Errno::INVALID);
@@ -306,14 +277,16 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     })
 }
 
-/// Once it returns, nothing touches the memory any more. Work requests that use it fail.
+/// Deregisters memory. After the return, nothing touches the memory, and work requests that use it
+/// fail.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     errno::code(|| {
         if mr.is_null() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: by the caller's promise it was made by `register` and is not used any more.
+        // SAFETY: by the caller's promise, `register` has made the region, and it is not used any
+        // more.
         drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
         Ok(())
     })

@@ -7,7 +7,7 @@ use braid_verbs::abi::{ibv_mr, ibv_pd};
 use crate::errno::{self, Errno};
 use crate::memory::register;
 
-/// `struct ibv_mr_init_attr`, as far as it is read.
+/// `struct ibv_mr_init_attr`, as far as the library reads it.
 #[repr(C)]
 pub struct ibv_mr_init_attr {
     length: usize,
@@ -17,11 +17,12 @@ pub struct ibv_mr_init_attr {
     addr: *mut c_void,
 }
 
-/// Of `enum ibv_mr_init_attr_mask`.
+/// Values of `enum ibv_mr_init_attr_mask`.
 const IOVA: u64 = 1 << 0;
 const ADDR: u64 = 1 << 1;
 
-/// As [`ibv_reg_mr_iova2`](crate::ibv_reg_mr_iova2), which says what `errno` is. `EOPNOTSUPP` also for DMA-BUF and DMA handles.
+/// Registers memory. `errno` is as for [`ibv_reg_mr_iova2`](crate::ibv_reg_mr_iova2), with
+/// `EOPNOTSUPP` also for DMA-BUF and DMA handles.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_ex(
     pd: *mut ibv_pd,
@@ -47,9 +48,9 @@ mod tests {
     use std::ptr;
 
     use super::*;
-    use crate::context::{ibv_close_device, ibv_open_device};
     use crate::device::by_address;
     use crate::memory::{ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr};
+    use crate::op_table::{ibv_close_device, ibv_open_device};
 
     #[test]
     fn memory_is_registered_by_its_address() {
@@ -62,7 +63,7 @@ mod tests {
             iova: 1,
             addr: memory.as_mut_ptr().cast(),
         };
-        // SAFETY: the calls are those of the man pages, with what the calls before have made.
+        // SAFETY: the calls follow the man pages, with the results of earlier calls.
         unsafe {
             let context = ibv_open_device(ptr::from_ref(device).cast_mut().cast());
             let pd = ibv_alloc_pd(context);

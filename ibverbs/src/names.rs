@@ -1,4 +1,4 @@
-//! What values are called, and the tables of rates: plain functions of `infiniband/verbs.h`.
+//! Names of values and tables of rates: plain functions of `infiniband/verbs.h`.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -113,12 +113,13 @@ pub extern "C" fn ibv_node_type_str(kind: c_int) -> *const c_char {
     name(&NODE_TYPES, kind.wrapping_sub(1))
 }
 
-/// For [the providers](crate::providers).
+/// The name of an operation, for [the providers](crate::providers).
 pub(crate) fn operation(opcode: c_int) -> *const c_char {
     name(&OPERATIONS, opcode)
 }
 
-/// `enum ibv_rate`, multiples of 2.5 Gbit/s (0: it is none) and Mbit/s (IBTA vol. 1, 9.11.1).
+/// `enum ibv_rate`, multiples of 2.5 Gbit/s (0: the rate is no multiple) and Mbit/s (IBTA vol. 1,
+/// 9.11.1).
 const RATES: [(c_int, c_int, c_int); 22] = [
     (2, 1, 2500),
     (3, 4, 10_000),
@@ -144,7 +145,8 @@ const RATES: [(c_int, c_int, c_int); 22] = [
     (23, 0, 800_000),
 ];
 
-/// 0, the greatest rate there is, for what is in no table.
+/// The first rate of the table that `wanted` accepts. If there is none, 0: the greatest possible
+/// rate.
 fn rate(wanted: impl Fn(&(c_int, c_int, c_int)) -> bool) -> c_int {
     RATES.iter().find(|row| wanted(row)).map_or(0, |(rate, ..)| *rate)
 }

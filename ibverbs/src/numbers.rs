@@ -1,5 +1,6 @@
-//! Queue pair numbers that lead to their process: the high 12 bits name the UDP port that its engine receives at, the low 12
-//! bits count its queue pairs. A process claims its port by binding to it.
+//! Queue pair numbers that lead to their process. The high 12 bits name the UDP port at which its
+//! engine receives. The low 12 bits count its queue pairs. A process claims a port by binding to
+//! it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -10,33 +11,36 @@ use braid::{Engine, EngineConfig, EngineError};
 use braid_verbs::abi::ibv_gid;
 
 use crate::gid;
-use crate::qp::Peer;
+use crate::peer::Peer;
 
-/// The port of number 0, which nobody has. They lie below those that Linux hands out to sockets without a port of their own.
+/// The base of the ports, which nobody binds. All of them lie below the ports that Linux assigns to
+/// sockets.
 const FIRST_PORT: u16 = 20480;
 /// Engines of a host address, and queue pairs of an engine.
 const COUNT: u32 = 1 << 12;
-/// They have 24 bits.
+/// The largest number: numbers have 24 bits.
 pub(crate) const MAX_NUMBER: u32 = 0xFF_FFFF;
-/// Most queue pairs of a context.
+/// Queue pairs of a context, at most.
 pub(crate) const MAX_QPS: u32 = COUNT - 1;
 
-/// Where the owner of a queue pair number receives, on a host of this address; `None`: no such number is given.
+/// The address at which the owner of a queue pair number receives, on the host of this address.
+/// `None`: no engine has such a number.
 fn owner(number: u32, host: IpAddr) -> Option<SocketAddr> {
     let slot = number >> 12;
     (1..COUNT).contains(&slot).then(|| SocketAddr::new(host, FIRST_PORT + slot as u16))
 }
 
-/// Where the process of the other end receives; `None`: nobody has such a number.
+/// The address at which the process of the other end receives. `None`: no process has such a
+/// number.
 pub(crate) fn address(peer: &Peer) -> Option<SocketAddr> {
     owner(peer.number, gid::address(&ibv_gid { raw: peer.gid })?)
 }
 
-/// Starts an engine at a port that no other process has, and returns it with the port's number. The search begins at random,
-/// so that a port comes back late to the next process.
+/// Starts an engine at a port that no other process has. Returns it with the number of the port.
+/// The search begins at random, so that a port is not soon used by another process.
 ///
 /// # Errors
-/// The engine's, of a reason other than that the port is taken; or all are.
+/// An error of the engine, unless it is that the port is taken; or all ports are taken.
 pub(crate) fn claim(config: &EngineConfig, host: IpAddr) -> Result<(Engine, u32), EngineError> {
     let start = RandomState::new().hash_one(std::process::id()) as u32;
     let mut last = None;
@@ -56,7 +60,7 @@ fn is_taken(error: &EngineError) -> bool {
     matches!(error, EngineError::Bind { source, .. } if source.kind() == ErrorKind::AddrInUse)
 }
 
-/// The numbers of one engine. One that was given back waits until all others have been used.
+/// The numbers of one engine. A number that was given back waits until all others have been used.
 pub(crate) struct Numbers {
     slot: u32,
     next: u32,
@@ -68,7 +72,7 @@ impl Numbers {
         Numbers { slot, next: 0, free: VecDeque::new() }
     }
 
-    /// `None`: all are taken.
+    /// Takes a number. `None`: all numbers are taken.
     pub(crate) fn take(&mut self) -> Option<u32> {
         if self.next == MAX_QPS {
             return self.free.pop_front();

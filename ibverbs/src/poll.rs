@@ -1,4 +1,4 @@
-//! `ibv_poll_cq` and `ibv_req_notify_cq`, which programs call through the context's table.
+//! `ibv_poll_cq` and `ibv_req_notify_cq`, which programs call through the table of the context.
 
 use std::ffi::{c_int, c_uint};
 use std::mem;
@@ -11,14 +11,16 @@ use braid_verbs::abi::{
     ibv_cq, ibv_wc,
 };
 
-use crate::cq::Cq;
-use crate::running::{Route, Running};
+use crate::cq::handle::Cq;
+use crate::registry::Registry;
+use crate::routes::Route;
 
-/// Takes up to `count` completions. Negative: the queue has overrun, and what it held is taken.
+/// Takes up to `count` completions. A negative result: the queue has overrun, and the completions
+/// in it were taken.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
     let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise.
-    let queue = unsafe { &(*Cq::of(cq)).shared };
+    let (queue, registry) = unsafe { (&(*Cq::of(cq)).shared, &(*Cq::of(cq)).registry) };
     let mut taken = 0;
     while taken < count {
         match queue.engine.poll_one() {
@@ -27,8 +29,8 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
                 if queue.resets.hide(&completion, &queue.running.routes) {
                     continue;
                 }
-                let Some(translated) = hand_out(&queue.running, completion) else { continue };
-                // SAFETY: as above, there is room for `count`.
+                let Some(translated) = hand_out(registry, completion) else { continue };
+                // SAFETY: as above; the array has `count` elements.
                 unsafe { wc.add(taken as usize).write(translated) };
                 taken += 1;
             }
@@ -39,27 +41,28 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
     taken
 }
 
-/// A completion as programs see it, whose send has no place any more; `None`: it is not for them, or not yet.
-fn hand_out(running: &Running, completion: Completion) -> Option<ibv_wc> {
-    let (route, is_send) = (running.routes.get(completion.qp), !completion.work.is_recv());
-    let translated = translate(running, route, completion)?;
-    if is_send && let Some(qp) = running.qp(route.number()) {
+/// A completion, as the program sees it, after it has freed the place of its send. `None`: the
+/// program does not see it, or not yet.
+fn hand_out(registry: &Registry, completion: Completion) -> Option<ibv_wc> {
+    let (route, is_send) = (registry.running.routes.get(completion.qp), !completion.work.is_recv());
+    let translated = translate(registry, route, completion)?;
+    if is_send && let Some(qp) = registry.qp(route.number()) {
         qp.places.polled();
     }
     Some(translated)
 }
 
-fn translate(running: &Running, route: Route, completion: Completion) -> Option<ibv_wc> {
+fn translate(registry: &Registry, route: Route, completion: Completion) -> Option<ibv_wc> {
     match route {
         Route::Own { .. } if completion.status == Status::Success => Some(wc(route, completion)),
-        // Of a queue pair that is destroyed there are none.
-        Route::Own { number } => Some(wc(route, running.qp(number)?.on_failure(completion)?)),
+        // A queue pair that is destroyed has no completions.
+        Route::Own { number } => Some(wc(route, registry.qp(number)?.on_failure(completion)?)),
         Route::Outgoing { .. } => {
-            let flow = running.flows.get(completion.qp.get())?;
+            let flow = registry.flows.get(completion.qp.get())?;
             Some(wc(route, flow.translate(completion)?))
         }
         Route::Incoming { number, source } => {
-            let received = running.qp(number)?.on_datagram(completion)?;
+            let received = registry.qp(number)?.on_datagram(completion)?;
             let mut wc = wc(route, received);
             wc.src_qp = source;
             wc.wc_flags |= IBV_WC_GRH;
@@ -69,7 +72,7 @@ fn translate(running: &Running, route: Route, completion: Completion) -> Option<
 }
 
 fn wc(route: Route, completion: Completion) -> ibv_wc {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut wc: ibv_wc = unsafe { mem::zeroed() };
     wc.wr_id = completion.wr_id;
     wc.qp_num = route.number();
@@ -86,7 +89,7 @@ fn wc(route: Route, completion: Completion) -> ibv_wc {
 }
 
 fn opcode(work: Work) -> c_uint {
-    /// Of `enum ibv_wc_opcode`.
+    /// Values of `enum ibv_wc_opcode`.
     const READ: c_uint = 2;
     const COMPARE_SWAP: c_uint = 3;
     const FETCH_ADD: c_uint = 4;
@@ -115,8 +118,8 @@ fn status(status: Status) -> c_uint {
     }
 }
 
-/// An event with the next completion, or with the next that failed or was solicited. What has completed before counts as
-/// little as with a NIC: poll once more afterwards.
+/// Arms the event for the next completion, or for the next one that failed or was solicited. As
+/// with a NIC, earlier completions raise no event: poll once more after this call.
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise.

@@ -1,4 +1,4 @@
-//! What a device and its port are: `ibv_query_device`, `ibv_query_port`, GIDs and P_Keys.
+//! Properties of a device and its port: `ibv_query_device`, `ibv_query_port`, GIDs and P_Keys.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem;
@@ -9,35 +9,30 @@ use braid_verbs::abi::{
 };
 
 use crate::context::Context;
-use crate::cq::MAX_CQE;
 use crate::device::Device;
 use crate::errno::{self, Errno};
+use crate::limits::{MAX_CQE, MAX_RD_ATOMIC, MAX_SGE, MAX_WR};
 use crate::numbers::MAX_QPS;
 
-/// Most work requests of a queue, elements of a work request, bytes of inline data.
-pub(crate) const MAX_WR: u32 = 1 << 16;
-pub(crate) const MAX_SGE: u32 = 32;
-pub(crate) const MAX_INLINE: u32 = 1024;
-/// READs and atomics that are open at a time.
-pub(crate) const MAX_RD_ATOMIC: c_int = 16;
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 30;
 /// The default P_Key of a port: a full member of the default partition.
 pub(crate) const P_KEY: u16 = 0xFFFF;
-/// Of `enum ibv_gid_type`.
+/// A value of `enum ibv_gid_type`.
 const IBV_GID_TYPE_ROCE_V2: u32 = 2;
-/// The same, as sysfs counts.
+/// The same type in sysfs.
 const IBV_GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
-/// "brd", a locally administered number, which no vendor of NICs has: programs take the device for
-/// none that they know.
+/// "brd", a locally administered number. No vendor of NICs has it, so programs do not take the
+/// device for one that they know.
 const VENDOR_ID: u32 = 0x62_7264;
 /// The only device of that vendor.
 const VENDOR_PART_ID: u32 = 1;
-/// `IBV_ATOMIC_HCA`: atomic towards all other atomics of the device.
+/// `IBV_ATOMIC_HCA`: atomic with respect to all other atomics of the device.
 const ATOMIC_HCA: u32 = 1;
 /// `IBV_DEVICE_RC_RNR_NAK_GEN`, `IBV_DEVICE_SYS_IMAGE_GUID`.
 const CAPABILITIES: u32 = 1 << 11 | 1 << 12;
-/// Bytes of an IP packet that are not payload, as a port's MTU counts: IPv6, UDP, and Braid's longest header.
+/// Bytes of an IP packet besides the payload, for the MTU of a port: IPv6, UDP, and the longest
+/// header of Braid.
 const HEADERS: u32 = 128;
 
 #[unsafe(no_mangle)]
@@ -54,7 +49,7 @@ pub unsafe extern "C" fn ibv_query_device(
 }
 
 fn attributes(device: &Device) -> ibv_device_attr {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut attr: ibv_device_attr = unsafe { mem::zeroed() };
     let version = env!("CARGO_PKG_VERSION").bytes();
     attr.fw_ver.iter_mut().zip(version).for_each(|(to, from)| *to = from as _);
@@ -80,7 +75,7 @@ fn attributes(device: &Device) -> ibv_device_attr {
     attr
 }
 
-/// `verbs_context.query_device_ex`: nothing beyond [`ibv_query_device`], the rest is 0.
+/// `verbs_context.query_device_ex`. The attributes beyond those of [`ibv_query_device`] are 0.
 pub(crate) unsafe extern "C" fn query_device_ex(
     context: *mut ibv_context,
     input: *const u32,
@@ -94,17 +89,17 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         if attr.is_null() || size < size_of::<ibv_device_attr>() || !is_known {
             return Err(Errno::INVALID);
         }
-        // SAFETY: it consists of numbers.
+        // SAFETY: the structure consists of numbers, so zero is valid.
         let mut whole: ibv_device_attr_ex = unsafe { mem::zeroed() };
         whole.orig_attr = attributes(context.open.device);
         whole.phys_port_cnt_ex = 1;
-        // SAFETY: as above, `size` bytes may be written.
+        // SAFETY: as above; `size` bytes are writable.
         unsafe { put(&whole, attr.cast(), size) };
         Ok(())
     })
 }
 
-/// Writes `size` bytes: the value, and zeroes where the caller knows of more.
+/// Writes `size` bytes: the value, and zeroes if the caller's structure is longer.
 unsafe fn put<T>(value: &T, to: *mut u8, size: usize) {
     let known = size.min(size_of::<T>());
     // SAFETY: by the caller's promise.
@@ -114,17 +109,17 @@ unsafe fn put<T>(value: &T, to: *mut u8, size: usize) {
     }
 }
 
-/// Four lanes of EDR: a rate has to be named, and programs size their tables by it.
+/// Four lanes of EDR. A rate has to be named, because programs size their tables by it.
 const WIDTH: u8 = 2;
 const SPEED: u8 = 32;
-/// The same as sysfs writes it.
+/// The same rate in the notation of sysfs.
 pub(crate) const RATE: &str = "100 Gb/sec (4X EDR)";
 /// `IB_PORT_CM_SUP` and `IB_PORT_IP_BASED_GIDS`.
 pub(crate) const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
-/// The same in units of 100 Mbit/s.
+/// The same rate in units of 100 Mbit/s.
 const PORT_SPEED: u64 = 1000;
 
-/// As `active_width` and `active_speed` of `ibv_query_port` say.
+/// Returns the speed that `active_width` and `active_speed` of `ibv_query_port` stand for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_port_speed(
     context: *mut ibv_context,
@@ -158,7 +153,7 @@ pub(crate) unsafe extern "C" fn query_port(
     })
 }
 
-/// What programs call that know no longer form of the structure: it ends before `port_cap_flags2`.
+/// Fills in the old form of the structure, which ends before `port_cap_flags2`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context,
@@ -173,7 +168,7 @@ pub unsafe extern "C" fn ibv_query_port(
 fn port_attributes(device: &Device) -> ibv_port_attr {
     /// `enum ibv_port_phys_state`: the link is up.
     const LINK_UP: u8 = 5;
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut attr: ibv_port_attr = unsafe { mem::zeroed() };
     let mtu = path_mtu(device.interface.mtu);
     attr.state = IBV_PORT_ACTIVE;
@@ -189,7 +184,8 @@ fn port_attributes(device: &Device) -> ibv_port_attr {
     attr
 }
 
-/// The largest MTU of RoCE that packets of an interface hold, as `enum ibv_mtu`; Braid's own packets may be larger.
+/// The largest MTU of RoCE that packets of an interface can hold, as `enum ibv_mtu`. Braid's own
+/// packets may be larger.
 fn path_mtu(interface: u32) -> u32 {
     let payload = interface.saturating_sub(HEADERS);
     (1..=5).rev().find(|mtu| 128 << mtu <= payload).unwrap_or(1)
@@ -222,7 +218,7 @@ fn gid_entries(device: &Device) -> impl Iterator<Item = ibv_gid_entry> {
     })
 }
 
-/// `ENODATA`: there is no such entry.
+/// Returns an entry of the GID table. `ENODATA`: the table has no such entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_ex(
     context: *mut ibv_context,
@@ -245,7 +241,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     })
 }
 
-/// How many entries there are, or a negative errno value: `EINVAL` also where there is no room for all of them.
+/// Returns the number of entries, or a negative errno value: `EINVAL` if the array is too short.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_table(
     context: *mut ibv_context,
@@ -263,7 +259,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
             return Err(Errno::INVALID);
         }
         for (index, entry) in gid_entries(device).enumerate() {
-            // SAFETY: as above: each entry takes `size` bytes.
+            // SAFETY: as above; each entry has `size` bytes.
             unsafe { put(&entry, entries.byte_add(index * size).cast(), size) };
         }
         Ok(())
@@ -271,7 +267,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     if code == 0 { len as isize } else { -(code as isize) }
 }
 
-/// For `ibv_devinfo`, which asks as [the providers](crate::providers) do.
+/// Returns the type of a GID, for `ibv_devinfo`, which asks as [the providers](crate::providers)
+/// do.
 ///
 /// # Safety
 /// The caller's promise.
@@ -291,7 +288,7 @@ pub(crate) unsafe fn gid_type(
     })
 }
 
-/// Of the port's only entry, in network byte order.
+/// Returns the only P_Key of the port, in network byte order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_pkey(
     _context: *mut ibv_context,
@@ -318,7 +315,7 @@ pub extern "C" fn ibv_get_pkey_index(_context: *mut ibv_context, port: u8, pkey:
     })
 }
 
-/// `verbs_context.query_rt_values`: there is no clock of a device.
+/// `verbs_context.query_rt_values`: the device has no clock.
 pub(crate) extern "C" fn query_rt_values(_: *mut ibv_context, _: *mut c_void) -> c_int {
     errno::code(|| Err(Errno::UNSUPPORTED))
 }

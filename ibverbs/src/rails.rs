@@ -4,11 +4,12 @@ use std::net::IpAddr;
 
 use crate::interfaces::Interface;
 
-/// For each group its first interface, which has those behind it as further rails; all there are, each by itself, where there are
-/// no groups.
+/// Combines interfaces to devices. The first interface of each group becomes a device, with the
+/// others as further rails. Without groups, each interface is a device.
 ///
 /// # Errors
-/// What this host does not have, or cannot be one device.
+/// A group names an interface that this host does not have, or interfaces that cannot be one
+/// device.
 pub(crate) fn combine(
     all: Vec<Interface>,
     groups: &[Vec<String>],
@@ -16,38 +17,45 @@ pub(crate) fn combine(
     if groups.is_empty() {
         return Ok(all);
     }
-    groups.iter().map(|names| one_of(&all, names)).collect()
+    groups.iter().map(|names| combine_group(&all, names)).collect()
 }
 
-fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
+fn combine_group(all: &[Interface], names: &[String]) -> Result<Interface, String> {
     let mut members = Vec::new();
     for name in names {
-        members.push(called(all, name).ok_or_else(|| {
-            let known: Vec<_> = all.iter().map(described).collect();
-            format!("no interface is or has {name}; this host has {}", known.join(", "))
+        members.push(find(all, name).ok_or_else(|| {
+            let known: Vec<_> = all.iter().map(describe).collect();
+            format!(
+                "no interface has the name or address {name}; this host has {}",
+                known.join(", ")
+            )
         })?);
     }
     let (first, further) = members.split_first().expect("a list that was split has one at least");
     if further.iter().any(|rail| rail.addr.is_ipv4() != first.addr.is_ipv4()) {
-        return Err(format!("{} have addresses of both IPv4 and IPv6", names.join(", ")));
+        return Err(format!(
+            "{} have addresses of both IPv4 and IPv6; name interfaces or addresses of one version",
+            names.join(", ")
+        ));
     }
-    // What every rail carries whole.
+    // The MTU that every rail supports.
     let mtu = members.iter().map(|rail| rail.mtu).min().unwrap_or(first.mtu);
     let rails: Vec<IpAddr> = further.iter().map(|rail| rail.addr).collect();
-    // Every rail of several has one address.
+    // Each rail of several has one address.
     let second = first.second.filter(|_| rails.is_empty());
     Ok(Interface { mtu, rails, second, ..first.clone() })
 }
 
-/// Its name, with all addresses that can be named.
-fn described(interface: &Interface) -> String {
+/// The name and all addresses of an interface.
+fn describe(interface: &Interface) -> String {
     let addrs = interface.addrs().chain(interface.further.iter().copied());
     let addrs: Vec<_> = addrs.map(|addr| addr.to_string()).collect();
     format!("{} ({})", interface.name, addrs.join(", "))
 }
 
-/// By its name, or by one of its addresses, which is its only one then; all of 127.0.0.0/8 are of the loopback.
-fn called(all: &[Interface], name: &str) -> Option<Interface> {
+/// Finds an interface by its name or by one of its addresses. An address becomes the only one of
+/// the device. All addresses of 127.0.0.0/8 belong to the loopback interface.
+fn find(all: &[Interface], name: &str) -> Option<Interface> {
     let Ok(addr) = name.parse::<IpAddr>() else {
         return all.iter().find(|known| known.name == name).cloned();
     };
@@ -95,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_what_is_named_and_nothing_else() {
+    fn devices_are_the_named_interfaces_only() {
         assert_eq!(combined("eth0").unwrap(), [("10.0.0.2+fd00::1".to_owned(), 9000)]);
         assert_eq!(combined("10.0.0.2").unwrap(), [("10.0.0.2".to_owned(), 9000)]);
         assert_eq!(combined("fd00::1,eth3").unwrap(), [("fd00::1+fd00::3".to_owned(), 1500)]);
@@ -109,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_groups_are_named() {
         for wrong in ["", "eth0,", "eth0;;eth1", "eth 0", "/eth0"] {
             assert!(parse(wrong).unwrap_err().starts_with("accepted: "));
         }

@@ -1,16 +1,17 @@
-//! Completions of queue pairs that were reset: programs do not see them, as with drivers of NICs,
-//! which remove them from the completion queue.
+//! Hides completions of queue pairs that were reset. Drivers of NICs remove them from the
+//! completion queue.
 //!
-//! A reset puts a mark into the queue. What a poll finds before the mark is of before the reset.
+//! A reset puts a mark into the queue. Completions that a poll finds before the mark precede the
+//! reset.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use braid::{Completion, QpId, Status, Work};
 
-use crate::running::Routes;
+use crate::routes::Routes;
 
-/// No queue pair has this number.
+/// The number of marks, which no queue pair has.
 const MARK: u32 = 0;
 
 /// The marks in a completion queue.
@@ -18,12 +19,12 @@ const MARK: u32 = 0;
 pub(crate) struct Resets {
     /// The queue pair of each mark, by the number that programs know.
     numbers: Mutex<Vec<u32>>,
-    /// How many there are, for polls, which find none as a rule.
+    /// The number of marks, so that a poll without marks takes no lock.
     count: AtomicUsize,
 }
 
 impl Resets {
-    /// A queue pair was reset: it adds no completions of before any more.
+    /// Marks the reset of a queue pair, which adds no earlier completions any more.
     pub(crate) fn reset(&self, number: u32, queue: &braid::CompletionQueue) {
         let mut numbers = self.numbers();
         numbers.push(number);
@@ -37,14 +38,14 @@ impl Resets {
             imm: None,
             solicited: false,
         };
-        // In a queue that has overrun, no completion comes after those that are there.
+        // A queue that has overrun takes no more completions.
         if !queue.push_mark(mark) {
             numbers.pop();
             self.count.store(numbers.len(), Ordering::Release);
         }
     }
 
-    /// Whether what was polled is a mark, or a completion before one of its queue pair.
+    /// Whether the polled completion is a mark, or precedes the mark of its queue pair.
     pub(crate) fn hide(&self, completion: &Completion, routes: &Routes) -> bool {
         self.count.load(Ordering::Acquire) > 0 && self.look_up(completion, routes)
     }

@@ -1,146 +1,87 @@
-//! The engine of an open device, which starts with the first object that needs it.
+//! The engine of an open device, and the state that the objects of the device share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid::{Engine, QpId};
+use braid::Engine;
 use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
-use crate::connect::{self, Inbox, Message, Watch};
-use crate::datagram::Flow;
+use crate::connect::inbox::{ControlMessage, Inbox};
 use crate::device::Device;
-use crate::ending;
 use crate::errno::Errno;
 use crate::gid_table::GidTable;
 use crate::numbers::{self, Numbers};
-use crate::qp::QueuePair;
+use crate::routes::Routes;
 use crate::settings::Settings;
-use crate::threads;
 
-/// Connection requests that wait for the control thread.
-const BACKLOG: usize = 4096;
-
-/// An engine, its queue pairs by number, and the thread that connects them.
+/// An engine, with the names by which programs know its objects.
 pub(crate) struct Running {
     pub(crate) engine: Engine,
-    /// Of its device.
+    /// The GIDs of the device.
     pub(crate) gids: GidTable,
     pub(crate) settings: Settings,
     pub(crate) events: Arc<AsyncEvents>,
     pub(crate) routes: Routes,
     pub(crate) srqs: Srqs,
-    pub(crate) flows: Flows,
+    pub(crate) inbox: Arc<Inbox>,
     numbers: Mutex<Numbers>,
-    qps: RwLock<HashMap<u32, Weak<QueuePair>>>,
-    control: Arc<Inbox>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Running {
+    /// Starts the engine.
+    ///
     /// # Errors
-    /// `EADDRINUSE`: all ports are taken; `EIO`: what the log says.
+    /// `EIO`: the engine does not start, for the reason that the log gives; or that of a system
+    /// call.
     pub(crate) fn start(
         device: &Device,
         mut settings: Settings,
         events: Arc<AsyncEvents>,
-    ) -> Result<Arc<Self>, Errno> {
+    ) -> Result<Self, Errno> {
         settings.engine.second_addr = device.interface.second;
         settings.engine.rails.clone_from(&device.interface.rails);
         let (engine, slot) =
             numbers::claim(&settings.engine, device.interface.addr).map_err(|error| {
-                tracing::error!(%error, "no engine for this device");
+                tracing::error!(%error, "the engine of this device does not start");
                 Errno(libc::EIO)
             })?;
-        let listener = engine.listen(BACKLOG).map_err(|error| {
-            tracing::error!(%error, "no connection can reach this device");
-            Errno(libc::EIO)
-        })?;
-        let control = Arc::new(Inbox::new()?);
-        let watch = Watch::new()?;
-        watch.add(&*control)?;
-        watch.add(&listener)?;
-        watch.add(engine.event_fd().map_err(|_| Errno::NO_MEMORY)?)?;
-        let running = Arc::new(Running {
+        Ok(Running {
             engine,
             gids: device.gids.clone(),
             settings,
             events,
             routes: Routes::new(),
             srqs: Srqs::default(),
-            flows: Flows::default(),
+            inbox: Arc::new(Inbox::new()?),
             numbers: Mutex::new(Numbers::new(slot)),
-            qps: RwLock::default(),
-            control: control.clone(),
-            thread: Mutex::default(),
-        });
-        let of = Arc::downgrade(&running);
-        let run = move || connect::run(&of, &listener, &control, watch);
-        let thread = threads::spawn("braid-verbs", run);
-        *running.thread() = Some(thread.map_err(|_| Errno::NO_MEMORY)?);
-        ending::enter(&running);
-        Ok(running)
+        })
     }
 
-    /// Lets go of it. Who lets go last ends the engine, which waits until peers have heard of it: that is to be a thread of the program, as a
-    /// process may end before the control thread does.
-    pub(crate) fn release(self: Arc<Self>) {
-        let control = self.control.clone();
-        let turn = control.turn();
-        let last = Arc::into_inner(self);
-        drop(turn); // the thread ends in its next one
-        drop(last);
+    /// Gives the control thread something to do.
+    pub(crate) fn send_control(&self, message: ControlMessage) {
+        self.inbox.push(message);
     }
 
-    pub(crate) fn tell(&self, message: Message) {
-        self.control.push(message);
-    }
-
+    /// A free number for a queue pair. `None`: all numbers are in use.
     pub(crate) fn take_number(&self) -> Option<u32> {
         self.numbers().take()
     }
 
     pub(crate) fn give_back(&self, number: u32) {
-        self.qps.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
         self.numbers().give_back(number);
-    }
-
-    pub(crate) fn enter(&self, qp: &Arc<QueuePair>) {
-        let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
-        qps.insert(qp.number, Arc::downgrade(qp));
-    }
-
-    pub(crate) fn qp(&self, number: u32) -> Option<Arc<QueuePair>> {
-        self.qps.read().unwrap_or_else(PoisonError::into_inner).get(&number)?.upgrade()
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.tell(Message::Close);
-        let Some(thread) = self.thread().take() else { return };
-        if thread.thread().id() != thread::current().id() {
-            // One that has panicked has said so already.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The shared receive queues that exist, by the engine's numbers of them.
+/// The shared receive queues of programs, by the engine's numbers.
 #[derive(Default)]
 pub(crate) struct Srqs(Mutex<HashMap<u32, Element>>);
 
-// SAFETY: the pointers are only handed to the program, while the queues exist.
+// SAFETY: the pointers are only handed to the program, and only while the queues exist.
 unsafe impl Send for Srqs {}
 // SAFETY: as above, and behind a lock.
 unsafe impl Sync for Srqs {}
@@ -154,8 +95,8 @@ impl Srqs {
         self.all().remove(&number);
     }
 
-    /// Tells the program that this has happened to it, unless it is being destroyed.
-    pub(crate) fn happened(&self, number: u32, event: u32, events: &AsyncEvents) {
+    /// Reports an event of a queue to the program, unless the queue is being destroyed.
+    pub(crate) fn report(&self, number: u32, event: u32, events: &AsyncEvents) {
         if let Some(element) = self.all().get(&number) {
             events.push(event, *element);
         }
@@ -163,103 +104,5 @@ impl Srqs {
 
     fn all(&self) -> MutexGuard<'_, HashMap<u32, Element>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What the program knows the engine's queue pairs as, by their index.
-pub(crate) struct Routes(Box<[AtomicU64]>);
-
-/// Whose completion it is. Numbers are those that programs know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Route {
-    /// Of the queue pair itself.
-    Own { number: u32 },
-    /// Of a flow of its datagrams.
-    Outgoing { number: u32 },
-    /// Of the far end of a flow, whose datagrams `source` sends.
-    Incoming { number: u32, source: u32 },
-}
-
-impl Route {
-    /// The queue pair's.
-    pub(crate) fn number(self) -> u32 {
-        match self {
-            Route::Own { number } | Route::Outgoing { number } | Route::Incoming { number, .. } => {
-                number
-            }
-        }
-    }
-
-    /// 24 bits of the number, as many of the source, and the kind.
-    fn pack(self) -> u64 {
-        let number = u64::from(self.number());
-        match self {
-            Route::Own { .. } => number,
-            Route::Outgoing { .. } => number | 1 << 48,
-            Route::Incoming { source, .. } => number | u64::from(source) << 24 | 2 << 48,
-        }
-    }
-
-    fn unpack(packed: u64) -> Self {
-        let number = packed as u32 & 0xFF_FFFF;
-        match packed >> 48 {
-            0 => Route::Own { number },
-            1 => Route::Outgoing { number },
-            _ => Route::Incoming { number, source: (packed >> 24) as u32 & 0xFF_FFFF },
-        }
-    }
-}
-
-impl Routes {
-    fn new() -> Self {
-        Routes((0..=usize::from(u16::MAX)).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    fn at(&self, id: QpId) -> &AtomicU64 {
-        &self.0[id.get() as usize & 0xFFFF]
-    }
-
-    pub(crate) fn set(&self, id: QpId, route: Route) {
-        self.at(id).store(route.pack(), Ordering::Release);
-    }
-
-    pub(crate) fn get(&self, id: QpId) -> Route {
-        Route::unpack(self.at(id).load(Ordering::Acquire))
-    }
-}
-
-/// The flows of datagrams, by the engine's numbers of them.
-#[derive(Default)]
-pub(crate) struct Flows(RwLock<HashMap<u32, Weak<Flow>>>);
-
-impl Flows {
-    pub(crate) fn enter(&self, flow: &Arc<Flow>) {
-        let mut flows = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if flows.len() == flows.capacity() {
-            flows.retain(|_, flow| flow.strong_count() > 0);
-        }
-        flows.insert(flow.id(), Arc::downgrade(flow));
-    }
-
-    pub(crate) fn get(&self, id: u32) -> Option<Arc<Flow>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id)?.upgrade()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn routes_come_back() {
-        let (number, source) = (0xAB_CDEF, 0xFF_FFFF);
-        for route in [
-            Route::Own { number },
-            Route::Outgoing { number },
-            Route::Incoming { number, source },
-            Route::Incoming { number: 1, source: 0 },
-        ] {
-            assert_eq!(Route::unpack(route.pack()), route);
-        }
     }
 }

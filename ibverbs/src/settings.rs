@@ -1,7 +1,9 @@
-//! What the environment says: `BRAID_*` variables. One that cannot be is named on the error output, and no device is opened.
+//! Settings of the environment: `BRAID_*` variables. If one has an invalid value, standard error
+//! names it and no device opens.
 //!
-//! Programs count on a later WRITE's landing after an earlier one (IBTA vol. 1, 9.5, and 10.8.3.3), and look at memory to see what has come. So
-//! there is one path, and nothing lands before what was sent before it, unless the program's user says that it does not matter.
+//! Programs rely on a later WRITE landing after an earlier one (IBTA vol. 1, 9.5, and 10.8.3.3),
+//! and look at memory to see what has arrived. So there is one path, and data lands in the order in
+//! which it was sent, unless the user of the program says that the order does not matter.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -12,8 +14,8 @@ use std::time::Duration;
 
 use braid::environment;
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, KeyPurpose, LossRecovery, Progress, QpConfig,
-    RailNames, SecretKey, Security, SecurityError,
+    AllowList, CcConfig, Crc, Datapath, DatapathKind, DatapathOptions, EngineConfig, KeyPurpose,
+    LossRecovery, Program, Progress, QpConfig, RailNames, SecretKey, Security, SecurityError,
 };
 use braid_log::FilterError;
 
@@ -21,22 +23,22 @@ use crate::errno::Errno;
 use crate::interfaces::Interface;
 use crate::rails;
 
-/// All that the library can be told.
+/// All settings of the library.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// Of every engine; `bind` is set by who makes one.
+    /// The configuration of every engine. The code that starts an engine sets `bind`.
     pub(crate) engine: EngineConfig,
     pub(crate) cc: CcConfig,
     pub(crate) recovery: LossRecovery,
-    /// What becomes one device each; empty: every interface.
+    /// The groups of interfaces that become one device each. Empty: every interface is a device.
     pub(crate) rails: Vec<Vec<String>>,
-    /// These three become the engine's `security`.
+    /// These three fields become the `security` of the engine.
     key: Option<SecretKey>,
     allowed_keys: Option<AllowList>,
     security: Option<KeyPurpose>,
 }
 
-/// A variable that cannot be.
+/// An environment variable with an invalid value.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} is `{value}`: {reason}")]
 pub(crate) struct SettingError {
@@ -45,19 +47,21 @@ pub(crate) struct SettingError {
     reason: String,
 }
 
-/// Changes the settings, or says what would be accepted instead.
+/// Changes the settings. On failure, returns the accepted values.
 type Apply = fn(&mut Settings, &str) -> Result<(), String>;
 
 const ALLOWED_KEYS: &str = "BRAID_ALLOWED_KEYS";
-/// A program that awaits both a reply and the completion of its own send looks at its completion queue for the one and at memory for the
-/// other, and drives the engine only while it looks at the queue. So the acknowledgement leaves with the reply, and not before.
+/// The time for which an acknowledgement waits for a reply, so that both leave together. A program
+/// that waits for a reply in memory and for the completion of its own send drives the engine only
+/// while it looks at its completion queue.
 const REPLY_WAIT: Duration = Duration::from_micros(50);
 
 const SECURITY: &str = "BRAID_SECURITY";
 const RAILS: &str = "BRAID_RAILS";
 
-/// By the name of the variable.
+/// The settings, by the name of the variable.
 const SETTINGS: &[(&str, Apply)] = &[
+    ("BRAID_DATAPATH", |s, v| set(&mut s.engine.datapath, datapath(v))),
     ("BRAID_PATHS", |s, v| set(&mut s.engine.paths, number(v, 1..=braid::MAX_PATHS))),
     ("BRAID_LB", |s, v| set(&mut s.engine.lb, parsed(v))),
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
@@ -65,7 +69,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v))),
-    // Read at once: what is wrong with it is known before anything is opened.
+    // The key file is read at once, so that an error is known before anything opens.
     ("BRAID_KEY_FILE", |s, v| set(&mut s.key, read_key(v).map(Some))),
     (ALLOWED_KEYS, |s, v| set(&mut s.allowed_keys, read_allowed_keys(v).map(Some))),
     (SECURITY, |s, v| set(&mut s.security, parsed(v).map(Some))),
@@ -90,16 +94,17 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Settings {
-    /// What the environment says.
+    /// Reads the environment.
     ///
     /// # Errors
-    /// The first variable that cannot be.
+    /// The first variable with an invalid value.
     fn read() -> Result<Self, SettingError> {
-        Self::from_variables(environment::variable)?.in_order()
+        Self::from_variables(environment::variable)?.checked()
     }
 
-    /// Go-back-n takes nothing out of order, and packets of several rails arrive so.
-    fn in_order(self) -> Result<Self, SettingError> {
+    /// Checks the combination of settings. Packets of several rails arrive out of order, which
+    /// go-back-n does not accept.
+    fn checked(self) -> Result<Self, SettingError> {
         let several = self.rails.iter().find(|rails| rails.len() > 1);
         match several.filter(|_| self.recovery == LossRecovery::GoBackN) {
             None => Ok(self),
@@ -113,13 +118,14 @@ impl Settings {
         }
     }
 
-    /// As [`Settings::read`], and the log goes where `BRAID_LOG` says; what cannot be is named on the error output.
-    pub(crate) fn obey() -> Result<Self, Errno> {
-        show_log().map_err(refused)?;
+    /// Reads the settings as [`Settings::read`] does, and opens the log as `BRAID_LOG` says.
+    /// Standard error names invalid values.
+    pub(crate) fn load() -> Result<Self, Errno> {
+        open_log().map_err(refused)?;
         Self::read().map_err(refused)
     }
 
-    /// What becomes devices of the interfaces; what cannot be is named on the error output.
+    /// Combines the interfaces to devices. Standard error names invalid values.
     pub(crate) fn combine(all: Vec<Interface>) -> Result<Vec<Interface>, Errno> {
         let rails = |name: &str| (name == RAILS).then(|| environment::variable(name)).flatten();
         let groups = Self::from_variables(rails).map_err(refused)?.rails;
@@ -156,7 +162,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Tells a queue pair of the engine's what it can be told.
+    /// Applies the settings to the configuration of a queue pair.
     pub(crate) fn apply(&self, config: &mut QpConfig) {
         config.cc = self.cc.clone();
         config.recovery = self.recovery;
@@ -164,13 +170,13 @@ impl Settings {
     }
 }
 
-/// Once: what has been switched on stays so, whatever becomes of the environment.
-fn show_log() -> Result<(), FilterError> {
-    static IS_SHOWN: OnceLock<()> = OnceLock::new();
-    if IS_SHOWN.get().is_none() {
+/// Opens the log once. Later changes of the environment have no effect.
+fn open_log() -> Result<(), FilterError> {
+    static IS_OPEN: OnceLock<()> = OnceLock::new();
+    if IS_OPEN.get().is_none() {
         braid_log::from_environment(environment::variable)?;
-        // Two threads may have done it, with the same result.
-        let _ = IS_SHOWN.set(());
+        // Two threads may have opened the log, with the same result.
+        let _ = IS_OPEN.set(());
     }
     Ok(())
 }
@@ -180,7 +186,8 @@ fn refused(error: impl Display) -> Errno {
     Errno::INVALID
 }
 
-/// A value that is no text is refused, not left out: what it asks for may be encryption.
+/// The value as text. A value that is not text is an error, because it may have been meant to
+/// switch encryption on.
 fn text(name: &str, value: OsString) -> Result<String, SettingError> {
     value.into_string().map_err(|value| SettingError {
         name: name.to_owned(),
@@ -204,6 +211,16 @@ fn number<T: FromStr + PartialOrd + Display>(
 ) -> Result<T, String> {
     let number = value.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("accepted: a number from {} to {}", range.start(), range.end()))
+}
+
+/// The datapaths of the table that the drop-in offers. None of them has options.
+fn datapath(value: &str) -> Result<Datapath, String> {
+    let offered = || DatapathKind::offered_by(Program::DropIn);
+    let kind = offered().find(|kind| kind.name() == value).ok_or_else(|| {
+        let names: Vec<_> = offered().map(DatapathKind::name).collect();
+        format!("accepted: {}", names.join(", "))
+    })?;
+    kind.build(&DatapathOptions::default()).map_err(|error| error.to_string())
 }
 
 fn read_key(file: &str) -> Result<SecretKey, String> {
@@ -238,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused() {
+    fn values_that_are_not_text_are_refused() {
         let file = OsString::from_vec(b"/keys/\xFF".to_vec());
         let given = |name: &str| (name == "BRAID_KEY_FILE").then(|| file.clone());
         let error = Settings::from_variables(given).err().expect("it cannot be").to_string();
@@ -258,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn several_rails_ask_for_a_loss_recovery_that_takes_them() {
+    fn several_rails_require_a_loss_recovery_for_reordering() {
         let with = |recovery: Option<&'static str>, rails: &'static str| {
             let settings = Settings::from_variables(|name| match name {
                 RAILS => Some(rails.into()),
                 "BRAID_LOSS_RECOVERY" => recovery.map(Into::into),
                 _ => None,
             });
-            settings.expect("both can be").in_order().map(|settings| settings.rails.len())
+            settings.expect("both can be").checked().map(|settings| settings.rails.len())
         };
         assert_eq!(with(Some("ooo-window"), "eth0,eth1;eth2").expect("it takes them"), 2);
         assert_eq!(with(None, "eth0;eth1").expect("one rail each"), 2);

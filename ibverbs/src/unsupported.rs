@@ -1,5 +1,5 @@
-//! What there is not: multicast, sharing of objects between processes, vendor extensions. And forking, for which nothing is
-//! needed: no memory is pinned, and a child has no engine.
+//! Unsupported calls: multicast, sharing of objects between processes, vendor extensions. Forking
+//! needs nothing: no memory is pinned, and a child has no engine.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -10,7 +10,7 @@ use crate::errno::{self, Errno};
 /// `IBV_FORK_UNNEEDED`.
 const FORK_UNNEEDED: c_int = 2;
 
-/// Functions that return an errno value.
+/// Defines functions that return an errno value.
 macro_rules! unsupported {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {
         $(#[unsafe(no_mangle)]
@@ -60,13 +60,13 @@ pub extern "C" fn ibv_import_dm(_context: *mut ibv_context, _handle: u32) -> *mu
     errno::pointer(|| Err(Errno::UNSUPPORTED))
 }
 
-/// A hint for transfers of a NIC.
+/// A hint for transfers of a NIC, which has no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_alloc_dmah(_context: *mut ibv_context, _attr: *mut c_void) -> *mut c_void {
     errno::pointer(|| Err(Errno::UNSUPPORTED))
 }
 
-/// A counter of completions, without a queue of them.
+/// A counter of completions without a queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_create_comp_cntr(
     _context: *mut ibv_context,
@@ -75,7 +75,7 @@ pub extern "C" fn ibv_create_comp_cntr(
     errno::pointer(|| Err(Errno::UNSUPPORTED))
 }
 
-/// Memory that a provider allocates where its device is said to need it.
+/// Memory that a provider allocates for its device.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_alloc_buf(
     _pd: *mut ibv_pd,
@@ -104,7 +104,7 @@ pub extern "C" fn ibv_export_buf_dmabuf_fd(_buffer: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_free_buf(_buffer: *mut c_void) {}
 
-/// There is no device memory that could be exported.
+/// The device has no memory that could be exported.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dm_export_dmabuf_fd(_dm: *mut c_void) -> c_int {
     errno::number(|| Err(Errno::UNSUPPORTED))
@@ -145,13 +145,13 @@ pub extern "C" fn ibv_dofork_range(_base: *mut c_void, _size: usize) -> c_int {
     0
 }
 
-/// Where sysfs is mounted.
+/// The mount point of sysfs.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// -1: there are no files of devices.
+/// -1: the devices have no files.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_read_sysfs_file(
     _folder: *const c_char,
@@ -162,7 +162,8 @@ pub extern "C" fn ibv_read_sysfs_file(
     errno::number(|| Err(Errno(libc::ENOENT)))
 }
 
-/// Defines what the kernel's structures would be copied by, which no kernel device fills.
+/// Defines the functions that copy structures of the kernel. No program calls them, because no
+/// kernel device is behind the library.
 macro_rules! never_called {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]

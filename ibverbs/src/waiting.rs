@@ -1,4 +1,4 @@
-//! Events that a program takes one by one, and the descriptor that it polls before.
+//! Events that a program takes one by one, with the descriptor that it polls.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -10,9 +10,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::errno::Errno;
 
-/// Events that nobody has taken.
+/// Events that the program has not taken.
 ///
-/// Invariant: while the lock is free, the descriptor counts as many as wait. So who has polled it and takes one is not held up.
+/// Invariant: while the lock is free, the descriptor counts the waiting events. So a program that
+/// has polled it takes an event without waiting.
 pub(crate) struct Waiting<T> {
     count: EventFd,
     events: Mutex<VecDeque<T>>,
@@ -31,11 +32,11 @@ impl<T> Waiting<T> {
     pub(crate) fn push(&self, event: T) {
         let mut events = self.events();
         events.push_back(event);
-        // Fails only when more events wait than memory holds.
+        // This fails only if more events wait than memory can hold.
         let _ = self.count.write(1);
     }
 
-    /// Those for which `is_gone` holds do not wait any more. Returns them.
+    /// Removes and returns the events for which `is_gone` holds.
     pub(crate) fn forget(&self, is_gone: impl Fn(&T) -> bool) -> VecDeque<T> {
         let mut events = self.events();
         let (gone, kept): (VecDeque<T>, VecDeque<T>) = events.drain(..).partition(is_gone);
@@ -44,30 +45,32 @@ impl<T> Waiting<T> {
         gone
     }
 
-    /// One less. There is one, so this does not wait, whether the program has made the descriptor a non-blocking one or not.
+    /// Counts an event down. The count is not 0, so this does not wait, whether the descriptor is
+    /// blocking or not.
     fn count_down(&self) {
-        // Fails only where the program has closed or read it.
+        // This fails only if the program has closed or read the descriptor.
         let _ = self.count.read();
     }
 
-    /// Waits for one, unless the program has made the descriptor a non-blocking one. `taken` is called before anybody else can forget it.
+    /// Waits for an event, unless the program has made the descriptor non-blocking. `taken` runs
+    /// before another thread can forget the event.
     ///
     /// # Errors
-    /// `EAGAIN` where the descriptor is a non-blocking one and none waits; `EINTR`.
+    /// `EAGAIN`: no event waits and the descriptor is non-blocking. `EINTR`.
     pub(crate) fn take(&self, taken: impl Fn(&T)) -> Result<T, Errno> {
         loop {
             if let Some(event) = self.look(&taken)? {
                 return Ok(event);
             }
             let mut polled = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: it points to one entry.
+            // SAFETY: the pointer leads to one entry.
             if unsafe { libc::poll(&raw mut polled, 1, -1) } < 0 {
                 return Err(Errno::last());
             }
         }
     }
 
-    /// As [`Waiting::take`], but does not wait: `None` where that would.
+    /// Takes an event as [`Waiting::take`] does. `None`: there is none, and the caller has to wait.
     ///
     /// # Errors
     /// As above, without `EINTR`.
@@ -84,10 +87,10 @@ impl<T> Waiting<T> {
     }
 }
 
-/// Whether who finds nothing at this descriptor waits.
+/// Whether a thread that finds nothing at this descriptor may wait.
 ///
 /// # Errors
-/// `EAGAIN`: the program has made it a non-blocking one.
+/// `EAGAIN`: the program has made the descriptor non-blocking.
 pub(crate) fn may_wait(descriptor: impl AsFd) -> Result<(), Errno> {
     let flags = OFlag::from_bits_retain(fcntl(descriptor, FcntlArg::F_GETFL)?);
     if flags.contains(OFlag::O_NONBLOCK) { Err(Errno(libc::EAGAIN)) } else { Ok(()) }
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_announced() {
+    fn forgotten_events_do_not_make_the_descriptor_readable() {
         let waiting = Waiting::new().expect("an eventfd");
         for event in [1, 2, 1, 3] {
             waiting.push(event);
@@ -119,9 +122,10 @@ mod tests {
         assert!(!is_ready(&waiting));
     }
 
-    /// A thread that waits for an event which is forgotten waits for the next one, and who forgets does not wait for it.
+    /// A thread whose event is forgotten waits for the next one, and forgetting does not wait for
+    /// the thread.
     #[test]
-    fn who_waits_gets_the_next_one() {
+    fn a_waiting_thread_gets_the_next_event() {
         let waiting = Waiting::new().expect("an eventfd");
         std::thread::scope(|scope| {
             let takes = scope.spawn(|| waiting.take(|_| {}));

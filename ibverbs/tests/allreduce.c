@@ -1,4 +1,4 @@
-/* Sums over all ranks, from one number to a million, each of which is checked. */
+/* Sums over all ranks, from one number to a million, and checks every number. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-//! Arguments that only a program with a mistake passes, and that must not be believed.
+//! Invalid arguments of faulty programs, which the library checks before it uses them.
 
 mod loopback;
 
@@ -10,14 +10,15 @@ use braid_verbs::abi::*;
 
 use self::loopback::*;
 
-/// Providers look at the count first (`ibv_post_send(3)`, `EINVAL`).
+/// Providers check the count first (`ibv_post_send(3)`, `EINVAL`).
 #[test]
-fn a_list_of_more_pieces_than_a_queue_takes_is_not_looked_at() {
+fn a_list_of_too_many_pieces_is_not_read() {
     let side = Side::open();
     let cq = side.cq(64);
-    // Nothing is mapped there.
+    // No memory is mapped at this address.
     let nowhere: *mut braid_verbs::Sge = ptr::without_provenance_mut(8);
-    // SAFETY: the calls are those of the man pages, with what the calls before have made; the list is not looked at.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls. The list is not
+    // read.
     unsafe {
         let attr = ibv_srq_attr { max_wr: 4, max_sge: 2, srq_limit: 0 };
         let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
@@ -51,20 +52,20 @@ fn a_list_of_more_pieces_than_a_queue_takes_is_not_looked_at() {
     }
 }
 
-/// As libibverbs: programs look at the number and not whether there is a list.
+/// As in libibverbs: programs read the count, whether or not there is a list.
 #[test]
-fn there_are_no_devices_where_there_is_no_list() {
+fn a_failed_list_has_no_devices() {
     const CHILD: &str = "BRAID_TEST_LISTS";
     if env::var_os(CHILD).is_some() {
         let mut count = 77;
-        // SAFETY: it points to a number.
+        // SAFETY: the pointer leads to a number.
         let list = unsafe { ibv_get_device_list(&raw mut count) };
         assert_eq!((list, count), (ptr::null_mut(), 0));
         return;
     }
-    // The environment is a process's own.
+    // Each process has its own environment.
     let mut command = Command::new(env::current_exe().expect("this test"));
-    command.args(["--exact", "there_are_no_devices_where_there_is_no_list"]);
+    command.args(["--exact", "a_failed_list_has_no_devices"]);
     let output = command.env(CHILD, "1").env("BRAID_RAILS", "no such interface").output();
     assert!(output.expect("it starts again").status.success());
 }

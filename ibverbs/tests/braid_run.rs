@@ -6,21 +6,21 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A prefix with `braid-run` in its `bin`, and nothing else.
+/// A prefix whose `bin` contains `braid-run` only.
 fn prefix(name: &str) -> PathBuf {
     let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     _ = fs::remove_dir_all(&prefix);
     fs::create_dir_all(prefix.join("bin")).expect("a folder for the test");
-    // A copy could not be started while another test's child has it open for writing.
+    // A link, because a copy cannot start while a child of another test has it open for writing.
     fs::hard_link(env!("CARGO_BIN_EXE_braid-run"), prefix.join("bin/braid-run")).expect("a link");
     prefix
 }
 
-/// A user who owns nothing: nobody.
+/// The user nobody, who owns nothing.
 const OTHER: u32 = 65_534;
 const LIBRARIES: [&str; 3] = ["libibverbs.so.1", "librdmacm.so.1", "libbraid_preload.so"];
 
-/// Stand-ins, which cannot be loaded.
+/// Files that stand in for the libraries, and cannot be loaded.
 fn libraries(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder for the test");
     for library in LIBRARIES {
@@ -38,7 +38,7 @@ fn start(prefix: &Path, program: &[&str], preload: &str) -> Output {
     command.env_remove("LD_LIBRARY_PATH").output().expect("it starts")
 }
 
-/// What `braid-run` says about a program, its own words alone.
+/// The output of `braid-run` about a program, without that of the program.
 fn warning(prefix: &Path, program: &Path) -> String {
     let program = program.to_str().expect("a path of ours");
     let says = start(prefix, &[program], "").stderr;
@@ -61,7 +61,7 @@ fn the_libraries_are_beside_it_or_in_lib_braid() {
 }
 
 #[test]
-fn where_they_are_missing_it_says_where_it_has_looked_and_what_to_do() {
+fn missing_libraries_are_reported_with_the_places_and_a_remedy() {
     let prefix = prefix("braid-run-alone");
     let output = run(&prefix);
     let says = String::from_utf8_lossy(&output.stderr);
@@ -96,7 +96,7 @@ fn a_static_program_is_named_with_a_remedy() {
     assert!(compiled.expect("a C compiler").success());
     let said = warning(&prefix, &program);
     assert!(said.contains("is linked statically") && said.contains("dynamically"), "{said}");
-    // A script is reached as its interpreter is.
+    // A script is reached if its interpreter is.
     let script = prefix.join("script");
     fs::write(&script, format!("#!{} -x\n", program.display())).expect("a file for the test");
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("ours to change");
@@ -105,7 +105,8 @@ fn a_static_program_is_named_with_a_remedy() {
     assert_eq!(warning(&prefix, Path::new("true")), "");
 }
 
-/// The test's user may be root, for whom `su` changes nothing, so it gets another owner then.
+/// The user of the test may be root, for whom `su` changes nothing. So the program gets another
+/// owner.
 #[test]
 fn a_program_that_changes_its_user_is_named_with_a_remedy() {
     let prefix = prefix("braid-run-setuid");
@@ -123,8 +124,8 @@ fn a_program_that_changes_its_user_is_named_with_a_remedy() {
     assert!(said.contains("is setuid") && said.contains(&format!("as user {owner}")), "{said}");
 }
 
-/// Linux gives root's programs all capabilities, so these have to be another user's, in a folder
-/// that the user can see.
+/// Linux gives programs of root all capabilities. So this one belongs to another user, in a folder
+/// that the user can read.
 #[test]
 fn a_program_with_file_capabilities_is_named_with_a_remedy() {
     let prefix = std::env::temp_dir().join(format!("braid-run-capable-{}", std::process::id()));

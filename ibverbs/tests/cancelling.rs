@@ -1,4 +1,5 @@
-//! Threads that are cancelled (`pthread_cancel(3)`) while they wait for events, as `rping` ends those that wait for completions.
+//! Cancellation of threads (`pthread_cancel(3)`) that wait for events. `rping` ends its threads in
+//! this way.
 
 mod loopback;
 
@@ -37,7 +38,7 @@ extern "C-unwind" fn for_connections(channel: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Polls until it is cancelled where it allows that.
+/// Polls until the thread is cancelled at a point that permits it.
 extern "C-unwind" fn polling(cq: *mut c_void) -> *mut c_void {
     let cq = cq.cast::<braid_verbs::abi::ibv_cq>();
     loop {
@@ -52,19 +53,19 @@ extern "C-unwind" fn polling(cq: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Whether a thread that does this ends when it is cancelled, as such.
+/// Whether a thread that runs `waits` ends as cancelled.
 fn ends(waits: Waits, at: *mut c_void) -> bool {
-    // SAFETY: the thread uses `at`, which exists until it has ended.
+    // SAFETY: the thread uses `at`, which exists until the thread has ended.
     unsafe {
         let mut thread = mem::zeroed();
-        // The type of libc's says nothing of unwinding.
+        // The type in libc does not permit unwinding.
         let begin = mem::transmute::<Waits, extern "C" fn(*mut c_void) -> *mut c_void>(waits);
         assert_eq!(libc::pthread_create(&raw mut thread, ptr::null(), begin, at), 0);
         thread::sleep(Duration::from_millis(50));
         assert_eq!(libc::pthread_cancel(thread), 0);
         let mut result = ptr::null_mut();
         let joined: c_int = libc::pthread_join(thread, &raw mut result);
-        // `PTHREAD_CANCELED`.
+        // The value of `PTHREAD_CANCELED`.
         joined == 0 && result.addr() == usize::MAX
     }
 }
@@ -72,7 +73,7 @@ fn ends(waits: Waits, at: *mut c_void) -> bool {
 #[test]
 fn a_thread_that_waits_for_events_can_be_cancelled_and_leaves_nothing_behind() {
     let side = Side::open();
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let channel = ibv_create_comp_channel(side.context);
         let cq = ibv_create_cq(side.context, 8, ptr::null_mut(), channel, 0);

@@ -66,7 +66,7 @@ fn nothing() -> braid_verbs::Sge {
 }
 
 #[test]
-fn who_is_refused_or_finds_nobody_is_told() {
+fn rejection_and_a_missing_listener_are_reported() {
     // SAFETY: as above.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
@@ -80,13 +80,13 @@ fn who_is_refused_or_finds_nobody_is_told() {
         let told = next(client);
         assert_eq!((told.kind, told.status), (REJECTED, 28));
         assert_eq!(told.private_data, b"no");
-        // Who waits for its receives hears of it as well, as `rping` does.
+        // A program that waits for its receives, such as `rping`, gets them flushed.
         let flushed = poll_within(cq, Duration::ZERO).map(|wc| (wc.wr_id, wc.status));
         assert_eq!(flushed, Some((3, IBV_WC_WR_FLUSH_ERR)));
         assert_eq!((rdma_destroy_id(request.id), rdma_destroy_id(listener)), (0, 0));
         rdma_destroy_qp(id);
         assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
-        // The listener is gone.
+        // The listener has ended.
         let id = resolved(client, port);
         let cq = with_qp(id);
         assert_eq!(post_recv((*id).qp, 4, nothing()), 0);
@@ -100,9 +100,9 @@ fn who_is_refused_or_finds_nobody_is_told() {
     }
 }
 
-/// As UCX refuses.
+/// UCX rejects connections in this way.
 #[test]
-fn what_came_may_be_destroyed_before_its_event_is_acknowledged_and_the_listener_may_not() {
+fn a_connection_may_be_destroyed_before_its_event_is_acknowledged_and_the_listener_may_not() {
     // SAFETY: as above.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
@@ -129,7 +129,7 @@ fn what_came_may_be_destroyed_before_its_event_is_acknowledged_and_the_listener_
 
 #[test]
 fn as_many_reads_as_the_device_can_are_granted_and_more_are_refused() {
-    /// `RDMA_MAX_RESP_RES` and `RDMA_MAX_INIT_DEPTH`.
+    /// The value of `RDMA_MAX_RESP_RES` and `RDMA_MAX_INIT_DEPTH`.
     const MOST: u8 = 0xFF;
     // SAFETY: as above.
     unsafe {
@@ -160,9 +160,9 @@ fn as_many_reads_as_the_device_can_are_granted_and_more_are_refused() {
     }
 }
 
-/// `rdma_get_cm_event(3)`: what one end asks for is what the other answers.
+/// `rdma_get_cm_event(3)`: the requests of one end need the resources of the other.
 #[test]
-fn a_request_says_what_its_receiver_may_use() {
+fn a_request_carries_the_limits_of_its_receiver() {
     // SAFETY: as above.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
@@ -245,7 +245,7 @@ fn port_0_is_one_that_is_free_from_binding_on() {
     }
 }
 
-/// As UCX's servers and tgtd do, and as the kernel lets them.
+/// UCX's servers and tgtd do this, and the kernel permits it.
 #[test]
 fn the_tcp_port_of_a_listener_stays_free() {
     // SAFETY: as above.
@@ -313,7 +313,7 @@ fn a_listener_of_ipv6_takes_ipv4_clients_as_such() {
 }
 
 #[test]
-fn who_disconnects_on_its_way_does_not_arrive_and_may_connect_again() {
+fn a_cancelled_attempt_does_not_arrive_and_may_be_repeated() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = free.expect("a port is free").port();
     // SAFETY: as above.
@@ -321,7 +321,7 @@ fn who_disconnects_on_its_way_does_not_arrive_and_may_connect_again() {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
         let id = resolved(client, port);
         let cq = with_qp(id);
-        // Nobody listens: it is tried for a while.
+        // Without a listener, the attempt is repeated for a while.
         assert_eq!(rdma_connect(id, &mut param(b"first")), 0);
         assert_eq!(rdma_disconnect(id), 0);
         let (listener, _) = listen_at(server, ptr::from_mut(&mut address(port)).cast());
@@ -342,8 +342,8 @@ fn who_disconnects_on_its_way_does_not_arrive_and_may_connect_again() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    // SAFETY: null is refused, not looked into.
+fn nonsensical_attributes_are_refused() {
+    // SAFETY: the library refuses null.
     unsafe {
         let channel = rdma_create_event_channel();
         let (mut id, ipoib) = (ptr::null_mut(), 0x0002);
@@ -368,6 +368,6 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn all_of_this_works_with_a_key() {
-    keyed::again("all_of_this_works_with_a_key");
+fn all_tests_pass_with_a_key() {
+    keyed::again("all_tests_pass_with_a_key");
 }

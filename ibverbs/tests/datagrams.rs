@@ -40,7 +40,7 @@ fn datagrams_arrive_behind_their_header_and_lead_back() {
     assert_eq!((received.wr_id, received.byte_len, received.qp_num), (20, 44, number(other)));
     assert_eq!((received.src_qp, received.wc_flags & IBV_WC_GRH), (number(one), IBV_WC_GRH));
     assert_eq!(&side.memory[4096 + 40..4096 + 44], b"ping");
-    // The way back.
+    // The attributes lead back to the sender.
     let grh = side.memory[4096..].as_mut_ptr();
     // SAFETY: all of them exist.
     let back = unsafe { ibv_create_ah_from_wc(side.pd, &raw mut received, grh, 1) };
@@ -51,7 +51,7 @@ fn datagrams_arrive_behind_their_header_and_lead_back() {
     let mut ids = [poll(cq).wr_id, poll(other_cq).wr_id];
     ids.sort_unstable();
     assert_eq!(ids, [8, 30]);
-    // ERR flushes what is posted.
+    // ERR flushes the posted work.
     assert_eq!(to_state(other, IBV_QPS_ERR), 0);
     for id in [21, 22] {
         let wc = poll(other_cq);
@@ -65,14 +65,14 @@ fn datagrams_arrive_behind_their_header_and_lead_back() {
 }
 
 #[test]
-fn datagrams_are_of_memory_by_the_names_that_it_has() {
+fn datagrams_come_from_memory_with_its_own_addresses() {
     let side = Side::open();
     let (cq, other_cq) = (side.cq(64), side.cq(64));
     let (one, other) = (ready(&side, cq), ready(&side, other_cq));
     let mut memory = vec![9u8; 4096];
-    // SAFETY: the domain exists, and so does the memory.
+    // SAFETY: the domain and the memory exist.
     let mr = unsafe { ibv_reg_mr_iova(side.pd, memory.as_mut_ptr().cast(), 4096, 0x1000, ALL) };
-    // SAFETY: it has just been made.
+    // SAFETY: the region has just been made.
     let lkey = unsafe { (*mr).lkey };
     let at = |addr, len| braid_verbs::Sge { addr, len, lkey };
     assert_eq!(post_recv(other, 1, at(0x1100, 44)), 0);
@@ -89,7 +89,7 @@ fn datagrams_are_of_memory_by_the_names_that_it_has() {
 }
 
 #[test]
-fn what_nobody_wants_is_lost_and_was_sent_well() {
+fn undeliverable_datagrams_are_lost_and_their_sends_succeed() {
     let side = Side::open();
     let (cq, other_cq) = (side.cq(64), side.cq(64));
     let (one, other) = (ready(&side, cq), ready(&side, other_cq));
@@ -107,7 +107,8 @@ fn what_nobody_wants_is_lost_and_was_sent_well() {
     let right = Ud { ah, remote_qpn: number(other), remote_qkey: KEY };
     assert_eq!(send(one, 3, &mut piece, right), 0);
     assert_eq!(poll(other_cq).wr_id, 20, "the receive is still there");
-    // Who posts no receives holds nobody up for long, although the queue is full of what goes there.
+    // A receiver without receives does not delay others for long, although the queue is full of
+    // datagrams for it.
     let deaf = ready(&side, other_cq);
     let unheard = Ud { ah, remote_qpn: number(deaf), remote_qkey: KEY };
     assert_eq!(poll(cq).wr_id, 3);

@@ -1,4 +1,4 @@
-/* Looks for an RDMA device as programs look for one of a NIC: in /dev/infiniband and in sysfs. */
+/* Looks for an RDMA device where programs look for NICs: in /dev/infiniband and in sysfs. */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -82,7 +82,7 @@ static void device_file(const char *path) {
     CHECK(resolves(path, path));
 }
 
-/* From an open directory, as hwloc looks, and from the working directory. */
+/* Looks from an open directory, as hwloc does, and from the working directory. */
 static void relative(const char *name) {
     char path[PATH_MAX];
     struct stat st;
@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
     relative(name);
     CHECK(chdir(CLASS) == 0 && access(name, X_OK) == 0);
 
-    /* Everything else is as it was. */
+    /* Other paths lead to their own files. */
     CHECK(stat("/sys/class/net/lo", &st) == 0);
     CHECK(resolves("/dev/../dev/null", "/dev/null"));
     CHECK(glob("/sys/class/net/lo", 0, NULL, &found) == 0);

@@ -11,12 +11,13 @@ use braid_ibverbs::*;
 
 use self::loopback::connections::*;
 
-/// The port of the listener, for the process that connects to it.
+/// The variable that tells the connecting process the port of the listener.
 const PORT: &str = "BRAID_TEST_PORT";
 
-/// The process that connects: says that it has, and waits for its standard input to end.
+/// The connecting process. It reports that it is connected, and waits for the end of its standard
+/// input.
 fn connect(port: u16) -> ! {
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let channel = rdma_create_event_channel();
         let id = resolved(channel, port);
@@ -29,7 +30,7 @@ fn connect(port: u16) -> ! {
     std::process::exit(0)
 }
 
-/// Time from the end of a connected process until the other one is told.
+/// The time from the end of a connected process until the other process gets the event.
 fn time_until_told(test: &str, end: impl FnOnce(&mut std::process::Child)) -> Duration {
     if let Ok(port) = std::env::var(PORT) {
         connect(port.parse().expect("a port"));
@@ -60,7 +61,7 @@ fn time_until_told(test: &str, end: impl FnOnce(&mut std::process::Child)) -> Du
     }
 }
 
-/// As the kernel disconnects what a process has left open.
+/// The kernel disconnects the open connections of a process that ends.
 #[test]
 fn a_process_that_exits_disconnects_at_once() {
     let time = time_until_told("a_process_that_exits_disconnects_at_once", |child| {

@@ -10,7 +10,7 @@ use braid_verbs::abi::*;
 
 use self::loopback::*;
 
-/// `struct ibv_cq_ex` after `struct ibv_cq`, as far as it is used here.
+/// The part of `struct ibv_cq_ex` behind `struct ibv_cq`, as far as this test uses it.
 #[repr(C)]
 struct Extended {
     base: ibv_cq,
@@ -31,11 +31,11 @@ struct Extended {
 #[derive(Clone, Copy)]
 struct Queue(*mut Extended);
 
-// SAFETY: its functions may be called by any thread.
+// SAFETY: any thread may call the functions.
 unsafe impl Send for Queue {}
 
 fn create(side: &Side, flags: u32) -> *mut Extended {
-    // SAFETY: the attributes are numbers and pointers; the context has the function.
+    // SAFETY: the attributes are numbers and pointers, and the context has the function.
     unsafe {
         let mut attr: ibv_cq_init_attr_ex = mem::zeroed();
         (attr.cqe, attr.wc_flags) = (1024, 0x7F);
@@ -52,7 +52,8 @@ fn create(side: &Side, flags: u32) -> *mut Extended {
     }
 }
 
-/// What the completions are that a thread finds in `count` looks, by their numbers and those of their queue pairs.
+/// The completions that a thread finds in `count` looks: their ids, and the numbers of their queue
+/// pairs.
 fn look(queue: Queue, count: usize) -> Vec<(u64, u32)> {
     let (cq, mut seen) = (queue.0, Vec::new());
     for _ in 0..count {
@@ -69,7 +70,7 @@ fn look(queue: Queue, count: usize) -> Vec<(u64, u32)> {
             loop {
                 assert_eq!((*cq).status, IBV_WC_SUCCESS);
                 let (id, number) = ((*cq).wr_id, ((*cq).read_qp_num)(cq));
-                // Another thread may come by here.
+                // Another thread may take its turn here.
                 thread::yield_now();
                 assert_eq!(((*cq).wr_id, ((*cq).read_qp_num)(cq)), (id, number));
                 seen.push((id, number));
@@ -83,8 +84,8 @@ fn look(queue: Queue, count: usize) -> Vec<(u64, u32)> {
     seen
 }
 
-/// The verbs may be called by any thread, and only `IBV_CREATE_CQ_ATTR_SINGLE_THREADED` says that one thread at a time polls
-/// (`ibv_create_cq_ex(3)`).
+/// Any thread may call verbs. Only `IBV_CREATE_CQ_ATTR_SINGLE_THREADED` promises that one thread at
+/// a time polls (`ibv_create_cq_ex(3)`).
 #[test]
 fn each_completion_is_read_by_one_thread() {
     let side = Side::open();
@@ -121,8 +122,8 @@ fn each_completion_is_read_by_one_thread() {
     seen.sort_unstable();
     expected.sort_unstable();
     assert_eq!(seen, expected);
-    // SAFETY: the queue exists: a look that found nothing keeps nobody out.
+    // SAFETY: the queue exists. A look that finds nothing does not block other threads.
     assert_eq!(unsafe { ((*cq).start_poll)(cq, std::ptr::null_mut()) }, libc::ENOENT);
-    // Nor does a plain look, of a queue of either form.
+    // A plain poll of a queue of either form does not block them either.
     assert!(poll_within(cq.cast(), std::time::Duration::ZERO).is_none());
 }

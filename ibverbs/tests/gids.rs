@@ -1,4 +1,5 @@
-//! Devices with two GIDs, an IPv4 and an IPv6 address of their interface: each object uses the one that it names.
+//! Devices with two GIDs, of an IPv4 and an IPv6 address of their interface. Each object uses the
+//! GID that it names.
 
 mod loopback;
 
@@ -14,11 +15,12 @@ use braid_verbs::abi::*;
 use self::loopback::connections::*;
 use self::loopback::*;
 
-/// Says that this process is the other one of a test, and is to do its part.
+/// The variable that makes this process the second one of a test.
 const ROLE: &str = "BRAID_TEST_OTHER_PROCESS";
 const INDICES: [u8; 2] = [0, 1];
 
-/// The loopback device, where this machine has IPv6; containers often have not, and then there is nothing to test.
+/// The loopback device, if this machine has IPv6. Containers often have none, and then there is
+/// nothing to test.
 fn dual_stack() -> Option<Side> {
     UdpSocket::bind("[::1]:0").is_ok().then(Side::open)
 }
@@ -33,7 +35,7 @@ fn gids(side: &Side) -> [ibv_gid; 2] {
 }
 
 fn empty_entry() -> ibv_gid_entry {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     unsafe { std::mem::zeroed() }
 }
 
@@ -45,7 +47,7 @@ fn the_table_has_the_ipv4_address_first_and_the_ipv6_address_second() {
     assert!(side.gid_at(2).is_none());
     let size = size_of::<ibv_gid_entry>();
     let mut entries = [(); 3].map(|()| empty_entry());
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let mut port: ibv_port_attr = std::mem::zeroed();
         assert_eq!(ibv_query_port(side.context, 1, (&raw mut port).cast()), 0);
@@ -78,7 +80,7 @@ fn a_gid_leads_to_those_of_its_ip_version_alone() {
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
     }
     assert_eq!(to_rtr_from(qp, 1, v6, number(qp) ^ 1), 0);
-    // SAFETY: it exists.
+    // SAFETY: the queue pair exists.
     assert_eq!(unsafe { ibv_destroy_qp(qp) }, 0);
 }
 
@@ -119,7 +121,7 @@ fn datagrams_go_from_the_gid_that_their_handle_names_and_lead_back() {
 }
 
 fn handle_attributes() -> ibv_ah_attr {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     unsafe { std::mem::zeroed() }
 }
 
@@ -127,7 +129,7 @@ fn handle_attributes() -> ibv_ah_attr {
 fn connections_by_address_and_port_are_of_the_version_of_their_addresses() {
     let Some(side) = dual_stack() else { return };
     let [_, v6] = gids(&side).map(raw);
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
         let (listener, port) = listen_at(server, ptr::from_mut(&mut address_v6(0)).cast());
@@ -167,7 +169,7 @@ fn connections_by_address_and_port_are_of_the_version_of_their_addresses() {
     }
 }
 
-/// A process's queue pairs, one for each GID, and what the other process has to know of them.
+/// The queue pairs of a process, one for each GID, and their description for the other process.
 struct Ends {
     side: Side,
     cq: *mut ibv_cq,
@@ -191,7 +193,7 @@ impl Ends {
         format!("numbers {one} {other}")
     }
 
-    /// Connects each with the one of the same index, whose number is in this line.
+    /// Connects each queue pair with the one of the same index, whose number is in this line.
     fn connect(&self, line: &str) {
         let numbers = line.split_whitespace().skip(1).map(|number| number.parse().unwrap());
         for (index, number) in INDICES.into_iter().zip(numbers) {
@@ -201,7 +203,7 @@ impl Ends {
         }
     }
 
-    /// One message by each.
+    /// Sends one message by each queue pair.
     fn send(&mut self, byte: u8) {
         self.side.memory[..64].fill(byte);
         for qp in self.qps {
@@ -209,7 +211,7 @@ impl Ends {
         }
     }
 
-    /// Until that many work requests have ended well.
+    /// Waits until this many work requests have completed successfully.
     fn complete(&self, count: usize) {
         (0..count).for_each(|_| assert_eq!(poll(self.cq).status, IBV_WC_SUCCESS));
     }
@@ -220,12 +222,12 @@ impl Ends {
     }
 }
 
-/// Dropped, it ends.
+/// The second process, which ends when this is dropped.
 struct Other(Child);
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         _ = self.0.kill();
         _ = self.0.wait();
     }
@@ -240,7 +242,7 @@ fn two_processes_are_connected_by_both_versions_at_once() {
     let mut other = Other(spawned.unwrap());
     let mut ends = Ends::new(side);
     writeln!(other.0.stdin.take().unwrap(), "{}", ends.numbers()).unwrap();
-    // Open until it has ended: it says more.
+    // The reader stays open until the process has ended, because it writes more.
     let mut said = BufReader::new(other.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = said.find(|line| line.starts_with("numbers")).expect("what it has");
     ends.connect(&line);
@@ -251,7 +253,7 @@ fn two_processes_are_connected_by_both_versions_at_once() {
     assert_eq!(ended, 0);
 }
 
-/// The part of the other process; nothing in a process of its own.
+/// The part of the second process. Run as a test, this does nothing.
 #[test]
 fn the_other_process() {
     if std::env::var_os(ROLE).is_none() {
@@ -266,6 +268,6 @@ fn the_other_process() {
     assert!(ends.has(1), "what the first process has sent by each");
     ends.send(2);
     ends.complete(2);
-    // SAFETY: both exist. The other end has what was sent before they go.
+    // SAFETY: both exist. The other end has received all messages.
     ends.qps.iter().for_each(|qp| assert_eq!(unsafe { ibv_destroy_qp(*qp) }, 0));
 }

@@ -1,5 +1,4 @@
-//! A process that ends as soon as it has its last message: its peer must hear that the message has
-//! arrived.
+//! A process that ends as soon as it has its last message. Its peer must get the acknowledgement.
 
 mod loopback;
 
@@ -13,18 +12,18 @@ use braid_verbs::abi::*;
 use self::loopback::*;
 
 const ROUNDS: usize = 50;
-/// Where the process that ends finds its peer, and what it does.
+/// The variables that tell the ending process the address of its peer and its role.
 const PEER: &str = "BRAID_TEST_PEER";
 const MANNER: &str = "BRAID_TEST_MANNER";
 
-/// What happens before the process ends.
+/// The exchange before the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manner {
-    /// It takes one message.
+    /// The process takes one message.
     One,
-    /// It takes several messages that were posted at once.
+    /// The process takes several messages that were posted together.
     Several,
-    /// It takes messages and answers each but the last.
+    /// The process takes messages, and replies to each but the last.
     PingPong,
 }
 
@@ -39,18 +38,18 @@ impl Manner {
         if self == Manner::PingPong { self.messages() - 1 } else { 0 }
     }
 
-    /// Ends the process, without a destructor or a function that `exit` runs.
+    /// Ends the process, without destructors or functions that `exit` runs.
     fn end(self) -> ! {
         if self != Manner::PingPong {
-            // SAFETY: it takes a number. No library can notice it.
+            // SAFETY: the call takes a number. No library can notice it.
             unsafe { libc::syscall(libc::SYS_exit_group, 0) };
         }
-        // A program's `_exit` where the drop-in library is loaded.
+        // The `_exit` of programs that load the drop-in library.
         braid_ibverbs::_exit(0)
     }
 }
 
-/// One end, connected to the end whose process is at the other end of `stream`.
+/// One end. Its peer is in the process at the other end of `stream`.
 struct End {
     side: Side,
     cq: *mut ibv_cq,
@@ -88,7 +87,7 @@ impl End {
     }
 }
 
-/// The process that ends. Does nothing when it is run as a test.
+/// The ending process. Run as a test, this does nothing.
 #[test]
 fn the_process_that_ends() {
     let Ok(peer) = env::var(PEER) else { return };
@@ -123,7 +122,7 @@ fn start(listener: &TcpListener, manner: usize) -> Child {
         .expect("it starts")
 }
 
-/// Statuses of the sends of one round, but those that succeeded.
+/// The failed statuses of the sends of one round.
 fn failures(listener: &TcpListener, index: usize) -> Vec<u32> {
     let manner = Manner::ALL[index];
     let mut child = start(listener, index);

@@ -1,4 +1,4 @@
-//! The log: `BRAID_LOG` says which events are shown on standard error.
+//! The log: `BRAID_LOG` selects the events that standard error shows.
 
 mod loopback;
 
@@ -10,10 +10,10 @@ use braid_ibverbs::*;
 use self::loopback::*;
 
 const VARIABLE: &str = "BRAID_LOG";
-/// Says to a process of this test's own which of them it runs.
+/// The variable that tells a second process which test to run.
 const OPENS: &str = "BRAID_TEST_OPENS";
 
-/// This test once more in a process of its own, whose environment it reads, and which shows what it writes.
+/// Runs this test in a second process, which reads the environment and whose output this returns.
 fn again(test: &str, filter: Option<&str>) -> Output {
     let mut command = Command::new(env::current_exe().expect("this test"));
     command.args(["--exact", test, "--nocapture"]).env(OPENS, "1").env_remove(VARIABLE);
@@ -44,16 +44,16 @@ fn events_are_shown_when_asked_for_and_else_not() {
 }
 
 #[test]
-fn a_filter_that_cannot_be_is_named_and_no_device_is_opened() {
+fn an_invalid_filter_is_named_and_no_device_opens() {
     if is_child() {
-        // SAFETY: the list lasts until the process ends.
+        // SAFETY: the list exists until the process ends.
         let context = unsafe { ibv_open_device(*ibv_get_device_list(ptr::null_mut())) };
         let errno = io::Error::last_os_error().raw_os_error();
         assert!(context.is_null());
         assert_eq!(errno, Some(libc::EINVAL));
         return;
     }
-    let test = "a_filter_that_cannot_be_is_named_and_no_device_is_opened";
+    let test = "an_invalid_filter_is_named_and_no_device_opens";
     let output = again(test, Some("verbose"));
     let says = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{says}");

@@ -1,4 +1,4 @@
-//! Who takes datagrams at an address and port: `RDMA_PS_UDP`.
+//! Lookups of the queue pair that takes datagrams at an address and port: `RDMA_PS_UDP`.
 
 mod loopback;
 
@@ -24,7 +24,8 @@ fn errno() -> Option<c_int> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// Both ends of a lookup that was accepted, each with its completion queue, and what the one that has asked was told.
+/// Both ends of an accepted lookup, each with its completion queue, and the event of the asking
+/// end.
 struct Found {
     channels: [*mut rdma_event_channel; 2],
     listener: *mut rdma_cm_id,
@@ -37,16 +38,16 @@ fn any(is_v6: bool) -> libc::sockaddr_in6 {
     if is_v6 {
         return address_v6(0);
     }
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut storage: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-    // SAFETY: an address of IPv4 is shorter.
+    // SAFETY: an IPv4 address is shorter.
     unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(address(0)) };
     storage
 }
 
-/// Looks up whom the listener names, after `prepare` has changed its queue pair.
+/// Looks up a listener, after `prepare` has changed its queue pair.
 unsafe fn look_up(is_v6: bool, prepare: impl FnOnce(*mut ibv_qp)) -> Found {
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
         let mut at = any(is_v6);
@@ -96,7 +97,7 @@ impl Found {
     }
 }
 
-/// A datagram there and one back.
+/// Sends a datagram and another one back.
 unsafe fn ping(found: &Found) {
     // SAFETY: as above.
     unsafe {
@@ -148,7 +149,7 @@ unsafe fn found_by(is_v6: bool) {
         assert_eq!(ibv_query_gid((*id).verbs, 1, way.grh.sgid_index.into(), &raw mut gid), 0);
         assert_eq!(gid.raw, (*id).route.addr.ibaddr.sgid.raw);
         ping(&found);
-        // Nothing is connected.
+        // The lookup connects nothing.
         let [client, server] = found.channels;
         assert!(!is_told(server));
         assert_eq!((rdma_disconnect(id), rdma_disconnect(other)), (0, 0));
@@ -159,13 +160,13 @@ unsafe fn found_by(is_v6: bool) {
 }
 
 #[test]
-fn datagrams_go_where_a_lookup_says_and_nothing_is_connected() {
+fn datagrams_reach_the_destination_of_a_lookup_without_a_connection() {
     // SAFETY: as above.
     unsafe { found_by(false) }
 }
 
 #[test]
-fn and_over_ipv6_from_the_gid_of_that_version() {
+fn datagrams_over_ipv6_come_from_the_ipv6_gid() {
     if TcpListener::bind("[::1]:0").is_err() {
         return eprintln!("this host has no IPv6");
     }
@@ -174,7 +175,7 @@ fn and_over_ipv6_from_the_gid_of_that_version() {
 }
 
 #[test]
-fn a_q_key_that_the_program_has_given_is_the_one_that_is_told() {
+fn a_lookup_returns_the_q_key_that_the_program_has_set() {
     // SAFETY: as above.
     unsafe {
         let found = look_up(false, |qp| {
@@ -188,7 +189,7 @@ fn a_q_key_that_the_program_has_given_is_the_one_that_is_told() {
     }
 }
 
-/// A lookup ends with this status, and with what it was told.
+/// Checks that a lookup ends with this status. Returns the private data of the event.
 unsafe fn fails(channel: *mut rdma_event_channel, status: c_int) -> Vec<u8> {
     // SAFETY: as above.
     let told = unsafe { next(channel) };
@@ -197,7 +198,7 @@ unsafe fn fails(channel: *mut rdma_event_channel, status: c_int) -> Vec<u8> {
 }
 
 #[test]
-fn who_is_turned_down_or_finds_nobody_is_told_and_may_ask_again() {
+fn a_refused_lookup_is_reported_and_may_be_repeated() {
     // SAFETY: as above.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
@@ -245,7 +246,7 @@ fn programs_may_name_queue_pairs_of_their_own() {
 }
 
 #[test]
-fn who_wants_a_connection_and_who_has_datagrams_refuse_each_other() {
+fn ends_of_different_purposes_refuse_each_other() {
     // SAFETY: as above.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
@@ -285,7 +286,7 @@ fn a_queue_pair_is_of_the_type_of_its_port_space() {
     }
 }
 
-/// What an end of ours would say: that it accepts, and that this queue pair takes datagrams.
+/// An answer that accepts, and names this queue pair as the one that takes datagrams.
 fn accept(number: u32) -> Vec<u8> {
     let mut message = b"BrCm\x02\0\x01\x23\x45\x67\0\x01".to_vec();
     message.extend_from_slice(&number.to_be_bytes());
@@ -294,7 +295,7 @@ fn accept(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn an_answer_that_is_none_finds_nobody() {
+fn an_invalid_answer_fails_the_lookup() {
     let of_connection = {
         let mut message = accept(0x12_3456);
         message[6..12].fill(0);
@@ -331,14 +332,14 @@ fn an_answer_that_is_none_finds_nobody() {
 }
 
 #[test]
-fn a_request_that_is_none_is_not_told() {
+fn an_invalid_request_raises_no_event() {
     // SAFETY: as above.
     unsafe {
         let server = rdma_create_event_channel();
         let (listener, port) = listen_in(UDP, server, ptr::from_mut(&mut address(0)).cast());
         let mut requests = [accept(0x100_0000), accept(1), accept(1)];
         requests.iter_mut().for_each(|request| request[4] = 1);
-        // A length of private data that does not come, and a purpose that is unknown.
+        // A length of private data that does not fit, and an unknown purpose.
         (requests[1][5], requests[2][11]) = (255, 7);
         for request in requests {
             let speaker = Speaker::new();
@@ -350,9 +351,9 @@ fn a_request_that_is_none_is_not_told() {
     }
 }
 
-/// An endpoint of a port of the loopback, whose attributes name no queues.
+/// An endpoint at a port of the loopback. Its attributes name no queues.
 unsafe fn endpoint(port: u16, flags: c_int) -> *mut rdma_cm_id {
-    // SAFETY: it consists of numbers and pointers.
+    // SAFETY: the structure consists of numbers and pointers, so zero is valid.
     let mut hints: rdma_addrinfo = unsafe { std::mem::zeroed() };
     (hints.ai_flags, hints.ai_port_space) = (flags, UDP);
     let service = CString::new(port.to_string()).expect("no NUL");
@@ -398,6 +399,6 @@ fn endpoints_look_up_in_calls_that_wait() {
 }
 
 #[test]
-fn all_of_this_works_with_a_key() {
-    keyed::again("all_of_this_works_with_a_key");
+fn all_tests_pass_with_a_key() {
+    keyed::again("all_tests_pass_with_a_key");
 }

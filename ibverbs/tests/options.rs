@@ -28,7 +28,7 @@ fn set_at(
     value: *mut std::ffi::c_void,
     len: usize,
 ) -> c_int {
-    // SAFETY: the identifier exists, and the value is as long as that.
+    // SAFETY: the identifier exists, and the value has this length.
     match unsafe { rdma_set_option(id, level, name, value, len) } {
         0 => 0,
         _ => errno(),
@@ -39,7 +39,7 @@ fn errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().expect("an errno")
 }
 
-/// Returns 0 or the errno.
+/// Binds to a port of the loopback. Returns 0 or the errno.
 fn bind(id: *mut rdma_cm_id, port: u16) -> c_int {
     // SAFETY: the identifier exists.
     match unsafe { rdma_bind_addr(id, ptr::from_mut(&mut address(port)).cast()) } {
@@ -58,7 +58,7 @@ fn listens(id: *mut rdma_cm_id) -> c_int {
 
 #[test]
 fn options_that_are_not_served_are_refused() {
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let channel = rdma_create_event_channel();
         let id = new_id(channel);
@@ -86,7 +86,7 @@ fn options_that_are_not_served_are_refused() {
 
 /// The ack timeout and the traffic class of a queue pair.
 unsafe fn service(qp: *mut ibv_qp) -> (u8, u8) {
-    // SAFETY: the queue pair exists; the structures consist of numbers and pointers.
+    // SAFETY: the queue pair exists, and the structures consist of numbers and pointers.
     unsafe {
         let (mut attr, mut init) = (std::mem::zeroed::<ibv_qp_attr>(), std::mem::zeroed());
         let mask = IBV_QP_TIMEOUT | IBV_QP_AV;

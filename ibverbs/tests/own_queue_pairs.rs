@@ -18,7 +18,7 @@ fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().expect("a number")
 }
 
-/// One that no identifier knows.
+/// A queue pair that no identifier knows.
 unsafe fn own_qp(id: *mut rdma_cm_id) -> (*mut ibv_qp, *mut ibv_cq) {
     // SAFETY: the identifier is resolved, or one of a connection.
     unsafe {
@@ -31,7 +31,7 @@ unsafe fn own_qp(id: *mut rdma_cm_id) -> (*mut ibv_qp, *mut ibv_cq) {
 }
 
 unsafe fn attributes(id: *mut rdma_cm_id, state: u32) -> Result<(ibv_qp_attr, u32), i32> {
-    // SAFETY: it consists of numbers; the identifier exists.
+    // SAFETY: the structure consists of numbers, and the identifier exists.
     unsafe {
         let mut attr: ibv_qp_attr = std::mem::zeroed();
         let mut mask = 0x5555;
@@ -53,7 +53,7 @@ unsafe fn step(id: *mut rdma_cm_id, qp: *mut ibv_qp, state: u32) {
     assert_eq!((attr.qp_state, modify(qp, &attr, mask)), (state, 0));
 }
 
-/// A message from one to the other, with memory of the identifiers' common domain.
+/// Sends a message from one queue pair to the other, with memory of the identifiers' common domain.
 unsafe fn send(pd: *mut ibv_pd, from: (*mut ibv_qp, *mut ibv_cq), to: (*mut ibv_qp, *mut ibv_cq)) {
     let mut memory = *b"whole wordsnothing    ";
     // SAFETY: the memory lives until it is deregistered.
@@ -74,8 +74,8 @@ unsafe fn send(pd: *mut ibv_pd, from: (*mut ibv_qp, *mut ibv_cq), to: (*mut ibv_
 }
 
 #[test]
-fn queue_pairs_of_the_program_connect_by_what_the_identifiers_say() {
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+fn queue_pairs_of_the_program_connect_with_the_attributes_of_identifiers() {
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let channel = rdma_create_event_channel();
         let (listener, port) = listen(channel);
@@ -125,7 +125,7 @@ fn queue_pairs_of_the_program_connect_by_what_the_identifiers_say() {
 }
 
 #[test]
-fn what_cannot_be_connected_is_refused_and_nothing_is_written() {
+fn invalid_connections_are_refused_and_nothing_is_written() {
     // SAFETY: as above.
     unsafe {
         let channel = rdma_create_event_channel();
@@ -141,7 +141,7 @@ fn what_cannot_be_connected_is_refused_and_nothing_is_written() {
         let mut asks = param(b"");
         asks.qp_num = 1 << 24;
         assert_eq!((rdma_connect(client, &raw mut asks), errno()), (-1, libc::EINVAL));
-        // One with a queue pair does all by itself.
+        // An identifier with a queue pair connects it by itself.
         with_qp(client);
         assert_eq!((rdma_establish(client), errno()), (-1, libc::EINVAL));
         rdma_destroy_qp(client);
@@ -153,7 +153,7 @@ fn what_cannot_be_connected_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn datagram_queue_pairs_take_the_steps_that_identifiers_say() {
+fn datagram_queue_pairs_follow_the_attributes_of_identifiers() {
     // SAFETY: as above.
     unsafe {
         let channel = rdma_create_event_channel();

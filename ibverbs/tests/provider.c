@@ -1,5 +1,5 @@
-/* What a program is that links a provider, of the version PABI of the interface between libibverbs and providers: it starts only where the
- * dynamic linker finds that version, and in it all that is named here. */
+/* A program that links a provider, with the version PABI of the interface between libibverbs and
+ * providers. It starts only if the dynamic linker finds that version, and in it all names below. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-//! Several addresses as one device.
+//! A device of several addresses.
 
 mod loopback;
 
@@ -10,7 +10,7 @@ use braid_verbs::abi::*;
 
 use self::loopback::*;
 
-/// What the counters of this process say over HTTP.
+/// The metrics of this process, over HTTP.
 fn metrics(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: braid\r\nConnection: close\r\n\r\n").unwrap();
@@ -28,7 +28,7 @@ fn sent(text: &str, rail: u8) -> u64 {
     text.lines().filter(is_of_rail).map(count).sum()
 }
 
-/// The only test of this process, whose environment it sets.
+/// The only test of this process, because it sets the environment.
 #[test]
 fn a_device_of_two_rails_uses_both() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -40,7 +40,7 @@ fn a_device_of_two_rails_uses_both() {
     // SAFETY: no other thread of this process reads or changes the environment.
     settings.iter().for_each(|(name, value)| unsafe { std::env::set_var(name, value) });
     let mut count = 0;
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     let second = unsafe {
         let list = ibv_get_device_list(&raw mut count);
         let second = *list.add(1);
@@ -60,12 +60,12 @@ fn a_device_of_two_rails_uses_both() {
     let cq = side.cq(64);
     let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
     connect(&side, one, other);
-    // Each 64 KiB go over the rail that has the least to carry.
+    // Each 64 KiB take the rail with the least load.
     let mut memory = vec![0u8; 1 << 20];
     let start = memory.as_mut_ptr();
-    // SAFETY: the domain exists, and so does the memory.
+    // SAFETY: the domain and the memory exist.
     let mr = unsafe { ibv_reg_mr(side.pd, start.cast(), memory.len(), ALL) };
-    // SAFETY: it has just been made.
+    // SAFETY: the region has just been made.
     let key = unsafe { (*mr).lkey };
     let mut piece = braid_verbs::Sge { addr: start as u64, len: 1 << 18, lkey: key };
     let remote_addr = start as u64 + (1 << 19);

@@ -1,4 +1,4 @@
-/* Lists devices with the libibverbs that the dynamic linker gives it, whichever that is. */
+/* Lists devices with the libibverbs that the dynamic linker has found. */
 
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-//! What several share: threads a completion queue, a process two devices, and a process and its child the memory.
+//! Sharing: a completion queue between threads, two devices in a process, and memory between a
+//! process and its child.
 
 mod loopback;
 
@@ -13,11 +14,11 @@ use braid_verbs::abi::*;
 use self::loopback::connections::*;
 use self::loopback::*;
 
-/// Of `enum ibv_event_type`.
+/// Values of `enum ibv_event_type`.
 const CQ_ERR: u32 = 0;
 const QP_FATAL: u32 = 1;
 
-/// A pointer that threads may share: the functions of verbs may be called by any.
+/// A pointer that threads may share, because any thread may call the functions of verbs.
 #[derive(Clone, Copy)]
 struct Shared<T>(*mut T);
 
@@ -99,7 +100,7 @@ fn a_completion_queue_that_overruns_is_an_event_and_an_error() {
     told.sort_unstable();
     assert_eq!(told, [CQ_ERR, QP_FATAL]);
     assert_eq!(state(one), IBV_QPS_ERR);
-    // What found room comes out in its order, and then the error.
+    // The completions that found room come out in order, and then the error.
     let mut got = 0;
     let code = loop {
         // SAFETY: the queue exists, and its context has the function.
@@ -114,8 +115,8 @@ fn a_completion_queue_that_overruns_is_an_event_and_an_error() {
         got += 1;
     };
     assert_eq!((got, code < 0), (room, true), "{code}");
-    // The other end's queue is as it was.
-    // SAFETY: what the calls before have made.
+    // The queue of the other end has not overrun.
+    // SAFETY: as the results of earlier calls.
     unsafe {
         assert_eq!((ibv_destroy_qp(one), ibv_destroy_qp(other)), (0, 0));
         assert_eq!((ibv_destroy_cq(cq), ibv_destroy_cq(other_cq)), (0, 0));
@@ -125,12 +126,12 @@ fn a_completion_queue_that_overruns_is_an_event_and_an_error() {
 #[test]
 fn devices_and_contexts_work_side_by_side_and_do_not_mix() {
     let mut count = 0;
-    // SAFETY: the calls are those of the man pages.
+    // SAFETY: the calls follow the man pages.
     let devices = unsafe {
         let list = ibv_get_device_list(&raw mut count);
         std::slice::from_raw_parts(list, count as usize).to_vec()
     };
-    // Every device there is, and the first one twice.
+    // All devices, and the first one twice.
     let sides: Vec<Side> =
         devices.iter().chain(&devices[..1]).map(|device| Side::on(*device)).collect();
     let mut pairs = Vec::new();
@@ -156,7 +157,7 @@ fn devices_and_contexts_work_side_by_side_and_do_not_mix() {
     let mut piece = first.sge(0, 8);
     assert_eq!(post_send(one, &mut send_wr(1, &mut piece)).0, 0);
     assert_eq!((poll(cq).wr_id, poll(last_cq).wr_id), (1, 2));
-    // What is made with one is nothing to another.
+    // Objects of one device have no meaning for another.
     let mut attr = init_attr(last_cq, IBV_QPT_RC, 8, 8);
     // SAFETY: as above.
     assert!(unsafe { ibv_create_qp(first.pd, &raw mut attr) }.is_null());
@@ -175,31 +176,32 @@ fn a_child_leaves_its_parent_alone() {
     for round in 0..5u8 {
         side.memory[..8].fill(round + 1);
         assert_eq!(write(&side, one, 1), 0);
-        // SAFETY: the child calls nothing but what may be called there.
+        // SAFETY: the child calls only functions that are permitted there.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // Its copy of what the parent sends and receives into.
+            // The child writes to its copy of the parent's buffers.
             side.memory[..8192].fill(0xEE);
-            // SAFETY: it ends here.
+            // SAFETY: the child ends here.
             unsafe { libc::_exit(7) };
         }
         side.memory[8..16].fill(round); // After the fork: a page of the parent's own.
         assert_eq!(poll(cq).status, IBV_WC_SUCCESS);
         assert_eq!(side.memory[4096..4104], [round + 1; 8]);
         let mut status = 0;
-        // SAFETY: it points to a number.
+        // SAFETY: the pointer leads to a number.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(libc::WEXITSTATUS(status), 7);
     }
-    // Somebody who has ended has not taken the connection along.
+    // The end of the child has not ended the connection.
     assert_eq!(write(&side, one, 2), 0);
     assert_eq!((poll(cq).wr_id, state(one)), (2, IBV_QPS_RTS));
 }
 
-/// Contexts that connections use are the process's own: those of its parent have no engine here.
+/// The contexts of connections belong to a process. Those of the parent have no engine in the
+/// child.
 #[test]
 fn a_child_connects_as_its_parent_did() {
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe fn connect_once() {
         // SAFETY: as above.
         unsafe {
@@ -228,12 +230,12 @@ fn a_child_connects_as_its_parent_did() {
             assert_eq!((rdma_destroy_id(listener), ibv_dereg_mr(mr)), (0, 0));
         }
     }
-    // SAFETY: as above; the child ends without the test's harness.
+    // SAFETY: as above; the child ends without the harness of the test.
     unsafe {
         connect_once();
         let child = libc::fork();
         if child == 0 {
-            // What waits for ever is ended.
+            // A child that waits for ever is ended.
             libc::alarm(20);
             let done = std::panic::catch_unwind(|| connect_once());
             libc::_exit(i32::from(done.is_err()));

@@ -1,4 +1,4 @@
-//! Signals are the program's, and so are the threads that take them.
+//! Signals belong to the program, and so do the threads that take them.
 
 mod loopback;
 
@@ -10,11 +10,12 @@ use braid_verbs::abi::IBV_QPT_RC;
 use self::loopback::connections::*;
 use self::loopback::*;
 
-/// The names of all threads of the library's own, and the signals that each blocks, as the kernel shows them.
+/// The names of all threads of the library, and the signals that each blocks, as the kernel reports
+/// them.
 fn own_threads() -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").expect("it is there").flatten() {
-        // One that has ended meanwhile has none.
+        // A thread that has ended meanwhile has no file.
         let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
         let (name, status) = (read("comm").trim().to_owned(), read("status"));
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
@@ -25,15 +26,15 @@ fn own_threads() -> Vec<(String, u64)> {
     found
 }
 
-/// A program may block a signal, to wait for it in one thread (`sigwait(3)`), after it has opened the device: it knows of no thread that
-/// would not block it, and be ended by it with all others.
+/// A program may open the device and then block a signal, to wait for it in one thread
+/// (`sigwait(3)`). A thread of the library that does not block the signal would end the process.
 #[test]
 fn threads_of_the_library_take_no_signals() {
     let side = Side::open();
     let cq = side.cq(64);
     let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
     connect(&side, one, other);
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
         let (listener, port) = listen(server);

@@ -1,4 +1,4 @@
-//! Connections without event channels: calls wait for what they cause.
+//! Connections without event channels: calls wait for the events that they cause.
 
 mod loopback;
 
@@ -16,14 +16,14 @@ use self::loopback::*;
 /// `RAI_PASSIVE`.
 const PASSIVE: c_int = 1;
 
-/// What `rdma_getaddrinfo` finds for a port of the loopback.
+/// The answer of `rdma_getaddrinfo` for a port of the loopback.
 unsafe fn found(port: u16, flags: c_int) -> *mut rdma_addrinfo {
-    // SAFETY: it consists of numbers and pointers.
+    // SAFETY: the structure consists of numbers and pointers, so zero is valid.
     let mut hints: rdma_addrinfo = unsafe { std::mem::zeroed() };
     (hints.ai_flags, hints.ai_port_space) = (flags, TCP);
     let service = CString::new(port.to_string()).expect("no NUL");
     let mut found = ptr::null_mut();
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let (node, service) = (c"127.0.0.1".as_ptr(), service.as_ptr());
         assert_eq!(rdma_getaddrinfo(node, service, &raw const hints, &raw mut found), 0);
@@ -31,11 +31,11 @@ unsafe fn found(port: u16, flags: c_int) -> *mut rdma_addrinfo {
     found
 }
 
-/// The addresses that the hints name, as libfabric passes them, without a node or a service.
+/// The addresses of the hints, as libfabric passes them: without a node or a service.
 #[test]
 fn addresses_of_the_hints_are_the_result() {
     let (mut source, mut destination) = (address(0), address(7471));
-    // SAFETY: it consists of numbers and pointers.
+    // SAFETY: the structure consists of numbers and pointers, so zero is valid.
     let mut hints: rdma_addrinfo = unsafe { std::mem::zeroed() };
     let len = size_of::<libc::sockaddr_in>();
     hints.ai_port_space = TCP;
@@ -47,7 +47,7 @@ fn addresses_of_the_hints_are_the_result() {
         (code, found)
     };
     let port = |addr: *mut libc::sockaddr| {
-        // SAFETY: it is one of IPv4.
+        // SAFETY: the address is an IPv4 address.
         unsafe { addr.cast::<libc::sockaddr_in>().as_ref() }.map(|addr| u16::from_be(addr.sin_port))
     };
     // SAFETY: as above.
@@ -98,7 +98,7 @@ unsafe fn endpoint(port: u16, flags: c_int, attr: *mut ibv_qp_init_attr) -> *mut
     id
 }
 
-/// A synchronous listener at any free port.
+/// A synchronous listener at a free port.
 unsafe fn listener(attr: *mut ibv_qp_init_attr) -> (*mut rdma_cm_id, u16) {
     // SAFETY: as above.
     unsafe {
@@ -115,7 +115,7 @@ unsafe fn request(listener: *mut rdma_cm_id) -> *mut rdma_cm_id {
     id
 }
 
-/// What the latest event says.
+/// The type and the private data of the latest event.
 unsafe fn latest(id: *mut rdma_cm_id) -> (c_int, Vec<u8>) {
     // SAFETY: as above.
     unsafe {
@@ -128,7 +128,7 @@ unsafe fn latest(id: *mut rdma_cm_id) -> (c_int, Vec<u8>) {
     }
 }
 
-/// The next completion, as `rdma_get_recv_comp` waits for it.
+/// Waits for the next completion, as `rdma_get_recv_comp` does.
 unsafe fn completion(
     id: *mut rdma_cm_id,
     cq: *mut ibv_cq,
@@ -149,7 +149,7 @@ unsafe fn completion(
     poll(cq)
 }
 
-/// `rdma_reg_msgs`.
+/// Registers memory as `rdma_reg_msgs` does.
 unsafe fn register(id: *mut rdma_cm_id, memory: &mut [u8]) -> (*mut ibv_mr, braid_verbs::Sge) {
     // SAFETY: as above.
     unsafe {
@@ -160,7 +160,7 @@ unsafe fn register(id: *mut rdma_cm_id, memory: &mut [u8]) -> (*mut ibv_mr, brai
     }
 }
 
-/// As `rdma_server` does.
+/// Serves a connection as `rdma_server` does.
 unsafe fn serve(listener: *mut rdma_cm_id) {
     // SAFETY: as above.
     unsafe {
@@ -179,7 +179,7 @@ unsafe fn serve(listener: *mut rdma_cm_id) {
     }
 }
 
-/// As `rdma_client` and `rdma_server` do.
+/// The calls are those of `rdma_client` and `rdma_server`.
 #[test]
 fn endpoints_connect_send_and_disconnect_in_calls_that_wait() {
     // SAFETY: as above.
@@ -207,7 +207,7 @@ fn endpoints_connect_send_and_disconnect_in_calls_that_wait() {
 }
 
 #[test]
-fn what_fails_is_the_result_of_the_call_and_its_latest_event() {
+fn a_failure_is_the_result_of_the_call_and_its_latest_event() {
     fn errno() -> Option<c_int> {
         std::io::Error::last_os_error().raw_os_error()
     }
@@ -239,7 +239,7 @@ fn what_fails_is_the_result_of_the_call_and_its_latest_event() {
     }
 }
 
-/// Events that nobody has taken go with it.
+/// Events that the program has not taken move along.
 #[test]
 fn an_identifier_moves_to_a_channel_and_a_listener_away_from_one() {
     // SAFETY: as above.
@@ -321,6 +321,6 @@ fn devices_are_the_contexts_of_identifiers() {
 }
 
 #[test]
-fn all_of_this_works_with_a_key() {
-    keyed::again("all_of_this_works_with_a_key");
+fn all_tests_pass_with_a_key() {
+    keyed::again("all_tests_pass_with_a_key");
 }

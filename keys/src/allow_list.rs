@@ -1,4 +1,4 @@
-//! The public keys that may connect and be connected to, as they stand in a file.
+//! Lists of allowed public keys in the format of their files.
 
 use std::sync::Arc;
 
@@ -6,91 +6,94 @@ use crate::date::{Date, NoDate};
 use crate::key_text::{self, WrongDigits};
 use crate::{PrivateKey, PublicKey};
 
-/// Keys on a list, at most: each set-up goes through all of them.
+/// Maximum number of keys, because each set-up goes through all of them.
 const MOST: usize = 1024;
-/// Characters of a name, at most.
+/// Maximum length of a name in characters.
 const LONGEST_NAME: usize = 64;
 
-/// Public keys with names, at least one and at most 1024, none twice.
+/// Public keys with names: at least one and at most 1024, each once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowList(Arc<[AllowedKey]>);
 
-/// One of them.
+/// A key of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowedKey {
     /// The key.
     pub key: PublicKey,
-    /// What its line calls it, or else its first eight digits.
+    /// The name on its line, or its first eight digits.
     pub name: Arc<str>,
-    /// The last day, in UTC, on which it is allowed; `None`: it always is.
+    /// The last day, in UTC, on which the key is allowed, or `None` for no limit.
     pub until: Option<Date>,
 }
 
-/// Why a text is no list of allowed keys. No error repeats what stands in the text: it might be a private key.
+/// The reason why a text is not a valid list of allowed keys. No error repeats the text, because it
+/// might be a private key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllowListError {
-    /// There is no key.
-    #[error("it has no line `braid-public DIGITS`; `braid-perf keygen --static FILE` prints them")]
-    Empty,
-    /// There are more than 1024.
-    #[error("it has more than {MOST} keys")]
-    Long,
-    /// A line that means nothing.
+    /// The list is empty.
     #[error(
-        "line {line} is neither `braid-public DIGITS [until YYYY-MM-DD] [# NAME]` nor a remark (`#`)"
+        "the list has no line `braid-public DIGITS`; `braid-perf keygen --static FILE` prints such lines"
+    )]
+    Empty,
+    /// The list has more than 1024 keys.
+    #[error("the list has more than {MOST} keys; remove some")]
+    Long,
+    /// The line has no valid format.
+    #[error(
+        "line {line} is invalid; use `braid-public DIGITS [until YYYY-MM-DD] [# NAME]` or a comment (`#`)"
     )]
     Line {
-        /// Its number, from 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// A secret that others can read.
-    #[error(
-        "line {line} is a private key, which has no place in it; put the public one there, and make a new pair"
-    )]
+    /// The list contains a private key, which others can read.
+    #[error("line {line} is a private key; generate a new pair and list its public key instead")]
     Private {
-        /// The line's number, from 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// Not 64 hexadecimal digits.
-    #[error(
-        "the key of line {line} has {digits} characters; it takes 64 hexadecimal digits (256 bits)"
-    )]
+    /// The key does not have 64 hexadecimal digits.
+    #[error("the key on line {line} has {digits} characters; use 64 hexadecimal digits (256 bits)")]
     Digits {
-        /// The line's number, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// How many characters stand there.
+        /// Number of characters.
         digits: usize,
     },
-    /// A point of small order: whoever wants can connect with it.
-    #[error("the key of line {line} is no public key: it is the same for everybody")]
+    /// The key is a point of small order, so that anyone can connect with it.
+    #[error(
+        "the key on line {line} is not a valid public key; copy it from `braid-perf keygen --static FILE`"
+    )]
     Weak {
-        /// The line's number, from 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// Not a day.
-    #[error("line {line} says `until` without a day; it takes YYYY-MM-DD")]
+    /// The date is invalid.
+    #[error("line {line} has `until` without a valid date; use YYYY-MM-DD")]
     Date {
-        /// The line's number, from 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// A name that would do harm in a log.
-    #[error("the name of line {line} has control characters, or more than {LONGEST_NAME}")]
+    /// The name is too long or could corrupt a log.
+    #[error(
+        "the name on line {line} has control characters or more than {LONGEST_NAME} characters"
+    )]
     Name {
-        /// The line's number, from 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// A key stands there twice, and it is not clear what holds.
-    #[error("the key of line {line} has been there before")]
+    /// The list contains the key twice, so it is unclear which line applies.
+    #[error("the key on line {line} is listed twice; list it once")]
     Twice {
-        /// The line's number, from 1.
+        /// The line number, from 1.
         line: usize,
     },
 }
 
 impl AllowList {
-    /// Reads the text of such a file: lines `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`, empty lines, and lines that begin
-    /// with `#`.
+    /// Parses lines `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`, empty lines, and comment
+    /// lines that start with `#`.
     ///
     /// # Errors
     /// See [`AllowListError`].
@@ -111,14 +114,14 @@ impl AllowList {
         if keys.is_empty() { Err(AllowListError::Empty) } else { Ok(AllowList(keys.into())) }
     }
 
-    /// The keys, in the order of their lines.
+    /// Returns the keys in the order of their lines.
     pub fn keys(&self) -> &[AllowedKey] {
         &self.0
     }
 }
 
 impl AllowedKey {
-    /// Whether it is allowed on this day.
+    /// Returns whether the key is allowed on this day.
     pub fn is_allowed(&self, today: Date) -> bool {
         self.until.is_none_or(|until| today <= until)
     }

@@ -1,4 +1,4 @@
-//! The ciphers, and one key of one of them.
+//! The ciphers, and a key of a cipher.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use aws_lc_rs::aead::{
 };
 use braid_wire::RailId;
 
-/// Bytes of the tag; of all three ciphers.
+/// Length of the tag of all ciphers, in bytes.
 pub(crate) const TAG_LEN: usize = 16;
 
-/// What protects packets: an AEAD (RFC 5116).
+/// An AEAD (RFC 5116) that protects packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -21,23 +21,23 @@ pub enum Cipher {
     Aes256Gcm = 1,
     /// AES-128-GCM.
     Aes128Gcm = 2,
-    /// ChaCha20-Poly1305 (RFC 8439); where the CPU has no AES instructions.
+    /// ChaCha20-Poly1305 (RFC 8439), for CPUs without AES instructions.
     ChaCha20Poly1305 = 4,
 }
 
-/// A name that no cipher has.
+/// An unknown cipher name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no cipher {name:?}; take aes-256-gcm, aes-128-gcm or chacha20-poly1305")]
+#[error("unknown cipher {name:?}; use aes-256-gcm, aes-128-gcm or chacha20-poly1305")]
 pub struct UnknownCipher {
     /// The name.
     pub name: String,
 }
 
 impl Cipher {
-    /// All of them, in the order in which they are preferred.
+    /// All ciphers in order of preference.
     pub const ALL: [Cipher; 3] = [Cipher::Aes256Gcm, Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305];
 
-    /// Its name.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         match self {
             Cipher::Aes256Gcm => "aes-256-gcm",
@@ -46,13 +46,14 @@ impl Cipher {
         }
     }
 
-    /// Bytes of a key.
+    /// Returns the length of a key in bytes.
     pub(crate) fn key_len(self) -> usize {
         self.algorithm().key_len()
     }
 
-    /// After so many packets that it has refused a connection opens no more (RFC 9001, section 6.6: the integrity limits,
-    /// which are for one key; here they are for all keys of a direction together).
+    /// Returns the number of forged packets after which a connection opens no more packets. These
+    /// are the integrity limits of RFC 9001, section 6.6, for one key. Here they apply to all keys
+    /// of a direction together.
     pub(crate) const fn most_forgeries(self) -> u64 {
         match self {
             Cipher::Aes256Gcm | Cipher::Aes128Gcm => 1 << 52,
@@ -84,15 +85,17 @@ impl FromStr for Cipher {
     }
 }
 
-/// A key and the value that nonces are made with. The library wipes the key when this is dropped.
+/// A key and the IV of its nonces. The library wipes the key on drop.
 pub(crate) struct CipherKey {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
 }
 
 impl CipherKey {
+    /// Creates a key.
+    ///
     /// # Panics
-    /// If `key` is not as long as the cipher's keys: the key schedule makes it so.
+    /// If the length of `key` is wrong. The key schedule derives keys of the right length.
     pub(crate) fn new(cipher: Cipher, key: &[u8], iv: [u8; NONCE_LEN]) -> Self {
         let key = UnboundKey::new(cipher.algorithm(), key);
         CipherKey {
@@ -101,8 +104,9 @@ impl CipherKey {
         }
     }
 
-    /// The rail, 4 bytes, and the number, 8 bytes, on the value that came with the key: as in QUIC over several paths
-    /// (draft-ietf-quic-multipath, "Nonce Calculation"), which has RFC 9001, section 5.3, for the first path.
+    /// Returns the nonce: the 4-byte rail and the 8-byte packet number, XORed with the IV. This
+    /// follows multipath QUIC (draft-ietf-quic-multipath, "Nonce Calculation"), and RFC 9001,
+    /// section 5.3, for the first path.
     fn nonce(&self, (rail, number): (RailId, u64)) -> Nonce {
         let mut nonce = self.iv;
         let rail = (rail.get() as u32).to_be_bytes();
@@ -112,7 +116,8 @@ impl CipherKey {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Encrypts `text` where it stands, and returns the tag of it and of `additional`. `place`: the rail of the packet and its number.
+    /// Encrypts `text` in place and returns the tag of `text` and `additional`. `place` is the rail
+    /// and the number of the packet.
     ///
     /// # Panics
     /// If `text` is longer than 2^36 bytes.
@@ -128,8 +133,8 @@ impl CipherKey {
         tag.as_ref().try_into().expect("the tag of all of these has 16 bytes")
     }
 
-    /// Decrypts the text before the tag at the end of `sealed` where it stands; `None`: the tag does not fit, and what stands
-    /// there now is of no use.
+    /// Decrypts the text before the tag at the end of `sealed` in place. Returns `None` if the tag
+    /// does not match. The contents of `sealed` are then undefined.
     pub(crate) fn open<'a>(
         &self,
         place: (RailId, u64),
@@ -154,7 +159,8 @@ mod tests {
     type Vector = (Cipher, [&'static str; 6]);
 
     const VECTORS: [Vector; 5] = [
-        // McGrew and Viega, "The Galois/Counter Mode of Operation", test cases 4 and 16 (NIST CAVS has them, too).
+        // McGrew and Viega, "The Galois/Counter Mode of Operation", test cases 4 and 16 (also in
+        // NIST CAVS).
         (
             Cipher::Aes128Gcm,
             [
@@ -181,7 +187,7 @@ mod tests {
                 "76fc6ece0f4e1768cddf8853bb2d551b",
             ],
         ),
-        // Test cases 1 and 13: nothing but the tag, as where packets are authenticated only.
+        // Test cases 1 and 13: only a tag, as for authenticated packets.
         (
             Cipher::Aes128Gcm,
             [
@@ -224,7 +230,7 @@ mod tests {
         ),
     ];
 
-    /// The nonce of a packet is the key's value with its rail and number: all parts of the published nonce have to matter.
+    /// Splits a published nonce into IV, rail and number, so that all parts matter.
     fn split(nonce: &[u8]) -> ([u8; NONCE_LEN], (RailId, u64)) {
         let mut iv: [u8; NONCE_LEN] = nonce.try_into().unwrap();
         let number = u64::from_be_bytes(iv[4..].try_into().unwrap());

@@ -1,15 +1,16 @@
-//! What stands before the message of a handshake in a CONNECT: by which keys its sender wants to be known.
+//! The prefix of a handshake message in a CONNECT: the keys by which its sender identifies itself.
 
 use crate::KeyId;
 
-/// What an initiator says of its keys, and of the listener's.
+/// The keys that an initiator claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// It has a pre-shared key.
+    /// The initiator has a pre-shared key.
     Shared,
-    /// It has this static key, and allows the listener's.
+    /// The initiator has this static key and allows the listener's key.
     Static(KeyId),
-    /// It has a static key, and does not allow the listener's, or the listener has none. No message follows.
+    /// The initiator has a static key and does not allow the listener's key, or the listener has
+    /// none. No message follows.
     UnknownListener,
 }
 
@@ -18,7 +19,7 @@ const STATIC: u8 = 2;
 const UNKNOWN_LISTENER: u8 = 3;
 
 impl Claim {
-    /// Puts it before the message of a handshake.
+    /// Prepends the claim to a handshake message.
     pub(crate) fn with(self, handshake: &[u8]) -> Vec<u8> {
         let mut message = match self {
             Claim::Shared => vec![SHARED],
@@ -32,7 +33,8 @@ impl Claim {
         message
     }
 
-    /// Takes it from before the message of a handshake. `None`: it is none.
+    /// Splits a message into the claim and the handshake message. Returns `None` if there is no
+    /// valid claim.
     pub(crate) fn split(message: &[u8]) -> Option<(Self, &[u8])> {
         let (form, rest) = message.split_first()?;
         match *form {

@@ -1,4 +1,4 @@
-//! What an end proves itself by, and by what it knows the other: one key for all, or keys of their own.
+//! The credentials of an endpoint: a pre-shared key, or a static key and a list of allowed keys.
 
 use std::sync::Arc;
 
@@ -6,19 +6,20 @@ use crate::claim::Claim;
 use crate::handshake::Known;
 use crate::key_id::Initiators;
 use crate::{
-    AllowList, AllowedKey, Asked, Asking, Binding, Date, Key, KeyId, PrivateKey, PublicKey, Terms,
+    AllowList, AllowedKey, Binding, Date, InitiatorHandshake, Key, KeyId, PrivateKey, PublicKey,
+    ResponderHandshake, Terms,
 };
 
-/// What an end has.
+/// The credentials of an endpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Credentials {
-    /// A key that all have who may connect to each other.
+    /// A pre-shared key of all hosts that may connect to each other.
     Shared(Key),
-    /// A key of its own, and the public keys of the others.
+    /// A static key and the public keys of other hosts.
     Static(StaticKeys),
 }
 
-/// A private key, and the public keys of those that it connects to and takes connections of.
+/// A private key, and the public keys of the hosts that may connect in either direction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StaticKeys {
     private: PrivateKey,
@@ -26,46 +27,48 @@ pub struct StaticKeys {
     allowed: AllowList,
 }
 
-/// Of which listener a cookie has come, and when.
+/// The listener that issued a cookie, and the date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listener {
-    /// What a message to it is good for.
+    /// The attempt and cookie that a message is bound to.
     pub binding: Binding,
-    /// Which static key it says to have.
+    /// The id of the listener's static key.
     pub key: KeyId,
-    /// What allowed keys are measured by.
+    /// The date on which keys must be allowed.
     pub today: Date,
 }
 
-/// Why two ends do not connect. What the other end is told says less: see `docs/keys.md`.
+/// The reason why a handshake failed. The peer is told less: see `docs/keys.md`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Denied {
-    /// It has another pre-shared key.
-    #[error("its pre-shared key is another one")]
+    /// The peer has another pre-shared key.
+    #[error("its pre-shared key differs; give both sides the same key")]
     OtherKey,
-    /// One has a pre-shared key, the other one of its own.
-    #[error("one side has a pre-shared key and the other one of its own")]
+    /// One side has a pre-shared key, the other a static key.
+    #[error(
+        "one side has a pre-shared key and the other a static key; use the same kind on both sides"
+    )]
     Form,
-    /// No line of the list has its key.
+    /// The list does not contain the peer's key.
     #[error("its key is not on the list of allowed keys")]
     NotListed,
-    /// Its line says so.
+    /// The key has expired.
     #[error("the key of `{name}` was allowed until {until}")]
     Expired {
-        /// What the list calls it.
+        /// The name in the list.
         name: Arc<str>,
-        /// Its last day.
+        /// The last day on which the key was allowed.
         until: Date,
     },
-    /// It says to have a key, and has not, or repeats what somebody else has said.
-    #[error("it says to be `{name}` and does not have the key")]
+    /// The peer claims a key that it does not have, or replays a message of the owner.
+    #[error("it claims to be `{name}` and does not have the key")]
     Impostor {
-        /// What the list calls the owner of the key.
+        /// The name of the key's owner in the list.
         name: Arc<str>,
     },
-    /// The other end has denied it.
-    #[error("this side's key is not on its list of allowed keys, or not any more")]
+    /// The peer does not allow this side's key.
+    #[error("its list of allowed keys does not contain this side's key")]
     UnknownHere,
 }
 
@@ -82,7 +85,8 @@ impl From<StaticKeys> for Credentials {
 }
 
 impl StaticKeys {
-    /// Of a key that nobody else has. Its own public key may be on the list.
+    /// Creates credentials from a private key of this host. The list may contain its own public
+    /// key.
     pub fn new(private: PrivateKey, allowed: AllowList) -> Self {
         StaticKeys { public: private.public(), private, allowed }
     }
@@ -94,7 +98,8 @@ impl StaticKeys {
         valid(known, today)
     }
 
-    /// Goes through the whole list whatever it finds: how long it takes says nothing.
+    /// Finds the initiator's key in the list. Always goes through the whole list, so that the time
+    /// reveals nothing.
     fn initiator(&self, binding: Binding, id: KeyId, today: Date) -> Result<&AllowedKey, Denied> {
         let initiators = Initiators::of(&self.public, binding);
         let keys = self.allowed.keys().iter();
@@ -118,12 +123,12 @@ impl StaticKeys {
         id: KeyId,
         seed: [u8; 32],
         message: &[u8],
-    ) -> Result<Asked, Denied> {
+    ) -> Result<ResponderHandshake, Denied> {
         let allowed = self.initiator(binding, id, today);
-        // What is denied is read too, as of somebody whom nobody can be: otherwise the time that an answer takes would tell
-        // which public keys are allowed.
+        // Reads a denied message as well, with a dummy key, so that the timing does not reveal the
+        // list of allowed keys.
         let peer = allowed.as_ref().map_or(&self.public, |allowed| &allowed.key);
-        let asked = Asked::read(self.known(peer), binding, seed, message);
+        let asked = ResponderHandshake::read(self.known(peer), binding, seed, message);
         let name = allowed?.name.clone();
         match asked {
             Some(asked) => Ok(asked.of(name)),
@@ -143,7 +148,7 @@ fn valid(known: Option<&AllowedKey>, today: Date) -> Result<&AllowedKey, Denied>
 }
 
 impl Credentials {
-    /// What a listener says with its cookie.
+    /// Returns the key id that a listener sends with its cookie.
     pub fn key_id(&self, binding: Binding) -> KeyId {
         match self {
             Credentials::Shared(_) => KeyId::NONE,
@@ -151,50 +156,51 @@ impl Credentials {
         }
     }
 
-    /// Begins an exchange, with what is offered. `seed` has to be random, and is used once. If the listener's key is denied, its
-    /// message says so and nothing else, and the reason comes with it.
+    /// Starts a handshake with an offer. `seed` must be random and is used once. If the listener's
+    /// key is denied, the message says only that, and the reason is returned with it.
     ///
     /// # Panics
-    /// If the offer has more than 65,000 bytes: set-up packets are much shorter.
-    pub fn ask(
+    /// If the offer has more than 65,000 bytes. Set-up packets are much shorter.
+    pub fn initiate(
         &self,
         listener: Listener,
         seed: [u8; 32],
         terms: Terms,
         offer: &[u8],
-    ) -> (Asking, Option<Denied>) {
+    ) -> (InitiatorHandshake, Option<Denied>) {
         let binding = listener.binding;
         match self {
             Credentials::Shared(key) => {
                 let known = Known::Shared(key);
-                (Asking::new(known, Claim::Shared, binding, seed, terms, offer), None)
+                (InitiatorHandshake::new(known, Claim::Shared, binding, seed, terms, offer), None)
             }
             Credentials::Static(keys) => match keys.listener(listener) {
-                Err(denied) => (Asking::unknown_listener(binding, terms), Some(denied)),
+                Err(denied) => (InitiatorHandshake::unknown_listener(binding, terms), Some(denied)),
                 Ok(peer) => {
                     let claim = Claim::Static(Initiators::of(&peer.key, binding).id(&keys.public));
                     let known = keys.known(&peer.key);
-                    let asking = Asking::new(known, claim, binding, seed, terms, offer);
+                    let asking = InitiatorHandshake::new(known, claim, binding, seed, terms, offer);
                     (asking.to(peer.name.clone()), None)
                 }
             },
         }
     }
 
-    /// Reads the message that somebody has begun with. `seed` as of [`Credentials::ask`].
+    /// Reads the first message of an initiator. `seed` must be random and is used once.
     ///
     /// # Errors
-    /// Its sender does not have the key, or one of those that are allowed on this day, or made it for something else.
+    /// If the sender does not have an allowed key, or if the message was made for another attempt.
     pub fn read(
         &self,
         binding: Binding,
         today: Date,
         seed: [u8; 32],
         message: &[u8],
-    ) -> Result<Asked, Denied> {
+    ) -> Result<ResponderHandshake, Denied> {
         match (self, Claim::split(message)) {
             (Credentials::Shared(key), Some((Claim::Shared, message))) => {
-                Asked::read(Known::Shared(key), binding, seed, message).ok_or(Denied::OtherKey)
+                ResponderHandshake::read(Known::Shared(key), binding, seed, message)
+                    .ok_or(Denied::OtherKey)
             }
             (Credentials::Static(keys), Some((Claim::Static(id), message))) => {
                 keys.read((binding, today), id, seed, message)
@@ -221,19 +227,23 @@ mod tests {
         PrivateKey::new([byte; 32])
     }
 
-    /// With the private key of `own`, which allows the keys of these.
+    /// Creates credentials with the private key of `own` that allow these keys.
     fn keys(own: u8, allowed: &[(u8, &str)]) -> Credentials {
         let line = |(byte, rest): &(u8, &str)| format!("{} {rest}\n", private(*byte).public());
         let text: String = allowed.iter().map(line).collect();
         StaticKeys::new(private(own), AllowList::parse(&text).unwrap()).into()
     }
 
-    fn ask(from: &Credentials, to: &Credentials, today: Date) -> (Asking, Option<Denied>) {
+    fn ask(
+        from: &Credentials,
+        to: &Credentials,
+        today: Date,
+    ) -> (InitiatorHandshake, Option<Denied>) {
         let listener = Listener { binding: BINDING, key: to.key_id(BINDING), today };
-        from.ask(listener, [2; 32], Terms::default(), b"an offer")
+        from.initiate(listener, [2; 32], Terms::default(), b"an offer")
     }
 
-    fn read(by: &Credentials, message: &[u8]) -> Result<Asked, Denied> {
+    fn read(by: &Credentials, message: &[u8]) -> Result<ResponderHandshake, Denied> {
         by.read(BINDING, day("2027-01-01"), [3; 32], message)
     }
 
@@ -272,7 +282,7 @@ mod tests {
                 keys(2, &[(1, "until 2026-12-31 # a")]),
                 Denied::Expired { name: "a".into(), until: day("2026-12-31") },
             ),
-            // The id is for the owner of another key.
+            // The id belongs to another key.
             (keys(3, &[(1, "")]), Denied::NotListed),
             (Key::new([1; 32]).into(), Denied::Form),
         ] {
@@ -287,7 +297,7 @@ mod tests {
     #[test]
     fn who_knows_public_keys_alone_is_an_impostor() {
         let (a, b) = (keys(1, &[(2, "")]), keys(2, &[(1, "# a")]));
-        // The id of one, with the private key of another, who is allowed too.
+        // The id of one key with the private key of another, which is allowed, too.
         let (own, _) = ask(&a, &b, Date::FIRST);
         let (theirs, _) = ask(&keys(4, &[(2, "")]), &b, Date::FIRST);
         let message = [&own.message()[..9], &theirs.message()[9..]].concat();
@@ -308,7 +318,7 @@ mod tests {
             assert_eq!(read(&b, asking.message()).err(), Some(Denied::UnknownHere));
             assert!(asking.read(&[0; 64]).is_none(), "nothing was asked");
         }
-        // It has none.
+        // The listener has no key.
         let shared = Credentials::from(Key::new([1; 32]));
         let (asking, denied) = ask(&keys(1, &[(2, "")]), &shared, today);
         assert_eq!(denied, Some(Denied::NotListed));

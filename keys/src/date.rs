@@ -1,4 +1,4 @@
-//! Days, for keys that are allowed until one of them.
+//! Dates, for keys that expire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,16 +10,16 @@ use time::{Month, OffsetDateTime};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Date(time::Date);
 
-/// It is no day.
+/// An invalid date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("it is no day; a day is YYYY-MM-DD")]
+#[error("invalid date; use YYYY-MM-DD")]
 pub struct NoDate;
 
 impl Date {
-    /// Before any day that somebody writes down.
+    /// A day before any date in a list.
     pub const FIRST: Date = Date(time::Date::MIN);
 
-    /// The day of a time, in seconds since 1970. Of one beyond year 9999: the last day of that.
+    /// Returns the day of a time in seconds since 1970, at most the last day of year 9999.
     pub fn from_unix(seconds: u64) -> Self {
         let at = i64::try_from(seconds).ok().map(OffsetDateTime::from_unix_timestamp);
         Date(at.and_then(Result::ok).map_or(time::Date::MAX, OffsetDateTime::date))
@@ -27,7 +27,7 @@ impl Date {
 }
 
 impl From<SystemTime> for Date {
-    /// The day of that time; of one before 1970: the first day of that year.
+    /// Returns the day of a time, at least the first day of 1970.
     fn from(time: SystemTime) -> Self {
         Date::from_unix(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
     }
@@ -36,7 +36,7 @@ impl From<SystemTime> for Date {
 impl FromStr for Date {
     type Err = NoDate;
 
-    /// `YYYY-MM-DD`.
+    /// Parses `YYYY-MM-DD`.
     fn from_str(text: &str) -> Result<Self, NoDate> {
         let mut parts = text.splitn(3, '-');
         let mut number = |len: usize| {

@@ -1,10 +1,11 @@
-//! The key exchange of one attempt to connect: Noise (revision 34), one message each way, pattern NNpsk0 for a pre-shared key
-//! and KK for static ones.
+//! The handshake of one connection attempt: Noise (revision 34), with one message in each
+//! direction. The pattern is NNpsk0 for a pre-shared key and KK for static keys.
 //!
-//! Both messages are encrypted, and who has neither the pre-shared key nor one of the two private keys can make neither. The
-//! secrets follow from two key pairs that are used once as well: who gets hold of a key later reads nothing of what was sent
-//! before, but the initiator's offer and private data, which go out before the responder has added anything. With static keys,
-//! they are read by who has the responder's.
+//! Both messages are encrypted. Only an owner of the pre-shared key or of one of the two private
+//! keys can create them. The secrets also depend on two ephemeral key pairs. An attacker who later
+//! learns a key cannot decrypt earlier packets, with one exception: the initiator's offer and
+//! private data, which are sent before the responder contributes its ephemeral key. With static
+//! keys, the owner of the responder's key can read them.
 
 use std::sync::Arc;
 
@@ -22,74 +23,75 @@ use crate::{Agreed, Key, PrivateKey, PublicKey, Terms, TermsError};
 
 const SHARED: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 const STATIC: &str = "Noise_KK_25519_ChaChaPoly_SHA256";
-/// Bytes that a message has beside its payload: a public key and a tag.
+/// Bytes that a message adds to its payload: a public key and a tag.
 const OVERHEAD: usize = 32 + 16;
 
-/// What a message is good for: it does not fit any other attempt, nor the same one with another cookie. So whoever repeats it
-/// later, to a responder that has forgotten the attempt or has been started anew, is refused as one with another key.
+/// The attempt and the cookie that a message is bound to. A message is valid for no other attempt
+/// and no other cookie. A replay to a responder that forgot the attempt or restarted is therefore
+/// refused, like a message with a wrong key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Binding {
-    /// The initiator's nonce, of the attempt.
+    /// The initiator's nonce of the attempt.
     pub nonce: u64,
-    /// The cookie that the responder has given for it.
+    /// The responder's cookie for the attempt.
     pub cookie: u64,
 }
 
-/// What the keys of a connection's two directions follow from. Wiped when dropped.
+/// The secrets from which the keys of both directions are derived. Wiped on drop.
 pub struct Secrets {
     pub(crate) sends: Secret,
     pub(crate) receives: Secret,
 }
 
-/// What the responder has answered.
-pub struct Answer {
-    /// What both have settled.
+/// The responder's reply.
+pub struct HandshakeReply {
+    /// The negotiated terms.
     pub agreed: Agreed,
-    /// The bytes of its offer.
+    /// The encoded offer.
     pub offer: Vec<u8>,
-    /// The connection's.
+    /// The secrets of the connection.
     pub secrets: Secrets,
-    /// What the list of allowed keys calls the responder; `None`: keys are not static.
+    /// The name of the responder in the list of allowed keys, or `None` with a pre-shared key.
     pub peer: Option<Arc<str>>,
 }
 
-/// The initiator's side, from the first message to the answer.
-pub struct Asking {
+/// The initiator's side of a handshake.
+pub struct InitiatorHandshake {
     binding: Binding,
-    /// `None`: no answer can come.
+    /// `None` if no reply is possible.
     state: Option<Wiped>,
     terms: Terms,
     message: Vec<u8>,
     peer: Option<Arc<str>>,
 }
 
-/// A handshake whose copy of the pre-shared key does not outlive it: snow does not wipe it.
+/// A handshake that wipes its copy of the pre-shared key on drop, because snow does not.
 struct Wiped(HandshakeState);
 
 impl Drop for Wiped {
     fn drop(&mut self) {
-        // Without such a key it is one that nobody uses.
+        // Fails without a pre-shared key, because then there is nothing to wipe.
         let _ = self.0.set_psk(0, &[0; 32]);
     }
 }
 
-/// What both ends know of each other before they begin.
+/// The keys that both sides know before the handshake.
 #[derive(Clone, Copy)]
 pub(crate) enum Known<'a> {
     Shared(&'a Key),
     Static { own: &'a PrivateKey, peer: &'a PublicKey },
 }
 
-/// The responder's side, once it has read the first message.
-pub struct Asked {
+/// The responder's side of a handshake, after it has read the first message.
+pub struct ResponderHandshake {
     state: Wiped,
     terms: [u8; TERMS_LEN],
     offer: Vec<u8>,
     peer: Option<Arc<str>>,
 }
 
-impl Asking {
-    /// Begins, with what is offered.
+impl InitiatorHandshake {
+    /// Starts a handshake with an offer.
     pub(crate) fn new(
         known: Known<'_>,
         claim: Claim,
@@ -100,42 +102,49 @@ impl Asking {
     ) -> Self {
         let mut state = start(known, binding, seed, |builder| builder.build_initiator());
         let message = claim.with(&write(&mut state, terms.encode(), offer));
-        Asking { binding, state: Some(state), terms, message, peer: None }
+        InitiatorHandshake { binding, state: Some(state), terms, message, peer: None }
     }
 
-    /// Tells a listener that its key is not known.
+    /// Creates the message for a listener whose key is not allowed.
     pub(crate) fn unknown_listener(binding: Binding, terms: Terms) -> Self {
         let message = Claim::UnknownListener.with(&[]);
-        Asking { binding, state: None, terms, message, peer: None }
+        InitiatorHandshake { binding, state: None, terms, message, peer: None }
     }
 
-    /// The responder is called so.
+    /// Sets the name of the responder.
     pub(crate) fn to(self, name: Arc<str>) -> Self {
-        Asking { peer: Some(name), ..self }
+        InitiatorHandshake { peer: Some(name), ..self }
     }
 
-    /// What its message is good for.
+    /// Returns the attempt and cookie that the message is bound to.
     pub fn binding(&self) -> Binding {
         self.binding
     }
 
-    /// What the responder is to read; the same each time that it is sent.
+    /// Returns the message to the responder, which is the same for each retransmission.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
 
-    /// Reads an answer. `None`: it is not one of the responder whom it was made for, to this message, and leaves everything as it was; or
-    /// an answer has been read before.
-    pub fn read(&mut self, answer: &[u8]) -> Option<Answer> {
+    /// Reads a reply. Returns `None` if the reply does not come from the expected responder or does
+    /// not answer this message. The state is then unchanged. Also returns `None` after a valid
+    /// reply.
+    pub fn read(&mut self, answer: &[u8]) -> Option<HandshakeReply> {
         let state = self.state.as_mut()?;
         let (terms, offer) = read(state, answer)?;
         let agreed = self.terms.accept(terms).ok()?;
-        Some(Answer { agreed, offer, secrets: secrets(state, true), peer: self.peer.clone() })
+        Some(HandshakeReply {
+            agreed,
+            offer,
+            secrets: secrets(state, true),
+            peer: self.peer.clone(),
+        })
     }
 }
 
-impl Asked {
-    /// Reads a first message. `None`: its sender has another key, or made it for something else.
+impl ResponderHandshake {
+    /// Reads a first message. Returns `None` if its sender has another key or made it for another
+    /// attempt.
     pub(crate) fn read(
         known: Known<'_>,
         binding: Binding,
@@ -144,25 +153,26 @@ impl Asked {
     ) -> Option<Self> {
         let mut state = start(known, binding, seed, |builder| builder.build_responder());
         let (terms, offer) = read(&mut state, message)?;
-        Some(Asked { state, terms, offer, peer: None })
+        Some(ResponderHandshake { state, terms, offer, peer: None })
     }
 
-    /// The initiator is called so.
+    /// Sets the name of the initiator.
     pub(crate) fn of(self, name: Arc<str>) -> Self {
-        Asked { peer: Some(name), ..self }
+        ResponderHandshake { peer: Some(name), ..self }
     }
 
-    /// What the list of allowed keys calls the initiator; `None`: keys are not static.
+    /// Returns the name of the initiator in the list of allowed keys, or `None` with a pre-shared
+    /// key.
     pub fn peer(&self) -> Option<Arc<str>> {
         self.peer.clone()
     }
 
-    /// The bytes of the initiator's offer.
+    /// Returns the encoded offer of the initiator.
     pub fn offer(&self) -> &[u8] {
         &self.offer
     }
 
-    /// What a responder that wants `terms` settles with it.
+    /// Negotiates terms with the initiator.
     ///
     /// # Errors
     /// See [`TermsError`].
@@ -170,7 +180,7 @@ impl Asked {
         terms.settle(self.terms)
     }
 
-    /// The answer, with what is settled and what is offered.
+    /// Returns the reply with the negotiated terms and an offer, and the secrets of the connection.
     ///
     /// # Panics
     /// If the offer has more than 65,000 bytes.
@@ -235,7 +245,7 @@ fn secrets(state: &mut Wiped, is_initiator: bool) -> Secrets {
     }
 }
 
-/// The library's own ciphers, and randomness that was given.
+/// Snow's own ciphers with a given source of randomness.
 struct Resolver {
     seed: Zeroizing<[u8; 32]>,
 }
@@ -258,7 +268,7 @@ impl CryptoResolver for Resolver {
     }
 }
 
-/// 32 random bytes, for one key pair.
+/// 32 random bytes for one key pair.
 struct Given {
     seed: Option<Zeroizing<[u8; 32]>>,
 }
@@ -281,21 +291,28 @@ mod tests {
         Key::new([byte; 32])
     }
 
-    fn begin(seed: [u8; 32]) -> Asking {
+    fn begin(seed: [u8; 32]) -> InitiatorHandshake {
         let (known, terms) = (&key(1), Terms::default());
-        Asking::new(Known::Shared(known), Claim::Shared, BINDING, seed, terms, b"an offer")
+        InitiatorHandshake::new(
+            Known::Shared(known),
+            Claim::Shared,
+            BINDING,
+            seed,
+            terms,
+            b"an offer",
+        )
     }
 
-    fn asking() -> Asking {
+    fn asking() -> InitiatorHandshake {
         begin([2; 32])
     }
 
-    fn asked_by(key: &Key, binding: Binding, message: &[u8]) -> Option<Asked> {
+    fn asked_by(key: &Key, binding: Binding, message: &[u8]) -> Option<ResponderHandshake> {
         let (Claim::Shared, message) = Claim::split(message)? else { return None };
-        Asked::read(Known::Shared(key), binding, [3; 32], message)
+        ResponderHandshake::read(Known::Shared(key), binding, [3; 32], message)
     }
 
-    fn asked(message: &[u8]) -> Option<Asked> {
+    fn asked(message: &[u8]) -> Option<ResponderHandshake> {
         asked_by(&key(1), BINDING, message)
     }
 
@@ -310,7 +327,7 @@ mod tests {
     fn both_ends_have_the_same_secrets() {
         let mut asking = asking();
         let (message, theirs) = answer(asking.message());
-        let Answer { offer, secrets, .. } = asking.read(&message).unwrap();
+        let HandshakeReply { offer, secrets, .. } = asking.read(&message).unwrap();
         assert_eq!(offer, b"another");
         assert_eq!(secrets.sends, theirs.receives);
         assert_eq!(secrets.receives, theirs.sends);

@@ -1,4 +1,4 @@
-//! The pre-shared key, and what stands in a key file: that, or a private key.
+//! Pre-shared keys and key files, which contain a pre-shared key or a private key.
 
 use std::fmt;
 
@@ -7,16 +7,17 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::PrivateKey;
 use crate::key_text::{self, KeyText, LEN, WrongDigits};
 
-/// What stands before the digits.
+/// The word before the digits.
 const KIND: &str = "braid-psk";
 const REMARK: &str =
-    "# A key of Braid. Whoever has it can connect to whoever else has it; keep it secret.\n";
+    "# A pre-shared key of Braid. Its owners can connect to each other; keep it secret.\n";
 
-/// 256 bits that both ends of a connection have, and nobody else. Wiped when dropped; `Debug` shows nothing of it.
+/// A 256-bit key that only the two ends of a connection have. Wiped on drop. `Debug` does not show
+/// it.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Key([u8; LEN]);
 
-/// What a key file holds.
+/// The contents of a key file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SecretKey {
     /// A pre-shared key: a line `braid-psk DIGITS`.
@@ -25,28 +26,28 @@ pub enum SecretKey {
     Private(PrivateKey),
 }
 
-/// Why a text holds no key.
+/// The reason why a text is not a valid key file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// There is no line with one.
+    /// There is no key.
     #[error(
-        "it has no line `braid-psk DIGITS` or `braid-private DIGITS`; `braid-perf keygen FILE` makes a key file"
+        "there is no line `braid-psk DIGITS` or `braid-private DIGITS`; `braid-perf keygen FILE` makes a key file"
     )]
     Missing,
-    /// There is more than one.
-    #[error("it has more than one key; take one")]
+    /// There are several keys.
+    #[error("there is more than one key; keep one")]
     Several,
-    /// A line that means nothing.
-    #[error("line {line} is neither a key nor a remark (`#`)")]
+    /// The line has no valid format.
+    #[error("line {line} is neither a key nor a comment (`#`)")]
     Line {
-        /// Its number, from 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// Not 64 hexadecimal digits.
-    #[error("the key has {digits} characters; it takes 64 hexadecimal digits (256 bits)")]
+    /// The key does not have 64 hexadecimal digits.
+    #[error("the key has {digits} characters; use 64 hexadecimal digits (256 bits)")]
     Digits {
-        /// How many characters stand there.
+        /// Number of characters.
         digits: usize,
     },
 }
@@ -58,11 +59,11 @@ impl From<WrongDigits> for KeyError {
 }
 
 impl SecretKey {
-    /// Reads the text of a key file: one line `braid-psk DIGITS` or `braid-private DIGITS` with 64 hexadecimal digits, empty
-    /// lines, and lines that begin with `#`.
+    /// Parses a key file: one line `braid-psk DIGITS` or `braid-private DIGITS` with 64 hexadecimal
+    /// digits, empty lines, and comment lines that start with `#`.
     ///
     /// # Errors
-    /// See [`KeyError`]; no error repeats what stands in the text.
+    /// See [`KeyError`]. No error repeats the text.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let mut key = None;
         for (line, words) in (1..).zip(text.lines().map(str::trim)) {
@@ -85,12 +86,12 @@ impl SecretKey {
 }
 
 impl Key {
-    /// Takes 32 bytes, which have to be random.
+    /// Creates a key from 32 random bytes.
     pub fn new(bytes: [u8; LEN]) -> Self {
         Key(bytes)
     }
 
-    /// What a key file says.
+    /// Returns the text of a key file.
     pub fn to_text(&self) -> KeyText {
         let mut text = KeyText::with_room(REMARK.len() + key_text::room(KIND) + 1);
         text.push_str(REMARK);

@@ -1,28 +1,29 @@
-//! Whose static key it is, told to those only who know the key.
+//! Ids of static keys that only owners of the keys can verify.
 //!
-//! KK needs that each end knows the other's public key before it reads a message. An id is a MAC under the listener's public
-//! key over the attempt and, in a CONNECT, the initiator's public key: it is another one in each attempt, tells nothing
-//! to somebody who does not know the keys, and lets somebody who knows them check a guess.
+//! The pattern KK requires that each side knows the other's public key before it reads a message.
+//! An id is a MAC under the listener's public key over the attempt and, in a CONNECT, over the
+//! initiator's public key. It differs for each attempt and reveals nothing to others. Whoever knows
+//! the keys can verify a guess.
 
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key as MacKey};
 
 use crate::{Binding, PublicKey};
 
-/// Says of which key an attempt is. 0: of none.
+/// The id of a static key in one attempt. 0 stands for no key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyId(pub u64);
 
 impl KeyId {
-    /// There is no static key.
+    /// No static key.
     pub const NONE: KeyId = KeyId(0);
 
-    /// What a listener with this key tells whoever asks for a cookie.
+    /// Returns the id that a listener with this key sends with its cookie.
     pub(crate) fn of_listener(listener: &PublicKey, binding: Binding) -> Self {
         finish(begin(&mac(listener), b"braid listener", binding))
     }
 }
 
-/// Makes the ids that initiators give a listener with this key.
+/// Computes the ids that initiators send to a listener.
 pub(crate) struct Initiators {
     attempt: Context,
 }
@@ -51,7 +52,7 @@ fn begin(key: &MacKey, label: &[u8], Binding { nonce, cookie }: Binding) -> Cont
     context
 }
 
-/// Never 0.
+/// Returns the id, which is never 0.
 fn finish(context: Context) -> KeyId {
     let tag = context.sign();
     let first = tag.as_ref().first_chunk().expect("SHA-256 gives 32 bytes");

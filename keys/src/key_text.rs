@@ -1,23 +1,24 @@
-//! How 256 bits stand in a text: the kind of the key, then 64 hexadecimal digits.
+//! Keys as text: the kind of the key and 64 hexadecimal digits.
 
 use std::fmt;
 use std::ops::Deref;
 
 use zeroize::Zeroizing;
 
-/// Bytes of any key.
+/// Length of any key in bytes.
 pub(crate) const LEN: usize = 32;
 
-/// How many characters stand where 64 hexadecimal digits should.
+/// The number of characters in place of 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WrongDigits(pub(crate) usize);
 
-/// The text of a key file, with the key in it. Wiped when dropped; `Debug` shows nothing of it. As a `str` it is what is written
-/// to the file.
+/// The text of a key file with its key. Wiped on drop. `Debug` does not show it. The `str` is the
+/// contents of the file.
 pub struct KeyText(Zeroizing<String>);
 
 impl KeyText {
-    /// An empty text of at most `room` bytes: it never moves, so that no copy of a part is left behind.
+    /// Creates an empty text of at most `room` bytes, which never moves, so that no partial copy is
+    /// left in memory.
     pub(crate) fn with_room(room: usize) -> Self {
         KeyText(Zeroizing::new(String::with_capacity(room)))
     }
@@ -27,7 +28,7 @@ impl KeyText {
         self.0.push_str(text);
     }
 
-    /// `kind` and the digits, in a line of their own.
+    /// Appends a line with `kind` and the digits.
     pub(crate) fn push_key(&mut self, kind: &str, key: &[u8; LEN]) {
         debug_assert!(self.0.len() + room(kind) < self.0.capacity(), "it has room for all of it");
         append(&mut self.0, kind, key);
@@ -49,13 +50,13 @@ impl fmt::Debug for KeyText {
     }
 }
 
-/// What follows `kind` in a line, without the space around it. `None`: the line is of another kind.
+/// Returns the trimmed text after `kind`, or `None` if the line is of another kind.
 pub(crate) fn after<'a>(kind: &str, line: &'a str) -> Option<&'a str> {
     let rest = line.strip_prefix(kind)?;
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
 }
 
-/// Reads the digits. Nothing of them is in the error.
+/// Parses the digits. The error does not contain them.
 pub(crate) fn from_digits(digits: &str) -> Result<Zeroizing<[u8; LEN]>, WrongDigits> {
     let wrong = WrongDigits(digits.chars().count());
     let mut key = Zeroizing::new([0; LEN]);
@@ -71,8 +72,8 @@ pub(crate) fn from_digits(digits: &str) -> Result<Zeroizing<[u8; LEN]>, WrongDig
     Ok(key)
 }
 
-/// Appends `kind` and the digits. `text` keeps its place, so that no copy of it is left behind, if it has room for
-/// [`room`] bytes.
+/// Appends `kind` and the digits. If `text` has a spare capacity of [`room`] bytes, it does not
+/// move, so that no copy is left in memory.
 pub(crate) fn append(text: &mut String, kind: &str, key: &[u8; LEN]) {
     text.push_str(kind);
     text.push(' ');
@@ -81,7 +82,7 @@ pub(crate) fn append(text: &mut String, kind: &str, key: &[u8; LEN]) {
     }
 }
 
-/// Bytes that [`append`] takes.
+/// Returns the number of bytes that [`append`] adds.
 pub(crate) const fn room(kind: &str) -> usize {
     kind.len() + 1 + 2 * LEN
 }

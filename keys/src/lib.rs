@@ -1,8 +1,10 @@
-//! Keyed connections, sans-IO: who does not have the key neither reads nor writes.
+//! Keyed connections, sans-IO: only owners of a key can read and write packets.
 //!
-//! [`Credentials`] are a pre-shared key, or a private key and a list of the public keys of others. A Noise handshake ([`Asking`],
-//! [`Asked`]) inside connection set-up makes of them, and of two key pairs that are used once, the secrets of one connection; a
-//! [`Session`] protects its packets with them. Randomness and the date come in as arguments. The design is in `docs/keys.md`.
+//! [`Credentials`] are a pre-shared key, or a private key and a list of allowed public keys. A
+//! Noise handshake ([`InitiatorHandshake`], [`ResponderHandshake`]) inside connection set-up
+//! derives the secrets of one connection from them and from two ephemeral key pairs. A [`Session`]
+//! protects the packets of the connection. Randomness and the date are arguments. `docs/keys.md`
+//! explains the design.
 #![forbid(unsafe_code)]
 
 mod allow_list;
@@ -24,7 +26,7 @@ pub use allow_list::{AllowList, AllowListError, AllowedKey};
 pub use cipher::{Cipher, UnknownCipher};
 pub use credentials::{Credentials, Denied, Listener, StaticKeys};
 pub use date::{Date, NoDate};
-pub use handshake::{Answer, Asked, Asking, Binding, Secrets};
+pub use handshake::{Binding, HandshakeReply, InitiatorHandshake, ResponderHandshake, Secrets};
 pub use key::{Key, KeyError, SecretKey};
 pub use key_id::KeyId;
 pub use key_text::KeyText;

@@ -1,17 +1,18 @@
-//! Which numbers have come: a sliding window, a bit for each (RFC 4303, section 3.4.3; as a ring of words, RFC 6479).
+//! Replay protection: a sliding window with one bit per packet number (RFC 4303, section 3.4.3),
+//! stored as a ring of words (RFC 6479).
 
 const WORD: u64 = u64::BITS as u64;
 /// 2 KiB per connection.
 const WORDS: usize = 256;
-/// Numbers so far below the highest that has come are refused unseen. A queue pair has at most 4096 segments in flight, so
-/// others of a connection's packets and retransmissions have three times as many; what is overtaken by more
-/// counts as lost.
+/// Numbers this far below the highest one are refused. A queue pair has at most 4096 segments in
+/// flight, so there is space for three times as many other packets and retransmissions. A packet
+/// that more packets overtake counts as lost.
 pub(crate) const WIDTH: u64 = (WORDS as u64 - 1) * WORD;
 
-/// Invariant: bit `n` of the ring is set for those numbers `n` from `next` - [`WIDTH`] to `next` - 1 that have come, and clear
-/// for those of the word of `next` - 1 that are not below `next`.
+/// Invariant: bit `n` of the ring is set for the received numbers `n` from `next` - [`WIDTH`] to
+/// `next` - 1. It is clear for numbers from `next` on in the word of `next` - 1.
 pub(crate) struct ReplayWindow {
-    /// One more than the highest that has come.
+    /// The highest received number plus one.
     next: u64,
     words: Box<[u64; WORDS]>,
 }
@@ -21,7 +22,8 @@ impl ReplayWindow {
         ReplayWindow { next: 0, words: Box::new([0; WORDS]) }
     }
 
-    /// Whether it may be taken: it has not come before, as far as that is known.
+    /// Returns whether a number may be accepted: it was not received before, as far as the window
+    /// shows.
     pub(crate) fn admits(&self, number: u64) -> bool {
         if number >= self.next {
             return number < u64::MAX;
@@ -30,7 +32,7 @@ impl ReplayWindow {
         self.next - number <= WIDTH && self.words[word] & bit == 0
     }
 
-    /// It has come, and was authentic.
+    /// Records the number of an authentic packet.
     pub(crate) fn insert(&mut self, number: u64) {
         if number >= self.next {
             let last = self.next.saturating_sub(1) / WORD;
@@ -68,7 +70,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of all that has come.
+        /// Compares the window with a set of all received numbers.
         #[test]
         fn it_is_a_set_of_the_last(start in 0..u64::MAX / 2, steps in prop::collection::vec((0..4 * WIDTH, any::<bool>(), 0..200u64), 1..300)) {
             let (mut window, mut come, mut top) = (ReplayWindow::new(), HashSet::from([start]), start);

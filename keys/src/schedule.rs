@@ -1,7 +1,8 @@
-//! The keys of one direction, one after the other.
+//! The key schedule of one direction.
 //!
-//! From the secret of an epoch follow a key, the value that its nonces are made with, and the secret of the next epoch, by
-//! HKDF (RFC 5869) as in QUIC (RFC 9001, sections 5.1 and 6.1). Who learns one secret cannot compute those before.
+//! The secret of an epoch yields a key, the IV of its nonces and the secret of the next epoch. The
+//! derivation uses HKDF (RFC 5869), as QUIC does (RFC 9001, sections 5.1 and 6.1). A secret does
+//! not reveal earlier ones.
 
 use aws_lc_rs::aead::NONCE_LEN;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
@@ -9,13 +10,13 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::cipher::{Cipher, CipherKey};
 
-/// The secret of a direction's epoch.
+/// The secret of an epoch of one direction.
 pub(crate) type Secret = Zeroizing<[u8; 32]>;
 
-/// The chain of a direction's epochs.
+/// The chain of epochs of one direction.
 pub(crate) struct Schedule {
     cipher: Cipher,
-    /// Of the epoch that [`Schedule::advance`] gives next.
+    /// The secret of the epoch that [`Schedule::advance`] returns next.
     secret: Secret,
 }
 
@@ -32,7 +33,7 @@ impl Schedule {
         Schedule { cipher, secret }
     }
 
-    /// The key of the next epoch; the first time, of epoch 0.
+    /// Returns the key of the next epoch, starting with epoch 0.
     pub(crate) fn advance(&mut self) -> CipherKey {
         let mut key = Zeroizing::new([0; 32]);
         let key = &mut key[..self.cipher.key_len()];
@@ -48,7 +49,7 @@ impl Schedule {
     }
 }
 
-/// HKDF-Expand with SHA-256.
+/// Runs HKDF-Expand with SHA-256.
 pub(crate) fn expand(secret: &Secret, label: &[u8], out: &mut [u8]) {
     let label = [label];
     let prk = Prk::new_less_safe(HKDF_SHA256, &secret[..]);

@@ -1,11 +1,12 @@
-//! One end of a keyed connection: puts its packets into envelopes and opens those of the peer.
+//! One end of a keyed connection: seals its packets and opens those of the peer.
 //!
-//! Every transmission has a number of its own, counted through over all rails, paths and retransmissions. It makes the
-//! nonce, with the rail that the packet takes, it says which epoch's key was used (`number >> key_packets_log2`), and it lets the receiver refuse what comes
-//! again. Both ends change keys at the same numbers, so nothing is asked or waited for.
+//! Every transmission has its own number, counted over all rails, paths and retransmissions. The
+//! number and the rail form the nonce. The number also identifies the epoch of the key (`number >>
+//! key_packets_log2`) and lets the receiver refuse replays. Both ends change keys at the same
+//! numbers, so a key update needs no messages.
 //!
-//! A burst of loss may be longer than several keys last. The receiver therefore keeps the keys of
-//! all numbers that its replay window still takes, and derives keys ahead on demand, up to those of
+//! A burst of losses may outlast several keys. The receiver therefore keeps the keys of all numbers
+//! that its replay window accepts. It derives keys in advance on demand, up to those of
 //! [`MOST_LOST`] packets.
 
 use std::collections::VecDeque;
@@ -19,30 +20,30 @@ use crate::replay::{ReplayWindow, WIDTH};
 use crate::schedule::Schedule;
 use crate::{Agreed, Protection, Secrets};
 
-/// Packets that may be lost in a row. In an outage both streams of a queue pair send their windows,
-/// 4096 segments each, and acknowledge as much of the peer's; then only probes leave, some 20 in a
-/// second.
+/// Maximum number of consecutive losses. In an outage, both streams of a queue pair send their
+/// windows of 4096 segments each, and as many acknowledgements. After that, only probes are sent,
+/// about 20 per second.
 const MOST_LOST: u64 = 1 << 15;
 
-/// Why a packet was not opened.
+/// The reason why a packet was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// Its number has come before, or is older than what is kept account of.
-    #[error("it has come before, or is too old to tell")]
+    /// The number was received before, or is too old to tell.
+    #[error("the packet was received before or is too old to tell")]
     Repeated,
-    /// Whoever made it does not have the keys, or it was changed on the way, or brought to another rail.
-    #[error("it is not authentic")]
+    /// The sender does not have the keys, or the packet was changed or moved to another rail.
+    #[error("the packet is not authentic")]
     Forged,
 }
 
-/// Keys and numbers of both directions. `Debug` shows no key; dropped keys are wiped.
+/// The keys and packet numbers of both directions. Dropped keys are wiped. `Debug` shows no key.
 ///
 /// Invariant: no two packets are sealed with the same number.
 pub struct Session {
     agreed: Agreed,
-    /// The peer's queue pair, and its token.
+    /// The peer's queue pair and its token.
     to: (QpId, Token),
-    /// What our list of allowed keys calls the peer.
+    /// The name of the peer in our list of allowed keys.
     peer: Option<Arc<str>>,
     sends: Sending,
     receives: Receiving,
@@ -55,11 +56,11 @@ struct Sending {
     next: u64,
 }
 
-/// Invariant: `keys` are those of the epochs from `oldest` on, without gaps, and `epoch` and the
-/// one after it are among them.
+/// Invariant: `keys` are those of consecutive epochs from `oldest` on, and include `epoch` and its
+/// successor.
 struct Receiving {
     schedule: Schedule,
-    /// The newest epoch of which a packet was authentic.
+    /// The newest epoch with an authentic packet.
     epoch: u64,
     oldest: u64,
     keys: VecDeque<CipherKey>,
@@ -71,7 +72,7 @@ impl Session {
     /// Bytes that an envelope adds to a packet.
     pub const OVERHEAD: usize = SEAL_LEN;
 
-    /// With the secrets of a handshake, towards this queue pair.
+    /// Creates a session towards queue pair `to` from the secrets of a handshake.
     pub fn new(secrets: Secrets, agreed: Agreed, to: (QpId, Token)) -> Self {
         let Secrets { sends, receives } = secrets;
         let schedule = |secret| Schedule::new(agreed.cipher, secret);
@@ -93,33 +94,33 @@ impl Session {
         }
     }
 
-    /// With a peer that proved itself by a static key, which our list of allowed keys calls so.
+    /// Sets the name of a peer with a static key in our list of allowed keys.
     pub fn with(self, peer: Option<Arc<str>>) -> Self {
         Session { peer, ..self }
     }
 
-    /// What our list of allowed keys calls the peer; `None`: keys are not static.
+    /// Returns the name of the peer in our list of allowed keys, or `None` with a pre-shared key.
     pub fn peer(&self) -> Option<&Arc<str>> {
         self.peer.as_ref()
     }
 
-    /// What was settled.
+    /// Returns the negotiated terms.
     pub fn agreed(&self) -> Agreed {
         self.agreed
     }
 
-    /// How many packets it has sealed.
+    /// Returns the number of sealed packets.
     pub fn sealed(&self) -> u64 {
         self.sends.next
     }
 
-    /// How often it has changed the key that it seals with.
+    /// Returns the number of times that the sending key was updated.
     pub fn key_updates(&self) -> u64 {
         self.sends.epoch
     }
 
-    /// Appends an envelope, for this rail, around what `write` appends. It takes [`Session::OVERHEAD`] bytes more than that, and allocates
-    /// nothing if `out` has room.
+    /// Appends an envelope for this rail around the bytes that `write` appends. The envelope adds
+    /// [`Session::OVERHEAD`] bytes. The method does not allocate if `out` has the capacity.
     #[inline]
     pub fn seal(&mut self, rail: RailId, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
@@ -142,10 +143,11 @@ impl Session {
         }
     }
 
-    /// Opens a packet that has come by this rail with this number in its header, where it stands, and returns what is inside.
+    /// Opens a packet in place and returns its contents. `rail` is the rail on which it arrived,
+    /// and its number comes from its header.
     ///
     /// # Errors
-    /// See [`Refused`]: nothing has changed then, but the bytes of the packet.
+    /// See [`Refused`]. Only the bytes of the packet have changed then.
     #[inline]
     pub fn open<'a>(
         &mut self,
@@ -194,7 +196,7 @@ fn open_with<'a>(
 }
 
 impl Sending {
-    /// The number of the next packet; its key is there.
+    /// Returns the number of the next packet and prepares its key.
     fn take(&mut self, key_packets_log2: u8) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -207,8 +209,7 @@ impl Sending {
 }
 
 impl Receiving {
-    /// The key of an epoch. `None`: it is too old, or more packets would have been lost than there
-    /// can be.
+    /// Returns the key of an epoch, or `None` if the epoch is too old or too far ahead.
     #[inline]
     fn key_of(&mut self, epoch: u64, key_packets_log2: u8) -> Option<&CipherKey> {
         let index = usize::try_from(epoch.checked_sub(self.oldest)?).ok()?;
@@ -219,7 +220,7 @@ impl Receiving {
     }
 
     /// Derives the keys up to that of `epoch`, if so many packets may have been lost. A forged
-    /// number has each of them derived once, as they are kept.
+    /// number makes each of them be derived only once, because they are kept.
     #[cold]
     fn derive_to(&mut self, epoch: u64, key_packets_log2: u8) {
         let ahead = (MOST_LOST >> key_packets_log2).max(1);
@@ -231,7 +232,7 @@ impl Receiving {
         }
     }
 
-    /// A packet of this epoch was authentic, and of none after it.
+    /// Records the first authentic packet of a newer epoch.
     #[cold]
     fn advance_to(&mut self, epoch: u64, key_packets_log2: u8) {
         self.epoch = epoch;

@@ -1,4 +1,4 @@
-//! Keys of one's own: a private key that one host has, and the public key by which others know it. X25519 (RFC 7748).
+//! Static keys: a private key of one host and the public key that others know (X25519, RFC 7748).
 
 use std::fmt;
 
@@ -10,35 +10,35 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::key_text::{self, KeyText, LEN};
 
 const REMARK: &str =
-    "# A private key of Braid. Whoever has it can pose as its owner; keep it secret.\n# ";
+    "# A private key of Braid. It identifies its owner to other hosts; keep it secret.\n# ";
 
-/// 256 bits that one host has, and nobody else. Wiped when dropped; `Debug` shows nothing of it.
+/// A 256-bit key of one host. Wiped on drop. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct PrivateKey([u8; LEN]);
 
-/// What others know the owner of a private key by. No secret.
+/// The public key of a host. It is not secret.
 ///
-/// Invariant: no private key makes nothing of it (RFC 7748, section 6.1: a point of small order).
+/// Invariant: the key is not a point of small order (RFC 7748, section 6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PublicKey([u8; LEN]);
 
 impl PrivateKey {
-    /// What stands before its digits.
+    /// The word before the digits.
     pub(crate) const KIND: &str = "braid-private";
 
-    /// Takes 32 bytes, which have to be random.
+    /// Creates a key from 32 random bytes.
     pub fn new(bytes: [u8; LEN]) -> Self {
         PrivateKey(bytes)
     }
 
-    /// The other half.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         let mut public = [0; LEN];
         public.copy_from_slice(x25519(self).pubkey());
         PublicKey(public)
     }
 
-    /// What a key file says; the public key stands in a remark.
+    /// Returns the text of a key file, with the public key in a comment.
     pub fn to_text(&self) -> KeyText {
         let room = REMARK.len() + key_text::room(PublicKey::KIND) + key_text::room(Self::KIND) + 2;
         let mut text = KeyText::with_room(room);
@@ -54,13 +54,15 @@ impl PrivateKey {
 }
 
 impl PublicKey {
-    /// What stands before its digits.
+    /// The word before the digits.
     pub(crate) const KIND: &str = "braid-public";
 
-    /// `None`: it is no public key, because anybody could compute what its owner does.
+    /// Creates a key, or returns `None` for a point of small order, whose shared secrets anyone can
+    /// compute.
     pub(crate) fn new(bytes: [u8; LEN]) -> Option<Self> {
         let mut shared = [0; LEN];
-        // Any private key does: each is a multiple of 8, which all small orders divide.
+        // Any private key reveals small orders: each is a multiple of 8, which all small orders
+        // divide.
         let made = x25519(&PrivateKey([1; LEN])).dh(&bytes, &mut shared);
         (made.is_ok() && shared != [0; LEN]).then_some(PublicKey(bytes))
     }
@@ -70,7 +72,7 @@ impl PublicKey {
     }
 }
 
-/// As a list of allowed keys says it.
+/// The format of a list of allowed keys.
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
@@ -87,7 +89,7 @@ impl fmt::Debug for PrivateKey {
 
 fn x25519(private: &PrivateKey) -> Box<dyn Dh> {
     let dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
-    let mut dh = dh.expect("the library was built with it");
+    let mut dh = dh.expect("snow is built with Curve25519");
     dh.set(&private.0);
     dh
 }

@@ -1,65 +1,66 @@
-//! What the two ends settle in the handshake.
+//! The terms that the two ends negotiate in the handshake.
 
 use std::ops::RangeInclusive;
 
 use crate::Cipher;
 
-/// What a packet is protected against.
+/// The protection of packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Protection {
-    /// Nobody else can change or add one; all can be read.
+    /// Others can read packets, but neither change nor add one.
     Authenticate = 1,
-    /// Nobody else can read one either: its header and payload are encrypted.
+    /// Header and payload are encrypted as well.
     Encrypt = 2,
 }
 
-/// What one end wants.
+/// The terms that one end accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// The least that it takes; the stronger of both ends' holds.
+    /// The minimum protection. The stronger one of both ends applies.
     pub protection: Protection,
-    /// The ciphers that it takes, those that it would rather take first; the responder's order decides.
+    /// The accepted ciphers in order of preference. The responder's order decides.
     pub ciphers: Vec<Cipher>,
-    /// A key is used for at most 2 to the power of this packets, 8 to 22; the smaller of both ends' holds.
+    /// A key protects at most 2 to the power of this packets, 8 to 22. The smaller value of both
+    /// ends applies.
     pub key_packets_log2: u8,
 }
 
-/// What both have settled.
+/// The negotiated terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreed {
-    /// What packets are protected against.
+    /// The protection of packets.
     pub protection: Protection,
-    /// By which cipher.
+    /// The cipher.
     pub cipher: Cipher,
     /// See [`Terms::key_packets_log2`].
     pub key_packets_log2: u8,
 }
 
-/// Why there is nothing that both ends take.
+/// The reason why the two ends cannot agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TermsError {
-    /// Both have the key, and no cipher in common.
-    #[error("there is no cipher that both sides take")]
+    /// Both have the key, but no cipher in common.
+    #[error("the two sides have no cipher in common; allow one cipher on both sides")]
     Cipher,
-    /// What the other end says is not what it may say.
-    #[error("the peer's terms are none")]
+    /// The peer's terms are invalid.
+    #[error("the peer's terms are invalid")]
     Malformed,
 }
 
-/// Bytes of terms on the wire.
+/// Length of the terms on the wire, in bytes.
 pub(crate) const TERMS_LEN: usize = 4;
-/// RFC 9001, section 6.6, allows 2^23 packets of up to 2^16 bytes for a key of AES-GCM, the least of the three ciphers; half
-/// of that.
+/// Half of the limit of RFC 9001, section 6.6: 2^23 packets of up to 2^16 bytes per key of AES-GCM,
+/// the smallest limit of the three ciphers.
 pub(crate) const MOST_KEY_PACKETS_LOG2: u8 = 22;
-/// The receiver keeps the keys of all packets that may be late or lost in a row: with shorter lives
-/// they would be too many.
+/// The receiver keeps the keys of all packets that may be late or lost in a row. Shorter key lives
+/// would require too many keys.
 pub(crate) const LEAST_KEY_PACKETS_LOG2: u8 = 8;
-/// Values that [`Terms::key_packets_log2`] may have; others are taken for the nearest.
+/// The valid values of [`Terms::key_packets_log2`]. Others are clamped.
 pub const KEY_PACKETS_LOG2: RangeInclusive<u8> = LEAST_KEY_PACKETS_LOG2..=MOST_KEY_PACKETS_LOG2;
 
 impl Default for Terms {
-    /// Encrypt, by any cipher.
+    /// Encryption with any cipher.
     fn default() -> Self {
         Terms {
             protection: Protection::Encrypt,
@@ -75,7 +76,7 @@ impl Terms {
         [self.protection as u8, ciphers, clamped(self.key_packets_log2), 0]
     }
 
-    /// What a responder with these makes of the initiator's.
+    /// Returns the terms that a responder with these terms agrees on.
     pub(crate) fn settle(&self, theirs: [u8; TERMS_LEN]) -> Result<Agreed, TermsError> {
         let [protection, ciphers, log2, _] = theirs;
         let protection = protection_of(protection)?.max(self.protection);
@@ -88,7 +89,7 @@ impl Terms {
         Ok(Agreed { protection, cipher: *cipher, key_packets_log2 })
     }
 
-    /// What an initiator with these makes of the responder's answer: it may not be less than what was asked for.
+    /// Checks the responder's reply, which must not be weaker than the initiator's terms.
     pub(crate) fn accept(&self, answer: [u8; TERMS_LEN]) -> Result<Agreed, TermsError> {
         let [protection, cipher, key_packets_log2, _] = answer;
         let protection = protection_of(protection)?;

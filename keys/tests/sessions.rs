@@ -1,6 +1,7 @@
-//! Two ends of a keyed connection over a network that loses, repeats, delays and changes packets, in steps of virtual time.
+//! Two ends of a keyed connection over a network that loses, repeats, delays and changes packets,
+//! in virtual time.
 //!
-//! Every scenario follows from its seed. A model that knows what was sent judges what comes out.
+//! Every scenario is a function of its seed. A model of the sent packets checks the received ones.
 
 use std::collections::HashSet;
 
@@ -15,7 +16,7 @@ use rand_pcg::Pcg64Mcg;
 const RAIL: RailId = RailId::new(1);
 const TO: (QpId, Token) = (QpId::new(0x123), Token(0xA1B2_C3D4));
 
-/// Of two that allow each other.
+/// Creates the credentials of two hosts that allow each other.
 fn static_keys(private: [PrivateKey; 2]) -> [Credentials; 2] {
     let public = private.each_ref().map(PrivateKey::public);
     let text = format!("{}\n{}\n", public[0], public[1]);
@@ -23,7 +24,7 @@ fn static_keys(private: [PrivateKey; 2]) -> [Credentials; 2] {
     private.map(|private| StaticKeys::new(private, allowed.clone()).into())
 }
 
-/// An initiator's and a responder's end, which know each other by a pre-shared key if the seed is even.
+/// Creates both ends of a connection, with a pre-shared key for even seeds.
 fn pair(seed: u64, terms: &Terms) -> [Session; 2] {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut bytes = || {
@@ -40,7 +41,7 @@ fn pair(seed: u64, terms: &Terms) -> [Session; 2] {
         _ => static_keys([bytes(), bytes()].map(PrivateKey::new)),
     };
     let listener = Listener { binding, key: b.key_id(binding), today: Date::FIRST };
-    let (mut asking, denied) = a.ask(listener, bytes(), terms.clone(), b"");
+    let (mut asking, denied) = a.initiate(listener, bytes(), terms.clone(), b"");
     assert_eq!(denied, None);
     let asked = b.read(binding, Date::FIRST, bytes(), asking.message()).unwrap();
     let agreed = asked.settle(terms).unwrap();
@@ -78,7 +79,7 @@ fn number_of(packet: &[u8]) -> u64 {
     }
 }
 
-/// As a receiver does: what is no envelope at all does not get to the keys.
+/// Opens a packet as a receiver does: anything but an envelope is dropped before decryption.
 fn open(session: &mut Session, mut packet: Vec<u8>) -> Option<Result<Vec<u8>, Refused>> {
     let Ok(Packet::Sealed(header)) = Packet::decode(&packet) else { return None };
     Some(session.open(RAIL, header.number, &mut packet).map(<[u8]>::to_vec))
@@ -155,7 +156,7 @@ fn a_key_lasts_for_as_many_packets_as_agreed() {
         let packet = seal(&mut a, b"x");
         assert_eq!(number_of(&packet), number);
         assert_eq!(a.key_updates(), number >> 9);
-        // Three of four are lost.
+        // Three of four packets are lost.
         if number % 4 == 0 {
             assert_eq!(open(&mut b, packet), Some(Ok(b"x".to_vec())), "number {number}");
         }
@@ -163,7 +164,7 @@ fn a_key_lasts_for_as_many_packets_as_agreed() {
     assert_eq!(b.key_updates(), 0, "the other direction has its own");
 }
 
-/// 4096 segments are a window: with keys of 2^8 packets, a lost window takes 16 keys with it.
+/// 4096 segments are a window: with keys of 2^8 packets, a lost window spans 16 keys.
 #[test]
 fn a_burst_of_loss_longer_than_several_keys_ends_nothing() {
     for (key_packets_log2, lost) in [(8, 4096), (8, 32_000), (11, 4096), (12, 10_000)] {
@@ -183,7 +184,7 @@ fn a_burst_of_loss_longer_than_several_keys_ends_nothing() {
     }
 }
 
-/// One step: what is on the way, and what has been opened.
+/// The packets in flight and the opened ones.
 struct Network {
     rng: Pcg64Mcg,
     on_the_way: Vec<(u64, Vec<u8>)>,
@@ -209,7 +210,7 @@ impl Network {
         }
     }
 
-    /// An old packet, as it was, edited, or cut.
+    /// Returns an old packet, unchanged, edited or truncated.
     fn forge(&mut self) -> Vec<u8> {
         let Some(at) = self.captured.len().checked_sub(1) else { return vec![0xED; 60] };
         let mut packet = self.captured[self.rng.random_range(0..=at)].clone();
@@ -233,7 +234,8 @@ impl Network {
     }
 }
 
-/// Both directions at once; keys change every 256 packets, while packets of the key before are still on the way.
+/// Runs both directions at once. Keys change every 256 packets, while packets of the previous key
+/// are still in flight.
 fn scenario(seed: u64, terms: &Terms) {
     let mut ends = pair(seed, terms);
     let network = |salt| Network {
@@ -265,7 +267,7 @@ fn scenario(seed: u64, terms: &Terms) {
         }
     }
     assert!(ends.iter().all(|end| end.key_updates() == 2999 >> 8), "seed {seed}");
-    // What is lost is a tenth, and some are still on the way: a change of keys loses nothing more.
+    // A tenth is lost, and some packets are still in flight: key updates lose nothing more.
     assert!(taken * 100 > sent * 85, "seed {seed}: {taken} of {sent} have come through");
 }
 

@@ -1,4 +1,4 @@
-//! The text that makes a fabric: for `ip`, `tc` and `nft`, as a pure function of plan and troubles.
+//! Input for `ip`, `tc` and `nft` that makes a fabric, as a pure function of plan and troubles.
 
 use std::fmt::Write;
 
@@ -6,13 +6,13 @@ use crate::layout::{HOSTS, Layout, gateway, link, subnet};
 use crate::trouble::Troubles;
 use crate::{Condition, Host, Plan, Rate, Routing, Trouble, Where};
 
-/// The mark, and the routing table, of spine 0; the others follow.
+/// The mark and the routing table of spine 0. The other spines have the following numbers.
 const FIRST_TABLE: usize = 1000;
 
-/// A whole GSO batch of 64 KiB with a header per segment, in bytes: a shorter burst would split it.
+/// Bytes of a GSO batch of 64 KiB with a header per segment. A shorter burst would split the batch.
 const BATCH: u64 = 72 * 1024;
 
-/// What tells the kernel not to limit the segments of a batch.
+/// A limit of segments that the kernel never reaches.
 const WHOLE_TRAINS: u32 = 65_535;
 
 /// Formats into a `String`, which cannot fail.
@@ -22,13 +22,13 @@ macro_rules! line {
     };
 }
 
-/// For `ip` outside of all namespaces: every namespace of the plan.
+/// Lines for `ip`, outside of all namespaces, that make every namespace of the plan.
 pub(crate) fn namespaces(layout: &Layout, plan: &Plan) -> String {
     layout.all(plan).iter().map(|name| format!("netns add {name}\n")).collect()
 }
 
-/// For `ip` outside of all namespaces: every veth pair, made at both its places at once. Links with a
-/// delay are the relay's to make.
+/// Lines for `ip`, outside of all namespaces, that make every veth pair between two namespaces. The
+/// relay makes the links with a delay.
 pub(crate) fn veths(layout: &Layout, plan: &Plan) -> String {
     let mut text = String::new();
     let mut veth = |a: (&str, String), b: (&str, String)| {
@@ -54,7 +54,7 @@ pub(crate) fn veths(layout: &Layout, plan: &Plan) -> String {
     text
 }
 
-/// For `ip` in a host.
+/// Lines for `ip` in a host.
 pub(crate) fn host(host: &Host) -> String {
     let gateway = gateway(host.leaf);
     format!(
@@ -66,7 +66,7 @@ pub(crate) fn host(host: &Host) -> String {
     )
 }
 
-/// For `ip` in a leaf.
+/// Lines for `ip` in a leaf.
 pub(crate) fn leaf(plan: &Plan, leaf: usize, hosts: &[Host]) -> String {
     let mut text = format!("link set lo up\naddress add {}/32 dev lo\n", gateway(leaf));
     for host in hosts.iter().filter(|host| host.leaf == leaf) {
@@ -86,7 +86,7 @@ pub(crate) fn leaf(plan: &Plan, leaf: usize, hosts: &[Host]) -> String {
     text + &leaf_routes(plan, &Troubles::default(), leaf)
 }
 
-/// For `ip` in a leaf: the ways to other leaves, over the spines whose link is not cut.
+/// Lines for `ip` in a leaf that route to other leaves over the spines whose link is not cut.
 pub(crate) fn leaf_routes(plan: &Plan, troubles: &Troubles, leaf: usize) -> String {
     let live: Vec<usize> =
         (0..plan.spines).filter(|spine| !troubles.condition(plan, leaf, *spine).cut).collect();
@@ -108,10 +108,10 @@ pub(crate) fn leaf_routes(plan: &Plan, troubles: &Troubles, leaf: usize) -> Stri
     text
 }
 
-/// For `ip` in a spine.
+/// Lines for `ip` in a spine.
 pub(crate) fn spine(plan: &Plan, spine: usize) -> String {
     let mut text = String::from("link set lo up\n");
-    // A spine that has lost a leaf drops what is for it, in silence, as hardware does.
+    // A spine that has lost a leaf silently drops the packets for it, as hardware does.
     line!(text, "route add blackhole {HOSTS}");
     for leaf in 0..plan.leaves {
         line!(text, "address add {}/31 dev l{leaf}", link(leaf, spine).1);
@@ -121,19 +121,19 @@ pub(crate) fn spine(plan: &Plan, spine: usize) -> String {
     text
 }
 
-/// For `ip` in a spine: the way to a leaf.
+/// A line for `ip` in a spine that routes to a leaf.
 pub(crate) fn spine_route(leaf: usize, spine: usize) -> String {
     format!("route replace {} via {} dev l{leaf}\n", subnet(leaf), link(leaf, spine).0)
 }
 
-/// For `ip` at one end of a link: up or down, and batches whole or cut into packets.
+/// Lines for `ip` at one end of a link: up or down, and batches whole or cut into packets.
 pub(crate) fn device(device: &str, condition: Condition, by_packet: bool) -> String {
     let state = if condition.cut { "down" } else { "up" };
     let segments = if by_packet { 1 } else { WHOLE_TRAINS };
     format!("link set dev {device} gso_max_segs {segments}\nlink set dev {device} {state}\n")
 }
 
-/// For `tc` at one end of a link: its rate and its queue. `replace` makes or changes.
+/// A line for `tc` at one end of a link that makes or changes its rate and its queue.
 pub(crate) fn shape(device: &str, rate: Rate, queue: u64) -> String {
     let (bits, burst) = (rate.bits(), rate.bytes_in_ms(1).max(BATCH));
     format!(
@@ -141,8 +141,8 @@ pub(crate) fn shape(device: &str, rate: Rate, queue: u64) -> String {
     )
 }
 
-/// For `nft` in a leaf: source port to spine (PRO, section V). Only packets that come from a host and
-/// go to another leaf have a choice.
+/// Rules for `nft` in a leaf that map source ports to spines (PRO, section V). Only packets from a
+/// host to another leaf have a choice.
 pub(crate) fn acl(plan: &Plan, leaf: usize) -> String {
     let spines: Vec<String> =
         (0..64).map(|low| format!("{low} : {}", FIRST_TABLE + low % plan.spines)).collect();
@@ -158,10 +158,10 @@ pub(crate) fn acl(plan: &Plan, leaf: usize) -> String {
     )
 }
 
-/// For `nft` in a spine: the packets that vanish, in exchange for whatever vanished before.
+/// Rules for `nft` in a spine that drop packets, in place of all earlier ones.
 ///
-/// A packet passes a spine's prerouting once, so the spine's own loss is judged there. A link's loss is
-/// judged where the packet enters or leaves by that link.
+/// A packet passes prerouting of a spine once, so the loss of the spine is applied there. The loss
+/// of a link is applied where the packet enters or leaves by that link.
 pub(crate) fn vanishing(plan: &Plan, troubles: &Troubles, spine: usize) -> String {
     let (mut enter, mut leave) = (String::new(), String::new());
     if let Some(fate) = fate(troubles.at(Where { spine, leaf: None })) {
@@ -188,7 +188,7 @@ pub(crate) fn vanishing(plan: &Plan, troubles: &Troubles, spine: usize) -> Strin
     text
 }
 
-/// What happens to a packet.
+/// The verdict on a packet.
 fn fate(trouble: Option<Trouble>) -> Option<String> {
     match trouble? {
         Trouble::Blackhole => Some("drop".into()),
@@ -200,8 +200,8 @@ fn fate(trouble: Option<Trouble>) -> Option<String> {
     }
 }
 
-/// Sysctls of every namespace, below `/proc/sys/net`. They are set before there are devices, which
-/// inherit the defaults. IPv6 is off: its own chatter would stand in the counters.
+/// Sysctls of every namespace, below `/proc/sys/net`. Devices inherit the defaults, so these are
+/// set first. IPv6 is off because its own packets would be counted.
 pub(crate) const EVERYWHERE: &[(&str, &str)] = &[
     ("ipv6/conf/all/disable_ipv6", "1"),
     ("ipv6/conf/default/disable_ipv6", "1"),
@@ -209,16 +209,17 @@ pub(crate) const EVERYWHERE: &[(&str, &str)] = &[
     ("ipv4/conf/default/rp_filter", "0"),
 ];
 
-/// Sysctls of leaves and spines: they forward, and answer every probe whose time to live ends there.
+/// Sysctls of leaves and spines, which forward and answer every probe whose time to live ends
+/// there.
 pub(crate) const ROUTERS: &[(&str, &str)] =
     &[("ipv4/ip_forward", "1"), ("ipv4/icmp_ratelimit", "0")];
 
-/// The same; older kernels have them for the whole machine only, and not in a namespace.
+/// Further sysctls of leaves and spines, which older kernels do not have in a namespace.
 pub(crate) const ROUTERS_IF_THERE: &[(&str, &str)] =
     &[("ipv4/icmp_msgs_per_sec", "1000000"), ("ipv4/icmp_msgs_burst", "10000")];
 
-/// Sysctls of leaves. With policy 1, locally sent UDP would keep its socket's own hash across a veth
-/// and the same port would take different ways; fields 0x37 are addresses, protocol and ports.
+/// Sysctls of leaves. With policy 1, UDP from this machine keeps the hash of its socket across a
+/// veth, so that one port takes several routes. Fields 0x37 are addresses, protocol and ports.
 pub(crate) const LEAVES: &[(&str, &str)] =
     &[("ipv4/fib_multipath_hash_policy", "3"), ("ipv4/fib_multipath_hash_fields", "0x37")];
 

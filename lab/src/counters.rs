@@ -1,4 +1,4 @@
-//! What has passed each link, as the kernel counts it.
+//! Counters of the traffic on each link, from the kernel.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -6,12 +6,12 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::layout::Layout;
-use crate::{FabricError, Plan, tools};
+use crate::{FabricError, Plan, process};
 
-/// What a link has sent one way since the fabric was made.
+/// The traffic of a link in one direction since the fabric was made.
 ///
-/// Counted where the link's rate is applied: a batch counts as the packets that it would be on a
-/// wire, headers included.
+/// The kernel counts where it applies the rate of the link. A batch counts as the packets that it
+/// would be on a wire, with headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes sent, Ethernet headers included.
@@ -22,7 +22,7 @@ pub struct Traffic {
     pub drops: u64,
 }
 
-/// What one link between a leaf and a spine has carried.
+/// The traffic of one link between a leaf and a spine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkCount {
     /// The leaf.
@@ -44,7 +44,7 @@ struct Qdisc {
     drops: u64,
 }
 
-/// All links, leaf by leaf.
+/// Reads the counters of all links, leaf by leaf.
 pub(crate) fn read(layout: &Layout, plan: &Plan) -> Result<Vec<LinkCount>, FabricError> {
     let leaves = sent(plan.leaves, |leaf| layout.leaf(leaf))?;
     let spines = sent(plan.spines, |spine| layout.spine(spine))?;
@@ -80,13 +80,13 @@ fn sent(
             let namespace = namespace(index);
             let mut command = Command::new("tc");
             command.args(["-n", &namespace, "-j", "-s", "qdisc", "show"]);
-            parse(&tools::read(&mut command)?)
+            parse(&process::output(&mut command)?)
         })
         .collect()
 }
 
-fn parse(json: &[u8]) -> Result<BTreeMap<String, Traffic>, FabricError> {
-    let qdiscs: Vec<Qdisc> = serde_json::from_slice(json)
+fn parse(json: &str) -> Result<BTreeMap<String, Traffic>, FabricError> {
+    let qdiscs: Vec<Qdisc> = serde_json::from_str(json)
         .map_err(|e| FabricError::Refused { command: "tc -j -s".into(), said: e.to_string() })?;
     let limited = qdiscs.into_iter().filter(|qdisc| qdisc.kind == "tbf");
     Ok(limited
@@ -100,8 +100,7 @@ mod tests {
 
     #[test]
     fn what_tc_writes_is_read() {
-        let json =
-            br#"[{"kind":"noqueue","handle":"0:","dev":"h0","root":true,"refcnt":2,"options":{},
+        let json = r#"[{"kind":"noqueue","handle":"0:","dev":"h0","root":true,"refcnt":2,"options":{},
             "bytes":0,"packets":0,"drops":0,"overlimits":0,"requeues":0,"backlog":0,"qlen":0},
             {"kind":"tbf","handle":"1:","dev":"s0","root":true,"refcnt":3,
             "options":{"rate":25000000,"burst":73725,"lat":7536},"bytes":1514,"packets":1,"drops":2,
@@ -109,7 +108,7 @@ mod tests {
         let sent = parse(json).expect("it is tc's");
         assert_eq!(sent.len(), 1);
         assert_eq!(sent["s0"], Traffic { bytes: 1514, packets: 1, drops: 2 });
-        assert!(parse(b"Error").is_err());
+        assert!(parse("Error").is_err());
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! What can go wrong with a fabric, and what to do about it.
+//! Errors of fabrics, each with its remedy.
 
 use std::io;
 use std::path::PathBuf;
+
+use crate::process::ProcessError;
 
 /// Why a fabric could not be made, changed or read.
 #[derive(Debug, thiserror::Error)]
@@ -12,12 +14,12 @@ pub enum FabricError {
     Argument {
         /// The argument's name.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What would have been taken.
+        /// The accepted values.
         accepted: String,
     },
-    /// Namespaces are root's to make.
+    /// Only root can make namespaces.
     #[error("network namespaces need root: run as root, or with sudo -E env \"PATH=$PATH\"")]
     NotRoot,
     /// A program that this crate calls is not installed.
@@ -35,13 +37,16 @@ pub enum FabricError {
     Refused {
         /// The command, with the line of its batch where that is known.
         command: String,
-        /// What it wrote to its standard error.
+        /// The standard error of the command.
         said: String,
     },
+    /// A program that this crate calls failed.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// The operating system refused.
     #[error("cannot {doing}: {source}")]
     System {
-        /// What was being done, to what.
+        /// The attempted action and its object.
         doing: String,
         /// Why it failed.
         source: io::Error,
@@ -63,15 +68,15 @@ pub enum FabricError {
     Busy {
         /// The fabric.
         name: String,
-        /// Its owner, or the process that is making it.
+        /// The owner, or the process that is making the fabric.
         pid: u32,
     },
-    /// The file that describes a fabric cannot be believed.
+    /// The file that describes a fabric is not valid.
     #[error("{path} is damaged ({why}): take the fabric down and up again", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         why: String,
     },
     /// A link's device is not there.
@@ -92,7 +97,7 @@ pub enum FabricError {
         crate::relay::SUBCOMMAND
     )]
     Relay {
-        /// What it wrote before it ended.
+        /// The output of the relay before its end.
         said: String,
     },
 }
@@ -106,7 +111,7 @@ impl FabricError {
         Self::Argument { what, value: value.to_string(), accepted: accepted.into() }
     }
 
-    /// For `map_err`: says what was being done.
+    /// Makes an error from the attempted action, for `map_err`.
     pub(crate) fn system<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Self {
         let doing = doing.into();
         move |source| Self::System { doing, source: source.into() }

@@ -13,13 +13,13 @@ use crate::{
     remove, tools,
 };
 
-/// How long a fabric lives.
+/// The lifetime of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Until the [`Fabric`] is dropped. What a killed process leaves is removed by the next
-    /// [`Fabric::up`] or [`down`](crate::down) of any fabric.
+    /// Until the [`Fabric`] is dropped. The next [`Fabric::up`] or [`down`](crate::down) of any
+    /// fabric removes the remains of a killed process.
     Process,
-    /// Until [`down`](crate::down), whatever becomes of us.
+    /// Until [`down`](crate::down), also if this process ends.
     Standing,
 }
 
@@ -29,7 +29,7 @@ pub struct Fabric {
     plan: Plan,
     layout: Layout,
     hosts: Vec<Host>,
-    /// The claim to the fabric, where it is this process's.
+    /// The claim to the fabric, if this process owns it.
     own: Option<Own>,
 }
 
@@ -43,15 +43,17 @@ struct Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next `up` or `down`.
+        // The next `up` or `down` removes the rest.
         let _ = remove::remove(&self.name);
     }
 }
 
 impl Fabric {
-    /// Makes a fabric; well under a second for a small one. Needs root, `ip`, `tc` and `nft`.
+    /// Makes a fabric, a small one in well under a second. The caller needs root, `ip`, `tc` and
+    /// `nft`.
     ///
-    /// When it fails, nothing is left. Links with a delay start a relay, see [`relay`](crate::relay).
+    /// After an error nothing is left. Links with a delay start a relay, see
+    /// [`relay`](crate::relay).
     pub fn up(plan: Plan, owner: Owner) -> Result<Self, FabricError> {
         plan.check()?;
         tools::need()?;
@@ -82,8 +84,8 @@ impl Fabric {
 
     /// The fabric of this name, if it is up.
     ///
-    /// One that is still being made is [`FabricError::Busy`]. The value does not own the fabric: it stays
-    /// when the value is dropped.
+    /// A fabric that is still being made is [`FabricError::Busy`]. The value does not own the
+    /// fabric, which stays when the value is dropped.
     pub fn find(name: &str) -> Result<Option<Self>, FabricError> {
         match State::read(name)? {
             Some(state) if !state.is_alive() => Ok(None),
@@ -103,7 +105,7 @@ impl Fabric {
         removed.map(|_| ())
     }
 
-    /// What it was planned to be.
+    /// The plan of the fabric.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -115,13 +117,13 @@ impl Fabric {
         &self.hosts
     }
 
-    /// A command that runs a program on a host. What still runs when the fabric goes down is killed.
+    /// A command that runs a program on a host. The end of the fabric kills the program.
     pub fn command_on(&self, host: &Host, program: &Path) -> Command {
         tools::inside(&host.netns, program)
     }
 
-    /// Does something on a host, on a thread of its own: sockets that it opens there stay on that host,
-    /// wherever they are used later.
+    /// Runs a function on a host, on a thread of its own. Sockets that the function opens stay on
+    /// that host, wherever they are used later.
     pub fn on<T: Send>(
         &self,
         host: &Host,
@@ -130,12 +132,12 @@ impl Fabric {
         namespace::inside(&host.netns, work)
     }
 
-    /// What each link between a leaf and a spine has sent since the fabric was made, leaf by leaf.
+    /// The traffic of each link between a leaf and a spine since the fabric was made, leaf by leaf.
     pub fn links(&self) -> Result<Vec<LinkCount>, FabricError> {
         counters::read(&self.layout, &self.plan)
     }
 
-    /// How each link is, in the order of [`links`](Self::links).
+    /// The condition of each link, in the order of [`links`](Self::links).
     pub fn conditions(&self) -> Result<Vec<Condition>, FabricError> {
         let state = State::read(&self.plan.name)?
             .ok_or_else(|| FabricError::NotUp { name: self.plan.name.clone() })?;
@@ -144,8 +146,8 @@ impl Fabric {
         Ok(links.map(|(leaf, spine)| state.troubles.condition(&self.plan, leaf, spine)).collect())
     }
 
-    /// Makes trouble at a place, in exchange for the trouble that the place may have had. A spine and
-    /// one of its links are two places: the troubles of both hold.
+    /// Makes trouble at a place, in place of its earlier trouble. A spine and one of its links are
+    /// two places, and the troubles of both hold.
     pub fn trouble(&self, at: Where, what: Trouble) -> Result<(), FabricError> {
         at.check(&self.plan)?;
         what.check()?;
@@ -181,7 +183,7 @@ impl Fabric {
         })
     }
 
-    /// Makes a spine and its links be as their troubles say, whatever they were before.
+    /// Applies the troubles of a spine and its links.
     fn enforce(&self, spine: usize, troubles: &Troubles) -> Result<(), FabricError> {
         let plan = &self.plan;
         let at_spine = self.layout.spine(spine);
@@ -262,7 +264,7 @@ impl Fabric {
 impl Own {
     /// Gives the fabric up without removing it.
     fn keep(self) {
-        // The relay of a standing fabric lives on; only our handle on it goes.
+        // The relay of a standing fabric lives on without this handle.
         std::mem::forget(self);
     }
 }

@@ -1,4 +1,4 @@
-//! Names and addresses: a pure function of the plan.
+//! Names and addresses, as a pure function of the plan.
 //!
 //! | what | address |
 //! |---|---|
@@ -23,16 +23,16 @@ const PREFIX: &str = "braid-fabric-";
 pub struct Host {
     /// `h0`, `h1`, ...
     pub name: String,
-    /// Its only address.
+    /// The only address of the host.
     pub ip: Ipv4Addr,
-    /// Its network namespace, as `ip netns` names it.
+    /// The name of the network namespace, for `ip netns`.
     pub netns: String,
-    /// The leaf that it hangs on.
+    /// The leaf of the host.
     pub leaf: usize,
 }
 
-/// The namespaces of one fabric. Their names carry the fabric's and, where a process owns it, that
-/// process's id, so that what a killed process left can be told from what is in use.
+/// The namespaces of one fabric. Their names contain the name of the fabric and the id of the
+/// process that owns it, if one does, so that the remains of a killed process can be found.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     prefix: String,
@@ -79,7 +79,7 @@ impl Layout {
     }
 }
 
-/// Whose a namespace is: the fabric, and the process that owns it, if one does.
+/// The fabric of a namespace, and the process that owns it, if one does.
 pub(crate) fn whose(namespace: &str) -> Option<(&str, Option<u32>)> {
     let mut parts = namespace.strip_prefix(PREFIX)?.split('-');
     let (name, second, third) = (parts.next()?, parts.next()?, parts.next());
@@ -96,17 +96,17 @@ fn octet(value: usize) -> u8 {
     u8::try_from(value).expect("Plan::check keeps every number of an address below 255")
 }
 
-/// Leaf `leaf`'s own address, its hosts' gateway.
+/// The address of a leaf, which is the gateway of its hosts.
 pub(crate) fn gateway(leaf: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 80, octet(leaf), 254)
 }
 
-/// All hosts of one leaf.
+/// The subnet of the hosts of one leaf.
 pub(crate) fn subnet(leaf: usize) -> String {
     format!("10.80.{leaf}.0/24")
 }
 
-/// Host `index` of a leaf.
+/// The address of host `index` of a leaf.
 pub(crate) fn host_ip(leaf: usize, index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 80, octet(leaf), octet(index + 1))
 }

@@ -1,4 +1,4 @@
-//! Whether somebody listens at a port, without trying: that would take a server's only connection.
+//! Checks for listening sockets. They do not connect, which could take a server's only connection.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -9,14 +9,14 @@ const LISTEN: &str = "0A";
 /// `TCP_CLOSE`, as which the kernel prints a UDP socket without a peer.
 const UNCONNECTED: &str = "07";
 
-/// Between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The sockets of one protocol in the network of a process.
 #[derive(Clone, Copy)]
 struct Sockets {
     tables: [&'static str; 2],
-    /// The state of a socket that anybody can reach.
+    /// The state of a socket that all peers can reach.
     state: &'static str,
 }
 
@@ -24,14 +24,14 @@ const TCP: Sockets = Sockets { tables: ["tcp", "tcp6"], state: LISTEN };
 const UDP: Sockets = Sockets { tables: ["udp", "udp6"], state: UNCONNECTED };
 
 impl Sockets {
-    /// Whether one is at this port, of whatever address.
+    /// Whether a socket of any address has this port.
     fn listen(self, process: u32, port: u16) -> bool {
         let tables = self.tables.map(|name| format!("/proc/{process}/net/{name}"));
         let read = |table| fs::read_to_string(table).unwrap_or_default();
         tables.iter().any(|table| self.are_listed(&read(table), port))
     }
 
-    /// Whether the kernel's table has one at this port.
+    /// Whether the kernel's table lists a socket with this port.
     fn are_listed(self, table: &str, port: u16) -> bool {
         let port = format!(":{port:04X}");
         table.lines().any(|line| {
@@ -42,19 +42,19 @@ impl Sockets {
     }
 }
 
-/// Waits until a TCP port is listened at; false: nobody did in time.
+/// Waits for a listener at a TCP port. Returns false after the limit.
 #[must_use]
 pub fn wait_for_listener(process: u32, port: u16, limit: Duration) -> bool {
     wait_until(limit, || TCP.listen(process, port))
 }
 
-/// Waits until a TCP or a UDP port of this number is listened at; false: nobody did in time.
+/// Waits for a listener at a TCP or UDP port. Returns false after the limit.
 #[must_use]
 pub fn wait_for_port(process: u32, port: u16, limit: Duration) -> bool {
     wait_until(limit, || TCP.listen(process, port) || UDP.listen(process, port))
 }
 
-/// Waits until `is_done`, which is asked every few milliseconds; false: it was not in time.
+/// Waits until `is_done`, which is called every few milliseconds. Returns false after the limit.
 #[must_use]
 pub fn wait_until(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
@@ -95,7 +95,7 @@ mod tests {
         let listens = |process, port| TCP.listen(process, port);
         assert!(listens(std::process::id(), port));
         drop(listener);
-        // Another test may start a program just now: until that runs, it has a copy of every descriptor.
+        // A program that another test starts has a copy of every descriptor until it runs.
         let until = Instant::now() + Duration::from_secs(10);
         while listens(std::process::id(), port) {
             assert!(Instant::now() < until, "port {port} has no listener any more");

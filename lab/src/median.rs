@@ -1,9 +1,9 @@
-//! The middle of measurements that were repeated.
+//! The median of repeated measurements.
 
-/// The middle figure; of an even number, the mean of the two in the middle.
+/// The median. For an even number of figures it is the mean of the two in the middle.
 ///
 /// # Panics
-/// If there is none.
+/// There are no figures.
 #[must_use]
 pub fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();

@@ -1,4 +1,4 @@
-//! Network namespaces: entering one, listing ours, removing them with everything inside.
+//! Network namespaces: enter one, list those of fabrics, remove them with everything inside.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 
 use crate::{FabricError, layout, tools};
 
-/// Where `ip netns` keeps its namespaces.
+/// The folder in which `ip netns` keeps its namespaces.
 const FOLDER: &str = "/run/netns";
 
-/// Runs something in a namespace, on a thread of its own. Sockets that it opens stay in that namespace
-/// wherever they are used later.
+/// Runs a function in a namespace, on a thread of its own. Sockets that the function opens stay in
+/// that namespace, wherever they are used later.
 pub(crate) fn inside<T: Send>(
     namespace: &str,
     work: impl FnOnce() -> T + Send,
@@ -34,12 +34,12 @@ pub(crate) fn inside<T: Send>(
     })
 }
 
-/// Whether there is one of this name.
+/// Whether a namespace of this name exists.
 pub(crate) fn exists(namespace: &str) -> bool {
     Path::new(FOLDER).join(namespace).exists()
 }
 
-/// The namespaces of all fabrics that `whose` says yes to, by name and owner.
+/// The namespaces of all fabrics for whose name and owner `whose` returns true.
 pub(crate) fn find(mut whose: impl FnMut(&str, Option<u32>) -> bool) -> Vec<String> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -56,18 +56,18 @@ pub(crate) fn remove(namespaces: &[String]) -> Result<(), FabricError> {
         return Ok(());
     }
     for pid in inhabitants(namespaces) {
-        // It may be gone already, which is just as well.
+        // An error means that the process has ended.
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
     let lines: String = namespaces.iter().map(|name| format!("netns delete {name}\n")).collect();
     match tools::ip_all(&lines) {
-        // Somebody else may be removing the same: what counts is that they are gone.
+        // Another process may remove the same namespaces, which is as good.
         Err(e) if namespaces.iter().any(|name| Path::new(FOLDER).join(name).exists()) => Err(e),
         _ => Ok(()),
     }
 }
 
-/// The processes that live in any of these namespaces, ourselves excepted.
+/// The processes in any of these namespaces, without this process.
 pub(crate) fn inhabitants(namespaces: &[String]) -> Vec<i32> {
     let ours = Path::new(FOLDER);
     let inodes: BTreeSet<u64> = namespaces
@@ -94,7 +94,7 @@ pub(crate) fn set(namespace: &str, sysctls: &[(&str, &str)]) -> Result<(), Fabri
     })?
 }
 
-/// Sets those sysctls that a namespace has of its own.
+/// Sets the sysctls that exist in a namespace.
 pub(crate) fn set_if_there(namespace: &str, sysctls: &[(&str, &str)]) -> Result<(), FabricError> {
     let there = |key: &&str| Path::new("/proc/sys/net").join(key).exists();
     let present: Vec<_> =

@@ -1,4 +1,4 @@
-//! What a fabric is to be.
+//! The plan of a fabric.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FabricError, Rate};
 
-/// How leaves choose a spine.
+/// The way in which leaves choose a spine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Routing {
-    /// The UDP source port says which (PRO, section V): `0xC000 | id` goes to spine
-    /// `(id mod 64) mod spines`. Everything else takes the ECMP route.
+    /// By UDP source port (PRO, section V): `0xC000 | id` goes to spine `(id mod 64) mod spines`. All
+    /// other packets take the ECMP route.
     Acl,
-    /// A hash of addresses, protocol and ports.
+    /// By a hash of addresses, protocol and ports.
     Ecmp,
 }
 
@@ -30,14 +30,15 @@ pub struct Plan {
     pub spines: usize,
     /// Hosts per leaf.
     pub hosts: usize,
-    /// Of each link between a leaf and a spine, each way. Hosts' own links are not limited.
+    /// The rate of each link between a leaf and a spine, in each direction. Links of hosts have no
+    /// limit.
     pub rate: Rate,
-    /// Of every link, in bytes.
+    /// The MTU of every link, in bytes.
     pub mtu: u32,
-    /// How leaves choose a spine.
+    /// The way in which leaves choose a spine.
     pub routing: Routing,
-    /// What a packet's one way from leaf to leaf gains over each spine, half of it on each of the two
-    /// links that it passes. Empty: none; one: that for all spines.
+    /// The one-way delay from leaf to leaf over each spine, half of it on each of the two links. An
+    /// empty list means no delay, and one entry holds for all spines.
     pub delay: Vec<Duration>,
     /// Bytes that a port of a link between leaf and spine queues before it drops.
     pub queue: u64,
@@ -48,7 +49,7 @@ const MIN_QUEUE: u64 = 128 * 1024;
 const MAX_QUEUE: u64 = 1 << 30;
 const MAX_DELAY: Duration = Duration::from_secs(1);
 const MTUS: std::ops::RangeInclusive<u32> = 576..=65_000;
-/// What the relay may have to hold: the product of rate and delay over all links, in bytes.
+/// The most bytes that the relay may have to hold: the product of rate and delay over all links.
 const MAX_IN_RELAY: u128 = 256 << 20;
 
 impl Default for Plan {
@@ -69,13 +70,13 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The default queue for a rate, in bytes: 10 ms of it, but never less than two full batches.
+    /// The default queue for a rate, in bytes: 10 ms of the rate, but at least two full batches.
     #[must_use]
     pub fn queue_for(rate: Rate) -> u64 {
         rate.bytes_in_ms(10).max(MIN_QUEUE)
     }
 
-    /// What the one way over a spine gains.
+    /// The one-way delay over a spine.
     #[must_use]
     pub fn delay_over(&self, spine: usize) -> Duration {
         match self.delay.as_slice() {
@@ -84,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// Whether this can be built; says which argument is wrong and what it may be.
+    /// Checks that this can be built. The error names the wrong argument and its possible values.
     pub fn check(&self) -> Result<(), FabricError> {
         check_name(&self.name)?;
         within("--leaves", self.leaves, 2, 32)?;
@@ -114,7 +115,7 @@ impl Plan {
             let accepted = format!("up to {MAX_DELAY:?}");
             return Err(FabricError::argument("--delay", format!("{long:?}"), accepted));
         }
-        // Each of a spine's links holds half the delay, in two directions.
+        // Each link of a spine holds half the delay, in two directions.
         let delay: Duration = (0..self.spines).map(|spine| self.delay_over(spine)).sum();
         let held =
             u128::from(self.rate.bits() / 8) * self.leaves as u128 * delay.as_micros() / 1_000_000;
@@ -127,7 +128,7 @@ impl Plan {
     }
 }
 
-/// Names become parts of namespaces' names and of a file's: no dash, no dot, no slash.
+/// Checks a name, which becomes part of the names of namespaces and of a file.
 pub(crate) fn check_name(name: &str) -> Result<(), FabricError> {
     let fine = name.len() <= 12
         && name.starts_with(|first: char| first.is_ascii_lowercase())

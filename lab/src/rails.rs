@@ -1,7 +1,8 @@
-//! A rail-optimised fabric: hosts ("domains") with an interface on each rail, and a switch for each rail. No switch knows
-//! another, so that rail `r` of a host reaches rail `r` of all others and nothing else (RailS, section IV-A).
+//! A rail-optimised fabric: hosts ("domains") with an interface on each rail, and a switch for each
+//! rail. The switches are not connected, so that rail `r` of a host reaches rail `r` of all others
+//! and nothing else (RailS, section IV-A).
 //!
-//! Host `d` is `10.90.r.(d+1)` on rail `r`, by its device `rail{r}`.
+//! Host `d` has the address `10.90.r.(d+1)` on rail `r`, at its device `rail{r}`.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::{FabricError, Owner, Plan, Rate, configure, namespace, plan, remove, 
 const MAX_DOMAINS: usize = 32;
 const MAX_RAILS: usize = 8;
 
-/// What a fabric of rails is to be.
+/// The plan of a fabric of rails.
 #[derive(Clone, Debug)]
 pub struct RailPlan {
     /// Up to 12 lower-case letters and digits, a letter first.
@@ -22,9 +23,9 @@ pub struct RailPlan {
     pub domains: usize,
     /// 1 to 8.
     pub rails: usize,
-    /// Of each interface of a host, each way, Ethernet headers included.
+    /// The rate of each interface of a host, in each direction, with Ethernet headers.
     pub rate: Rate,
-    /// Of every link, in bytes.
+    /// The MTU of every link, in bytes.
     pub mtu: u32,
     /// Bytes that each end of a link queues before it drops.
     pub queue: u64,
@@ -41,17 +42,17 @@ pub struct RailFabric {
 impl Drop for RailFabric {
     fn drop(&mut self) {
         if self.owner == Owner::Process {
-            // What cannot be removed now is removed by the next fabric that is made.
+            // The next fabric removes the rest.
             let _ = remove::remove(&self.plan.name);
         }
     }
 }
 
 impl RailFabric {
-    /// Makes it.
+    /// Makes a fabric.
     ///
     /// # Errors
-    /// The plan cannot be, something of that name stands already, or the system refuses; then nothing is left of it.
+    /// The plan is not possible, the name is taken, or the system refuses; then nothing is left.
     pub fn up(plan: RailPlan, owner: Owner) -> Result<Self, FabricError> {
         plan.check()?;
         tools::need()?;
@@ -77,13 +78,14 @@ impl RailFabric {
         (0..self.plan.rails).map(|rail| address(rail, domain)).collect()
     }
 
-    /// A program on a host. What still runs when the fabric goes down is killed.
+    /// A command that runs a program on a host. The end of the fabric kills the program.
     #[must_use]
     pub fn command_on(&self, domain: usize, program: &Path) -> Command {
         tools::inside(&self.layout.host(domain), program)
     }
 
-    /// Nothing passes a rail any more, or all does again. No interface says so: its switch drops in silence.
+    /// Lets a rail drop all packets, or none. Its interfaces stay up, because the switch drops
+    /// silently.
     ///
     /// # Errors
     /// There is no such rail, or the system refuses.
@@ -144,10 +146,10 @@ impl RailFabric {
     }
 }
 
-/// A program on host `domain` of a standing fabric of rails, whose exit is the caller's to wait for; `None`: there is no such host.
+/// A command that runs a program on a host of a standing fabric of rails, if there is such a host.
 ///
 /// # Errors
-/// The name cannot be.
+/// The name is not possible.
 pub fn command_on_domain(
     name: &str,
     domain: usize,
@@ -159,10 +161,10 @@ pub fn command_on_domain(
     Ok(stands.then(|| tools::inside(&host, program)))
 }
 
-/// As [`RailFabric::cut`], of a standing fabric.
+/// Does the same as [`RailFabric::cut`] to a standing fabric.
 ///
 /// # Errors
-/// As there.
+/// There is no such rail, or the system refuses.
 pub fn cut_rail(name: &str, rail: usize, cut: bool) -> Result<(), FabricError> {
     plan::check_name(name)?;
     cut_switch(&Layout::new(name, None).spine(rail), name, rail, cut)
@@ -185,7 +187,7 @@ impl RailPlan {
                 return Err(FabricError::argument(what, value, format!("{min} to {max}")));
             }
         }
-        // Rate, MTU and queue are judged as those of any fabric.
+        // Rate, MTU and queue have the limits of any fabric.
         let Self { name, rate, mtu, queue, .. } = self.clone();
         Plan { name, rate, mtu, queue, ..Plan::default() }.check()
     }

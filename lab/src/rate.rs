@@ -1,4 +1,4 @@
-//! Rates as people type them: `200mbit`, `1gbit`.
+//! Rates as users type them: `200mbit`, `1gbit`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,17 +11,17 @@ use crate::FabricError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rate(u64);
 
-/// Larger units first, so that the largest that fits is found first.
+/// Units, the largest first.
 const UNITS: &[(&str, u64)] =
     &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 
 impl Rate {
     /// The slowest rate: a full batch takes two thirds of a second.
     pub const MIN: Self = Self(1_000_000);
-    /// The fastest rate, far above what this way of building a network can carry.
+    /// The fastest rate, far above what namespaces can carry.
     pub const MAX: Self = Self(100_000_000_000);
 
-    /// A rate in bits per second; [`Plan::check`](crate::Plan::check) judges it.
+    /// A rate in bits per second, which [`Plan::check`](crate::Plan::check) checks.
     #[must_use]
     pub const fn from_bits(bits_per_second: u64) -> Self {
         Self(bits_per_second)
@@ -33,7 +33,7 @@ impl Rate {
         self.0
     }
 
-    /// How many bytes pass in so many milliseconds.
+    /// The number of bytes that pass in a number of milliseconds.
     #[must_use]
     pub const fn bytes_in_ms(self, ms: u64) -> u64 {
         (self.0 / 8_000).saturating_mul(ms)

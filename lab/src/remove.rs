@@ -1,12 +1,12 @@
-//! Taking fabrics down, and sweeping up what killed processes left.
+//! Removal of fabrics and of the remains of killed processes.
 
 use crate::state::{self, State};
 use crate::{FabricError, namespace, plan};
 
-/// Takes a fabric down, with every process that runs on it. False: there was nothing.
+/// Takes a fabric down, with every process that runs on it. Returns false if there was none.
 ///
-/// Also removes what is left of one whose making was interrupted. The fabric of another process that
-/// lives is that process's to end ([`FabricError::Busy`]).
+/// The call also removes the remains of an interrupted [`Fabric::up`](crate::Fabric::up). The
+/// fabric of another living process is [`FabricError::Busy`].
 pub fn down(name: &str) -> Result<bool, FabricError> {
     plan::check_name(name)?;
     crate::tools::need()?;
@@ -25,13 +25,13 @@ pub fn down(name: &str) -> Result<bool, FabricError> {
     remove(name)
 }
 
-/// Removes every fabric that this process owns or is making, and every network that it emulates. For signal handlers, after
+/// Removes every fabric, namespace and emulated network of this process. For signal handlers, after
 /// which no [`Fabric`](crate::Fabric) is dropped.
 pub fn remove_own() {
     let own = std::process::id();
     for name in state::names() {
         if State::read(&name).is_ok_and(|state| state.is_some_and(|s| s.needs() == Some(own))) {
-            // There is nobody left to tell.
+            // The process ends, so nobody could handle an error.
             let _ = remove(&name);
         }
     }
@@ -43,7 +43,7 @@ pub(crate) fn remove(name: &str) -> Result<bool, FabricError> {
     let found = namespace::find(|fabric, _| fabric == name);
     let known = state::names().iter().any(|claimed| claimed == name);
     namespace::remove(&found)?;
-    // Last: until then, the name is not free.
+    // The state goes last, because it keeps the name taken.
     State::remove(name);
     Ok(known || !found.is_empty())
 }

@@ -1,7 +1,7 @@
-//! What later commands must know of a fabric, in `/run/braid-fabric-NAME.json`.
+//! The state of a fabric for later commands, in `/run/braid-fabric-NAME.json`.
 //!
-//! The file is also the claim to the name: whoever creates it makes the fabric. It is locked while
-//! it is read or changed, so that two commands at once do not lose each other's troubles.
+//! The file is also the claim to the name: the process that creates the file makes the fabric. A
+//! lock on the file keeps two commands from losing each other's troubles.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -22,25 +22,25 @@ const PREFIX: &str = "braid-fabric-";
 #[serde(deny_unknown_fields)]
 pub(crate) struct State {
     pub(crate) plan: Plan,
-    /// The process whose fabric it is; none: it stands until it is taken down.
+    /// The process that owns the fabric; none for a standing fabric.
     pub(crate) owner: Option<u32>,
-    /// The process that is still making it.
+    /// The process that is still making the fabric.
     pub(crate) builder: Option<u32>,
     pub(crate) troubles: Troubles,
 }
 
 impl State {
-    /// The process that this fabric cannot do without.
+    /// The process that the fabric depends on.
     pub(crate) fn needs(&self) -> Option<u32> {
         self.builder.or(self.owner)
     }
 
-    /// Whether the process that it needs, if any, lives.
+    /// Whether the process that the fabric depends on, if any, is alive.
     pub(crate) fn is_alive(&self) -> bool {
         self.needs().is_none_or(lives)
     }
 
-    /// Claims the name. False: somebody else has it.
+    /// Claims the name. Returns false if another process has it.
     pub(crate) fn claim(&self) -> Result<bool, FabricError> {
         let path = path_of(&self.plan.name);
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// Reads a fabric's description and believes it only if the plan in it could be built.
+    /// Reads the description of a fabric. A plan that could not be built is an error.
     pub(crate) fn read(name: &str) -> Result<Option<Self>, FabricError> {
         check_name(name)?;
         let path = path_of(name);
@@ -65,9 +65,9 @@ impl State {
         }
     }
 
-    /// Changes a fabric's description while nobody else can.
+    /// Changes the description of a fabric.
     ///
-    /// `change` is called with the lock held; when it fails, the file stays as it was.
+    /// `change` runs with the lock held. If it fails, the file does not change.
     pub(crate) fn change(
         name: &str,
         change: impl FnOnce(&mut Self) -> Result<(), FabricError>,
@@ -80,13 +80,13 @@ impl State {
         write(&mut file, &path, &state)
     }
 
-    /// Gives the name free; there is nothing to do where it is.
+    /// Frees the name, if it is taken.
     pub(crate) fn remove(name: &str) {
         let _ = std::fs::remove_file(path_of(name));
     }
 }
 
-/// The names that somebody has claimed.
+/// The names of all fabrics.
 pub(crate) fn names() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(FOLDER) else { return Vec::new() };
     let files = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -5,72 +5,69 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::FabricError;
+use crate::process::show;
 
 /// The programs that a fabric is made with, and the Debian packages that bring them.
 const NEEDED: [(&str, &str); 4] =
     [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("chrt", "util-linux")];
 
-/// Fails where we are not root or a program is missing.
+/// Checks that a fabric can be made: by root, with all programs.
 pub(crate) fn need() -> Result<(), FabricError> {
+    need_all(&NEEDED)
+}
+
+/// Checks that network namespaces can be made: by root, with `ip`.
+pub(crate) fn need_ip() -> Result<(), FabricError> {
+    need_all(&NEEDED[..1])
+}
+
+fn need_all(programs: &[(&'static str, &'static str)]) -> Result<(), FabricError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(FabricError::NotRoot);
     }
-    match NEEDED.iter().find(|(program, _)| !on_path(program)) {
+    match programs.iter().copied().find(|(program, _)| !on_path(program)) {
         Some((program, package)) => Err(FabricError::Missing { program, package }),
         None => Ok(()),
     }
 }
 
-/// Lines for `ip`, from outside of all namespaces.
+/// Runs lines with `ip`, outside of all namespaces.
 pub(crate) fn ip(lines: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["-batch", "-"]), lines)
 }
 
-/// Lines for `ip`, from outside of all namespaces; one that fails does not keep the others from
-/// being done.
+/// Runs all lines with `ip`, outside of all namespaces, even if one fails.
 pub(crate) fn ip_all(lines: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["-force", "-batch", "-"]), lines)
 }
 
-/// Lines for `ip` inside a namespace.
+/// Runs lines with `ip` in a namespace.
 pub(crate) fn ip_in(namespace: &str, lines: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["-n", namespace, "-batch", "-"]), lines)
 }
 
-/// Lines for `tc` inside a namespace.
+/// Runs lines with `tc` in a namespace.
 pub(crate) fn tc_in(namespace: &str, lines: &str) -> Result<(), FabricError> {
     run(Command::new("tc").args(["-n", namespace, "-batch", "-"]), lines)
 }
 
-/// A rule set for `nft` inside a namespace, taken as a whole or not at all.
+/// Takes over a rule set with `nft` in a namespace, as a whole or not at all.
 pub(crate) fn nft_in(namespace: &str, rules: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["netns", "exec", namespace, "nft", "-f", "-"]), rules)
 }
 
-/// Has the calling thread run before all that are no real-time threads (SCHED_FIFO, the lowest priority).
+/// Gives the calling thread the lowest real-time priority (SCHED_FIFO).
 pub(crate) fn run_first() -> Result<(), FabricError> {
     let thread = nix::unistd::gettid().to_string();
     run(Command::new("chrt").args(["--fifo", "--pid", "1", &thread]), "")
 }
 
-/// A program in a namespace; `ip netns exec` replaces itself by it, so it is the caller's child.
+/// A command that runs a program in a namespace. `ip netns exec` replaces itself by the program, so
+/// that the program is the caller's child.
 pub(crate) fn inside(namespace: &str, program: &Path) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]).arg(program);
     command
-}
-
-/// What a command writes to its standard output.
-pub(crate) fn read(command: &mut Command) -> Result<Vec<u8>, FabricError> {
-    let line = show(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(FabricError::system(format!("start `{line}`")))?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    Err(FabricError::Refused { command: line, said: first_lines(&output.stderr) })
 }
 
 fn run(command: &mut Command, input: &str) -> Result<(), FabricError> {
@@ -81,7 +78,7 @@ fn run(command: &mut Command, input: &str) -> Result<(), FabricError> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(FabricError::system(format!("start `{line}`")))?;
-    // A program that gives up early closes its end; what it says then is the better message.
+    // A program that gives up early closes its end. Its standard error is the better message.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
     let output =
         child.wait_with_output().map_err(FabricError::system(format!("wait for `{line}`")))?;
@@ -108,11 +105,6 @@ fn first_lines(text: &[u8]) -> String {
     text.lines().take(3).map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-fn show(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-}
-
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -132,6 +124,6 @@ mod tests {
     #[test]
     fn a_refusal_says_who_and_what() {
         let failure = run(Command::new("sh").args(["-c", "echo no >&2; exit 1"]), "").unwrap_err();
-        assert!(failure.to_string().starts_with("`sh -c echo no >&2; exit 1` failed: no"));
+        assert!(failure.to_string().starts_with("`sh -c 'echo no >&2; exit 1'` failed: no"));
     }
 }

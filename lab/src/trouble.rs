@@ -1,4 +1,4 @@
-//! What can be wrong with a spine or with one of its links.
+//! Troubles of a spine or of one of its links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::{FabricError, Plan, Rate};
 pub struct Where {
     /// The spine.
     pub spine: usize,
-    /// The leaf at the other end of one link; none: the spine with all its links.
+    /// The leaf at the other end of one link, or none for the spine with all its links.
     pub leaf: Option<usize>,
 }
 
@@ -20,45 +20,46 @@ pub struct Where {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trouble {
-    /// The link is down at both ends, and both ends know.
+    /// The link is down at both ends.
     Cut,
     /// The link is up and every packet on it vanishes.
     Blackhole,
-    /// So many packets in a hundred vanish, each at random.
+    /// This percentage of the packets vanishes at random.
     Lossy(f64),
-    /// The link has this rate instead of the fabric's, where that is lower.
+    /// The link has this rate if it is lower than that of the fabric.
     Slow(Rate),
 }
 
-/// Everything that is wrong with a fabric: at most one trouble per place.
+/// All troubles of a fabric, at most one per place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Troubles(Vec<(Where, Trouble)>);
 
-/// How one link is, all troubles of its own and of its spine taken together.
+/// The condition of one link, from its troubles and those of its spine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Condition {
     /// Down at both ends.
     pub cut: bool,
     /// Up, but nothing passes.
     pub blackhole: bool,
-    /// Percent of the packets that are lost at the spine, whichever links they pass.
+    /// Percentage of the packets that the spine loses, from any link.
     pub spine_loss: f64,
-    /// Percent of the packets that are lost on this link, each way.
+    /// Percentage of the packets that this link loses, in each direction.
     pub link_loss: f64,
-    /// Each way.
+    /// The rate in each direction.
     pub rate: Rate,
-    /// Whether the rate is lower than the fabric's.
+    /// Whether the rate is lower than that of the fabric.
     pub slow: bool,
 }
 
 impl Troubles {
-    /// Sets the trouble of a place, in exchange for one that it may have had.
+    /// Sets the trouble of a place, in place of an earlier one.
     pub(crate) fn set(&mut self, at: Where, what: Trouble) {
         self.0.retain(|(place, _)| *place != at);
         self.0.push((at, what));
     }
 
-    /// Forgets a place's trouble; a spine's links lose theirs too. False: there was none.
+    /// Clears the trouble of a place and, for a spine, of its links. Returns false if there was
+    /// none.
     pub(crate) fn clear(&mut self, at: Where) -> bool {
         let before = self.0.len();
         self.0.retain(|(place, _)| *place != at && !(at.leaf.is_none() && place.spine == at.spine));
@@ -92,7 +93,7 @@ impl Troubles {
         }
     }
 
-    /// Whether packets of this spine must be judged one by one, not batch by batch.
+    /// Whether packets of this spine must be dropped one by one, not batch by batch.
     pub(crate) fn any_loss(&self, spine: usize) -> bool {
         self.0.iter().any(|(at, what)| at.spine == spine && matches!(what, Trouble::Lossy(_)))
     }

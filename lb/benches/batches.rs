@@ -1,5 +1,5 @@
-//! Instructions of a path's choice: under each policy, one round of batches over 64 paths. A batch is picked for,
-//! leaves, and is heard to have arrived.
+//! Instruction counts of path picks: one round of batches over 64 paths under each policy. Each
+//! batch is picked for, sent and acknowledged.
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
 use std::collections::VecDeque;
@@ -13,12 +13,12 @@ use gungraun::prelude::*;
 const PATHS: usize = 64;
 /// Segments of a batch.
 const SEGMENTS: u32 = 4;
-/// Batches that are on their way at a time.
+/// Batches in flight.
 const IN_FLIGHT: usize = 16;
-/// Between two batches; the round trip is `IN_FLIGHT` times as long.
+/// Interval between batches. The round trip is `IN_FLIGHT` times as long.
 const SPACING: Duration = Duration::from_micros(1);
 
-/// A queue pair that sends without a break.
+/// A queue pair that sends without a pause.
 struct Sender {
     paths: PathSet,
     stream: StreamId,
@@ -28,8 +28,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// One that has gone round all paths a few times, so that they have been measured and nothing is allocated any
-    /// more.
+    /// Creates a sender that has used all paths several times, so that they are measured and
+    /// nothing more is allocated.
     fn warm(policy: LbPolicy) -> Self {
         let mut paths = PathSet::new(policy, PATHS, 1).expect("64 paths are few");
         let stream = paths.admit();
@@ -51,7 +51,7 @@ impl Sender {
         }
     }
 
-    /// The oldest batch arrives. Paths differ: each is 100 ns slower than the one before.
+    /// Acknowledges the oldest batch. Each path is 100 ns slower than the previous one.
     fn arrival(&mut self) {
         let Some(path) = self.in_flight.pop_front() else { return };
         let rtt = IN_FLIGHT as u32 * SPACING + Duration::from_nanos(100) * path.get().into();

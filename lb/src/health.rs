@@ -1,8 +1,8 @@
-//! Which paths are alive. A path that loses everything is taken out of use, probed, and put back.
+//! Health of paths: a path that loses everything goes down, is probed and comes up again.
 //!
-//! These rules hold under every policy and are ours: the sources leave failures to the fabric. Only feedback
-//! tells: a path that carries nothing is as live as when it was last used, and a time-out alone takes no path
-//! out, as it does not say which one failed.
+//! These rules apply to every policy and are ours, because the papers leave failures to the fabric.
+//! Health depends on feedback only. An idle path keeps its state, and a time-out alone takes no
+//! path down, because it does not show which path failed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,43 +11,43 @@ use braid_wire::{PathId, Time};
 
 use crate::Paths;
 
-/// Packets lost in a row, nothing arriving between, that take a path out of use.
+/// Consecutive losses that take a path down.
 const DEAD_AFTER: u32 = 3;
-/// The first probe of a path that does not flap comes this long, plus two round trips, after its death.
+/// Delay of the first probe of a path that does not flap, in addition to two round trips.
 const PROBE_AFTER: Duration = Duration::from_millis(2);
-/// The time between two probes doubles up to this.
+/// Maximum interval between probes. The interval doubles with each probe.
 const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// A path that was back for less than this before it went down again is flapping.
+/// A path that goes down again within this time is flapping.
 const STEADY: Duration = Duration::from_secs(2);
-/// How long a flapping path waits for its first probe: this at first, doubling ..
+/// Minimum hold-down of a flapping path before its first probe. The hold-down doubles each time.
 const MIN_HOLD_DOWN: Duration = Duration::from_millis(10);
-/// .. up to this.
+/// Maximum hold-down.
 const MAX_HOLD_DOWN: Duration = Duration::from_millis(500);
-/// Two probes this far apart have different stamps ([`Time::stamp`]).
+/// Minimum distance of two probes with different stamps ([`Time::stamp`]).
 pub(crate) const STAMP_UNIT: Duration = Duration::from_nanos(16);
 
 /// The health of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
-    /// Packets lost since the last arrival.
+    /// Losses since the last arrival.
     losses: u32,
-    /// The last arrival.
+    /// Time of the last arrival.
     heard: Option<Time>,
-    /// Packets that were in flight when it went down. Their losses say nothing new.
+    /// Packets that were in flight when the path went down. Their losses are no new evidence.
     unheard: u32,
     down: Option<Down>,
-    /// When a probe or a packet last brought it back.
+    /// Time at which a probe or an arrival last brought the path up.
     back_at: Option<Time>,
     hold_down: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Down {
-    /// The next probe.
+    /// Time of the next probe.
     due: Time,
-    /// From that one to the one after it.
+    /// Interval between the next two probes.
     interval: Duration,
-    /// Of the last probe.
+    /// Stamp of the last probe.
     stamp: Option<u32>,
 }
 
@@ -64,7 +64,8 @@ impl Health {
         (self.losses, self.heard) = (0, Some(now));
     }
 
-    /// How many of `packets` declared lost now were sent since it last came back, as far as one can tell.
+    /// Returns an estimate of how many of the `packets` declared lost now were sent since the path
+    /// last came up.
     pub(crate) fn lost_since_back(&mut self, now: Time, packets: u32) -> u32 {
         if self.down.is_none() && self.back_at.is_none_or(|at| now - at >= STEADY) {
             self.unheard = 0;
@@ -74,11 +75,12 @@ impl Health {
         packets - before
     }
 
-    /// Whether `packets` more losses take a live path out. `batch`: segments in a batch; where that is two, losing
-    /// one whole batch is enough. `rtt`: the path's.
+    /// Returns whether `packets` more losses take a live path down.
     ///
-    /// A path that was heard of less than a round trip ago is alive: it has dropped a burst, or its
-    /// last words are still on their way and it will be found dead a round trip later.
+    /// `batch` is the number of segments of a batch: for batches of two, the loss of one batch is
+    /// enough. `rtt` is the round-trip time of the path. A path with an arrival less than a round
+    /// trip ago is considered alive. Either it dropped a burst, or it is detected as dead one round
+    /// trip later.
     pub(crate) fn on_loss(
         &mut self,
         now: Time,
@@ -94,7 +96,8 @@ impl Health {
         self.down.is_none() && self.losses >= enough
     }
 
-    /// Goes down with `in_flight` packets under way; returns when to probe. `rtt`: the lowest that is known.
+    /// Takes the path down with `in_flight` packets in flight. Returns the time of the first probe.
+    /// `rtt` is the lowest known round-trip time.
     fn go_down(&mut self, now: Time, in_flight: u32, rtt: Option<Duration>) -> Time {
         self.hold_down = match self.back_at.map(|at| now - at) {
             None => self.hold_down,
@@ -108,18 +111,18 @@ impl Health {
         due
     }
 
-    /// Comes back because it works: if it fails again soon, it flaps.
+    /// Brings the path up because it works. If it fails again soon, it is flapping.
     fn come_back(&mut self, now: Time) {
         (self.losses, self.down, self.back_at) = (0, None, Some(now));
     }
 
-    /// Comes back because all were down, which says nothing of this one.
+    /// Brings the path up because all paths are down, which is no evidence that it works.
     fn come_back_unprobed(&mut self) {
         (self.losses, self.down, self.back_at) = (0, None, None);
     }
 }
 
-/// A hold-down after `times` steady spans; nothing once it is below the smallest.
+/// Returns a hold-down halved `times` times, or zero below the minimum.
 fn halved(hold_down: Duration, times: u64) -> Duration {
     let halved = hold_down / 2_u32.saturating_pow(times.min(31) as u32);
     if halved < MIN_HOLD_DOWN { Duration::ZERO } else { halved }
@@ -133,7 +136,8 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// When the next one may leave: no two have the same stamp, which is all that an answer shows.
+    /// Returns the time of the next probe. Probes have different stamps, because a PONG shows
+    /// nothing but the stamp.
     fn next(&self) -> Option<Time> {
         let (due, _) = *self.due.first()?;
         Some(self.last.map_or(due, |last| due.max(last + STAMP_UNIT)))
@@ -148,7 +152,7 @@ impl Paths {
         }
         let (_, path) = self.probes.due.pop_first()?;
         let state = &mut self.states[path];
-        let down = state.health.down.as_mut().expect("only what is down is due for a probe");
+        let down = state.health.down.as_mut().expect("only a path that is down is due for a probe");
         down.stamp = Some(now.stamp());
         down.interval = down.interval.max((down.interval * 2).min(MAX_PROBE_INTERVAL));
         down.due = now + down.interval;
@@ -159,26 +163,29 @@ impl Paths {
         Some(path)
     }
 
-    /// A PONG echoes `stamp`. True: it answers the latest probe of a path, which is back in its place.
+    /// Processes a PONG that echoes `stamp`. Returns whether it answers the latest probe of a path,
+    /// which is then live again.
     pub(crate) fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
         let mut probed = self.probes.due.iter().map(|(_, path)| *path);
         let found = probed.find(|path| self.awaits(*path, stamp));
         found.map(|path| self.bring_back(now, path)).is_some()
     }
 
-    /// Whether the latest probe of a path that is down had this stamp.
+    /// Returns whether the latest probe of a path that is down had this stamp.
     pub(crate) fn awaits(&self, path: PathId, stamp: u32) -> bool {
         self.states[path].health.down.is_some_and(|down| down.stamp == Some(stamp))
     }
 
-    /// When [`Paths::poll_probe`] next has something.
+    /// Returns the time at which [`Paths::poll_probe`] next returns a path.
     #[inline]
     pub(crate) fn next_probe(&self) -> Option<Time> {
         self.probes.next()
     }
 
-    /// Takes a live path out of use, unless health is ignored. The only one stays, and where it would be the last one to go, all come
-    /// back: there is nothing to choose from, and the protocol's time-outs decide.
+    /// Takes a live path down, unless health is disabled.
+    ///
+    /// A single path stays live. If the last live path would go down, all come up, because there is
+    /// no choice left and the protocol's time-outs decide.
     pub(crate) fn take_down(&mut self, now: Time, path: PathId) {
         if !self.has_health || self.slots.in_use() == 1 {
             return;
@@ -191,19 +198,19 @@ impl Paths {
         let due = state.health.go_down(now, state.in_flight, lowest);
         self.probes.due.insert((due, path));
         state.counts.downs += 1;
-        // What was measured before says nothing about the path that comes back.
+        // Earlier measurements say nothing about the path once it is back.
         (state.in_flight, state.rtt_ns) = (0, None);
         self.relist();
         self.refile(path);
     }
 
-    /// Nothing is taken out of use any more.
+    /// Disables health.
     pub(crate) fn ignore_health(&mut self) {
         self.has_health = false;
         self.bring_all_back();
     }
 
-    /// Puts a path back that is down.
+    /// Brings up a path that is down.
     pub(crate) fn bring_back(&mut self, now: Time, path: PathId) {
         self.cancel_probe(path);
         self.states[path].health.come_back(now);
@@ -218,7 +225,7 @@ impl Paths {
         self.refile_all();
     }
 
-    /// Forgets how a path that leaves the list was.
+    /// Resets the health of a path that leaves the list.
     pub(crate) fn forget_health(&mut self, path: PathId) {
         self.cancel_probe(path);
         self.states[path].health = Health::default();

@@ -1,17 +1,18 @@
-//! How unevenly rails, or NICs, are loaded.
+//! Load imbalance of rails or NICs.
 
-/// The mean square error of loads against their mean (RailS, equation 6), without unit, in two normalisations: the paper
-/// says "normalised, 0 to 1" and not by what. 0 is even in both.
+/// The mean square error of loads relative to their mean (RailS, equation 6) in two normalisations.
+/// The paper says "normalised, 0 to 1" without the divisor. Even loads have 0 in both.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LoadMse {
     /// Divided by the square of the highest load: at most 1/4. One loaded NIC of eight has 0.109.
     pub of_max: f64,
-    /// Divided by the square of the mean load: the square of the coefficient of variation. One loaded NIC of eight has 7.
+    /// Divided by the square of the mean load: the squared coefficient of variation. One loaded NIC
+    /// of eight has 7.
     pub of_mean: f64,
 }
 
 impl LoadMse {
-    /// Of these loads; where all are 0, or there is none, 0.
+    /// Computes the error of `loads`. The result is 0 if there is no load.
     pub fn of(loads: impl IntoIterator<Item = f64>) -> Self {
         let loads: Vec<f64> = loads.into_iter().collect();
         let highest = loads.iter().copied().fold(0., f64::max);

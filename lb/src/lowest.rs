@@ -1,23 +1,24 @@
-//! The smallest of many keys that change one at a time.
+//! The minimum of many keys that change one at a time.
 
-/// A tournament tree over `count` keys: changing one costs O(log count), and stops early where nothing
-/// changes above; the smallest is at the root.
+/// A tournament tree over `count` keys with the smallest key at the root. A change costs O(log
+/// count) and stops at the first node that keeps its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Lowest {
-    /// `keys[1]` is the root, the children of `keys[i]` are `2i` and `2i + 1`, the second half are leaves.
+    /// `keys[1]` is the root. The children of `keys[i]` are `2i` and `2i + 1`. The second half are
+    /// leaves.
     keys: Vec<u64>,
 }
 
 impl Lowest {
-    /// The key of what takes no part.
+    /// The key of an absent index.
     const ABSENT: u64 = u64::MAX;
 
-    /// Nothing takes part yet.
+    /// Creates a tree without keys.
     pub(crate) fn new(count: usize) -> Self {
         Lowest { keys: vec![Self::ABSENT; 2 * count.next_power_of_two()] }
     }
 
-    /// Gives `index` a key below `u64::MAX`.
+    /// Sets the key of `index`, which must be below `u64::MAX`.
     pub(crate) fn set(&mut self, index: usize, key: u64) {
         let mut at = self.keys.len() / 2 + index;
         self.keys[at] = key;
@@ -31,17 +32,17 @@ impl Lowest {
         }
     }
 
-    /// `index` takes no part any more.
+    /// Removes the key of `index`.
     pub(crate) fn clear(&mut self, index: usize) {
         self.set(index, Self::ABSENT);
     }
 
-    /// The smallest key.
+    /// Returns the smallest key.
     pub(crate) fn key(&self) -> Option<u64> {
         (self.keys[1] != Self::ABSENT).then_some(self.keys[1])
     }
 
-    /// Whose key is the smallest; the lowest index among equals.
+    /// Returns the lowest index with the smallest key.
     pub(crate) fn index(&self) -> Option<usize> {
         let key = self.key()?;
         let leaves = self.keys.len() / 2;

@@ -1,5 +1,5 @@
-//! RailS, Algorithm 2: the chunks of one all-to-all round on the rails of one domain, the longest first, each on the rail that
-//! is done soonest with it.
+//! RailS, Algorithm 2: assigns the chunks of one all-to-all round to the rails of one domain, the
+//! longest first, each to the rail that completes it first.
 
 use std::cmp::Reverse;
 
@@ -7,52 +7,58 @@ use braid_wire::{MAX_RAILS, RailId};
 
 use crate::LoadMse;
 
-/// Bytes for one destination that take one rail.
+/// Bytes for one destination that use one rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
-    /// The number of the receiving domain.
+    /// Number of the receiving domain.
     pub destination: usize,
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// The load state of one domain in one round; make a new one for the next.
+/// The load state of one domain in one round.
 ///
-/// With N rails of equal speed the highest load is at most the optimum plus the largest chunk, and at most
-/// 4/3 - 1/(3N) times the optimum (Graham 1969; RailS, section IV-F).
+/// With N rails of equal speed, the highest load is at most the optimum plus the largest chunk. It
+/// is also at most 4/3 - 1/(3N) times the optimum (Graham 1969; RailS, section IV-F).
 #[derive(Clone, Debug)]
 pub struct LptRound {
-    /// This domain's own number.
+    /// Number of this domain.
     source: usize,
-    /// Bytes per unit of time, by rail.
+    /// Speed of each rail in bytes per unit of time.
     speeds: Vec<u64>,
-    /// Bytes, by rail.
+    /// Load of each rail in bytes.
     loads: Vec<u64>,
-    /// Bytes, by destination and rail.
+    /// Bytes by destination and rail.
     sent: Vec<Vec<u64>>,
 }
 
 impl LptRound {
-    /// A domain's round over rails of these speeds, in any unit: for equal ones `&[1; N]`.
+    /// Creates the round of domain `source` over rails of these relative speeds: `&[1; N]` for
+    /// equal ones.
     ///
     /// # Panics
-    /// Without a rail, with more than [`MAX_RAILS`], or with one of speed 0.
+    /// If there is no rail, if there are more than [`MAX_RAILS`], or if a speed is 0.
     pub fn new(source: usize, speeds: &[u64]) -> Self {
         let rails = speeds.len();
-        assert!((1..=MAX_RAILS).contains(&rails), "{rails} rails; 1 to {MAX_RAILS}");
-        assert!(!speeds.contains(&0), "a rail of speed 0 carries nothing: leave it out");
+        assert!(
+            (1..=MAX_RAILS).contains(&rails),
+            "invalid number of rails {rails}; use 1 to {MAX_RAILS}"
+        );
+        assert!(!speeds.contains(&0), "a rail of speed 0 carries nothing: omit it");
         LptRound { source, speeds: speeds.to_vec(), loads: vec![0; rails], sent: Vec::new() }
     }
 
-    /// The rail of each chunk, in the chunks' order. Costs O(F log F + F N) for F chunks on N rails.
+    /// Returns the rail of each chunk, in the order of the chunks. Costs O(F log F + F N) for F
+    /// chunks on N rails.
     pub fn assign(&mut self, chunks: &[Chunk]) -> Vec<RailId> {
         self.assign_counted(chunks, |_| ())
     }
 
-    /// As [`LptRound::assign`], and says how many rails or chunks it has looked at.
+    /// Implements [`LptRound::assign`] and counts the inspected rails and chunks.
     fn assign_counted(&mut self, chunks: &[Chunk], mut count: impl FnMut(usize)) -> Vec<RailId> {
         let mut order: Vec<usize> = (0..chunks.len()).collect();
-        // Among equals by destination, so that a destination's chunks follow each other round the rails.
+        // Equal chunks are sorted by destination, so that the chunks of a destination take
+        // consecutive rails.
         let rank = |index: usize| (Reverse(chunks[index].bytes), chunks[index].destination, index);
         order.sort_unstable_by(|a, b| {
             count(1);
@@ -66,12 +72,13 @@ impl LptRound {
         rails
     }
 
-    /// Bytes on each rail so far.
+    /// Returns the bytes on each rail so far.
     pub fn loads(&self) -> &[u64] {
         &self.loads
     }
 
-    /// How uneven the loads are (Algorithm 2, step 6), each divided by its rail's speed.
+    /// Returns the imbalance of the loads (Algorithm 2, step 6), each divided by the speed of its
+    /// rail.
     pub fn mse(&self) -> LoadMse {
         let loads = self.loads.iter().zip(&self.speeds);
         LoadMse::of(loads.map(|(load, speed)| *load as f64 / *speed as f64))
@@ -82,20 +89,21 @@ impl LptRound {
         if self.sent.len() <= destination {
             self.sent.resize(destination + 1, vec![0; rails]);
         }
-        // Ties go to what has carried least to this destination, then round the rails from another start for each pair of
-        // domains: with the same start for all, equal chunks of every domain would reach a receiver on the same rail.
+        // Among equal rails, the one with the fewest bytes to this destination wins, then the next
+        // one from a start that differs for each pair of domains. With a common start, equal chunks
+        // of all domains would reach a receiver on the same rail.
         let start = self.source.wrapping_add(destination) % rails;
         let in_turn = (0..rails).map(|step| (start + step) % rails);
         let better = |best: usize, next: usize| {
             let [ours, theirs] =
                 [next, best].map(|rail| u128::from(self.loads[rail] + chunk.bytes));
-            // The time of each, without division.
+            // Compares completion times without a division.
             let ours = ours * u128::from(self.speeds[best]);
             let theirs = theirs * u128::from(self.speeds[next]);
             let sent = &self.sent[destination];
             if (ours, sent[next]) < (theirs, sent[best]) { next } else { best }
         };
-        let rail = in_turn.reduce(better).expect("there is a rail");
+        let rail = in_turn.reduce(better).expect("there is at least one rail");
         self.loads[rail] += chunk.bytes;
         self.sent[destination][rail] += chunk.bytes;
         RailId::new(rail)
@@ -118,7 +126,7 @@ mod tests {
         bytes.iter().map(|bytes| Chunk { destination: 0, bytes: *bytes }).collect()
     }
 
-    /// The lowest highest load of all assignments.
+    /// Returns the lowest maximum load over all assignments.
     fn optimum(bytes: &[u64], loads: &mut Vec<u64>) -> u64 {
         let Some((first, rest)) = bytes.split_first() else {
             return loads.iter().copied().max().unwrap_or(0);
@@ -146,7 +154,7 @@ mod tests {
             let best = optimum(&bytes, &mut vec![0; rails]);
             let (longest, rails) = (bytes.iter().copied().max().unwrap(), rails as u64);
             prop_assert!(highest <= best + longest);
-            // highest <= (4/3 - 1/(3N)) best, times 3 N.
+            // highest <= (4/3 - 1/(3N)) best, multiplied by 3 N.
             prop_assert!(3 * rails * highest <= (4 * rails - 1) * best, "{highest} {best}");
             // Theorem 4: the mean square error is at most the square of the longest chunk.
             let mean = bytes.iter().sum::<u64>() as f64 / rails as f64;
@@ -161,7 +169,8 @@ mod tests {
             each in 1_usize..12,
             in_one_call in any::<bool>(),
         ) {
-            // As many domains as rails, or a multiple: then each rail's share of a receiver is exact.
+            // With a multiple of the number of rails as the number of domains, each rail's share of
+            // a receiver is exact.
             let domains = domains * rails;
             let mut received = vec![vec![0_u64; rails]; domains];
             for source in 0..domains {
@@ -211,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_longest_goes_first() {
-        // In the order given, the last would go on top of 2; sorted, 3 and 2 + 1 are even.
+        // In the given order, the last chunk would join the 2. Sorted, 3 and 2 + 1 are even.
         let mut round = LptRound::new(0, &equal(2));
         let rails = round.assign(&chunks(&[1, 2, 3]));
         assert_eq!(round.loads(), [3, 3]);

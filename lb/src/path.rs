@@ -1,4 +1,4 @@
-//! What is known about one path.
+//! The state of one path.
 
 use std::time::Duration;
 
@@ -6,53 +6,55 @@ use braid_wire::{PathId, Time};
 
 use crate::health::Health;
 
-/// What has been seen of a path since its path set was made.
+/// Counters of a path since the creation of its path set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PathCounters {
-    /// Segments that left on it, and probes.
+    /// Segments and probes sent.
     pub sent: u64,
-    /// Those of them that were retransmissions.
+    /// Retransmissions among them.
     pub retransmitted: u64,
-    /// Packets declared lost on it.
+    /// Packets declared lost.
     pub lost: u64,
     /// Packets acknowledged.
     pub arrived: u64,
-    /// Those of them whose feedback carried a congestion mark.
+    /// Acknowledged packets whose feedback carried a congestion mark.
     pub congested: u64,
-    /// Round-trip time, smoothed with 1/8; `None` before the first and since it was last taken out of use.
+    /// Round-trip time, smoothed with 1/8. `None` before the first sample and after the path went
+    /// down.
     pub rtt: Option<Duration>,
-    /// How often it was taken out of use.
+    /// Number of times that the path went down.
     pub downs: u64,
-    /// Probes sent on it.
+    /// Probes sent.
     pub probes: u64,
 }
 
-/// The state of one path, for people to look at.
+/// The state of one path, for reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PathReport {
-    /// Which one.
+    /// The path.
     pub path: PathId,
     /// Whether policies may pick it.
     pub live: bool,
-    /// What has been seen of it.
+    /// The counters.
     pub counters: PathCounters,
 }
 
-/// One path. `in_flight` counts the segments sent since it last came into use that have neither arrived nor
-/// been declared lost; feedback that comes twice (a loss that was none) leaves it too small for a while, never
-/// below zero.
+/// One path. `in_flight` counts the segments sent since the path last came up that neither arrived
+/// nor were declared lost.
+///
+/// A spurious loss is counted twice, so `in_flight` is too small for a while, but never negative.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
-    /// But for the round-trip time, which is kept apart.
+    /// All counters but the round-trip time.
     pub(crate) counts: PathCounters,
-    /// Smoothed with 1/8, in nanoseconds.
+    /// Round-trip time in nanoseconds, smoothed with 1/8.
     pub(crate) rtt_ns: Option<u64>,
     pub(crate) in_flight: u32,
-    /// When its round-trip time was measured last, or doubted.
+    /// Time of the last round-trip sample, or of its last reduction for age.
     pub(crate) measured_at: Time,
-    /// It was doubted since it was measured: the next sample replaces it.
+    /// The round-trip time was reduced for age, so the next sample replaces it.
     pub(crate) doubted: bool,
     pub(crate) health: Health,
 }
@@ -85,7 +87,7 @@ impl Path {
     }
 }
 
-/// A span in nanoseconds; all spans here are far below the 584 years that fit.
+/// Returns a duration in nanoseconds, limited to 584 years.
 pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The paths to one destination group, and the policy that chooses among them.
+//! A path set: the paths to one destination group and the policy that picks among them.
 
 use std::num::NonZeroU32;
 
@@ -11,30 +11,30 @@ use crate::{
     Batch, LbPolicy, Outcome, PathPolicy, PathReport, PathRng, Paths, Requirements, StreamId,
 };
 
-/// Paths that cannot be used.
+/// Invalid paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathsError {
-    /// There are too few or too many.
-    #[error("{0} paths cannot be used; take 1 to {MAX_PATHS}")]
+    /// The number of paths is 0 or too large.
+    #[error("invalid number of paths {0}; use 1 to {MAX_PATHS}")]
     Count(usize),
-    /// A list names a path that the set does not have.
+    /// A list contains a path that the set does not have.
     #[error("path {path} is unknown; the path set has paths 0 to {last}", path = path.get())]
     Unknown {
         /// The path.
         path: PathId,
-        /// The highest that there is.
+        /// The highest path number.
         last: u16,
     },
-    /// A list names a path twice.
+    /// A list contains a path twice.
     #[error("path {path} is listed twice; list it once", path = .0.get())]
     Twice(PathId),
 }
 
-/// The paths to one destination group, shared by all queue pairs that go there.
+/// The paths to one destination group, shared by all queue pairs that send to it.
 ///
-/// In order: `pick`, then `on_sent` for each segment of the batch, then feedback. Feedback on a path that is
-/// not in use any more is counted.
+/// The caller invokes `pick`, then `on_sent` for each segment of the batch, then `on_feedback`.
+/// Feedback on a path that is no longer in use is still counted.
 #[derive(Debug)]
 pub struct PathSet {
     name: LbPolicy,
@@ -46,21 +46,21 @@ pub struct PathSet {
 }
 
 impl PathSet {
-    /// Paths 0 to `count - 1` under a policy; `seed` makes the random ones repeatable.
+    /// Creates paths 0 to `count - 1` under a policy. `seed` determines all random numbers.
     ///
     /// # Errors
     ///
-    /// There are too few or too many paths.
+    /// If `count` is 0 or too large.
     pub fn new(policy: LbPolicy, count: usize, seed: u64) -> Result<Self, PathsError> {
         Self::make(policy, count, seed, States::all)
     }
 
-    /// The same, but what is known of a path takes memory from its first use on: where sets are many and have many paths each,
-    /// as in a simulation. The first use of a path allocates.
+    /// Creates a set that allocates the state of a path at its first use, for simulations with many
+    /// large sets.
     ///
     /// # Errors
     ///
-    /// As [`PathSet::new`].
+    /// See [`PathSet::new`].
     pub fn growing(policy: LbPolicy, count: usize, seed: u64) -> Result<Self, PathsError> {
         Self::make(policy, count, seed, States::used)
     }
@@ -89,47 +89,47 @@ impl PathSet {
         })
     }
 
-    /// No path is ever taken out of use, whatever it loses: for studies of the bare policies.
+    /// Disables health: no path goes down, whatever it loses. For studies of the bare policies.
     pub fn without_health(mut self) -> Self {
         self.paths.ignore_health();
         self
     }
 
-    /// The name of its policy.
+    /// Returns the policy.
     pub fn policy(&self) -> LbPolicy {
         self.name
     }
 
-    /// What its policy wants; asked for each segment.
+    /// Returns the requirements of the policy. Called for each segment.
     #[inline]
     pub fn requirements(&self) -> &Requirements {
         &self.requirements
     }
 
-    /// How many paths it was made with.
+    /// Returns the total number of paths.
     pub fn count(&self) -> usize {
         self.paths.states.count()
     }
 
-    /// How many paths are in use now; at least one.
+    /// Returns the number of live paths, at least one.
     pub fn live(&self) -> usize {
         self.paths.len()
     }
 
-    /// A new outgoing stream of a queue pair: what it is called from now on.
+    /// Adds an outgoing stream of a queue pair and returns its id.
     pub fn admit(&mut self) -> StreamId {
         let stream = self.streams.take();
         self.policy.admit(stream, &mut self.rng);
         stream
     }
 
-    /// An admitted stream is gone; call it once, and nothing that names it afterwards.
+    /// Removes a stream. The caller must not use its id afterwards.
     pub fn dismiss(&mut self, stream: StreamId) {
         self.policy.dismiss(stream);
         self.streams.give_back(stream);
     }
 
-    /// The path of a stream's next batch: one that is in use and not known to be dead.
+    /// Returns a live path for a stream's next batch.
     pub fn pick(&mut self, stream: StreamId, batch: Batch) -> PathId {
         let batch = Batch { segments: batch.segments.max(1), ..batch };
         self.paths.on_pick(batch);
@@ -137,9 +137,11 @@ impl PathSet {
         if self.paths.is_live(path) { path } else { self.paths.at(index(path)) }
     }
 
-    /// The path of a batch that is to find out whether any path works: a random one of those in
-    /// use, unless health is ignored. Turns could keep step with those of other segments, so that
-    /// one segment would never reach a path that works.
+    /// Returns a random live path for a batch that tests whether any path works. If
+    /// health is disabled, the policy picks the path.
+    ///
+    /// A fixed rotation could stay in step with that of other segments, so that one segment would
+    /// never reach a working path.
     pub fn pick_any(&mut self, stream: StreamId, batch: Batch) -> PathId {
         if !self.paths.has_health {
             return self.pick(stream, batch);
@@ -148,20 +150,20 @@ impl PathSet {
         self.random()
     }
 
-    /// A random path that is in use.
+    /// Returns a random live path.
     pub(crate) fn random(&mut self) -> PathId {
         self.paths.random(&mut self.rng)
     }
 
-    /// The most segments that the batch just picked for may have, those of other queue pairs that join it included, where
-    /// its path is to carry less than others.
+    /// Returns the maximum number of segments of the batch just picked for, including joining
+    /// batches of other queue pairs, if its path must carry less than others.
     #[inline]
     pub fn most_segments(&self) -> Option<NonZeroU32> {
         self.policy.most_segments()
     }
 
-    /// What became of packets that a stream sent on `path`. A path that does not exist is ignored: the
-    /// name may be an echo from the network.
+    /// Processes feedback on packets that a stream sent on `path`. Ignores a path that does not
+    /// exist, because the number may come from the network.
     pub fn on_feedback(&mut self, stream: StreamId, now: Time, path: PathId, outcome: Outcome) {
         if index(path) >= self.count() {
             return;
@@ -170,16 +172,19 @@ impl PathSet {
         self.policy.on_feedback(stream, now, path, &outcome, &self.paths);
     }
 
-    /// A retransmission time-out of this stream: nothing that was in flight has been heard of.
+    /// Processes a retransmission time-out of a stream: no feedback arrived for any packet in
+    /// flight.
     pub fn on_timeout(&mut self, stream: StreamId, now: Time) {
         self.policy.on_timeout(stream, now, &self.paths, &mut self.rng);
     }
 
-    /// Only these paths from now on, in this order. What is down among them stays so, unless all are.
+    /// Limits the set to these paths in this order. A path that is down stays down, unless all of
+    /// them are.
     ///
     /// # Errors
     ///
-    /// The list is empty, or names a path that there is not, or one twice. Nothing has changed then.
+    /// If the list is empty, contains an unknown path, or contains a path twice. The set is then
+    /// unchanged.
     pub fn use_paths(&mut self, paths: &[PathId]) -> Result<(), PathsError> {
         if paths.is_empty() {
             return Err(PathsError::Count(0));
@@ -202,31 +207,32 @@ impl PathSet {
         Ok(())
     }
 
-    /// A segment leaves on a path; once per segment.
+    /// Records a segment that is sent on a path.
     #[inline]
     pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
         self.paths.on_sent(path, retransmission);
     }
 
-    /// The paths in use and those that have been, by number.
+    /// Returns the paths that are or were in use, by number.
     pub fn paths(&self) -> impl Iterator<Item = PathReport> {
         self.paths.reports()
     }
 
-    /// A path that is out of use and due for a probe: send a PING with the stamp `now.stamp()` on it. Call until
-    /// `None`. The probe counts as sent.
+    /// Returns a path that is down and due for a probe. The caller sends a PING with the stamp
+    /// `now.stamp()` on it and calls again until the result is `None`.
     ///
-    /// Its stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
+    /// The probe counts as sent. Its stamp identifies it, so no other PING may carry that stamp.
     pub fn poll_probe(&mut self, now: Time) -> Option<PathId> {
         self.paths.poll_probe(now)
     }
 
-    /// A PONG echoes `stamp`. True: it answers the latest probe of a path, which is back in its place.
+    /// Processes a PONG that echoes `stamp`. Returns whether it answers the latest probe of a path,
+    /// which is then live again.
     pub fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
         self.paths.on_probe_answer(now, stamp)
     }
 
-    /// When [`PathSet::poll_probe`] next has something.
+    /// Returns the time at which [`PathSet::poll_probe`] next returns a path.
     #[inline]
     pub fn next_probe(&self) -> Option<Time> {
         self.paths.next_probe()

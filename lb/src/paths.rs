@@ -11,33 +11,37 @@ use crate::slots::{Slots, index};
 use crate::states::States;
 use crate::{Batch, Order, Outcome, PathCounters, PathReport, PathRng};
 
-/// Where marks are missing, a round trip beyond so many of the lowest plus a slack counts as congested. Our
-/// choice: many networks do not mark, and REPS and PLB know congestion by marks only. With 8 for 2, REPS
-/// stays on few links once it is there (measured: 0.79 of the capacity instead of 0.99).
+/// A round trip longer than this multiple of the lowest one plus the slack counts as congested.
+///
+/// Our choice: many networks do not mark packets, and REPS and PLB detect congestion by marks only.
+/// With a multiple of 8 instead of 2, REPS stays on few links (measured: 0.79 of the capacity
+/// instead of 0.99).
 const LATE_ROUND_TRIPS: u64 = 2;
 const LATE_SLACK_NS: u64 = 200_000;
 
-/// The paths to one destination group, as a policy sees them: those that are live, in order, and what is known of each.
+/// The paths to one destination group, as a policy sees them: the ordered list of live paths and
+/// their state.
 ///
-/// Policies compute with positions in the list of live paths ("slots"); there is always at least one.
+/// Policies compute with positions in the list of live paths ("slots"). At least one path is always
+/// live.
 #[derive(Debug)]
 pub struct Paths {
     pub(crate) states: States,
     pub(crate) slots: Slots,
     order: Order,
-    /// The live paths by what `order` says: their ranks, or their smoothed round-trip times in nanoseconds.
+    /// The live paths by `order`: their ranks, or their smoothed round-trip times in nanoseconds.
     lowest: Lowest,
-    /// The slot of the next look at whether a round-trip time is too old.
+    /// The next slot whose round-trip time is checked for its age.
     next_doubt: usize,
     pub(crate) probes: Probes,
-    /// Whether paths that lose everything are taken out of use.
+    /// Whether paths without arrivals go down.
     pub(crate) has_health: bool,
-    /// The most segments that a batch has had.
+    /// The maximum number of segments of a batch so far.
     batch: u32,
 }
 
 impl Paths {
-    /// Paths 0 to the number of states less one, all live.
+    /// Creates one live path for each state.
     pub(crate) fn new(states: States, order: Order) -> Self {
         let count = states.count();
         let mut paths = Paths {
@@ -54,60 +58,61 @@ impl Paths {
         paths
     }
 
-    /// How many are live; at least one.
+    /// Returns the number of live paths, at least one.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether a path is live. One that does not exist is not.
+    /// Returns whether a path exists and is live.
     pub fn is_live(&self, path: PathId) -> bool {
         self.slots.is_live(path)
     }
 
-    /// Whether there is such a path and it is not out of use.
+    /// Returns whether a path exists and is not down.
     #[inline]
     pub(crate) fn is_up(&self, path: PathId) -> bool {
         self.states.get(path).is_some_and(|path| !path.health.is_down())
     }
 
-    /// The live path in a slot, counted round the list.
+    /// Returns the live path in a slot, modulo the number of live paths.
     pub fn at(&self, slot: usize) -> PathId {
         self.slots.at(slot)
     }
 
-    /// A random live path.
+    /// Returns a random live path.
     pub fn random(&self, rng: &mut PathRng) -> PathId {
         self.slots.random(rng)
     }
 
-    /// A random live path that is none of the `taken` (a handful), if there is one.
+    /// Returns a random live path that is not among the (few) `taken` ones, if there is one.
     pub fn random_beside(&self, taken: &[PathId], rng: &mut PathRng) -> Option<PathId> {
         self.slots.random_beside(taken, rng)
     }
 
-    /// What has been seen of a path; `None`: there is no such path.
+    /// Returns the counters of a path, if it exists.
     pub fn counters(&self, path: PathId) -> Option<PathCounters> {
         self.states.get(path).map(Path::counters)
     }
 
-    /// When a packet of this path was last acknowledged; `None` also where there is no such path.
+    /// Returns the time of the last acknowledgement on a path, if there was one and the path
+    /// exists.
     pub(crate) fn last_arrival(&self, path: PathId) -> Option<Time> {
         self.states.get(path)?.health.last_arrival()
     }
 
-    /// Segments that have left on a path and have neither arrived nor been declared lost.
+    /// Returns the number of segments on a path that neither arrived nor were declared lost.
     pub(crate) fn in_flight(&self, path: PathId) -> u32 {
         self.states[path].in_flight
     }
 
-    /// The live path with the lowest rank, the lowest number among equals; any under an order other than
-    /// [`Order::Rank`].
+    /// Returns the live path with the lowest rank, and with the lowest number among equals. Without
+    /// [`Order::Rank`], returns any live path.
     pub fn best(&self) -> PathId {
         self.lowest.index().map_or_else(|| self.at(0), |best| PathId::new(best as u16))
     }
 
-    /// The rank of the best live path; `u64::MAX` under an order other than [`Order::Rank`].
+    /// Returns the rank of the best live path, or `u64::MAX` without [`Order::Rank`].
     pub fn lowest_rank(&self) -> u64 {
         match self.order {
             Order::Rank => self.lowest.key().unwrap_or(u64::MAX),
@@ -115,14 +120,16 @@ impl Paths {
         }
     }
 
-    /// How good a live path is; the smaller, the better: unmeasured paths, the emptiest first; then by the smoothed
-    /// round-trip time times the packets that would be under way.
+    /// Returns the rank of a live path. A smaller rank is better.
+    ///
+    /// Unmeasured paths come first, the emptiest of them foremost. The others are ordered by the
+    /// smoothed round-trip time times the number of packets in flight including the next one.
     pub fn rank(&self, path: PathId) -> u64 {
         self.states[path].rank()
     }
 
-    /// Whether a round trip took so much longer than on the fastest live path that it has met congestion, which not every
-    /// network marks; never under an order other than [`Order::Rtt`].
+    /// Returns whether a round trip shows congestion by its excess over the fastest live path, for
+    /// networks that do not mark packets. Always false without [`Order::Rtt`].
     pub fn is_late(&self, rtt: Duration) -> bool {
         let lowest = match self.order {
             Order::Rtt => self.lowest.key().unwrap_or(u64::MAX),
@@ -131,7 +138,7 @@ impl Paths {
         nanos(rtt) > lowest.saturating_mul(LATE_ROUND_TRIPS).saturating_add(LATE_SLACK_NS)
     }
 
-    /// Those in use and those that have been, by number.
+    /// Returns the paths that are or were in use, by number.
     pub(crate) fn reports(&self) -> impl Iterator<Item = PathReport> {
         let reports = self.by_number().map(|path| {
             let counters = self.states[path].counters();
@@ -143,19 +150,20 @@ impl Paths {
         })
     }
 
-    /// All paths, as a loop that changes them needs them.
+    /// Returns all paths by number, without a borrow of `self`.
     pub(crate) fn by_number(&self) -> impl Iterator<Item = PathId> + use<> {
         (0..self.states.count() as u16).map(PathId::new)
     }
 
-    /// Makes the list of slots again after a path went down or up.
+    /// Rebuilds the list of slots after a path went down or came up.
     pub(crate) fn relist(&mut self) {
         let states = &self.states;
         let any_down = states.known().iter().any(|path| path.health.is_down());
         self.slots.relist(any_down, |path| states[path].health.is_down());
     }
 
-    /// Only these from now on, in this order. What is down among them stays so, unless all are.
+    /// Limits the set to these paths in this order. A path that is down stays down, unless all of
+    /// them are.
     pub(crate) fn use_only(&mut self, paths: &[PathId]) {
         self.slots.reorder(paths);
         if paths.iter().all(|path| self.states[*path].health.is_down()) {
@@ -166,21 +174,21 @@ impl Paths {
         }
     }
 
-    /// A batch is about to leave.
+    /// Records that a batch is about to be sent.
     #[inline]
     pub(crate) fn on_pick(&mut self, batch: Batch) {
         self.batch = self.batch.max(batch.segments);
         self.doubt_one(batch.now);
     }
 
-    /// A segment leaves on a path.
+    /// Records a segment that is sent on a path.
     #[inline]
     pub(crate) fn on_sent(&mut self, path: PathId, retransmission: bool) {
         self.states[path].on_sent(retransmission);
         self.refile(path);
     }
 
-    /// What became of packets on a path that there is.
+    /// Records feedback on an existing path.
     pub(crate) fn on_feedback(&mut self, now: Time, path: PathId, outcome: &Outcome) {
         match *outcome {
             Outcome::Arrived { packets, rtt, congested } => {
@@ -191,7 +199,7 @@ impl Paths {
         }
     }
 
-    /// Files a path again after what its key is made of, or its being live, has changed.
+    /// Updates a path's place in the order after its key or its liveness has changed.
     #[inline]
     pub(crate) fn refile(&mut self, path: PathId) {
         if self.order != Order::None {
@@ -199,7 +207,7 @@ impl Paths {
         }
     }
 
-    /// Apart, so that whoever files nothing has it in no loop.
+    /// A separate function, so that policies without an order do not inline it.
     #[inline(never)]
     fn file(&mut self, path: PathId) {
         let state = &self.states[path];
@@ -221,13 +229,14 @@ impl Paths {
         self.by_number().for_each(|path| self.refile(path));
     }
 
-    /// The lowest smoothed round-trip time of all live paths.
+    /// Returns the lowest smoothed round-trip time of the live paths.
     pub(crate) fn lowest_rtt(&self) -> Option<Duration> {
         let live = self.by_number().filter(|path| self.slots.is_live(*path));
         live.filter_map(|path| self.states[path].rtt()).min()
     }
 
-    /// Under [`Order::Rank`], doubts a round-trip time that is too old; each pick looks at one path.
+    /// Reduces the weight of an old round-trip time under [`Order::Rank`]. Each pick checks one
+    /// path.
     fn doubt_one(&mut self, now: Time) {
         if self.order != Order::Rank {
             return;
@@ -245,7 +254,8 @@ impl Paths {
         state.on_arrival(now, packets, rtt, marked);
         state.health.on_arrival(now);
         if state.health.is_down() {
-            self.bring_back(now, path); // the losses were none
+            // The losses were spurious.
+            self.bring_back(now, path);
         }
         self.refile(path);
     }
@@ -275,12 +285,12 @@ impl Paths {
 
 #[cfg(test)]
 impl Paths {
-    /// What policies without an order are tested with.
+    /// Creates live paths for tests of policies without an order.
     pub(crate) fn all_live(count: usize) -> Self {
         Paths::new(States::all(count), Order::None)
     }
 
-    /// Only these are down now.
+    /// Takes exactly these paths down.
     pub(crate) fn without(&mut self, dead: &[u16]) {
         self.slots.relist(true, |path| dead.contains(&path.get()));
     }

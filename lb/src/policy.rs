@@ -1,4 +1,4 @@
-//! What a path policy is, and how it is named.
+//! The interface of path policies and their names.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -7,34 +7,38 @@ use std::str::FromStr;
 
 use braid_wire::{PathId, Time};
 
-use crate::{Batch, Outcome, PathRng, Paths, StreamId};
+use crate::{Batch, Order, Outcome, PathRng, Paths, StreamId};
 
-/// Picks the path of each batch, and learns from what became of it. One is made for each path set.
+/// A path policy: picks the path of each batch and learns from the feedback. Each path set has its
+/// own instance.
 ///
-/// Time and randomness are arguments, so that a seed repeats a run. Apart from [`PathPolicy::pick`] everything may be left
-/// out. What it needs per stream it keeps itself, as a rule in a [`PerStream`](crate::PerStream). All but `admit` and
-/// `dismiss` are called while packets are sent: nothing there should allocate, block or log.
+/// Time and randomness are arguments, so that a seed reproduces a run. All methods but
+/// [`PathPolicy::pick`] are optional. A policy stores its own state per stream, usually in a
+/// [`PerStream`](crate::PerStream). All methods but `admit` and `dismiss` run on the hot path and
+/// must not allocate, block or log.
 pub trait PathPolicy: fmt::Debug + Send {
-    /// A stream joins: before anything else is said of it. Most streams of responses never pick.
+    /// Adds a stream before its first batch. Most response streams never pick a path.
     fn admit(&mut self, stream: StreamId, rng: &mut PathRng) {
         let _ = (stream, rng);
     }
 
-    /// A stream is gone. Its number may be admitted again.
+    /// Removes a stream, whose number may be reused.
     fn dismiss(&mut self, stream: StreamId) {
         let _ = stream;
     }
 
-    /// The path of the stream's next batch: a live one. In the place of one that is not, the path set takes one that is.
+    /// Returns a live path for the stream's next batch. The path set replaces a path that is not
+    /// live.
     fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId;
 
-    /// The most segments that the batch just picked for may have, those of other streams that join it included, where its
-    /// path is to carry less than others.
+    /// Returns the maximum number of segments of the batch just picked for, including joining
+    /// batches of other streams, if its path must carry less than others.
     fn most_segments(&self) -> Option<NonZeroU32> {
         None
     }
 
-    /// What became of packets that the stream sent on `path`, which the path set has; `paths` has taken it into account.
+    /// Processes feedback on packets that the stream sent on `path`, which exists. `paths` already
+    /// includes the feedback.
     fn on_feedback(
         &mut self,
         stream: StreamId,
@@ -46,67 +50,60 @@ pub trait PathPolicy: fmt::Debug + Send {
         let _ = (stream, now, path, outcome, paths);
     }
 
-    /// A retransmission time-out of the stream: nothing that was in flight has been heard of.
+    /// Processes a retransmission time-out of the stream: no feedback arrived for any packet in
+    /// flight.
     fn on_timeout(&mut self, stream: StreamId, now: Time, paths: &Paths, rng: &mut PathRng) {
         let _ = (stream, now, paths, rng);
     }
 }
 
-/// Makes a path policy: what [`LbPolicy`] names.
+/// Creates the path policy that an [`LbPolicy`] names.
 pub trait PathPolicyFactory: Send + Sync {
-    /// The name, as users type it: what reports show, and what policies are told apart by.
+    /// Returns the unique name, as users type it and reports show it.
     fn name(&self) -> &str;
 
-    /// What the policy wants from those who run it. They ask once.
+    /// Returns the policy's requirements. The caller asks once.
     fn requirements(&self) -> Requirements {
         Requirements::default()
     }
 
-    /// A policy for these paths, which are new and all live.
+    /// Creates a policy for new paths, which are all live.
     fn build(&self, paths: &Paths, rng: &mut PathRng) -> Box<dyn PathPolicy>;
 }
 
-/// What a policy wants from the path set and the protocol that run it.
+/// The requirements of a policy on its path set and on the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requirements {
-    /// What the path set keeps the live paths ordered by.
+    /// The order in which the path set keeps the live paths.
     pub order: Order,
-    /// Whether a batch may as well take the path that was just picked for a batch of another queue pair: no path is a
-    /// queue pair's own, none follows from what is sent, and the policy does not count what is on each path.
+    /// Whether a batch may use the path just picked for a batch of another queue pair. The policy
+    /// must not assign paths to queue pairs, derive paths from the data, or count the load of
+    /// paths.
     pub shares_batches: bool,
-    /// How many quanta a sender's window is to hold, at least 1: a path is picked for one quantum, which is one batch or
-    /// more.
+    /// Number of quanta that a sender's window should hold, at least 1. A path is picked per
+    /// quantum, which is one or more batches.
     ///
-    /// Few where nothing is learnt from them: a quantum that fills the driver's batches costs the fewest calls. A
-    /// policy that judges paths by what comes back wants many small ones, as its source judges packets: with
-    /// 8 on four links, one of them at a tenth of its rate, REPS kept half of the window on the slow link
-    /// (0.70 of the capacity instead of 0.95).
+    /// A policy that ignores feedback wants few quanta, because large batches cost the fewest
+    /// calls. A policy that judges paths by feedback wants many small ones, as its source judges
+    /// packets. A measurement with REPS on four links, one of them at a tenth of its rate: with 8
+    /// quanta, half of the window stayed on the slow link. The throughput was 0.70 of the capacity
+    /// instead of 0.95.
     pub quanta: u64,
 }
 
 impl Default for Requirements {
-    /// For a policy that compares no paths: no order, batches of its own, 8 quanta.
+    /// The requirements of a policy that does not compare paths: no order, separate batches, 8
+    /// quanta.
     fn default() -> Self {
         Requirements { order: Order::None, shares_batches: false, quanta: 8 }
     }
 }
 
-/// What live paths can be ordered by, at a cost that is logarithmic in their number for each packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// Nothing.
-    None,
-    /// Their ranks ([`Paths::rank`]): for [`Paths::best`] and [`Paths::lowest_rank`]. A round-trip time that is not renewed
-    /// loses weight.
-    Rank,
-    /// Their smoothed round-trip times: for [`Paths::is_late`].
-    Rtt,
-}
-
-/// Names a path policy: one of the table ([`LbPolicy::ALL`]), or one that a program brings along.
+/// A path policy: one of the table ([`LbPolicy::ALL`]) or one of the program.
 ///
-/// It refers to a factory that lives as long as the program, so it is a plain value in every configuration. A factory whose
-/// parameters are known only at run time is leaked once, with [`Box::leak`]. Two are equal if they have the same name.
+/// The value refers to a factory with a static lifetime, so configurations can copy it. A program
+/// that knows the parameters of a factory only at run time leaks it once with [`Box::leak`]. Two
+/// values with the same name are equal.
 ///
 /// ```
 /// use braid_lb::LbPolicy;
@@ -114,30 +111,31 @@ pub enum Order {
 /// let policy: LbPolicy = "pro".parse().unwrap();
 /// assert_eq!(policy, LbPolicy::PRO);
 /// let unknown = "spray".parse::<LbPolicy>().unwrap_err();
-/// assert!(unknown.to_string().contains("there is: "), "{unknown}"); // and names them
+/// assert!(unknown.to_string().contains("available: "), "{unknown}");
 /// ```
 #[derive(Clone, Copy)]
 pub struct LbPolicy(&'static dyn PathPolicyFactory);
 
 impl LbPolicy {
-    /// A policy of the program's own. It is not found by its name; give it one that the table does not have.
+    /// Creates a policy of the program. Parsing does not find it, so its name must differ from
+    /// those of the table.
     pub const fn custom(factory: &'static dyn PathPolicyFactory) -> Self {
         LbPolicy(factory)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         self.0.name()
     }
 
-    /// What makes it.
+    /// Returns the factory.
     pub(crate) fn factory(self) -> &'static dyn PathPolicyFactory {
         self.0
     }
 }
 
 impl Default for LbPolicy {
-    /// [`LbPolicy::ADAPTIVE`]: [`LbPolicy::PRO`] as long as the paths are equal.
+    /// [`LbPolicy::ADAPTIVE`], which equals [`LbPolicy::PRO`] while the paths are equal.
     fn default() -> Self {
         LbPolicy::ADAPTIVE
     }
@@ -169,14 +167,14 @@ impl fmt::Display for LbPolicy {
     }
 }
 
-/// The names of the table.
+/// Returns the names of the table.
 pub fn policy_names() -> impl Iterator<Item = &'static str> {
     LbPolicy::ALL.into_iter().map(LbPolicy::name)
 }
 
-/// A name that no policy has.
+/// An unknown policy name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no path policy is called `{0}`; there is: {names}", names = policy_names().collect::<Vec<_>>().join(", "))]
+#[error("unknown path policy `{0}`; available: {names}", names = policy_names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownPolicy(pub String);
 
 impl FromStr for LbPolicy {
@@ -208,6 +206,6 @@ mod tests {
     fn an_unknown_name_lists_the_known_ones() {
         let error = "spray".parse::<LbPolicy>().unwrap_err().to_string();
         let names = policy_names().collect::<Vec<_>>().join(", ");
-        assert_eq!(error, format!("no path policy is called `spray`; there is: {names}"));
+        assert_eq!(error, format!("unknown path policy `spray`; available: {names}"));
     }
 }

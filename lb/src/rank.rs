@@ -1,10 +1,11 @@
-//! How paths compare: what `min-rtt` (the subflow of lowest smoothed round-trip time that has window, as
-//! MPTCP) and `two-choice` (the better of two random paths, UCCL) choose by.
+//! The rank of a path, by which `min-rtt` and `two-choice` compare paths.
 //!
-//! A path has no window of its own here: the controller's is shared by all paths. So the round-trip time
-//! is weighed with what is already under way on the path, which spreads the load as full windows do, and
-//! as finely as it is chosen. That is our reading; without it every batch would go to the path that was
-//! fastest last.
+//! `min-rtt` takes the subflow with the lowest smoothed round-trip time whose window is not full,
+//! as MPTCP does. `two-choice` takes the better of two random paths, as UCCL does.
+//!
+//! Here all paths share the controller's window. The rank therefore multiplies the round-trip time
+//! by the packets in flight on the path, which distributes the load as full windows do. This is our
+//! interpretation. Without it, every batch would take the path that was fastest last.
 
 use std::time::Duration;
 
@@ -12,18 +13,20 @@ use braid_wire::Time;
 
 use crate::path::Path;
 
-/// A round-trip time older than this is halved, and again after as long: a path that was slow is used
-/// again, the sooner the less slow it was.
+/// Age at which a round-trip time is halved, repeatedly. A slow path is thus tried again, and
+/// earlier if it was less slow.
 const STALE_AFTER: Duration = Duration::from_millis(250);
-/// Where measured paths begin among the ranks.
+/// Lowest rank of a measured path.
 const MEASURED: u64 = 1 << 62;
-/// `two-choice` draws again where the better of two ranks above so many times the best of all paths:
-/// of many paths over one slow link two are drawn too often.
+/// `two-choice` draws again if the better of two ranks exceeds the best of all paths by this
+/// factor. Otherwise it draws two of many paths on one slow link too often.
 pub(crate) const FAR_WORSE: u64 = 4;
 
 impl Path {
-    /// The smaller, the better: unmeasured paths, the emptiest first; then by the smoothed round-trip time
-    /// times the packets that would be under way.
+    /// Returns the rank. A smaller rank is better.
+    ///
+    /// Unmeasured paths come first, the emptiest of them foremost. The others are ordered by the
+    /// smoothed round-trip time times the number of packets in flight including the next one.
     pub(crate) fn rank(&self) -> u64 {
         match self.rtt_ns {
             None => self.in_flight.into(),
@@ -34,7 +37,7 @@ impl Path {
         }
     }
 
-    /// Halves a round-trip time that is too old. Returns whether it was.
+    /// Halves a round-trip time that is too old. Returns whether it did.
     pub(crate) fn doubt(&mut self, now: Time) -> bool {
         let Some(rtt) = self.rtt_ns.filter(|_| now - self.measured_at > STALE_AFTER) else {
             return false;
@@ -44,7 +47,7 @@ impl Path {
     }
 }
 
-/// Whether `rank` is so much worse than the best that another draw is worth it.
+/// Returns whether `rank` is so much worse than the best rank that another draw pays off.
 pub(crate) fn is_far_worse(rank: u64, best: u64) -> bool {
     let time = |rank: u64| rank & (MEASURED - 1);
     rank >= MEASURED && (best < MEASURED || time(rank) / FAR_WORSE > time(best))

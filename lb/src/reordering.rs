@@ -1,47 +1,46 @@
-//! How late the packets of a path come behind later ones of the same path, for paths that do not
-//! keep order.
+//! Reordering within a path: the lateness of packets that later packets of the same path overtook.
 //!
-//! Most paths keep order, and nothing is known of them here. Jitter, link aggregation and switches
-//! that spray by themselves reorder a path. There a packet that later ones have overtaken is late
-//! rather than lost, for as long as the path's *window*: the reordering window of RACK (RFC 8985,
-//! section 6.2), but measured and not guessed from the round trip, which says nothing of the extent
-//! where a part of the packets skips a queue.
+//! Most paths preserve order and have no state here. Jitter, link aggregation and packet-spraying
+//! switches reorder packets on a path. An overtaken packet on such a path is considered late rather
+//! than lost for the path's *window*. The window corresponds to the reordering window of RACK (RFC
+//! 8985, section 6.2). It is measured instead of derived from the round-trip time, which does not
+//! bound the reordering if some packets bypass a queue.
 
 use std::time::Duration;
 
 use braid_wire::{PathId, RailId};
 
-/// Arrivals on a path after which the older half of what is remembered goes.
+/// Arrivals on a path after which the older half of the history expires.
 const ARRIVALS: u64 = 1024;
-/// So many of the longest of them are left out, less one: a packet in 500 that is very late must
-/// not make each real loss as late.
+/// Number of the longest latenesses that are stored. The window ignores all but the last of them,
+/// so that one very late packet in 500 does not delay the detection of every real loss.
 const LONGEST: usize = 3;
-/// Arrivals without a late packet among them after which a path keeps order again.
+/// Arrivals without a late packet after which a path is considered in order again.
 const CALM_ARRIVALS: u64 = 256;
 
-/// What is known of the paths that reorder, shared by all queue pairs that go to the same place.
-/// Invariant: `paths` ascends.
+/// The paths that reorder packets, shared by all queue pairs that send to the same destination.
+/// Invariant: `paths` is in ascending order.
 #[derive(Clone, Debug, Default)]
 pub struct Reordering {
     paths: Vec<(PathId, Extent)>,
     version: u32,
 }
 
-/// How late packets of a path have been of late.
+/// The recent reordering of a path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
-    /// Packets that had arrived when `longest` was begun; `None`: nothing was late before.
+    /// Number of arrivals when `longest` was started, or `None` if no packet was late before.
     since: Option<u64>,
-    /// The longest latenesses, in descending order.
+    /// The longest latenesses in descending order.
     longest: [Duration; LONGEST],
-    /// What counted before.
+    /// The relevant lateness of the older half.
     older: Duration,
-    /// Packets that had arrived when one was late last.
+    /// Number of arrivals when the last packet was late.
     late_at: u64,
 }
 
 impl Extent {
-    /// Half as much again as the lateness that counts, because the next may be longer.
+    /// Returns 1.5 times the relevant lateness, because the next one may be longer.
     fn window(&self) -> Duration {
         // The first late packets count at once.
         let counts = if self.since.is_some() { LONGEST - 1 } else { 0 };
@@ -49,7 +48,7 @@ impl Extent {
         lateness + lateness / 2
     }
 
-    /// Whether it reorders, and not for long.
+    /// Returns whether reordering on the path started recently.
     fn is_new(&self) -> bool {
         self.since.is_none() && !self.longest[0].is_zero()
     }
@@ -71,26 +70,28 @@ impl Extent {
 }
 
 impl Reordering {
-    /// Whether there is a path that reorders, or did.
+    /// Returns whether any path reorders or did.
     #[inline]
     pub fn is_any(&self) -> bool {
         !self.paths.is_empty()
     }
 
-    /// The window of a path; no time: it keeps order.
+    /// Returns the window of a path, or zero if the path preserves order.
     pub fn window(&self, path: PathId) -> Duration {
         self.find(path).map_or(Duration::ZERO, |at| self.window_at(at))
     }
 
-    /// A number that changes with the windows.
+    /// Returns a version that changes with the windows.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The paths that reorder or did, with their windows; no time: the path keeps order now. A path
-    /// of which little is known has the longest window of its rail: a network that reorders one
-    /// path is likely to reorder others alike.
+    /// Returns the paths that reorder or did, with their windows. The window is zero for a path
+    /// that preserves order now.
+    ///
+    /// A path with little history has the longest window of its rail, because a network that
+    /// reorders one path is likely to reorder others alike.
     pub fn windows(&self) -> impl Iterator<Item = (PathId, Duration)> {
         self.paths.iter().enumerate().map(|(at, (path, _))| (*path, self.window_at(at)))
     }
@@ -105,8 +106,8 @@ impl Reordering {
         extents.map(|(_, extent)| extent.window()).max().unwrap_or_default()
     }
 
-    /// A packet has arrived so long after one that was sent later on the same path, on which so
-    /// many have `arrived` in all.
+    /// Records a packet that arrived `lateness` after a packet sent later on the same path.
+    /// `arrived` is the total number of arrivals on the path.
     pub(crate) fn on_late(&mut self, path: PathId, lateness: Duration, arrived: u64) {
         let at = match self.find(path) {
             Ok(at) => at,
@@ -118,10 +119,12 @@ impl Reordering {
         self.change(at, |extent| extent.on_late(lateness, arrived));
     }
 
-    /// A packet of a path is taken for lost, at the end of its window if it has one; so many have
-    /// `arrived` on it in all. If none of the latest was late, the path keeps order again, and the
-    /// next loss need not wait. (RACK counts 16 losses for that, RFC 8985, section 6.2, step 4.
-    /// Here a full queue would make them all at once.)
+    /// Records a packet that is declared lost, at the end of its window if there is one. `arrived`
+    /// is the total number of arrivals on the path.
+    ///
+    /// If no recent packet was late, the path is considered in order again, and the next loss is
+    /// detected without a delay. RACK waits for 16 losses (RFC 8985, section 6.2, step 4), which a
+    /// full queue would cause at once here.
     pub(crate) fn on_loss(&mut self, path: PathId, arrived: u64) {
         let Ok(at) = self.find(path) else { return };
         self.change(at, |extent| {

@@ -5,23 +5,23 @@ use std::ops::Range;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The generator of a path set: the same seed gives the same numbers. It guards no secret.
+/// The generator of a path set. It is deterministic for a seed and not secure.
 #[derive(Clone, Debug)]
 pub struct PathRng(Pcg64Mcg);
 
 impl PathRng {
-    /// The generator that a path set with this seed begins with, for tests of a policy by itself.
+    /// Creates the generator of a path set with this seed, for tests of a policy alone.
     pub fn from_seed(seed: u64) -> Self {
         PathRng(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// Any number.
+    /// Returns a random number.
     #[inline]
     pub fn number(&mut self) -> u32 {
         self.0.random()
     }
 
-    /// A number below `count`, each as likely as another.
+    /// Returns a uniformly distributed number below `count`.
     ///
     /// # Panics
     /// If `count` is 0.
@@ -30,7 +30,7 @@ impl PathRng {
         self.0.random_range(0..count)
     }
 
-    /// A number in the range, each as likely as another.
+    /// Returns a uniformly distributed number in the range.
     ///
     /// # Panics
     /// If the range is empty or not finite.

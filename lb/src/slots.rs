@@ -1,39 +1,40 @@
-//! The live paths in their order.
+//! The ordered list of live paths.
 
 use braid_wire::PathId;
 
 use crate::PathRng;
 
-/// The paths in use, in the order that was asked for, without those that are down; there is always at least one.
+/// The paths in use in the configured order, without those that are down. The list is never empty.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// Of all paths.
+    /// Number of all paths.
     count: usize,
-    /// None: all paths are in use, none is down, and they stand in the order of their numbers.
+    /// `None` if all paths are in use, live and in the order of their numbers.
     listed: Option<Listed>,
 }
 
 #[derive(Debug)]
 struct Listed {
-    /// The paths in use, whether down or not.
+    /// The paths in use, live or down.
     order: Vec<PathId>,
     live: Vec<PathId>,
-    /// By path.
+    /// Indexed by path.
     is_live: Vec<bool>,
 }
 
 impl Slots {
-    /// Paths 0 to `count - 1`, all live.
+    /// Creates a list of paths 0 to `count - 1`, all live.
     pub(crate) fn new(count: usize) -> Self {
         Slots { count, listed: None }
     }
 
-    /// Other paths, or another order; [`Slots::relist`] must follow.
+    /// Sets the paths in use and their order. The caller must then call [`Slots::relist`].
     pub(crate) fn reorder(&mut self, order: &[PathId]) {
         self.list().order = order.to_vec();
     }
 
-    /// Makes the list again from what is down, if anything is. The caller sees to it that something is left.
+    /// Rebuilds the list if a path is down. The caller guarantees that at least one path is not
+    /// down.
     pub(crate) fn relist(&mut self, any_down: bool, is_down: impl Fn(PathId) -> bool) {
         if self.listed.is_none() && !any_down {
             return;
@@ -55,12 +56,12 @@ impl Slots {
         })
     }
 
-    /// How many are in use, live or down.
+    /// Returns the number of paths in use, live or down.
     pub(crate) fn in_use(&self) -> usize {
         self.listed.as_ref().map_or(self.count, |listed| listed.order.len())
     }
 
-    /// How many are live.
+    /// Returns the number of live paths.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.listed.as_ref().map_or(self.count, |listed| listed.live.len())
@@ -74,7 +75,7 @@ impl Slots {
         }
     }
 
-    /// The live path in a slot, counted round the list.
+    /// Returns the live path in a slot, modulo the number of live paths.
     #[inline]
     pub(crate) fn at(&self, slot: usize) -> PathId {
         match &self.listed {
@@ -87,7 +88,7 @@ impl Slots {
         self.at(rng.below(self.len()))
     }
 
-    /// A random live path that is none of the `taken` (a handful), if there is one.
+    /// Returns a random live path that is not among the (few) `taken` ones, if there is one.
     pub(crate) fn random_beside(&self, taken: &[PathId], rng: &mut PathRng) -> Option<PathId> {
         if self.len() <= taken.len() && (0..self.len()).all(|slot| taken.contains(&self.at(slot))) {
             return None;
@@ -101,7 +102,7 @@ impl Slots {
     }
 }
 
-/// Where a path stands in lists by path.
+/// Returns the index of a path in lists by path.
 pub(crate) fn index(path: PathId) -> usize {
     usize::from(path.get())
 }

@@ -1,4 +1,4 @@
-//! What is known of each path.
+//! The states of the paths of a set.
 
 use std::ops::{Index, IndexMut};
 
@@ -8,20 +8,20 @@ use rustc_hash::FxHashMap;
 use crate::path::Path;
 use crate::slots::index;
 
-/// So many paths have room from the beginning in any case: some 10 KB.
+/// Sets up to this size allocate all states at once: about 10 KB.
 const FEW: usize = 64;
 
-/// The state of each of a number of paths. One that was never used is as [`Path::default`] says.
+/// The state of each path. A path that was never used has the state [`Path::default`].
 #[derive(Debug)]
 pub(crate) struct States {
-    /// Of all paths, so that a use allocates nothing; empty where `used` has them.
+    /// The states of all paths, so that a first use does not allocate. Empty if `used` is present.
     all: Vec<Path>,
     used: Option<Box<Used>>,
 }
 
-/// Room for those that have been used.
+/// The states of the paths that were used.
 ///
-/// Invariant: `places` has the index in `known` of each path that was used, and of no other.
+/// Invariant: `places` maps exactly the used paths to their indices in `known`.
 #[derive(Debug)]
 pub(crate) struct Used {
     count: usize,
@@ -31,12 +31,12 @@ pub(crate) struct Used {
 }
 
 impl States {
-    /// Room for all paths from the beginning.
+    /// Allocates the states of all paths at once.
     pub(crate) fn all(count: usize) -> Self {
         States { all: vec![Path::default(); count], used: None }
     }
 
-    /// Room for a path from its first use on, unless all of them take so little that looking for one costs more.
+    /// Allocates the state of a path at its first use, unless the set is small.
     pub(crate) fn used(count: usize) -> Self {
         if count <= FEW {
             return Self::all(count);
@@ -46,36 +46,36 @@ impl States {
         States { all: Vec::new(), used: Some(Box::new(used)) }
     }
 
-    /// How many paths there are.
+    /// Returns the number of paths.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.used.as_ref().map_or(self.all.len(), |used| used.count)
     }
 
-    /// A path's state, if there is such a path.
+    /// Returns the state of a path, if the path exists.
     #[inline]
     pub(crate) fn get(&self, path: PathId) -> Option<&Path> {
         (index(path) < self.count()).then(|| &self[path])
     }
 
-    /// Those that may differ from one that was never used, in no order.
+    /// Returns the states that may differ from the default, in no particular order.
     pub(crate) fn known(&self) -> &[Path] {
         self.used.as_ref().map_or(&self.all, |used| &used.known)
     }
 
-    /// See [`States::known`].
+    /// Returns mutable access to [`States::known`].
     pub(crate) fn known_mut(&mut self) -> &mut [Path] {
         self.used.as_mut().map_or(&mut self.all, |used| &mut used.known)
     }
 
     #[cold]
     fn find(&self, path: PathId) -> &Path {
-        self.used.as_ref().expect("a path that there is").find(path)
+        self.used.as_ref().expect("an existing path").find(path)
     }
 
     #[cold]
     fn find_or_make(&mut self, path: PathId) -> &mut Path {
-        self.used.as_mut().expect("a path that there is").find_or_make(path)
+        self.used.as_mut().expect("an existing path").find_or_make(path)
     }
 }
 
@@ -94,7 +94,8 @@ impl Index<PathId> for States {
 impl IndexMut<PathId> for States {
     #[inline]
     fn index_mut(&mut self, path: PathId) -> &mut Path {
-        // By length: a borrow that one branch returns would last through the other, too.
+        // The length is checked first, because a borrow that one branch returns would extend over
+        // the other branch.
         if index(path) < self.all.len() {
             return &mut self.all[index(path)];
         }

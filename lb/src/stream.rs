@@ -1,10 +1,9 @@
-//! Streams as a path set knows them.
+//! The streams of a path set.
 
 use std::ops::{Index, IndexMut};
 
-/// One outgoing stream of a queue pair: a small number that is given out again once its stream is gone.
-///
-/// It belongs to the path set that admitted it.
+/// An outgoing stream of a queue pair, valid for the path set that admitted it. Ids are small
+/// numbers and are reused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct StreamId(u32);
 
@@ -14,12 +13,12 @@ impl StreamId {
     }
 }
 
-/// The numbers that are given out.
+/// The allocator of stream ids.
 #[derive(Debug, Default)]
 pub(crate) struct StreamIds {
-    /// Numbers below this have been given out.
+    /// All numbers below this were allocated.
     bound: u32,
-    /// Those of them that are free again.
+    /// The numbers below `bound` that are free.
     free: Vec<u32>,
 }
 
@@ -32,16 +31,17 @@ impl StreamIds {
     }
 
     pub(crate) fn give_back(&mut self, stream: StreamId) {
-        debug_assert!(stream.0 < self.bound, "{stream:?} is of another path set");
+        debug_assert!(stream.0 < self.bound, "{stream:?} belongs to another path set");
         debug_assert!(!self.free.contains(&stream.0), "{stream:?} was dismissed twice");
         self.free.push(stream.0);
     }
 }
 
-/// What a policy keeps for each stream: a list without gaps, as long as there have been streams at a time.
+/// The state of a policy for each stream: a dense list, as long as the maximum number of concurrent
+/// streams.
 ///
-/// A policy fills it in [`PathPolicy::admit`](crate::PathPolicy::admit). Looking up a stream that was not admitted
-/// panics.
+/// A policy fills it in [`PathPolicy::admit`](crate::PathPolicy::admit). Access to a stream that
+/// was not admitted panics.
 #[derive(Clone, Debug)]
 pub struct PerStream<T>(Vec<T>);
 
@@ -52,7 +52,8 @@ impl<T> Default for PerStream<T> {
 }
 
 impl<T> PerStream<T> {
-    /// What a stream begins with; in the place of what an earlier one of the same number has left.
+    /// Sets the initial state of a stream, which replaces the state of an earlier stream with the
+    /// same id.
     pub fn admit(&mut self, stream: StreamId, state: T) {
         match self.0.get_mut(stream.index()) {
             Some(left) => *left = state,

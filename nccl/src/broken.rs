@@ -1,4 +1,4 @@
-//! How a communicator can break. It stays broken.
+//! The reasons why a communicator is broken. It stays broken.
 
 use std::ffi::c_int;
 
@@ -6,18 +6,18 @@ use braid::{CqError, EndCause, PostError, Status};
 
 use crate::result_code as code;
 
-/// Why nothing works any more.
+/// The reason why a communicator no longer works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Broken {
     #[error("the peer closed the connection while requests were outstanding")]
     Closed,
-    /// As the engine's log says.
+    /// The cause, as in the engine's log.
     #[error("the connection has ended: {0}")]
     Lost(EndCause),
     #[error("{0}")]
     Failed(Status),
     #[error(
-        "a message of {size} bytes (tag {tag}) was sent to a receive buffer of {room} bytes; do all ranks call the same collective with the same count?"
+        "a message of {size} bytes (tag {tag}) does not fit a receive buffer of {room} bytes; call the same collective with the same count on all ranks"
     )]
     TooLong { size: u64, room: u64, tag: i32 },
     #[error("the peer broke the plugin's protocol: {0}")]
@@ -29,10 +29,10 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    /// What NCCL is told.
+    /// Returns the result code for NCCL.
     pub(crate) fn code(self) -> c_int {
         match self {
-            // Memory that was deregistered too early, or never registered.
+            // Memory that was deregistered too early or never registered.
             Broken::Failed(Status::LocalProtection) | Broken::Refused(PostError::Access(_)) => {
                 code::INVALID_USAGE
             }
@@ -44,8 +44,8 @@ impl Broken {
         }
     }
 
-    /// A flushed work request says that another one failed first, or that the peer has gone;
-    /// `cause`: why the queue pair has ended.
+    /// Returns the reason for a failed work request. A flushed work request means that another one
+    /// failed first or that the peer has gone. `cause` is the reason why the queue pair ended.
     pub(crate) fn by(status: Status, cause: Option<EndCause>) -> Self {
         match (status, cause) {
             (

@@ -1,6 +1,6 @@
-//! The choice of interfaces where neither addresses nor rails are named: the rules of NCCL's
-//! own sockets. Beyond them, addresses that no other host can reach come last, whatever their
-//! interfaces are called.
+//! The choice of interfaces if the configuration names neither addresses nor rails. The rules are
+//! those of NCCL's sockets. In addition, addresses that no other host can reach come last,
+//! regardless of the interface's name.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,17 +9,17 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::interfaces::{Detection, Interface, Kind};
 
-/// Names that a list in a message has before it is cut short.
+/// Maximum number of names in a list of a message.
 const LISTED: usize = 8;
 
-/// The use of an address between hosts, the best first. Without a name only the best that there is
-/// counts.
+/// The use of an address between hosts, the best first. Without a configured name, only the best
+/// class is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Class {
     Ordinary,
-    /// On the loopback device, and not of it: routes of other hosts lead there.
+    /// An address on the loopback device outside 127.0.0.0/8, to which other hosts have routes.
     Routed,
-    /// A tunnel, or the end of a container's link. In a container it may be all that there is.
+    /// A tunnel, or the end of a container's link. A container may have nothing else.
     Alone,
     LinkLocal,
     Bridge,
@@ -61,16 +61,16 @@ pub(crate) fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// The order of an interface's addresses: the smallest is taken.
+/// Returns the preference of an interface's address. The smallest value wins.
 pub(crate) fn preference(interface: &Interface) -> impl Ord + use<> {
     (Class::of(interface), interface.addr.is_ipv6())
 }
 
-/// The interfaces that NCCL's variables and `BRAID_IFNAME` ask for, or those that NCCL would take
-/// by itself; each with its best address.
+/// Returns the interfaces that NCCL's variables and `BRAID_IFNAME` select, or those of NCCL's
+/// defaults, each with its best address.
 ///
 /// # Errors
-/// There are none.
+/// If there are none.
 pub(crate) fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface>, Error> {
     let mut left_out = LeftOut::default();
     let usable: Vec<&Interface> =
@@ -97,7 +97,7 @@ pub(crate) fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface
     Ok(chosen.into_iter().cloned().collect())
 }
 
-/// The reason why an address is out of the question.
+/// Returns the reason why an address cannot be used.
 fn unusable(interface: &Interface, config: &Config) -> Option<String> {
     if config.interfaces.as_ref().is_some_and(|pattern| !pattern.selects(&interface.name)) {
         return Some(format!("not selected by {}", config.origin("ifname")));
@@ -128,8 +128,8 @@ fn best_of_each<'a>(usable: &[&'a Interface]) -> Vec<&'a Interface> {
     best
 }
 
-/// As NCCL without `NCCL_SOCKET_IFNAME`: InfiniBand, else who is near the root of `NCCL_COMM_ID`,
-/// else all.
+/// Selects interfaces as NCCL does without `NCCL_SOCKET_IFNAME`: InfiniBand, otherwise an interface
+/// in the subnet of `NCCL_COMM_ID`, otherwise all.
 fn by_default<'a>(
     usable: &[&'a Interface],
     best: Vec<&'a Interface>,
@@ -183,7 +183,7 @@ fn why_none(config: &Config, left_out: &LeftOut) -> String {
     )
 }
 
-/// Says in the log what is left out, as a warning if other hosts may not reach what is left.
+/// Logs the addresses that are left out, as a warning if other hosts may not reach the chosen ones.
 fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
     let class = chosen.iter().map(|one| Class::of(one)).max();
     let is_named = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
@@ -204,19 +204,20 @@ fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
     }
 }
 
-/// Addresses that are not used, with the reasons.
+/// The addresses that are not used, with the reasons.
 #[derive(Default)]
 struct LeftOut(Vec<(Interface, String)>);
 
 impl LeftOut {
-    /// Returns whether there is no reason to leave an address out.
+    /// Returns whether an address is kept, and records the reason if not.
     fn keeps(&mut self, interface: &Interface, why: Option<String>) -> bool {
         let is_kept = why.is_none();
         self.0.extend(why.map(|why| (interface.clone(), why)));
         is_kept
     }
 
-    /// Forgets interfaces of which another address is used, unless a better one will be usable.
+    /// Removes interfaces that are used with another address, unless a better address will become
+    /// usable.
     fn forget(&mut self, chosen: &[&Interface]) {
         let is_used = |left: &Interface| chosen.iter().any(|one| one.name == left.name);
         let is_missed =
@@ -225,7 +226,7 @@ impl LeftOut {
     }
 }
 
-/// Reasons, and for each of them the interfaces with one of their addresses.
+/// Writes each reason with the interfaces and one of their addresses.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut reasons: Vec<&str> = Vec::new();
@@ -248,7 +249,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Interfaces with their addresses, the first of many.
+/// Formats the first interfaces with their addresses.
 pub(crate) fn listed<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> String {
     let mut names: Vec<String> =
         interfaces.map(|one| format!("{} ({})", one.name, one.addr.ip())).collect();
@@ -267,8 +268,8 @@ mod tests {
         Interface { kind, ..Interface::new(name, addr) }
     }
 
-    /// A host with two NICs, docker, libvirt, and sixty pods on a bridge, on links of their own and
-    /// by Calico.
+    /// A host with two NICs, docker, libvirt, and sixty pods on a bridge, on their own links and by
+    /// Calico.
     fn host() -> Vec<Interface> {
         let mut all = vec![
             Interface::new("lo", "127.0.0.1/8"),
@@ -319,7 +320,7 @@ mod tests {
         );
         assert_eq!(selected(&host(), "ptp7"), ["ptp7 10.244.1.1"]);
         assert_eq!(selected(&host(), "veth59"), ["veth59 fe80::7"]);
-        // A beginning that a link-local interface happens to have does not mean it; its name does.
+        // A prefix that matches a link-local interface does not select it. Its full name does.
         let mut all = host();
         all.push(Interface::new("eth9", "fe80::9/64"));
         assert_eq!(selected(&all, "eth"), ["eth1 fd00::1", "eth0 10.0.0.2"]);
@@ -373,7 +374,8 @@ mod tests {
         let mut all = host();
         all[4].detection = Some(Detection::Tentative);
         all[5].detection = Some(Detection::Duplicate);
-        // eth1 has its link-local address left, which is not offered beside another.
+        // Only the link-local address of eth1 remains, which is not offered beside another
+        // interface.
         assert_eq!(chosen(&all, &Config::default()), ["eth0 10.0.0.2"]);
         all.retain(|one| one.detection.is_some());
         let error = choose(&all, &Config::default()).unwrap_err().to_string();

@@ -1,6 +1,5 @@
-//! The end of engines. Each waits for its peers to confirm that its queue pairs have ended: the
-//! engines of several devices wait beside each other, and nothing is left when the last of them has
-//! been closed.
+//! Closing of engines. Each engine waits for its peers to confirm the end of its queue pairs. The
+//! engines of several devices wait in parallel, and nothing remains when the last one is closed.
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,9 +7,9 @@ use std::thread::{self, JoinHandle};
 
 use braid::{Engine, Origin, spawn_without_signals};
 
-/// The engines that the process has open and is closing.
+/// The open and closing engines of the process.
 struct Engines {
-    /// The process that has them; `None`: there was none.
+    /// The process that owns the engines, or `None` if there was none.
     origin: Option<Origin>,
     open: usize,
     closing: Vec<JoinHandle<()>>,
@@ -18,9 +17,9 @@ struct Engines {
 
 static ENGINES: Mutex<Engines> = Mutex::new(Engines { origin: None, open: 0, closing: Vec::new() });
 
-/// An engine that does not keep its owner waiting when it is dropped while others are open.
+/// An engine that is closed in the background when it is dropped while others are open.
 pub(crate) struct ClosingEngine {
-    /// Present until it is dropped.
+    /// Present until the drop.
     engine: Option<Engine>,
 }
 
@@ -28,7 +27,7 @@ impl ClosingEngine {
     pub(crate) fn new(engine: Engine) -> Self {
         let mut engines = engines();
         if !engines.origin.is_some_and(Origin::is_here) {
-            // The threads of a parent cannot be waited for.
+            // A forked child cannot join the threads of its parent.
             engines.closing.drain(..).for_each(std::mem::forget);
             *engines = Engines { origin: Some(Origin::here()), open: 0, closing: Vec::new() };
         }
@@ -45,7 +44,8 @@ impl Deref for ClosingEngine {
     }
 }
 
-/// Ends the engine beside others that are open; the last one waits for all that are ending.
+/// Closes the engine in the background if others are open. The last engine waits for all that are
+/// closing.
 impl Drop for ClosingEngine {
     fn drop(&mut self) {
         let engine = self.engine.take();
@@ -54,7 +54,7 @@ impl Drop for ClosingEngine {
         engines.closing.retain(|thread| !thread.is_finished());
         if engines.open > 0 {
             let thread = thread::Builder::new().name("braid-closing".to_owned());
-            // Without a thread the engine ends here, when the closure is dropped.
+            // If no thread can be created, dropping the closure closes the engine here.
             engines.closing.extend(spawn_without_signals(thread, move || drop(engine)));
             return;
         }
@@ -62,7 +62,7 @@ impl Drop for ClosingEngine {
         drop(engines);
         drop(engine);
         for thread in closing {
-            // A panic has been printed already.
+            // A panic was already printed.
             let _ = thread.join();
         }
     }

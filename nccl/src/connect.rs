@@ -1,5 +1,5 @@
-//! Connecting without blocking. The engine's `connect` waits for the peer to accept, NCCL's must
-//! not, so each attempt waits in a thread of its own, which ends with the attempt.
+//! Non-blocking connection. The engine's `connect` waits for the peer, but NCCL's must not block.
+//! Each attempt therefore waits in its own thread, which ends with the attempt.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,23 +15,22 @@ use crate::error::Error;
 use crate::greeting::{greeting, wanted_listener};
 use crate::handle::{Address, HANDLE_LEN, HandleError, attempt, set_attempt};
 
-/// NCCL asks after an attempt again and again; one that it has not asked after for so long, it has
-/// given up.
+/// NCCL polls an attempt repeatedly. An attempt that was not polled for this time is abandoned.
 const ABANDONED: Duration = Duration::from_secs(10);
-/// The waiting thread's stack: it does little.
+/// Stack size of the waiting thread, which does little.
 const STACK: usize = 256 << 10;
 
-/// The attempts under way, by the number that their handles carry.
+/// The current attempts by the number in their handles.
 #[derive(Default)]
 pub(crate) struct Attempts(Mutex<HashMap<u64, Attempt>>);
 
 impl Attempts {
-    /// Begins to connect, or says how far it is: `None` is not yet. The attempt's number is kept in
-    /// the handle, which NCCL gives each time.
+    /// Starts to connect, or returns the result of the attempt. `None` means that the attempt
+    /// continues. The handle, which NCCL passes each time, stores the attempt's number.
     ///
     /// # Errors
-    /// The handle is not this plugin's, the system is short of something, or the peer did not
-    /// accept; the attempt is over then.
+    /// If the handle does not belong to this plugin, the system lacks a resource, or the peer did
+    /// not accept. The attempt has then ended.
     pub(crate) fn connect(
         &self,
         context: impl FnOnce() -> Result<Arc<DeviceContext>, Error>,
@@ -58,7 +57,7 @@ impl Attempts {
         Ok(Some(Comm::send(ended.finish(address)?)))
     }
 
-    /// Ends those that nobody has asked after for long.
+    /// Drops abandoned attempts.
     pub(crate) fn drop_abandoned(&self) {
         let abandoned = |_: &u64, attempt: &mut Attempt| attempt.asked_at.elapsed() > ABANDONED;
         let ended: Vec<_> = self.table().extract_if(abandoned).collect();
@@ -70,7 +69,7 @@ impl Attempts {
     }
 }
 
-/// One attempt. Dropping it gives it up.
+/// One attempt. Dropping it cancels it.
 struct Attempt {
     comm: Option<SendComm>,
     thread: Option<JoinHandle<Result<Vec<u8>, ConnectError>>>,
@@ -103,7 +102,8 @@ impl Attempt {
     }
 }
 
-/// Hosts number their links differently: a link-local address is meant on the link of our device.
+/// Replaces the scope of a link-local peer address by that of our device, because hosts number
+/// their links differently.
 fn on_our_link(peer: SocketAddr, local: SocketAddr) -> SocketAddr {
     match (peer, local) {
         (SocketAddr::V6(mut peer), SocketAddr::V6(local)) if peer.ip().is_unicast_link_local() => {
@@ -118,13 +118,13 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if let Some(comm) = &self.comm {
-            // Again and again, because the thread may be about to begin just now.
+            // Repeats the call, because the thread may just be about to start.
             while !thread.is_finished() {
                 comm.queue_pair().disconnect();
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        // How it ended does not matter any more.
+        // The result no longer matters.
         let _ = thread.join();
     }
 }

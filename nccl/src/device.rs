@@ -1,4 +1,5 @@
-//! The devices that NCCL sees: a network interface, an address of one, or several of them as rails.
+//! The devices that NCCL sees: a network interface, one of its addresses, or several of them as
+//! rails.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -6,46 +7,48 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, Weak};
 
-use braid::{Datapath, EngineConfig};
+use braid::{Datapath, EngineConfig, Medium};
 
-use crate::config::{Carrier, Config};
+use crate::config::Config;
 use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::interfaces::Interface;
 
-/// Most rails of a device.
+/// Maximum number of rails of a device.
 pub(crate) const MAX_RAILS: usize = 8;
 
-/// What NCCL takes a network for whose speed the system does not know, in Mbit/s; as its own sockets.
+/// Speed in Mbit/s if the system does not know it, as in NCCL's sockets.
 const UNKNOWN_SPEED: i32 = 10_000;
-/// The loopback is limited by the processor.
+/// Speed of the loopback device in Mbit/s, which the processor limits.
 const LOOPBACK_SPEED: i32 = 50_000;
-/// Most payload bytes of a packet over UDP unless told otherwise.
+/// Default maximum payload of a packet over UDP, in bytes.
 const DEFAULT_PAYLOAD: u16 = 16384;
-/// Paths over verbs unless told otherwise: each has 2 MiB of receive buffers, and a job has many connections.
+/// Default number of paths over verbs. Each path has 2 MiB of receive buffers, and a job has many
+/// connections.
 const VERBS_PATHS: usize = 4;
-/// Bytes of a packet that are not payload, without IP: UDP, and Braid's data header (`docs/wire.md`).
+/// Length of the headers except IP, in bytes: UDP and Braid's data header (`docs/wire.md`).
 const HEADERS: usize = 8 + 60;
 
-/// See the module.
+/// A device; see the module.
 pub(crate) struct Device {
     pub(crate) index: usize,
-    /// The numbers of the devices that NCCL has made it of; its own, if NCCL has not made it.
+    /// The numbers of the devices that NCCL combined, or the device's own number.
     pub(crate) members: Vec<usize>,
     pub(crate) name: &'static CStr,
-    /// In /sys; `None`: it is no PCI device. Of several rails that of the first.
+    /// The path in /sys, or `None` without a PCI device. With several rails, the path of the first.
     pub(crate) pci_path: Option<&'static CStr>,
     pub(crate) guid: u64,
-    /// Mbit/s, of all rails.
+    /// Speed of all rails in Mbit/s.
     pub(crate) speed: i32,
-    /// Of the first rail.
+    /// Address of the first rail.
     pub(crate) addr: SocketAddr,
     pub(crate) further_rails: Vec<IpAddr>,
-    /// Over verbs it names the first rail's RDMA device; the engine finds the others' by their addresses.
+    /// The datapath. Over verbs, it names the RDMA device of the first rail. The engine finds those
+    /// of the other rails by their addresses.
     pub(crate) datapath: Datapath,
-    /// Most payload bytes of a packet; `None`: the RDMA device knows.
+    /// Maximum payload of a packet in bytes, or `None` if the RDMA device determines it.
     pub(crate) mtu: Option<u16>,
-    /// Present while it has communicators.
+    /// Present while the device has communicators.
     pub(crate) context: Mutex<Weak<DeviceContext>>,
 }
 
@@ -68,22 +71,22 @@ impl Device {
             speed: speed(&sys, interface.addr.ip().is_loopback()),
             addr: interface.addr,
             further_rails: Vec::new(),
-            mtu: match config.carrier {
-                Carrier::Udp => {
+            mtu: match config.datapath.medium() {
+                Medium::Device => config.mtu,
+                _ => {
                     let asked = config.mtu.unwrap_or(DEFAULT_PAYLOAD);
                     Some(packet_payload(&sys, interface.addr, asked))
                 }
-                Carrier::Verbs => config.mtu,
             },
             datapath,
             context: Mutex::default(),
         }
     }
 
-    /// One device that has the rails of all these, in their order.
+    /// Creates one device with the rails of all `members`, in their order.
     ///
     /// # Errors
-    /// There are none or too many, or a connection cannot have them all.
+    /// If there are no members or too many, or if a connection cannot use all rails.
     pub(crate) fn combined(index: usize, members: &[&Device]) -> Result<Self, Error> {
         let names: Vec<_> = members.iter().map(|member| member.name.to_string_lossy()).collect();
         let apart = |why| Error::Apart { devices: names.join(", "), why };
@@ -100,7 +103,7 @@ impl Device {
             addr: first.addr,
             further_rails: rails[1..].to_vec(),
             datapath: first.datapath.clone(),
-            // What every rail carries whole.
+            // The largest packet that fits every rail.
             mtu: members.iter().filter_map(|member| member.mtu).min(),
             context: Mutex::default(),
         })
@@ -110,7 +113,7 @@ impl Device {
         std::iter::once(self.addr.ip()).chain(self.further_rails.iter().copied())
     }
 
-    /// Says in the log what it is.
+    /// Logs the device.
     pub(crate) fn announce(&self) {
         tracing::info!(
             "device {} {:?}, {} rails, {} Mbit/s, guid {:#x}, {}",
@@ -123,16 +126,16 @@ impl Device {
         );
     }
 
-    /// How many paths a connection has.
+    /// Returns the number of paths of a connection.
     pub(crate) fn paths(&self, config: &Config) -> usize {
-        config.paths.unwrap_or(match self.datapath {
-            Datapath::Verbs(_) => VERBS_PATHS,
+        config.paths.unwrap_or(match self.datapath.kind().medium() {
+            Medium::Device => VERBS_PATHS,
             _ => EngineConfig::default().paths,
         })
     }
 }
 
-/// What the engine would refuse when the first communicator comes, or what would leave a rail idle.
+/// Checks what the engine would refuse at the first communicator, and what would leave a rail idle.
 fn check_rails(rails: &[IpAddr]) -> Result<(), &'static str> {
     let is_link_local =
         |rail: &IpAddr| matches!(rail, IpAddr::V6(ip) if ip.is_unicast_link_local());
@@ -153,8 +156,8 @@ fn check_rails(rails: &[IpAddr]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// No larger than asked for, in whole 8-byte words: GPUs look at words while they land, so no packet
-/// may end inside one.
+/// Returns the maximum payload, in whole 8-byte words and at most as requested. GPUs read words
+/// while they arrive, so no packet may end inside one.
 fn packet_payload(sys: &Path, addr: SocketAddr, asked: u16) -> u16 {
     let ip = if addr.is_ipv4() { 20 } else { 40 };
     let fits = read::<usize>(&sys.join("mtu")).map(|mtu| mtu.saturating_sub(ip + HEADERS) & !7);
@@ -168,7 +171,7 @@ fn speed(sys: &Path, loopback: bool) -> i32 {
     known.unwrap_or(if loopback { LOOPBACK_SPEED } else { UNKNOWN_SPEED })
 }
 
-/// Differs between the devices of a host, and mostly between hosts.
+/// Returns a GUID that differs between the devices of a host and usually between hosts.
 fn guid(sys: &Path, index: usize, name: &str) -> u64 {
     let mac = fs::read_to_string(sys.join("address")).unwrap_or_default();
     let mac = u64::from_str_radix(&mac.trim().replace(':', ""), 16).unwrap_or(0);
@@ -177,7 +180,7 @@ fn guid(sys: &Path, index: usize, name: &str) -> u64 {
     numbered(if mac == 0 { name } else { mac }, index)
 }
 
-/// A guid of the same interface for a device of another number.
+/// Returns the GUID of the same interface for a device with another number.
 fn numbered(guid: u64, index: usize) -> u64 {
     (guid & 0xFFFF_FFFF_FFFF) | (index as u64) << 48
 }
@@ -186,7 +189,8 @@ fn read<T: std::str::FromStr>(file: &PathBuf) -> Option<T> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// NCCL keeps pointers to names for as long as it likes, so each is kept once and for good.
+/// Returns a static copy of a name, because NCCL keeps pointers to names indefinitely. Each name is
+/// stored once.
 fn keep(text: &str) -> &'static CStr {
     static KEPT: Mutex<Vec<&'static CStr>> = Mutex::new(Vec::new());
     let text = CString::new(text.replace('\0', "")).expect("there is no NUL any more");

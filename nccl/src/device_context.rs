@@ -1,5 +1,5 @@
-//! A device in use: one engine with its listener, shared by all communicators of the device. It ends
-//! with the last of them, so nothing runs on behalf of a closed plugin.
+//! An open device: one engine with its listener, shared by all communicators of the device. It ends
+//! with the last of them, so nothing runs for a closed plugin.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,34 +20,34 @@ use crate::greeting::wanted_listener;
 use crate::memory::RegionCache;
 use crate::progress_thread::ProgressThread;
 
-/// Connections that the engine keeps until somebody accepts; more try again by themselves.
+/// Maximum number of connections that wait to be accepted. Other initiators retry.
 const BACKLOG: usize = 1024;
 
-/// See the module.
+/// An open device; see the module.
 pub(crate) struct DeviceContext {
-    // First: it ends before the engine that it drives.
-    /// Present where those who poll drive the engine.
+    // First, so that it ends before the engine that it drives.
+    /// Present if polling threads drive the engine.
     progress_thread: Option<ProgressThread>,
     pub(crate) device: usize,
     pub(crate) regions: RegionCache,
     pd: ProtectionDomain,
     config: Config,
     listener: Listener,
-    /// The listening communicators. The engine looks at it when somebody comes, so it is not held while the engine is used.
+    /// The listening communicators. The lock is not held during calls of the engine.
     listening: Arc<Mutex<HashSet<u64>>>,
     waiting: Mutex<Waiting>,
     origin: Origin,
-    // Last: then this is the last handle of the engine.
+    // Last, so that this is the last handle of the engine.
     engine: ClosingEngine,
 }
 
-/// Who has come, by the listening communicator that they want.
+/// Connection requests by the listening communicator.
 type Waiting = HashMap<u64, VecDeque<ConnectionRequest>>;
 
 impl DeviceContext {
     pub(crate) fn open(device: &Device, config: &Config) -> Result<Self, Error> {
         let (progress, spin) = match config.threads {
-            // The progress thread is there for quiet times: it sleeps as soon as there is nothing to do.
+            // The progress thread covers idle times, so it sleeps as soon as there is no work.
             0 => (Progress::Application, Duration::ZERO),
             threads => (Progress::Threads(threads), config.spin),
         };
@@ -71,7 +71,7 @@ impl DeviceContext {
             ping_interval: config.ping_interval,
             peer_timeout: config.peer_timeout,
             linger: config.linger,
-            // As the environment says.
+            // The environment configures the metrics.
             metrics: MetricsEndpoint::default(),
         })?;
         let listening: Arc<Mutex<HashSet<u64>>> = Arc::default();
@@ -98,13 +98,12 @@ impl DeviceContext {
         })
     }
 
-    /// Whether this process has opened it. In a forked child nothing of it may be used, nor
-    /// dropped.
+    /// Returns whether this process opened the device. A forked child may neither use nor drop it.
     pub(crate) fn is_here(&self) -> bool {
         self.origin.is_here()
     }
 
-    /// Somebody is about to poll.
+    /// Records that a thread is about to poll.
     pub(crate) fn polled(&self) {
         if let Some(thread) = &self.progress_thread {
             thread.polled();
@@ -127,10 +126,10 @@ impl DeviceContext {
         self.config.linger
     }
 
-    /// A queue pair in INIT and the queue of all its completions.
+    /// Creates a queue pair in INIT and the completion queue of both its queues.
     ///
     /// # Errors
-    /// The system has no memory or descriptor left.
+    /// If the system has no memory or descriptor left.
     pub(crate) fn queue_pair(
         &self,
         max_send_wr: u32,
@@ -145,7 +144,7 @@ impl DeviceContext {
         Ok((qp, cq))
     }
 
-    /// A number that no other listening communicator has, here or on other hosts.
+    /// Returns a number for a listening communicator, unique on all hosts.
     pub(crate) fn start_listening(&self) -> u64 {
         let number = random();
         self.waiting().insert(number, VecDeque::new());
@@ -153,7 +152,7 @@ impl DeviceContext {
         number
     }
 
-    /// Those that wait for this communicator are turned down, and those that come from now on.
+    /// Rejects the waiting and future requests of a listening communicator.
     pub(crate) fn stop_listening(&self, number: u64) {
         lock(&self.listening).remove(&number);
         let turned_down = self.waiting().remove(&number);
@@ -161,13 +160,13 @@ impl DeviceContext {
         self.sort_requests();
     }
 
-    /// Somebody who wants to connect to this communicator. Does not wait.
+    /// Returns the next connection request of a listening communicator. Does not wait.
     pub(crate) fn next_request(&self, number: u64) -> Option<ConnectionRequest> {
         self.sort_requests();
         self.waiting().get_mut(&number)?.pop_front()
     }
 
-    /// Lays those that have come with the communicators that they want; nobody wants the others any more.
+    /// Assigns new requests to their listening communicators and drops those of closed ones.
     fn sort_requests(&self) {
         let mut waiting = self.waiting();
         while let Some(request) = self.listener.accept(Duration::ZERO) {
@@ -188,7 +187,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Unpredictable: the standard library seeds its hashers from the system.
+/// Returns an unpredictable number. The standard library seeds its hashers from the system.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

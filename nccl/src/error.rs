@@ -1,11 +1,11 @@
-//! What can go wrong in a call of NCCL's, and the code that NCCL gets for it.
+//! The failures of NCCL's calls and their result codes.
 
 use std::ffi::c_int;
 use std::io::ErrorKind;
 
 use braid::{
-    ConnectError, CreateCqError, CreateQpError, EngineError, ListenError, PostError, RegisterError,
-    StateError,
+    ConnectError, CreateCqError, CreateQpError, DatapathError, EngineError, ListenError, PostError,
+    RegisterError, StateError,
 };
 
 use crate::broken::Broken;
@@ -13,38 +13,39 @@ use crate::config::ConfigError;
 use crate::handle::HandleError;
 use crate::result_code as code;
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the argument `{0}` is NULL")]
     Null(&'static str),
-    #[error("`{name}` is {value}; {accepted} is possible")]
+    #[error("`{name}` is {value}; use {accepted}")]
     Argument { name: &'static str, value: i64, accepted: &'static str },
-    #[error("there is no device {index}, only 0 to {last}", last = count - 1)]
+    #[error("device {index} does not exist; use 0 to {last}", last = count - 1)]
     Device { index: c_int, count: usize },
     #[error(
-        "device {index} is not one of the {count} that the plugin has found, of which others are made"
+        "device {index} cannot be combined; use 0 to {last}, the devices that the plugin has found",
+        last = count - 1
     )]
     NotPhysical { index: c_int, count: usize },
-    #[error("a device of {count} others; this version of the table has room for {most}")]
+    #[error("cannot combine {count} devices; this table version allows {most}")]
     TooManyMembers { count: usize, most: usize },
-    #[error("there are {most} devices already, no more can be made")]
+    #[error("the maximum of {most} devices exists already")]
     TooManyDevices { most: usize },
     #[error("{devices} cannot be one device: {why}")]
     Apart { devices: String, why: &'static str },
     #[error("the plugin has not been initialised; call `init` first")]
     NotInitialised,
     #[error(
-        "memory of type {kind} cannot be registered; only host memory (1) can, as the properties say"
+        "memory of type {kind} cannot be registered; use host memory (1), as the properties state"
     )]
     MemoryType { kind: c_int },
     #[error("this is a {is} communicator; the call needs a {needed} communicator")]
     WrongComm { is: &'static str, needed: &'static str },
-    #[error("this request is not outstanding; it has been reported as done already")]
+    #[error("this request is not outstanding; it was already reported as done")]
     StaleRequest,
     #[error(
-        "the process that has made it was forked, and this is the child; call `init` here and \
-         connect anew, or start processes by `spawn` instead of `fork`"
+        "the object belongs to the parent of this forked process; call `init` and connect again \
+         here, or start processes by `spawn` instead of `fork`"
     )]
     Forked,
     #[error(transparent)]
@@ -54,10 +55,14 @@ pub(crate) enum Error {
     #[error("the network interfaces cannot be listed: {0}{remedy}", remedy = remedy(.0))]
     Interfaces(#[source] std::io::Error),
     #[error(transparent)]
+    Datapath(#[from] DatapathError),
+    #[error(transparent)]
     Handle(#[from] HandleError),
-    #[error("the peer at {peer} speaks another version of this plugin; use the same on all hosts")]
+    #[error(
+        "the peer at {peer} has another version of this plugin; use the same version on all hosts"
+    )]
     Greeting { peer: std::net::SocketAddr },
-    #[error("no thread for connecting: {0}")]
+    #[error("cannot create a thread to connect: {0}")]
     Thread(#[source] std::io::Error),
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -80,7 +85,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// What NCCL is told.
+    /// Returns the result code for NCCL.
     pub(crate) fn code(&self) -> c_int {
         match self {
             Error::Null(_)
@@ -90,12 +95,14 @@ impl Error {
             | Error::WrongComm { .. }
             | Error::StaleRequest
             | Error::Handle(_) => code::INVALID_ARGUMENT,
-            // NCCL's own InfiniBand plugin has this code for devices that it does not combine, and NCCL goes on without.
+            // NCCL's own InfiniBand plugin returns this code for devices that it does not combine,
+            // and NCCL continues without.
             Error::NotPhysical { .. }
             | Error::TooManyMembers { .. }
             | Error::TooManyDevices { .. }
             | Error::Apart { .. }
             | Error::Config(_)
+            | Error::Datapath(_)
             | Error::Forked
             | Error::NotInitialised => code::INVALID_USAGE,
             Error::Greeting { .. } => code::REMOTE_ERROR,
@@ -113,13 +120,14 @@ impl Error {
         }
     }
 
-    /// Whether it has yet to be told in the log: a broken communicator says so once, by itself.
+    /// Returns whether the error must be logged. A broken communicator logs its error once by
+    /// itself.
     pub(crate) fn is_news(&self) -> bool {
         !matches!(self, Error::Broken(_))
     }
 }
 
-/// The remedy if the system does not list its interfaces, where one is known.
+/// Returns the remedy if the system does not list its interfaces, where one is known.
 fn remedy(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(nix::libc::EMFILE) => "; raise the limit of open files (`ulimit -n`)",

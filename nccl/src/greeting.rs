@@ -1,11 +1,11 @@
-//! What the two ends tell each other while their queue pairs connect.
+//! The private data that both ends exchange while their queue pairs connect.
 
 use crate::handle::VERSION;
 
 const MAGIC: &[u8; 6] = b"BrNccl";
 const LEN: usize = 16;
 
-/// The connecting side names the listening communicator it wants; the answer repeats it.
+/// Returns the greeting, which names the listening communicator. The reply repeats it.
 pub(crate) fn greeting(listener: u64) -> [u8; LEN] {
     let mut bytes = [0; LEN];
     bytes[..6].copy_from_slice(MAGIC);
@@ -14,7 +14,8 @@ pub(crate) fn greeting(listener: u64) -> [u8; LEN] {
     bytes
 }
 
-/// The listening communicator that a greeting names; `None`: it is no greeting of this version.
+/// Returns the listening communicator in a greeting, or `None` if the greeting is invalid or has
+/// another version.
 pub(crate) fn wanted_listener(bytes: &[u8]) -> Option<u64> {
     let (head, listener) = bytes.split_first_chunk::<8>()?;
     let listener = u64::from_le_bytes(listener.try_into().ok()?);

@@ -22,31 +22,31 @@ const MAGIC: &[u8; 8] = b"BraidNet";
 const CHECKED: usize = 48;
 const ATTEMPT: std::ops::Range<usize> = 64..72;
 
-/// Bytes that are no handle of this plugin's.
+/// Bytes that are not a handle of this plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum HandleError {
-    #[error("the handle was not made by this plugin; use NCCL_NET=Braid on all ranks")]
+    #[error("the handle does not belong to this plugin; set NCCL_NET=Braid on all ranks")]
     Foreign,
     #[error(
-        "the handle has version {found}, this plugin speaks {VERSION}; use the same build on all hosts"
+        "the handle has version {found}, this plugin has {VERSION}; use the same build on all hosts"
     )]
     Version { found: u16 },
-    #[error("the handle was damaged on its way")]
+    #[error("the handle is damaged")]
     Damaged,
-    #[error("the handle belongs to an attempt to connect that does not exist")]
+    #[error("the handle belongs to an unknown connection attempt")]
     Attempt,
 }
 
-/// Whom to connect to.
+/// The address of a listening communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     pub(crate) engine: SocketAddr,
-    /// Which of the engine's listening communicators.
+    /// The listening communicator of the engine.
     pub(crate) listener: u64,
 }
 
 impl Address {
-    /// A new handle, with no attempt under way.
+    /// Returns a new handle without an attempt.
     pub(crate) fn to_handle(self) -> [u8; HANDLE_LEN] {
         let mut bytes = [0; HANDLE_LEN];
         bytes[..8].copy_from_slice(MAGIC);
@@ -99,12 +99,12 @@ impl Address {
     }
 }
 
-/// The attempt that was begun with this handle; 0: none.
+/// Returns the attempt of this handle, or 0 if there is none.
 pub(crate) fn attempt(bytes: &[u8; HANDLE_LEN]) -> u64 {
     word(bytes, ATTEMPT.start)
 }
 
-/// Notes the attempt.
+/// Stores the attempt in the handle.
 pub(crate) fn set_attempt(bytes: &mut [u8; HANDLE_LEN], attempt: u64) {
     bytes[ATTEMPT].copy_from_slice(&attempt.to_le_bytes());
 }
@@ -117,7 +117,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.try_into().expect("the range has this length")
 }
 
-/// FNV-1a: enough to tell damage, no protection against malice.
+/// FNV-1a: detects damage, but no manipulation.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

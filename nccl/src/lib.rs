@@ -1,21 +1,21 @@
-//! `libnccl-net-braid.so`: NCCL's traffic over Braid.
+//! `libnccl-net-braid.so`: a net plugin that carries NCCL's traffic over Braid.
 //!
-//! NCCL opens the library and takes the newest of the tables `ncclNetPlugin_v6` to
-//! `ncclNetPlugin_v12` that it knows. All of them are thin translations ([`abi`]) to one core:
+//! NCCL opens the library and uses the newest of the tables `ncclNetPlugin_v6` to
+//! `ncclNetPlugin_v12` that it supports. All of them are thin translations ([`abi`]) to one core:
 //!
 //! ```text
 //!   abi/v6 .. v12       layouts, C types, errors as codes; nothing else
-//!   plugin, selection   what init finds: the configuration and the network interfaces
+//!   plugin, selection   the configuration and the network interfaces that init finds
 //!   device              one of them, or several as its rails
-//!   device_context      a device in use: one engine, its listener and its memory
-//!   progress_thread     who drives that engine while NCCL does not
-//!   listen, connect     how a communicator comes to be, without ever blocking
+//!   device_context      an open device: one engine, its listener and its memory
+//!   progress_thread     drives that engine while NCCL does not poll
+//!   listen, connect     set up communicators without blocking
 //!   comm/               send and receive communicators, one queue pair each
 //! ```
 //!
-//! Data takes one way only: a receive tells the sender where it wants the bytes (a SEND of at most
-//! 196 bytes), the sender WRITEs them there with immediate data. Nothing is copied but by the
-//! engine's placing. `docs/nccl.md` says how to use it.
+//! Data takes one way only. A receiver sends the addresses of its buffers to the sender (a SEND of
+//! at most 196 bytes), and the sender WRITEs the data there with immediate data. Only the engine's
+//! placement copies data. `docs/nccl.md` explains the use.
 
 pub mod abi;
 

@@ -1,4 +1,4 @@
-//! The listening communicator, and accepting.
+//! The listening communicator.
 
 use std::sync::Arc;
 
@@ -8,29 +8,30 @@ use crate::error::Error;
 use crate::greeting::greeting;
 use crate::handle::{Address, HANDLE_LEN};
 
-/// What NCCL holds as `listenComm`.
+/// The `listenComm` of NCCL.
 pub(crate) struct ListenComm {
     context: Arc<DeviceContext>,
     number: u64,
 }
 
 impl ListenComm {
-    /// Takes connections of those who have the handle.
+    /// Starts to listen and returns the handle for connecting ranks.
     pub(crate) fn new(context: Arc<DeviceContext>) -> (Self, [u8; HANDLE_LEN]) {
         let number = context.start_listening();
         let address = Address { engine: context.local_addr(), listener: number };
         (ListenComm { context, number }, address.to_handle())
     }
 
-    /// Whether this process has made it.
+    /// Returns whether this process created the communicator.
     pub(crate) fn is_here(&self) -> bool {
         self.context.is_here()
     }
 
-    /// The communicator with the next peer that wants to connect; `None`: none has come so far.
+    /// Returns the communicator with the next connecting peer, or `None` if no peer has connected
+    /// yet.
     ///
     /// # Errors
-    /// A resource of the system is missing, the peer went away meanwhile, or another process
+    /// If the system lacks a resource, the peer has gone in the meantime, or another process
     /// listens.
     pub(crate) fn accept(&self) -> Result<Option<Arc<Comm>>, Error> {
         if !self.is_here() {

@@ -1,4 +1,4 @@
-//! What the plugin and the engine say goes to NCCL's log.
+//! The log of plugin and engine, which goes to NCCL's log.
 
 use std::ffi::{CString, c_char, c_int, c_ulong, c_void};
 use std::ptr;
@@ -17,17 +17,18 @@ const WARN: c_int = 2;
 const INFO: c_int = 3;
 const INIT_AND_NET: c_ulong = 1 | 16;
 
-/// As `init` was told; null: nobody listens.
+/// The logger that `init` passed, or null if there is none.
 static LOGGER: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Writes there from now on what [`braid_log::VARIABLE`] asks for, or else what is worth information. `None` changes nothing.
+/// Sends the log to this logger, filtered by [`braid_log::VARIABLE`] or from INFO on. `None`
+/// changes nothing.
 pub(crate) fn use_logger(logger: Option<Logger>) {
     if let Some(logger) = logger {
         LOGGER.store(logger as *mut c_void, Ordering::Release);
     }
-    // What cannot be is refused with the other settings, and that has to be said.
+    // An invalid filter is reported together with the other settings, which needs a log.
     let filter = Filter::from_environment(environment::variable).ok().flatten();
-    // Refused where a program that has the plugin built in has a subscriber of its own.
+    // Fails if the program has the plugin built in and its own subscriber.
     let _ = braid_log::show(filter.unwrap_or(Filter::level(Level::INFO)), say);
 }
 
@@ -42,8 +43,8 @@ fn say(record: &Record) {
     }
     let level = if record.level <= Level::WARN { WARN } else { INFO };
     let at = record.line as c_int;
-    // SAFETY: `use_logger` stored a function of this type; NCCL's lives as long as NCCL uses the plugin.
+    // SAFETY: `use_logger` stored a function of this type. It is valid while NCCL uses the plugin.
     let logger = unsafe { std::mem::transmute::<*mut c_void, Logger>(logger) };
-    // SAFETY: C strings that outlive the call; the format takes exactly one.
+    // SAFETY: the C strings outlive the call, and the format takes exactly one.
     unsafe { logger(level, INIT_AND_NET, file.as_ptr(), at, c"%s".as_ptr(), text.as_ptr()) };
 }

@@ -13,10 +13,10 @@ use crate::error::Error;
 /// `NCCL_PTR_HOST`.
 pub(crate) const HOST_MEMORY: c_int = 1;
 
-/// What NCCL holds as `mhandle`. Letting go of it deregisters, when it is the last for that memory.
+/// The `mhandle` of NCCL. Dropping the last one for a region deregisters it.
 pub(crate) struct Registration {
     pub(crate) region: Arc<MemoryRegion>,
-    // After the region: the engine ends with its device, and not here.
+    // After the region, so that the engine ends with its device and not here.
     context: Arc<DeviceContext>,
 }
 
@@ -25,7 +25,7 @@ impl Registration {
         Registration { region, context }
     }
 
-    /// Whether this process has registered it.
+    /// Returns whether this process registered the memory.
     pub(crate) fn is_here(&self) -> bool {
         self.context.is_here()
     }
@@ -33,7 +33,7 @@ impl Registration {
 
 /// The regions of a device.
 ///
-/// A region is never kept beyond its last registration: the memory may be unmapped the next moment.
+/// A region is dropped with its last registration, because the memory may be unmapped at once.
 pub(crate) struct RegionCache {
     pd: ProtectionDomain,
     regions: Mutex<Known>,
@@ -42,8 +42,8 @@ pub(crate) struct RegionCache {
 #[derive(Default)]
 struct Known {
     by_key: HashMap<Key, Weak<MemoryRegion>>,
-    /// So many are swept for what is gone: twice as many as were left the last time, so a registration does not
-    /// look at all of them.
+    /// Number of entries at which stale ones are removed: twice the number that remained last time,
+    /// so that the cost per registration is constant.
     sweep_at: usize,
 }
 
@@ -61,7 +61,7 @@ impl Known {
 struct Key {
     start: usize,
     len: usize,
-    /// Whether peers write there: it is a receiver's.
+    /// Whether peers write to the memory of a receiver.
     receives: bool,
 }
 
@@ -70,13 +70,13 @@ impl RegionCache {
         RegionCache { pd, regions: Mutex::default() }
     }
 
-    /// Registers memory; a receiver's can be written by peers.
+    /// Registers memory. Peers can write to that of a receiver.
     ///
     /// # Errors
-    /// No bytes, or no key is left.
+    /// If the length is 0 or no key is left.
     ///
     /// # Safety
-    /// As for [`ProtectionDomain::register`], until the last equal region is dropped.
+    /// See [`ProtectionDomain::register`], until the last equal region is dropped.
     pub(crate) unsafe fn register(
         &self,
         start: *mut u8,

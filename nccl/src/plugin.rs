@@ -1,7 +1,7 @@
-//! The plugin after `init`: what is configured, which devices there are, who is connecting.
+//! The plugin after `init`: its configuration, its devices and its connection attempts.
 //!
-//! From v11 on NCCL initialises once per communicator and hands a context around, before it once per
-//! process. All contexts that live at the same time share one [`Plugin`].
+//! From v11 on, NCCL initialises once per communicator and passes a context to each call; before,
+//! once per process. All contexts that exist at the same time share one [`Plugin`].
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,37 +16,39 @@ use crate::error::Error;
 use crate::profiler;
 use crate::selection;
 
-/// Most devices, made ones included: as many as NCCL's own InfiniBand plugin has (`MAX_IB_VDEVS`).
+/// Maximum number of devices including combined ones, as in NCCL's own InfiniBand plugin
+/// (`MAX_IB_VDEVS`).
 const MAX_DEVICES: usize = 256;
 
-/// See the module.
+/// The plugin; see the module.
 pub(crate) struct Plugin {
     pub(crate) config: Config,
-    /// Those that the configuration asks for.
+    /// The devices of the configuration.
     physical: usize,
-    /// They, then those that NCCL has made of them. None goes, so a number means one device for good.
+    /// The devices of the configuration, then those that NCCL has combined. None is removed, so
+    /// numbers are permanent.
     devices: Mutex<Vec<Arc<Device>>>,
     pub(crate) attempts: Attempts,
     origin: Origin,
 }
 
 struct Registry {
-    /// The process that has these; `None`: there is nothing yet.
+    /// The process that owns the plugins, or `None` if there are none yet.
     origin: Option<Origin>,
-    /// The one whose devices calls without a context mean.
+    /// The plugin of calls without a context.
     current: Weak<Plugin>,
-    /// The one that the contexts in use share.
+    /// The plugin that the existing contexts share.
     contexts: Weak<Plugin>,
-    /// That of the versions without `finalize`. It owns no thread and no socket.
+    /// The plugin of versions without `finalize`. It owns no thread and no socket.
     process: Option<Arc<Plugin>>,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry::empty(None));
 
-/// `init` up to v10: reads the configuration anew.
+/// Implements `init` up to v10, which reads the configuration again.
 ///
 /// # Errors
-/// The configuration is wrong, or there is no interface.
+/// If the configuration is invalid or there is no interface.
 pub(crate) fn init_process() -> Result<(), Error> {
     let plugin = Arc::new(Plugin::new()?);
     let mut registry = registry();
@@ -57,10 +59,11 @@ pub(crate) fn init_process() -> Result<(), Error> {
     Ok(())
 }
 
-/// `init` from v11 on: a new context. The configuration is read for the first that lives.
+/// Implements `init` from v11 on, which creates a context. The first existing context reads the
+/// configuration.
 ///
 /// # Errors
-/// As [`init_process`].
+/// See [`init_process`].
 pub(crate) fn init_context() -> Result<Arc<Plugin>, Error> {
     let mut registry = registry();
     let plugin = match registry.contexts.upgrade() {
@@ -72,17 +75,17 @@ pub(crate) fn init_context() -> Result<Arc<Plugin>, Error> {
     Ok(plugin)
 }
 
-/// The latest that was initialised.
+/// Returns the plugin that was initialised last.
 ///
 /// # Errors
-/// None is.
+/// If none is initialised.
 pub(crate) fn current() -> Result<Arc<Plugin>, Error> {
     let registry = registry();
     let plugin = registry.current.upgrade().or_else(|| registry.process.clone());
     plugin.ok_or(Error::NotInitialised)
 }
 
-/// A communicator was closed: attempts to connect that nobody asks after any more go, too.
+/// Drops abandoned connection attempts. Called when a communicator is closed.
 pub(crate) fn tidy_up() {
     if let Ok(plugin) = current() {
         plugin.attempts.drop_abandoned();
@@ -95,7 +98,8 @@ impl Registry {
     }
 }
 
-/// That of this process: a forked child begins anew, and leaves alone what its parent has.
+/// Returns the registry of this process. A forked child starts with an empty one and leaves its
+/// parent's objects alone.
 fn registry() -> MutexGuard<'static, Registry> {
     let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     if !registry.origin.is_some_and(Origin::is_here) {
@@ -120,32 +124,32 @@ impl Plugin {
         Ok(Plugin { config, physical, devices, attempts, origin })
     }
 
-    /// Whether this process has initialised it. In a forked child nothing of it may be used, nor
-    /// dropped.
+    /// Returns whether this process initialised the plugin. A forked child may neither use nor drop
+    /// it.
     pub(crate) fn is_here(&self) -> bool {
         self.origin.is_here()
     }
 
-    /// How many devices there are, those included that NCCL has made.
+    /// Returns the number of devices, including combined ones.
     pub(crate) fn device_count(&self) -> usize {
         self.devices().len()
     }
 
-    /// The device of this number.
+    /// Returns the device with this number.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is none.
     pub(crate) fn device(&self, index: c_int) -> Result<Arc<Device>, Error> {
         let devices = self.devices();
         let found = usize::try_from(index).ok().and_then(|index| devices.get(index));
         found.cloned().ok_or(Error::Device { index, count: devices.len() })
     }
 
-    /// Makes a device of several that the configuration asks for, whose rails it has; its number. They stay, and may
-    /// be a part of others as well.
+    /// Combines several devices of the configuration to one with all their rails, and returns its
+    /// number. The members remain and may be combined otherwise, too.
     ///
     /// # Errors
-    /// There is no such device, they do not go together, or there are too many.
+    /// If a member does not exist, the members do not fit together, or there are too many devices.
     pub(crate) fn combine(&self, members: &[c_int]) -> Result<usize, Error> {
         let mut devices = self.devices();
         let member = |index: &c_int| {
@@ -169,10 +173,10 @@ impl Plugin {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A device in use; its engine is started if it has no communicator yet.
+    /// Opens a device. Starts its engine if it has no communicator yet.
     ///
     /// # Errors
-    /// The engine cannot be started.
+    /// If the engine cannot be started.
     pub(crate) fn open(&self, device: &Device) -> Result<Arc<DeviceContext>, Error> {
         let mut current = device.context.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = current.upgrade() {
@@ -184,7 +188,7 @@ impl Plugin {
     }
 }
 
-/// Where NCCL's log and profiler are; `init` of every version comes by here.
+/// Sets NCCL's logger and profiler. `init` of every version calls this.
 pub(crate) fn introduce(logger: Option<crate::log::Logger>, profiler: Option<profiler::Callback>) {
     crate::log::use_logger(logger);
     profiler::use_callback(profiler);

@@ -1,9 +1,9 @@
-//! Who drives the engine while NCCL does not.
+//! A thread that drives the engine while NCCL does not poll.
 //!
-//! NCCL's proxy threads poll all the time while there is something to do, so they may as well run the
-//! protocol: the least latency, and no thread that competes with them for processors. But a proxy
-//! sleeps when a collective is over, and acknowledgements, signs of life and connections go on. Then
-//! a thread of the plugin takes over, and gives way as soon as somebody polls again.
+//! NCCL's proxy threads poll continuously during a collective and run the protocol. This minimises
+//! latency, and no other thread competes with them for processors. A proxy thread sleeps after the
+//! collective, but acknowledgements, liveness checks and connections continue. A thread of the
+//! plugin then takes over and yields as soon as a thread polls again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,11 @@ use braid::{CompletionQueue, spawn_without_signals};
 
 use crate::error::Error;
 
-/// Nobody has polled for so long: the thread takes over. Well below the shortest retransmission
-/// time-out, 4 ms.
+/// Time without polling after which the thread takes over. It is well below the minimum
+/// retransmission time-out of 4 ms.
 const IDLE: Duration = Duration::from_millis(1);
-/// How long it drives before it looks whether somebody polls again; asleep unless packets come.
+/// Time for which the thread drives the engine before it checks for polling threads again. It
+/// sleeps unless packets arrive.
 const QUANTUM: Duration = Duration::from_millis(2);
 
 /// The thread. Dropping it ends it.
@@ -28,16 +29,16 @@ pub(crate) struct ProgressThread {
 
 #[derive(Default)]
 struct Shared {
-    /// Somebody has polled since the thread looked last.
+    /// A thread has polled since the last check.
     polled: AtomicBool,
     stop: AtomicBool,
 }
 
 impl ProgressThread {
-    /// Drives the engine of `idle`, a completion queue of its own.
+    /// Starts a thread that drives the engine of `idle`, an otherwise unused completion queue.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// If the system creates no thread.
     pub(crate) fn start(idle: CompletionQueue) -> Result<Self, Error> {
         let shared = Arc::new(Shared::default());
         let driver = shared.clone();
@@ -47,9 +48,9 @@ impl ProgressThread {
         Ok(ProgressThread { shared, thread: Some(thread) })
     }
 
-    /// The caller polls, and so drives the engine itself.
+    /// Records that the caller polls and thus drives the engine.
     pub(crate) fn polled(&self) {
-        // Read first: the line stays shared between those who poll.
+        // Reads first, so that the cache line stays shared between polling threads.
         if !self.shared.polled.load(Ordering::Relaxed) {
             self.shared.polled.store(true, Ordering::Relaxed);
         }
@@ -73,7 +74,7 @@ impl Drop for ProgressThread {
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // If it panicked, it has said so.
+            // A panic was already printed.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Which RDMA device belongs to a network interface, as the kernel tells in /sys.
+//! The RDMA device of a network interface, from /sys.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) struct Port {
     pub(crate) number: u8,
 }
 
-/// The port whose addresses are those of this interface; of several the first by name.
+/// Returns the port whose GID table contains the addresses of this interface, the first by name.
 pub(crate) fn port_of(interface: &str) -> Option<Port> {
     find(Path::new(DEVICES), interface)
 }
@@ -22,7 +22,7 @@ fn find(devices: &Path, interface: &str) -> Option<Port> {
         let ports = devices.join(&device).join("ports");
         for port in names(&ports) {
             let Ok(number) = port.parse() else { continue };
-            // Each entry of the GID table names the interface that it came from.
+            // Each entry of the GID table names its interface.
             let owners = ports.join(&port).join("gid_attrs/ndevs");
             let owner = |entry: &String| fs::read_to_string(owners.join(entry)).ok();
             if names(&owners).iter().filter_map(owner).any(|owner| owner.trim() == interface) {
@@ -33,7 +33,7 @@ fn find(devices: &Path, interface: &str) -> Option<Port> {
     None
 }
 
-/// What is in a folder, sorted; nothing if it is not there.
+/// Returns the sorted names in a folder, or nothing if it does not exist.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =

@@ -1,4 +1,4 @@
-//! `ncclResult_t`, as far as plugins use it.
+//! The values of `ncclResult_t` that plugins use.
 
 use std::ffi::c_int;
 

@@ -1,21 +1,20 @@
-//! The devices that the configuration asks for: of addresses, of rails, or of interfaces
-//! ([`crate::choice`]).
+//! The devices of the configuration, from addresses, rails or interfaces ([`crate::choice`]).
 
 use std::net::IpAddr;
 
-use braid::{Datapath, VerbsOptions};
+use braid::{Datapath, DatapathOptions, Medium, VerbsOptions};
 
 use crate::choice::{choose, detection_reason, is_link_local, listed, preference};
-use crate::config::{Carrier, Config, Family};
+use crate::config::{Config, Family};
 use crate::device::Device;
 use crate::error::Error;
 use crate::interfaces::{self, Detection, Interface};
 use crate::rdma;
 
-/// The devices that the configuration asks for.
+/// Returns the devices of the configuration.
 ///
 /// # Errors
-/// There are none, or the system does not tell.
+/// If there are none, or if the system does not list its interfaces.
 pub(crate) fn devices(config: &Config) -> Result<Vec<Device>, Error> {
     let all = interfaces::list().map_err(Error::Interfaces)?;
     if !config.rails.is_empty() {
@@ -40,7 +39,7 @@ pub(crate) fn devices(config: &Config) -> Result<Vec<Device>, Error> {
     Ok(devices)
 }
 
-/// One device for NCCL, as if it were one interface.
+/// Combines rails to one device, which NCCL treats like one interface.
 fn of_rails(
     index: usize,
     all: &[Interface],
@@ -56,7 +55,8 @@ fn of_rails(
     Ok(Device { members: vec![index], ..device })
 }
 
-/// The interfaces, each with an address of the family that all of them have, IPv4 first.
+/// Returns the named interfaces, each with an address of a family that all of them have, IPv4
+/// first.
 fn rails_named(
     all: &[Interface],
     names: &[String],
@@ -100,7 +100,7 @@ fn rails_named(
     })
 }
 
-/// An address that somebody has named, if it can be bound to.
+/// Returns a named address if the engine can bind to it.
 fn usable<'a>(interface: &'a Interface, origin: &str) -> Result<&'a Interface, Error> {
     let Some(detection) = interface.detection else { return Ok(interface) };
     let remedy = match detection {
@@ -119,10 +119,14 @@ fn usable<'a>(interface: &'a Interface, origin: &str) -> Result<&'a Interface, E
 const HOW_TO_RDMA: &str = "load the driver of the NIC, or make a Soft-RoCE device (`rdma link add rxe0 type rxe netdev IF`), \
      or set BRAID_DATAPATH=udp";
 
-/// What carries the packets of an interface. `None`: it has no RDMA device, and nobody has asked for this one.
+/// Returns the datapath of an interface, or `None` if it has no RDMA device and was not named.
 fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, Error> {
-    if config.carrier == Carrier::Udp {
-        return Ok(Some(Datapath::Udp));
+    let build = |device| {
+        let options = DatapathOptions { device, ..DatapathOptions::default() };
+        Ok(config.datapath.build(&options)?)
+    };
+    if config.datapath.medium() != Medium::Device {
+        return build(None).map(Some);
     }
     let selected = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
     let named = selected || !config.addresses.is_empty();
@@ -130,7 +134,7 @@ fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, 
         Some(rdma::Port { device, number }) => {
             let options = VerbsOptions::new(device);
             let service = config.service;
-            Ok(Some(Datapath::Verbs(VerbsOptions { port: number, service, ..options })))
+            build(Some(VerbsOptions { port: number, service, ..options })).map(Some)
         }
         None if named => Err(no_rdma_device(interface)),
         None => Ok(None),
@@ -153,7 +157,7 @@ fn addresses_named(all: &[Interface], config: &Config) -> Result<Vec<Interface>,
     config.addresses.iter().map(interface).collect()
 }
 
-/// The interface of an address, which all of 127.0.0.0/8 are of the loopback.
+/// Returns the interface of an address. The loopback device has all of 127.0.0.0/8.
 fn with_address(all: &[Interface], ip: IpAddr) -> Option<Interface> {
     let listed = all.iter().find(|interface| interface.addr.ip() == ip).cloned();
     listed.or_else(|| {

@@ -1,4 +1,4 @@
-//! What the library shows to the process that opens it: the tables, nothing else.
+//! The library exports the tables and nothing else.
 
 /// Names of the defined dynamic symbols of an ELF64 file (System V ABI, chapters 4 and 5).
 fn defined_symbols(file: &[u8]) -> Vec<String> {
@@ -28,7 +28,7 @@ fn defined_symbols(file: &[u8]) -> Vec<String> {
 
 #[test]
 fn only_the_tables_are_exported() {
-    // Cargo leaves the library that it builds for a test beside the test.
+    // Cargo puts the library that it builds for a test next to the test.
     let test = std::env::current_exe().expect("a program knows where it lies");
     let library = std::fs::read(test.with_file_name("libnccl_net_braid.so"));
     let mut tables: Vec<String> = (6..=12).map(|n| format!("ncclNetPlugin_v{n}")).collect();

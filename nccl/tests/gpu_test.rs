@@ -1,4 +1,4 @@
-//! `nccl/gpu-test.py` without a GPU: a stub of torch takes the collectives through the plugin.
+//! `nccl/gpu-test.py` without a GPU: a stub of torch runs the collectives through the plugin.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A folder of this test, removed at its end.
+/// A folder of this test, which is removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -26,13 +26,13 @@ impl Drop for Folder {
     }
 }
 
-/// Cargo leaves the plugin that it builds for a test beside the test.
+/// Cargo puts the plugin that it builds for a test next to the test.
 fn plugin() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.with_file_name("libnccl_net_braid.so")
 }
 
-/// The command with a plugin, small enough to take seconds. Its logs go to `logs`.
+/// Returns the command with a plugin, with sizes that take seconds. Its logs go to `logs`.
 fn gpu_test(plugin: &Path, logs: &Path) -> Command {
     let mut command = Command::new("python3");
     command
@@ -53,7 +53,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Fails unless the exit status and the line on standard error are these.
+/// Asserts the exit status and the line on standard error.
 fn expect_failure(command: &mut Command, status: i32, line: &str) {
     let output = run(command);
     let said = text(&output.stderr);
@@ -87,7 +87,7 @@ fn right_results_pass_and_are_reported() {
     }
 }
 
-/// Runs one check against a stub of NCCL that misbehaves in this way.
+/// Runs one check against a stub of NCCL with this fault.
 fn misbehave(how: &str, check: &str, line: &str) {
     let folder = Folder::new(&format!("gpu-test-{how}"));
     let mut command = gpu_test(&plugin(), &folder.0);
@@ -132,7 +132,7 @@ fn without_a_usable_gpu_nothing_is_tested() {
     }
     let no_torch =
         "cannot test: torch does not start: ModuleNotFoundError: No module named 'torch'";
-    // A torch of this machine is not to be found either.
+    // Hides a torch of this machine.
     let broken = folder.0.join("torch.py");
     fs::write(&broken, "raise ModuleNotFoundError(\"No module named 'torch'\")").unwrap();
     expect_failure(gpu_test(&plugin(), &folder.0).env("PYTHONPATH", &folder.0), 2, no_torch);
@@ -149,7 +149,7 @@ fn what_is_no_plugin_is_bad_usage() {
     expect_failure(&mut gpu_test(&other, &folder.0), 2, "it is no NCCL net plugin");
 }
 
-/// A folder with a `nvidia-cuda-mps-control` that ends with this exit status.
+/// Creates a folder with a `nvidia-cuda-mps-control` that exits with this status.
 fn mps_control(status: u8) -> Folder {
     let folder = Folder::new(&format!("gpu-test-mps-{status}"));
     let program = folder.0.join("nvidia-cuda-mps-control");

@@ -1,36 +1,37 @@
-//! How payload becomes frames.
+//! Frame sizes, and the segmentation of a message into frames.
 
-/// Sizes on the wire, in bytes.
+/// Frame sizes on the wire, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frames {
     /// Payload of a full segment; at least 1.
     pub payload: u16,
     /// Headers of a data frame.
     pub header: u32,
-    /// A whole acknowledgement, and a segment whose payload was cut off.
+    /// A whole acknowledgement, and a trimmed segment.
     pub ack: u32,
-    /// Between two frames.
+    /// The gap between two frames.
     pub gap: u32,
 }
 
 impl Frames {
-    /// Packets of a message.
+    /// Returns the number of packets of a message.
     pub fn packets(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.payload.max(1).into()).max(1)
     }
 
-    /// A full data frame.
+    /// Returns the size of a full data frame.
     pub fn full(&self) -> u32 {
         u32::from(self.payload) + self.header
     }
 
-    /// Each data frame of a message but the last: a message is cut into as few packets as carry it, of one length in words of 8 bytes.
+    /// Returns the size of every data frame of a message but the last. A message is cut into as few
+    /// packets as carry it, of one length in words of 8 bytes.
     pub fn each(&self, bytes: u64) -> u32 {
         let whole = bytes.div_ceil(self.packets(bytes)).next_multiple_of(8);
         self.header + whole.min(bytes.min(self.payload.into())) as u32
     }
 
-    /// A message's last data frame.
+    /// Returns the size of a message's last data frame.
     pub fn last(&self, bytes: u64) -> u32 {
         let before = (self.packets(bytes) - 1) * u64::from(self.each(bytes) - self.header);
         self.header + (bytes - before) as u32

@@ -1,65 +1,65 @@
-//! Packets under way, and where what they carry is kept meanwhile.
+//! Packets in flight, and the store of their bodies.
 //!
-//! A packet is a small value that moves from queue to queue: what a switch needs of it is at hand, in
-//! order, wherever the switch looks. Its body waits on a shelf for its receiver.
+//! A packet is a small value that moves from queue to queue. It holds the fields that a switch
+//! reads. Its body stays in a store until the receiver takes it.
 
 use braid_transport::{NicEpoch, Placement};
 use braid_wire::{Ack, Control, DataHeader, PathId};
 
-/// What a fabric treats differently.
+/// The class of a packet, which a fabric may treat differently.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Class {
-    /// Carries payload.
+    /// A packet with payload.
     Data,
-    /// An acknowledgement or another sign from host to host.
+    /// An acknowledgement or another packet without payload.
     Control,
 }
 
-/// What a switch sees of a packet, and what the fabric notes on it.
+/// The fields of a packet that a switch reads, and the marks of the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// The interface it comes from.
+    /// The sending interface.
     pub src: u32,
-    /// The interface it goes to.
+    /// The receiving interface.
     pub dst: u32,
-    /// The end of a queue pair that takes it in: its [`EndId`].
+    /// The end of a queue pair that receives it: an [`EndId`].
     pub end: u32,
-    /// Low 24 bits of its PSN; of an ACK, its cumulative PSN.
+    /// Low 24 bits of the PSN, or of the cumulative PSN of an ACK.
     pub psn: u32,
-    /// Bytes of the frame, without the gap between frames.
+    /// Bytes of the frame, without the gap after it.
     pub bytes: u32,
-    /// What switches tell each other with it; 0 when it leaves its host.
+    /// The tag that switches write for each other; 0 when the packet leaves its host.
     pub tag: u32,
-    /// Where its body is.
+    /// The place of the body.
     pub body: BodyId,
-    /// The link that it is on, or came to the switch by; `u32::MAX` before the first.
+    /// The link that the packet is on or arrived by; `u32::MAX` before the first.
     pub(crate) ingress: u32,
-    /// The path that its sender chose: the UDP source port.
+    /// The path chosen by the sender: the UDP source port.
     pub path: PathId,
     /// Data or control.
     pub class: Class,
-    /// Carries a congestion mark (ECN CE).
+    /// Whether it carries a congestion mark (ECN CE).
     pub marked: bool,
-    /// A switch has cut off its payload.
+    /// Whether a switch has trimmed it.
     pub trimmed: bool,
 }
 
-/// A body's place on the [`Bodies`].
+/// The place of a body in [`Bodies`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BodyId(u32);
 
-/// An end's place: even ones send, the next odd one receives from it.
+/// The number of an end. Even ends send, and the next odd one receives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndId(pub u32);
 
 impl EndId {
-    /// The other end of the same queue pair.
+    /// Returns the other end of the same queue pair.
     pub const fn peer(self) -> EndId {
         EndId(self.0 ^ 1)
     }
 
-    /// Whether it is the sending end.
+    /// Returns whether this is the sending end.
     pub const fn sends(self) -> bool {
         self.0.is_multiple_of(2)
     }
@@ -69,45 +69,45 @@ impl EndId {
     }
 }
 
-/// What a packet carries for its receiver.
+/// The content of a packet for its receiver.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
-    /// A segment and how it is to be placed; payload is never carried, only described.
+    /// A segment and its placement. The payload is only described.
     Data(DataHeader, Placement),
     /// An acknowledgement.
     Ack(Ack),
-    /// A sign of life or tear-down.
+    /// A ping or a tear-down.
     Control(Control),
-    /// The end that it comes from receives with this NIC queue pair now.
+    /// The NIC queue pair with which the sender of this packet receives from now on.
     Epoch(NicEpoch),
-    /// The network gives a trimmed segment back to its sender: the packet's PSN of the requests was lost.
+    /// A trimmed segment that the network returns to its sender. The packet carries its PSN.
     Returned,
-    /// Something between switches, which no host reads.
+    /// A packet between switches, which no host reads.
     Internal,
 }
 
-/// The bodies of all packets under way. Places are used again; nothing is allocated once a run is in
-/// its stride.
+/// The bodies of all packets in flight. Places are reused, so a run allocates no more once it is in
+/// its steady state.
 #[derive(Clone, Debug, Default)]
 pub struct Bodies {
-    data: Shelf<(DataHeader, Placement)>,
-    other: Shelf<Body>,
+    data: Store<(DataHeader, Placement)>,
+    other: Store<Body>,
 }
 
-/// Bodies of one kind; segments are kept apart because they are most, and small.
+/// Bodies of one kind. Segments are kept apart, because they are the most frequent and small.
 #[derive(Clone, Debug)]
-struct Shelf<T> {
+struct Store<T> {
     bodies: Vec<Option<T>>,
     free: Vec<BodyId>,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for Store<T> {
     fn default() -> Self {
-        Shelf { bodies: Vec::new(), free: Vec::new() }
+        Store { bodies: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> Store<T> {
     fn put(&mut self, body: T) -> BodyId {
         match self.free.pop() {
             Some(id) => {
@@ -132,20 +132,20 @@ impl<T> Shelf<T> {
 }
 
 impl Bodies {
-    /// Packets under way.
+    /// Returns the number of packets in flight.
     pub fn len(&self) -> usize {
         self.data.len() + self.other.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no packet is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The packet, with a body to carry.
+    /// Stores a body and returns the packet that carries it.
     ///
     /// # Panics
-    /// If data carries no segment, or control one.
+    /// Panics if a data packet carries no segment, or a control packet carries one.
     pub fn load(&mut self, packet: Packet, body: Body) -> Packet {
         let is_data = matches!(body, Body::Data(..));
         assert!(is_data == (packet.class == Class::Data), "{:?} carries {body:?}", packet.class);
@@ -156,7 +156,7 @@ impl Bodies {
         Packet { body, ..packet }
     }
 
-    /// The packet has come to its end, wherever.
+    /// Takes the body of a packet that has reached the end of its route.
     pub fn unload(&mut self, packet: &Packet) -> Body {
         match packet.class {
             Class::Data => {
@@ -167,13 +167,14 @@ impl Bodies {
         }
     }
 
-    /// What a packet under way carries, if that is data.
+    /// Returns the segment of a packet, if it carries one.
     pub(crate) fn data(&self, packet: &Packet) -> Option<&(DataHeader, Placement)> {
-        let shelf = (packet.class == Class::Data).then_some(&self.data)?;
-        shelf.bodies.get(packet.body.0 as usize)?.as_ref()
+        let store = (packet.class == Class::Data).then_some(&self.data)?;
+        store.bodies.get(packet.body.0 as usize)?.as_ref()
     }
 
-    /// The acknowledgement that a packet carries, for switches that read them; `None`: it carries something else.
+    /// Returns the acknowledgement of a packet, for switches that read them. `None`: it carries
+    /// none.
     pub fn ack(&self, packet: &Packet) -> Option<&Ack> {
         match self.other.bodies.get(packet.body.0 as usize) {
             Some(Some(Body::Ack(ack))) if packet.class == Class::Control => Some(ack),
@@ -181,7 +182,7 @@ impl Bodies {
         }
     }
 
-    /// As [`Bodies::ack`], to be changed.
+    /// Returns the acknowledgement of a packet for modification.
     pub fn ack_mut(&mut self, packet: &Packet) -> Option<&mut Ack> {
         match self.other.bodies.get_mut(packet.body.0 as usize) {
             Some(Some(Body::Ack(ack))) if packet.class == Class::Control => Some(ack),
@@ -191,7 +192,7 @@ impl Bodies {
 }
 
 impl Packet {
-    /// A packet as its sender makes it, before it is loaded.
+    /// Creates a packet without a body.
     pub fn new(src: u32, dst: u32, end: u32, class: Class, bytes: u32) -> Packet {
         Packet {
             src,
@@ -209,7 +210,7 @@ impl Packet {
         }
     }
 
-    /// Whether it carries a segment, also a trimmed one.
+    /// Returns whether the packet carries a segment, trimmed or not.
     pub fn is_data(&self) -> bool {
         self.class == Class::Data
     }

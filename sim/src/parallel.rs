@@ -1,12 +1,12 @@
-//! Many runs at once: each is one thread, and all cores are used.
+//! Parallel runs: one thread per run, on all cores.
 
 use std::sync::Mutex;
 use std::thread;
 
-/// Runs all jobs, on all cores, and returns the results in the order of the jobs.
+/// Runs all jobs on all cores, and returns the results in the order of the jobs.
 ///
 /// # Panics
-/// If a run panics.
+/// Panics if a run panics.
 pub fn run_all<J: Send, T: Send>(jobs: Vec<J>, run: impl Fn(J) -> T + Sync) -> Vec<T> {
     let mut results: Vec<Option<T>> = jobs.iter().map(|_| None).collect();
     let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(jobs.len());

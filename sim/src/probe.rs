@@ -1,7 +1,7 @@
-//! Looks at queues and links in fixed intervals while a run goes on.
+//! Probes: readings of queues and links at fixed intervals during a run.
 //!
-//! A run without probes is [`Simulation::run`] and knows nothing of them. With probes, each looks right after the
-//! first event at or after the instant that is due; in a busy network that is nanoseconds later.
+//! A run without probes is [`Simulation::run`]. With probes, each reads right after the first event
+//! at or after the instant that is due. In a busy network that is nanoseconds later.
 
 use crate::fabric::Fabric;
 use crate::port::Port;
@@ -9,21 +9,21 @@ use crate::simulation::{RunError, Simulation};
 use crate::time::Ps;
 use crate::topology::PortId;
 
-/// What a probe reads of a port.
+/// The quantity that a probe reads at a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
     /// Bytes in its queue.
     Queued,
-    /// Bytes of frames put on its link since the probe looked last.
+    /// Bytes of frames put on its link since the last reading.
     Carried,
-    /// Packets put on its link since then.
+    /// Packets put on its link since the last reading.
     Packets,
-    /// Packets marked at its queue since then.
+    /// Packets marked at its queue since the last reading.
     Marked,
 }
 
 impl Quantity {
-    /// As it stands: what is in the queue, or the sum since the run began.
+    /// Returns the current value: the queue, or the sum since the start of the run.
     fn of(self, port: &Port) -> u64 {
         match self {
             Quantity::Queued => port.bytes,
@@ -34,16 +34,17 @@ impl Quantity {
     }
 }
 
-/// Where a probe's readings go: the instant, the group's number, a value per port of the group.
+/// Receives a probe's readings: the instant, the number of the group, and a value per port of the
+/// group.
 pub type Reader<'a> = Box<dyn FnMut(Ps, usize, &[u64]) + 'a>;
 
-/// Reads groups of ports in fixed intervals, the first time after one interval.
+/// Reads groups of ports at fixed intervals, for the first time after one interval.
 pub struct Probe<'a> {
     every: Ps,
     due: Ps,
     quantity: Quantity,
     groups: Vec<Vec<PortId>>,
-    /// By group and port: the sum when it looked last.
+    /// The sum at the last reading, by group and port.
     before: Vec<Vec<u64>>,
     values: Vec<u64>,
     reader: Reader<'a>,
@@ -62,10 +63,10 @@ impl std::fmt::Debug for Probe<'_> {
 }
 
 impl<'a> Probe<'a> {
-    /// Reads `quantity` of these ports every so often.
+    /// Creates a probe that reads `quantity` of these ports once per interval.
     ///
     /// # Panics
-    /// If the interval is zero.
+    /// Panics if the interval is zero.
     pub fn new(
         every: Ps,
         quantity: Quantity,
@@ -96,7 +97,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// Runs to the end, and lets the probes look.
+/// Runs to the end with probes.
 ///
 /// # Errors
 /// As [`Simulation::run`].
@@ -146,7 +147,7 @@ mod tests {
         simulation.fabric.topology.ports_of(Node::Nic(nic)).next().unwrap().reverse()
     }
 
-    /// Two senders into one link at 100 Gb/s: 12.5 bytes a nanosecond come more than can leave.
+    /// Two senders share one link at 100 Gb/s: the queue grows by 12.5 bytes per nanosecond.
     #[test]
     fn a_queue_is_read_as_it_grows() {
         let mut simulation = Simulation::new(plan(
@@ -166,7 +167,7 @@ mod tests {
         assert!(most > 800_000 && readings.last().unwrap().1 < 125_000, "{readings:?}");
     }
 
-    /// Of two senders' packets the last hop marks those that meet more than 100 KB there.
+    /// The last hop marks those packets of two senders that find more than 100 KB there.
     #[test]
     fn packets_and_marks_are_read_link_by_link() {
         let groups = Groups::new(8, vec![vec![0, 2, 4]]).unwrap();
@@ -188,7 +189,8 @@ mod tests {
         drop(probes);
         let [packets, marked] = sums;
         assert_eq!((packets[1], marked[1]), (0, 0), "nobody sends to interface 3");
-        // A queue of 1 MB builds up and drains: of 2000 packets 200 leave before it is long, and 100 after.
+        // A queue of 1 MB builds up and drains. Among 2000 packets, 200 leave before it is long and
+        // 100 after.
         assert!(
             packets[0] > 1_900 && (1_600..1_900).contains(&marked[0]),
             "{packets:?} {marked:?}"
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_carried_adds_up() {
+    fn carried_bytes_add_up() {
         let workload = ring(&Groups::all(8).unwrap(), 1_000_000).unwrap();
         let mut simulation = Simulation::new(plan(workload));
         let port = last_hop(&simulation, 3);

@@ -1,4 +1,4 @@
-//! A run: what happens next happens, until everything is delivered and the network is empty.
+//! The simulation: handles events in order until everything is delivered and the network is empty.
 
 use crate::events::{Event, Events};
 use crate::fabric::{Fabric, NetworkConfig, Step};
@@ -8,93 +8,95 @@ use crate::time::{Ps, Rate};
 use crate::topology::{Node, PortId, Topology};
 use crate::workload::{Start, Workload};
 
-/// Something that is done to the fabric.
+/// A change of the fabric during a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A cable is cut or mended, both directions, and nobody is told.
+    /// A cable is cut or repaired, both directions, silently.
     Cable {
         /// The cable.
         cable: u32,
-        /// Whether it works from now on.
+        /// Whether the cable works from now on.
         up: bool,
     },
-    /// A cable's speed changes, both directions.
+    /// The speed of a cable changes, both directions.
     Speed {
         /// The cable.
         cable: u32,
-        /// From now on.
+        /// The new speed.
         rate: Rate,
     },
-    /// Routing knows which cables work.
+    /// Routing learns which cables work.
     Converge,
 }
 
-/// All that a run is made of.
+/// The parts of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// What is wired to what.
+    /// The topology.
     pub topology: Topology,
-    /// How the network behaves.
+    /// The configuration of the network.
     pub network: NetworkConfig,
-    /// How the hosts behave.
+    /// The configuration of the hosts.
     pub host: HostConfig,
-    /// What is sent.
+    /// The messages.
     pub workload: Workload,
-    /// What is done to the fabric, and when.
+    /// The changes of the fabric, and their times.
     pub changes: Vec<(Ps, Change)>,
-    /// All chance comes from it.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// A run that takes longer has failed.
+    /// The run fails if it takes longer.
     pub limit: Ps,
 }
 
-/// Why a run has no result.
+/// The reason for a run without a result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RunError {
-    /// A queue pair gave up.
+    /// A queue pair failed.
     #[error(transparent)]
     Failed(#[from] Failed),
     /// Messages were not delivered in time.
     #[error(
-        "{missing} of {messages} messages are not delivered after {limit}; raise `limit`, or see whether the fabric can carry them"
+        "{missing} of {messages} messages are not delivered after {limit}; \
+         raise `limit`, or check that the fabric can carry them"
     )]
     TimeLimit {
-        /// Undelivered messages.
+        /// Number of undelivered messages.
         missing: usize,
-        /// All of them.
+        /// Number of all messages.
         messages: usize,
         /// The limit.
         limit: Ps,
     },
-    /// Nothing more can happen, and messages are not delivered.
+    /// No event is left, and messages are not delivered.
     #[error(
-        "nothing happens any more at {at}, and {missing} of {messages} messages are not delivered: a defect of the simulator"
+        "no event is left at {at}, and {missing} of {messages} messages are not delivered: \
+         a defect of the simulator"
     )]
     Stuck {
-        /// Undelivered messages.
+        /// Number of undelivered messages.
         missing: usize,
-        /// All of them.
+        /// Number of all messages.
         messages: usize,
-        /// When.
+        /// The time of the last event.
         at: Ps,
     },
 }
 
-/// When a message began and ended.
+/// The times at which a message began and ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
-    /// It was handed to the protocol.
+pub struct MessageSpan {
+    /// The message was posted to the protocol.
     pub posted: Ps,
     /// The receiver got its completion.
     pub delivered: Ps,
-    /// The sender got its own.
+    /// The sender got its completion.
     pub acknowledged: Ps,
 }
 
-/// A run under way or done.
+/// A run in progress or finished.
 #[derive(Debug)]
 pub struct Simulation {
-    /// What comes next.
+    /// The event queue.
     pub events: Events<Event>,
     /// The network.
     pub fabric: Fabric,
@@ -103,34 +105,36 @@ pub struct Simulation {
     workload: Workload,
     changes: Vec<(Ps, Change)>,
     limit: Ps,
-    /// By message.
-    spans: Vec<Span>,
-    /// By message: those that it lets go when it is delivered, and how many each still waits for.
-    waiting: Waiting,
+    /// The times of each message.
+    spans: Vec<MessageSpan>,
+    /// The messages that each message releases when it is delivered, and the number that each still
+    /// waits for.
+    dependencies: Dependencies,
     unfinished: usize,
-    /// Events handled.
+    /// Number of events handled.
     handled: u64,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct Dependencies {
     followers: Vec<Vec<u32>>,
     open: Vec<u32>,
 }
 
 impl Simulation {
-    /// A run at its start.
+    /// Creates a run at its start.
     pub fn new(plan: Plan) -> Simulation {
         let Plan { topology, network, host, workload, changes, seed, limit } = plan;
         let hosts = Hosts::new(&topology, &workload, host, network.frames.payload, seed);
         let fabric = Fabric::new(topology, network, seed.wrapping_add(1));
-        let never = Span { posted: Ps::NEVER, delivered: Ps::NEVER, acknowledged: Ps::NEVER };
+        let never =
+            MessageSpan { posted: Ps::NEVER, delivered: Ps::NEVER, acknowledged: Ps::NEVER };
         let count = workload.messages.len();
         let mut run = Simulation {
             events: Events::new(),
             fabric,
             hosts,
-            waiting: Waiting::new(&workload),
+            dependencies: Dependencies::new(&workload),
             workload,
             changes,
             limit,
@@ -164,16 +168,16 @@ impl Simulation {
         while !self.is_done() {
             self.step()?;
         }
-        self.fabric.check_books();
+        self.fabric.check_conservation();
         Ok(())
     }
 
-    /// Whether everything is delivered and the network is empty.
+    /// Returns whether everything is delivered and the network is empty.
     pub fn is_done(&self) -> bool {
         self.unfinished == 0 && self.fabric.is_empty()
     }
 
-    /// The next event happens.
+    /// Handles the next event.
     ///
     /// # Errors
     /// As [`Simulation::run`].
@@ -187,8 +191,8 @@ impl Simulation {
         }
         self.handled += 1;
         self.handle(event)?;
-        self.look_after_dropped()?;
-        self.spread_news();
+        self.handle_dropped()?;
+        self.handle_news();
         Ok(())
     }
 
@@ -205,7 +209,7 @@ impl Simulation {
             Event::Arrived { packet } => match fabric.on_arrived(&packet, events) {
                 Step::Under => {}
                 Step::Reached { nic } => {
-                    match self.hosts.on_its_way(&packet, fabric, events.now()) {
+                    match self.hosts.memory_arrival(&packet, fabric, events.now()) {
                         Some(at) => events.at(at, Event::Entered { packet }),
                         None => self.receive(nic, &packet)?,
                     }
@@ -238,22 +242,22 @@ impl Simulation {
         Ok(())
     }
 
-    fn look_after_dropped(&mut self) -> Result<(), RunError> {
+    fn handle_dropped(&mut self) -> Result<(), RunError> {
         while let Some((packet, body, _)) = self.fabric.next_dropped() {
             if self.hosts.config.recovery == Recovery::Ideal {
-                self.hosts.make_up_for(&packet, body, &mut self.fabric, &mut self.events)?;
+                self.hosts.replace_lost(&packet, body, &mut self.fabric, &mut self.events)?;
             }
         }
         Ok(())
     }
 
-    fn spread_news(&mut self) {
+    fn handle_news(&mut self) {
         while let Some(news) = self.hosts.news.pop() {
             let now = self.events.now();
             match news {
                 News::Delivered(message) => {
                     self.spans[message as usize].delivered = now;
-                    self.let_go(message);
+                    self.release_followers(message);
                 }
                 News::Acknowledged(message) => {
                     self.spans[message as usize].acknowledged = now;
@@ -263,10 +267,10 @@ impl Simulation {
         }
     }
 
-    /// Those that waited for a message may leave, if they wait for no other.
-    fn let_go(&mut self, message: u32) {
-        for follower in std::mem::take(&mut self.waiting.followers[message as usize]) {
-            let open = &mut self.waiting.open[follower as usize];
+    /// Posts the messages that waited for this one and wait for no other.
+    fn release_followers(&mut self, message: u32) {
+        for follower in std::mem::take(&mut self.dependencies.followers[message as usize]) {
+            let open = &mut self.dependencies.open[follower as usize];
             *open -= 1;
             let Start::After { pause, .. } = self.workload.messages[follower as usize].start else {
                 continue;
@@ -291,33 +295,33 @@ impl Simulation {
         }
     }
 
-    /// When each message began and ended.
-    pub fn spans(&self) -> &[Span] {
+    /// Returns the times of each message.
+    pub fn spans(&self) -> &[MessageSpan] {
         &self.spans
     }
 
-    /// What is sent.
+    /// Returns the workload.
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
 
-    /// Events handled so far.
+    /// Returns the number of events handled.
     pub fn handled(&self) -> u64 {
         self.handled
     }
 
-    /// Messages whose sender has not got its completion yet.
+    /// Returns the number of messages whose sender has no completion yet.
     pub fn unfinished(&self) -> usize {
         self.unfinished
     }
 
-    /// When the last sender got its last completion; the run has to be done.
+    /// Returns the time of the last completion at a sender. The run must be done.
     pub fn completion_time(&self) -> Ps {
         self.spans.iter().map(|span| span.acknowledged).max().unwrap_or(Ps::ZERO)
     }
 }
 
-impl Waiting {
+impl Dependencies {
     fn new(workload: &Workload) -> Self {
         let count = workload.messages.len();
         let (mut followers, mut open) = (vec![Vec::new(); count], vec![0; count]);
@@ -327,6 +331,6 @@ impl Waiting {
                 messages.iter().for_each(|before| followers[*before as usize].push(number));
             }
         }
-        Waiting { followers, open }
+        Dependencies { followers, open }
     }
 }

@@ -5,47 +5,47 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 
 use braid_wire::Time;
 
-/// An instant since the start of the run, or a span: picoseconds. 213 days fit.
+/// An instant since the start of the run, or a span, in picoseconds. The maximum is 213 days.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ps(pub u64);
 
 impl Ps {
     /// The start of the run.
     pub const ZERO: Ps = Ps(0);
-    /// Later than everything.
+    /// An instant after all others.
     pub const NEVER: Ps = Ps(u64::MAX);
 
-    /// Whole nanoseconds.
+    /// Creates a time from whole nanoseconds.
     pub const fn from_nanos(ns: u64) -> Ps {
         Ps(ns * 1_000)
     }
 
-    /// Whole microseconds.
+    /// Creates a time from whole microseconds.
     pub const fn from_micros(us: u64) -> Ps {
         Ps(us * 1_000_000)
     }
 
-    /// In microseconds.
+    /// Returns the time in microseconds.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// In seconds.
+    /// Returns the time in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
-    /// The protocol's clock, which counts nanoseconds; it never runs ahead.
+    /// Converts to the protocol's clock, which counts nanoseconds, rounding down.
     pub const fn to_time(self) -> Time {
         Time::from_nanos(self.0 / 1_000)
     }
 
-    /// The first instant at which the protocol's clock has reached `time`.
+    /// Returns the first instant at which the protocol's clock has reached `time`.
     pub const fn from_time(time: Time) -> Ps {
         Ps(time.as_nanos().saturating_mul(1_000))
     }
 
-    /// The span since `earlier`, zero if that is later.
+    /// Returns the span since `earlier`, or zero if that is later.
     pub const fn since(self, earlier: Ps) -> Ps {
         Ps(self.0.saturating_sub(earlier.0))
     }
@@ -95,27 +95,27 @@ impl fmt::Display for Ps {
 pub struct Rate(u64);
 
 impl Rate {
-    /// Bits per second; at least 1.
+    /// Creates a rate from bits per second; 0 counts as 1.
     pub const fn from_bps(bits_per_second: u64) -> Rate {
         Rate(if bits_per_second == 0 { 1 } else { bits_per_second })
     }
 
-    /// Gigabits per second.
+    /// Creates a rate from gigabits per second.
     pub const fn from_gbps(gigabits: u64) -> Rate {
         Rate::from_bps(gigabits * 1_000_000_000)
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }
 
-    /// How long so many bytes take, rounded to the nearest picosecond. Up to 2 MB at a time.
+    /// Returns the serialisation time, rounded to the nearest picosecond, for up to 2 MB.
     pub const fn time_for(self, bytes: u32) -> Ps {
         Ps((bytes as u64 * 8_000_000_000_000 + self.0 / 2) / self.0)
     }
 
-    /// As [`Rate::time_for`], of any number of bytes.
+    /// Returns the serialisation time for any number of bytes.
     pub fn time_for_long(self, bytes: u64) -> Ps {
         let bits = u128::from(bytes) * 8_000_000_000_000;
         Ps(u64::try_from((bits + u128::from(self.0 / 2)) / u128::from(self.0)).unwrap_or(u64::MAX))

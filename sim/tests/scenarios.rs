@@ -1,7 +1,8 @@
-//! Random small runs: whatever the fabric does to packets, everything is delivered, once and in order, the
-//! books are balanced (the simulator's own oracles panic otherwise), and the same seed gives the same run.
+//! Random small runs. Whatever the fabric does to packets, everything is delivered once and in
+//! order, the ledger is balanced, and the same seed gives the same run. The simulator's own oracles
+//! panic otherwise.
 //!
-//! A failure names its seed; `SEED=n cargo test -p braid-sim --test scenarios` runs that one alone.
+//! A failure names its seed. `SEED=n cargo test -p braid-sim --test scenarios` runs only that seed.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -12,7 +13,7 @@ use braid_lb::LbPolicy;
 use braid_sim::fabric::{Buffer, Loss, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Paths, Recovery};
-use braid_sim::simulation::{Change, Plan, Simulation, Span};
+use braid_sim::simulation::{Change, MessageSpan, Plan, Simulation};
 use braid_sim::switch::Policy;
 use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::{FatTree, LeafSpine, Topology};
@@ -82,7 +83,7 @@ fn network(rng: &mut Pcg64Mcg) -> NetworkConfig {
     let tight = rng.random_range(20_000..80_000);
     let pause = rng.random_ratio(1, 3);
     let buffer = match rng.random_range(0..3) {
-        // Pause frames keep a buffer from overflowing only if it is large enough for what is under way.
+        // Pause frames prevent overflow only if the buffer is large enough for the bytes in flight.
         _ if pause => Buffer::Shared { bytes: 4_000_000, alpha: 1.0 },
         0 => Buffer::Shared { bytes: 4 * tight, alpha: 1.0 },
         _ => Buffer::PerPort { bytes: tight },
@@ -109,7 +110,8 @@ fn network(rng: &mut Pcg64Mcg) -> NetworkConfig {
 fn host(rng: &mut Pcg64Mcg, trims: bool) -> HostConfig {
     let methods = ["ooo-window", "fifo-path", "sack", "nic-sr", "go-back-n"];
     let recovery: LossRecovery = methods.choose(rng).unwrap().parse().unwrap();
-    // Go-back-N takes nothing out of order, so a segment that comes back trimmed is not missed first.
+    // Go-back-N accepts nothing out of order, so a segment that returns trimmed is not missed
+    // first.
     let ideal = rng.random_ratio(1, 4) && !trims;
     HostConfig {
         lb: *LbPolicy::ALL.choose(rng).unwrap(),
@@ -126,7 +128,7 @@ fn host(rng: &mut Pcg64Mcg, trims: bool) -> HostConfig {
     }
 }
 
-/// Cables that fail for a while, and routing that hears of it or not.
+/// Cables that fail for a while, and routing that learns of it or not.
 fn changes(rng: &mut Pcg64Mcg, topology: &Topology) -> Vec<(Ps, Change)> {
     let mut changes = Vec::new();
     for _ in 0..rng.random_range(0..3) {
@@ -144,7 +146,7 @@ fn changes(rng: &mut Pcg64Mcg, topology: &Topology) -> Vec<(Ps, Change)> {
             changes.push((at, Change::Speed { cable, rate }));
         }
     }
-    // Routing hears of everything in the end.
+    // Routing learns of all changes at the end.
     let last = changes.iter().map(|(at, _)| *at).max().unwrap_or(Ps::ZERO);
     changes.push((last + Ps::from_micros(5), Change::Converge));
     changes
@@ -161,7 +163,7 @@ fn plan(seed: u64) -> Plan {
     Plan { topology, network, host, workload, changes, seed, limit }
 }
 
-fn run(seed: u64) -> (Vec<Span>, u64, u64) {
+fn run(seed: u64) -> (Vec<MessageSpan>, u64, u64) {
     let plan = plan(seed);
     let lossless = plan.network.pause.is_some();
     let messages = plan.workload.messages.len();
@@ -212,8 +214,8 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Some routes are far slower than others, and what is overtaken counts as lost at once: so originals arrive
-/// after their retransmissions.
+/// Some routes are far slower than others, and an overtaken packet counts as lost at once, so
+/// originals arrive after their retransmissions.
 fn direct(seed: u64) -> Plan {
     let mut plan = plan(seed);
     let cables = plan.topology.cables.len() as u32;
@@ -223,12 +225,12 @@ fn direct(seed: u64) -> Plan {
     plan.host.recovery = Recovery::Protocol(LossRecovery::Sack);
     plan.host.reorder_threshold = 1;
     plan.host.direct = true;
-    // Trimmed packets never arrive, and with so little patience they come again and again.
+    // Trimmed packets never arrive, and with such short time-outs they are sent again and again.
     plan.network.trim = false;
     plan
 }
 
-/// What the run of a seed says when it fails.
+/// Returns the failure message of the run with this seed.
 fn failure(seed: u64, fences: bool) -> Option<String> {
     let mut simulation = Simulation::new(direct(seed));
     if !fences {

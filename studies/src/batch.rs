@@ -1,36 +1,37 @@
-//! How much is run, and all of it, with a progress bar.
+//! The effort of a study, and its execution with a progress bar.
 
 use braid_sim::parallel;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How much is to be run.
+/// The effort of a study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Fewer seeds and sizes, for tests: under 20 s per paper.
     pub quick: bool,
-    /// Runs per point; a figure whose runs are long may make fewer, and says so.
+    /// Runs per point. A figure with long runs may make fewer, and says so.
     pub seeds: u32,
-    /// The first run's seed; the next ones count up.
+    /// The seed of the first run. Later runs count up from it.
     pub first_seed: u64,
 }
 
 impl Effort {
-    /// What the papers did where they say it: ten runs.
+    /// The number of runs that the papers report: ten.
     pub const FULL: Effort = Effort { quick: false, seeds: 10, first_seed: 1 };
-    /// Enough to see that it works.
+    /// A short run for tests.
     pub const QUICK: Effort = Effort { quick: true, seeds: 1, first_seed: 1 };
 
-    /// The seeds of a point's runs, at most `most` of them.
+    /// Returns the seeds of a point's runs, at most `most` of them.
     pub fn seeds(&self, most: u32) -> impl Iterator<Item = u64> + Clone + use<> {
         let first = self.first_seed;
         (0..self.seeds.clamp(1, most.max(1))).map(move |run| first + u64::from(run))
     }
 }
 
-/// As [`parallel::run_all`]. `what` stands before the progress bar, which is drawn on stderr if that is a terminal.
+/// Runs all jobs like [`parallel::run_all`]. `what` labels the progress bar, which is drawn on
+/// stderr if that is a terminal.
 ///
 /// # Panics
-/// If a run panics.
+/// Panics if a run panics.
 pub fn run_all<J: Send, T: Send>(what: &str, jobs: Vec<J>, run: impl Fn(J) -> T + Sync) -> Vec<T> {
     let bar = progress_bar(what, jobs.len());
     let done = |job| {

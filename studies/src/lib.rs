@@ -1,8 +1,8 @@
-//! The papers' figures, measured again with the shipped protocol.
+//! Studies: the figures of papers, measured with the shipped protocol.
 //!
-//! A paper is a function from an [`Effort`] to a [`Study`]: figures with the spread over seeds, and for
-//! each claim of the paper what was measured and whether it came out. One file per figure or group of
-//! figures below the paper's module.
+//! A paper is a function from an [`Effort`] to a [`Study`]: figures with the spread over seeds, and
+//! for each claim of the paper the measurement and the verdict. Each figure or group of figures has
+//! a file in the paper's module.
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -17,7 +17,7 @@ pub mod themis;
 mod write;
 
 pub use batch::{Effort, run_all};
-pub use braid_charts::{Axis, Figure, Kind, Point, Series, Spread};
+pub use braid_lab::charts::{Axis, Figure, Kind, Point, Series, Spread};
 pub use papers::{PAPERS, Paper};
 pub use study::{Claim, Study, Verdict};
 pub use write::{WriteError, text, write};

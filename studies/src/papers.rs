@@ -7,20 +7,20 @@ use crate::{mcc, ofan, pro, rails, themis};
 /// A paper that can be reproduced.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub name: &'static str,
     study: fn(&Effort) -> Study,
 }
 
 impl Paper {
-    /// Runs it. What small runs do not show is not judged.
+    /// Runs the study. Claims that small runs do not show are not judged.
     pub fn study(&self, effort: &Effort) -> Study {
         let study = (self.study)(effort);
         if effort.quick { study.of_small_runs() } else { study }
     }
 }
 
-/// All of them.
+/// All papers.
 pub const PAPERS: &[Paper] = &[
     Paper { name: "mcc", study: mcc::study },
     Paper { name: "ofan", study: ofan::study },

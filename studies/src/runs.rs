@@ -1,4 +1,4 @@
-//! All runs of a study: each set-up once, whichever figures want it.
+//! The runs of a study: each set-up once, for all figures.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use crate::run_all;
 pub(crate) struct Runs<S, O>(Vec<(S, Vec<O>)>);
 
 impl<S: Clone + PartialEq + Debug + Send, O: Clone + Send> Runs<S, O> {
-    /// Makes them. `what` stands before the progress bar.
+    /// Runs all set-ups; `what` labels the progress bar.
     pub(crate) fn make(
         what: &str,
         setups: impl IntoIterator<Item = S>,
@@ -31,26 +31,26 @@ impl<S: Clone + PartialEq + Debug + Send, O: Clone + Send> Runs<S, O> {
         Runs(distinct.into_iter().zip(by_setup).collect())
     }
 
-    /// Those of a set-up.
+    /// Returns the outcomes of a set-up.
     ///
     /// # Panics
-    /// If it was not run.
+    /// Panics if it was not run.
     pub(crate) fn of(&self, setup: &S) -> &[O] {
         let runs = self.0.iter().find(|(of, _)| of == setup).map(|(_, runs)| runs.as_slice());
         runs.unwrap_or_else(|| panic!("{setup:?} was not run"))
     }
 
-    /// All outcomes.
+    /// Returns all outcomes.
     pub(crate) fn all(&self) -> impl Iterator<Item = &O> {
         self.0.iter().flat_map(|(_, runs)| runs)
     }
 
-    /// A quantity of a set-up's runs.
+    /// Returns a quantity of a set-up's runs.
     pub(crate) fn values(&self, setup: &S, of: impl Fn(&O) -> f64) -> Vec<f64> {
         self.of(setup).iter().map(of).collect()
     }
 
-    /// Its mean.
+    /// Returns the mean of a quantity.
     pub(crate) fn mean(&self, setup: &S, of: impl Fn(&O) -> f64) -> f64 {
         let values = self.values(setup, of);
         values.iter().sum::<f64>() / values.len() as f64

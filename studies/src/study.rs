@@ -1,59 +1,59 @@
-//! What comes out of reproducing a paper.
+//! The results of reproducing a paper.
 
-use braid_charts::Figure;
+use braid_lab::charts::Figure;
 use serde::Serialize;
 
-/// A paper reproduced.
+/// The results of a paper.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Study {
-    /// Its short name; files are called after it.
+    /// The short name of the paper, also used for files.
     pub paper: &'static str,
-    /// Its title.
+    /// The title of the paper.
     pub title: String,
-    /// In the paper's order.
+    /// The figures, in the paper's order.
     pub figures: Vec<Figure>,
-    /// In the paper's order.
+    /// The claims, in the paper's order.
     pub claims: Vec<Claim>,
-    /// Where the paper is silent: what was chosen, and how the result moves with it.
+    /// The choices where the paper is silent, and the sensitivity of the results to them.
     pub choices: Vec<String>,
 }
 
-/// What the paper says, and what comes out.
+/// A claim of the paper with the measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Claim {
     /// The figure or table.
     pub figure: String,
-    /// The paper.
+    /// The paper's statement.
     pub says: String,
-    /// We, with units.
+    /// Our measurement, with units.
     pub measured: String,
-    /// Whether that is the same.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Whether a claim comes out.
+/// The verdict about a claim.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It does.
+    /// The claim is reproduced.
     Reproduced,
-    /// It does not: why, as far as found out.
+    /// The result differs, for this reason as far as known.
     Differs(String),
-    /// What was run cannot tell: why.
+    /// The runs cannot judge the claim, for this reason.
     NotJudged(String),
-    /// Nothing was run for it: why.
+    /// The claim was not tested, for this reason.
     NotTested(String),
 }
 
 impl Verdict {
-    /// Reproduced if `holds`; else it differs, for this reason.
+    /// Returns `Reproduced` if `holds`, and otherwise `Differs` with this reason.
     pub fn of(holds: bool, otherwise: impl Into<String>) -> Verdict {
         if holds { Verdict::Reproduced } else { Verdict::Differs(otherwise.into()) }
     }
 }
 
 impl Claim {
-    /// What a paper says and nothing here measures.
+    /// Returns a claim of the paper that this study does not test.
     pub(crate) fn untested(figure: &str, says: &str, why: &str) -> Claim {
         Claim {
             figure: figure.into(),
@@ -65,7 +65,7 @@ impl Claim {
 }
 
 impl Study {
-    /// Small runs may show what large ones would; that they do not shows nothing.
+    /// Turns `Differs` into `NotJudged`. Small runs can confirm a claim, but cannot refute it.
     pub(crate) fn of_small_runs(mut self) -> Study {
         for claim in &mut self.claims {
             if let Verdict::Differs(_) = claim.verdict {
@@ -76,7 +76,7 @@ impl Study {
         self
     }
 
-    /// How many claims come out, differ, cannot be judged, were not tested.
+    /// Counts the claims by verdict.
     pub(crate) fn counted(&self) -> String {
         let count = |is: fn(&Verdict) -> bool| {
             self.claims.iter().filter(|claim| is(&claim.verdict)).count()
@@ -91,7 +91,7 @@ impl Study {
         )
     }
 
-    /// A figure by its id.
+    /// Returns a figure by its id.
     pub fn figure(&self, id: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.id == id)
     }
@@ -99,7 +99,7 @@ impl Study {
 
 #[cfg(test)]
 impl Study {
-    /// The mean of a bar.
+    /// Returns the mean of a bar.
     pub(crate) fn bar(&self, figure: &str, series: &str, label: &str) -> f64 {
         let found = self.figure(figure).and_then(|figure| figure.series(series));
         let points = found.into_iter().flat_map(|series| &series.points);
@@ -107,7 +107,7 @@ impl Study {
         point.unwrap_or_else(|| panic!("{figure} has no {series} at {label}")).y.mean
     }
 
-    /// Every line of every figure has points.
+    /// Checks that every line of every figure has points.
     pub(crate) fn check_lines(&self) {
         for figure in &self.figures {
             let is_whole = figure.series.iter().all(|series| !series.points.is_empty());

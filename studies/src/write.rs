@@ -1,34 +1,34 @@
-//! A study as text, tables and files.
+//! Output of a study as text, tables and files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use braid_charts::{DrawError, Figure, Kind, Point, draw};
+use braid_lab::charts::{DrawError, Figure, Kind, Point, draw};
 use braid_sim::report::{aligned, json_text};
 
 use super::study::{Study, Verdict};
 
-/// Why results could not be written.
+/// The reason why results could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// A file.
+    /// A file cannot be written.
     #[error("cannot write {}: {why}", path.display())]
     File {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         why: io::Error,
     },
-    /// A picture.
+    /// A plot cannot be drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
 }
 
-/// Instead of a table of a curve's points.
+/// The text in place of a table of a curve's points.
 const TOO_MANY: &str = "over time; all points are in the JSON";
 
-/// The tables, then the claims with their verdicts, for people.
+/// Formats the tables, then the claims with their verdicts.
 pub fn text(study: &Study) -> String {
     let mut text = format!("{}\n\n", study.title);
     for figure in &study.figures {
@@ -54,7 +54,7 @@ pub fn text(study: &Study) -> String {
     text + &format!("\n{}\n", study.counted())
 }
 
-/// Writes `<paper>.json`, `<paper>.md` and an SVG per figure; the folder is made if it is missing.
+/// Writes `<paper>.json`, `<paper>.md` and an SVG per figure. The folder is created if needed.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -77,7 +77,8 @@ fn svg_name(study: &Study, figure: &Figure) -> String {
     format!("{}-{}.svg", study.paper, figure.id)
 }
 
-/// Rows of cells, the heading first: a row per place on the x axis, a column per series.
+/// Returns rows of cells with the heading first: a row per position on the x axis, a column per
+/// series.
 fn table(figure: &Figure) -> Vec<Vec<String>> {
     let mut places: Vec<&Point> = Vec::new();
     for point in figure.series.iter().flat_map(|series| &series.points) {
@@ -111,7 +112,7 @@ fn cell(point: &Point) -> String {
     format!("{} ({}..{})", number(spread.mean), number(spread.min), number(spread.max))
 }
 
-/// Three significant digits or so, no exponent.
+/// Formats about three significant digits without an exponent.
 fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -170,7 +171,7 @@ fn markdown(study: &Study) -> String {
 
 #[cfg(test)]
 mod tests {
-    use braid_charts::{Axis, Series};
+    use braid_lab::charts::{Axis, Series};
 
     use super::super::study::Claim;
     use super::*;
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_names_the_file() {
+    fn write_errors_name_the_file() {
         let refused = write(&study(), Path::new("/dev/null/here")).unwrap_err().to_string();
         assert!(refused.contains("cannot write /dev/null/here"), "{refused}");
     }

@@ -1,4 +1,4 @@
-//! What a queue pair and an endpoint can be told, with the defaults that suit a data centre.
+//! Configuration of queue pairs and endpoints, with defaults that suit a data centre.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use braid_wire::{Crc, Offer, QpId, Token};
 
 use crate::{Access, LossRecovery, PdId};
 
-/// How a queue pair behaves.
+/// Configuration of a queue pair.
 ///
 /// More fields may come: write `..QpConfig::default()`.
 ///
@@ -30,7 +30,8 @@ use crate::{Access, LossRecovery, PdId};
 pub struct QpConfig {
     /// Its protection domain. Default: number 0.
     pub pd: PdId,
-    /// What the peer may do through it, whatever the region allows. Default: [`Access::ALL`].
+    /// Operations that the peer may use through the queue pair, whatever the region allows.
+    /// Default: [`Access::ALL`].
     pub access: Access,
     /// Work requests that its send queue holds, 1 to 1,048,576. Default: 128.
     pub max_send_wr: u32,
@@ -40,40 +41,44 @@ pub struct QpConfig {
     pub window: u16,
     /// READs and atomics that it serves at a time, 1 to 255. Default: 16.
     pub max_rd_atomic: u8,
-    /// How long it tries without any progress before it gives up with `RetryExceeded`, up to one time-out longer; time in
-    /// which its driver did not run is not counted, nor is a wait for room in the peer's receive buffer, which a queue
-    /// pair leaves to others after two time-outs. Where acknowledgements of this peer have taken longer than a third of it of late, it
-    /// tries three times as long as they took, and at most four times as long as this. Also how long it tells the peer that it has ended.
-    /// Default: 3 s.
+    /// Time without progress after which the queue pair fails with `RetryExceeded`, up to one
+    /// time-out later. The clock stops while the driver does not run, and while the queue pair
+    /// leaves the peer's full receive buffer to others, which it does after two time-outs. If
+    /// acknowledgements of this peer took longer than a third of this time of late, the queue pair
+    /// waits three times as long as they took, and at most four times as long as this. A DISCONNECT
+    /// is repeated for this time, too. Default: 3 s.
     pub retry_timeout: Duration,
-    /// Times that the peer may answer "receiver not ready" to one message, the oldest that it has no receive for; `None`:
-    /// no limit. Default: `None`.
+    /// Times that the peer may answer "receiver not ready" to one message, the oldest that it has
+    /// no receive for. `None`: no limit. Default: `None`.
     pub rnr_retry: Option<u8>,
-    /// How long a peer is told to wait when no receive is posted. Default: 100 us.
+    /// Time that a peer is told to wait when no receive is posted. Default: 100 us.
     pub rnr_delay: Duration,
     /// Shortest retransmission time-out. Default: 4 ms.
     pub min_rto: Duration,
-    /// Longest; twice that where other queue pairs of the endpoint measure round trips as long. Default: 300 ms.
+    /// Longest retransmission time-out; twice that where other queue pairs of the endpoint measure
+    /// round trips as long. Default: 300 ms.
     pub max_rto: Duration,
-    /// How lost packets are told from late ones. Default: [`LossRecovery::FifoPath`].
+    /// Loss detection, which tells lost packets from late ones. Default:
+    /// [`LossRecovery::FifoPath`].
     pub recovery: LossRecovery,
     /// Packets sent later that must have arrived before one counts as lost, with
-    /// [`LossRecovery::Sack`]. `u32::MAX`: however many have, and however long ago; then only time-outs
-    /// and [`crate::Endpoint::on_lost`] tell. Default: 48.
+    /// [`LossRecovery::Sack`]. `u32::MAX`: only time-outs and [`crate::Endpoint::on_lost`] declare
+    /// losses. Default: 48.
     pub reorder_threshold: u32,
-    /// Segments after which the next acknowledgement is asked for; sooner where the window is small,
-    /// and whenever nothing follows. 1: every segment asks, as the packets of RNICs do.
+    /// Segments after which the sender asks for an acknowledgement; sooner where the window is
+    /// small, and whenever nothing follows. 1: every segment asks, as the packets of RNICs do.
     /// Default: 32.
     pub ask_every: u32,
-    /// How long the acknowledgement of a message waits once data has gone the other way: a request that was replied to needs no haste, and one
-    /// ack then does for several. After half of it, more data takes the ack along. Default: 50 us.
+    /// Time that the acknowledgement of a message waits once data has gone the other way. A request
+    /// that was replied to needs no haste, and one acknowledgement then does for several. After
+    /// half of this time, more data takes the acknowledgement along. Default: 50 us.
     pub reply_hold: Duration,
-    /// Time for which the acknowledgement of a message that may be replied to
+    /// Time that the acknowledgement of a message that may be replied to
     /// ([`crate::Arrival::may_be_replied_to`]) waits for data to go the other way, if the message
     /// before was replied to. Default: zero, so that the acknowledgement leaves with the next
-    /// transmission, whether there is a reply or not.
+    /// transmission whether there is a reply or not.
     pub reply_wait: Duration,
-    /// How much may be in flight. Default: `cubic`.
+    /// Congestion control, which limits the bytes in flight. Default: `cubic`.
     pub cc: CcConfig,
 }
 
@@ -114,7 +119,7 @@ const LEAST_RTO: Duration = Duration::from_micros(1);
 pub struct TimerError {
     /// The field.
     pub name: &'static str,
-    /// What it was set to.
+    /// The refused value.
     pub value: Duration,
     /// Shortest.
     pub min: Duration,
@@ -158,8 +163,8 @@ impl QpConfig {
     }
 }
 
-/// What of a [`QpConfig`] may change while its queue pair exists; the fields are those of the same
-/// names. Times beyond [`MAX_TIMER`] count as that.
+/// Attributes of a [`QpConfig`] that may change while its queue pair exists; the fields are those
+/// of the same names. Times beyond [`MAX_TIMER`] count as that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpAttributes {
     /// Holds for requests that arrive from now on.
@@ -168,61 +173,68 @@ pub struct QpAttributes {
     pub retry_timeout: Duration,
     /// Counts from the next answer on.
     pub rnr_retry: Option<u8>,
-    /// What the next answer says.
+    /// Time that the next "receiver not ready" names.
     pub rnr_delay: Duration,
 }
 
-/// How an endpoint, all queue pairs towards one peer, behaves.
+/// Configuration of an endpoint: all queue pairs towards one peer.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointConfig {
-    /// Most segments of a batch. So many leave on one path before the next is picked, or more until a batch is whole.
+    /// Most segments of a batch. So many leave on one path before the next is picked, or more until
+    /// a batch is whole.
     pub batch_segments: u32,
-    /// Most bytes of a batch, headers included. New segments wait until a whole batch may leave, or a quarter of what is in flight: it costs
-    /// the datapath little more than one segment.
+    /// Most bytes of a batch, headers included. New segments wait until a whole batch may leave, or
+    /// a quarter of what is in flight: a batch costs the datapath little more than one segment.
     pub batch_bytes: u64,
-    /// Segments of several queue pairs may share a batch, and so its path, where the path policy does not mind.
+    /// Whether segments of several queue pairs may share a batch, and so its path, where the path
+    /// policy does not mind.
     pub joint_batches: bool,
-    /// Bytes that the peer's socket can hold: where the wire is short, all that the queue pairs together may have in flight. See
-    /// [`crate::Endpoint::most_in_flight`].
+    /// Bytes that the peer's socket can hold: where the wire is short, all that the queue pairs
+    /// together may have in flight. See [`crate::Endpoint::most_in_flight`].
     pub peer_receive_buffer: u64,
-    /// How often the queue pairs, one after the other, ask for a sign of life.
+    /// Interval in which the queue pairs, one after the other, ask for a sign of life.
     pub ping_interval: Duration,
-    /// Silence after which the peer is dead, in whole intervals of pings, of time in which the driver ran. Each time that it
-    /// did not for more than an interval costs up to an eighth of one more. Where the peer's answers have taken longer than a third of it of
-    /// late, as for [`QpConfig::retry_timeout`].
+    /// Silence after which the peer is dead, in whole intervals of pings, of time in which the
+    /// driver ran. Each pause of the driver of more than an interval costs up to an eighth of one
+    /// more. A peer whose answers took long of late gets more time, as for
+    /// [`QpConfig::retry_timeout`].
     pub peer_timeout: Duration,
-    /// What the path carries is searched, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved, up to what the
-    /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed, by every port of a path as by the receiving
+    /// Whether to search the path MTU, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved,
+    /// up to what the longest segments agreed on take, and to follow it as it changes (RFC 8899).
+    /// Otherwise the path carries whatever is agreed, by every port of a path as by the receiving
     /// port, and rails are probed by their paths alone.
     pub search_path_mtu: bool,
-    /// Bytes that the driver adds to each packet, less than half of [`braid_wire::BASE_DATAGRAM`]: a datagram is so much longer.
-    /// 0 unless the connection is keyed.
+    /// Bytes that the driver adds to each packet, less than half of [`braid_wire::BASE_DATAGRAM`]:
+    /// a datagram is so much longer. 0 unless the connection is keyed.
     pub envelope: u16,
-    /// The peer's NIC can write payloads where they belong before software sees them: first
-    /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is placed so, and the
-    /// driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of
-    /// that.
+    /// Direct placement. `Some`: the peer's NIC can write payloads where they belong before
+    /// software sees them, and first transmissions of WRITEs ask for it, see [`crate::Placement`].
+    /// The network must not duplicate such packets. The driver closes a queue pair's NIC queue
+    /// pairs when that leaves RTS and SQD, before it hands out the completions.
     pub direct: Option<DirectConfig>,
-    /// Now and then a segment leaves a round trip late, and a peer that acknowledges it before ends the queue pair: it
-    /// acknowledges what it has not received. The key, which nobody else may know, decides which, and masks the serials of
-    /// probes. `None`: what peers acknowledge is believed. Nothing is withheld where payloads are placed directly, nor with [`LossRecovery::GoBackN`].
+    /// Key that decides which segments are skipped and masks the serials of probes. Nobody else may
+    /// know it. Now and then a segment leaves a round trip late, and a peer that acknowledges it
+    /// before ends the queue pair, because it acknowledges what it has not received. `None`:
+    /// acknowledgements are believed. No segment is skipped with direct placement, nor with
+    /// [`LossRecovery::GoBackN`].
     pub withholding_key: Option<[u8; 16]>,
     /// The driver sends segments ECN-capable where [`crate::Endpoint::sends_ecn`] says so: what the
     /// network makes of that is watched. Default: false.
     pub validate_ecn: bool,
 }
 
-/// How WRITEs are sent that a NIC can place.
+/// Parameters of direct placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirectConfig {
-    /// Payload bytes of a full segment while many have arrived on every path in use and none was lost, if that is more than
-    /// [`Remote::mtu`].
+    /// Payload bytes of a full segment while many have arrived on every path in use and none was
+    /// lost, if that is more than [`Remote::mtu`].
     pub long: u16,
-    /// Those while there is a path of which that is not known and which is tried, if that is less. A longer segment is not
-    /// placed unseen on such a path.
+    /// Payload bytes while there is a path on trial, if that is less. A longer segment is not
+    /// placed directly on such a path.
     pub short: u16,
-    /// How long nothing is placed unseen on a path that has lost a segment, nor on others of which it is not known that they
-    /// lose none. If many had arrived on it before, this goes for it alone, for a 16th of that.
+    /// Time for which nothing is placed directly on a path that has lost a segment, nor on others
+    /// that are not known to lose none. If many had arrived on it before, this holds for it alone,
+    /// for a 16th of that.
     pub hold_down: Duration,
 }
 
@@ -249,7 +261,7 @@ impl Default for EndpointConfig {
 pub struct Remote {
     /// Its number.
     pub qp: QpId,
-    /// What packets towards it carry.
+    /// The token that packets towards it carry.
     pub token: Token,
     /// First PSN that we send (24 bits).
     pub send_psn: u32,
@@ -259,8 +271,8 @@ pub struct Remote {
     pub mtu: u16,
     /// Packets beyond its ePSN that it tracks.
     pub window: u16,
-    /// Segments of a stream that may be in flight, however short: what it has receive buffers for, where those are counted.
-    /// At least 1; `u32::MAX`: only bytes count.
+    /// Segments of a stream that may be in flight, however short: the number of receive buffers,
+    /// where those are counted. At least 1; `u32::MAX`: only bytes count.
     pub segments: u32,
     /// READs and atomics that it serves at a time.
     pub max_rd_atomic: u8,
@@ -269,7 +281,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// What two offers agree on, seen from the side that made `ours`.
+    /// Combines two offers, seen from the side that made `ours`.
     pub fn agree(ours: &Offer, theirs: &Offer) -> Remote {
         Remote {
             qp: theirs.qp,

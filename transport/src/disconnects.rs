@@ -1,8 +1,9 @@
 //! DISCONNECTs that are repeated until they are confirmed.
 //!
-//! The queue pair that one speaks of is in ERR, or gone: its number and memory are free. What stays is this record, so
-//! that the peer learns what has arrived whichever packets are lost (as TCP keeps the last ACK in TIME-WAIT, RFC
-//! 9293, 3.6.1, and QUIC the CONNECTION_CLOSE in its closing state, RFC 9000, 10.2.1).
+//! The queue pair that one speaks of is in ERR, or gone: its number and memory are free. This
+//! record stays, so that the peer learns what has arrived whichever packets are lost (as TCP keeps
+//! the last ACK in TIME-WAIT, RFC 9293, section 3.6.1, and QUIC the CONNECTION_CLOSE in its closing
+//! state, RFC 9000, section 10.2.1).
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -15,18 +16,18 @@ use crate::patience::unanswered_for;
 /// No more are kept: as many as there can be queue pairs. The one that would end first makes room.
 const MOST: usize = 1 << 16;
 
-/// What a queue pair that takes and sends nothing any more leaves behind.
+/// The record that a queue pair leaves behind when it takes and sends nothing any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disconnect {
-    /// What to send.
+    /// The packet to send.
     pub(crate) control: Control,
     /// The token of the queue pair that has ended, which its peer's DISCONNECT carries.
     pub(crate) token: Token,
     /// The first wait for an answer, and the longest: each is twice the one before.
     pub(crate) rto: [Duration; 2],
-    /// How long it is repeated.
+    /// Time for which the packet is repeated.
     pub(crate) limit: Duration,
-    /// How many rails there are to the peer.
+    /// Number of rails to the peer.
     pub(crate) rails: usize,
 }
 
@@ -59,12 +60,12 @@ struct Pending<A> {
     sent: u16,
 }
 
-/// What became of a CONFIRM.
+/// Result of a CONFIRM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confirmation {
     /// Its DISCONNECT is repeated no more.
     Taken,
-    /// It answers nothing that was sent.
+    /// The CONFIRM answers nothing that was sent.
     Unasked,
     /// Somebody else says so than who was told.
     WrongSource,
@@ -73,7 +74,7 @@ pub enum Confirmation {
 /// The answer to a control packet for a queue pair that is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StrayAnswer<A> {
-    /// What to send.
+    /// The packet to send.
     pub control: Control,
     /// Where the peer receives. `None`: not known, so the answer goes to where the packet came
     /// from.
@@ -85,12 +86,12 @@ pub struct StrayAnswer<A> {
 pub struct DueDisconnect<A> {
     /// Where the peer receives.
     pub to: A,
-    /// What to send.
+    /// The packet to send.
     pub control: Control,
-    /// How it leaves.
+    /// The port by which the packet leaves.
     pub egress: Egress,
-    /// It was sent before, and not confirmed: the driver looks for what the peer's host has said,
-    /// see [`Disconnects::on_unreachable`].
+    /// The packet was sent before, and not confirmed. The driver looks for what the peer's host has
+    /// said, see [`Disconnects::on_unreachable`].
     pub is_repeated: bool,
 }
 
@@ -106,7 +107,8 @@ impl<A: Clone> Disconnects<A> {
         self.table.is_empty()
     }
 
-    /// Takes what [`crate::Endpoint::poll_disconnect`] has given, of a peer that receives at `to`. It is due at once.
+    /// Takes the record from [`crate::Endpoint::poll_disconnect`], of a peer that receives at `to`.
+    /// The packet is due at once.
     pub fn insert(&mut self, now: Time, to: A, disconnect: Disconnect) {
         let key = (disconnect.control.from, disconnect.control.qp);
         self.remove(key);
@@ -168,8 +170,8 @@ impl<A: Clone> Disconnects<A> {
         self.remove(key).map(|pending| pending.to)
     }
 
-    /// The answer to a control packet for a queue pair that is not there, in as many bytes as that has; `is_from`: whether it may
-    /// come from who receives there.
+    /// Answers a control packet for a queue pair that is not there, in as many bytes as the packet
+    /// has. `is_from`: whether the packet may come from the peer that receives there.
     pub fn on_stray(
         &mut self,
         now: Time,
@@ -194,8 +196,7 @@ impl<A: Clone> Disconnects<A> {
         }
     }
 
-    /// The peer has asked for a sign of life of a queue pair that is gone: if it is one of these, it is told so now.
-    /// False: it is not.
+    /// Answers a PING for a queue pair that is gone. Returns false if there is no record of it.
     fn on_ping(&mut self, now: Time, ping: &Control, is_from: impl FnOnce(&A) -> bool) -> bool {
         let key = (ping.qp, ping.from);
         let pending = self.table.get_mut(&key).filter(|pending| is_from(&pending.to));
@@ -248,8 +249,8 @@ impl<A: Clone> Disconnects<A> {
 }
 
 impl<A: Clone> Pending<A> {
-    /// By a path first, as data would, then from the receiving port, then by the next path, of the next rail: any of them may
-    /// be dead.
+    /// Sends by a path first, as data would, then from the receiving port, then by the next path,
+    /// of the next rail: any of them may be dead.
     fn send(&mut self, now: Time, key: Key, paths: u16) -> DueDisconnect<A> {
         let (turn, rail) =
             (key.0.get() as u16, RailId::new(usize::from(self.sent / 2) % self.disconnect.rails));

@@ -7,7 +7,8 @@ use braid_wire::{PathId, RailId};
 pub enum Egress {
     /// That of a path.
     Path(PathId),
-    /// The receiving port of a rail: to it, a peer that does not know the connection any more can answer.
+    /// The receiving port of a rail. A peer that does not know the connection any more can answer
+    /// to it.
     Port(RailId),
 }
 

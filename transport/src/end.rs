@@ -2,10 +2,10 @@
 
 use crate::{Status, Work};
 
-/// Why a queue pair went into ERR: who or what ended it, and which of its own work requests ended with it.
+/// Cause of the end of a queue pair in ERR, and the work request that ended with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpError {
-    /// Who or what.
+    /// The cause.
     pub cause: EndCause,
     /// The work request that did not end well. The others were flushed.
     pub work: Option<FailedWork>,
@@ -16,13 +16,13 @@ pub struct QpError {
 pub struct FailedWork {
     /// Its id.
     pub wr_id: u64,
-    /// What it was.
+    /// The kind of work request.
     pub work: Work,
     /// As its completion says.
     pub status: Status,
 }
 
-/// Who or what ended a queue pair.
+/// Cause of the end of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndCause {
@@ -32,7 +32,7 @@ pub enum EndCause {
     /// A completion queue of its own was full.
     #[error("its completion queue has overrun: poll it more often, or create it larger")]
     CompletionQueueOverrun,
-    /// What moves its packets is gone: an RDMA device was removed, or has failed.
+    /// The device that moves the packets is gone: an RDMA device was removed, or has failed.
     #[error("the device that moves its packets is gone")]
     DeviceGone,
     /// A memory region of its own was deregistered, or does not allow what a work request needs.
@@ -69,7 +69,7 @@ pub enum EndCause {
 }
 
 impl EndCause {
-    /// How the oldest work request ends where the cause is not one of its own.
+    /// The status of the oldest work request where the cause is not one of its own.
     pub(crate) fn status(self) -> Status {
         match self {
             EndCause::Application
@@ -88,7 +88,7 @@ impl EndCause {
 }
 
 impl From<Status> for EndCause {
-    /// What a work request that ended so says of the end of its queue pair.
+    /// The cause that a work request with this status shows.
     fn from(status: Status) -> Self {
         match status {
             Status::Success | Status::Flushed => EndCause::Application,

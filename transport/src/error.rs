@@ -1,4 +1,4 @@
-//! What a caller did wrong, and how to do it right.
+//! Errors of the caller, with their remedies.
 
 use crate::{AccessError, QpState};
 
@@ -18,7 +18,7 @@ pub enum PostError {
         "the {queue} queue already holds {capacity} work requests; poll completions first, or create the queue pair with a larger max_{queue}_wr"
     )]
     QueueFull {
-        /// What it holds.
+        /// The capacity of the queue.
         capacity: u32,
         /// "send" or "recv".
         queue: &'static str,
@@ -39,12 +39,12 @@ pub enum PostError {
         /// The limit.
         max: usize,
     },
-    /// Its inline data have no place: they are copied into memory that is made with the first of them.
+    /// There is no memory for the inline data, which is made with the first of them.
     #[error(
         "{bytes} bytes for the inline data of this queue pair cannot be had; register the data instead, or create it with a smaller max_send_wr or max_inline"
     )]
     NoInlineMemory {
-        /// What all of them take.
+        /// Bytes that all inline data of the queue pair take.
         bytes: usize,
     },
     /// More pieces than the queue pair takes.
@@ -52,7 +52,7 @@ pub enum PostError {
         "{count} scatter/gather elements are more than the {max} of this queue pair; merge them, or create it with a larger max_sge"
     )]
     TooManySges {
-        /// How many there are.
+        /// Number of elements.
         count: usize,
         /// The limit.
         max: usize,
@@ -60,7 +60,7 @@ pub enum PostError {
     /// An atomic needs one local piece of 8 bytes.
     #[error("an atomic takes one local element of 8 bytes, not {count} of {len} bytes in all")]
     AtomicLength {
-        /// How many pieces there are.
+        /// Number of elements.
         count: usize,
         /// Their bytes.
         len: u64,

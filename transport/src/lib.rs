@@ -2,29 +2,37 @@
 //!
 //! The core moves descriptors (address, length, key), never payload. Time, randomness and memory
 //! are arguments; a driver owns the clock, the sockets and the threads. `engine` drives it in real
-//! time over real networks, the tests (and the simulator) in virtual time: the code that is judged is the code that ships.
+//! time over real networks, the tests and the simulator in virtual time, so that the tested code is
+//! the code that ships.
 //!
-//! A driver's loop: feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]),
+//! The loop of a driver: feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]),
 //! [`Endpoint::on_ack`], [`Endpoint::on_control`] and [`Endpoint::on_timeout`]; then drain
 //! [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`], [`Endpoint::poll_event`] and
-//! [`Endpoint::poll_disconnect`] (which its [`Disconnects`] take); then wait until [`Endpoint::next_timeout`],
-//! [`Disconnects::next_timeout`] or the next packet. Connections are set up by [`Initiators`] and a [`Responder`].
+//! [`Endpoint::poll_disconnect`] (for its [`Disconnects`]); then wait until
+//! [`Endpoint::next_timeout`], [`Disconnects::next_timeout`] or the next packet. [`Initiators`] and
+//! a [`Responder`] set up connections.
 #![forbid(unsafe_code)]
 
-mod config;
-mod disconnects;
+// From the lowest layer up: a module uses only those before it.
 mod egress;
-mod end;
-mod endpoint;
-mod error;
+mod idle;
+mod loss_recovery;
 mod patience;
 mod protection;
-mod qp;
 mod region_keys;
 mod regions;
-mod setup;
 mod sg_list;
+mod state;
+mod error;
 mod wr;
+mod end;
+mod config;
+mod disconnects;
+mod setup;
+mod stream;
+mod output;
+mod qp;
+mod endpoint;
 
 pub use config::{
     DirectConfig, EndpointConfig, MAX_TIMER, QpAttributes, QpConfig, Remote, TimerError,
@@ -32,20 +40,23 @@ pub use config::{
 pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect, StrayAnswer};
 pub use egress::Egress;
 pub use end::{EndCause, FailedWork, QpError};
-pub use endpoint::{EcnTrouble, Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
+pub use endpoint::{EcnTrouble, Endpoint};
 pub use error::{PostError, StateError};
-pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};
-pub use qp::{
-    Admit, Arrival, Landing, LossRecovery, NicEpoch, OfferTerms, OooDegrees, Placement, QpCounters,
-    QpState, QueuePair, Refusal, SubflowMetrics, UnknownRecovery,
-};
-pub use regions::{NicKeys, Region, Regions};
+pub use loss_recovery::{LossRecovery, UnknownRecovery};
+pub use output::{Event, EventKind, QpSlot, Transmit, TransmitBody};
+pub use protection::{Access, AccessError, AtomicOp, PdId};
+pub use qp::{Admit, ConnectedQp, Landing, OfferTerms, QpCounters, QueuePair, SubflowMetrics};
+pub use regions::{Memory, NicKeys, Region, Regions};
 pub use setup::{
     Accepted, AddrPair, Attempt, AttemptId, Backlog, ConnectError, CookieJar, Guesses, Initiator,
     Initiators, LocalAddr, Reply, Request, Responder, Step, Use, decline,
 };
-pub use sg_list::SgList;
+pub use sg_list::{SgList, Sge};
+pub use state::QpState;
+pub use stream::recv::recv_stream::Arrival;
+pub use stream::recv::refusal::Refusal;
+pub use stream::recv::reordering_extent::OooDegrees;
+pub use stream::send::direct::{NicEpoch, Placement};
 pub use wr::{
-    Completion, Ended, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, Sge, Status, Work,
-    message_len,
+    Completion, Ended, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, Status, Work, message_len,
 };

@@ -1,4 +1,4 @@
-//! Who may touch which memory: protection domains and permissions (IBTA vol. 1, 10.6).
+//! Protection domains and permissions, which say who may touch which memory (IBTA vol. 1, 10.6).
 //!
 //! Addresses are numbers here; only a driver knows what lies behind them.
 
@@ -6,13 +6,11 @@ use std::ops::BitOr;
 
 use braid_wire::AtomicOperands;
 
-use crate::Regions;
-
 /// A protection domain. Queue pairs and regions of different domains do not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PdId(pub u32);
 
-/// What a region or a queue pair allows. Reading by the owner is always allowed.
+/// Permissions of a region or a queue pair. Reading by the owner is always allowed.
 ///
 /// ```
 /// use braid_transport::Access;
@@ -92,27 +90,18 @@ pub enum AccessError {
     Permission {
         /// The key.
         key: u32,
-        /// What the access needs.
+        /// Permissions that the access needs.
         needed: Access,
-        /// What the region allows.
+        /// Permissions that the region has.
         has: Access,
     },
 }
 
-/// What an atomic does with 8 bytes.
+/// Operation of an atomic on 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOp {
     /// Compare and swap.
     CompareSwap(AtomicOperands),
     /// Fetch and add.
     FetchAdd(AtomicOperands),
-}
-
-/// The memory behind the addresses, as the protocol sees it.
-pub trait Memory {
-    /// The regions.
-    fn regions(&self) -> &Regions;
-
-    /// Carries out an atomic on 8 aligned bytes of memory that have been checked, and returns what they held.
-    fn atomic(&self, addr: u64, op: AtomicOp) -> u64;
 }

@@ -2,12 +2,13 @@
 
 use siphasher::sip::SipHasher24;
 
-/// Four make a network of random functions indistinguishable from a random permutation (Luby and Rackoff, 1988), as
-/// long as few of its values are known; with halves this short, more are better (Patarin, 2003).
+/// Four rounds make a network of random functions indistinguishable from a random permutation (Luby
+/// and Rackoff, 1988), as long as few of its values are known; with halves this short, more are
+/// better (Patarin, 2003).
 const ROUNDS: u8 = 8;
 
-/// Counts through a permutation of all 32-bit numbers that a secret picks, so a key is handed out again only after
-/// 2^32 others.
+/// A counter through a permutation of all 32-bit numbers that a secret picks, so that a key is
+/// handed out again only after 2^32 others.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionKeys {
     secret: [u8; 16],

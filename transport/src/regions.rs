@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use braid_wire::RailId;
 
+use crate::protection::{Access, AccessError, AtomicOp, PdId};
 use crate::region_keys::RegionKeys;
-use crate::{Access, AccessError, PdId};
 
 /// Most regions at a time.
 const MAX_REGIONS: usize = 1 << 23;
@@ -20,11 +20,12 @@ pub struct Region {
     pub pd: PdId,
     /// Where its first byte is in memory.
     pub addr: u64,
-    /// What work requests and peers name its first byte by (`ibv_reg_mr_iova`(3)); as a rule `addr`.
+    /// The address that work requests and peers use for its first byte (`ibv_reg_mr_iova`(3));
+    /// usually `addr`.
     pub iova: u64,
     /// Bytes.
     pub len: u64,
-    /// What is allowed.
+    /// The permissions.
     pub access: Access,
     /// By what the NICs that move payloads by themselves know it, by rail; `None`: there are none.
     pub nics: Option<Arc<[NicKeys]>>,
@@ -46,11 +47,12 @@ pub struct NicKeys {
     pub rkey: u32,
 }
 
-/// The regions of one engine by key. To clone it is cheap, and so is it to change a clone: both share all that they
-/// have in common. So whoever looks regions up takes a clone, as a snapshot, while others are registered.
+/// The regions of one engine by key. A clone is cheap, and so is a change of it: both share all
+/// that they have in common. So a user of the table takes a clone, as a snapshot, while others
+/// register regions.
 ///
-/// Invariants: a region is in the slot that the low bits of its key name, and no other region's key names
-/// that; there are at least twice as many slots as regions, a power of two of them.
+/// Invariants: a region is in the slot that the low bits of its key name, and no other region's key
+/// names that; there are at least twice as many slots as regions, a power of two of them.
 #[derive(Clone, Debug)]
 pub struct Regions {
     groups: Vec<Arc<Group>>,
@@ -71,14 +73,15 @@ struct Slot {
 }
 
 impl Regions {
-    /// None yet. `secret`: random bytes that the keys depend on; who does not know them guesses no key.
+    /// An empty table. `secret`: random bytes that the keys depend on, so that others cannot guess
+    /// a key.
     pub fn new(secret: [u8; 16]) -> Self {
         let keys = RegionKeys::new(secret);
         Regions { groups: empty(CHUNK), mask: CHUNK as u32 - 1, count: 0, keys }
     }
 
-    /// Adds a region and returns its key, which serves as lkey and rkey: never 0, and not for another 2^31 regions or
-    /// so that of one which was removed. `None`: 2^23 regions exist.
+    /// Adds a region and returns its key, which serves as lkey and rkey. A key is never 0, and is
+    /// used again only after some 2^31 others. `None`: 2^23 regions exist.
     pub fn insert(&mut self, region: Region) -> Option<u32> {
         if self.count == MAX_REGIONS {
             return None;
@@ -123,8 +126,9 @@ impl Regions {
         (slot.key == key && key != 0).then_some(&slot.region)
     }
 
-    /// Whether a queue pair of `pd` may touch these bytes, named as the region's owner named them, in this way. Returns
-    /// where they are in memory. No bytes need no region, and are where they are named.
+    /// Checks that a queue pair of `pd` may touch these bytes in this way. The region's owner chose
+    /// their addresses. Returns their place in memory. An access of no bytes needs no region, and
+    /// is where it says.
     pub fn check(
         &self,
         pd: PdId,
@@ -163,7 +167,7 @@ impl Regions {
         &self.groups[index / (CHUNK * GROUP)][index / CHUNK % GROUP][index % CHUNK]
     }
 
-    /// What is shared on the way to it is copied: a group's list of chunks, and one chunk.
+    /// Copies what clones share on the way to a slot: a group's list of chunks, and one chunk.
     fn slot_mut(&mut self, key: u32) -> &mut Slot {
         let index = (key & self.mask) as usize;
         let group = Arc::make_mut(&mut self.groups[index / (CHUNK * GROUP)]);
@@ -187,6 +191,16 @@ fn empty(slots: usize) -> Vec<Arc<Group>> {
     let chunk = Arc::new(std::array::from_fn(|_| Slot::default()));
     let group = Arc::new(vec![chunk; (slots / CHUNK).min(GROUP)]);
     vec![group; slots.div_ceil(CHUNK * GROUP)]
+}
+
+/// The memory behind the addresses, as the protocol sees it.
+pub trait Memory {
+    /// The regions.
+    fn regions(&self) -> &Regions;
+
+    /// Carries out an atomic on 8 aligned bytes of memory that have been checked. Returns the bytes
+    /// from before.
+    fn atomic(&self, addr: u64, op: AtomicOp) -> u64;
 }
 
 #[cfg(test)]

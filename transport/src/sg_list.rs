@@ -5,11 +5,20 @@ use std::ops::{Deref, DerefMut};
 
 use smallvec::SmallVec;
 
-use crate::Sge;
+/// One piece of local memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sge {
+    /// Its first byte.
+    pub addr: u64,
+    /// Its length in bytes.
+    pub len: u32,
+    /// The key of the memory region that it lies in.
+    pub lkey: u32,
+}
 
 /// Pieces of local memory, in message order. Up to two need no allocation.
 ///
-/// It is a slice of [`Sge`] to read and to change, and is made of an array, a slice or an iterator of them:
+/// The list derefs to a slice of [`Sge`], and is made of an array, a slice or an iterator of them:
 ///
 /// ```
 /// use braid_transport::{SgList, Sge};
@@ -104,5 +113,71 @@ impl<'a> IntoIterator for &'a SgList {
 impl fmt::Debug for SgList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.0).finish()
+    }
+}
+
+/// Bytes of all pieces.
+pub(crate) fn total_len(pieces: &[Sge]) -> u64 {
+    pieces.iter().map(|piece| u64::from(piece.len)).sum()
+}
+
+/// The pieces of `sges` that bytes `offset .. offset + len` of the message occupy.
+/// `None` if the message is shorter than that.
+#[inline]
+pub(crate) fn slice(sges: &[Sge], offset: u32, len: u32) -> Option<SgList> {
+    match *sges {
+        // Most messages are one piece.
+        [sge] if len > 0 => {
+            let inside = u64::from(offset) + u64::from(len) <= u64::from(sge.len);
+            let addr = sge.addr.wrapping_add(offset.into());
+            inside.then(|| SgList::of(Sge { addr, len, ..sge }))
+        }
+        _ => slice_pieces(sges, offset, len),
+    }
+}
+
+#[inline(never)]
+fn slice_pieces(sges: &[Sge], offset: u32, len: u32) -> Option<SgList> {
+    let (mut skip, mut want) = (u64::from(offset), u64::from(len));
+    let mut pieces = SgList::new();
+    for sge in sges {
+        let have = u64::from(sge.len);
+        if skip >= have {
+            skip -= have;
+            continue;
+        }
+        if want == 0 {
+            break;
+        }
+        let take = want.min(have - skip);
+        pieces.push(Sge { addr: sge.addr.wrapping_add(skip), len: take as u32, lkey: sge.lkey });
+        want -= take;
+        skip = 0;
+    }
+    (want == 0).then_some(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(sges: &[Sge]) -> Vec<u64> {
+        sges.iter().flat_map(|s| s.addr..s.addr + u64::from(s.len)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn slices_are_what_the_bytes_say(lens in prop::collection::vec(0u32..20, 0..5), offset in 0u32..60, len in 0u32..60) {
+            let sges: Vec<Sge> = lens.iter().enumerate()
+                .map(|(i, &len)| Sge { addr: 1000 * i as u64, len, lkey: i as u32 }).collect();
+            let all = bytes(&sges);
+            let range = offset as usize..(offset + len) as usize;
+            let sliced = slice(&sges, offset, len);
+            match all.get(range) {
+                Some(expected) => prop_assert_eq!(bytes(&sliced.unwrap()), expected),
+                None => prop_assert!(len == 0 || sliced.is_none()),
+            }
+        }
     }
 }

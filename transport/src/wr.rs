@@ -1,22 +1,12 @@
-//! Work requests and completions: what goes into a queue pair and what comes out (IBTA vol. 1, 11.4).
+//! Work requests and completions: the input and output of a queue pair (IBTA vol. 1, 11.4).
 
 use braid_wire::QpId;
 
-use crate::{PostError, SgList};
+use crate::error::PostError;
+use crate::sg_list::{SgList, Sge, total_len};
 
 /// The longest message, in bytes: 1 GiB.
 pub const MAX_MESSAGE: u64 = 1 << 30;
-
-/// One piece of local memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sge {
-    /// Its first byte.
-    pub addr: u64,
-    /// Its length in bytes.
-    pub len: u32,
-    /// The key of the memory region that it lies in.
-    pub lkey: u32,
-}
 
 /// Memory of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +17,7 @@ pub struct RemoteAddr {
     pub rkey: u32,
 }
 
-/// What a work request on a send queue does.
+/// Operation of a work request on a send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOp {
     /// Fills a receive buffer of the peer.
@@ -103,13 +93,13 @@ impl SendOp {
 ///
 /// Ordering (IBTA vol. 1, 10.8.3): work requests take effect at the peer in posting order as far as
 /// completions, receives, READs and atomics can tell. Data lands in any order before that, so two
-/// WRITEs to the same bytes must not be in flight together. A work request behind a READ or atomic waits for it only
-/// if it is fenced.
+/// WRITEs to the same bytes must not be in flight together. A work request behind a READ or atomic
+/// waits for it only if it is fenced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendWr {
     /// Comes back in the completion.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub op: SendOp,
     /// With what local memory. An atomic has one piece of 8 bytes.
     pub sges: SgList,
@@ -143,11 +133,6 @@ impl SendWr {
     }
 }
 
-/// Bytes of all pieces.
-pub(crate) fn total_len(pieces: &[Sge]) -> u64 {
-    pieces.iter().map(|piece| u64::from(piece.len)).sum()
-}
-
 /// Bytes of all pieces, at most [`MAX_MESSAGE`].
 ///
 /// # Errors
@@ -166,7 +151,7 @@ pub struct RecvWr {
     pub sges: SgList,
 }
 
-/// What a completion is for.
+/// Kind of work that a completion reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Work {
     /// A SEND, with or without immediate data.
@@ -192,7 +177,7 @@ impl Work {
     }
 }
 
-/// How a work request ended (IBTA vol. 1, 11.6.2, by the names of `ibv_wc_status`).
+/// Status of an ended work request (IBTA vol. 1, 11.6.2, by the names of `ibv_wc_status`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Status {
     /// As asked.
@@ -228,16 +213,16 @@ pub enum Status {
     RnrRetryExceeded,
 }
 
-/// How one work request ended. Completions of one queue come in posting order.
+/// Completion of one work request. Completions of one queue come in posting order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// The queue pair.
     pub qp: QpId,
     /// The id of the work request.
     pub wr_id: u64,
-    /// What it was.
+    /// The kind of work.
     pub work: Work,
-    /// How it ended. The fields below are valid on success only.
+    /// The status. The fields below are valid on success only.
     pub status: Status,
     /// Bytes of the message.
     pub len: u32,
@@ -250,9 +235,10 @@ pub struct Completion {
 /// A work request that has ended, which gives its place in its queue back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// How.
+    /// The completion.
     pub completion: Completion,
-    /// The application is to have the completion; not that of an unsignalled work request that ended well.
+    /// Whether the application is to have the completion. False for an unsignalled work request
+    /// that ended well.
     pub is_reported: bool,
 }
 

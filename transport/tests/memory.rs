@@ -2,7 +2,7 @@
 //!
 //! One test function: whatever else ran beside it in this process would be counted too.
 
-mod everything;
+mod kit;
 
 use std::alloc::System;
 use std::mem::size_of;
@@ -11,13 +11,13 @@ use std::time::Duration;
 use braid_cc::CubicConfig;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair, RecvWr, Remote,
-    SendOp, TransmitBody,
+    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QueuePair, RecvWr, Remote, SendOp,
+    TransmitBody,
 };
-use braid_wire::{Crc, PathId, QpId, RailId, Time, Token};
+use braid_wire::{PathId, QpId, RailId, Time};
 use cap::Cap;
 
-use self::everything::Everything;
+use self::kit::Everything;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -48,20 +48,10 @@ impl Side {
         let id = QpId::new(index as u32 + 2);
         // The usual controller, but no time passes here for its window to grow in.
         let cc = CubicConfig { start_window: Some(64 << 20), ..CubicConfig::default() }.into();
-        let mut qp = QueuePair::new(id, Token(7), QpConfig { cc, ..QpConfig::default() });
-        qp.modify(QpState::Init).unwrap();
-        let remote = Remote {
-            qp: id,
-            token: Token(7),
-            send_psn: 0,
-            recv_psn: 0,
-            mtu: 1024,
-            window: 4096,
-            segments: u32::MAX,
-            max_rd_atomic: 16,
-            crc: Crc::Off,
-        };
-        self.slots.push(self.endpoint.adopt(Time::ZERO, qp, remote, &mut self.rails));
+        let config = QpConfig { cc, ..QpConfig::default() };
+        let remote = Remote { mtu: 1024, ..kit::remote(id, kit::TOKEN, 0) };
+        let ends = (&mut self.endpoint, &mut self.rails);
+        self.slots.push(kit::connect(Time::ZERO, ends, (id, kit::TOKEN), config, remote));
     }
 
     fn slot(&self, qp: QpId) -> QpSlot {

@@ -1,9 +1,11 @@
-//! Tries all that this crate does on a real device or on Soft-RoCE, between two ends of the same port:
+//! Tests the functions of this crate on a real device or on Soft-RoCE, between two ends of the same
+//! port:
 //!
 //!     verbs-loopback rxe0
 //!
-//! or with the device's name in `BRAID_RDMA_DEVICE`. Prints a line for each check; the first that fails ends it
-//! with status 1. It is a program rather than a test since most machines have no device.
+//! The device's name may also be in `BRAID_RDMA_DEVICE`. Prints a line for each check. The first
+//! failed check ends the program with status 1. This is a program rather than a test, because most
+//! machines have no device.
 
 use std::error::Error;
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,7 +19,7 @@ use braid_verbs::{
 
 const PORT: u8 = 1;
 const LEN: usize = 64 << 10;
-/// A UD message's buffer begins with room for a header.
+/// Room for a header at the start of a UD message's buffer.
 const GRH: usize = 40;
 const QKEY: u32 = 0x1111_1111;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,7 +30,8 @@ fn main() -> ExitCode {
     let device = std::env::args().nth(1).or_else(|| std::env::var("BRAID_RDMA_DEVICE").ok());
     let Some(device) = device else {
         eprintln!(
-            "which device? verbs-loopback NAME, or BRAID_RDMA_DEVICE=NAME; `rdma link` lists them"
+            "no device given; run verbs-loopback NAME, or set BRAID_RDMA_DEVICE=NAME; `rdma link` \
+                lists the devices"
         );
         return ExitCode::from(2);
     };
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str) -> Checked {
-    let device = Device::open(name)?;
+    let device = OpenDevice::open(name)?;
     for kind in [QpKind::Uc, QpKind::Rc] {
         let (a, b) = device.pair(kind)?;
         check_write(kind, &a, &b)?;
@@ -61,7 +64,7 @@ fn run(name: &str) -> Checked {
 }
 
 /// An open device and the address to use.
-struct Device {
+struct OpenDevice {
     context: Context,
     pd: Pd,
     mtu: u32,
@@ -69,8 +72,8 @@ struct Device {
     gid_index: u32,
 }
 
-impl Device {
-    fn open(name: &str) -> Checked<Device> {
+impl OpenDevice {
+    fn open(name: &str) -> Checked<OpenDevice> {
         let context = Context::open(name)?;
         println!("{name}: {:?}", context.attributes()?);
         let port = context.port(PORT)?;
@@ -85,7 +88,7 @@ impl Device {
             return Err(format!("gid_for_ip({}) is not {gid_index}", gid.ip()).into());
         }
         let pd = context.alloc_pd()?;
-        Ok(Device { context, pd, mtu: port.active_mtu, gid, gid_index })
+        Ok(OpenDevice { context, pd, mtu: port.active_mtu, gid, gid_index })
     }
 
     fn route(&self) -> Route {
@@ -114,12 +117,12 @@ impl Device {
         })?;
         let memory = Memory::new(LEN);
         let access = MrAccess::LOCAL_WRITE | MrAccess::REMOTE_WRITE;
-        // SAFETY: `End` drops the region before the memory, which nobody borrows.
+        // SAFETY: `End` drops the region before the memory, which is never borrowed.
         let mr = unsafe { self.pd.register(memory.start, LEN, access) }?;
         Ok(End { qp, cq, mr, memory })
     }
 
-    /// Two ends in RTS, connected to each other.
+    /// Returns two connected ends in RTS.
     fn pair(&self, kind: QpKind) -> Checked<(End, End)> {
         let (a, b) = (self.end(kind, None)?, self.end(kind, None)?);
         for (end, peer) in [(&a, &b), (&b, &a)] {
@@ -148,7 +151,7 @@ impl Device {
 
 const RTS: Rts = Rts { psn: 0, timeout: 14, retry_count: 7, rnr_retry: 7, max_rd_atomic: 1 };
 
-/// A queue pair with memory of its own. Fields are dropped in this order.
+/// A queue pair with its own memory. The fields are dropped in this order.
 struct End {
     qp: Qp,
     cq: Cq,
@@ -174,7 +177,7 @@ impl End {
         Ok(unsafe { self.qp.post_send(&[wr]) }?)
     }
 
-    /// The next completion.
+    /// Returns the next completion.
     fn wait(&self, what: &str) -> Checked<Completion> {
         let start = Instant::now();
         let mut room = [Completion::default()];
@@ -187,7 +190,7 @@ impl End {
         Err(format!("{what}: no completion in {PATIENCE:?}").into())
     }
 
-    /// The next completion, which must be a success of that kind.
+    /// Returns the next completion, which must be a success of this kind.
     fn expect(&self, id: u64, opcode: WcOpcode, what: &str) -> Checked<Completion> {
         let completion = self.wait(what)?;
         completion.status().map_err(|status| format!("{what}: {status}"))?;
@@ -218,7 +221,7 @@ impl Memory {
 
     fn write(&self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len);
-        // SAFETY: it fits, and no work request is outstanding on these bytes.
+        // SAFETY: the bytes fit, and no work request is outstanding on them.
         unsafe { self.start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
@@ -233,12 +236,12 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let bytes = std::ptr::slice_from_raw_parts_mut(self.start, self.len);
-        // SAFETY: it was made from this box, and the region has been dropped before.
+        // SAFETY: the pointer came from this box, and the region was dropped before.
         drop(unsafe { Box::from_raw(bytes) });
     }
 }
 
-/// Bytes that tell where they belong.
+/// Returns bytes that depend on their position.
 fn pattern(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed).collect()
 }
@@ -283,7 +286,7 @@ fn check_send(kind: QpKind, a: &End, b: &End) -> Checked {
     Ok(())
 }
 
-/// Leaves both ends in ERR.
+/// Checks a wrong rkey. Leaves both ends in ERR.
 fn check_breach(a: &End, b: &End) -> Checked {
     let what = "RC WRITE with a wrong rkey is refused and writes nothing";
     let before = b.memory.read();
@@ -296,7 +299,8 @@ fn check_breach(a: &End, b: &End) -> Checked {
 
 fn check_flush(kind: QpKind, a: &End) -> Checked {
     let what = format!("{kind} to ERR flushes what is outstanding");
-    // Before: Soft-RoCE does not notice what is posted in ERR.
+    // Posted before the change to ERR, because Soft-RoCE does not flush work requests posted in
+    // ERR.
     a.post_recv(6, LEN)?;
     a.qp.to_error()?;
     let flushed = a.wait(&what)?;
@@ -304,7 +308,7 @@ fn check_flush(kind: QpKind, a: &End) -> Checked {
     require(&what, right && a.qp.state()? == QpState::Err)
 }
 
-fn check_datagram(device: &Device) -> Checked {
+fn check_datagram(device: &OpenDevice) -> Checked {
     let (a, b) = (device.datagram_end(None)?, device.datagram_end(None)?);
     let ah = device.pd.create_ah(&device.route())?;
     let len = 512;
@@ -320,14 +324,14 @@ fn check_datagram(device: &Device) -> Checked {
     require(&what, right && b.memory.read()[GRH..GRH + len] == bytes)
 }
 
-fn check_notification(device: &Device) -> Checked {
+fn check_notification(device: &OpenDevice) -> Checked {
     let what = "a completion wakes the channel of an armed queue, once";
     let channel = device.context.create_channel()?;
     let end = device.datagram_end(Some(&channel))?;
     let ah = device.pd.create_ah(&device.route())?;
     end.cq.request_notify()?;
     let quiet = !readable(&channel, Duration::ZERO) && channel.drain()? == 0;
-    // Nobody has a receive for it; the completion of the send is the one.
+    // The peer has no receive for it; the completion of the send is the one expected.
     let op = SendOp::Ud { ah: &ah, qp: end.qp.number(), qkey: QKEY };
     end.post_send(9, op, &[end.sge(0, 64)])?;
     let woken = readable(&channel, PATIENCE) && channel.drain()? == 1;

@@ -1,4 +1,4 @@
-//! Ways to a peer, and handles of them for UD.
+//! Routes to a peer, and address handles for UD.
 
 use std::ptr::NonNull;
 
@@ -9,21 +9,21 @@ use crate::{Gid, Pd, VerbsError};
 /// The largest flow label: 20 bits.
 const MAX_FLOW_LABEL: u32 = (1 << 20) - 1;
 
-/// How packets get to a peer over RoCE.
+/// A route to a peer over RoCE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The local port.
     pub port: u8,
     /// The peer's GID.
     pub dgid: Gid,
-    /// The entry of the local port's GID table that is the source, of the same type as the peer's.
+    /// The source: the entry of the local port's GID table, of the same type as the peer's.
     pub sgid_index: u32,
-    /// Routers on the way, plus 1: the TTL.
+    /// Number of routers on the route, plus 1: the TTL.
     pub hop_limit: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// 20 bits. Many NICs derive the UDP source port from it; 0 leaves that to them. Soft-RoCE takes the port
-    /// from the queue pair's number instead.
+    /// The flow label, 20 bits. Many NICs derive the UDP source port from it; 0 leaves the choice
+    /// to them. Soft-RoCE derives the port from the queue pair number instead.
     pub flow_label: u32,
 }
 
@@ -79,7 +79,7 @@ impl Ah {
 
 impl Drop for Ah {
     fn drop(&mut self) {
-        // SAFETY: the handle came from `ibv_create_ah` and is given back once.
+        // SAFETY: the handle came from `ibv_create_ah` and is destroyed once.
         let code = unsafe { (self.pd.context().symbols().ibv_destroy_ah)(self.raw()) };
         self.pd.context().unmade("ibv_destroy_ah", code);
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn values_out_of_range_are_named() {
         let text = |route: Route| route.to_raw().err().expect("refused").to_string();
         assert_eq!(
             text(Route { sgid_index: 256, ..fake::route() }),
@@ -111,6 +111,6 @@ mod tests {
             text(Route { flow_label: 1 << 20, ..fake::route() }),
             "flow label 1048576 is out of range: at most 1048575"
         );
-        assert!(text(Route { dgid: Gid([0; 16]), ..fake::route() }).contains("no destination"));
+        assert!(text(Route { dgid: Gid([0; 16]), ..fake::route() }).contains("not a destination"));
     }
 }

@@ -1,4 +1,4 @@
-//! Events about a device and what was made from it, beside completions.
+//! Asynchronous events of a device and of objects made from it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,63 +7,63 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::abi::*;
 use crate::{Context, VerbsError};
 
-/// What happened.
+/// An asynchronous event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AsyncEvent {
-    /// The device works no more, or is gone.
+    /// The device has failed or was removed.
     DeviceFatal,
     /// The port carries traffic again.
     PortActive(u8),
-    /// The port carries no traffic any more.
+    /// The port carries no traffic.
     PortError(u8),
     /// The GID table of the port has changed.
     GidChange(u8),
-    /// A queue pair of this number.
+    /// An event of a queue pair.
     Qp {
-        /// See [`Qp::number`](crate::Qp::number).
+        /// The number of the queue pair; see [`Qp::number`](crate::Qp::number).
         number: u32,
-        /// What happened to it.
+        /// The event.
         event: QpEvent,
     },
-    /// A completion queue has overflowed; its queue pairs are of no use any more.
+    /// A completion queue has overflowed. Its queue pairs are unusable.
     CqError,
-    /// A shared receive queue has failed; its queue pairs are of no use any more.
+    /// A shared receive queue has failed. Its queue pairs are unusable.
     SrqError,
-    /// Any other, with its number in `enum ibv_event_type`.
+    /// Any other event, with its number in `enum ibv_event_type`.
     Other(i32),
 }
 
-/// What can happen to a queue pair.
+/// An event of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum QpEvent {
-    /// It has failed; no completion can say so.
+    /// The queue pair has failed, and no completion can report it.
     Fatal,
     /// The peer's request was malformed.
     RequestError,
-    /// The peer was not allowed what it asked for.
+    /// The peer's request was not permitted.
     AccessError,
-    /// The first packet came in before the queue pair was in RTS.
+    /// The first packet arrived before the queue pair was in RTS.
     Established,
-    /// SQD: nothing is outstanding any more.
+    /// In SQD, no work is outstanding.
     SendDrained,
-    /// The other path is used now.
+    /// The alternate path is in use.
     PathMigrated,
-    /// The other path cannot be used.
+    /// The alternate path cannot be used.
     PathMigrationError,
-    /// No receive work request will be taken any more from its shared receive queue.
+    /// The queue pair takes no more receives from its shared receive queue.
     LastReceive,
 }
 
 impl Context {
-    /// Readable while there is an event; non-blocking.
+    /// Returns the descriptor of events: non-blocking, and readable while there is an event.
     pub fn async_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the context is open, and so is its descriptor; both are as long as `self` is.
+        // SAFETY: the context and its descriptor stay open as long as `self` lives.
         unsafe { BorrowedFd::borrow_raw((*self.raw()).async_fd) }
     }
 
-    /// Takes the next event, if there is one, and acknowledges it. Several threads may take them.
+    /// Takes and acknowledges the next event, if there is one. Several threads may take events.
     ///
     /// # Errors
     /// [`VerbsError::Refused`]; `EIO` means that the device is gone.
@@ -77,17 +77,18 @@ impl Context {
                 _ => Err(self.refused("ibv_get_async_event", "", source)),
             };
         }
-        // SAFETY: zeros, or what libibverbs wrote over them: integers and raw pointers.
+        // SAFETY: zeros, or values that libibverbs wrote over them: integers and raw pointers.
         let mut event = unsafe { event.assume_init() };
         // SAFETY: the event comes from libibverbs and is not acknowledged yet.
-        let told = unsafe { tell(&event) };
-        // SAFETY: as above; after this, what it names may be destroyed, so it is not used again.
+        let converted = unsafe { convert(&event) };
+        // SAFETY: as above. The objects that the event names may be destroyed afterwards, so they
+        // are not used again.
         unsafe { (self.symbols().ibv_ack_async_event)(&raw mut event) };
-        Ok(Some(told))
+        Ok(Some(converted))
     }
 }
 
-/// Makes reading events return at once where there is none.
+/// Makes reads of events return at once if there is none.
 pub(crate) fn make_non_blocking(context: &Context) -> Result<(), VerbsError> {
     set_non_blocking(context.async_fd()).map_err(|e| context.refused("fcntl", "O_NONBLOCK", e))
 }
@@ -105,10 +106,13 @@ pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
+/// Converts an event.
+///
 /// # Safety
-/// The event has come from libibverbs and is not acknowledged: destroying what it names waits for that.
-unsafe fn tell(event: &ibv_async_event) -> AsyncEvent {
-    // SAFETY: events of a port set `port_num`, a number of which only the low 8 bits can be set.
+/// The event comes from libibverbs and is not acknowledged, so the object that it names still
+/// exists.
+unsafe fn convert(event: &ibv_async_event) -> AsyncEvent {
+    // SAFETY: events of a port set `port_num`, which fits into 8 bits.
     let port = || unsafe { event.element.port_num } as u8;
     // SAFETY: events of a queue pair set `qp`, which lives until the event is acknowledged.
     let qp = |what| AsyncEvent::Qp { number: unsafe { (*event.element.qp).qp_num }, event: what };

@@ -1,4 +1,4 @@
-//! Completion channels: a descriptor that says when to look into a completion queue.
+//! Completion channels: descriptors that become readable when a completion queue has a completion.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -9,23 +9,24 @@ use crate::abi::ibv_comp_channel;
 use crate::async_event::set_non_blocking;
 use crate::{Context, VerbsError};
 
-/// Readable when a completion has come into a queue that was made with it and armed by
-/// [`Cq::request_notify`](crate::Cq::request_notify). Clones are handles of the same channel.
+/// A completion channel. It becomes readable when a completion arrives in a queue that was made
+/// with it and armed by [`Cq::request_notify`](crate::Cq::request_notify). Clones are handles of
+/// the same channel.
 ///
-/// The order that loses no wake-up: drain, arm, poll the queue until it is empty, and only then sleep.
+/// To lose no wake-up: drain, arm, poll the queue until it is empty, and only then sleep.
 #[derive(Clone, Debug)]
-pub struct CompletionChannel(Arc<Owner>);
+pub struct CompletionChannel(Arc<ChannelOwner>);
 
 #[derive(Debug)]
-struct Owner {
+struct ChannelOwner {
     context: Context,
     raw: NonNull<ibv_comp_channel>,
 }
 
 // SAFETY: libibverbs may be called from any thread; the pointer stays valid until `drop`.
-unsafe impl Send for Owner {}
+unsafe impl Send for ChannelOwner {}
 // SAFETY: as above.
-unsafe impl Sync for Owner {}
+unsafe impl Sync for ChannelOwner {}
 
 impl CompletionChannel {
     pub(crate) fn create(context: &Context) -> Result<Self, VerbsError> {
@@ -33,13 +34,13 @@ impl CompletionChannel {
         // SAFETY: the context is open.
         let raw = unsafe { (context.symbols().ibv_create_comp_channel)(context.raw()) };
         let raw = context.made(CALL, String::new, raw)?;
-        let channel = CompletionChannel(Arc::new(Owner { context: context.clone(), raw }));
+        let channel = CompletionChannel(Arc::new(ChannelOwner { context: context.clone(), raw }));
         set_non_blocking(channel.as_fd()).map_err(|e| context.refused("fcntl", "O_NONBLOCK", e))?;
         Ok(channel)
     }
 
-    /// Takes and acknowledges all pending notifications; returns how many there were. Each has disarmed its
-    /// queue.
+    /// Takes and acknowledges all pending notifications, each of which has disarmed its queue.
+    /// Returns their number.
     ///
     /// # Errors
     /// [`VerbsError::Refused`]; `EIO` means that the device is gone.
@@ -48,7 +49,7 @@ impl CompletionChannel {
         let mut count = 0;
         loop {
             let (mut cq, mut user) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: the channel is alive, both pointers take a pointer.
+            // SAFETY: the channel is alive, and each pointer receives a pointer.
             let code =
                 unsafe { (symbols.ibv_get_cq_event)(self.raw(), &raw mut cq, &raw mut user) };
             if code != 0 {
@@ -59,7 +60,8 @@ impl CompletionChannel {
                     _ => Err(self.0.context.refused("ibv_get_cq_event", "", source)),
                 };
             }
-            // SAFETY: the queue lives at least until its event is acknowledged: destroying it waits for that.
+            // SAFETY: the queue lives at least until its event is acknowledged, because its
+            // destruction waits for that.
             unsafe { (symbols.ibv_ack_cq_events)(cq, 1) };
             count += 1;
         }
@@ -81,7 +83,7 @@ impl AsFd for CompletionChannel {
     }
 }
 
-impl Drop for Owner {
+impl Drop for ChannelOwner {
     fn drop(&mut self) {
         // SAFETY: this was the last handle, and every queue that uses the channel held one.
         let code = unsafe { (self.context.symbols().ibv_destroy_comp_channel)(self.raw.as_ptr()) };

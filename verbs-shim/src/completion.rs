@@ -4,22 +4,22 @@ use std::fmt;
 
 use crate::abi::*;
 
-/// What became of a work request, as the device wrote it.
+/// The completion of a work request, as the device wrote it.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Completion(pub(crate) ibv_wc);
 
 impl Completion {
-    /// The work request's `id`.
+    /// Returns the `id` of the work request.
     pub fn id(&self) -> u64 {
         self.0.wr_id
     }
 
-    /// Whether it succeeded. Where it did not, only [`Completion::id`], [`Completion::qp_num`] and
-    /// [`Completion::vendor_error`] mean anything besides.
+    /// Returns whether the work request succeeded. If it failed, only [`Completion::id`],
+    /// [`Completion::qp_num`] and [`Completion::vendor_error`] are valid besides.
     ///
     /// # Errors
-    /// Why it did not.
+    /// The work request failed with this status.
     pub fn status(&self) -> Result<(), WcStatus> {
         match self.0.status {
             IBV_WC_SUCCESS => Ok(()),
@@ -27,7 +27,7 @@ impl Completion {
         }
     }
 
-    /// What was done.
+    /// Returns the operation.
     pub fn opcode(&self) -> WcOpcode {
         match self.0.opcode {
             IBV_WC_SEND => WcOpcode::Send,
@@ -38,40 +38,41 @@ impl Completion {
         }
     }
 
-    /// Bytes that came in; a UD message's includes the 40 bytes before it, see [`Completion::has_grh`].
+    /// Returns the number of bytes received; for a UD message including the 40 bytes before it, see
+    /// [`Completion::has_grh`].
     pub fn byte_len(&self) -> u32 {
         self.0.byte_len
     }
 
-    /// The peer's immediate data in host order, if it sent some.
+    /// Returns the peer's immediate data in host order, if there are any.
     pub fn imm(&self) -> Option<u32> {
         (self.0.wc_flags & IBV_WC_WITH_IMM != 0).then(|| u32::from_be(self.0.imm_data))
     }
 
-    /// The local queue pair's number.
+    /// Returns the number of the local queue pair.
     pub fn qp_num(&self) -> u32 {
         self.0.qp_num
     }
 
-    /// The sender's queue pair, for UD.
+    /// Returns the number of the sender's queue pair, for UD.
     pub fn src_qp(&self) -> u32 {
         self.0.src_qp
     }
 
-    /// Whether the first 40 bytes of a UD message's buffer hold a network header: where it is IPv4, in the
-    /// last 20 of them. The message itself begins after them whether they are written or not.
+    /// Returns whether the first 40 bytes of a UD message's buffer hold a network header; an IPv4
+    /// header is in the last 20 of them. The message itself begins after them in either case.
     pub fn has_grh(&self) -> bool {
         self.0.wc_flags & IBV_WC_GRH != 0
     }
 
-    /// The vendor's number for what went wrong.
+    /// Returns the vendor's error number.
     pub fn vendor_error(&self) -> u32 {
         self.0.vendor_err
     }
 }
 
 impl Default for Completion {
-    /// Room for one.
+    /// Returns an empty completion to poll into.
     fn default() -> Self {
         // SAFETY: all of its fields are integers.
         Completion(unsafe { std::mem::zeroed() })
@@ -95,7 +96,7 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// What a successful work request has done.
+/// The operation of a successful work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WcOpcode {
@@ -103,22 +104,23 @@ pub enum WcOpcode {
     Send,
     /// Written, with or without immediate data.
     Write,
-    /// Received what the peer has sent.
+    /// Received a SEND of the peer.
     Recv,
-    /// Received the immediate data of a peer's WRITE.
+    /// Received the immediate data of a WRITE of the peer.
     RecvWriteWithImm,
-    /// Any other, with its number in `enum ibv_wc_opcode`.
+    /// Any other operation, with its number in `enum ibv_wc_opcode`.
     Other(u32),
 }
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $raw:ident, $text:literal;)*) => {
-        /// Why a work request failed. The queue pair is in ERR, except for UD, where it may be in SQE.
+        /// The status of a failed work request. The queue pair is in ERR, or for UD possibly in
+        /// SQE.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
         #[non_exhaustive]
         pub enum WcStatus {
             $($(#[$doc])* #[error($text)] $name,)*
-            /// What this library does not know, with its number in `enum ibv_wc_status`.
+            /// An unknown status, with its number in `enum ibv_wc_status`.
             #[error("status {0} of ibv_wc_status")]
             Other(u32),
         }
@@ -135,38 +137,38 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// Longer than a receive buffer, or than the port's longest message.
+    /// The message is longer than a receive buffer, or than the port's limit.
     LocalLength = IBV_WC_LOC_LEN_ERR, "the message does not fit into its buffer or a message";
-    /// The request is one that this queue pair cannot do.
+    /// The queue pair cannot execute this request.
     LocalOperation = IBV_WC_LOC_QP_OP_ERR, "the request is impossible for this queue pair";
-    /// An `lkey` that does not cover the bytes.
+    /// An `lkey` does not cover the bytes.
     LocalProtection = IBV_WC_LOC_PROT_ERR, "a scatter/gather entry is outside its memory region";
-    /// The queue pair had failed or was stopped before this request's turn.
+    /// The queue pair had failed or was stopped before it executed this request.
     Flushed = IBV_WC_WR_FLUSH_ERR, "flushed: the queue pair had left RTS before";
     /// A memory window could not be bound.
     WindowBind = IBV_WC_MW_BIND_ERR, "the memory window could not be bound";
-    /// The peer answered what it should not.
-    BadResponse = IBV_WC_BAD_RESP_ERR, "the peer's answer makes no sense";
-    /// The peer's WRITE WITH IMM found no room here.
+    /// The peer sent an invalid response.
+    BadResponse = IBV_WC_BAD_RESP_ERR, "the peer sent an invalid response";
+    /// The peer's WRITE WITH IMM was not permitted here.
     LocalAccess = IBV_WC_LOC_ACCESS_ERR, "access to local memory was refused";
-    /// The peer could not make sense of the request.
+    /// The peer rejected the request as invalid.
     RemoteInvalidRequest = IBV_WC_REM_INV_REQ_ERR, "the peer refused the request as invalid";
-    /// An `rkey` that does not allow this.
+    /// An `rkey` does not permit the access.
     RemoteAccess = IBV_WC_REM_ACCESS_ERR, "the peer refused access to its memory";
-    /// The peer failed to do it.
+    /// The peer failed to execute the request.
     RemoteOperation = IBV_WC_REM_OP_ERR, "the peer could not complete the request";
-    /// Nothing came back from the peer.
-    RetryExceeded = IBV_WC_RETRY_EXC_ERR, "no answer from the peer after all retries";
+    /// The peer did not respond.
+    RetryExceeded = IBV_WC_RETRY_EXC_ERR, "no response from the peer after all retries";
     /// The peer had no receive work request.
     RnrRetryExceeded = IBV_WC_RNR_RETRY_EXC_ERR, "the peer had no receive buffer after all retries";
-    /// The peer gave up.
+    /// The peer aborted the request.
     RemoteAborted = IBV_WC_REM_ABORT_ERR, "the peer aborted the request";
     /// The device has failed.
     Fatal = IBV_WC_FATAL_ERR, "the device has failed";
-    /// The peer answered too late.
-    ResponseTimeout = IBV_WC_RESP_TIMEOUT_ERR, "the peer's answer came too late";
-    /// The driver does not say.
-    General = IBV_WC_GENERAL_ERR, "the device reports an error it has no name for";
+    /// The peer responded too late.
+    ResponseTimeout = IBV_WC_RESP_TIMEOUT_ERR, "the peer's response came too late";
+    /// The driver gives no reason.
+    General = IBV_WC_GENERAL_ERR, "the device reports an unspecified error";
 }
 
 #[cfg(test)]
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_keeps_its_number() {
+    fn unknown_values_keep_their_number() {
         assert_eq!(completion(|wc| wc.status = 77).status(), Err(WcStatus::Other(77)));
         assert_eq!(completion(|wc| wc.opcode = 6).opcode(), WcOpcode::Other(6));
         assert_eq!(completion(|wc| wc.opcode = IBV_WC_RECV).opcode(), WcOpcode::Recv);

@@ -16,8 +16,8 @@ use crate::library::libibverbs;
 use crate::pd::Pd;
 use crate::{async_event, device};
 
-/// An open device. Clones are handles of the same opening; it is closed when the last of them and of all
-/// that was made from them is dropped.
+/// An open device. Clones are handles of the same opening. The device is closed when the last
+/// clone, and the last object made from it, is dropped.
 #[derive(Clone)]
 pub struct Context(Arc<Opened>);
 
@@ -26,60 +26,61 @@ struct Opened {
     raw: NonNull<ibv_context>,
     name: String,
     folder: PathBuf,
-    /// Of the kernel's interface to it, while that is there.
+    /// The sysfs folder of the kernel's interface to the device, which exists while the device
+    /// does.
     access: Option<PathBuf>,
 }
 
-// SAFETY: libibverbs may be called from any thread and locks what its calls share; the pointer stays valid
+// SAFETY: libibverbs may be called from any thread and locks shared state. The pointer stays valid
 // until `drop`, which has the only handle.
 unsafe impl Send for Opened {}
 // SAFETY: as above.
 unsafe impl Sync for Opened {}
 
-/// What a device can do; counts are upper bounds, several together may not be reached.
+/// The limits of a device. Each is an upper bound; they may not be reachable together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DeviceAttributes {
     /// Firmware version, empty for Soft-RoCE.
     pub firmware: String,
-    /// The vendor's IEEE number, 0x2c9 or 0x15b3 for Mellanox.
+    /// The vendor's IEEE number: 0x2c9 or 0x15b3 for Mellanox.
     pub vendor_id: u32,
-    /// The vendor's number of the part.
+    /// The vendor's part number.
     pub vendor_part_id: u32,
-    /// The largest memory region in bytes.
+    /// Bytes of the largest memory region.
     pub max_mr_size: u64,
-    /// Memory regions.
+    /// Number of memory regions.
     pub max_mr: u32,
-    /// Queue pairs.
+    /// Number of queue pairs.
     pub max_qp: u32,
-    /// Outstanding work requests of one queue.
+    /// Number of outstanding work requests of one queue.
     pub max_qp_wr: u32,
-    /// Scatter/gather entries of a work request.
+    /// Number of scatter/gather entries of a work request.
     pub max_sge: u32,
-    /// Completion queues.
+    /// Number of completion queues.
     pub max_cq: u32,
-    /// Entries of a completion queue.
+    /// Number of entries of a completion queue.
     pub max_cqe: u32,
-    /// Protection domains.
+    /// Number of protection domains.
     pub max_pd: u32,
-    /// Address handles.
+    /// Number of address handles.
     pub max_ah: u32,
-    /// Shared receive queues, 0 where they are not supported.
+    /// Number of shared receive queues; 0 if they are not supported.
     pub max_srq: u32,
-    /// Outstanding work requests of a shared receive queue.
+    /// Number of outstanding work requests of a shared receive queue.
     pub max_srq_wr: u32,
-    /// Scatter/gather entries of its work requests.
+    /// Number of scatter/gather entries of a shared receive queue's work request.
     pub max_srq_sge: u32,
-    /// READs and atomics that a queue pair answers at once.
+    /// Number of READs and atomics that a queue pair responds to at once.
     pub max_qp_rd_atom: u32,
-    /// READs and atomics that a queue pair has outstanding at once.
+    /// Number of READs and atomics that a queue pair has outstanding at once.
     pub max_qp_init_rd_atom: u32,
-    /// Ports, numbered from 1.
+    /// Number of ports. They are numbered from 1.
     pub ports: u8,
 }
 
 impl Context {
-    /// Opens a device by its name, see [`device_names`](crate::device_names).
+    /// Opens a device by its name; see [`device_names`](crate::device_names).
     ///
     /// # Errors
     /// [`VerbsError::Library`], [`VerbsError::NoDevice`], [`VerbsError::NoProvider`],
@@ -102,19 +103,20 @@ impl Context {
         Ok(context)
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Whether the kernel has begun to remove the device. Drivers that cannot take it from a program that has it open
-    /// (rxe on Linux 6.1) send no [`AsyncEvent::DeviceFatal`](crate::AsyncEvent): whoever removes it waits until the program lets
-    /// go. Asks the file system, a few microseconds.
+    /// Returns whether the kernel has begun to remove the device. Some drivers (rxe on Linux 6.1)
+    /// cannot remove a device that a program has open, and send no
+    /// [`AsyncEvent::DeviceFatal`](crate::AsyncEvent). The removal then waits until the program
+    /// closes the device. This call reads the file system, which takes a few microseconds.
     pub fn is_being_removed(&self) -> bool {
         self.0.access.as_ref().is_some_and(|folder| !folder.exists())
     }
 
-    /// Asks the device what it can do.
+    /// Queries the limits of the device.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
@@ -127,11 +129,12 @@ impl Context {
         // SAFETY: the context is open, and the struct has the size that this symbol version writes.
         let code = unsafe { (self.symbols().ibv_query_device)(self.raw(), attr.as_mut_ptr()) };
         check(code).map_err(|e| self.refused("ibv_query_device", "", e))?;
-        // SAFETY: zeros are a value of it, and so is whatever libibverbs has written over them: all integers.
+        // SAFETY: zeros, or values that libibverbs wrote over them, are valid: all fields are
+        // integers.
         Ok(unsafe { attr.assume_init() })
     }
 
-    /// Makes a protection domain.
+    /// Creates a protection domain.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
@@ -139,7 +142,7 @@ impl Context {
         Pd::alloc(self)
     }
 
-    /// Makes a completion channel.
+    /// Creates a completion channel.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
@@ -147,7 +150,7 @@ impl Context {
         CompletionChannel::create(self)
     }
 
-    /// Makes a completion queue of at least `entries`, whose notifications go to `channel`.
+    /// Creates a completion queue of at least `entries`, whose notifications go to `channel`.
     ///
     /// # Errors
     /// [`VerbsError::OutOfRange`], [`VerbsError::OtherContext`], [`VerbsError::Refused`].
@@ -159,7 +162,7 @@ impl Context {
         Cq::create(self, entries, channel)
     }
 
-    /// What the kernel tells of the device.
+    /// Returns the sysfs folder of the device.
     pub(crate) fn folder(&self) -> &Path {
         &self.0.folder
     }
@@ -172,7 +175,7 @@ impl Context {
         self.0.raw.as_ptr()
     }
 
-    /// Whether `other` is a handle of this very opening, as all parts of a queue pair must be.
+    /// Checks that `other` is a handle of this opening, as all parts of a queue pair must be.
     pub(crate) fn require_same(
         &self,
         what: &'static str,
@@ -193,7 +196,7 @@ impl Context {
         VerbsError::Refused { device: self.name().into(), call, asked: asked.into(), source }
     }
 
-    /// The result of a function that makes something: errno says why it returned nothing.
+    /// Converts the result of a constructor. If it is null, errno is the reason.
     pub(crate) fn made<T>(
         &self,
         call: &'static str,
@@ -204,8 +207,8 @@ impl Context {
         NonNull::new(made).ok_or_else(|| self.refused(call, asked(), source))
     }
 
-    /// The result of a function that unmakes something. Nothing can be done about a failure: what it
-    /// was for is left to the kernel, which frees it when the process ends.
+    /// Handles the result of a destructor. A failure is only logged; the kernel frees the object
+    /// when the process ends.
     pub(crate) fn unmade(&self, call: &'static str, code: i32) {
         if let Err(error) = check(code) {
             tracing::warn!(device = self.name(), call, %error, "not freed");
@@ -221,7 +224,7 @@ impl fmt::Debug for Context {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // SAFETY: this was the last handle, and whatever was made from the context held one.
+        // SAFETY: this was the last handle, and every object made from the context held one.
         let code = unsafe { (self.symbols.ibv_close_device)(self.raw.as_ptr()) };
         if let Err(error) = check(code) {
             tracing::warn!(device = self.name, call = "ibv_close_device", %error, "not freed");
@@ -231,7 +234,7 @@ impl Drop for Opened {
 
 impl From<&ibv_device_attr> for DeviceAttributes {
     fn from(attr: &ibv_device_attr) -> Self {
-        // A limit below zero makes no sense, so such a device has none of it to offer.
+        // A negative limit is meaningless, so it counts as 0.
         let count = |value: i32| u32::try_from(value).unwrap_or(0);
         DeviceAttributes {
             firmware: text(&attr.fw_ver.map(|c| c as u8)),
@@ -256,7 +259,7 @@ impl From<&ibv_device_attr> for DeviceAttributes {
     }
 }
 
-/// The text up to the first nul, or all of it where there is none.
+/// Returns the text up to the first nul, or all of it if there is none.
 fn text(bytes: &[u8]) -> String {
     match CStr::from_bytes_until_nul(bytes) {
         Ok(text) => text.to_string_lossy().into_owned(),

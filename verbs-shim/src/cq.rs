@@ -7,24 +7,25 @@ use crate::abi::ibv_cq;
 use crate::error::{at_most, check};
 use crate::{Completion, CompletionChannel, Context, VerbsError};
 
-/// Where completions come out. Clones are handles of the same queue.
+/// A completion queue. Clones are handles of the same queue.
 ///
-/// Polling never blocks, and several threads may poll; each completion comes out once.
+/// Polling never blocks. Several threads may poll, and each completion is returned once.
 #[derive(Clone, Debug)]
-pub struct Cq(Arc<Owner>);
+pub struct Cq(Arc<CqOwner>);
 
 #[derive(Debug)]
-struct Owner {
+struct CqOwner {
     context: Context,
     raw: NonNull<ibv_cq>,
-    /// Kept alive as long as notifications can go there.
+    /// Kept alive while the queue may send notifications to it.
     _channel: Option<CompletionChannel>,
 }
 
-// SAFETY: libibverbs may be called from any thread and locks inside; the pointer stays valid until `drop`.
-unsafe impl Send for Owner {}
+// SAFETY: libibverbs may be called from any thread and locks inside; the pointer stays valid until
+// `drop`.
+unsafe impl Send for CqOwner {}
 // SAFETY: as above.
-unsafe impl Sync for Owner {}
+unsafe impl Sync for CqOwner {}
 
 impl Cq {
     pub(crate) fn create(
@@ -40,24 +41,24 @@ impl Cq {
             }
             None => ptr::null_mut(),
         };
-        // SAFETY: the context is open, the channel null or one of it.
+        // SAFETY: the context is open, and the channel is null or belongs to it.
         let raw = unsafe {
             let create = context.symbols().ibv_create_cq;
             create(context.raw(), asked as i32, ptr::null_mut(), raw_channel, 0)
         };
         let raw = context.made("ibv_create_cq", || format!("{entries} entries"), raw)?;
-        let owner = Owner { context: context.clone(), raw, _channel: channel.cloned() };
+        let owner = CqOwner { context: context.clone(), raw, _channel: channel.cloned() };
         Ok(Cq(Arc::new(owner)))
     }
 
-    /// How many completions it has room for. The owner sees to it that never more work requests are
-    /// outstanding: an overflow ends the queue.
+    /// Returns the capacity in completions. The owner must not have more work requests outstanding,
+    /// because an overflow destroys the queue.
     pub fn entries(&self) -> u32 {
-        // SAFETY: the queue is alive; libibverbs sets the field when it makes the queue.
+        // SAFETY: the queue is alive, and libibverbs sets the field when it creates the queue.
         u32::try_from(unsafe { (*self.raw()).cqe }).unwrap_or(0)
     }
 
-    /// Takes up to `out.len()` completions, those that have waited longest, and returns them.
+    /// Takes and returns up to `out.len()` completions, the oldest first.
     ///
     /// # Errors
     /// [`VerbsError::Refused`]: the queue or the device has failed.
@@ -68,11 +69,11 @@ impl Cq {
         let Some(poll_cq) = (unsafe { (*(*cq).context).ops.poll_cq }) else {
             return Err(self.unable("ibv_poll_cq"));
         };
-        // SAFETY: `out` has room for that many `ibv_wc`, which a `Completion` is.
+        // SAFETY: `out` has room for this many `ibv_wc`, and a `Completion` is an `ibv_wc`.
         let taken = unsafe { poll_cq(cq, room, out.as_mut_ptr().cast()) };
         match usize::try_from(taken) {
             Ok(taken) => Ok(&out[..taken]),
-            // Drivers return -1, or -2 for a damaged queue; neither is an errno.
+            // Drivers return -1, or -2 for a damaged queue. Neither is an errno.
             Err(_) => {
                 let source = std::io::Error::other(format!("the driver returned {taken}"));
                 Err(self.0.context.refused("ibv_poll_cq", "", source))
@@ -80,7 +81,7 @@ impl Cq {
         }
     }
 
-    /// Arms the queue: the next completion makes its channel readable, once.
+    /// Arms the queue: the next completion makes its channel readable once.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
@@ -109,7 +110,7 @@ impl Cq {
     }
 }
 
-impl Drop for Owner {
+impl Drop for CqOwner {
     fn drop(&mut self) {
         // SAFETY: this was the last handle, and every queue pair that uses the queue held one.
         let code = unsafe { (self.context.symbols().ibv_destroy_cq)(self.raw.as_ptr()) };

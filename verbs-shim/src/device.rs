@@ -8,10 +8,10 @@ use crate::VerbsError;
 use crate::abi::{Symbols, ibv_context, ibv_device};
 use crate::library::libibverbs;
 
-/// Where the kernel has a folder for each device.
+/// The folder in which the kernel has a folder for each device.
 pub(crate) const SYSFS: &str = "/sys/class/infiniband";
 
-/// The names of this machine's devices, never none.
+/// Returns the names of this machine's devices, at least one.
 ///
 /// # Errors
 /// [`VerbsError::Library`], [`VerbsError::NoDevice`], [`VerbsError::NoProvider`].
@@ -19,7 +19,7 @@ pub fn device_names() -> Result<Vec<String>, VerbsError> {
     Ok(DeviceList::new(libibverbs()?)?.names())
 }
 
-/// Opens the device of that name.
+/// Opens the device with this name.
 pub(crate) fn open(
     symbols: &'static Symbols,
     name: &str,
@@ -28,14 +28,14 @@ pub(crate) fn open(
     let Some(&device) = list.devices().iter().find(|&&device| list.name(device) == name) else {
         return Err(VerbsError::UnknownDevice { name: name.into(), known: list.names() });
     };
-    // SAFETY: the device is of a list that is not freed yet.
+    // SAFETY: the device belongs to a list that is not freed yet.
     let context = unsafe { (symbols.ibv_open_device)(device) };
     ptr::NonNull::new(context)
         .ok_or_else(|| VerbsError::Open { name: name.into(), source: io::Error::last_os_error() })
 }
 
-/// The folder of the kernel's interface to a device (`uverbs0`) among those in `class`. Unlike the device's own it
-/// goes as soon as the device is to go.
+/// Returns the folder of the kernel's interface to a device (`uverbs0`) in `class`. Unlike the
+/// device's own folder, it disappears as soon as the removal of the device begins.
 pub(crate) fn access(class: &Path, name: &str) -> Option<PathBuf> {
     let folders = fs::read_dir(class).ok()?.flatten().map(|entry| entry.path());
     let is_its = |folder: &PathBuf| {
@@ -44,7 +44,7 @@ pub(crate) fn access(class: &Path, name: &str) -> Option<PathBuf> {
     folders.into_iter().find(is_its)
 }
 
-/// `ibv_get_device_list`, at least one device long.
+/// The result of `ibv_get_device_list`, with at least one device.
 struct DeviceList {
     symbols: &'static Symbols,
     first: ptr::NonNull<*mut ibv_device>,
@@ -67,12 +67,13 @@ impl DeviceList {
     }
 
     fn devices(&self) -> &[*mut ibv_device] {
-        // SAFETY: libibverbs returned an array of that many devices, which lives until it is freed on drop.
+        // SAFETY: libibverbs returned an array of this many devices, which lives until it is freed
+        // on drop.
         unsafe { slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 
     fn name(&self, device: *mut ibv_device) -> String {
-        // SAFETY: the device is one of the list; its name is a string inside it.
+        // SAFETY: the device belongs to the list, and its name is a string inside it.
         let name = unsafe { CStr::from_ptr((self.symbols.ibv_get_device_name)(device)) };
         name.to_string_lossy().into_owned()
     }
@@ -89,7 +90,8 @@ impl Drop for DeviceList {
     }
 }
 
-/// Why libibverbs found nothing: the kernel has nothing, or the driver's other half is missing.
+/// Returns the reason why libibverbs found no device: the kernel has none, or the userspace driver
+/// is missing.
 fn none(source: io::Error) -> VerbsError {
     let entries = fs::read_dir(SYSFS).into_iter().flatten().flatten();
     let mut kernel: Vec<String> =

@@ -1,36 +1,40 @@
-//! What can go wrong.
+//! Errors of this crate.
 
 use std::io;
 
 use crate::{Gid, QpKind};
 
-/// Why a call came to nothing.
+/// The reason for a failed call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerbsError {
-    /// libibverbs is not installed, or is not what it should be.
+    /// libibverbs is not installed, or is unusable.
     #[error(
-        "no RDMA device: {library} cannot be used: {reason}; install it: `apt-get install libibverbs1 ibverbs-providers`"
+        "no RDMA device: {library} cannot be used: {reason}; \
+         install it: `apt-get install libibverbs1 ibverbs-providers`"
     )]
     Library {
-        /// Its file name.
+        /// The file name of the library.
         library: String,
-        /// What the dynamic linker says, or which function is missing.
+        /// The error of the dynamic linker, or the missing function.
         reason: String,
     },
     /// The machine has no RDMA device.
     #[error(
-        "no RDMA device: the kernel knows none ({source}); load the driver of your NIC, or make a Soft-RoCE device: \
-         `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev IF`; libibverbs needs `ib_uverbs` and the package \
+        "no RDMA device: the kernel knows none ({source}); \
+         load the driver of your NIC, or make a Soft-RoCE device: \
+         `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev IF`; \
+         libibverbs needs `ib_uverbs` and the package \
          `ibverbs-providers`"
     )]
     NoDevice {
-        /// What libibverbs says.
+        /// The error of libibverbs.
         source: io::Error,
     },
-    /// The kernel has devices, but libibverbs cannot drive any of them.
+    /// The kernel has devices, but libibverbs has no driver for them.
     #[error(
-        "no RDMA device: the kernel has {} but libibverbs can drive none of them; install `ibverbs-providers`, \
+        "no RDMA device: the kernel has {} but libibverbs can drive none of them; \
+         install `ibverbs-providers`, \
          `modprobe ib_uverbs`, and in a container pass on /dev/infiniband",
         kernel.join(", ")
     )]
@@ -38,22 +42,23 @@ pub enum VerbsError {
         /// The kernel's devices.
         kernel: Vec<String>,
     },
-    /// There are devices, but none of that name.
+    /// No device has this name.
     #[error("there is no RDMA device `{name}`; this machine has {}", known.join(", "))]
     UnknownDevice {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The names of the devices.
         known: Vec<String>,
     },
-    /// The device is there but cannot be opened.
+    /// The device cannot be opened.
     #[error(
-        "cannot open RDMA device {name}: {source}; /dev/infiniband/uverbs* must be readable and writable for you"
+        "cannot open RDMA device {name}: {source}; \
+         /dev/infiniband/uverbs* must be readable and writable for you"
     )]
     Open {
         /// The device.
         name: String,
-        /// What libibverbs says.
+        /// The error of libibverbs.
         source: io::Error,
     },
     /// The device has fewer ports.
@@ -61,26 +66,27 @@ pub enum VerbsError {
     NoSuchPort {
         /// The device.
         device: String,
-        /// What was asked for.
+        /// The requested port.
         port: u8,
-        /// How many there are.
+        /// Number of ports.
         count: u8,
     },
-    /// The port's GID table is shorter.
+    /// The GID table of the port is shorter.
     #[error("{device} port {port} has no GID {index}: its table has {count} entries, from 0")]
     GidOutOfRange {
         /// The device.
         device: String,
         /// The port.
         port: u8,
-        /// What was asked for.
+        /// The requested entry.
         index: u32,
-        /// Entries of the table.
+        /// Number of entries of the table.
         count: u32,
     },
     /// The entry of the GID table is not in use.
     #[error(
-        "{device} port {port}: GID {index} is empty; give its network interface an address and bring it up, or choose \
+        "{device} port {port}: GID {index} is empty; \
+         give its network interface an address and bring it up, or choose \
          another of those in /sys/class/infiniband/{device}/ports/{port}/gids"
     )]
     EmptyGid {
@@ -91,7 +97,7 @@ pub enum VerbsError {
         /// The entry.
         index: u32,
     },
-    /// The kernel does not say of which type a GID is.
+    /// The kernel does not report the type of a GID.
     #[error("cannot read the type of GID {index} of {device} port {port}: {source}")]
     GidType {
         /// The device.
@@ -100,69 +106,59 @@ pub enum VerbsError {
         port: u8,
         /// The entry.
         index: u32,
-        /// What the kernel says.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// A number does not fit where verbs has room for it.
+    /// A value exceeds the range of verbs.
     #[error("{what} {value} is out of range: at most {max}")]
     OutOfRange {
-        /// What the number is.
+        /// The name of the value.
         what: &'static str,
-        /// The number.
+        /// The value.
         value: u64,
-        /// The largest possible.
+        /// The maximum.
         max: u64,
     },
-    /// Verbs knows five path MTUs.
+    /// The path MTU is not one of the five that verbs supports.
     #[error("path MTU {bytes} is not one of 256, 512, 1024, 2048 and 4096 bytes")]
     PathMtu {
-        /// What was asked for.
+        /// The requested path MTU.
         bytes: u32,
     },
     /// The destination of a route is all zeros.
-    #[error("{gid} is no destination: ask the peer for the GID of its port")]
+    #[error("{gid} is not a destination: ask the peer for the GID of its port")]
     NoDestination {
-        /// What was given.
+        /// The given GID.
         gid: Gid,
     },
-    /// The call is for queue pairs of another kind.
-    #[error("{call} is not for a queue pair of kind {kind}")]
+    /// The call does not apply to queue pairs of this kind.
+    #[error("{call} does not apply to a queue pair of kind {kind}")]
     WrongKind {
         /// The call.
         call: &'static str,
         /// The queue pair's kind.
         kind: QpKind,
     },
-    /// Parts of different devices were put together.
+    /// Objects of different openings were combined.
     #[error(
         "{what} belongs to another opening of a device than {device}: make both from one Context"
     )]
     OtherContext {
-        /// What was passed.
+        /// The passed object.
         what: &'static str,
-        /// The device it was passed to.
+        /// The device that it was passed to.
         device: String,
     },
-    /// The library has no such function.
-    #[error("{function} is not to be had from {library}: {remedy}")]
-    Missing {
-        /// The function.
-        function: &'static str,
-        /// The library.
-        library: &'static str,
-        /// What to do.
-        remedy: String,
-    },
-    /// libibverbs, the driver or the device refused.
+    /// libibverbs, the driver or the device reported an error.
     #[error("{device}: {call} failed ({asked}): {source}{}", remedy(source))]
     Refused {
         /// The device.
         device: String,
         /// The function.
         call: &'static str,
-        /// With which values it was called.
+        /// The arguments of the call.
         asked: String,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
@@ -170,7 +166,8 @@ pub enum VerbsError {
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENOMEM) => {
-            "; raise the limit of locked memory (`ulimit -l`), or ask for less: see the device's attributes"
+            "; raise the limit of locked memory (`ulimit -l`), \
+             or ask for less: see the device's attributes"
         }
         Some(libc::EINVAL) => "; see the device's attributes for what it can do",
         Some(libc::EIO | libc::ENODEV) => "; the device is gone, look at `rdma link` and `dmesg`",
@@ -178,19 +175,20 @@ fn remedy(source: &io::Error) -> &'static str {
     }
 }
 
-/// A work request that was not posted. Those before it were, it and those after it were not.
+/// A work request that was not posted. The earlier ones were posted, and the later ones were not.
 #[derive(Debug, thiserror::Error)]
 #[error("work request {index} of the list was not posted: {source}")]
 pub struct PostError {
-    /// Its place in the list.
+    /// Its index in the list.
     pub index: usize,
-    /// Why: `ENOMEM` where the queue is full, `EINVAL` where the request or the state is wrong.
+    /// The reason: `ENOMEM` if the queue is full, `EINVAL` if the request or the state is invalid.
     pub source: io::Error,
 }
 
-/// The result of a function that returns 0 or the reason.
+/// Converts the result of a function that returns 0 or an error.
 ///
-/// By its manual that is a positive errno; some return -1 and set errno, some drivers return it negated.
+/// The manual specifies a positive errno. Some functions return -1 and set errno, and some drivers
+/// return it negated.
 pub(crate) fn check(code: i32) -> io::Result<()> {
     match code {
         0 => Ok(()),
@@ -199,7 +197,7 @@ pub(crate) fn check(code: i32) -> io::Result<()> {
     }
 }
 
-/// `value` where it is at most `max`.
+/// Returns `value` if it is at most `max`.
 pub(crate) fn at_most<T>(what: &'static str, value: T, max: T) -> Result<T, VerbsError>
 where
     T: Copy + PartialOrd + Into<u64>,
@@ -215,19 +213,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_return_an_error_is_understood() {
+    fn every_form_of_returned_errors_is_understood() {
         assert!(check(0).is_ok());
         for code in [libc::ENOMEM, -libc::ENOMEM] {
             let error = check(code).expect_err("not zero");
             assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
         }
-        // SAFETY: errno is this thread's own.
+        // SAFETY: errno belongs to this thread.
         unsafe { *libc::__errno_location() = libc::EBUSY };
         assert_eq!(check(-1).expect_err("not zero").raw_os_error(), Some(libc::EBUSY));
     }
 
     #[test]
-    fn what_means_no_device_begins_so() {
+    fn errors_about_missing_devices_begin_alike() {
         let library = VerbsError::Library { library: "l".into(), reason: "r".into() };
         let device = VerbsError::NoDevice { source: io::Error::from_raw_os_error(libc::ENOSYS) };
         let provider = VerbsError::NoProvider { kernel: vec!["rxe0".into()] };

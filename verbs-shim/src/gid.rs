@@ -12,7 +12,7 @@ use crate::{Context, VerbsError};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Gid(pub [u8; 16]);
 
-/// How packets from a GID are framed.
+/// The framing of packets from a GID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GidType {
     /// InfiniBand.
@@ -24,12 +24,12 @@ pub enum GidType {
 }
 
 impl Gid {
-    /// Whether it is all zeros, as unused entries of a GID table are.
+    /// Returns whether it is all zeros, as in unused entries of a GID table.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 16]
     }
 
-    /// The address that it stands for in RoCE v2.
+    /// Returns the IP address of the GID in RoCE v2.
     pub fn ip(&self) -> IpAddr {
         Ipv6Addr::from(self.0).to_canonical()
     }
@@ -75,17 +75,17 @@ impl Context {
         }
     }
 
-    /// Asks the kernel of which type an entry of a port's GID table is.
+    /// Returns the type of an entry of a port's GID table, from the kernel.
     ///
     /// # Errors
-    /// Those of [`Context::gid`], and [`VerbsError::GidType`].
+    /// The errors of [`Context::gid`], and [`VerbsError::GidType`].
     pub fn gid_type(&self, port: u8, index: u32) -> Result<GidType, VerbsError> {
         self.gid(port, index)?;
         let is_ethernet = self.port(port)?.is_ethernet;
         self.read_gid_type(port, index, is_ethernet)
     }
 
-    /// Finds the entry of a port's GID table from which RoCE v2 packets have this source address.
+    /// Finds the entry of a port's GID table whose RoCE v2 packets have this source address.
     ///
     /// # Errors
     /// [`VerbsError::NoSuchPort`], [`VerbsError::GidType`], [`VerbsError::Refused`].
@@ -105,12 +105,12 @@ impl Context {
     fn query_gid(&self, port: u8, index: u32) -> Result<Gid, VerbsError> {
         let mut gid = MaybeUninit::<ibv_gid>::zeroed();
         let entry = i32::try_from(index).expect("below the length of the table, which is an i32");
-        // SAFETY: the context is open, `gid` takes the 16 bytes.
+        // SAFETY: the context is open, and `gid` takes the 16 bytes.
         let code =
             unsafe { (self.symbols().ibv_query_gid)(self.raw(), port, entry, gid.as_mut_ptr()) };
         check(code)
             .map_err(|e| self.refused("ibv_query_gid", format!("port {port} entry {index}"), e))?;
-        // SAFETY: zeros, or what libibverbs wrote over them.
+        // SAFETY: zeros, or values that libibverbs wrote over them.
         Ok(Gid(unsafe { gid.assume_init().raw }))
     }
 
@@ -127,7 +127,7 @@ impl Context {
     }
 }
 
-/// The kernel's words for a type: it has one for both that are older than RoCE v2.
+/// Parses the kernel's name of a type, which is the same for both types older than RoCE v2.
 fn gid_type(text: &str, is_ethernet: bool) -> std::io::Result<GidType> {
     match text.trim_end() {
         "RoCE v2" => Ok(GidType::RoceV2),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_outside_and_empty_ones_are_told_apart() {
+    fn missing_and_empty_entries_are_distinguished() {
         let fake = fake::Device::new();
         let context = fake.open();
         assert_eq!(context.gid(1, 1).expect("in use").ip(), ip("10.0.0.1"));
@@ -186,14 +186,14 @@ mod tests {
     fn an_address_is_found_as_roce_v2() {
         let fake = fake::Device::new();
         let context = fake.open();
-        // Entry 1 is the same address, but of RoCE v1.
+        // Entry 1 has the same address, but is of RoCE v1.
         assert_eq!(context.gid_type(1, 1).expect("has a type"), GidType::RoceV1);
         assert_eq!(context.gid_for_ip(1, ip("10.0.0.1")).expect("readable"), Some(2));
         assert_eq!(context.gid_for_ip(1, ip("10.0.0.2")).expect("readable"), None);
     }
 
     #[test]
-    fn a_kernel_that_tells_no_type_is_an_error() {
+    fn a_missing_gid_type_is_an_error() {
         let fake = fake::Device::new().without_sysfs();
         let text = fake.open().gid_type(1, 0).expect_err("no such file").to_string();
         assert!(text.starts_with("cannot read the type of GID 0 of fake0 port 1: "), "{text}");

@@ -1,17 +1,17 @@
-//! libibverbs, opened at run time, with safe owners.
+//! Safe wrappers of libibverbs, which is opened at run time.
 //!
-//! Nothing here is needed at build time and nothing links to libibverbs: the library is opened when the
-//! first device is asked for. Where it is missing, or where there is no device, that is an error which
-//! says what to install or to set up ([`VerbsError`]).
+//! Nothing is needed at build time, and nothing links to libibverbs. The library is opened with the
+//! first device. If the library or a device is missing, the error says what to install or to set up
+//! ([`VerbsError`]).
 //!
-//! A [`Context`] is an open device. From it come protection domains ([`Pd`]), completion channels and
-//! queues ([`CompletionChannel`], [`Cq`]); from a domain memory regions, queue pairs, shared receive
-//! queues and address handles ([`Mr`], [`Qp`], [`Srq`], [`Ah`]). Each keeps alive what it was made from,
-//! so they may be dropped in any order. All of them may be used from any thread: libibverbs locks
-//! inside. None of its calls waits for the network, except that dropping an object waits for a thread
-//! that is just reading an event about it.
+//! A [`Context`] is an open device. It creates protection domains ([`Pd`]), completion channels and
+//! queues ([`CompletionChannel`], [`Cq`]). A domain creates memory regions, queue pairs, shared
+//! receive queues and address handles ([`Mr`], [`Qp`], [`Srq`], [`Ah`]). Each object keeps its
+//! parents alive, so they may be dropped in any order. All of them may be used from any thread,
+//! because libibverbs locks inside. No call waits for the network. Dropping an object waits for a
+//! thread that is reading an event about it.
 //!
-//! RoCE only: an address is a GID, LIDs are not set.
+//! Only RoCE is supported: addresses are GIDs, and LIDs are not set.
 
 #[doc(hidden)]
 pub mod abi;
@@ -29,7 +29,6 @@ mod error;
 pub mod fake;
 mod gid;
 mod library;
-mod mlx5;
 mod mr;
 mod pd;
 mod port;

@@ -1,4 +1,4 @@
-//! libibverbs itself: opened once, never closed.
+//! The libibverbs library: opened once, never closed.
 
 use std::error::Error;
 use std::ffi::{CStr, c_void};
@@ -10,25 +10,25 @@ use crate::VerbsError;
 use crate::abi::Symbols;
 
 /// The soname, which names the ABI.
-pub(crate) const FILE: &str = "libibverbs.so.1";
+const FILE: &str = "libibverbs.so.1";
 
 static LIBIBVERBS: OnceLock<Symbols> = OnceLock::new();
 
-/// libibverbs, opened by the first call that finds it.
+/// Returns libibverbs, opened by the first call that finds it.
 pub(crate) fn libibverbs() -> Result<&'static Symbols, VerbsError> {
     if let Some(symbols) = LIBIBVERBS.get() {
         return Ok(symbols);
     }
-    // Two threads may both come here; they find the same library at the same place.
+    // Two threads may load it at once, but both find the same library at the same address.
     let symbols = load(FILE)?;
     Ok(LIBIBVERBS.get_or_init(|| symbols))
 }
 
 fn load(file: &str) -> Result<Symbols, VerbsError> {
     let handle = open(file)?;
-    // Without a version the linker would return the oldest form, whose structs are other ones.
+    // Without a version the linker would return the oldest form, with different structs.
     let find = |name: &CStr, version: &CStr| {
-        // SAFETY: the handle is that of an open library, both strings end in a nul.
+        // SAFETY: the handle is of an open library, and both strings end in a nul.
         unsafe { libc::dlvsym(handle, name.as_ptr(), version.as_ptr()) }
     };
     // SAFETY: a library of this soname has functions of these prototypes under these versions.
@@ -39,12 +39,12 @@ fn load(file: &str) -> Result<Symbols, VerbsError> {
 }
 
 /// Opens a library for good: drivers may have threads and hooks that would not survive its unloading.
-pub(crate) fn open(file: &str) -> Result<*mut c_void, VerbsError> {
+fn open(file: &str) -> Result<*mut c_void, VerbsError> {
     // SAFETY: the initialisers of libibverbs and its drivers are sound to run at any time, in any thread.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
     library.map(Library::into_raw).map_err(|e| VerbsError::Library {
         library: file.into(),
-        // The linker's own words, which name the file, are the cause of libloading's.
+        // The linker's message, which names the file, is the source of libloading's error.
         reason: e.source().map_or_else(|| e.to_string(), ToString::to_string),
     })
 }

@@ -1,29 +1,28 @@
 //! Memory regions.
 
 use std::ops::BitOr;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use crate::abi::*;
 use crate::{Pd, VerbsError};
 
-/// A set of ways to access a memory region, or memory through a queue pair. Reading locally is always allowed.
+/// The permissions of a memory region, or of a queue pair. Local reads are always permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MrAccess(u32);
 
 impl MrAccess {
-    /// The device may only read it, for local work requests.
+    /// The device may only read the memory, for local work requests.
     pub const NONE: MrAccess = MrAccess(0);
-    /// Receives may land in it. Remote writing and atomics need this, too.
+    /// Receives may write the memory. Remote writes and atomics need this permission too.
     pub const LOCAL_WRITE: MrAccess = MrAccess(IBV_ACCESS_LOCAL_WRITE);
-    /// Peers may write it.
+    /// Peers may write the memory.
     pub const REMOTE_WRITE: MrAccess = MrAccess(IBV_ACCESS_REMOTE_WRITE);
-    /// Peers may read it.
+    /// Peers may read the memory.
     pub const REMOTE_READ: MrAccess = MrAccess(IBV_ACCESS_REMOTE_READ);
-    /// Peers may execute atomics on it.
+    /// Peers may execute atomics on the memory.
     pub const REMOTE_ATOMIC: MrAccess = MrAccess(IBV_ACCESS_REMOTE_ATOMIC);
 
-    /// Whether all of `other` is in it.
+    /// Returns whether it includes all permissions of `other`.
     pub fn contains(self, other: MrAccess) -> bool {
         self.0 & other.0 == other.0
     }
@@ -41,20 +40,22 @@ impl BitOr for MrAccess {
     }
 }
 
-/// Memory that the device knows. Dropping it takes the device's access away; then the memory may be freed.
+/// A memory region that is registered with the device. After it is dropped the memory may be freed.
 #[derive(Debug)]
 pub struct Mr {
     pd: Pd,
     raw: NonNull<ibv_mr>,
 }
 
-// SAFETY: libibverbs may be called from any thread; the pointer stays valid until `drop`, and what it points
-// to is not written after it was made.
+// SAFETY: libibverbs may be called from any thread. The pointer stays valid until `drop`, and its
+// target is not written after its creation.
 unsafe impl Send for Mr {}
 // SAFETY: as above.
 unsafe impl Sync for Mr {}
 
 impl Mr {
+    /// Registers memory.
+    ///
     /// # Safety
     /// See [`Pd::register`].
     pub(crate) unsafe fn register(
@@ -64,7 +65,7 @@ impl Mr {
         access: MrAccess,
     ) -> Result<Self, VerbsError> {
         let context = pd.context();
-        // SAFETY: the domain is alive; the caller vouches for the memory.
+        // SAFETY: the domain is alive, and the caller guarantees the memory.
         let raw = unsafe {
             (context.symbols().ibv_reg_mr)(pd.raw(), addr.cast(), len, access.bits() as i32)
         };
@@ -73,49 +74,25 @@ impl Mr {
         Ok(Mr { pd: pd.clone(), raw })
     }
 
-    /// # Safety
-    /// See [`Pd::register_dmabuf`].
-    pub(crate) unsafe fn register_dmabuf(
-        pd: &Pd,
-        offset: u64,
-        len: usize,
-        iova: u64,
-        fd: BorrowedFd<'_>,
-        access: MrAccess,
-    ) -> Result<Self, VerbsError> {
-        const CALL: &str = "ibv_reg_dmabuf_mr";
-        let context = pd.context();
-        let register = context.symbols().ibv_reg_dmabuf_mr.ok_or_else(|| VerbsError::Missing {
-            function: CALL,
-            library: crate::library::FILE,
-            remedy: "install rdma-core 34 or later".into(),
-        })?;
-        // SAFETY: the domain is alive, the descriptor open; the caller vouches for the memory behind it.
-        let raw =
-            unsafe { register(pd.raw(), offset, len, iova, fd.as_raw_fd(), access.bits() as i32) };
-        let asked = || format!("{len} bytes from {offset} of a dmabuf, {access:?}");
-        Ok(Mr { pd: pd.clone(), raw: context.made(CALL, asked, raw)? })
-    }
-
     /// The key that scatter/gather entries name it with.
     pub fn lkey(&self) -> u32 {
         // SAFETY: the region is alive.
         unsafe { (*self.raw.as_ptr()).lkey }
     }
 
-    /// The key that peers name it with.
+    /// Returns the key for peers.
     pub fn rkey(&self) -> u32 {
         // SAFETY: the region is alive.
         unsafe { (*self.raw.as_ptr()).rkey }
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         // SAFETY: the region is alive.
         unsafe { (*self.raw.as_ptr()).length }
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -123,7 +100,7 @@ impl Mr {
 
 impl Drop for Mr {
     fn drop(&mut self) {
-        // SAFETY: the region came from a registration and is given back once.
+        // SAFETY: the region came from a registration and is deregistered once.
         let code = unsafe { (self.pd.context().symbols().ibv_dereg_mr)(self.raw.as_ptr()) };
         self.pd.context().unmade("ibv_dereg_mr", code);
     }
@@ -131,7 +108,6 @@ impl Drop for Mr {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
 
     use super::*;
     use crate::fake;
@@ -165,19 +141,5 @@ mod tests {
         let refused = unsafe { pd.register(std::ptr::null_mut(), 4096, MrAccess::NONE) };
         let text = refused.expect_err("refused").to_string();
         assert!(text.starts_with("fake0: ibv_reg_mr failed (4096 bytes at 0x0"), "{text}");
-    }
-
-    #[test]
-    fn without_dmabuf_the_error_says_so() {
-        let fake = fake::Device::new();
-        let pd = fake.open().alloc_pd().expect("a domain");
-        let file = std::fs::File::open("/dev/null").expect("there");
-        // SAFETY: the fake library has no such function.
-        let mr = unsafe { pd.register_dmabuf(0, 4096, 0, file.as_fd(), MrAccess::LOCAL_WRITE) };
-        let text = mr.expect_err("missing").to_string();
-        assert_eq!(
-            text,
-            "ibv_reg_dmabuf_mr is not to be had from libibverbs.so.1: install rdma-core 34 or later"
-        );
     }
 }

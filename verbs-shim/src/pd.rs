@@ -1,74 +1,52 @@
 //! Protection domains.
 
-use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::abi::ibv_pd;
 use crate::{Ah, Context, Mr, MrAccess, Qp, QpInit, Route, Srq, VerbsError};
 
-/// Memory regions and queue pairs of different domains do not meet. Clones are handles of the same domain.
+/// A protection domain: queue pairs can use only memory regions of their own domain. Clones are
+/// handles of the same domain.
 #[derive(Clone, Debug)]
-pub struct Pd(Arc<Owner>);
+pub struct Pd(Arc<PdOwner>);
 
 #[derive(Debug)]
-struct Owner {
+struct PdOwner {
     context: Context,
     raw: NonNull<ibv_pd>,
 }
 
 // SAFETY: libibverbs may be called from any thread; the pointer stays valid until `drop`.
-unsafe impl Send for Owner {}
+unsafe impl Send for PdOwner {}
 // SAFETY: as above.
-unsafe impl Sync for Owner {}
+unsafe impl Sync for PdOwner {}
 
 impl Pd {
     pub(crate) fn alloc(context: &Context) -> Result<Self, VerbsError> {
         // SAFETY: the context is open.
         let raw = unsafe { (context.symbols().ibv_alloc_pd)(context.raw()) };
         let raw = context.made("ibv_alloc_pd", String::new, raw)?;
-        Ok(Pd(Arc::new(Owner { context: context.clone(), raw })))
+        Ok(Pd(Arc::new(PdOwner { context: context.clone(), raw })))
     }
 
     /// Registers `len` bytes at `addr` with the device, which pins them.
     ///
     /// # Errors
-    /// [`VerbsError::Refused`]; `ENOMEM` is mostly the limit of locked memory, `ulimit -l`.
+    /// [`VerbsError::Refused`]; `ENOMEM` usually means the limit of locked memory, `ulimit -l`.
     ///
     /// # Safety
-    /// Until the region is dropped the bytes stay mapped, and writable where `access` has
-    /// [`MrAccess::LOCAL_WRITE`]. Nobody holds a Rust reference to them while the device may access them:
-    /// peers with the `rkey` do so at any time, the device for work requests that are outstanding.
+    /// Until the region is dropped the bytes stay mapped, and writable if `access` includes
+    /// [`MrAccess::LOCAL_WRITE`]. No Rust reference to them exists while the device may access
+    /// them: for peers with the `rkey` at any time, and for outstanding work requests.
     pub unsafe fn register(
         &self,
         addr: *mut u8,
         len: usize,
         access: MrAccess,
     ) -> Result<Mr, VerbsError> {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees the memory.
         unsafe { Mr::register(self, addr, len, access) }
-    }
-
-    /// Registers `len` bytes from `offset` of a dmabuf, such as a GPU's memory. Work requests and peers call
-    /// its first byte `iova`, which lies in its page as `offset` does.
-    ///
-    /// Untested: Soft-RoCE has no dmabuf.
-    ///
-    /// # Errors
-    /// [`VerbsError::Missing`] where libibverbs is older than rdma-core 34, [`VerbsError::Refused`].
-    ///
-    /// # Safety
-    /// As [`Pd::register`], for the memory behind `fd`. `fd` itself may be closed.
-    pub unsafe fn register_dmabuf(
-        &self,
-        offset: u64,
-        len: usize,
-        iova: u64,
-        fd: BorrowedFd<'_>,
-        access: MrAccess,
-    ) -> Result<Mr, VerbsError> {
-        // SAFETY: the caller vouches for the memory.
-        unsafe { Mr::register_dmabuf(self, offset, len, iova, fd, access) }
     }
 
     /// Makes a receive queue that queue pairs can share, for `max_wr` work requests of `max_sge` entries.
@@ -79,7 +57,7 @@ impl Pd {
         Srq::create(self, max_wr, max_sge)
     }
 
-    /// Makes a queue pair, in RESET.
+    /// Creates a queue pair in RESET.
     ///
     /// # Errors
     /// [`VerbsError::OtherContext`], [`VerbsError::Refused`].
@@ -87,7 +65,7 @@ impl Pd {
         Qp::create(self, init)
     }
 
-    /// Makes an address handle for UD messages along `route`.
+    /// Creates an address handle for UD messages along `route`.
     ///
     /// # Errors
     /// [`VerbsError::OutOfRange`], [`VerbsError::NoDestination`], [`VerbsError::Refused`].
@@ -95,7 +73,7 @@ impl Pd {
         Ah::create(self, route)
     }
 
-    /// The device it belongs to.
+    /// Returns the device of the domain.
     pub fn context(&self) -> &Context {
         &self.0.context
     }
@@ -105,9 +83,9 @@ impl Pd {
     }
 }
 
-impl Drop for Owner {
+impl Drop for PdOwner {
     fn drop(&mut self) {
-        // SAFETY: this was the last handle, and whatever was made in the domain held one.
+        // SAFETY: this was the last handle, and every object made in the domain held one.
         let code = unsafe { (self.context.symbols().ibv_dealloc_pd)(self.raw.as_ptr()) };
         self.context.unmade("ibv_dealloc_pd", code);
     }

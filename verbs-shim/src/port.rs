@@ -1,4 +1,4 @@
-//! A device's ports.
+//! The ports of a device.
 
 use std::mem::{MaybeUninit, offset_of, size_of};
 
@@ -6,25 +6,25 @@ use crate::abi::*;
 use crate::error::check;
 use crate::{Context, VerbsError};
 
-/// A port as it is now.
+/// The present state and limits of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PortAttributes {
-    /// Whether it carries traffic.
+    /// The state of the port.
     pub state: PortState,
     /// The largest path MTU of the port in bytes.
     pub max_mtu: u32,
-    /// The largest path MTU that its network interface has room for now, in bytes.
+    /// The largest path MTU that the network interface allows now, in bytes.
     pub active_mtu: u32,
-    /// Entries of its GID table, the empty ones included.
+    /// Number of entries of the GID table, including empty ones.
     pub gid_count: u32,
-    /// The longest message in bytes.
+    /// Maximum bytes of a message.
     pub max_message: u32,
-    /// RoCE rather than InfiniBand.
+    /// Whether the link is Ethernet (RoCE) rather than InfiniBand.
     pub is_ethernet: bool,
 }
 
-/// Whether a port carries traffic.
+/// The state of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PortState {
@@ -34,16 +34,16 @@ pub enum PortState {
     Init,
     /// InfiniBand: may send management packets only.
     Armed,
-    /// It does.
+    /// The port carries traffic.
     Active,
     /// InfiniBand: the link is being repaired.
     ActiveDefer,
-    /// What this library does not know, with its number.
+    /// An unknown state, with its number.
     Other(u32),
 }
 
 impl Context {
-    /// Asks for the state and the limits of a port; they are numbered from 1.
+    /// Queries the state and the limits of a port. Ports are numbered from 1.
     ///
     /// # Errors
     /// [`VerbsError::NoSuchPort`], [`VerbsError::Refused`].
@@ -58,7 +58,7 @@ impl Context {
     fn query_port(&self, port: u8) -> Result<ibv_port_attr, VerbsError> {
         let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
         let code = match self.extended_query_port() {
-            // SAFETY: the context is open; the function writes at most the length that it is given.
+            // SAFETY: the context is open, and the function writes at most the given length.
             Some(query) => unsafe {
                 query(self.raw(), port, attr.as_mut_ptr(), size_of::<ibv_port_attr>())
             },
@@ -68,28 +68,29 @@ impl Context {
             },
         };
         check(code).map_err(|e| self.refused("ibv_query_port", format!("port {port}"), e))?;
-        // SAFETY: zeros, or what libibverbs wrote over them: all integers.
+        // SAFETY: zeros, or values that libibverbs wrote over them: all fields are integers.
         Ok(unsafe { attr.assume_init() })
     }
 
-    /// As `verbs_get_ctx_op` in `verbs.h`: the extended context has the function if it says that it is
-    /// what it is, and long enough.
+    /// Returns the function of the extended context, like `verbs_get_ctx_op` in `verbs.h`: the
+    /// context must be marked as extended, and be long enough.
     fn extended_query_port(&self) -> Option<QueryPort> {
         let context = self.raw();
         // SAFETY: the context is open.
         if unsafe { (*context).abi_compat }.addr() != usize::MAX {
             return None;
         }
-        // SAFETY: all ones there mean that the context is the end of a `verbs_context`, whose `sz` stands
-        // before it.
+        // SAFETY: all ones mark the context as the end of a `verbs_context`, whose `sz` precedes
+        // it.
         let extended =
             unsafe { context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>() };
-        // SAFETY: as above; `sz` is read through a pointer since what stands before it may not be there.
+        // SAFETY: as above. `sz` is read through a pointer, because the fields before it may not
+        // exist.
         let size = unsafe { (&raw const (*extended).sz).read() };
         if size < size_of::<verbs_context>() - offset_of!(verbs_context, query_port) {
             return None;
         }
-        // SAFETY: it is long enough to hold the function pointer, which is null or one.
+        // SAFETY: the context is long enough to hold the function pointer, which may be null.
         unsafe { (&raw const (*extended).query_port).read() }
     }
 }
@@ -110,7 +111,7 @@ impl From<&ibv_port_attr> for PortAttributes {
 impl PortState {
     fn from_raw(state: u32) -> Self {
         match state {
-            // A port that does nothing yet, and one that is down, differ to nobody.
+            // No user distinguishes a port in NOP from one that is down.
             IBV_PORT_NOP | IBV_PORT_DOWN => PortState::Down,
             IBV_PORT_INIT => PortState::Init,
             IBV_PORT_ARMED => PortState::Armed,
@@ -121,7 +122,7 @@ impl PortState {
     }
 }
 
-/// An `enum ibv_mtu` in bytes, 0 where it is none.
+/// Converts an `enum ibv_mtu` to bytes; 0 if it is unknown.
 fn mtu_bytes(mtu: u32) -> u32 {
     match mtu {
         IBV_MTU_256..=IBV_MTU_4096 => 128 << mtu,
@@ -129,7 +130,7 @@ fn mtu_bytes(mtu: u32) -> u32 {
     }
 }
 
-/// Bytes as `enum ibv_mtu`.
+/// Converts bytes to `enum ibv_mtu`.
 pub(crate) fn mtu_from_bytes(bytes: u32) -> Result<u32, VerbsError> {
     (IBV_MTU_256..=IBV_MTU_4096)
         .find(|&mtu| mtu_bytes(mtu) == bytes)
@@ -166,12 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_ask_are_used() {
+    fn both_query_functions_are_used() {
         let fake = fake::Device::new();
         let port = fake.open().port(1).expect("port 1");
         assert_eq!((port.max_mtu, port.active_mtu, port.is_ethernet), (4096, 1024, true));
         assert_eq!(fake.took("query_port"), 1);
-        // A context that is too short for the extended call, and one that is not extended at all.
+        // A context that is too short for the extended call, and one that is not extended.
         for older in [fake::Extension::Short, fake::Extension::None] {
             let fake = fake::Device::new().extension(older);
             let port = fake.open().port(1).expect("port 1");

@@ -1,4 +1,4 @@
-//! Work requests, and how a list of them is handed over.
+//! Work requests, and the posting of lists of them.
 
 use std::mem::{MaybeUninit, size_of};
 use std::{io, ptr};
@@ -7,13 +7,14 @@ use crate::abi::*;
 use crate::error::check;
 use crate::{Ah, PostError};
 
-/// What a driver without such a function would return.
+/// The error for a driver without the function.
 pub(crate) const ENOSYS: i32 = libc::ENOSYS;
 
-/// Work requests of one call to the driver: 4 KiB of stack.
+/// Work requests per call of the driver: 4 KiB of stack.
 const CHUNK: usize = 32;
 
-/// Some local memory: `len` bytes at `addr`, in the memory region of `lkey`. Its layout is that of `ibv_sge`.
+/// A scatter/gather entry: `len` bytes at `addr`, in the memory region of `lkey`. Its layout is
+/// that of `ibv_sge`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Sge {
@@ -25,50 +26,50 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// Something to send.
+/// A send work request.
 #[derive(Clone, Copy, Debug)]
 pub struct SendWr<'a> {
-    /// Comes back in the completion.
+    /// The id in the completion.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub op: SendOp<'a>,
     /// The bytes, gathered in this order.
     pub sges: &'a [Sge],
-    /// Whether success ends in a completion. Failure always does.
+    /// Whether success causes a completion. Failure always does.
     pub signaled: bool,
-    /// Whether the bytes are copied now. Then the memory is free after the call, needs no `lkey`, and there may
-    /// be [`Qp::max_inline`](crate::Qp::max_inline) bytes at most.
+    /// Whether the bytes are copied by the call. Then the memory is free after the call and needs
+    /// no `lkey`. At most [`Qp::max_inline`](crate::Qp::max_inline) bytes are allowed.
     pub inline: bool,
     /// Whether the peer's completion counts as solicited.
     pub solicited: bool,
 }
 
-/// What to do with the bytes.
+/// The operation of a send work request.
 #[derive(Clone, Copy, Debug)]
 pub enum SendOp<'a> {
-    /// Into the peer's next receive buffer. RC and UC.
+    /// A SEND into the peer's next receive buffer. RC and UC.
     Send,
-    /// The same, with 32 bits for the completion, in host order.
+    /// A SEND with 32 bits of immediate data, in host order.
     SendWithImm(u32),
-    /// To the peer's memory. RC and UC.
+    /// A WRITE to the peer's memory. RC and UC.
     Write {
         /// The address of the first byte.
         addr: u64,
         /// The key of the peer's memory region.
         rkey: u32,
     },
-    /// The same, with 32 bits that take a receive work request of the peer.
+    /// A WRITE with immediate data, which consumes a receive work request of the peer.
     WriteWithImm {
         /// The address of the first byte.
         addr: u64,
         /// The key of the peer's memory region.
         rkey: u32,
-        /// In host order.
+        /// The immediate data in host order.
         imm: u32,
     },
-    /// As one datagram to any UD queue pair. UD only.
+    /// A datagram to any UD queue pair. UD only.
     Ud {
-        /// The way there.
+        /// The route to the peer.
         ah: &'a Ah,
         /// The peer's queue pair number.
         qp: u32,
@@ -77,18 +78,18 @@ pub enum SendOp<'a> {
     },
 }
 
-/// Room for something to receive.
+/// A receive work request.
 #[derive(Clone, Copy, Debug)]
 pub struct RecvWr<'a> {
-    /// Comes back in the completion.
+    /// The id in the completion.
     pub id: u64,
-    /// Where the bytes go, filled in this order. For UD the message comes after 40 bytes of header.
+    /// The buffers, filled in this order. A UD message follows 40 bytes of header.
     pub sges: &'a [Sge],
 }
 
 impl SendWr<'_> {
-    /// `None` where it is not for queue pairs of this kind: a UD driver would follow the address handle that
-    /// is not there.
+    /// Converts to the C struct. `None`: not valid for queue pairs of this kind. A UD driver would
+    /// follow an address handle that does not exist.
     pub(crate) fn to_raw(self, is_ud: bool) -> Option<ibv_send_wr> {
         let nowhere = SendTarget { rdma: Rdma { remote_addr: 0, rkey: 0 } };
         let rdma = |remote_addr, rkey| SendTarget { rdma: Rdma { remote_addr, rkey } };
@@ -133,12 +134,12 @@ impl RecvWr<'_> {
     }
 }
 
-/// More than fit are more than any device takes.
+/// Returns the number of entries, saturated. No device accepts that many.
 fn count(sges: &[Sge]) -> i32 {
     i32::try_from(sges.len()).unwrap_or(i32::MAX)
 }
 
-/// A C work request, which points to the next.
+/// A C work request with a pointer to the next one.
 pub(crate) trait Chained {
     fn link(&mut self, next: *mut Self);
 }
@@ -155,9 +156,10 @@ impl Chained for ibv_recv_wr {
     }
 }
 
-/// Hands `wrs` over in chains of [`CHUNK`]; what `to_raw` refuses ends the list as an invalid argument.
+/// Posts `wrs` in chains of [`CHUNK`]. A work request that `to_raw` rejects ends the list as an
+/// invalid argument.
 ///
-/// `call` gets the first of a chain and where to write the one that it could not post.
+/// `call` receives the first of a chain, and where to store the first one that it could not post.
 #[inline]
 pub(crate) fn post<W, R: Chained>(
     wrs: &[W],
@@ -173,7 +175,7 @@ pub(crate) fn post<W, R: Chained>(
         if filled > 0
             && let Err(source) = check(call(first, &raw mut bad))
         {
-            // A driver that does not say which it was, or lies, has posted none.
+            // A driver that reports no position, or a wrong one, has posted none.
             let distance = bad.addr().wrapping_sub(first.addr()) / size_of::<R>();
             let offset = if distance < filled { distance } else { 0 };
             return Err(PostError { index: before + offset, source });
@@ -186,13 +188,14 @@ pub(crate) fn post<W, R: Chained>(
     Ok(())
 }
 
-/// Writes a chain of the work requests up to the first that `to_raw` refuses, and returns its length.
+/// Writes a chain of the work requests up to the first that `to_raw` rejects, and returns its
+/// length.
 fn fill<W, R: Chained>(first: *mut R, chunk: &[W], to_raw: &impl Fn(&W) -> Option<R>) -> usize {
     debug_assert!(chunk.len() <= CHUNK);
     let mut filled = 0;
     for raw in chunk.iter().map_while(to_raw) {
-        // SAFETY: `first` is the start of an array of `CHUNK`, which a chunk does not exceed; the one before
-        // was written in the turn before.
+        // SAFETY: `first` is the start of an array of `CHUNK`, which a chunk does not exceed, and
+        // the previous element was written in the previous iteration.
         unsafe {
             let slot = first.add(filled);
             slot.write(raw);
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_tells_where_it_was_full() {
+    fn a_full_queue_reports_its_position() {
         for room in [0, 1, CHUNK - 1, CHUNK, CHUNK + 5] {
             let fake = fake::Device::new().room(room);
             let qp = fake::queue_pair(&fake.open(), QpKind::Rc);
@@ -316,7 +319,7 @@ mod tests {
             &wrs,
             |wr| wr.to_raw(),
             |_, bad| {
-                // SAFETY: `bad` takes a pointer.
+                // SAFETY: `bad` receives a pointer.
                 unsafe { *bad = &raw mut elsewhere };
                 -libc::EINVAL
             },

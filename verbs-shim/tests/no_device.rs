@@ -1,4 +1,4 @@
-//! What a machine without RDMA is told. With a device it is told what there is.
+//! Errors on a machine without RDMA. With a device, the error lists the devices.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Instructions for the headers that every packet has: a data segment's and an acknowledgement's, their checks
-//! included.
+//! Instruction counts of the headers that every packet has: a data segment's and an
+//! acknowledgement's, including their CRCs.
 
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
@@ -31,7 +31,8 @@ fn data_header() -> DataHeader {
     }
 }
 
-/// As after a loss: 64 packets beyond the cumulative PSN, every other of which has arrived.
+/// An acknowledgement after losses: every other one of 64 packets beyond the cumulative PSN has
+/// arrived.
 fn ack() -> Ack {
     Ack {
         qp: QpId::new(0x12_3456),
@@ -57,15 +58,15 @@ fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     bytes
 }
 
-/// Header and payload, whose check the header's decoding leaves alone.
+/// A header and a payload. Decoding the header does not check the payload.
 fn segment() -> Vec<u8> {
     let mut bytes = encoded(|out| data_header().encode(out));
     bytes.resize(bytes.len() + 4096, 0x5A);
     bytes
 }
 
-/// A buffer that need not grow, as the engine's. The first header of a program finds out what the processor can do;
-/// this is not the first.
+/// A buffer that need not grow, as in the engine. The first header of a program detects the
+/// processor's features, so this function encodes one that is not counted.
 fn room() -> Vec<u8> {
     let mut room = Vec::with_capacity(256);
     data_header().encode(&mut room);

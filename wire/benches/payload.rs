@@ -1,8 +1,9 @@
-//! Instructions for the check of a payload.
+//! Instruction counts of a payload CRC.
 //!
-//! `crc32fast` asks the processor what it can do, and the one that valgrind shows (AVX2 and carry-less
-//! multiplication, no AVX-512) is not the one that runs: this guards our own way there, and that the fast code is
-//! found at all. What the check costs is measured by `braid-perf ceiling`.
+//! `crc32fast` selects its code by the processor's features. Valgrind emulates AVX2 and carry-less
+//! multiplication but not AVX-512, so the counted code may differ from the code that runs. The case
+//! guards Braid's own code around it and the choice of a fast implementation. `braid-perf ceiling`
+//! measures the real cost.
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
 use std::hint::black_box;
@@ -10,7 +11,7 @@ use std::hint::black_box;
 use braid_wire::payload_crc;
 use gungraun::prelude::*;
 
-/// The first check of a program finds out what the processor can do; what is counted is not the first.
+/// A payload. The first CRC of a program detects the processor's features, so it is not counted.
 fn payload() -> Vec<u8> {
     let payload = vec![0x5A; 4096];
     black_box(payload_crc([&payload[..]]));

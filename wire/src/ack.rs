@@ -1,4 +1,4 @@
-//! Acknowledgements: what has arrived, and what was refused.
+//! Acknowledgements and NAKs.
 
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -10,24 +10,25 @@ use crate::check::{CHECK_LEN, header_crc, strip_check};
 use crate::marks::{MAX_MARKED_PATHS, Marks};
 use crate::{DecodeError, Opcode, PathId, QpId, Token, VERSION};
 
-/// 64-bit words of the longest selective bitmap: 4096 packets beyond the cumulative PSN.
+/// Length of the longest selective bitmap in 64-bit words: 4096 packets beyond the cumulative PSN.
 pub const MAX_BITMAP_WORDS: usize = 64;
-/// Bytes of the longest ack.
+/// Length of the longest acknowledgement in bytes.
 pub const MAX_ACK_LEN: usize = FIXED_LEN + 8 * MAX_BITMAP_WORDS + 4 * MAX_MARKED_PATHS + CHECK_LEN;
 
-const FIXED_LEN: usize = size_of::<Raw>();
+const FIXED_LEN: usize = size_of::<RawAck>();
 
-/// Why the responder refuses a packet. The codes are those of IBTA's AETH syndromes (vol. 1, 9.7.5.1).
+/// The reason why the responder refuses a packet. The codes are IBTA's AETH syndromes (vol. 1,
+/// 9.7.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum NakCode {
     /// No receive work request was posted.
     ReceiverNotReady = 0x20,
-    /// A message that the responder cannot take: longer than the receive buffer, or malformed.
+    /// The message is malformed or longer than the receive buffer.
     InvalidRequest = 0x61,
-    /// Wrong rkey, out of bounds, missing permission, foreign protection domain, misaligned atomic.
+    /// The rkey, bounds, permission, protection domain or alignment is invalid.
     RemoteAccess = 0x62,
-    /// The responder failed on its own account.
+    /// The responder failed for a reason of its own.
     RemoteOperational = 0x63,
 }
 
@@ -40,60 +41,62 @@ impl NakCode {
     }
 }
 
-/// A queue pair sends two independent streams, each with PSNs of its own, so that a request that
-/// waits for a receive buffer never holds up the data that the other side has asked for.
+/// One of the two independent streams of a queue pair. Each has its own PSNs, so that a request
+/// that waits for a receive buffer never blocks responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Stream {
-    /// SEND, WRITE, READ requests, atomics.
+    /// SEND, WRITE, READ requests and atomic requests.
     Requests = 0,
-    /// Data of READs, results of atomics.
+    /// READ and atomic responses.
     Responses = 1,
 }
 
 /// One acknowledgement of one stream of one queue pair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ack {
-    /// The queue pair whose packets are acknowledged (the receiver of this ack).
+    /// The queue pair whose packets are acknowledged: the receiver of this acknowledgement.
     pub qp: QpId,
-    /// Its token.
+    /// The token of that queue pair.
     pub token: Token,
-    /// Which of its streams.
+    /// The acknowledged stream.
     pub stream: Stream,
-    /// Every PSN below this one (24 bits) has arrived: the ePSN.
+    /// The expected PSN (24 bits): every PSN below it has arrived.
     pub cumulative: u32,
     /// The highest PSN (24 bits) that has arrived, or `cumulative - 1`.
     pub highest: u32,
-    /// What was refused, and the PSN of it.
+    /// The NAK code and PSN (24 bits) of the refused packet.
     pub nak: Option<(NakCode, u32)>,
-    /// With [`NakCode::ReceiverNotReady`]: how long to wait, in microseconds.
+    /// RNR delay in microseconds, for [`NakCode::ReceiverNotReady`].
     pub rnr_delay_us: u32,
     /// The path of the packet that this ack echoes.
     pub path: PathId,
     /// The stamp of the packet that this ack echoes.
     pub stamp: u32,
-    /// Time between that packet's arrival and this ack, in nanoseconds.
+    /// Time between the arrival of that packet and this acknowledgement, in nanoseconds.
     pub delay_ns: u32,
-    /// Data packets that arrived so far, duplicates included, modulo 2^32.
+    /// Number of data packets that have arrived, including duplicates, modulo 2^32.
     pub received: u32,
-    /// Duplicates among them, modulo 2^32.
+    /// Number of duplicates among them, modulo 2^32.
     pub duplicates: u32,
-    /// What has arrived beyond `cumulative`.
+    /// The packets that have arrived beyond `cumulative`.
     pub bitmap: Bitmap,
-    /// Of the paths that congestion marks have come by since the last ack. What does not fit the next one tells.
+    /// The paths on which congestion marks arrived since the last acknowledgement. The next
+    /// acknowledgement reports those that do not fit.
     pub marks: Marks,
 }
 
-/// Which packets have arrived beyond the cumulative PSN: bit `i` of the whole is PSN `cumulative + i`.
-/// Bit 0 is never set.
+/// The packets that have arrived beyond the cumulative PSN. Bit `i` stands for PSN `cumulative +
+/// i`, and bit 0 is never set.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Bitmap {
     words: SmallVec<[u64; 4]>,
 }
 
 impl Bitmap {
-    /// Takes the words, least significant bit first, and drops what follows the last one bit.
-    /// Words beyond [`MAX_BITMAP_WORDS`] are dropped: they will be reported later.
+    /// Creates a bitmap from words with the least significant bit first. Drops trailing zero words.
+    ///
+    /// Also drops words beyond [`MAX_BITMAP_WORDS`]. A later acknowledgement reports them.
     pub fn new(mut words: SmallVec<[u64; 4]>) -> Self {
         words.truncate(MAX_BITMAP_WORDS);
         while words.last() == Some(&0) {
@@ -102,7 +105,7 @@ impl Bitmap {
         Bitmap { words }
     }
 
-    /// The offsets of the ones, ascending.
+    /// Returns the positions of the set bits in ascending order.
     pub fn ones(&self) -> impl Iterator<Item = u64> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {
             let base = 64 * index as u64;
@@ -114,12 +117,12 @@ impl Bitmap {
         })
     }
 
-    /// Whether nothing has arrived out of order.
+    /// Returns whether no packet has arrived out of order.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The words, least significant bit first; the last is not zero.
+    /// Returns the words with the least significant bit first. The last word is not zero.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
@@ -127,7 +130,7 @@ impl Bitmap {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawAck {
     bth: Bth,
     version: u8,
     nak_code: u8,
@@ -146,10 +149,10 @@ struct Raw {
 }
 
 impl Ack {
-    /// Appends the ack, check included.
+    /// Appends the acknowledgement, including its CRC.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        let raw = Raw {
+        let raw = RawAck {
             bth: Bth::new(Opcode::Ack, self.qp, self.cumulative),
             version: VERSION,
             nak_code: self.nak.map_or(0, |(code, _)| code as u8),
@@ -176,8 +179,8 @@ impl Ack {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let body = strip_check(bytes, size_of::<Raw>())?;
-        let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
+        let body = strip_check(bytes, size_of::<RawAck>())?;
+        let (raw, rest) = RawAck::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
         let words = usize::from(raw.bitmap_words);
         let marked = usize::from(raw.marked_paths.get());
         if words > MAX_BITMAP_WORDS
@@ -197,7 +200,7 @@ impl Ack {
     }
 }
 
-impl Raw {
+impl RawAck {
     fn parse(&self, bitmap: Bitmap, marks: Marks) -> Result<Ack, DecodeError> {
         let nak = match self.nak_code {
             0 => None,

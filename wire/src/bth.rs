@@ -1,12 +1,15 @@
-//! The Base Transport Header and the byte of Braid that follows it, common to all packets.
+//! The Base Transport Header and the version byte that follows it, common to all packets.
 
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::check::strip_check;
-use crate::{DecodeError, Opcode, QpId, VERSION};
+use crate::{DecodeError, Opcode, QpId};
 
-/// IBTA vol. 1, 9.2: the first 12 bytes of a RoCEv2 datagram.
+/// The format version of this crate, byte 12 of every Braid packet.
+pub const VERSION: u8 = 3;
+
+/// The first 12 bytes of a RoCEv2 datagram (IBTA vol. 1, 9.2).
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Bth {
@@ -60,9 +63,11 @@ impl Bth {
     }
 }
 
-/// Reads the opcode and checks the version, the two bytes every packet has in the same place. In every version a packet
-/// that starts a connection, or refuses one, ends with a check of all of it: if that does not match, the version may be
-/// what was damaged.
+/// Returns the opcode after a check of the version. Every packet has these two bytes in the same
+/// place.
+///
+/// In every version, a packet that starts or rejects a connection ends with a CRC over all of it.
+/// If the CRC does not match, the version byte may be damaged, so the CRC error takes precedence.
 pub(crate) fn opcode_of(bytes: &[u8]) -> Result<Opcode, DecodeError> {
     let &[opcode, _, _, _, _, _, _, _, _, _, _, _, version, ..] = bytes else {
         return Err(DecodeError::Short { have: bytes.len(), need: 13 });

@@ -6,24 +6,24 @@ use crc32fast::Hasher;
 
 use crate::DecodeError;
 
-/// Bytes of a check at the end of a packet.
+/// Length of the CRC at the end of a packet, in bytes.
 pub(crate) const CHECK_LEN: usize = 4;
 
-/// A hasher that nothing has gone into. To copy one is cheaper than to find out anew what this processor can do,
-/// which takes half as long as to check a header.
+/// An unused hasher. A copy of it is cheaper than `Hasher::new`, which detects the processor's
+/// features and takes half as long as the check of a header.
 static FRESH: LazyLock<Hasher> = LazyLock::new(Hasher::new);
 
-/// Whether payloads carry a check; agreed at set-up. Headers always carry theirs.
+/// Whether payloads carry a CRC, as agreed at set-up. Headers always carry one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Crc {
-    /// Payloads are checked end to end.
+    /// Payloads carry an end-to-end CRC.
     #[default]
     On,
-    /// The application or the medium checks payloads.
+    /// Payloads carry no CRC. The application or the medium checks them.
     Off,
 }
 
-/// The check of a payload given in pieces, in order.
+/// Returns the CRC of a payload, given as consecutive pieces.
 pub fn payload_crc<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut hasher = FRESH.clone();
     for piece in pieces {
@@ -32,7 +32,7 @@ pub fn payload_crc<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     hasher.finalize()
 }
 
-/// The check of a header: CRC-32 over both parts. The second is empty for most packets.
+/// Returns the CRC of a header in two parts. The second part is empty for most packets.
 pub(crate) fn header_crc(head: &[u8], rest: &[u8]) -> u32 {
     let mut hasher = FRESH.clone();
     hasher.update(head);
@@ -42,7 +42,7 @@ pub(crate) fn header_crc(head: &[u8], rest: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Takes off and verifies the check at the end of a packet of at least `min` bytes before it.
+/// Verifies and removes the CRC at the end of a packet, which must follow at least `min` bytes.
 pub(crate) fn strip_check(bytes: &[u8], min: usize) -> Result<&[u8], DecodeError> {
     let short = DecodeError::Short { have: bytes.len(), need: min + CHECK_LEN };
     let (body, check) = bytes.split_last_chunk::<CHECK_LEN>().ok_or(short)?;

@@ -1,4 +1,4 @@
-//! Short packets about a connection as a whole: tear-down and signs of life.
+//! Short packets that concern a whole connection: DISCONNECT and liveness checks.
 
 use zerocopy::byteorder::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,22 +7,23 @@ use crate::bth::Bth;
 use crate::check::{header_crc, strip_check};
 use crate::{DecodeError, NakCode, Opcode, QpId, Token, VERSION};
 
-/// Bytes of every control packet, so that no answer is longer than its question.
-pub const CONTROL_LEN: usize = size_of::<Raw>() + 4;
+/// Length of every control packet in bytes. All have one length, so that no reply is longer than
+/// its request.
+pub const CONTROL_LEN: usize = size_of::<RawControl>() + 4;
 
-/// What a control packet says.
+/// The kind of a control packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControlKind {
-    /// The sender's queue pair takes and sends nothing any more, and this is what it has taken.
-    /// Repeated until [`ControlKind::Confirm`] comes.
+    /// The sender's queue pair is closed. [`FinalAck`] acknowledges the packets that it received.
+    /// The sender repeats the packet until it receives [`ControlKind::Confirm`].
     Disconnect(FinalAck),
-    /// The DISCONNECT is known, or nobody is left whom it concerns.
+    /// The sender has processed the DISCONNECT, or does not have the queue pair.
     Confirm,
-    /// Are you there?
+    /// Liveness request.
     Ping,
-    /// I am.
+    /// Liveness reply.
     Pong,
-    /// There is no queue pair of the number and token that a PING had.
+    /// The queue pair of a PING does not exist, or the token does not match.
     Unknown,
 }
 
@@ -33,28 +34,29 @@ pub struct FinalAck {
     pub requests: u32,
     /// Every response below this PSN (24 bits) has arrived.
     pub responses: u32,
-    /// Why the request at PSN `requests` was refused for good, if it was.
+    /// The NAK code of the request at PSN `requests`, if the responder refused it for good.
     pub refusal: Option<NakCode>,
 }
 
 /// A control packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Control {
-    /// What it says.
+    /// The kind of packet.
     pub kind: ControlKind,
     /// The receiving queue pair.
     pub qp: QpId,
-    /// The queue pair that it comes from; CONFIRM and UNKNOWN: the one that the question was for.
+    /// The queue pair of the sender. CONFIRM and UNKNOWN: the queue pair that the request
+    /// addressed.
     pub from: QpId,
-    /// The receiving queue pair's token; CONFIRM and UNKNOWN: the one that the question had.
+    /// The token of the receiving queue pair. CONFIRM and UNKNOWN: the token of the request.
     pub token: Token,
-    /// The sender's clock, opaque; a PONG returns its PING's.
+    /// The sender's clock, opaque to the receiver. A PONG returns the stamp of its PING.
     pub stamp: u32,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawControl {
     bth: Bth,
     version: u8,
     refusal: u8,
@@ -79,25 +81,28 @@ impl ControlKind {
 }
 
 impl Control {
-    /// The answer to a question about a queue pair that is not known: it returns the token, so that only who has
-    /// seen the question can answer it.
+    /// Returns the reply to a request that addresses an unknown queue pair.
+    ///
+    /// The reply returns the token of the request, so an attacker who has not seen the request
+    /// cannot forge the reply.
     pub fn answer(&self, kind: ControlKind) -> Control {
         Control { kind, qp: self.from, from: self.qp, token: self.token, stamp: 0 }
     }
 
-    /// Whether it may come from this queue pair. A DISCONNECT need not name it, if the attempt to connect it is over.
+    /// Returns whether the packet may come from queue pair `qp`. A DISCONNECT does not name its
+    /// queue pair if the connection attempt has ended.
     pub fn is_from(&self, qp: QpId) -> bool {
         let is_nameless = matches!(self.kind, ControlKind::Disconnect(_)) && self.from.get() == 0;
         self.from == qp || is_nameless
     }
 
-    /// Appends the packet, check included.
+    /// Appends the packet, including its CRC.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let last = match self.kind {
             ControlKind::Disconnect(last) => last,
             _ => FinalAck::default(),
         };
-        let raw = Raw {
+        let raw = RawControl {
             bth: Bth::new(self.kind.opcode(), self.qp, 0),
             version: VERSION,
             refusal: last.refusal.map_or(0, |code| code as u8),
@@ -113,8 +118,8 @@ impl Control {
     }
 
     pub(crate) fn decode(opcode: Opcode, bytes: &[u8]) -> Result<Self, DecodeError> {
-        let body = strip_check(bytes, size_of::<Raw>())?;
-        let raw = Raw::ref_from_bytes(body).map_err(|_| DecodeError::Length)?;
+        let body = strip_check(bytes, size_of::<RawControl>())?;
+        let raw = RawControl::ref_from_bytes(body).map_err(|_| DecodeError::Length)?;
         Ok(Control {
             kind: raw.kind(opcode)?,
             qp: raw.bth.qp_id(),
@@ -125,7 +130,7 @@ impl Control {
     }
 }
 
-impl Raw {
+impl RawControl {
     fn kind(&self, opcode: Opcode) -> Result<ControlKind, DecodeError> {
         Ok(match opcode {
             Opcode::Disconnect => ControlKind::Disconnect(FinalAck {
@@ -141,7 +146,7 @@ impl Raw {
         })
     }
 
-    /// "Receiver not ready" is never final.
+    /// Decodes the refusal. `ReceiverNotReady` is never final, so it is an error here.
     fn refusal(&self) -> Result<Option<NakCode>, DecodeError> {
         match self.refusal {
             0 => Ok(None),

@@ -1,4 +1,4 @@
-//! The header of every packet that has a place in the PSN order.
+//! The header of the packets that consume a PSN.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,67 +7,72 @@ use crate::bth::{Bth, opcode_of};
 use crate::check::{header_crc, payload_crc};
 use crate::{DecodeError, Opcode, QpId, Token, VERSION};
 
-/// Bytes of a data header without operands.
+/// Length of a data header without operands, in bytes.
 pub const DATA_HEADER_LEN: usize = 60;
-/// Bytes of the longest data header: an atomic's, with its operands.
+/// Length of the longest data header in bytes: the header of an atomic with its operands.
 pub const MAX_DATA_HEADER_LEN: usize = DATA_HEADER_LEN + 16;
 
-/// One segment's header. Every segment carries its own placement, so it can land whenever it comes.
+/// The header of one segment. Every segment carries its own placement, so the receiver can place
+/// segments in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataHeader {
-    /// What the message is.
+    /// The kind of message.
     pub opcode: Opcode,
     /// The receiving queue pair.
     pub qp: QpId,
-    /// Its token.
+    /// The token of the receiving queue pair.
     pub token: Token,
     /// Low 24 bits of the packet sequence number.
     pub psn: u32,
-    /// The sender would like an acknowledgement at once.
+    /// The sender requests an immediate acknowledgement.
     pub ack_request: bool,
-    /// The receiver's completion is a solicited one.
+    /// The message creates a solicited completion at the receiver.
     pub solicited: bool,
-    /// The last segment of its message.
+    /// The segment is the last of its message.
     pub last: bool,
-    /// Not the first transmission of this PSN.
+    /// The PSN was sent before.
     pub retransmission: bool,
-    /// Low 32 bits of a count of messages. READ and atomics: the request's place in the requester's
-    /// send queue; their responses: the same number back; SEND and WRITE_WITH_IMM: which receive
-    /// work request it consumes; WRITE: its place in the send queue.
+    /// Low 32 bits of a message count:
+    ///
+    /// - READ and atomic requests: the position of the request in the requester's send queue.
+    /// - READ and atomic responses: the number of the request.
+    /// - SEND and WRITE_WITH_IMM: the index of the receive work request that the message consumes.
+    /// - WRITE: the position in the send queue.
     pub number: u32,
-    /// WRITE, READ, atomics: address of the *message* in the responder's memory. Atomic response:
-    /// the value. Else 0.
+    /// WRITE, READ and atomics: the address of the *message* in the responder's memory. Atomic
+    /// response: the value before the operation. Otherwise 0.
     pub address: u64,
-    /// WRITE, READ, atomics: remote key.
+    /// The remote key of a WRITE, READ or atomic.
     pub rkey: u32,
-    /// Bytes of the whole message.
+    /// Length of the whole message in bytes.
     pub message_len: u32,
-    /// Where in the message this segment's payload begins.
+    /// Offset of the payload in the message, in bytes.
     pub offset: u32,
-    /// Bytes of payload in this packet.
+    /// Length of the payload of this packet in bytes.
     pub len: u16,
-    /// Immediate data, 0 where there is none.
+    /// Immediate data, or 0.
     pub imm: u32,
-    /// When the sender sent this; comes back in the ack. Never runs backwards within a stream.
+    /// The sender's timestamp, which the acknowledgement echoes. Stamps never decrease within a
+    /// stream.
     pub stamp: u32,
-    /// CRC-32 of the payload, 0 if both sides agreed to leave it out.
+    /// CRC-32 of the payload, or 0 if both sides agreed to omit it.
     pub payload_crc: u32,
-    /// Operands of an atomic, present exactly where [`Opcode::has_operands`].
+    /// Operands of an atomic, present if [`Opcode::has_operands`] holds.
     pub operands: Option<AtomicOperands>,
 }
 
-/// What an atomic works with.
+/// The operands of an atomic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtomicOperands {
-    /// The value to swap in, or to add.
+    /// The value to swap in or to add.
     pub swap_or_add: u64,
-    /// The value to compare with; 0 for fetch-and-add.
+    /// The value to compare with, or 0 for fetch-and-add.
     pub compare: u64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawData {
     bth: Bth,
     version: u8,
     flags: u8,
@@ -84,7 +89,7 @@ struct Raw {
     header_crc: U32,
 }
 
-const _: () = assert!(size_of::<Raw>() == DATA_HEADER_LEN);
+const _: () = assert!(size_of::<RawData>() == DATA_HEADER_LEN);
 
 const LAST: u8 = 1;
 const RETRANSMISSION: u8 = 2;
@@ -94,23 +99,25 @@ fn flag(on: bool, bit: u8) -> u8 {
 }
 
 impl DataHeader {
-    /// Bytes this header takes: 60, or 76 with operands.
+    /// Returns the encoded length: 60 bytes, or 76 with operands.
     pub fn encoded_len(&self) -> usize {
         if self.operands.is_some() { MAX_DATA_HEADER_LEN } else { DATA_HEADER_LEN }
     }
 
-    /// Appends the header, check included.
+    /// Appends the header, including its CRC.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (raw, operands) = self.raw();
         out.extend_from_slice(raw.as_bytes());
         out.extend_from_slice(operands.as_ref().map_or(&[], |operands| &operands[..]));
     }
 
-    /// Writes the header, check included, to where room was left for it: a payload that is copied there first can
-    /// be checked where it stands.
+    /// Writes the header, including its CRC, to `room`.
+    ///
+    /// A caller that copies the payload first can leave room for the header and compute the
+    /// payload's CRC on the copy.
     ///
     /// # Panics
-    /// `room` has not the header's length.
+    /// If the length of `room` is not [`DataHeader::encoded_len`].
     pub fn encode_at(&self, room: &mut [u8]) {
         let (raw, operands) = self.raw();
         let (head, rest) = room.split_at_mut(DATA_HEADER_LEN);
@@ -119,8 +126,8 @@ impl DataHeader {
     }
 
     #[inline]
-    fn raw(&self) -> (Raw, Option<[u8; 16]>) {
-        let mut raw = Raw {
+    fn raw(&self) -> (RawData, Option<[u8; 16]>) {
+        let mut raw = RawData {
             bth: Bth::new(self.opcode, self.qp, self.psn)
                 .solicited(self.solicited)
                 .ack_request(self.ack_request),
@@ -144,11 +151,13 @@ impl DataHeader {
         (raw, operands)
     }
 
-    /// Reads a data packet: its header, and the payload behind it. What follows the payload is padding, and ignored. Checks the
-    /// header's CRC and that the lengths agree; the payload's CRC is [`DataHeader::check_payload`]'s business.
+    /// Decodes a data packet into its header and its payload. Bytes after the payload are padding.
+    ///
+    /// Checks the CRC of the header and the consistency of the lengths.
+    /// [`DataHeader::check_payload`] checks the payload.
     pub(crate) fn decode(opcode: Opcode, bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let short = |need| DecodeError::Short { have: bytes.len(), need };
-        let (raw, rest) = Raw::ref_from_prefix(bytes).map_err(|_| short(DATA_HEADER_LEN))?;
+        let (raw, rest) = RawData::ref_from_prefix(bytes).map_err(|_| short(DATA_HEADER_LEN))?;
         let ext_len = if opcode.has_operands() { MAX_DATA_HEADER_LEN - DATA_HEADER_LEN } else { 0 };
         let (ext, rest) =
             rest.split_at_checked(ext_len).ok_or_else(|| short(MAX_DATA_HEADER_LEN))?;
@@ -161,17 +170,17 @@ impl DataHeader {
         Ok((header, payload))
     }
 
-    /// Reads the header of a segment of a WRITE whose payload went another way; `bytes` is all of it. Checks
-    /// its CRC.
+    /// Decodes the header of a WRITE segment whose payload the NIC places. `bytes` holds the header
+    /// only.
     ///
     /// # Errors
-    /// It is damaged, or not of a WRITE.
+    /// If the header is damaged or does not belong to a WRITE.
     pub fn decode_placed(bytes: &[u8]) -> Result<Self, DecodeError> {
         let opcode = opcode_of(bytes)?;
         if !matches!(opcode, Opcode::Write | Opcode::WriteImm) {
             return Err(DecodeError::Opcode(opcode as u8));
         }
-        let raw = Raw::ref_from_bytes(bytes).map_err(|_| DecodeError::Length)?;
+        let raw = RawData::ref_from_bytes(bytes).map_err(|_| DecodeError::Length)?;
         if header_crc(&bytes[..DATA_HEADER_LEN - 4], &[]) != raw.header_crc.get() {
             return Err(DecodeError::HeaderCheck);
         }
@@ -194,7 +203,7 @@ impl DataHeader {
         Ok(())
     }
 
-    /// Whether the payload is the one that the sender checked.
+    /// Checks the CRC of the payload.
     pub fn check_payload(&self, payload: &[u8]) -> Result<(), DecodeError> {
         if payload_crc([payload]) == self.payload_crc {
             Ok(())
@@ -204,7 +213,7 @@ impl DataHeader {
     }
 }
 
-impl Raw {
+impl RawData {
     fn parse(&self, opcode: Opcode, operands: Option<AtomicOperands>) -> DataHeader {
         DataHeader {
             opcode,

@@ -1,32 +1,33 @@
-//! Why bytes are not a Braid packet.
+//! Errors of decoding.
 
-/// Why a datagram was refused. None of these is worth more than a counter: anyone can send one.
+/// The reason why a datagram is not a valid Braid packet. Anyone can send such a datagram, so
+/// callers only count them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Shorter than its kind of packet.
+    /// The packet is shorter than its header.
     #[error("the packet has {have} bytes, its header needs {need}")]
     Short {
-        /// Bytes present.
+        /// Length of the packet in bytes.
         have: usize,
-        /// Bytes needed.
+        /// Length of the header in bytes.
         need: usize,
     },
-    /// An opcode that Braid does not use.
-    #[error("opcode {0:#04x} is not one of Braid's")]
+    /// Braid does not use the opcode.
+    #[error("opcode {0:#04x} is not a Braid opcode")]
     Opcode(u8),
-    /// A version this build does not speak.
-    #[error("format version {0} is not the version {version} that this build speaks", version = crate::VERSION)]
+    /// The packet has another format version.
+    #[error("format version {0} is not supported; this build supports version {version}", version = crate::VERSION)]
     Version(u8),
-    /// The header's check does not fit its bytes.
-    #[error("the header check does not match")]
+    /// The CRC of the header does not match.
+    #[error("the CRC of the header does not match")]
     HeaderCheck,
-    /// The payload's check does not fit its bytes.
-    #[error("the payload check does not match")]
+    /// The CRC of the payload does not match.
+    #[error("the CRC of the payload does not match")]
     PayloadCheck,
-    /// A length field contradicts the packet's size or its kind.
-    #[error("a length field contradicts the packet")]
+    /// A length field contradicts the size or the kind of the packet.
+    #[error("a length field contradicts the size or the kind of the packet")]
     Length,
-    /// A field holds a value that its kind of packet does not allow.
-    #[error("field {0} holds a value that is not allowed")]
+    /// The value of a field is not allowed in this kind of packet.
+    #[error("the value of field `{0}` is not allowed")]
     Field(&'static str),
 }

@@ -1,10 +1,11 @@
-//! Braid on the wire.
+//! The wire format of Braid: packet headers and the plain values that they carry.
 //!
-//! The lowest floor of the house: bytes and the plain values that they carry. Nothing here does
-//! I/O, reads a clock or keeps state. Every format is specified byte by byte in `docs/wire.md`.
+//! The crate does no I/O, reads no clock and keeps no state. `docs/wire.md` specifies every format
+//! byte by byte.
 //!
-//! RoCEv2 framing (IBTA Annex A17): a UDP datagram begins with the 12-byte Base Transport Header;
-//! Braid's own packets use the opcodes that IBTA reserves for manufacturers (0xC0-0xFF).
+//! Packets use RoCEv2 framing (IBTA Annex A17): a UDP datagram starts with the 12-byte Base
+//! Transport Header (BTH). Braid's own packets use the opcodes that IBTA reserves for manufacturers
+//! (0xC0-0xFF).
 #![forbid(unsafe_code)]
 
 mod ack;
@@ -27,6 +28,7 @@ mod setup;
 mod time;
 
 pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
+pub use bth::VERSION;
 pub use check::{Crc, payload_crc};
 pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
 pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
@@ -50,8 +52,5 @@ pub use setup::{
 };
 pub use time::Time;
 
-/// The version of the format that this crate speaks, byte 12 of every Braid packet.
-pub const VERSION: u8 = 3;
-
-/// The UDP port a Braid engine listens on unless told otherwise: RoCEv2's own (IBTA Annex A17).
+/// The default UDP port of a Braid engine: the port of RoCEv2 (IBTA Annex A17).
 pub const DEFAULT_PORT: u16 = 4791;

@@ -1,29 +1,30 @@
-//! Congestion marks by path, as acknowledgements report them.
+//! Congestion marks per path, as acknowledgements report them.
 
 use smallvec::SmallVec;
 
 use crate::{DecodeError, PathId};
 
-/// Paths that one acknowledgement reports marks of, at most.
+/// Maximum number of paths whose marks one acknowledgement reports.
 pub const MAX_MARKED_PATHS: usize = 64;
 
-/// The packets with a congestion mark (ECN CE) that have come by one path.
+/// The number of packets with a congestion mark (ECN CE) that arrived on one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathMarks {
     /// The path.
     pub path: PathId,
-    /// How many so far, modulo 2^16.
+    /// Number of marked packets so far, modulo 2^16.
     pub count: u16,
 }
 
-/// Those of several paths: ascending, each once, at most [`MAX_MARKED_PATHS`].
+/// Marks of several paths: at most [`MAX_MARKED_PATHS`], in ascending order, each path once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marks {
     paths: SmallVec<[PathMarks; 4]>,
 }
 
 impl Marks {
-    /// Sorts them; of several of one path, and of those beyond [`MAX_MARKED_PATHS`], the first count.
+    /// Sorts the marks by path. Keeps the first entry of each path and the first
+    /// [`MAX_MARKED_PATHS`] entries.
     pub fn new(paths: impl IntoIterator<Item = PathMarks>) -> Self {
         let mut paths: SmallVec<[PathMarks; 4]> =
             paths.into_iter().take(MAX_MARKED_PATHS).collect();
@@ -32,12 +33,12 @@ impl Marks {
         Marks { paths }
     }
 
-    /// Ascending by path.
+    /// Returns the marks in ascending order of their paths.
     pub fn iter(&self) -> impl Iterator<Item = PathMarks> + '_ {
         self.paths.iter().copied()
     }
 
-    /// Whether no path was marked.
+    /// Returns whether no path was marked.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }

@@ -1,6 +1,6 @@
-//! The opcodes of Braid's own packets, all in the range that IBTA leaves to manufacturers.
+//! The opcodes of Braid's packets, all in the range that IBTA reserves for manufacturers.
 
-/// What a packet is. The values are the first byte of the datagram.
+/// The kind of a packet. The value is the first byte of the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Opcode {
@@ -12,54 +12,54 @@ pub enum Opcode {
     Write = 0xC2,
     /// A segment of an RDMA WRITE with immediate data.
     WriteImm = 0xC3,
-    /// Asks for remote memory; carries no payload.
+    /// A READ request, without payload.
     ReadRequest = 0xC4,
-    /// A segment of the memory that a READ asked for.
+    /// A segment of the response to a READ.
     ReadResponse = 0xC5,
-    /// Asks for an atomic compare-and-swap.
+    /// An atomic compare-and-swap request.
     CompareSwap = 0xC6,
-    /// Asks for an atomic fetch-and-add.
+    /// An atomic fetch-and-add request.
     FetchAdd = 0xC7,
-    /// The value that the memory of an atomic held before.
+    /// The response to an atomic: the value before the operation.
     AtomicResponse = 0xC8,
-    /// Acknowledges, or refuses, packets of the other direction.
+    /// An acknowledgement or a NAK of the packets of the other direction.
     Ack = 0xD0,
-    /// Set-up, first step: asks for a cookie.
+    /// Set-up, first step: requests a cookie.
     Hello = 0xE0,
-    /// Set-up: hands out the cookie.
+    /// Set-up: returns the cookie.
     Cookie = 0xE1,
-    /// Set-up: offers a queue pair, proves the cookie.
+    /// Set-up: proves the cookie and offers a queue pair.
     Connect = 0xE2,
-    /// Set-up: takes the offer.
+    /// Set-up: accepts the offer.
     Accept = 0xE3,
-    /// Set-up: turns the offer down.
+    /// Set-up: rejects the offer.
     Reject = 0xE4,
-    /// Tear-down.
+    /// Closes the connection.
     Disconnect = 0xE5,
-    /// Says that the tear-down is known.
+    /// Confirms a DISCONNECT.
     Confirm = 0xE6,
-    /// Asks whether the peer is alive.
+    /// Liveness request.
     Ping = 0xE7,
-    /// Says that it is.
+    /// Liveness reply.
     Pong = 0xE8,
-    /// Says that the queue pair a packet was meant for does not exist.
+    /// Reports that the destination queue pair of a packet does not exist.
     Unknown = 0xE9,
-    /// Asks, padded, whether the path carries a datagram of its size.
+    /// Path MTU probe, padded to the size that it tests.
     Probe = 0xEA,
-    /// Says that it does.
+    /// Confirms that a PROBE arrived.
     Probed = 0xEB,
-    /// A part of a data packet.
+    /// A fragment of a data packet.
     Part = 0xEC,
-    /// Another packet, protected with the keys of its connection.
+    /// Another packet, encrypted with the keys of its connection.
     Sealed = 0xED,
-    /// Set-up: [`Opcode::Connect`], protected.
+    /// Set-up: an encrypted [`Opcode::Connect`].
     SealedConnect = 0xEE,
-    /// Set-up: [`Opcode::Accept`], protected.
+    /// Set-up: an encrypted [`Opcode::Accept`].
     SealedAccept = 0xEF,
 }
 
 impl Opcode {
-    /// The opcode of a first byte, `None` where Braid has none.
+    /// Returns the opcode of a first byte, or `None` if Braid does not use that byte.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         use Opcode::*;
         Some(match byte {
@@ -93,7 +93,7 @@ impl Opcode {
         })
     }
 
-    /// All for which [`Opcode::is_data`] holds.
+    /// All opcodes for which [`Opcode::is_data`] holds.
     pub const DATA: [Opcode; 9] = [
         Opcode::Send,
         Opcode::SendImm,
@@ -106,40 +106,40 @@ impl Opcode {
         Opcode::AtomicResponse,
     ];
 
-    /// Whether packets of this opcode carry a [`crate::DataHeader`] and a place in the PSN order.
+    /// Returns whether packets of this opcode carry a [`crate::DataHeader`] and consume a PSN.
     pub const fn is_data(self) -> bool {
         (self as u8) < Opcode::Ack as u8
     }
 
-    /// Whether packets of this opcode are a [`crate::Control`].
+    /// Returns whether packets of this opcode are [`crate::Control`] packets.
     pub const fn is_control(self) -> bool {
         let byte = self as u8;
         byte >= Opcode::Disconnect as u8 && byte <= Opcode::Unknown as u8
     }
 
-    /// Whether the header is followed by the two operands of an atomic.
+    /// Returns whether the two operands of an atomic follow the header.
     pub const fn has_operands(self) -> bool {
         matches!(self, Opcode::CompareSwap | Opcode::FetchAdd)
     }
 
-    /// Whether packets of this opcode may carry payload.
+    /// Returns whether packets of this opcode may carry payload.
     pub const fn has_payload(self) -> bool {
         use Opcode::*;
         matches!(self, Send | SendImm | Write | WriteImm | ReadResponse)
     }
 
-    /// Whether the message consumes a receive work request at the responder.
+    /// Returns whether the message consumes a receive work request at the responder.
     pub const fn consumes_receive(self) -> bool {
         use Opcode::*;
         matches!(self, Send | SendImm | WriteImm)
     }
 
-    /// Whether packets of this opcode belong to the stream of responses, not to that of requests.
+    /// Returns whether packets of this opcode belong to the response stream.
     pub const fn is_response(self) -> bool {
         matches!(self, Opcode::ReadResponse | Opcode::AtomicResponse)
     }
 
-    /// Whether the message carries immediate data.
+    /// Returns whether the message carries immediate data.
     pub const fn has_imm(self) -> bool {
         matches!(self, Opcode::SendImm | Opcode::WriteImm)
     }

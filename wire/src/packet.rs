@@ -1,31 +1,33 @@
-//! Any Braid packet, told apart by its opcode.
+//! Decoding of any Braid packet by its opcode.
 
 use crate::bth::opcode_of;
 use crate::{
     Ack, Control, DataHeader, DecodeError, Opcode, Part, Probe, ProbeKind, SealedHeader, Setup,
 };
 
-/// A decoded packet; payload stays where it is.
+/// A decoded packet, which borrows its payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Packet<'a> {
-    /// A segment and its payload, whose check is still to be made.
+    /// A segment and its payload, whose CRC is not checked yet.
     Data(DataHeader, &'a [u8]),
     /// An acknowledgement.
     Ack(Ack),
-    /// Tear-down or a sign of life.
+    /// A DISCONNECT, PING, PONG or their relatives.
     Control(Control),
-    /// A question about what the path carries, or the answer.
+    /// A path MTU probe or its confirmation.
     Probe(Probe),
-    /// A part of a data packet, and its bytes, whose check is still to be made.
+    /// A fragment of a data packet and its bytes, whose CRC is not checked yet.
     Part(Part, &'a [u8]),
     /// A step of connection set-up.
     Setup(Setup),
-    /// Another packet, which only the keys of its connection open. Nothing of it has been checked.
+    /// An encrypted packet. Nothing in it is authenticated yet.
     Sealed(SealedHeader),
 }
 
 impl<'a> Packet<'a> {
-    /// Reads one datagram. Everything but the payload, and what is sealed, has been checked when this returns `Ok`.
+    /// Decodes one datagram and checks its header.
+    ///
+    /// The CRC of a payload and the contents of a sealed packet are left to the caller.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let opcode = opcode_of(bytes)?;
         if opcode.is_data() {

@@ -1,4 +1,4 @@
-//! A part of a data packet that is longer than what the path carries by now.
+//! Fragments of a data packet that has become longer than the path MTU.
 
 use zerocopy::byteorder::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,31 +7,31 @@ use crate::bth::Bth;
 use crate::check::header_crc;
 use crate::{BASE_DATAGRAM, DecodeError, Opcode, QpId, Token, VERSION};
 
-/// Bytes of a part's header.
-pub const PART_HEADER_LEN: usize = size_of::<Raw>();
-/// Bytes of the packet in every part but the last, which may have less: every path carries that.
+/// Length of a fragment's header in bytes.
+pub const PART_HEADER_LEN: usize = size_of::<RawPart>();
+/// Length of every fragment but the last, in bytes. Every path carries fragments of this length.
 pub const PART_LEN: usize = BASE_DATAGRAM - PART_HEADER_LEN;
 
-/// What a part says of itself; bytes of the packet follow.
+/// The header of a fragment. Bytes of the packet follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
     /// The receiving queue pair.
     pub qp: QpId,
-    /// Its token.
+    /// The token of the receiving queue pair.
     pub token: Token,
     /// The PSN of the packet, 24 bits.
     pub psn: u32,
-    /// Common to all parts of one transmission of a packet.
+    /// Serial number of the transmission, which all its fragments share.
     pub serial: u32,
-    /// Which part, from 0.
+    /// Index of the fragment, from 0.
     pub index: u8,
-    /// How many there are.
+    /// Number of fragments.
     pub count: u8,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawPart {
     bth: Bth,
     version: u8,
     index: u8,
@@ -45,9 +45,9 @@ struct Raw {
 const CHECKED: usize = PART_HEADER_LEN - size_of::<U32>();
 
 impl Part {
-    /// Appends the header, check included.
+    /// Appends the header, including its CRC.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut raw = Raw {
+        let mut raw = RawPart {
             bth: Bth::new(Opcode::Part, self.qp, self.psn),
             version: VERSION,
             index: self.index,
@@ -61,10 +61,10 @@ impl Part {
         out.extend_from_slice(raw.as_bytes());
     }
 
-    /// Returns the bytes of the packet, too.
+    /// Decodes a fragment into its header and its bytes of the packet.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let short = DecodeError::Short { have: bytes.len(), need: PART_HEADER_LEN };
-        let (raw, body) = Raw::ref_from_prefix(bytes).map_err(|_| short)?;
+        let (raw, body) = RawPart::ref_from_prefix(bytes).map_err(|_| short)?;
         if header_crc(&bytes[..CHECKED], &[]) != raw.check.get() {
             return Err(DecodeError::HeaderCheck);
         }

@@ -1,4 +1,4 @@
-//! Which datagrams a path carries: PROBE asks with its own size, PROBED answers (RFC 8899).
+//! Path MTU probes: PROBE has the size that it tests, PROBED confirms it (RFC 8899).
 
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,38 +7,39 @@ use crate::bth::Bth;
 use crate::check::{CHECK_LEN, header_crc, strip_check};
 use crate::{DecodeError, Opcode, QpId, Token, VERSION};
 
-/// Bytes of a PROBED, and of the smallest PROBE.
-pub const PROBE_LEN: usize = size_of::<Raw>() + CHECK_LEN;
+/// Length of a PROBED and of the smallest PROBE in bytes.
+pub const PROBE_LEN: usize = size_of::<RawProbe>() + CHECK_LEN;
 
-/// What a probe packet says.
+/// The kind of a probe packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeKind {
-    /// Does a datagram of this size arrive? It is padded to it.
+    /// A request, padded to the size that it tests.
     Probe,
-    /// It has. Not padded, so that it says nothing about its own way.
+    /// A confirmation. It is not padded, so that it does not depend on the MTU of its own path.
     Probed,
 }
 
-/// A question about a datagram's size, or the answer.
+/// A path MTU probe or its confirmation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Which of the two.
+    /// The kind of packet.
     pub kind: ProbeKind,
     /// The receiving queue pair.
     pub qp: QpId,
     /// The queue pair of the sender.
     pub from: QpId,
-    /// The token of the receiving one.
+    /// The token of the receiving queue pair.
     pub token: Token,
-    /// Bytes of the PROBE's UDP payload, [`PROBE_LEN`] or more; a PROBED returns its PROBE's.
+    /// Length of the PROBE's UDP payload in bytes, at least [`PROBE_LEN`]. A PROBED returns the
+    /// size of its PROBE.
     pub size: u16,
-    /// Chosen by who asks, opaque; a PROBED returns its PROBE's.
+    /// Serial number, opaque to the receiver. A PROBED returns the serial number of its PROBE.
     pub serial: u32,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawProbe {
     bth: Bth,
     version: u8,
     reserved: u8,
@@ -63,10 +64,10 @@ impl ProbeKind {
 }
 
 impl Probe {
-    /// Appends the packet, padding and check included. A size below [`PROBE_LEN`] counts as that.
+    /// Appends the packet with its padding and its CRC. Raises a smaller size to [`PROBE_LEN`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        let raw = Raw {
+        let raw = RawProbe {
             bth: Bth::new(self.kind.opcode(), self.qp, 0),
             version: VERSION,
             reserved: 0,
@@ -84,8 +85,8 @@ impl Probe {
     }
 
     pub(crate) fn decode(kind: ProbeKind, bytes: &[u8]) -> Result<Self, DecodeError> {
-        let body = strip_check(bytes, size_of::<Raw>())?;
-        let (raw, padding) = Raw::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
+        let body = strip_check(bytes, size_of::<RawProbe>())?;
+        let (raw, padding) = RawProbe::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
         let size = raw.size.get();
         let fits = match kind {
             ProbeKind::Probe => bytes.len() == usize::from(size),

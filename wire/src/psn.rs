@@ -1,26 +1,27 @@
-//! Packet sequence numbers: 24 bits on the wire (IBTA vol. 1, 9.2.1), 64 bits inside.
+//! Packet sequence numbers (PSNs): 24 bits on the wire (IBTA vol. 1, 9.2.1), 64 bits in memory.
 
 use std::fmt;
 
-/// How many bits of a sequence number travel.
+/// Number of PSN bits on the wire.
 pub const PSN_BITS: u32 = 24;
 const MASK: u64 = (1 << PSN_BITS) - 1;
 const HALF: u64 = 1 << (PSN_BITS - 1);
 
-/// A packet sequence number that never wraps: it starts anywhere in 24 bits and counts up in 64.
+/// A packet sequence number that never wraps. It starts anywhere in 24 bits and counts up in 64.
 ///
-/// The wire carries the low 24 bits; [`Psn::expand`] recovers the rest from a number that is known
-/// to lie within 2^23 of it. Windows are far smaller than that.
+/// The wire carries the low 24 bits. [`Psn::expand`] recovers the other bits from a PSN that lies
+/// within 2^23 of the encoded one. Windows are far smaller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Psn(pub u64);
 
 impl Psn {
-    /// The 24 bits that travel.
+    /// Returns the low 24 bits, which the wire carries.
     pub const fn wire(self) -> u32 {
         (self.0 & MASK) as u32
     }
 
-    /// The number nearest to `near` whose low 24 bits are `wire` (higher bits of `wire` are ignored).
+    /// Returns the PSN nearest to `near` whose low 24 bits are `wire`. Ignores the higher bits of
+    /// `wire`.
     pub const fn expand(wire: u32, near: Psn) -> Psn {
         let wire = wire as u64 & MASK;
         let base = near.0 & !MASK;
@@ -34,12 +35,13 @@ impl Psn {
         }
     }
 
-    /// The number `n` packets later.
+    /// Returns the PSN of the `n`th packet after this one.
     pub const fn plus(self, n: u64) -> Psn {
         Psn(self.0 + n)
     }
 
-    /// How many packets `self` is ahead of `earlier`; `None` if it is behind.
+    /// Returns the number of packets that `self` is ahead of `earlier`, or `None` if `self` is
+    /// behind.
     pub const fn ahead_of(self, earlier: Psn) -> Option<u64> {
         self.0.checked_sub(earlier.0)
     }

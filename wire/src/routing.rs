@@ -1,37 +1,39 @@
-//! How the sender of an offer is reached beside the address that connections are set up over.
+//! Addresses at which the sender of an offer receives data, besides its set-up address.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::{DecodeError, MAX_RAILS};
 
-/// Bytes of [`Routing`] in a packet; with the longest private data the packet still fits the least MTU of IPv6.
+/// Maximum encoded length of [`Routing`] in bytes. With the longest private data, the packet still
+/// fits the minimum MTU of IPv6.
 pub const MAX_ROUTING_LEN: usize = 616;
 
-/// Bytes of a rail before what its datapath says: the address (IPv4 as ::ffff:a.b.c.d, RFC 4291, section 2.5.5.2), the port,
-/// and how many bytes that are.
+/// Length of a rail's fixed part in bytes: the address (IPv4 as ::ffff:a.b.c.d, RFC 4291, section
+/// 2.5.5.2), the port and the length of the datapath's address.
 pub(crate) const RAIL_LEN: usize = 20;
 
-/// How the sender of an offer is reached beside the address that connections are set up over.
+/// Addresses at which the sender of an offer receives data, besides its set-up address.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Routing {
-    /// What only the datapaths of the two sides read: how the NIC of this side is reached on the first rail; empty: data
-    /// goes over UDP.
+    /// The NIC address on the first rail, or empty if the data goes over UDP. Only the datapaths of
+    /// the two sides interpret it.
     pub nic: Vec<u8>,
-    /// How it is reached on its further rails, rail 1 first; fewer than [`MAX_RAILS`].
+    /// The further rails, starting with rail 1. There are fewer than [`MAX_RAILS`].
     pub rails: Vec<FurtherRail>,
 }
 
-/// How a side is reached on a rail that no connection is set up over.
+/// The addresses of one side on a rail other than the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FurtherRail {
-    /// Where it receives there. The scope of a link-local address is not told: it means something to its own host only.
+    /// The receiving address. The scope of a link-local address is not sent, because it is valid on
+    /// its own host only.
     pub addr: SocketAddr,
-    /// As [`Routing::nic`], on this rail.
+    /// The NIC address on this rail; see [`Routing::nic`].
     pub nic: Vec<u8>,
 }
 
 impl Routing {
-    /// Bytes in a packet; at most [`MAX_ROUTING_LEN`] can be sent.
+    /// Returns the encoded length in bytes, which must not exceed [`MAX_ROUTING_LEN`].
     pub fn encoded_len(&self) -> usize {
         let further = self.rails.iter().map(|rail| RAIL_LEN + rail.nic.len());
         self.nic.len() + further.sum::<usize>()
@@ -44,7 +46,7 @@ impl Routing {
         self.rails.iter().for_each(|rail| rail.encode(out));
     }
 
-    /// `nic`: how many bytes are for the datapath of the first rail; the others are of so many `rails`.
+    /// Decodes `rails` further rails after `nic` bytes for the datapath of the first rail.
     pub(crate) fn decode(bytes: &[u8], nic: usize, rails: usize) -> Result<Self, DecodeError> {
         if bytes.len() > MAX_ROUTING_LEN || rails >= MAX_RAILS {
             return Err(DecodeError::Length);
@@ -75,14 +77,14 @@ impl FurtherRail {
         out.extend_from_slice(&self.nic);
     }
 
-    /// Reads the first of several, and returns what follows it.
+    /// Decodes the first rail and returns the bytes after it.
     fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let (raw, rest) = bytes.split_first_chunk::<RAIL_LEN>().ok_or(DecodeError::Length)?;
         let (ip, numbers) = raw.split_first_chunk::<16>().ok_or(DecodeError::Length)?;
         let [port, nic] =
             [[numbers[0], numbers[1]], [numbers[2], numbers[3]]].map(u16::from_be_bytes);
         let ip = Ipv6Addr::from(*ip).to_canonical();
-        // What is sent there may reach nobody, or many.
+        // Packets to any other address would reach no host, or several.
         let is_host = !ip.is_unspecified()
             && !ip.is_multicast()
             && !matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());

@@ -1,7 +1,7 @@
-//! The envelope of a keyed connection's packets.
+//! The envelope of the packets of a keyed connection.
 //!
-//! Whatever such a connection sends stands behind this header, protected by an AEAD whose additional data the header is.
-//! The tag ends the packet.
+//! An AEAD protects the inner packet, with this header as its additional data. The tag follows the
+//! ciphertext.
 
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -9,29 +9,32 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::bth::Bth;
 use crate::{DecodeError, Opcode, PART_LEN, QpId, Token, VERSION};
 
-/// Bytes before what is sealed.
-pub const SEALED_HEADER_LEN: usize = size_of::<Raw>();
-/// Bytes of the tag at the end.
+/// Length of the clear-text header in bytes.
+pub const SEALED_HEADER_LEN: usize = size_of::<RawSealed>();
+/// Length of the AEAD tag in bytes.
 const TAG_LEN: usize = 16;
-/// Bytes that the envelope adds to a packet, header and tag.
+/// Bytes that the envelope adds to a packet: header and tag.
 pub const SEAL_LEN: usize = SEALED_HEADER_LEN + TAG_LEN;
-/// Bytes of every part but the last of a packet that goes in parts, each part in an envelope.
+/// Length of every fragment but the last of a sealed packet, in bytes. Each fragment has its own
+/// envelope.
 pub const SEALED_PART_LEN: usize = PART_LEN - SEAL_LEN;
 
-/// What stands before a sealed packet, in clear.
+/// The clear-text header of a sealed packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SealedHeader {
     /// The receiving queue pair.
     pub qp: QpId,
-    /// Its token. It finds the keys, and saves the receiver the work for packets of those who do not know it.
+    /// The token of the receiving queue pair. The receiver finds the keys by it and drops packets
+    /// with a wrong token before it decrypts them.
     pub token: Token,
-    /// The number of this transmission: the sender's keys and nonces follow from it, and none comes twice.
+    /// The number of this transmission, used once. The sender derives the key epoch and the nonce
+    /// from it.
     pub number: u64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Raw {
+struct RawSealed {
     bth: Bth,
     version: u8,
     reserved: [u8; 3],
@@ -42,7 +45,7 @@ struct Raw {
 impl SealedHeader {
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let raw = Raw {
+        let raw = RawSealed {
             bth: Bth::new(Opcode::Sealed, self.qp, 0),
             version: VERSION,
             reserved: [0; 3],
@@ -56,7 +59,7 @@ impl SealedHeader {
         if bytes.len() < SEAL_LEN {
             return Err(DecodeError::Short { have: bytes.len(), need: SEAL_LEN });
         }
-        let (raw, _) = Raw::ref_from_prefix(bytes).map_err(|_| DecodeError::Length)?;
+        let (raw, _) = RawSealed::ref_from_prefix(bytes).map_err(|_| DecodeError::Length)?;
         let (qp, token) = (raw.bth.qp_id(), Token(raw.token.get()));
         Ok(SealedHeader { qp, token, number: raw.number.get() })
     }

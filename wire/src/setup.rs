@@ -1,7 +1,8 @@
 //! Connection set-up: HELLO, COOKIE, CONNECT, then ACCEPT or REJECT, all on the data port.
 //!
-//! The responder keeps no state before a CONNECT proves its cookie, and answers with no more bytes
-//! than it was sent until then. HELLO and COOKIE are padded to what the path has to carry.
+//! The responder keeps no state before a CONNECT proves its cookie. Until then its replies are no
+//! longer than the requests. HELLO and COOKIE are padded to the datagram size that the path must
+//! carry.
 
 use std::fmt;
 
@@ -13,14 +14,16 @@ use crate::check::{CHECK_LEN, header_crc, strip_check};
 use crate::routing::MAX_ROUTING_LEN;
 use crate::{Crc, DecodeError, Opcode, QpId, Routing, Token, VERSION};
 
-/// Bytes of the largest datagram (UDP payload) that every path has to carry, either way: RFC 8899's BASE_PLPMTU, and
-/// what QUIC asks of a path (RFC 9000, section 14). The longest set-up packet and the longest acknowledgement fit.
+/// Length of the largest datagram (UDP payload) that every path must carry in both directions.
+///
+/// The value is BASE_PLPMTU of RFC 8899 and the minimum of QUIC (RFC 9000, section 14). The longest
+/// set-up packet and the longest acknowledgement fit.
 pub const BASE_DATAGRAM: usize = 1200;
-/// Bytes of the shortest HELLO, padding included: no answer to it is longer.
+/// Length of the shortest HELLO with its padding, in bytes. No reply to a HELLO is longer.
 pub const HELLO_LEN: usize = 64;
-/// Bytes that each side may hand the other with its offer.
+/// Maximum length of the private data that each side sends with its offer, in bytes.
 pub const MAX_PRIVATE_DATA: usize = 512;
-/// Bytes of the longest set-up packet.
+/// Length of the longest set-up packet in bytes.
 pub const MAX_SETUP_LEN: usize = BASE_DATAGRAM;
 
 const LONGEST_OFFER: usize =
@@ -30,157 +33,160 @@ const _: () = assert!(LONGEST_OFFER <= BASE_DATAGRAM);
 /// A step of connection set-up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Setup {
-    /// Asks for a cookie.
+    /// Requests a cookie.
     Hello(Hello),
     /// Returns the nonce with the cookie.
     Cookie {
         /// The nonce of the HELLO.
         nonce: u64,
-        /// What the CONNECT has to show.
+        /// The cookie that the CONNECT must carry.
         cookie: u64,
-        /// Says which static key the responder has; 0: none. See `docs/keys.md`.
+        /// Identifies the static key of the responder, or 0 if it has none. See `docs/keys.md`.
         key_id: u64,
-        /// Bytes of the datagram, padding included: those of the HELLO.
+        /// Length of the datagram with its padding: the length of the HELLO.
         len: u16,
     },
     /// Offers a queue pair.
     Connect(Connect),
-    /// Takes the offer: the responder's own. Its `cookie` is 0.
+    /// Accepts the offer with an offer of the responder. The `cookie` is 0.
     Accept(Connect),
-    /// Turns it down.
+    /// Rejects the offer.
     Reject(Reject),
-    /// [`Setup::Connect`], whose offer only who has the key can read.
+    /// An encrypted [`Setup::Connect`], whose offer only the owner of the key can read.
     SealedConnect(SealedOffer),
-    /// [`Setup::Accept`], likewise. Its `cookie` is 0.
+    /// An encrypted [`Setup::Accept`]. The `cookie` is 0.
     SealedAccept(SealedOffer),
 }
 
 /// The first packet of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// Chosen at random by the initiator; every answer repeats it.
+    /// A random number of the initiator, which every reply repeats.
     pub nonce: u64,
-    /// Bytes of the datagram, padding included: [`HELLO_LEN`] to [`BASE_DATAGRAM`].
+    /// Length of the datagram with its padding: [`HELLO_LEN`] to [`BASE_DATAGRAM`] bytes.
     pub len: u16,
 }
 
-/// An offer with what proves that its sender can receive at its address.
+/// An offer with a cookie, which proves that the sender receives at its address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connect {
     /// The nonce of the HELLO.
     pub nonce: u64,
-    /// The cookie that answered it.
+    /// The cookie of the COOKIE reply.
     pub cookie: u64,
-    /// The queue pair on offer.
+    /// The offered queue pair.
     pub offer: Offer,
-    /// Up to [`MAX_PRIVATE_DATA`] bytes for the application at the other end.
+    /// Up to [`MAX_PRIVATE_DATA`] bytes for the peer's application.
     pub private_data: Vec<u8>,
-    /// How this side is reached beside the address that the packet comes from, in up to [`MAX_ROUTING_LEN`] bytes.
+    /// Addresses at which the sender receives data besides the packet's source, in up to
+    /// [`MAX_ROUTING_LEN`] bytes.
     pub routing: Routing,
 }
 
-/// An offer that is protected by a key.
+/// An offer encrypted with a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SealedOffer {
     /// The nonce of the HELLO.
     pub nonce: u64,
-    /// The cookie that answered it.
+    /// The cookie of the COOKIE reply.
     pub cookie: u64,
-    /// A message of the key exchange; the offer is its payload. As long as the packet has room, which is
-    /// [`MAX_SETUP_LEN`] at most.
+    /// A handshake message with the offer as its payload. The packet has at most [`MAX_SETUP_LEN`]
+    /// bytes.
     pub message: Vec<u8>,
 }
 
-/// What one side tells the other of its queue pair.
+/// The parameters of one side's queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// Its number.
+    /// The queue pair number.
     pub qp: QpId,
-    /// What packets towards it have to carry.
+    /// The token that packets to this queue pair must carry.
     pub token: Token,
-    /// First PSN (24 bits) that it will send.
+    /// The first PSN (24 bits) that the queue pair sends.
     pub psn: u32,
-    /// Names the process and engine, so that a peer that was restarted is not taken for its predecessor.
+    /// Identifies the engine's process, so that a peer detects a restart.
     pub instance: u64,
-    /// Largest payload of a segment, in bytes, that it can take.
+    /// Largest accepted payload of a segment, in bytes.
     pub mtu: u16,
-    /// Bytes of wire data that its socket can hold; all queue pairs towards it share them.
+    /// Size of the socket's receive buffer in bytes of wire data. All queue pairs of that socket
+    /// share it.
     pub receive_buffer: u32,
-    /// How many packets beyond the ePSN it tracks.
+    /// Number of packets beyond the expected PSN that the receiver tracks.
     pub window: u16,
-    /// READs and atomics that it serves at a time.
+    /// Number of concurrent READs and atomics that the responder serves.
     pub max_rd_atomic: u8,
-    /// Whether it wants payloads checked. On if either side wants it.
+    /// Whether this side requests payload CRCs. They are on if either side requests them.
     pub crc: Crc,
 }
 
-/// An offer turned down.
+/// The rejection of an offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reject {
-    /// The nonce of the packet that is turned down.
+    /// The nonce of the rejected packet.
     pub nonce: u64,
-    /// Why.
+    /// The reason.
     pub reason: RejectReason,
 }
 
-/// Why an offer was turned down.
+/// The reason why an offer was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum RejectReason {
-    /// Nobody listens there.
+    /// No listener exists at the address.
     NotListening = 1,
-    /// The listener's queue of waiting connections is full.
+    /// The backlog of the listener is full.
     Busy = 2,
-    /// The application said no.
+    /// The application rejected the connection.
     Refused = 3,
-    /// The responder speaks another version of the format (the version of the REJECT itself is the one it speaks).
+    /// The responder supports another format version, which is the version of the REJECT.
     Version = 4,
-    /// The cookie is wrong or too old: begin again.
+    /// The cookie is wrong or too old. The initiator starts again.
     Cookie = 5,
-    /// One side sends over an RNIC and the other over UDP, or their RNICs do not fit together.
+    /// One side uses an RNIC and the other UDP, or their RNICs are incompatible.
     Datapath = 6,
-    /// The initiator's connection would be keyed, and the responder has no key.
+    /// The initiator has a key, and the responder has none.
     NoKey = 7,
-    /// The responder takes keyed connections only.
+    /// The responder accepts keyed connections only.
     KeyRequired = 8,
-    /// The responder's key is another than the initiator's.
+    /// The two sides have different keys.
     WrongKey = 9,
-    /// There is no cipher that both sides take.
+    /// The two sides have no cipher in common.
     Cipher = 10,
-    /// The initiator's static key is not one that the responder allows, or not any more, or is not the initiator's.
+    /// The responder does not allow the initiator's static key (any longer), or the initiator does
+    /// not own that key.
     NotAllowed = 11,
-    /// The responder's static key is not one that the initiator allows, or not any more.
+    /// The initiator does not allow the responder's static key (any longer).
     UnknownListener = 12,
-    /// One side has a pre-shared key, the other one of its own.
+    /// One side has a pre-shared key, the other a static key.
     KeyForm = 13,
 }
 
 impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            RejectReason::NotListening => "nobody listens there; start the server first",
-            RejectReason::Busy => "its backlog is full; try again later",
-            RejectReason::Refused => "its application refused",
+            RejectReason::NotListening => "no server listens there; start the server first",
+            RejectReason::Busy => "its backlog is full; try again later or raise the backlog",
+            RejectReason::Refused => "its application refused the connection",
             RejectReason::Version => {
-                "it speaks another version of Braid's format; upgrade the older side"
+                "it supports another version of Braid's wire format; upgrade the older side"
             }
-            RejectReason::Cookie => "it did not recognise its cookie; try again",
+            RejectReason::Cookie => "it did not accept the cookie; try again",
             RejectReason::Datapath => {
-                "its datapath does not fit; take the same on both sides (UDP or verbs, queue pair type, MTU)"
+                "its datapath is incompatible; use the same datapath, queue pair type and MTU on both sides"
             }
-            RejectReason::NoKey => "it has no key; give it the same key, or take none on either side",
-            RejectReason::KeyRequired => "it takes keyed connections only; give this side its key",
-            RejectReason::WrongKey => "its key is another one; give both sides the same key",
-            RejectReason::Cipher => "it takes none of the ciphers that this side does",
+            RejectReason::NoKey => "it has no key; give it the same key, or use no key on either side",
+            RejectReason::KeyRequired => "it accepts keyed connections only; give this side its key",
+            RejectReason::WrongKey => "it has a different key; give both sides the same key",
+            RejectReason::Cipher => "it allows none of this side's ciphers; allow one cipher on both sides",
             RejectReason::NotAllowed => {
-                "its list of allowed keys does not have this side's public key, or not any more"
+                "its list of allowed keys does not contain this side's public key; add the key there"
             }
             RejectReason::UnknownListener => {
-                "its public key is not on this side's list of allowed keys, or not any more"
+                "this side's list of allowed keys does not contain its public key; add the key here"
             }
             RejectReason::KeyForm => {
-                "one side has a pre-shared key and the other one of its own; take the same form on both sides"
+                "one side has a pre-shared key and the other a static key; use the same kind on both sides"
             }
         })
     }
@@ -255,11 +261,11 @@ fn padded(len: u16) -> usize {
 }
 
 impl Setup {
-    /// Appends the packet, check included.
+    /// Appends the packet, including its CRC.
     ///
     /// # Panics
-    /// If the private data is longer than [`MAX_PRIVATE_DATA`], or routing information longer than
-    /// [`MAX_ROUTING_LEN`]: their owners check that first.
+    /// If the private data exceeds [`MAX_PRIVATE_DATA`] or the routing information
+    /// [`MAX_ROUTING_LEN`]. The owners of these values check them first.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         match self {
@@ -285,8 +291,11 @@ impl Setup {
         out.extend_from_slice(&crc.to_be_bytes());
     }
 
-    /// Reads a REJECT of another version, one that [`crate::Packet::decode`] has refused with
-    /// [`DecodeError::Version`]: so its check, which every version keeps, is right. The rest of it may mean anything.
+    /// Decodes a REJECT of another format version.
+    ///
+    /// [`crate::Packet::decode`] must have refused `bytes` with [`DecodeError::Version`]. It has
+    /// then checked the CRC, which all versions share. Other fields may have another meaning in
+    /// that version.
     pub fn reject_of_other_version(bytes: &[u8]) -> Option<Reject> {
         let (raw, _) = RawShort::ref_from_prefix(bytes).ok()?;
         let is_reject = raw.bth.opcode == Opcode::Reject as u8 && raw.version != VERSION;
@@ -339,20 +348,21 @@ impl SealedOffer {
 }
 
 impl Connect {
-    /// The offer and all that goes with it, without the header of a packet: what a [`SealedOffer`] protects.
+    /// Encodes the offer, private data and routing information without a packet header: the plain
+    /// text of a [`SealedOffer`].
     ///
     /// # Panics
-    /// As [`Setup::encode`].
+    /// See [`Setup::encode`].
     pub fn encode_offer(&self) -> Vec<u8> {
         let mut packet = Vec::new();
         self.encode(Opcode::Connect, &mut packet);
         packet.split_off(size_of::<RawShort>())
     }
 
-    /// Reads what [`Connect::encode_offer`] has written.
+    /// Decodes the result of [`Connect::encode_offer`].
     ///
     /// # Errors
-    /// As of a packet.
+    /// If the bytes are not a valid offer.
     pub fn decode_offer(nonce: u64, cookie: u64, offer: &[u8]) -> Result<Self, DecodeError> {
         let mut packet = short(Opcode::Connect, 0, nonce, cookie).as_bytes().to_vec();
         packet.extend_from_slice(offer);

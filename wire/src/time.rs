@@ -1,13 +1,14 @@
-//! Instants on a clock that the driver of the protocol owns: real time or virtual time.
+//! Instants on a clock that the protocol's driver owns: real or virtual time.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// An instant: nanoseconds since an origin that one driver keeps to. 584 years fit.
+/// An instant: nanoseconds since an origin that the driver chooses. The range is 584 years.
 ///
-/// The wire carries instants as 32-bit stamps in units of 16 ns (they wrap after 68 s). Only the side that wrote a
-/// stamp knows which instant it is; others compare stamps of one side with each other.
+/// The wire carries instants as 32-bit stamps in units of 16 ns, which wrap after 68 s. Only the
+/// side that wrote a stamp can map it to an instant. The other side compares it with other stamps
+/// of its peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -16,26 +17,27 @@ const STAMP_SHIFT: u32 = 4;
 impl Time {
     /// The origin of the clock.
     pub const ZERO: Time = Time(0);
-    /// Later than every instant a driver will see.
+    /// Later than every instant of a driver.
     pub const FAR_FUTURE: Time = Time(u64::MAX);
 
-    /// The instant `ns` nanoseconds after the origin.
+    /// Creates the instant `ns` nanoseconds after the origin.
     pub const fn from_nanos(ns: u64) -> Self {
         Time(ns)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The 32-bit form that travels in packets.
+    /// Returns the 32-bit form that packets carry.
     pub const fn stamp(self) -> u32 {
         (self.0 >> STAMP_SHIFT) as u32
     }
 
-    /// How long ago, seen from `self`, the stamp was written; correct for spans under 34 s, zero for a stamp that
-    /// lies in the future (a peer that echoes garbage).
+    /// Returns the time between `stamp` and `self`. The result is exact below 34 s.
+    ///
+    /// Returns zero for a stamp in the future, which a faulty peer may echo.
     pub fn since_stamp(self, stamp: u32) -> Duration {
         let elapsed = self.stamp().wrapping_sub(stamp);
         if elapsed > u32::MAX / 2 {
@@ -44,7 +46,7 @@ impl Time {
         Duration::from_nanos(u64::from(elapsed) << STAMP_SHIFT)
     }
 
-    /// Time from `earlier` to `self`, zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

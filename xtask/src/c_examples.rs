@@ -7,14 +7,13 @@
 mod page;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::process::Group;
+use crate::process::{Program, log_to};
 use crate::{Failure, install, process, tools, tree};
 
 /// An example takes a second, under valgrind five; one that takes this long hangs.
@@ -246,16 +245,15 @@ fn try_out(example: &Example, name: &str, programs: &Path, under: &[&str]) -> Re
 
 fn run_both(example: &Example, programs: &Path, under: &[&str]) -> Result<(), Failure> {
     let addr = free_address()?;
-    let start = |arguments, role: &str| -> Result<(Group, PathBuf), Failure> {
+    let start = |arguments, role: &str| -> Result<(Program, PathBuf), Failure> {
         let log = programs.join(format!("{}-{role}.log", example.program));
         let mut command = command(example.program, arguments, &addr, programs, under, &log)?;
-        Ok((Group::start(&mut command)?, log))
+        Ok((Program::start(&mut command)?, log))
     };
     let (mut server, server_log) = start(example.server, "server")?;
-    let until = Instant::now() + LIMIT;
-    while !read(&server_log)?.contains("listening on ") && Instant::now() < until {
-        sleep(Duration::from_millis(10));
-    }
+    let listens = || read(&server_log).is_ok_and(|log| log.contains("listening on "));
+    // Otherwise the client fails, and the logs show why.
+    let _ = braid_lab::wait_until(LIMIT, listens);
     let (mut client, client_log) = start(example.client, "client")?;
     let result = client.wait(LIMIT).and_then(|()| server.wait(LIMIT));
     drop((client, server));
@@ -286,9 +284,7 @@ fn command(
     let first = words.next().expect("the program at least");
     let mut command = Command::new(first);
     command.args(words);
-    let cannot = |e| Failure::new(format!("cannot write {}: {e}", log.display()));
-    let output = File::create(log).map_err(cannot)?;
-    command.stdin(Stdio::null()).stderr(output.try_clone().map_err(cannot)?).stdout(output);
+    log_to(&mut command, log)?;
     Ok(command)
 }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use braid_lab::table::aligned;
 use braid_lab::{
     Fabric, FabricError, LinkCount, Owner, Plan, RailFabric, RailPlan, Rate, Routing, Traffic,
     Trouble, Where, command_on_domain, parse_delay,
@@ -20,12 +21,12 @@ use crate::Failure;
 
 pub use check::check;
 
-/// What to do with which fabric.
+/// A command, and the name of the fabric.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
     verb: Verb,
-    /// Of the fabric; several can stand side by side
+    /// Name of the fabric; several can stand side by side
     #[arg(long, global = true, default_value = "lab")]
     name: String,
 }
@@ -62,7 +63,7 @@ enum Verb {
     Lossy {
         #[command(flatten)]
         place: Place,
-        /// Of a hundred packets, judged one by one: 0.01 to 100
+        /// Percentage of the packets, each at random: 0.01 to 100
         percent: f64,
     },
     /// Give links a lower rate
@@ -87,7 +88,8 @@ struct Place {
 
 #[derive(Args)]
 struct Shape {
-    /// A fabric of rails in place of leaves and spines: every host has an interface on each rail, each rail a switch of its own
+    /// A fabric of rails in place of leaves and spines: every host has an interface on each rail,
+    /// each rail a switch of its own
     #[arg(long, conflicts_with_all = ["leaves", "spines", "hosts", "routing", "delay"])]
     rail: bool,
     /// Hosts of a fabric of rails, 2 to 32
@@ -105,16 +107,16 @@ struct Shape {
     /// Hosts per leaf
     #[arg(long, default_value_t = 1)]
     hosts: usize,
-    /// Of each link between leaf and spine, each way; hosts' own links are not limited
+    /// Rate of each link between leaf and spine, in each direction; links of hosts have no limit
     #[arg(long, default_value = "200mbit")]
     rate: Rate,
-    /// Of every link, in bytes
+    /// MTU of every link, in bytes
     #[arg(long, default_value_t = 1500)]
     mtu: u32,
-    /// How leaves choose a spine: acl (source port 0xC000|id to spine id mod 64 mod spines) or ecmp
+    /// Choice of a spine by leaves: acl (source port 0xC000|id to spine id mod 64 mod spines) or ecmp
     #[arg(long, default_value = "acl")]
     routing: Routing,
-    /// What the one way over a spine gains: one for all spines, or a list with one per spine
+    /// One-way delay over a spine: one for all spines, or a list with one per spine
     #[arg(long, value_delimiter = ',', value_parser = parse_delay)]
     delay: Vec<Duration>,
     /// Bytes that a port queues before it drops [default: 10 ms of the rate, at least 128 KiB]
@@ -141,7 +143,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Is the relay of a fabric's delayed links.
+/// Runs the relay of a fabric's delayed links.
 pub fn relay(name: &str) -> Result<(), Failure> {
     Ok(braid_lab::relay::main(name)?)
 }
@@ -184,11 +186,12 @@ fn up_rails(plan: RailPlan) -> Result<(), Failure> {
         plan.name
     );
     let fabric = RailFabric::up(plan, Owner::Standing)?;
-    println!("{:<5} {:<28} addresses", "host", "namespace");
+    let mut rows = vec![["host", "namespace", "addresses"].map(str::to_owned).to_vec()];
     for (domain, netns) in fabric.domains().iter().enumerate() {
         let addresses: Vec<_> = fabric.addresses(domain).iter().map(ToString::to_string).collect();
-        println!("{:<5} {netns:<28} {}", format!("h{domain}"), addresses.join(","));
+        rows.push(vec![format!("h{domain}"), netns.clone(), addresses.join(",")]);
     }
+    println!("{}", aligned(&rows, 3).join("\n"));
     Ok(())
 }
 
@@ -198,7 +201,7 @@ fn down(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Becomes the program, so that signals and the exit status are its own.
+/// Replaces this process by the program, so that signals and the exit status are its own.
 fn exec(name: &str, host: &str, command: &[String]) -> Result<(), Failure> {
     let (program, arguments) = command.split_first().expect("clap requires one word");
     let domain = host.strip_prefix('h').and_then(|number| number.parse().ok());
@@ -225,26 +228,26 @@ fn trouble(name: &str, at: &Place, what: Trouble) -> Result<(), Failure> {
 
 fn status(fabric: &Fabric) -> Result<(), Failure> {
     print_hosts(fabric);
-    println!(
-        "\n{:>4} {:>5} {:>9} {:>10}  {:>27}  {:>27}  state",
-        "leaf", "spine", "rate", "delay", "to spine: MB packets drops", "to leaf: MB packets drops"
-    );
+    let heading = ["state", "leaf", "spine", "rate", "delay"].into_iter();
+    let ways = ["MB to spine", "packets", "drops", "MB to leaf", "packets", "drops"];
+    let mut rows = vec![heading.chain(ways).map(str::to_owned).collect()];
     for (link, condition) in fabric.links()?.iter().zip(fabric.conditions()?) {
         let LinkCount { leaf, spine, to_spine, to_leaf } = link;
-        println!(
-            "{leaf:>4} {spine:>5} {:>9} {:>10}  {:>27}  {:>27}  {condition}",
-            condition.rate,
-            format!("{:?}", fabric.plan().delay_over(*spine) / 2),
-            show(*to_spine),
-            show(*to_leaf),
-        );
+        let delay = fabric.plan().delay_over(*spine) / 2;
+        let mut row = vec![condition.to_string(), leaf.to_string(), spine.to_string()];
+        row.extend([condition.rate.to_string(), format!("{delay:?}")]);
+        row.extend(cells(*to_spine));
+        row.extend(cells(*to_leaf));
+        rows.push(row);
     }
+    println!("\n{}", aligned(&rows, 1).join("\n"));
     Ok(())
 }
 
-fn show(traffic: Traffic) -> String {
-    let megabytes = traffic.bytes as f64 / 1e6;
-    format!("{megabytes:.3} {:>9} {:>5}", traffic.packets, traffic.drops)
+/// Megabytes, packets and drops.
+fn cells(traffic: Traffic) -> [String; 3] {
+    let megabytes = format!("{:.3}", traffic.bytes as f64 / 1e6);
+    [megabytes, traffic.packets.to_string(), traffic.drops.to_string()]
 }
 
 fn print_hosts(fabric: &Fabric) {
@@ -254,10 +257,11 @@ fn print_hosts(fabric: &Fabric) {
         "fabric {}: {} leaves, {} spines, {routing} routing, {} per link, {} B queues, MTU {}\n",
         plan.name, plan.leaves, plan.spines, plan.rate, plan.queue, plan.mtu
     );
-    println!("{:<5} {:>4} {:<12} namespace", "host", "leaf", "address");
-    for host in fabric.hosts() {
-        println!("{:<5} {:>4} {:<12} {}", host.name, host.leaf, host.ip, host.netns);
-    }
+    let mut rows = vec![["host", "leaf", "address", "namespace"].map(str::to_owned).to_vec()];
+    rows.extend(fabric.hosts().iter().map(|host| {
+        vec![host.name.clone(), host.leaf.to_string(), host.ip.to_string(), host.netns.clone()]
+    }));
+    println!("{}", aligned(&rows, 4).join("\n"));
 }
 
 impl From<FabricError> for Failure {

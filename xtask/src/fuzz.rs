@@ -1,9 +1,11 @@
-//! `cargo xtask fuzz`: libFuzzer on the parsers and on a connected endpoint, with the stable toolchain.
+//! `cargo xtask fuzz`: libFuzzer on the parsers and on a connected endpoint, with the stable
+//! toolchain.
 //!
 //! `fuzz/` has cargo-fuzz's layout, so `cargo +nightly fuzz` works there too. cargo-fuzz itself
-//! insists on nightly only for its sanitizers; the coverage that guides libFuzzer is plain LLVM
-//! and stable rustc passes it through. What is fuzzed is safe code, so a sanitizer has nothing to find
-//! there and would cost a factor of eight. What lies inside the engine is reached by `--cfg fuzzing`.
+//! insists on nightly only for its sanitizers; the coverage that guides libFuzzer is plain LLVM and
+//! stable rustc passes it through. What is fuzzed is safe code, so a sanitizer has nothing to find
+//! there and would cost a factor of eight. What lies inside the engine is reached by `--cfg
+//! fuzzing`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +14,14 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use braid_lab::process::Stream;
+
 use crate::{Failure, process, rustc, tools, tree};
 
-/// What to fuzz, and for how long.
+/// The targets, and their time.
 #[derive(clap::Args)]
 pub struct Options {
-    /// How long each target runs
+    /// Time of each target
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Only this target
@@ -133,27 +137,17 @@ fn fuzz(programs: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
         .arg(&corpus)
         .stdin(Stdio::null())
         .stderr(Stdio::piped());
-    let mut group = process::Group::start(&mut command)?;
-    let log = read_in_background(group.child.stderr.take().expect("piped"));
-    let result = group.wait(Duration::from_secs(seconds + 60));
-    drop(group);
-    let log = log.join().unwrap_or_default();
+    let mut program = process::Program::start(&mut command)?;
+    let result = program.wait(Duration::from_secs(seconds + 60));
+    let log = program.text(Stream::Err);
     match result {
         Ok(()) => println!("{}", report(target, &log)),
         Err(failure) => {
             eprintln!("{}", without_progress(&log));
-            return Err(crash(target, &log, failure));
+            return Err(crash(target, &log, Failure::new(failure.what)));
         }
     }
     Ok(())
-}
-
-fn read_in_background(mut from: impl std::io::Read + Send + 'static) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = from.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }
 
 fn make_folder(name: &str) -> Result<PathBuf, Failure> {

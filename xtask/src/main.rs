@@ -97,14 +97,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn remove_own() {
-    e2e::remove_own_namespaces();
-    braid_lab::remove_own();
-}
-
 fn start() -> Result<(), Failure> {
     let chore = Cli::parse().chore;
-    process::clean_up_when_interrupted(remove_own)?;
+    process::clean_up_when_interrupted()?;
     match chore {
         Chore::Test => test::run(),
         Chore::Nightly(options) => nightly::run(&options),

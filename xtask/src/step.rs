@@ -8,16 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::process::Ended;
 use crate::{Failure, process};
 
-/// How much of a failed step's output is shown again at the very end.
+/// Lines of a failed step's output that are repeated at the very end.
 const TAIL_LINES: usize = 60;
 
 /// A step that ran.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
     /// Why it failed, and the end of its output.
     pub failure: Option<String>,
@@ -49,7 +48,7 @@ pub fn run(
         Shown::InItsLog => tee(command, limit, log, stop, io::sink(), io::sink()),
     };
     let took = start.elapsed();
-    if matches!(result, Ok(Ended::Stopped)) {
+    if matches!(result, Ok(false)) {
         println!("<== {name}: stopped after {:.1} s", took.as_secs_f64());
         return None;
     }
@@ -66,19 +65,19 @@ fn tee(
     stop: &dyn Fn() -> bool,
     stdout: impl Write + Send + 'static,
     stderr: impl Write + Send + 'static,
-) -> Result<Ended, Failure> {
+) -> Result<bool, Failure> {
     let file = create(log)
         .map_err(|e| Failure::new(format!("cannot write the log {}: {e}", log.display())))?;
     let file = Arc::new(Mutex::new(file));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut group = process::Group::start(command)?;
-    let out = copy(group.child.stdout.take().expect("piped"), stdout, &file);
-    let err = copy(group.child.stderr.take().expect("piped"), stderr, &file);
-    let result = group.wait_unless(limit, stop);
-    // Whoever still holds the pipes ends here; otherwise the copies would wait for them.
-    drop(group);
+    let mut program = process::Program::start(command)?;
+    let out = copy(program.child.stdout.take().expect("piped"), stdout, &file);
+    let err = copy(program.child.stderr.take().expect("piped"), stderr, &file);
+    let result = program.wait_unless(limit, stop);
+    // Processes that still hold the pipes end here; otherwise the copies would wait for them.
+    drop(program);
     let _ = (out.join(), err.join());
-    result
+    Ok(result?)
 }
 
 fn create(log: &Path) -> io::Result<File> {
@@ -129,8 +128,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// What the script came to, its log, and where that is.
-    fn sh(name: &str, script: &str) -> (Result<Ended, Failure>, String, PathBuf) {
+    /// Runs a script. Returns its result, its log, and the path of the log.
+    fn sh(name: &str, script: &str) -> (Result<bool, Failure>, String, PathBuf) {
         let log = log_path(&std::env::temp_dir(), &format!("{name}-{}", std::process::id()));
         let mut command = Command::new("sh");
         command.args(["-c", script]);
@@ -153,7 +152,7 @@ mod tests {
         let mut command = Command::new("sleep");
         command.arg("1000");
         let ended = tee(&mut command, LIMIT, &log, &|| true, io::sink(), io::sink());
-        assert_eq!(ended.expect("no failure"), Ended::Stopped);
+        assert!(!ended.expect("no failure"));
         fs::remove_file(log).expect("the log can be removed");
     }
 

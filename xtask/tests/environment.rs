@@ -15,7 +15,7 @@ const LIBRARIES: [&str; 12] = [
     "transport/src",
     "verbs-shim/src",
     "engine/src",
-    "engine/log/src",
+    "log/src",
     "ffi/src",
     "ibverbs/src",
     "ibverbs/preload/src",

@@ -4,8 +4,8 @@ use xtask::{layers, tidy, tree};
 
 #[test]
 fn the_tree_is_tidy() {
-    let breaches = tidy::check(tree::root()).expect("the tree is readable");
-    let breaches: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+    let report = tidy::check(tree::root()).expect("the tree is readable");
+    let breaches: Vec<String> = report.breaches.iter().map(ToString::to_string).collect();
     assert!(breaches.is_empty(), "\n{}\n", breaches.join("\n"));
 }
 

@@ -2,22 +2,13 @@
 
 use std::env;
 use std::net::{IpAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use braid_lab::process::Program;
 
 use super::args::{AllToAllArgs, loopback_address};
 use crate::failure::Failure;
-
-/// Killed when dropped.
-struct Ranks(Vec<Child>);
-
-impl Drop for Ranks {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
 
 /// Starts all ranks and waits for them. Rank 0 writes to our standard output.
 pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
@@ -25,7 +16,7 @@ pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
     let root = loopback_address(0, 0);
     let port = free_port(root)?;
     let program = env::current_exe().map_err(|why| io("find this program", why))?;
-    let mut ranks = Ranks(Vec::new());
+    let mut ranks = Vec::new();
     for rank in 0..count {
         let addresses = (0..rails).map(|rail| loopback_address(rail, rank).to_string());
         let mut command = Command::new(&program);
@@ -39,15 +30,9 @@ pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
         if rank > 0 {
             command.stdout(Stdio::null());
         }
-        ranks.0.push(command.spawn().map_err(|why| io("start a rank", why))?);
+        ranks.push(Program::start_in_our_group(&mut command)?.named(format!("rank {rank}")));
     }
-    for (rank, child) in ranks.0.iter_mut().enumerate() {
-        let status = child.wait().map_err(|why| io("wait for a rank", why))?;
-        if !status.success() {
-            return Err(Failure::Peer(format!("of rank {rank} ended with {status}")));
-        }
-    }
-    Ok(())
+    Ok(ranks.iter_mut().try_for_each(|rank| rank.wait(Duration::MAX))?)
 }
 
 /// A rank's place in its group, for its environment.

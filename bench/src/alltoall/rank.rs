@@ -5,24 +5,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid::{Access, AllToAllV, Engine, Group, GroupConfig, MemoryRegion};
-use braid_traffic::Workload;
+use braid_lab::traffic::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;
 use crate::failure::{Attempt, Failure};
 use crate::{pattern, session};
 
-/// How long a round may take.
+/// Maximum duration of a round.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What a rank has seen of one workload.
+/// The measurements of a rank for one workload.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Seen {
     /// Seconds of each round.
     pub(super) seconds: Vec<f64>,
-    /// Packets that it has sent in all rounds, by rail.
+    /// Packets sent in all rounds, by rail.
     pub(super) sent: Vec<u64>,
-    /// Packets of it that have arrived, by the address of the receiver's rail.
+    /// Packets of this rank that arrived, by the address of the receiver's rail.
     pub(super) arrived: Vec<(std::net::IpAddr, u64)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Rank {
     pub(super) group: Group,
 }
 
-/// Where each rank's part stands in a region.
+/// Returns the range of each rank's part in a region.
 fn ranges(counts: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
     let mut end = 0;
     counts
@@ -44,7 +44,7 @@ fn ranges(counts: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
 }
 
 impl Rank {
-    /// Finds the others.
+    /// Joins the group.
     pub(super) fn join(args: &AllToAllArgs) -> Result<Rank, Failure> {
         let usage = |error: braid::GroupError| Failure::Usage(error.to_string());
         let mut config = GroupConfig::from_env().map_err(usage)?;
@@ -90,7 +90,7 @@ impl Rank {
         Ok(self.packets().since(&before, seconds))
     }
 
-    /// All ranks are here.
+    /// Waits until all ranks have reached this point.
     fn barrier(&self) -> Result<(), Failure> {
         let nothing = self.region(1, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
         let empty = AllToAllV::even(nothing.clone(), nothing, self.group.size(), 0);
@@ -104,7 +104,7 @@ impl Rank {
             pattern::fill(&mut bytes, own * size + to, round);
             operation.send.write_at(range.start, &bytes).attempt("fill")?;
         }
-        // What was there before must not pass for what is to come.
+        // Cleared, so that bytes of the previous round cannot pass for new ones.
         operation.recv.write_at(0, &vec![0; operation.recv.len()]).attempt("clear")
     }
 
@@ -119,7 +119,7 @@ impl Rank {
         Ok(())
     }
 
-    /// Counters of the engine so far.
+    /// Returns the counters of the engine.
     fn packets(&self) -> Seen {
         let (mut sent, mut arrived) = (Vec::new(), Vec::new());
         for to in self.engine.paths() {
@@ -130,30 +130,30 @@ impl Rank {
         Seen { seconds: Vec::new(), sent, arrived }
     }
 
-    /// What every rank has to tell rank 0, by rank; the others get nothing.
-    pub(super) fn gather(&self, told: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+    /// Gathers the reports of all ranks at rank 0, by rank. The other ranks get an empty list.
+    pub(super) fn gather(&self, report: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         let (own, size) = (self.group.rank(), self.group.size());
-        let lengths = self.to_rank_0(&(told.len() as u64).to_le_bytes(), &vec![8; size])?;
+        let lengths = self.to_rank_0(&(report.len() as u64).to_le_bytes(), &vec![8; size])?;
         let length =
             |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         let lengths: Vec<u64> = match own {
             0 => lengths.iter().map(length).collect(),
-            _ => vec![told.len() as u64; size],
+            _ => vec![report.len() as u64; size],
         };
-        self.to_rank_0(told, &lengths)
+        self.to_rank_0(report, &lengths)
     }
 
-    fn to_rank_0(&self, told: &[u8], lengths: &[u64]) -> Result<Vec<Vec<u8>>, Failure> {
+    fn to_rank_0(&self, report: &[u8], lengths: &[u64]) -> Result<Vec<Vec<u8>>, Failure> {
         let (own, size) = (self.group.rank(), self.group.size());
         let mut sends = vec![0..0; size];
-        sends[0] = 0..told.len();
+        sends[0] = 0..report.len();
         let receives = match own {
             0 => ranges(lengths.iter().copied()),
             _ => vec![0..0; size],
         };
         let total = receives.last().map_or(0, |range| range.end);
-        let send = self.region(told.len(), Access::NONE)?;
-        send.write_at(0, told).attempt("results")?;
+        let send = self.region(report.len(), Access::NONE)?;
+        send.write_at(0, report).attempt("results")?;
         let recv = self.region(total, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
         let operation = AllToAllV { send, sends, recv: recv.clone(), receives: receives.clone() };
         let round = self.group.start(operation).attempt("results")?;
@@ -167,12 +167,12 @@ impl Rank {
 }
 
 impl Seen {
-    /// Of a rank before its first round.
+    /// Creates the measurements of a rank before its first round.
     pub(super) fn of_rails(count: usize) -> Seen {
         Seen { seconds: Vec::new(), sent: vec![0; count], arrived: Vec::new() }
     }
 
-    /// What has come since, with the seconds of the rounds.
+    /// Returns the packets since `before`, with the seconds of the rounds.
     fn since(mut self, before: &Seen, seconds: Vec<f64>) -> Seen {
         for (rail, sent) in self.sent.iter_mut().enumerate() {
             *sent -= before.sent.get(rail).copied().unwrap_or(0);

@@ -1,9 +1,10 @@
-//! What rank 0 makes of what all ranks have seen.
+//! The report of rank 0 over all ranks.
 
 use std::net::IpAddr;
 
 use braid::paths::LoadMse;
-use braid_traffic::{Workload, busiest};
+use braid_lab::table::Columns;
+use braid_lab::traffic::{Workload, busiest};
 use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;
@@ -11,14 +12,15 @@ use super::rank::Seen;
 
 /// The results of one workload.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct AllToAllReport {
     workload: String,
     rail_policy: String,
     ranks: usize,
     rails: usize,
     /// Bytes between ranks in a round.
     bytes: u64,
-    /// Seconds until a round is over at the last rank: the mean over rounds, and over all ranks and rounds the rest.
+    /// Seconds until a round is complete at the last rank, as the mean over rounds. The fields
+    /// below are over all ranks and rounds.
     pub(super) cct: f64,
     mean: f64,
     p80: f64,
@@ -26,7 +28,7 @@ pub(super) struct Report {
     p99: f64,
     /// Bytes per second and rank: (bytes of all ranks / ranks / CCT) x (ranks - 1) / ranks.
     bus_bandwidth: f64,
-    /// Seconds that no schedule can beat, at the rate that was given: max(row sum, column sum) / (rails x rate).
+    /// Lower bound in seconds at the given rate: max(row sum, column sum) / (rails x rate).
     bound: Option<f64>,
     /// Packets in all rounds, by rank and rail.
     sent: Vec<Vec<u64>>,
@@ -35,18 +37,18 @@ pub(super) struct Report {
     receive_mse: Option<Mse>,
 }
 
-/// Of the rank with the most uneven rails, of those that have enough packets.
+/// The load error of the rank with the most uneven rails, among those with enough packets.
 #[derive(Serialize, Deserialize)]
 struct Mse {
     of_max: f64,
     of_mean: f64,
 }
 
-/// Packets of a rank and rail and round below which one more or less is not a matter of balance.
+/// Packets per rank, rail and round below which the balance is not judged.
 const FEW: u64 = 64;
 
 impl Mse {
-    /// `None`: nobody has enough.
+    /// Returns the largest error. `None`: no rank has enough packets.
     fn of(loads: &[Vec<u64>], rounds: u64) -> Option<Mse> {
         let enough =
             |rails: &&Vec<u64>| rails.iter().sum::<u64>() >= FEW * rounds * rails.len() as u64;
@@ -57,8 +59,8 @@ impl Mse {
     }
 }
 
-impl Report {
-    /// `rails`: the addresses of each rank, by rail.
+impl AllToAllReport {
+    /// Creates the report. `rails`: the addresses of each rank, by rail.
     pub(super) fn new(
         workload: Workload,
         policy: &str,
@@ -66,7 +68,7 @@ impl Report {
         matrix: &[Vec<u64>],
         seen: &[Seen],
         rails: &[Vec<IpAddr>],
-    ) -> Report {
+    ) -> AllToAllReport {
         let (ranks, rounds) = (matrix.len(), seen[0].seconds.len());
         let last = |round: usize| seen.iter().map(|rank| rank.seconds[round]).fold(0., f64::max);
         let cct = (0..rounds).map(last).sum::<f64>() / rounds as f64;
@@ -86,7 +88,7 @@ impl Report {
         let bound =
             args.rate.map(|rate| busiest(matrix) as f64 * 8. / (count as f64 * rate.bits() as f64));
         let share = (ranks.saturating_sub(1)) as f64 / ranks as f64;
-        Report {
+        AllToAllReport {
             workload: workload.to_string(),
             rail_policy: policy.to_owned(),
             ranks,
@@ -106,7 +108,7 @@ impl Report {
         }
     }
 
-    /// What [`Report::cells`] are.
+    /// The headings of [`AllToAllReport::cells`].
     pub(super) const COLUMNS: [&str; 9] = [
         "CCT ms", "/bound", "mean ms", "p80 ms", "p95 ms", "p99 ms", "bus MB/s", "MSE send",
         "MSE recv",
@@ -120,7 +122,7 @@ impl Report {
         row(&self.workload, &self.cells())
     }
 
-    /// How often the bound goes into the completion time.
+    /// Returns the completion time over the bound.
     pub(super) fn over_bound(&self) -> String {
         self.bound.map_or("-".to_owned(), |bound| format!("{:.3}", self.cct / bound))
     }
@@ -144,7 +146,10 @@ impl Report {
     }
 }
 
+/// The widths of the columns, so that rows can be printed one by one.
+const COLUMNS: Columns<'_> = Columns { words: 1, widths: &[17, 8, 8, 8, 8, 8, 8, 8, 8, 8] };
+
 fn row(workload: &str, cells: &[String; 9]) -> String {
-    let cells: String = cells.iter().map(|cell| format!(" {cell:>9}")).collect();
-    format!("{workload:<18}{cells}")
+    let cells: Vec<&str> = [workload].into_iter().chain(cells.iter().map(String::as_str)).collect();
+    COLUMNS.row(&cells)
 }

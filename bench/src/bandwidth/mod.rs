@@ -1,8 +1,9 @@
-//! The bandwidth tests: a number of messages outstanding on each queue pair, in one direction or both.
+//! The bandwidth tests: a number of messages outstanding on each queue pair, in one direction or
+//! both.
 //!
-//! Both sides run the same loop. A side that transmits keeps its queue pairs full; a side that
-//! receives keeps receives posted and, with `--verify`, checks every byte before it lets the slot be
-//! used again: by reposting the receive (SEND), or by a credit word written back (WRITE).
+//! Both sides run the same loop. A side that transmits keeps its queue pairs full. A side that
+//! receives keeps receives posted. With `--verify` it checks every byte before it releases the
+//! slot, by reposting the receive (SEND) or by writing back a credit word (WRITE).
 
 mod peak;
 mod receive;
@@ -19,31 +20,32 @@ use crate::samples::{Sample, Sampler};
 use crate::session::Session;
 use crate::table::Table;
 
-/// What a phase came to, as the client sees it.
+/// The results of a phase at the client.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    /// Those that had ended after `elapsed`, of both sides. With a limit of time more follow, which were under way
-    /// and are not counted (as perftest's -D): a slow queue pair's would take long.
+pub(crate) struct BandwidthOutcome {
+    /// Messages of both sides that had completed after `elapsed`. With a time limit, messages in
+    /// flight at the end are not counted (as with perftest's -D), because those of a slow queue
+    /// pair would take long.
     pub(crate) messages: u64,
     pub(crate) elapsed: Duration,
     pub(crate) verified: u64,
-    /// When each queue pair had sent (or read) its last message.
+    /// Completion time of the last message sent or read, by queue pair.
     pub(crate) qp_seconds: Vec<f64>,
-    /// How many messages of each had ended after `elapsed`, of this side.
+    /// Messages of this side that had completed after `elapsed`, by queue pair.
     pub(crate) qp_messages: Vec<u64>,
     pub(crate) began_unix_s: f64,
     pub(crate) samples: Vec<Sample>,
-    /// Messages a second, the most in any span.
+    /// Peak rate in messages per second.
     pub(crate) peak: Option<f64>,
 }
 
-/// What to look at while a phase runs.
+/// The observations during a phase.
 pub(crate) struct Watch {
-    /// Between samples of the goodput.
+    /// Interval between samples of the goodput.
     pub(crate) interval: Option<Duration>,
-    /// Shows each sample as it comes.
+    /// Prints each sample at once.
     pub(crate) lines: Option<Table>,
-    /// Looks for the peak, where perftest does.
+    /// Whether to find the peak, as perftest does.
     pub(crate) peak: bool,
 }
 
@@ -52,12 +54,12 @@ pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
     watch: Watch,
-) -> Result<(Outcome, SideReport), Failure> {
+) -> Result<(BandwidthOutcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let began_unix_s = unix_seconds();
     run.began = Instant::now();
-    run.look(&watch);
+    run.observe(&watch);
     while !run.is_over() {
         run.step()?;
     }
@@ -71,7 +73,9 @@ pub(crate) fn client(
         run.step()?;
         match run.session.control.try_receive()? {
             Some(Answer::Report(report)) => break report,
-            Some(Answer::Ready) => return Err(Failure::Peer("answered out of turn".to_owned())),
+            Some(Answer::Ready) => {
+                return Err(Failure::Peer("sent an unexpected answer".to_owned()));
+            }
             None => {}
         }
     };
@@ -85,7 +89,7 @@ pub(crate) fn client(
     let verified = run.verified + report.verified;
     let since = |qp: &Progress| Some(qp.finished?.duration_since(run.began).as_secs_f64());
     let qp_seconds = run.progress.iter().filter_map(since).collect();
-    let outcome = Outcome {
+    let outcome = BandwidthOutcome {
         messages,
         elapsed,
         verified,
@@ -102,7 +106,7 @@ fn unix_seconds() -> f64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Serves one phase; the order to begin it has come.
+/// Serves one phase after the order to begin.
 pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
     let (cpu, before) = (cpu_seconds(), session.traffic());
     let mut run = Run::new(session, phase)?;
@@ -112,17 +116,17 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
     let mut own = None;
     let sent = loop {
         run.step()?;
-        // Its own messages end without an order: while both sides send, neither has a moment to hear one.
+        // Its own part ends without an order, because neither side can read orders while both send.
         if own.is_none() && run.is_over() {
             own = Some(run.stop());
         }
-        // While there is traffic no order can have come, and looking for one costs a turn of the engine.
+        // No order can arrive while there is traffic, and a check costs a turn of the engine.
         if run.idle_turns == 0 {
             continue;
         }
         match run.session.control.try_receive()? {
             Some(Order::End { sent }) => break sent,
-            Some(_) => return Err(Failure::Peer("gave orders out of turn".to_owned())),
+            Some(_) => return Err(Failure::Peer("sent an unexpected order".to_owned())),
             None => {}
         }
     };

@@ -1,12 +1,13 @@
-//! The peak, as perftest has it: of all spans from the post of a message to the completion of a later one, the one in which
-//! most messages a second went through.
+//! The peak as perftest defines it: the highest message rate over all spans from the post of a
+//! message to the completion of a later one.
 
 use std::time::Instant;
 
-/// Longer runs have no peak, as in perftest: every message's times are kept.
+/// Maximum number of messages with a peak, as in perftest, because the times of every message are
+/// kept.
 pub(crate) const MOST_MESSAGES: u64 = 20_000;
 
-/// When messages were posted and when they completed, in nanoseconds of the run, each in its order.
+/// The times at which messages were posted and completed, in nanoseconds of the run.
 pub(super) struct Peak {
     began: Instant,
     posted: Vec<u64>,
@@ -30,14 +31,15 @@ impl Peak {
         self.completed.push(self.began.elapsed().as_nanos() as u64);
     }
 
-    /// Messages a second; none without messages.
+    /// Returns the peak in messages per second. `None`: no messages.
     pub(super) fn messages_per_second(&self) -> Option<f64> {
         highest_rate(&self.posted, &self.completed).map(|per_ns| per_ns * 1e9)
     }
 }
 
-/// The greatest (j - i + 1) / (completed\[j\] - posted\[i\]) over all i <= j, by Dinkelbach's iteration (On nonlinear
-/// fractional programming, 1967): the span that beats a rate by most gives the next rate.
+/// Returns the maximum of (j - i + 1) / (completed\[j\] - posted\[i\]) over all i <= j by
+/// Dinkelbach's iteration (On nonlinear fractional programming, 1967). The span that exceeds a rate
+/// by most gives the next rate.
 fn highest_rate(posted: &[u64], completed: &[u64]) -> Option<f64> {
     let mut rate = 0.0;
     loop {
@@ -49,7 +51,8 @@ fn highest_rate(posted: &[u64], completed: &[u64]) -> Option<f64> {
     }
 }
 
-/// The rate of the span that holds most messages beyond what `rate` would have put through in it.
+/// Returns the rate of the span with the most messages beyond those that `rate` would complete in
+/// it.
 fn best_span(posted: &[u64], completed: &[u64], rate: f64) -> Option<f64> {
     let mut best: Option<(f64, f64)> = None;
     let mut start: Option<(f64, usize)> = None;
@@ -75,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// As perftest computes it, in quadratic time.
+    /// Computes the peak in quadratic time, as perftest does.
     fn by_all_pairs(posted: &[u64], completed: &[u64]) -> f64 {
         let spans = (0..posted.len()).flat_map(|i| (i..completed.len()).map(move |j| (i, j)));
         let rates = spans.map(|(i, j)| {
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_a_look_at_all_spans_finds() {
+    fn the_peak_is_the_maximum_over_all_spans() {
         for seed in 0..200 {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let (mut posted, mut completed) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Messages that come in: receives, their verification, and the credits that let slots be written again.
+//! Incoming messages: receives, their verification, and the credits that release slots.
 
 use braid::{Completion, Work, wr};
 
@@ -59,7 +59,7 @@ impl Run<'_> {
             return wrong(format!("came with immediate data {:?}", completion.imm));
         }
         let slot = match self.session.plan.test {
-            // Receives are used in posting order, so message and slot go together.
+            // Receives complete in posting order, so the slot belongs to the message.
             Test::SendBw => completion.wr_id & (CREDIT - 1),
             _ => message,
         };
@@ -68,8 +68,8 @@ impl Run<'_> {
         pattern::check(&self.found, &mut self.scratch, qp, message)
     }
 
-    /// Tells the other side how many slots it may use again. One credit is under way at a time: two
-    /// writes to the same word must not race.
+    /// Sends the number of released slots to the other side. At most one credit is in flight,
+    /// because two writes to the same word must not race.
     pub(super) fn send_credit(&mut self, qp: usize) -> Result<(), Failure> {
         let words = self.progress.len();
         let progress = &mut self.progress[qp];

@@ -1,4 +1,4 @@
-//! One side of a phase: its queue pairs' progress, and the loop that moves all of them on.
+//! One side of a phase: the progress of its queue pairs, and the loop that drives them.
 
 use std::time::{Duration, Instant};
 
@@ -15,27 +15,26 @@ use crate::session::Session;
 use crate::stdio;
 use crate::table::Table;
 
-/// Nothing at all happened for so long: something is broken.
+/// Time without any progress after which a run fails.
 pub(super) const STALL: Duration = Duration::from_secs(20);
-/// The look at the clock is too dear for every turn of a spin.
+/// Turns of a spin between two reads of the clock, which is too expensive for every turn.
 const CLOCK_EVERY: u64 = 4096;
-/// The id of a credit; data messages have their number, receives their slot.
+/// The id of a credit. Data messages use their number and receives their slot.
 pub(super) const CREDIT: u64 = 1 << 40;
 pub(super) const QP_SHIFT: u32 = 44;
 
-/// How many turns without a completion a side spins before it sleeps, where it may, and how long it
-/// sleeps at most: orders do not wake it.
+/// Turns without a completion before a side sleeps, and its longest sleep. Orders do not wake it.
 const SPINS: u64 = 100;
 const NAP: Duration = Duration::from_millis(1);
 
-/// How far one queue pair is.
+/// The progress of one queue pair.
 #[derive(Clone, Default)]
 pub(super) struct Progress {
-    /// Messages that it sends in this phase; `u64::MAX`: until it is stopped.
+    /// Number of messages that it sends in this phase; `u64::MAX`: until it is stopped.
     pub(super) target: u64,
     pub(super) posted: u64,
     pub(super) ended: u64,
-    /// Slots that may be used again: `ended`, or what the other side has credited.
+    /// Number of released slots: `ended`, or the credit of the other side.
     pub(super) reusable: u64,
     pub(super) received: u64,
     pub(super) credit_sent: u64,
@@ -43,7 +42,7 @@ pub(super) struct Progress {
     pub(super) finished: Option<Instant>,
 }
 
-/// See the module.
+/// One side of a phase.
 pub(super) struct Run<'s> {
     pub(super) session: &'s mut Session,
     pub(super) phase: Phase,
@@ -51,12 +50,13 @@ pub(super) struct Run<'s> {
     pub(super) transmits: bool,
     pub(super) receives: bool,
     pub(super) progress: Vec<Progress>,
-    /// Messages of ours that are done, of all queue pairs.
+    /// Completed messages of this side, over all queue pairs.
     pub(super) ended: u64,
-    /// Queue pairs with messages that have not ended.
+    /// Number of queue pairs with messages that have not completed.
     pub(super) unended: usize,
-    /// Queue pairs that may have room for another message. With thousands of them nobody looks at all in every turn; only
-    /// credits have to be looked for everywhere, because they come unannounced.
+    /// Queue pairs that may have room for another message. With thousands of queue pairs, a turn
+    /// must not visit all of them. Only credits need a scan of all, because they arrive without a
+    /// completion.
     pub(super) with_room: Vec<usize>,
     pub(super) verified: u64,
     pub(super) completions: Vec<Completion>,
@@ -64,14 +64,14 @@ pub(super) struct Run<'s> {
     pub(super) found: Vec<u8>,
     pub(super) idle_turns: u64,
     pub(super) idle_since: Instant,
-    /// Whether something is bound to happen: a server waits as long as its client likes.
+    /// Whether progress is expected. A server waits for its client without a limit.
     pub(super) expects: bool,
     pub(super) sampler: Option<Sampler>,
     pub(super) lines: Option<Table>,
     pub(super) peak: Option<Peak>,
 }
 
-/// What a side that transmits had sent when its part of a phase was over.
+/// The part of a phase that a transmitting side has sent.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) messages: u64,
@@ -82,7 +82,7 @@ impl<'s> Run<'s> {
     pub(super) fn new(session: &'s mut Session, phase: Phase) -> Result<Self, Failure> {
         let plan = &session.plan;
         if phase.size > plan.slot_len || phase.depth == 0 || phase.depth > plan.sends {
-            return Err(Failure::Peer(format!("asked for a phase outside of its plan: {phase:?}")));
+            return Err(Failure::Peer(format!("requested a phase outside of its plan: {phase:?}")));
         }
         let (transmits, receives) = match (session.is_client, plan.bidirectional) {
             (_, true) => (true, true),
@@ -96,7 +96,7 @@ impl<'s> Run<'s> {
         let progress = vec![Progress { target, ..Progress::default() }; plan.qps as usize];
         let mut run = Run {
             transmits,
-            // READs need nothing of the other side, unverified WRITEs neither.
+            // READs need no receives at the other side, and neither do unverified WRITEs.
             receives: receives
                 && (plan.test == Test::SendBw || (plan.test == Test::WriteBw && plan.verify)),
             ended: 0,
@@ -121,8 +121,8 @@ impl<'s> Run<'s> {
         Ok(run)
     }
 
-    /// From its beginning on.
-    pub(super) fn look(&mut self, watch: &Watch) {
+    /// Starts the observations of `watch`.
+    pub(super) fn observe(&mut self, watch: &Watch) {
         self.lines = watch.lines;
         self.sampler = watch.interval.map(|every| Sampler::new(every, self.began, self.phase.size));
         self.peak = match self.phase.extent {
@@ -150,7 +150,8 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    /// Whether this side's own part of the phase is over: it has sent all, or for long enough.
+    /// Returns whether this side's own part of the phase is over: all messages sent, or the time
+    /// limit reached.
     pub(super) fn is_over(&self) -> bool {
         match self.phase.extent {
             Extent::Time(limit) if self.transmits => {
@@ -160,7 +161,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// Posts no more messages: those that were posted are all there will be. Returns what counts.
+    /// Stops posting messages. Returns the part that counts.
     pub(super) fn stop(&mut self) -> Part {
         for qp in self.progress.iter_mut().filter(|qp| qp.target == u64::MAX) {
             qp.target = qp.posted;
@@ -170,7 +171,8 @@ impl<'s> Run<'s> {
         Part { messages: self.ended, elapsed: self.began.elapsed() }
     }
 
-    /// Goes on until this side's part is over, unless it is (`own`), and all of its messages have ended.
+    /// Drives the run until this side's part is over, unless it is (`own`), and all of its messages
+    /// have completed.
     pub(super) fn finish(&mut self, own: Option<Part>) -> Result<Part, Failure> {
         while own.is_none() && !self.is_over() {
             self.step()?;
@@ -192,7 +194,7 @@ impl<'s> Run<'s> {
         self.unended == 0 && !(credits && self.progress.iter().any(|qp| qp.credit_in_flight))
     }
 
-    /// `count`: over all queue pairs.
+    /// Drives the run until `count` messages have arrived over all queue pairs.
     pub(super) fn receive_all(&mut self, count: u64) -> Result<(), Failure> {
         let credits = self.session.uses_credits();
         let settled =
@@ -212,7 +214,7 @@ impl<'s> Run<'s> {
         }
         let mut completions = std::mem::take(&mut self.completions);
         self.session.cq.poll(&mut completions, 256).attempt("completion queue")?;
-        // Nothing completes for a credit, so nothing would wake who waits for one.
+        // A credit has no completion, so it would not wake a side that waits for it.
         let may_sleep = self.idle_turns > SPINS && !self.session.uses_credits();
         if completions.is_empty() && may_sleep {
             completions = self.session.cq.wait(NAP).attempt("completion queue")?;
@@ -236,7 +238,7 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    /// Notices that nothing happens any more, without a look at the clock in every turn.
+    /// Fails if nothing has happened for too long, without reading the clock in every turn.
     fn watch(&mut self, busy: bool) -> Result<(), Failure> {
         if busy {
             self.idle_turns = 0;

@@ -1,4 +1,4 @@
-//! Messages that are sent or read: as many at a time as the depth allows.
+//! Outgoing messages: as many at a time as the depth allows.
 
 use std::time::Instant;
 
@@ -67,7 +67,7 @@ impl Run<'_> {
         self.session.qps[qp].post_send(work).attempt("post")
     }
 
-    /// A message of ours is done.
+    /// Handles the completion of a message of this side.
     pub(super) fn on_end(&mut self, qp: usize) {
         let progress = &mut self.progress[qp];
         progress.ended += 1;

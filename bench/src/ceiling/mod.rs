@@ -1,19 +1,18 @@
-//! `braid-perf ceiling`: Braid beside what this machine's kernel can do at all, in one interleaved run.
+//! `braid-perf ceiling`: Braid compared with the limits of this machine's kernel, in one
+//! interleaved run.
 //!
-//! All contestants are two processes on loopback. Ratios are taken within a round and their median
-//! is reported, because the machine's own state moves more than anything we measure (see
+//! Each contestant is two processes on loopback. Ratios are taken within a round, and their median
+//! is reported, because the state of the machine varies more than any measured figure (see
 //! [`crate::peer::machine`]).
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use braid::{CcConfig, LossRecovery, RailScheme};
+use braid::{CcConfig, Datapath, LossRecovery, RailScheme};
 use serde::Serialize;
 
-use crate::cli::{
-    AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs,
-};
+use crate::cli::{AtomicKind, CeilingArgs, EngineArgs, ProgressKind, Switch, Test, TestArgs};
 use crate::failure::{Attempt, Failure};
 use crate::interleave::report::Report;
 use crate::interleave::{Contestant, interleave};
@@ -37,26 +36,26 @@ const WRITE_64K_OFF: &str = "braid WRITE 64 KiB, crc off";
 const WRITE_8B_LAT: &str = "braid WRITE 8 B latency";
 const SEND_8B: &str = "braid SEND 8 B, 64 outstanding";
 
-/// The figures that the project is held to.
+/// The headline figures of the project, with their targets.
 #[derive(Debug, Serialize)]
 struct Headline {
-    /// WRITE 1 MiB, 8 outstanding, `--crc off`, by the raw blaster. Target: 0.70.
+    /// WRITE 1 MiB, 8 outstanding, `--crc off`, over raw UDP GSO. Target: 0.70.
     write_1mib_ratio_udp_gso: Option<f64>,
     /// The same with payload checks. Target: 0.60.
     write_1mib_crc_ratio_udp_gso: Option<f64>,
-    /// WRITE 1 MiB, `--crc off`, by TCP with writes of 1 MiB.
+    /// WRITE 1 MiB, `--crc off`, over TCP with writes of 1 MiB.
     write_1mib_ratio_tcp: Option<f64>,
-    /// WRITE 64 KiB, with payload checks, by TCP with writes of 64 KiB. Target: 1.0.
+    /// WRITE 64 KiB, with payload checks, over TCP with writes of 64 KiB. Target: 1.0.
     write_64kib_ratio_tcp: Option<f64>,
     /// The same with `--crc off`.
     write_64kib_crc_off_ratio_tcp: Option<f64>,
-    /// What the raw blaster with payload checks, and nothing else of a transport, reaches of that TCP.
+    /// Raw UDP GSO with payload checks, without a transport protocol, over the same TCP.
     udp_gso_crc_ratio_tcp_64kib: Option<f64>,
-    /// WRITE 8 B, half a round trip, by the raw ping-pong. Target: at most 1.5.
+    /// WRITE 8 B, half a round trip, over the raw ping-pong. Target: at most 1.5.
     write_8b_latency_ratio_udp: Option<f64>,
     /// SENDs of 8 B, 64 outstanding. Target: 2.
     send_8b_mmsgs: Option<f64>,
-    /// CPU seconds of both processes for 10^9 bytes of WRITE 1 MiB, `--crc off`; both spin.
+    /// CPU seconds of both processes per 10^9 bytes of WRITE 1 MiB, `--crc off`; both spin.
     cpu_s_per_gb: Option<f64>,
 }
 
@@ -64,7 +63,7 @@ struct Headline {
 struct Everything<'a> {
     #[serde(flatten)]
     headline: &'a Headline,
-    /// Of the TCP that is compared with.
+    /// The congestion control of the TCP contestants.
     tcp_congestion_control: &'a str,
     bandwidth: &'a Report,
     bandwidth_to_tcp_64kib: &'a Report,
@@ -72,7 +71,7 @@ struct Everything<'a> {
     latency: &'a Report,
 }
 
-/// Measures and prints.
+/// Measures and prints the comparison.
 pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
     crate::session::check(&engine_args(args, Switch::On))?;
     let json = JsonFile::asked(args.json.as_ref())?;
@@ -256,7 +255,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         port: Some(0),
         bind: Some((LOOPBACK, 0).into()),
         dev: None,
-        datapath: Some(DatapathKind::Udp),
+        datapath: Some(Datapath::Udp.kind()),
         ib_port: 1,
         gid_index: None,
         connection: None,

@@ -1,10 +1,10 @@
-//! What is measured: messages of a size, in one direction or both, or to and fro.
+//! The cases: messages of a size in one direction, in both, or as a ping-pong.
 
 use serde::Serialize;
 
 use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50};
 
-/// What belongs into one table.
+/// The cases of one table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Family {
@@ -20,7 +20,7 @@ pub(super) enum Family {
 
 /// One comparison.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-pub(super) struct Case {
+pub(super) struct CompareCase {
     pub(super) family: Family,
     pub(super) mtu: u32,
     /// Bytes of a message.
@@ -48,11 +48,11 @@ const SMALL: [u64; 1] = [8];
 const SMALL_FULL: [u64; 3] = [8, 64, 512];
 const TO_AND_FRO_FULL: [u64; 3] = [8, 4 * KIB, 64 * KIB];
 const QUEUE_PAIRS: [u32; 3] = [1, 16, 1000];
-/// Of a message where the number of queue pairs is what varies.
+/// Bytes of a message in the family that varies the number of queue pairs.
 const QUEUE_PAIR_SIZE: u64 = 4 * KIB;
 
 impl Family {
-    /// As it is typed.
+    /// Returns the name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Family::OneWay => "one-way",
@@ -79,7 +79,7 @@ impl Family {
         }
     }
 
-    /// By what contestants are compared.
+    /// Returns the metric that contestants are compared by.
     pub(super) fn metric(self) -> &'static str {
         match self {
             Family::OneWay | Family::BothWays | Family::QueuePairs | Family::Keyed => GOODPUT,
@@ -92,14 +92,14 @@ impl Family {
         self.metric() == ONE_WAY_P50
     }
 
-    /// Whether both ends of Braid spin while they wait for one message.
+    /// Returns whether both ends of Braid spin while they wait for one message.
     pub(super) fn spins(self) -> bool {
         matches!(self, Family::LatencySpinning | Family::KeyedLatency)
     }
 
-    /// The cases at one MTU, the fewest that show something or all.
-    pub(super) fn cases(self, mtu: u32, full: bool) -> Vec<Case> {
-        let case = |size, queue_pairs| Case { family: self, mtu, size, queue_pairs };
+    /// Returns the cases at one MTU: a minimal selection, or all.
+    pub(super) fn cases(self, mtu: u32, full: bool) -> Vec<CompareCase> {
+        let case = |size, queue_pairs| CompareCase { family: self, mtu, size, queue_pairs };
         let of = |sizes: &[u64]| sizes.iter().map(|size| case(*size, 1)).collect();
         match (self, full) {
             (Family::OneWay, false) => of(&BULK),
@@ -116,8 +116,8 @@ impl Family {
     }
 }
 
-impl Case {
-    /// Who sends and who receives, by the numbers of their hosts; one for each direction.
+impl CompareCase {
+    /// Returns the sending and the receiving host of each direction, by their numbers.
     pub(super) fn directions(&self) -> &'static [(usize, usize)] {
         if self.family == Family::BothWays { &[(1, 0), (0, 1)] } else { &[(1, 0)] }
     }

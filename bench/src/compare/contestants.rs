@@ -1,21 +1,23 @@
-//! Who is compared, in the order of the tables.
+//! The contestants, in the order of the tables.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use braid::SecurityMode;
 
-use super::case::{Case, Family};
-use super::peers::{Braid, Libfabric, OpenMpi, Operation, Peer, Sockets, Ucx, Via};
+use super::case::{CompareCase, Family};
+use super::peers::{BraidPeer, ComparedPeer, Libfabric, OpenMpi, Operation, Sockets, Ucx, Via};
 use super::trial::LeftOut;
 
-fn all() -> Vec<Box<dyn Peer>> {
+fn all() -> Vec<Box<dyn ComparedPeer>> {
     let braid = |operation, crc, engine_thread| {
-        Box::new(Braid { operation, crc, engine_thread, security: None }) as Box<dyn Peer>
+        Box::new(BraidPeer { operation, crc, engine_thread, security: None })
+            as Box<dyn ComparedPeer>
     };
     let keyed = |mode| {
         let (operation, security) = (Operation::Write, Some(mode));
-        Box::new(Braid { operation, crc: true, engine_thread: false, security }) as Box<dyn Peer>
+        Box::new(BraidPeer { operation, crc: true, engine_thread: false, security })
+            as Box<dyn ComparedPeer>
     };
     let mut all = vec![
         braid(Operation::Write, true, false),
@@ -26,16 +28,16 @@ fn all() -> Vec<Box<dyn Peer>> {
         braid(Operation::Send, true, false),
         braid(Operation::Send, true, true),
     ];
-    all.extend(Sockets::all().map(|sockets| Box::new(sockets) as Box<dyn Peer>));
+    all.extend(Sockets::all().map(|sockets| Box::new(sockets) as Box<dyn ComparedPeer>));
     let ucx = [Via::Put, Via::Tag, Via::ActiveMessage];
-    all.extend(ucx.map(|via| Box::new(Ucx::new(via)) as Box<dyn Peer>));
-    all.extend(Libfabric::all().map(|provider| Box::new(provider) as Box<dyn Peer>));
+    all.extend(ucx.map(|via| Box::new(Ucx::new(via)) as Box<dyn ComparedPeer>));
+    all.extend(Libfabric::all().map(|provider| Box::new(provider) as Box<dyn ComparedPeer>));
     all.push(Box::new(OpenMpi));
     all
 }
 
-/// Those that can do a case, and those whose program is not installed.
-pub(super) fn of(case: &Case) -> (Vec<Box<dyn Peer>>, Vec<LeftOut>) {
+/// Returns the contestants that support a case, and those whose program is not installed.
+pub(super) fn of(case: &CompareCase) -> (Vec<Box<dyn ComparedPeer>>, Vec<LeftOut>) {
     let mut there = Vec::new();
     let mut missing = Vec::new();
     for peer in all().into_iter().filter(|peer| peer.fits(case)) {
@@ -47,19 +49,19 @@ pub(super) fn of(case: &Case) -> (Vec<Box<dyn Peer>>, Vec<LeftOut>) {
     (there, missing)
 }
 
-/// The same without payload checks.
-pub(super) const UNCHECKED: &str = "Braid WRITE, crc off";
+/// The name of Braid's WRITE without payload checks.
+pub(super) const UNCHECKED: &str = "BraidPeer WRITE, crc off";
 
-/// Whom the others are compared with.
+/// Returns the contestant that the others are compared with.
 pub(super) fn reference(family: Family) -> &'static str {
     match family {
-        Family::MessageRate | Family::LatencyBlocking => "Braid SEND",
-        Family::Keyed | Family::KeyedLatency => "Braid WRITE, encrypt",
-        _ => "Braid WRITE",
+        Family::MessageRate | Family::LatencyBlocking => "BraidPeer SEND",
+        Family::Keyed | Family::KeyedLatency => "BraidPeer WRITE, encrypt",
+        _ => "BraidPeer WRITE",
     }
 }
 
-/// The versions of what is installed of the peers' packages.
+/// Returns the versions of the peers' installed packages.
 pub(super) fn package_versions() -> BTreeMap<&'static str, String> {
     let packages = all()
         .into_iter()

@@ -1,8 +1,9 @@
-//! `braid-perf compare`: Braid beside what else moves bytes between two hosts.
+//! `braid-perf compare`: Braid compared with other transports between two hosts.
 //!
-//! The hosts are namespaces with one veth pair between them, and every contestant is at least two processes, one on each. They
-//! take turns, round by round, because the machine's own state moves more than anything that is measured; ratios are taken
-//! within a round. CPU time and memory are read from outside, in the same way for all of them ([`usage`]).
+//! The hosts are namespaces joined by one veth pair, and every contestant is at least two
+//! processes, one on each host. Contestants take turns, round by round, because the state of the
+//! machine varies more than any measured figure. Ratios are taken within a round. CPU time and
+//! memory are read from outside, in the same way for all of them ([`usage`]).
 
 mod case;
 mod contestants;
@@ -20,30 +21,30 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use self::case::{Case, Family};
-pub(crate) use self::options::Options;
+use self::case::{CompareCase, Family};
+pub(crate) use self::options::CompareOptions;
 use self::place::Place;
-use self::trial::{LeftOut, Measured, Trial};
+use self::trial::{LeftOut, MeasuredCase, Trial};
 use crate::failure::Failure;
 use crate::results::ResultFiles;
 use crate::{interrupt, stdio};
 
-/// All that was measured.
+/// The results of all cases.
 #[derive(Serialize)]
-struct Results<'a> {
+struct CompareResults<'a> {
     run_seconds: f64,
     rounds: u32,
-    /// Of the packages that the peers' programs come from.
+    /// Versions of the packages that contain the peers' programs.
     package_versions: BTreeMap<&'static str, String>,
-    cases: &'a [Measured],
+    cases: &'a [MeasuredCase],
 }
 
-/// Measures, prints a table for each family of cases, and writes what was asked for.
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+/// Measures, prints a table for each family of cases, and writes the requested files.
+pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
     interrupt::take_networks_down()?;
     let families = options.families()?;
     let files = ResultFiles::create(options.json.as_ref(), options.out.as_ref())?;
-    let mut page = options.page.as_ref().map(|path| page::Page::read(path)).transpose()?;
+    let mut page = options.page.as_ref().map(|path| page::MarkdownPage::read(path)).transpose()?;
     let package_versions = contestants::package_versions();
     let trial = Trial { seconds: options.seconds(), rounds: options.rounds() };
     let mut measured = Vec::new();
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             for case in family.cases(mtu, options.full) {
                 measured.push(trial.run(&mut place, &case)?);
             }
-            let of_family: &[Measured] = &measured[first..];
+            let of_family: &[MeasuredCase] = &measured[first..];
             let text = tables::family(*family, mtu, of_family);
             stdio::print(|out| writeln!(out, "{text}"))?;
             if let Some(page) = &mut page {
@@ -67,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     let folder = files.folder();
-    files.write(&Results {
+    files.write(&CompareResults {
         run_seconds: trial.seconds,
         rounds: trial.rounds,
         package_versions,
@@ -83,12 +84,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// What a family's part of a page is called.
+/// Returns the name of a family's block in a page.
 fn block(family: Family, mtu: u32) -> String {
     format!("{}-{mtu}", family.name())
 }
 
-/// A case's heading in a table, and the bytes of a message as people say them.
+/// Formats a number of bytes.
 fn size_name(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -97,8 +98,8 @@ fn size_name(bytes: u64) -> String {
     }
 }
 
-/// The heading of a case among those of its family.
-fn heading(case: &Case) -> String {
+/// Returns the heading of a case within its family.
+fn heading(case: &CompareCase) -> String {
     match (case.family, case.queue_pairs) {
         (Family::QueuePairs, 1) => "1 queue pair".to_owned(),
         (Family::QueuePairs, many) => format!("{many} queue pairs"),

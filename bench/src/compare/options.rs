@@ -1,4 +1,4 @@
-//! What people type.
+//! Options of `compare`.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,11 @@ const FULL_SECONDS: f64 = 1.0;
 const MTUS: [u32; 2] = [1500, 9000];
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct CompareOptions {
     /// Write results.json and plots (SVG) into this folder.
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// All sizes from 8 bytes to 64 MiB, more rounds and longer ones: an hour or so instead of some minutes.
+    /// All sizes from 8 bytes to 64 MiB, more and longer rounds: about an hour instead of minutes.
     #[arg(long)]
     pub(super) full: bool,
     /// Only these families of cases, in the usual order; an unknown name lists them all
@@ -34,19 +34,18 @@ pub(crate) struct Options {
     /// Rounds; every contestant runs once in each [default: 3, with --full 5]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// Fail where a contestant could not be measured, once the rest has been.
+    /// Fail after all runs if a contestant could not be measured.
     #[arg(long)]
     pub(super) complete: bool,
-    /// Put the tables into this page (Markdown), in the place of those that stand there, and the plots into the folder of its
-    /// name.
+    /// Replace the tables of this page (Markdown), and the plots in the folder named after it.
     #[arg(long, value_name = "FILE")]
     pub(super) page: Option<PathBuf>,
-    /// Write the results there too; `-` is standard output.
+    /// Write the results to this file too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 }
 
-impl Options {
+impl CompareOptions {
     pub(super) fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(if self.full { FULL_SECONDS } else { SECONDS })
     }
@@ -57,7 +56,9 @@ impl Options {
 
     pub(super) fn mtus(&self) -> Result<Vec<u32>, Failure> {
         match self.mtu.iter().find(|mtu| !MTUS.contains(mtu)) {
-            Some(mtu) => Err(Failure::Usage(format!("MTU {mtu} is not compared; {MTUS:?} are"))),
+            Some(mtu) => {
+                Err(Failure::Usage(format!("MTU {mtu} is not supported; give one of {MTUS:?}")))
+            }
             None if self.mtu.is_empty() => Ok(MTUS.to_vec()),
             None => Ok(self.mtu.clone()),
         }
@@ -66,7 +67,7 @@ impl Options {
     pub(super) fn families(&self) -> Result<Vec<Family>, Failure> {
         let known = ALL.map(Family::name);
         if let Some(name) = self.only.iter().find(|name| !known.contains(&name.as_str())) {
-            let text = format!("no family is called `{name}`; there is: {}", known.join(", "));
+            let text = format!("no family is called `{name}`; known names: {}", known.join(", "));
             return Err(Failure::Usage(text));
         }
         let wanted = |family: &Family| {

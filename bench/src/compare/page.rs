@@ -1,4 +1,4 @@
-//! A page whose tables a run replaces: what stands between `<!-- compare NAME -->` and `<!-- end -->`.
+//! A page whose tables a run replaces: each block from `<!-- compare NAME -->` on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use crate::failure::Failure;
 
 const END: &str = "<!-- end -->";
 
-/// The page as it is going to be.
+/// The new content of the page.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct MarkdownPage {
     path: PathBuf,
     text: String,
 }
 
-impl Page {
+impl MarkdownPage {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let what = || format!("cannot read {}", path.display());
         let text = fs::read_to_string(path).map_err(|why| Failure::Io { what: what(), why })?;
-        Ok(Page { path: path.to_owned(), text })
+        Ok(MarkdownPage { path: path.to_owned(), text })
     }
 
-    /// Puts `text` where `name` has its place.
+    /// Replaces the block `name` by `text`.
     ///
     /// # Errors
-    /// The page has no such place.
+    /// The page has no such block.
     pub(super) fn replace(&mut self, name: &str, text: &str) -> Result<(), Failure> {
         let begin = format!("<!-- compare {name} -->");
         let found = self.text.find(&begin).map(|at| at + begin.len()).and_then(|from| {
@@ -39,13 +39,13 @@ impl Page {
         Ok(())
     }
 
-    /// The link to a plot of this name.
+    /// Returns the link to a plot of this name.
     pub(super) fn image(&self, name: &str) -> String {
         let folder = self.path.file_stem().unwrap_or_default().to_string_lossy();
         format!("![{name}]({folder}/{name}.svg)")
     }
 
-    /// Where the page's plots are; it is made if it is not there.
+    /// Returns the folder of the page's plots, which is created if needed.
     pub(super) fn folder(&self) -> Result<PathBuf, Failure> {
         let folder = self.path.with_extension("");
         let what = || format!("cannot make {}", folder.display());
@@ -64,10 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_named_is_replaced() {
+    fn only_the_named_block_is_replaced() {
         let block = |name: &str, text: &str| format!("<!-- compare {name} -->{text}{END}\n");
         let text = format!("head\n{}between\n{}", block("a", "old"), block("b", "\n\nkept\n\n"));
-        let mut page = Page { path: "page.md".into(), text };
+        let mut page = MarkdownPage { path: "page.md".into(), text };
         page.replace("a", "new").expect("it is there");
         let new =
             format!("head\n{}between\n{}", block("a", "\n\nnew\n\n"), block("b", "\n\nkept\n\n"));

@@ -1,4 +1,4 @@
-//! Two hosts to run on: servers on host 0, clients on host 1, or both ways round.
+//! The two hosts of a run: servers on host 0 and clients on host 1, or the reverse.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,15 @@ use braid_lab::VethPair;
 use crate::failure::Failure;
 use crate::pair::LISTEN_LIMIT;
 use crate::peer;
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
 pub(super) struct Place {
     hosts: VethPair,
     program: PathBuf,
     scratch: Scratch,
-    /// By host, the processor that its programs are kept on, if they are.
+    /// The processor that each host's programs are bound to, if they are.
     processors: Option<[usize; 2]>,
 }
 
@@ -32,8 +33,9 @@ impl Place {
         })
     }
 
-    /// Whether the programs of a host are kept on a processor of its own: two that spin may else share one, and are then as slow
-    /// as the scheduler's turns are long. With one processor there is no choice.
+    /// Sets whether the programs of each host are bound to a processor of their own. Otherwise two
+    /// that spin may share one, and are as slow as the scheduler's turns are long. With one
+    /// processor there is no choice.
     pub(super) fn keep_apart(&mut self, apart: bool) {
         self.processors = match peer::allowed_cores()[..] {
             [first, second, ..] if apart => Some([first, second]),
@@ -41,7 +43,7 @@ impl Place {
         };
     }
 
-    /// The processor that a host's programs are kept on, if they are.
+    /// Returns the processor that a host's programs are bound to, if they are.
     pub(super) fn processor(&self, host: usize) -> Option<usize> {
         self.processors.map(|processors| processors[host])
     }
@@ -50,29 +52,29 @@ impl Place {
         self.hosts.hosts()[host].ip
     }
 
-    /// As `ip netns` names a host.
+    /// Returns the name of a host for `ip netns`.
     pub(super) fn namespace(&self, host: usize) -> &str {
         &self.hosts.hosts()[host].netns
     }
 
-    /// Where programs leave files.
+    /// Returns the folder for the programs' files.
     pub(super) fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Of the files that programs exchange.
+    /// Returns the path of a file that programs exchange.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// The processes on both hosts, by their ids.
+    /// Returns the ids of the processes on both hosts.
     pub(super) fn processes(&self) -> Vec<i32> {
         self.hosts.processes()
     }
 
-    /// A program on a host, not yet started.
+    /// Returns the command that runs a program on a host.
     pub(super) fn command(&self, host: usize, program: impl AsRef<Path>) -> Command {
-        let on_host = |program: &Path| self.hosts.command_on(&self.hosts.hosts()[host], program);
+        let on_host = |program: &Path| self.hosts.command_on(host, program);
         let Some(processor) = self.processor(host) else { return on_host(program.as_ref()) };
         let mut command = on_host("taskset".as_ref());
         command.args(["-c", &processor.to_string()]).arg(program.as_ref());
@@ -88,12 +90,12 @@ impl Place {
     ) -> Result<Program, Failure> {
         let mut command = self.command(host, &self.program);
         command.args(args);
-        Program::start(&format!("{what} on h{host}"), command)
+        program::start(&format!("{what} on h{host}"), command)
     }
 
-    /// Waits until a server that does not say so listens at a TCP port.
+    /// Waits until a server that prints nothing listens at a TCP port.
     pub(super) fn wait_for_listener(&self, server: &Program, port: u16) -> Result<(), Failure> {
-        match braid_lab::wait_for_listener(server.id(), port, LISTEN_LIMIT) {
+        match braid_lab::wait_for_listener(server.child.id(), port, LISTEN_LIMIT) {
             true => Ok(()),
             false => Err(Failure::Trial(format!("nobody listens at TCP port {port}"))),
         }

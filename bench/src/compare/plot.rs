@@ -2,24 +2,24 @@
 
 use std::path::Path;
 
-use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::case::Family;
-use super::trial::Measured;
+use super::trial::MeasuredCase;
 use super::{block, heading};
 use crate::failure::Failure;
 use crate::interleave::report::figures;
 
-/// Every figure for which there are runs.
-pub(super) fn all(folder: &Path, measured: &[Measured]) -> Result<(), Failure> {
-    let of = |one: &Measured| (one.case.family, one.case.mtu);
+/// Draws every figure for which there are runs.
+pub(super) fn all(folder: &Path, measured: &[MeasuredCase]) -> Result<(), Failure> {
+    let of = |one: &MeasuredCase| (one.case.family, one.case.mtu);
     measured.chunk_by(|a, b| of(a) == of(b)).try_for_each(|group| {
         let figure = figure(group);
         Ok(draw(&figure, &folder.join(format!("{}.svg", figure.id)))?)
     })
 }
 
-fn figure(group: &[Measured]) -> Figure {
+fn figure(group: &[MeasuredCase]) -> Figure {
     let (family, mtu) = (group[0].case.family, group[0].case.mtu);
     let mut names: Vec<&String> = Vec::new();
     for name in group.iter().flat_map(|of| &of.run.names) {
@@ -28,7 +28,7 @@ fn figure(group: &[Measured]) -> Figure {
         }
     }
     let series = names.into_iter().map(|name| {
-        let point = |(index, of): (usize, &Measured)| {
+        let point = |(index, of): (usize, &MeasuredCase)| {
             let values = figures(&of.run, family.metric(), name);
             (!values.is_empty()).then(|| Point::bar(index, heading(&of.case), &values))
         };

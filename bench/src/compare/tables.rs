@@ -2,27 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use braid_lab::table::markdown;
+
 use super::case::Family;
 use super::contestants;
 use super::heading;
-use super::trial::{Measured, Trial};
-use crate::columns;
+use super::trial::{MeasuredCase, Trial};
 use crate::interleave::report::{Spread, ratio, spread};
 use crate::peer::metrics::{
     BUSY_CORES, CPU, GOODPUT, MEMORY, MESSAGE_RATE, ONE_WAY_MEAN, ONE_WAY_P50, ONE_WAY_P99,
     ONE_WAY_P999,
 };
 
-/// Everything about one family at one MTU.
-pub(super) fn family(family: Family, mtu: u32, measured: &[Measured]) -> String {
+/// Formats the tables of one family at one MTU.
+pub(super) fn family(family: Family, mtu: u32, measured: &[MeasuredCase]) -> String {
     let mut parts = vec![format!("MTU {mtu}, {}.", family.title())];
     for (metric, title) in metrics(family) {
-        let cell = |of: &Measured, who: &str| spread(&of.run, metric, who).map(|s| s.to_string());
+        let cell =
+            |of: &MeasuredCase, who: &str| spread(&of.run, metric, who).map(|s| s.to_string());
         parts.extend(table(title, measured, cell));
     }
     for reference in references(family) {
         let title = format!("{reference}'s {} by theirs", what(family));
-        let cell = |of: &Measured, who: &str| {
+        let cell = |of: &MeasuredCase, who: &str| {
             let ratio = ratio(&of.run, family.metric(), reference, who);
             ratio.filter(|_| who != reference).map(|ratio| ratio.to_string())
         };
@@ -32,10 +34,10 @@ pub(super) fn family(family: Family, mtu: u32, measured: &[Measured]) -> String 
     parts.join("\n\n")
 }
 
-/// Where and how it was measured.
+/// Describes the machine and the set-up of the measurement.
 pub(super) fn about(
     trial: &Trial,
-    measured: &[Measured],
+    measured: &[MeasuredCase],
     versions: &BTreeMap<&'static str, String>,
 ) -> String {
     let Trial { rounds, seconds } = trial;
@@ -62,7 +64,7 @@ pub(super) fn about(
     )
 }
 
-/// What tables show of a family, the first one being what ratios are of.
+/// Returns the metrics of a family's tables. The first one is used for ratios.
 fn metrics(family: Family) -> &'static [(&'static str, &'static str)] {
     match family {
         Family::OneWay | Family::BothWays | Family::QueuePairs | Family::Keyed => &[
@@ -97,11 +99,11 @@ fn references(family: Family) -> Vec<&'static str> {
     [contestants::reference(family)].into_iter().chain(unchecked).collect()
 }
 
-/// A table with its title, without rows that have nothing; none if there is no row.
+/// Formats a table with its title, without empty rows. `None`: all rows are empty.
 fn table(
     title: &str,
-    measured: &[Measured],
-    cell: impl Fn(&Measured, &str) -> Option<String>,
+    measured: &[MeasuredCase],
+    cell: impl Fn(&MeasuredCase, &str) -> Option<String>,
 ) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     for name in measured.iter().flat_map(|of| &of.run.names) {
@@ -112,18 +114,17 @@ fn table(
     if names.is_empty() {
         return None;
     }
-    let column = |head: String, cells: &mut dyn Iterator<Item = String>| {
-        std::iter::once(head).chain(cells).collect::<Vec<String>>()
+    let row = |name: &str, cell: &dyn Fn(&MeasuredCase) -> String| {
+        std::iter::once(name.to_owned()).chain(measured.iter().map(cell)).collect::<Vec<_>>()
     };
-    let mut columns = vec![column(String::new(), &mut names.iter().map(|name| (*name).to_owned()))];
-    for of in measured {
-        let mut cells = names.iter().map(|name| cell(of, name).unwrap_or_else(|| "-".to_owned()));
-        columns.push(column(heading(&of.case), &mut cells));
-    }
-    Some(format!("{title}:\n\n{}", columns::markdown(&columns, 1).join("\n")))
+    let mut rows = vec![row("", &|of| heading(&of.case))];
+    rows.extend(
+        names.iter().map(|name| row(name, &|of| cell(of, name).unwrap_or_else(|| "-".to_owned()))),
+    );
+    Some(format!("{title}:\n\n{}", markdown(&rows, 1).join("\n")))
 }
 
-fn left_out(measured: &[Measured]) -> Option<String> {
+fn left_out(measured: &[MeasuredCase]) -> Option<String> {
     let mut lines: Vec<String> = Vec::new();
     for of in measured {
         for left_out in &of.left_out {

@@ -1,13 +1,13 @@
-//! One case, with every contestant that can do it.
+//! One case with every contestant that supports it.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::case::{Case, Family};
+use super::case::{CompareCase, Family};
 use super::contestants;
-use super::peers::{Outcome, Peer};
+use super::peers::{ComparedPeer, PeerOutcome};
 use super::place::Place;
 use super::usage;
 use crate::failure::{Attempt, Failure};
@@ -15,18 +15,18 @@ use crate::interleave::report::Report;
 use crate::interleave::{Contestant, Interleaved, interleave};
 use crate::peer::metrics::{BUSY_CORES, CPU, GOODPUT, MEMORY, Metrics};
 
-/// How each is run.
+/// The parameters of each run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) seconds: f64,
     pub(super) rounds: u32,
 }
 
-/// What one case came to.
+/// The results of one case.
 #[derive(Serialize)]
-pub(super) struct Measured {
+pub(super) struct MeasuredCase {
     #[serde(flatten)]
-    pub(super) case: Case,
+    pub(super) case: CompareCase,
     #[serde(flatten)]
     report: Report,
     #[serde(skip)]
@@ -42,8 +42,13 @@ pub(super) struct LeftOut {
 }
 
 impl Trial {
-    /// Every contestant in turn, `rounds` times. One that fails is left out, and named.
-    pub(super) fn run(&self, place: &mut Place, case: &Case) -> Result<Measured, Failure> {
+    /// Runs every contestant in turn, `rounds` times. A contestant that fails is left out and
+    /// listed.
+    pub(super) fn run(
+        &self,
+        place: &mut Place,
+        case: &CompareCase,
+    ) -> Result<MeasuredCase, Failure> {
         place.keep_apart(case.family.spins());
         let place = &*place;
         let (mut peers, missing) = contestants::of(case);
@@ -69,34 +74,35 @@ impl Trial {
         let run = interleave(&mut all, self.rounds as usize).attempt("compare")?;
         drop(all);
         let report = Report::new(&run, contestants::reference(case.family));
-        Ok(Measured { case: *case, report, run, left_out: left_out.into_inner() })
+        Ok(MeasuredCase { case: *case, report, run, left_out: left_out.into_inner() })
     }
 }
 
 impl LeftOut {
-    fn new(peer: &dyn Peer, why: &Failure) -> Self {
-        // The first line says it; what follows is what a program had to say of itself.
+    fn new(peer: &dyn ComparedPeer, why: &Failure) -> Self {
+        // The first line has the reason. The rest is the output of a program.
         let why = why.to_string().lines().next().unwrap_or_default().to_owned();
         LeftOut { contestant: peer.name(), why }
     }
 }
 
-/// Between two looks at the processes: a look takes a millisecond from one of them, which is much beside a round trip.
-fn every(case: &Case, seconds: f64) -> Duration {
+/// Returns the interval between two samples of the processes. A sample costs a millisecond, which
+/// is much compared with a round trip.
+fn every(case: &CompareCase, seconds: f64) -> Duration {
     let looks = if case.family.is_latency() { 5 } else { 16 };
     Duration::from_secs_f64(seconds) / looks
 }
 
-/// One run, with what the processes used.
+/// Runs once, and measures the resources of the processes.
 fn sample(
     place: &Place,
-    case: &Case,
-    peer: &mut dyn Peer,
+    case: &CompareCase,
+    peer: &mut dyn ComparedPeer,
     seconds: f64,
 ) -> Result<Metrics, Failure> {
     let (outcome, watch) =
         usage::watch(place, every(case, seconds), || peer.run(place, case, seconds));
-    let Outcome { mut metrics, seconds, ended } = outcome?;
+    let PeerOutcome { mut metrics, seconds, ended } = outcome?;
     let usage = watch.usage(seconds, ended);
     metrics.insert(MEMORY, usage.memory_bytes / f64::from(1 << 20));
     if case.family.is_latency() {
@@ -106,7 +112,7 @@ fn sample(
     {
         metrics.insert(CPU, usage.busy_cores / goodput);
     }
-    // Where nobody was seen to run, as in a run that is shorter than the look at it, nothing is known.
+    // If no process was sampled, as in a run shorter than a sample, nothing is known.
     metrics.retain(|_, figure| figure.is_finite() && *figure > 0.0);
     Ok(metrics)
 }

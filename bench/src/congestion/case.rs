@@ -1,4 +1,4 @@
-//! A network, and who sends what in it.
+//! A case: a network, and the flows on it.
 
 use std::time::Duration;
 
@@ -7,32 +7,37 @@ use braid_lab::Rate;
 use braid_lab::emulator::{Link, Reordering, Topology};
 
 use super::flow::Flow;
-use super::scenario::Scenario;
+use super::scenario::CongestionScenario;
 
-/// A full packet on a link, in bytes.
+/// Bytes of a full packet on a link.
 const PACKET: u64 = 1514;
 /// The shortest queue: an initial window (RFC 6928).
 const SHORTEST_QUEUE: u64 = 10 * PACKET;
 
 #[derive(Clone, Debug)]
-pub(super) struct Case {
-    pub(super) scenario: Scenario,
+pub(super) struct CongestionCase {
+    pub(super) scenario: CongestionScenario,
     pub(super) name: String,
     pub(super) topology: Topology,
     pub(super) flows: Vec<Flow>,
-    /// The links whose queues are judged.
+    /// The links whose queues are evaluated.
     pub(super) bottlenecks: Vec<usize>,
     /// The round trip with empty queues.
     pub(super) rtt: Duration,
-    /// Controllers that are of interest only here.
+    /// Controllers that are run in this case only.
     pub(super) more_controllers: Vec<CcConfig>,
 }
 
-impl Case {
-    /// Senders on hosts 0, 1 and so on, all of which send to the one host after them.
-    pub(super) fn to_one(scenario: Scenario, name: &str, port: Port, flows: Vec<Flow>) -> Self {
+impl CongestionCase {
+    /// Creates a case in which the senders on hosts 0, 1 and so on all send to the next host.
+    pub(super) fn to_one(
+        scenario: CongestionScenario,
+        name: &str,
+        port: SwitchPort,
+        flows: Vec<Flow>,
+    ) -> Self {
         let hosts = 1 + flows.iter().map(|flow| flow.to).max().unwrap_or(0);
-        Case {
+        CongestionCase {
             scenario,
             name: format!("{port}{}{name}", if name.is_empty() { "" } else { ", " }),
             topology: Topology::Star(vec![port.link(); hosts]),
@@ -48,51 +53,52 @@ impl Case {
         self.bottlenecks.iter().map(|index| &links[index % links.len()])
     }
 
-    /// Of all bottlenecks together.
+    /// Returns the rate of all bottlenecks together.
     pub(super) fn rate(&self) -> Rate {
         Rate::from_bits(self.links().map(|link| link.rate.bits()).sum())
     }
 
-    /// Each bottleneck's number with its rate in bits per second.
+    /// Returns the number of each bottleneck and its rate in bits per second.
     pub(super) fn bottleneck_rates(&self) -> impl Iterator<Item = (usize, u64)> {
         self.bottlenecks.iter().copied().zip(self.links().map(|link| link.rate.bits()))
     }
 
-    /// Of the first bottleneck, in bytes.
+    /// Returns the queue of the first bottleneck in bytes.
     pub(super) fn queue(&self) -> u64 {
         self.links().next().map_or(0, |link| link.queue)
     }
 
-    /// Whether the bottleneck marks.
+    /// Returns whether the bottleneck marks packets.
     pub(super) fn marks(&self) -> bool {
         self.links().any(|link| link.mark.is_some())
     }
 }
 
-/// A port of a switch: what all hosts of a network hang on. Half of the round trip is spent each way.
+/// A port of a switch to which all hosts of a network are attached. Each direction takes half of
+/// the round trip.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Port {
+pub(super) struct SwitchPort {
     pub(super) mbit_s: u64,
     pub(super) rtt: Duration,
     pub(super) queue: Queue,
-    /// Bytes above which its queue marks.
+    /// Number of bytes above which its queue marks.
     pub(super) mark: Option<u64>,
     /// Whether packets overtake each other behind it.
     pub(super) reordering: Reordering,
 }
 
-/// A queue's length.
+/// The length of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Queue {
-    /// In percent of the product of rate and round trip (BDP).
+    /// Percent of the product of rate and round trip (BDP).
     Product(u64),
     Bytes(u64),
 }
 
-impl Port {
+impl SwitchPort {
     pub(super) fn new(mbit_s: u64, rtt_ms: u64, queue: Queue) -> Self {
         let (rtt, reordering) = (Duration::from_millis(rtt_ms), Reordering::None);
-        Port { mbit_s, rtt, queue, mark: None, reordering }
+        SwitchPort { mbit_s, rtt, queue, mark: None, reordering }
     }
 
     pub(super) fn link(self) -> Link {
@@ -103,12 +109,12 @@ impl Port {
             Queue::Bytes(bytes) => bytes,
         };
         let queue = queue.max(SHORTEST_QUEUE);
-        let Port { mark, reordering, .. } = self;
+        let SwitchPort { mark, reordering, .. } = self;
         Link { rate, queue, delay: self.rtt / 2, mark, reordering }
     }
 }
 
-impl std::fmt::Display for Port {
+impl std::fmt::Display for SwitchPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} Mbit/s, {} ms, ", self.mbit_s, self.rtt.as_millis())?;
         match self.queue {
@@ -132,15 +138,15 @@ mod tests {
 
     #[test]
     fn a_queue_of_one_product_holds_a_round_trip() {
-        let port = Port::new(200, 20, Queue::Product(100));
+        let port = SwitchPort::new(200, 20, Queue::Product(100));
         let link = port.link();
         assert_eq!((link.queue, link.delay), (500_000, Duration::from_millis(10)));
         assert_eq!(port.to_string(), "200 Mbit/s, 20 ms, 1 BDP");
-        let port = Port { mark: Some(50_000), ..Port::new(10, 20, Queue::Product(10)) };
+        let port = SwitchPort { mark: Some(50_000), ..SwitchPort::new(10, 20, Queue::Product(10)) };
         assert_eq!(port.link().queue, SHORTEST_QUEUE);
         assert_eq!(port.to_string(), "10 Mbit/s, 20 ms, 0.1 BDP, marks from 50 KB");
         let reordering = Reordering::Jitter(Duration::from_millis(5));
-        let port = Port { reordering, ..Port::new(10, 20, Queue::Bytes(250_000)) };
+        let port = SwitchPort { reordering, ..SwitchPort::new(10, 20, Queue::Bytes(250_000)) };
         assert_eq!(port.link().reordering, reordering);
         assert_eq!(port.to_string(), "10 Mbit/s, 20 ms, 250 KB, each way give or take 5 ms");
     }

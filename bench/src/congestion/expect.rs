@@ -1,19 +1,23 @@
-//! What every controller must keep to, however short the run: `--quick` fails where one does not.
+//! Limits that every controller must meet. With `--quick` a run fails otherwise.
 
 use super::metric::Metric;
-use super::record::Record;
+use super::record::ControllerRecord;
 use crate::failure::Failure;
 
-/// Of the capacity, where nobody else sends. A window that grows by a packet in a round trip takes longer than a short run to
-/// fill a long network, but what stands still is broken. Beside TCP's full queue, a controller that keeps queues short has next
+/// Minimum share of the capacity without competing traffic. A window that grows by a packet per
+/// round trip needs longer than a short run to fill a long network, but a flow that stands still is
+/// broken. Beside TCP's full queue, a controller that keeps queues short rightly gets next to
+/// nothing.
 /// to nothing, and is right.
 const LEAST_GOODPUT: f64 = 0.02;
-/// Of the bottleneck, for TCP beside one flow: a quarter of a fair share.
+/// Minimum share of the bottleneck for TCP beside one flow: a quarter of a fair share.
 const LEAST_TCP_SHARE: f64 = 0.125;
 
+/// Checks the limits of all records.
+///
 /// # Errors
-/// A limit is not kept; all that are not are named.
-pub(super) fn check(records: &[Record]) -> Result<(), Failure> {
+/// A limit is not met. The error lists every breach.
+pub(super) fn check(records: &[ControllerRecord]) -> Result<(), Failure> {
     let breaches: Vec<String> = records.iter().filter_map(breach).collect();
     match breaches.is_empty() {
         true => Ok(()),
@@ -21,10 +25,10 @@ pub(super) fn check(records: &[Record]) -> Result<(), Failure> {
     }
 }
 
-fn breach(record: &Record) -> Option<String> {
+fn breach(record: &ControllerRecord) -> Option<String> {
     let least = |metric: Metric, limit: f64| {
         let figure = *record.medians.get(&metric)?;
-        let Record { scenario, case, congestion_control, .. } = record;
+        let ControllerRecord { scenario, case, congestion_control, .. } = record;
         let heading = metric.heading();
         let text = format!(
             "{scenario}: {case}, {congestion_control}: {heading} is {figure:.3}, less than {limit}"
@@ -42,11 +46,13 @@ fn breach(record: &Record) -> Option<String> {
 mod tests {
     use super::*;
     use crate::congestion::metric::Measured;
-    use crate::congestion::scenario::Scenario;
+    use crate::congestion::scenario::CongestionScenario;
 
-    fn record(controller: &str, figures: &[(Metric, f64)]) -> Record {
-        let mut record =
-            Record::new(&Scenario::BesideTcp.cases(true)[0], &controller.parse().unwrap());
+    fn record(controller: &str, figures: &[(Metric, f64)]) -> ControllerRecord {
+        let mut record = ControllerRecord::new(
+            &CongestionScenario::BesideTcp.cases(true)[0],
+            &controller.parse().unwrap(),
+        );
         record.add(&figures.iter().copied().collect::<Measured>(), Vec::new());
         record
     }

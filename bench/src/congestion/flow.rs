@@ -1,4 +1,4 @@
-//! Who sends to whom.
+//! The flows of a case.
 
 use braid::{CcConfig, LbPolicy};
 use braid_lab::Rate;
@@ -12,49 +12,49 @@ const PORT: u16 = 4791;
 pub(super) struct Flow {
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) sender: Sender,
+    pub(super) sender: FlowSender,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Sender {
-    /// One process with the controller that is judged.
-    Braid(Braid),
-    /// One stream with a congestion control of the kernel's.
+pub(super) enum FlowSender {
+    /// One process with the controller under test.
+    BraidFlow(BraidFlow),
+    /// One stream with a congestion control of the kernel.
     Tcp(&'static str),
-    /// Datagrams at a constant rate, in the second and in the fourth quarter of the time.
+    /// Datagrams at a constant rate in the second and fourth quarter of the run.
     Udp(Rate),
 }
 
-/// How a process of Braid is set up.
+/// The set-up of a Braid process.
 #[derive(Clone, Debug)]
-pub(super) struct Braid {
+pub(super) struct BraidFlow {
     pub(super) queue_pairs: u32,
     pub(super) lb: LbPolicy,
     pub(super) paths: usize,
 }
 
-impl Default for Braid {
+impl Default for BraidFlow {
     fn default() -> Self {
-        Braid { queue_pairs: 1, lb: LbPolicy::default(), paths: 16 }
+        BraidFlow { queue_pairs: 1, lb: LbPolicy::default(), paths: 16 }
     }
 }
 
 impl Flow {
-    /// One queue pair.
+    /// Creates a flow with one queue pair.
     pub(super) fn braid(from: usize, to: usize) -> Self {
-        Flow { from, to, sender: Sender::Braid(Braid::default()) }
+        Flow { from, to, sender: FlowSender::BraidFlow(BraidFlow::default()) }
     }
 }
 
-/// What a client of Braid is to send.
+/// The work of a Braid client.
 pub(super) struct Work {
-    /// Bytes that are posted over all queue pairs.
+    /// Bytes posted over all queue pairs.
     pub(super) posted: u64,
     pub(super) seconds: f64,
 }
 
-impl Braid {
-    /// The command line of a server. Several may run on one host, so each flow has a port.
+impl BraidFlow {
+    /// Returns the command line of a server. Several may run on one host, so each flow has a port.
     pub(super) fn server_args(&self, cc: &CcConfig, flow: usize) -> Vec<String> {
         let mut args = vec!["write-bw".to_owned()];
         let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
@@ -66,7 +66,7 @@ impl Braid {
         args
     }
 
-    /// The command line of a client of such a server.
+    /// Returns the command line of a client of such a server.
     pub(super) fn client_args(
         &self,
         cc: &CcConfig,
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_command_lines_are_understood() {
         let cc: CcConfig = "swift".parse().unwrap();
-        let braid = Braid { queue_pairs: 8, lb: LbPolicy::REPS, paths: 64 };
+        let braid = BraidFlow { queue_pairs: 8, lb: LbPolicy::REPS, paths: 64 };
         let work = Work { posted: 8 << 20, seconds: 1.5 };
         let args = braid.client_args(&cc, 3, ("10.80.0.2", "out.json"), &work);
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();

@@ -7,33 +7,34 @@ use braid_lab::Host;
 use braid_lab::emulator::{Emulator, Network, Passage};
 
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
-use super::case::Case;
+use super::case::CongestionCase;
 
 const MTU: u32 = 1500;
 /// The user and group without rights, `nobody`.
 const NOBODY: u32 = 65_534;
 
-pub(super) struct Lab {
+pub(super) struct EmulatedLab {
     emulator: Emulator,
     program: PathBuf,
     scratch: Scratch,
 }
 
-impl Lab {
-    pub(super) fn make(case: &Case) -> Result<Self, Failure> {
+impl EmulatedLab {
+    pub(super) fn make(case: &CongestionCase) -> Result<Self, Failure> {
         let network = Network { name: "cc".to_owned(), mtu: MTU, topology: case.topology.clone() };
         let scratch = Scratch::make()?;
         let io = |what: &str, why| Failure::Io { what: what.to_owned(), why };
-        // Where `nobody` may read it, and where no build exchanges it.
+        // A copy that `nobody` may read, and that no build replaces.
         let program = scratch.path().join("braid-perf");
         let own = std::env::current_exe().map_err(|why| io("cannot find this program", why))?;
         std::fs::copy(own, &program).map_err(|why| io("cannot copy this program", why))?;
         std::os::unix::fs::chown(scratch.path(), Some(NOBODY), Some(NOBODY))
             .map_err(|why| io("cannot give a folder away", why))?;
-        Ok(Lab { emulator: Emulator::up(network)?, program, scratch })
+        Ok(EmulatedLab { emulator: Emulator::up(network)?, program, scratch })
     }
 
     pub(super) fn mtu(&self) -> u32 {
@@ -44,7 +45,7 @@ impl Lab {
         &self.emulator.hosts()[index]
     }
 
-    /// A file that programs may write, by its name.
+    /// Returns the path of a file that programs may write.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
@@ -61,10 +62,11 @@ impl Lab {
         command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")]);
         command.args(["--clear-groups", "--bounding-set=-all", "--no-new-privs"]);
         command.arg(&self.program).args(args);
-        Program::start(&format!("{what} on {}", host.name), command)
+        program::start(&format!("{what} on {}", host.name), command)
     }
 
-    /// Starts this program as root: others may not choose the kernel's congestion control.
+    /// Starts this program as root, because other users may not choose the kernel's congestion
+    /// control.
     pub(super) fn start_as_root(
         &self,
         what: &str,
@@ -74,10 +76,10 @@ impl Lab {
         let host = self.host(host);
         let mut command = self.emulator.command_on(host, &self.program);
         command.args(args);
-        Program::start(&format!("{what} on {}", host.name), command)
+        program::start(&format!("{what} on {}", host.name), command)
     }
 
-    /// Makes something on a host, such as a socket, which stays there.
+    /// Runs `work` in the namespace of a host, for example to create a socket there.
     pub(super) fn on<T: Send>(
         &self,
         host: usize,
@@ -86,12 +88,12 @@ impl Lab {
         Ok(self.emulator.on(self.host(host), work)?)
     }
 
-    /// The time of the trace.
+    /// Returns the time on the clock of the trace.
     pub(super) fn now(&self) -> Duration {
         self.emulator.now()
     }
 
-    /// Everything since this was asked last.
+    /// Takes the trace since the last call.
     pub(super) fn take_trace(&mut self) -> Result<Vec<Passage>, Failure> {
         Ok(self.emulator.take_trace()?)
     }

@@ -1,46 +1,47 @@
-//! What is measured; the names are those of the JSON, with their units.
+//! The metrics; their names in the JSON have units.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// In the order in which tables show them.
+/// The metrics in the order of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
-    /// Payload that has arrived, by payload that the bottleneck carries. The sum over processes, whose times do not quite
-    /// coincide, may pass 1 by a few percent.
+    /// Arrived payload over the payload capacity of the bottleneck. The sum over processes, whose
+    /// times differ slightly, may exceed 1 by a few percent.
     GoodputOverCapacity,
-    /// What of the bottleneck's rate Braid and TCP have, headers included, after the first third of the run.
+    /// Shares of the bottleneck's rate that Braid and TCP get, including headers, after the first
+    /// third of the run.
     BraidShare,
     TcpShare,
-    /// Fairness among queue pairs, of all processes.
+    /// Fairness among queue pairs of all processes.
     JainIndex,
-    /// What Braid has of what cross traffic leaves, while there is some and while there is none, headers included.
+    /// Share of the rate left by cross traffic that Braid uses while it is on and off, including
+    /// headers.
     LeftUsedOn,
     LeftUsedOff,
-    /// What passes the least and the most used link, by its rate, headers included.
+    /// Utilisation of the least and the most used link, including headers.
     LinkUseMin,
     LinkUseMax,
-    /// Segments sent again, by segments sent.
+    /// Retransmitted segments over segments sent.
     ResentPercent,
-    /// Segments sent again that had arrived, by segments sent.
+    /// Retransmitted segments that had arrived, over segments sent.
     SpuriousPercent,
-    /// Packets that found the bottleneck's queue full, by packets that came to it.
+    /// Packets that found the bottleneck's queue full, over packets that reached it.
     LossPercent,
-    /// Packets that were marked, by the same.
+    /// Marked packets over packets that reached the bottleneck.
     MarkedPercent,
-    /// Time in the bottleneck's queue: what a round trip takes beyond the one with empty queues.
+    /// Time in the bottleneck's queue: the round trip beyond that with empty queues.
     QueueP50Ms,
     QueueP99Ms,
     /// Retransmission time-outs.
     Timeouts,
-    /// How long after its time the emulator has delivered a packet: above the queueing delays that are measured, they mean
-    /// little.
+    /// Delay of the emulator's deliveries. Queueing delays below it mean little.
     EmulatorLateP99Ms,
 }
 
-/// What one run came to.
+/// The figures of one run.
 pub(super) type Measured = BTreeMap<Metric, f64>;
 
 impl Metric {

@@ -1,8 +1,9 @@
-//! `braid-perf congestion`: congestion controls where networks are narrow.
+//! `braid-perf congestion`: congestion controls on bottlenecks.
 //!
-//! The networks are emulated ([`braid_lab::emulator`]): rates, queues and delays are exact, and queueing delays and losses are
-//! read from the emulator's trace, not from the program that is being judged. Every flow is two processes of this executable
-//! on two hosts, without privilege. Controllers take turns, round by round.
+//! The networks are emulated ([`braid_lab::emulator`]): rates, queues and delays are exact.
+//! Queueing delays and losses are read from the emulator's trace, not from the program under test.
+//! Every flow is two processes of this executable on two hosts, without privilege. Controllers take
+//! turns, round by round.
 
 mod case;
 mod expect;
@@ -25,11 +26,11 @@ use braid::congestion::controller_names;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use self::case::Case;
-use self::lab::Lab;
-pub(crate) use self::options::Options;
-use self::record::Record;
-use self::scenario::Scenario;
+use self::case::CongestionCase;
+use self::lab::EmulatedLab;
+pub(crate) use self::options::CongestionOptions;
+use self::record::ControllerRecord;
+use self::scenario::CongestionScenario;
 use crate::failure::Failure;
 use crate::results::ResultFiles;
 use crate::{interrupt, stdio};
@@ -39,14 +40,14 @@ const QUICK_SECONDS: f64 = 1.5;
 const ROUNDS: u32 = 3;
 
 #[derive(Serialize)]
-struct Results<'a> {
+struct CongestionResults<'a> {
     message_bytes: u64,
     run_seconds: f64,
-    cases: &'a [Record],
+    cases: &'a [ControllerRecord],
 }
 
-/// Runs all scenarios, prints a table of each, and writes what was asked for.
-pub(crate) fn run(args: &Options) -> Result<(), Failure> {
+/// Runs all scenarios, prints a table of each, and writes the requested files.
+pub(crate) fn run(args: &CongestionOptions) -> Result<(), Failure> {
     interrupt::take_networks_down()?;
     let files = ResultFiles::create(args.json.as_ref(), args.out.as_ref())?;
     let scenarios = choose(args)?;
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Options) -> Result<(), Failure> {
     }
     bench.progress.finish_and_clear();
     let folder = files.folder();
-    files.write(&Results {
+    files.write(&CongestionResults {
         message_bytes: flow::MESSAGE_BYTES,
         run_seconds: bench.seconds,
         cases: &bench.records,
@@ -71,26 +72,29 @@ pub(crate) fn run(args: &Options) -> Result<(), Failure> {
     if args.quick { expect::check(&bench.records) } else { Ok(()) }
 }
 
-fn write(folder: &Path, tables: &[String], records: &[Record]) -> Result<(), Failure> {
+fn write(folder: &Path, tables: &[String], records: &[ControllerRecord]) -> Result<(), Failure> {
     let file = folder.join("tables.md");
     let what = || format!("cannot write {}", file.display());
     std::fs::write(&file, tables.join("\n")).map_err(|why| Failure::Io { what: what(), why })?;
     plot::all(folder, records)
 }
 
-/// The scenarios with their cases, without those that the command line leaves out.
-fn choose(args: &Options) -> Result<Vec<(Scenario, Vec<Case>)>, Failure> {
-    let known = scenario::ALL.map(Scenario::name);
+/// Returns the scenarios with their cases that the command line selects.
+fn choose(
+    args: &CongestionOptions,
+) -> Result<Vec<(CongestionScenario, Vec<CongestionCase>)>, Failure> {
+    let known = scenario::ALL.map(CongestionScenario::name);
     if let Some(name) = args.only.iter().find(|name| !known.contains(&name.as_str())) {
-        let text = format!("no scenario is called `{name}`; there is: {}", known.join(", "));
+        let text = format!("no scenario is called `{name}`; known names: {}", known.join(", "));
         return Err(Failure::Usage(text));
     }
-    let wanted = |scenario: &Scenario| match args.only.is_empty() {
+    let wanted = |scenario: &CongestionScenario| match args.only.is_empty() {
         true => !args.quick || scenario.in_quick(),
         false => args.only.iter().any(|name| name == scenario.name()),
     };
-    let fits = |case: &Case| args.case.as_ref().is_none_or(|text| case.name.contains(text));
-    let with_cases = |scenario: Scenario| {
+    let fits =
+        |case: &CongestionCase| args.case.as_ref().is_none_or(|text| case.name.contains(text));
+    let with_cases = |scenario: CongestionScenario| {
         (scenario, scenario.cases(args.quick).into_iter().filter(fits).collect::<Vec<_>>())
     };
     let mut chosen: Vec<_> = scenario::ALL.into_iter().filter(wanted).map(with_cases).collect();
@@ -101,7 +105,7 @@ fn choose(args: &Options) -> Result<Vec<(Scenario, Vec<Case>)>, Failure> {
     }
 }
 
-/// The default controller first, then all that need no parameter.
+/// Returns the default controller, then all others that need no parameter.
 fn usual_controllers() -> Vec<CcConfig> {
     let mut all = vec![CcConfig::default()];
     for name in controller_names() {
@@ -110,22 +114,25 @@ fn usual_controllers() -> Vec<CcConfig> {
     all
 }
 
-fn controllers(asked: Option<&Vec<CcConfig>>, case: &Case) -> Vec<CcConfig> {
+fn controllers(asked: Option<&Vec<CcConfig>>, case: &CongestionCase) -> Vec<CcConfig> {
     let usual = || usual_controllers().into_iter().chain(case.more_controllers.iter().cloned());
     asked.map_or_else(|| usual().collect(), Vec::clone)
 }
 
 struct Bench {
-    /// As the command line names them; otherwise the usual ones, and what a case is for.
+    /// The controllers of the command line. `None`: the usual ones and those of the case.
     asked: Option<Vec<CcConfig>>,
     seconds: f64,
     rounds: u32,
-    records: Vec<Record>,
+    records: Vec<ControllerRecord>,
     progress: ProgressBar,
 }
 
 impl Bench {
-    fn new(args: &Options, scenarios: &[(Scenario, Vec<Case>)]) -> Self {
+    fn new(
+        args: &CongestionOptions,
+        scenarios: &[(CongestionScenario, Vec<CongestionCase>)],
+    ) -> Self {
         let asked = args.cc.as_ref().map(|list| list.0.clone());
         let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { ROUNDS });
         let cases = scenarios.iter().flat_map(|(_, cases)| cases);
@@ -137,16 +144,17 @@ impl Bench {
             seconds: args.seconds.unwrap_or(if args.quick { QUICK_SECONDS } else { SECONDS }),
             rounds,
             records: Vec::new(),
-            // It draws when told to, never by itself: a thread that ticks takes time from what is measured.
+            // Drawn on demand only: a thread that ticks would disturb the measurement.
             progress: ProgressBar::new(runs as u64 * u64::from(rounds)).with_style(style),
         }
     }
 
-    /// Every controller in one case, taking turns.
-    fn case(&mut self, case: &Case) -> Result<(), Failure> {
-        let mut lab = Lab::make(case)?;
+    /// Runs every controller in one case, in turn.
+    fn case(&mut self, case: &CongestionCase) -> Result<(), Failure> {
+        let mut lab = EmulatedLab::make(case)?;
         let controllers = controllers(self.asked.as_ref(), case);
-        let mut records: Vec<Record> = controllers.iter().map(|cc| Record::new(case, cc)).collect();
+        let mut records: Vec<ControllerRecord> =
+            controllers.iter().map(|cc| ControllerRecord::new(case, cc)).collect();
         for _ in 0..self.rounds {
             for (cc, record) in controllers.iter().zip(&mut records) {
                 let what = format!("{}: {}, {cc}", case.scenario.name(), case.name);

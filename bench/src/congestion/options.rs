@@ -1,4 +1,4 @@
-//! What people type.
+//! Options of `congestion`.
 
 use std::path::PathBuf;
 
@@ -9,35 +9,37 @@ use clap::Args;
 use crate::quantities::parse_seconds;
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
-    /// Controllers, with their parameters: `swift,fixed:256K,dcqcn:line=25G,alpha=1us` [default: the default one, and all that
-    /// need no parameter]
+pub(crate) struct CongestionOptions {
+    /// Controllers, with their parameters: `swift,fixed:256K,dcqcn:line=25G,alpha=1us` [default:
+    /// the default one, and all that need no parameter]
     #[arg(long, value_name = "POLICY,..", value_parser = controllers)]
     pub(super) cc: Option<Controllers>,
     /// Write results.json, tables (Markdown) and plots (SVG) into this folder.
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// A part of the runs, each of them short, and limits that every controller must keep to: under a minute.
+    /// Run a subset of the runs, each shortened, and check limits that every controller must meet:
+    /// under a minute.
     #[arg(long)]
     pub(super) quick: bool,
     /// Only these scenarios, in the usual order; an unknown name lists them all
     #[arg(long, value_name = "SCENARIO,..", value_delimiter = ',')]
     pub(super) only: Vec<String>,
-    /// Only cases whose name has this in it.
+    /// Only cases whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     pub(super) case: Option<String>,
     /// Seconds of a run [default: 5, with --quick 1.5]
     #[arg(long, value_parser = parse_seconds)]
     pub(super) seconds: Option<f64>,
-    /// Rounds; every controller runs once in each, and medians are shown [default: 3, with --quick 1]
+    /// Rounds; every controller runs once in each, and medians are shown [default: 3, with --quick
+    /// 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) rounds: Option<u32>,
-    /// Write the results there too.
+    /// Write the results to this file too.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 }
 
-/// Controllers in the order in which they were named.
+/// Controllers in the order of the command line.
 #[derive(Clone, Debug)]
 pub(super) struct Controllers(pub(super) Vec<CcConfig>);
 

@@ -3,59 +3,59 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::metric::Metric;
-use super::record::Record;
-use super::trace::Sample;
+use super::record::ControllerRecord;
+use super::trace::TraceSample;
 use crate::failure::Failure;
 
-/// Bars in groups: a group per case, a bar per controller.
-struct Bars {
+/// A bar chart: a group per case, a bar per controller.
+struct ControllerBars {
     scenario: &'static str,
     id: &'static str,
     title: &'static str,
     metric: Metric,
 }
 
-const BARS: &[Bars] = &[
-    Bars {
+const BARS: &[ControllerBars] = &[
+    ControllerBars {
         scenario: "bottleneck",
         id: "bottleneck-goodput",
         title: "Goodput of one queue pair at one bottleneck",
         metric: Metric::GoodputOverCapacity,
     },
-    Bars {
+    ControllerBars {
         scenario: "bottleneck",
         id: "bottleneck-queue",
         title: "Queueing delay, 99th percentile",
         metric: Metric::QueueP99Ms,
     },
-    Bars {
+    ControllerBars {
         scenario: "tcp",
         id: "tcp-share",
-        title: "What TCP keeps beside one queue pair",
+        title: "Share of TCP beside one queue pair",
         metric: Metric::TcpShare,
     },
-    Bars {
+    ControllerBars {
         scenario: "fairness",
         id: "fairness",
         title: "Fairness among eight",
         metric: Metric::JainIndex,
     },
-    Bars {
+    ControllerBars {
         scenario: "spines",
         id: "spines-goodput",
         title: "Goodput over spines of unequal rates",
         metric: Metric::GoodputOverCapacity,
     },
-    Bars {
+    ControllerBars {
         scenario: "incast",
         id: "incast-loss",
         title: "Loss at a port that eight hosts send to",
         metric: Metric::LossPercent,
     },
-    Bars {
+    ControllerBars {
         scenario: "ecn",
         id: "ecn-queue",
         title: "Queueing delay where the queue marks, 99th percentile",
@@ -63,10 +63,10 @@ const BARS: &[Bars] = &[
     },
 ];
 
-/// Every figure for which there are runs.
-pub(super) fn all(folder: &Path, records: &[Record]) -> Result<(), Failure> {
+/// Draws every figure for which there are runs.
+pub(super) fn all(folder: &Path, records: &[ControllerRecord]) -> Result<(), Failure> {
     for bars in BARS {
-        let runs: Vec<&Record> =
+        let runs: Vec<&ControllerRecord> =
             records.iter().filter(|record| record.scenario == bars.scenario).collect();
         if !runs.is_empty() {
             draw(&bars.figure(&runs), &folder.join(format!("{}.svg", bars.id)))?;
@@ -83,8 +83,8 @@ pub(super) fn all(folder: &Path, records: &[Record]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What passed over time, in the last round; a curve per host or per link.
-fn timeline(record: &Record, curve: fn(&Sample) -> String) -> Figure {
+/// Plots the traffic over time in the last round, with a curve per host or per link.
+fn timeline(record: &ControllerRecord, curve: fn(&TraceSample) -> String) -> Figure {
     let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     for sample in &record.samples {
         let point = Point::at(sample.at_ms, &[sample.mbit_s]);
@@ -101,8 +101,8 @@ fn timeline(record: &Record, curve: fn(&Sample) -> String) -> Figure {
     }
 }
 
-impl Bars {
-    fn figure(&self, records: &[&Record]) -> Figure {
+impl ControllerBars {
+    fn figure(&self, records: &[&ControllerRecord]) -> Figure {
         let mut groups: Vec<&str> = records.iter().map(|record| &*record.case).collect();
         groups.dedup();
         let mut series: Vec<Series> = Vec::new();
@@ -114,7 +114,7 @@ impl Bars {
                 series.len() - 1
             });
             let group = groups.iter().position(|group| *group == record.case).unwrap_or(0);
-            // Cases are many and their names long: they stand in the table, in the same order.
+            // Cases are many and their names long, so the table names them, in the same order.
             series[at].points.push(Point::bar(group, (group + 1).to_string(), figures));
         }
         Figure {

@@ -6,43 +6,43 @@ use braid::CcConfig;
 use braid_lab::median;
 use serde::Serialize;
 
-use super::case::Case;
+use super::case::CongestionCase;
 use super::metric::{Measured, Metric};
-use super::trace::Sample;
+use super::trace::TraceSample;
 
-/// Controllers that read nothing.
-const HEED_NOTHING: [&str; 2] = ["fixed", "rate"];
+/// Controllers without feedback.
+const WITHOUT_FEEDBACK: [&str; 2] = ["fixed", "rate"];
 
-/// What one controller came to in one case.
+/// The results of one controller in one case.
 #[derive(Debug, Serialize)]
-pub(super) struct Record {
+pub(super) struct ControllerRecord {
     pub(super) scenario: &'static str,
     pub(super) case: String,
     pub(super) congestion_control: String,
-    /// Of all bottlenecks together.
+    /// Rate of all bottlenecks together.
     pub(super) rate_mbit_s: f64,
-    /// With empty queues.
+    /// Round trip with empty queues.
     pub(super) rtt_ms: f64,
-    /// Of the first bottleneck.
+    /// Queue of the first bottleneck.
     pub(super) queue_bytes: u64,
     /// A figure per round.
     pub(super) rounds: BTreeMap<Metric, Vec<f64>>,
     pub(super) medians: Measured,
-    /// Of the last round.
-    pub(super) samples: Vec<Sample>,
-    /// Whether the controller reads anything.
+    /// Samples of the last round.
+    pub(super) samples: Vec<TraceSample>,
+    /// Whether the controller uses feedback.
     #[serde(skip)]
     pub(super) heeds_congestion: bool,
 }
 
-impl Record {
-    pub(super) fn new(case: &Case, cc: &CcConfig) -> Self {
+impl ControllerRecord {
+    pub(super) fn new(case: &CongestionCase, cc: &CcConfig) -> Self {
         let congestion_control = cc.to_string();
         let name = congestion_control.split(':').next().unwrap_or_default();
-        Record {
+        ControllerRecord {
             scenario: case.scenario.name(),
             case: case.name.clone(),
-            heeds_congestion: !HEED_NOTHING.contains(&name),
+            heeds_congestion: !WITHOUT_FEEDBACK.contains(&name),
             congestion_control,
             rate_mbit_s: case.rate().bits() as f64 * 1e-6,
             rtt_ms: case.rtt.as_secs_f64() * 1e3,
@@ -53,7 +53,7 @@ impl Record {
         }
     }
 
-    pub(super) fn add(&mut self, round: &Measured, samples: Vec<Sample>) {
+    pub(super) fn add(&mut self, round: &Measured, samples: Vec<TraceSample>) {
         self.samples = samples;
         for (metric, figure) in round {
             let figures = self.rounds.entry(*metric).or_default();

@@ -4,39 +4,41 @@ use std::time::Duration;
 
 use braid::CcConfig;
 
-use super::case::Case;
-use super::flow::{Braid, Flow, Sender, Work};
-use super::lab::Lab;
+use super::case::CongestionCase;
+use super::flow::{BraidFlow, Flow, FlowSender, Work};
+use super::lab::EmulatedLab;
 use super::metric::{Measured, Metric};
-use super::trace::{Sample, Trace};
+use super::trace::{Trace, TraceSample};
 use super::udp::Udp;
 use crate::capacity;
 use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
 use crate::peer::client::ClientOptions;
 use crate::peer::{PeerKind, tcp};
-use crate::program::Program;
+use crate::program;
+use braid_lab::process::Program;
+
 use crate::report::Row;
 
-/// Bytes posted at a time: twice what the network holds, but neither so little that completions matter nor so much that a run
-/// takes long to end.
+/// Bytes posted at a time: twice the capacity of the network. Fewer would make completions matter;
+/// more would delay the end of a run.
 const POSTED: std::ops::RangeInclusive<u64> = 1 << 20..=8 << 20;
-/// A TCP sender is ended when the run is over; until then it has to send.
+/// Extra seconds for which a TCP sender is started. It is stopped at the end of the run.
 const TCP_SECONDS_MORE: f64 = 60.0;
 
-/// What one run came to.
-pub(super) struct Outcome {
+/// The results of one run.
+pub(super) struct RunOutcome {
     pub(super) measured: Measured,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<TraceSample>,
 }
 
 /// Runs all flows of a case for some seconds.
 pub(super) fn run(
-    lab: &mut Lab,
-    case: &Case,
+    lab: &mut EmulatedLab,
+    case: &CongestionCase,
     cc: &CcConfig,
     seconds: f64,
-) -> Result<Outcome, Failure> {
+) -> Result<RunOutcome, Failure> {
     lab.take_trace()?;
     let whole = Duration::from_secs_f64(seconds);
     let others = start_tcp(lab, case, seconds)?;
@@ -50,24 +52,30 @@ pub(super) fn run(
     let trace = Trace::of(&lab.take_trace()?, &case.bottlenecks, [began, began + whole]);
     trace.measure(case, &mut measured);
     of_braid(&rows, capacity::payload_gbps(case.rate(), lab.mtu()), &mut measured);
-    Ok(Outcome { measured, samples: trace.samples() })
+    Ok(RunOutcome { measured, samples: trace.samples() })
 }
 
-fn start_braid(lab: &Lab, case: &Case, cc: &CcConfig, seconds: f64) -> Result<Vec<Pair>, Failure> {
+fn start_braid(
+    lab: &EmulatedLab,
+    case: &CongestionCase,
+    cc: &CcConfig,
+    seconds: f64,
+) -> Result<Vec<Pair>, Failure> {
     let flows = || {
         case.flows.iter().enumerate().filter_map(|(index, flow)| match &flow.sender {
-            Sender::Braid(braid) => Some((index, flow, braid)),
-            Sender::Tcp(_) | Sender::Udp(_) => None,
+            FlowSender::BraidFlow(braid) => Some((index, flow, braid)),
+            FlowSender::Tcp(_) | FlowSender::Udp(_) => None,
         })
     };
-    // All servers first, so that the clients begin as near to each other as they can.
-    let server = |(index, flow, braid): (usize, &Flow, &Braid)| {
+    // All servers start first, so that the clients begin close together.
+    let server = |(index, flow, braid): (usize, &Flow, &BraidFlow)| {
         let mut server = lab.start("server", flow.to, &braid.server_args(cc, index))?;
-        server.word("listening on ", LISTEN_LIMIT).map(|_| server)
+        server.value("listening on ", LISTEN_LIMIT)?;
+        Ok(server)
     };
     let servers = flows().map(server).collect::<Result<Vec<_>, Failure>>()?;
     let work = Work { posted: posted(case) / flows().count() as u64, seconds };
-    let client = |((index, flow, braid), server): ((usize, &Flow, &Braid), Program)| {
+    let client = |((index, flow, braid), server): ((usize, &Flow, &BraidFlow), Program)| {
         let (to, json) = (lab.host(flow.to).ip.to_string(), lab.file(&format!("{index}.json")));
         let args = braid.client_args(cc, index, (&to, &json.to_string_lossy()), &work);
         Ok(Pair { client: lab.start("client", flow.from, &args)?, server, json, seconds })
@@ -75,14 +83,18 @@ fn start_braid(lab: &Lab, case: &Case, cc: &CcConfig, seconds: f64) -> Result<Ve
     flows().zip(servers).map(client).collect()
 }
 
-/// Senders and receivers of TCP, at work until they are dropped.
-fn start_tcp(lab: &Lab, case: &Case, seconds: f64) -> Result<Vec<Program>, Failure> {
+/// Starts senders and receivers of TCP, which run until they are dropped.
+fn start_tcp(
+    lab: &EmulatedLab,
+    case: &CongestionCase,
+    seconds: f64,
+) -> Result<Vec<Program>, Failure> {
     let mut programs = Vec::new();
     for flow in &case.flows {
-        let Sender::Tcp(congestion) = flow.sender else { continue };
+        let FlowSender::Tcp(congestion) = flow.sender else { continue };
         let args = tcp::receiver_args(lab.host(flow.to).ip.into());
         let mut receiver = lab.start_as_root("TCP receiver", flow.to, &args)?;
-        let to = receiver.address()?;
+        let to = program::address(&mut receiver)?;
         let mut sender = ClientOptions::new(PeerKind::Tcp, to, seconds + TCP_SECONDS_MORE);
         sender.transport.congestion = congestion.to_owned();
         programs.push(lab.start_as_root("TCP sender", flow.from, &sender.arguments())?);
@@ -91,20 +103,24 @@ fn start_tcp(lab: &Lab, case: &Case, seconds: f64) -> Result<Vec<Program>, Failu
     Ok(programs)
 }
 
-fn start_udp(lab: &Lab, case: &Case, whole: Duration) -> Result<Vec<Udp>, Failure> {
+fn start_udp(
+    lab: &EmulatedLab,
+    case: &CongestionCase,
+    whole: Duration,
+) -> Result<Vec<Udp>, Failure> {
     let start = |flow: &Flow| match flow.sender {
-        Sender::Udp(rate) => Some(Udp::start(lab, (flow.from, flow.to), rate, whole)),
-        Sender::Braid(_) | Sender::Tcp(_) => None,
+        FlowSender::Udp(rate) => Some(Udp::start(lab, (flow.from, flow.to), rate, whole)),
+        FlowSender::BraidFlow(_) | FlowSender::Tcp(_) => None,
     };
     case.flows.iter().filter_map(start).collect()
 }
 
-fn posted(case: &Case) -> u64 {
+fn posted(case: &CongestionCase) -> u64 {
     let held = (case.rate().bits() as f64 * case.rtt.as_secs_f64() / 8.0) as u64 + case.queue();
     (2 * held).clamp(*POSTED.start(), *POSTED.end())
 }
 
-/// What Braid's clients say of themselves.
+/// Adds the figures reported by Braid's clients.
 fn of_braid(rows: &[Row], capacity_gbps: f64, into: &mut Measured) {
     let goodput: f64 =
         rows.iter().filter_map(|row| row.figures.bandwidth).map(|b| b.goodput_gbps).sum();
@@ -122,7 +138,8 @@ fn of_braid(rows: &[Row], capacity_gbps: f64, into: &mut Measured) {
     }
 }
 
-/// Jain's index of fairness: 1 when all have the same, 1/n when one has it all (Jain, Chiu, Hawe, DEC-TR-301, 1984).
+/// Returns Jain's fairness index: 1 if all shares are equal, 1/n if one gets all (Jain, Chiu, Hawe,
+/// DEC-TR-301, 1984).
 fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|share| *share as f64).sum();
     let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();

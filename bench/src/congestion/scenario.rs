@@ -7,33 +7,33 @@ use braid::{CcConfig, LbPolicy};
 use braid_lab::Rate;
 use braid_lab::emulator::{Reordering, Topology};
 
-use super::case::{Case, Port, Queue};
-use super::flow::{Braid, Flow, Sender};
+use super::case::{CongestionCase, Queue, SwitchPort};
+use super::flow::{BraidFlow, Flow, FlowSender};
 
-/// What a port of a small switch has.
+/// The queue of a port in a small switch.
 const FIXED_QUEUE: Queue = Queue::Bytes(250_000);
 const ONE_PRODUCT: Queue = Queue::Product(100);
 const TENTH_PRODUCT: Queue = Queue::Product(10);
-/// Queue pairs, or processes, that share a bottleneck.
+/// Number of queue pairs, or processes, that share a bottleneck.
 const MANY: usize = 8;
-/// Of a spine that is as it should be.
+/// Rate of a healthy spine.
 const SPINE_MBIT_S: u64 = 100;
 const SPINE_RTT_MS: u64 = 2;
 const SPINE_PATHS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scenario {
+pub(super) enum CongestionScenario {
     /// One flow, one bottleneck.
     Bottleneck,
     /// One flow beside one of TCP.
     BesideTcp,
-    /// Many flows alike.
+    /// Several equal flows.
     Fairness,
     /// One flow over spines of unequal rates.
     Spines,
-    /// Many hosts to one.
+    /// Several hosts to one.
     Incast,
-    /// One flow beside one that comes and goes and heeds nothing.
+    /// One flow beside cross traffic without congestion control that comes and goes.
     CrossTraffic,
     /// One flow through a queue that marks.
     Ecn,
@@ -41,93 +41,107 @@ pub(super) enum Scenario {
     Reordering,
 }
 
-/// In the order in which they run.
-pub(super) const ALL: [Scenario; 8] = {
-    use Scenario::*;
+/// All scenarios, in the order in which they run.
+pub(super) const ALL: [CongestionScenario; 8] = {
+    use CongestionScenario::*;
     [Bottleneck, BesideTcp, Fairness, Spines, Incast, CrossTraffic, Ecn, Reordering]
 };
 
-impl Scenario {
+impl CongestionScenario {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Scenario::Bottleneck => "bottleneck",
-            Scenario::BesideTcp => "tcp",
-            Scenario::Fairness => "fairness",
-            Scenario::Spines => "spines",
-            Scenario::Incast => "incast",
-            Scenario::CrossTraffic => "cross",
-            Scenario::Ecn => "ecn",
-            Scenario::Reordering => "reordering",
+            CongestionScenario::Bottleneck => "bottleneck",
+            CongestionScenario::BesideTcp => "tcp",
+            CongestionScenario::Fairness => "fairness",
+            CongestionScenario::Spines => "spines",
+            CongestionScenario::Incast => "incast",
+            CongestionScenario::CrossTraffic => "cross",
+            CongestionScenario::Ecn => "ecn",
+            CongestionScenario::Reordering => "reordering",
         }
     }
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Scenario::Bottleneck => "one queue pair, one bottleneck",
-            Scenario::BesideTcp => "one queue pair beside one TCP stream",
-            Scenario::Fairness => "eight queue pairs at one bottleneck",
-            Scenario::Spines => "one queue pair over spines of unequal rates, 64 paths",
-            Scenario::Incast => "eight hosts to one",
-            Scenario::CrossTraffic => {
+            CongestionScenario::Bottleneck => "one queue pair, one bottleneck",
+            CongestionScenario::BesideTcp => "one queue pair beside one TCP stream",
+            CongestionScenario::Fairness => "eight queue pairs at one bottleneck",
+            CongestionScenario::Spines => "one queue pair over spines of unequal rates, 64 paths",
+            CongestionScenario::Incast => "eight hosts to one",
+            CongestionScenario::CrossTraffic => {
                 "UDP at half of the rate in the second and the fourth quarter"
             }
-            Scenario::Ecn => "one queue pair through a queue that marks",
-            Scenario::Reordering => "one queue pair over paths that reorder by themselves",
+            CongestionScenario::Ecn => "one queue pair through a queue that marks",
+            CongestionScenario::Reordering => {
+                "one queue pair over paths that reorder by themselves"
+            }
         }
     }
 
-    pub(super) fn cases(self, quick: bool) -> Vec<Case> {
+    pub(super) fn cases(self, quick: bool) -> Vec<CongestionCase> {
         match self {
-            Scenario::Bottleneck => bottleneck(quick),
-            Scenario::BesideTcp => beside_tcp(quick),
-            Scenario::Fairness => fairness(),
-            Scenario::Spines => spines(quick),
-            Scenario::Incast => incast(quick),
-            Scenario::CrossTraffic => cross_traffic(),
-            Scenario::Ecn => ecn(quick),
-            Scenario::Reordering => reordering(quick),
+            CongestionScenario::Bottleneck => bottleneck(quick),
+            CongestionScenario::BesideTcp => beside_tcp(quick),
+            CongestionScenario::Fairness => fairness(),
+            CongestionScenario::Spines => spines(quick),
+            CongestionScenario::Incast => incast(quick),
+            CongestionScenario::CrossTraffic => cross_traffic(),
+            CongestionScenario::Ecn => ecn(quick),
+            CongestionScenario::Reordering => reordering(quick),
         }
     }
 
     pub(super) fn in_quick(self) -> bool {
-        !matches!(self, Scenario::Fairness | Scenario::CrossTraffic | Scenario::Ecn)
+        !matches!(
+            self,
+            CongestionScenario::Fairness
+                | CongestionScenario::CrossTraffic
+                | CongestionScenario::Ecn
+        )
     }
 }
 
-fn bottleneck(quick: bool) -> Vec<Case> {
+fn bottleneck(quick: bool) -> Vec<CongestionCase> {
     let all = [10, 200, 500].into_iter().flat_map(|mbit_s| {
-        // Without a delay there is no product to measure a queue by.
-        let of = move |rtt_ms, queue| Port::new(mbit_s, rtt_ms, queue);
+        // Without a delay the product is zero, so the queue is given in bytes.
+        let of = move |rtt_ms, queue| SwitchPort::new(mbit_s, rtt_ms, queue);
         let long = [20, 50].into_iter();
         let queues = [ONE_PRODUCT, TENTH_PRODUCT, FIXED_QUEUE];
         let long = long.flat_map(move |rtt_ms| queues.map(|queue| of(rtt_ms, queue)));
         [of(0, FIXED_QUEUE)].into_iter().chain(long)
     });
     let ports = match quick {
-        true => vec![Port::new(200, 20, ONE_PRODUCT)],
+        true => vec![SwitchPort::new(200, 20, ONE_PRODUCT)],
         false => all.collect(),
     };
-    let one = |port| Case::to_one(Scenario::Bottleneck, "", port, vec![Flow::braid(0, 1)]);
+    let one = |port| {
+        CongestionCase::to_one(CongestionScenario::Bottleneck, "", port, vec![Flow::braid(0, 1)])
+    };
     ports.into_iter().map(one).collect()
 }
 
-fn beside_tcp(quick: bool) -> Vec<Case> {
+fn beside_tcp(quick: bool) -> Vec<CongestionCase> {
     let ports = [
-        Port::new(200, 20, ONE_PRODUCT),
-        Port::new(200, 20, TENTH_PRODUCT),
-        Port::new(10, 50, FIXED_QUEUE),
+        SwitchPort::new(200, 20, ONE_PRODUCT),
+        SwitchPort::new(200, 20, TENTH_PRODUCT),
+        SwitchPort::new(10, 50, FIXED_QUEUE),
     ];
     let ports = if quick { &ports[..1] } else { &ports[..] };
     let controls = if quick { vec!["cubic"] } else { kernel_controls() };
-    let one = |port: &Port, control| {
-        let tcp = Flow { from: 1, to: 2, sender: Sender::Tcp(control) };
-        Case::to_one(Scenario::BesideTcp, control, *port, vec![Flow::braid(0, 2), tcp])
+    let one = |port: &SwitchPort, control| {
+        let tcp = Flow { from: 1, to: 2, sender: FlowSender::Tcp(control) };
+        CongestionCase::to_one(
+            CongestionScenario::BesideTcp,
+            control,
+            *port,
+            vec![Flow::braid(0, 2), tcp],
+        )
     };
     let of = |port| controls.iter().map(move |control| one(port, *control));
     ports.iter().flat_map(of).collect()
 }
 
-/// Of TCP, those of interest that this kernel has.
+/// Returns those congestion controls of TCP that the comparison uses and this kernel has.
 fn kernel_controls() -> Vec<&'static str> {
     let known = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let known = std::fs::read_to_string(known).unwrap_or_default();
@@ -137,13 +151,13 @@ fn kernel_controls() -> Vec<&'static str> {
         .collect()
 }
 
-fn fairness() -> Vec<Case> {
-    let port = Port::new(200, 20, ONE_PRODUCT);
-    let queue_pairs = Braid { queue_pairs: MANY as u32, ..Braid::default() };
-    let one = Flow { from: 0, to: 1, sender: Sender::Braid(queue_pairs) };
+fn fairness() -> Vec<CongestionCase> {
+    let port = SwitchPort::new(200, 20, ONE_PRODUCT);
+    let queue_pairs = BraidFlow { queue_pairs: MANY as u32, ..BraidFlow::default() };
+    let one = Flow { from: 0, to: 1, sender: FlowSender::BraidFlow(queue_pairs) };
     vec![
-        Case::to_one(Scenario::Fairness, "8 queue pairs", port, vec![one]),
-        Case::to_one(Scenario::Fairness, "8 processes", port, many_to_one()),
+        CongestionCase::to_one(CongestionScenario::Fairness, "8 queue pairs", port, vec![one]),
+        CongestionCase::to_one(CongestionScenario::Fairness, "8 processes", port, many_to_one()),
     ]
 }
 
@@ -151,7 +165,7 @@ fn many_to_one() -> Vec<Flow> {
     (0..MANY).map(|from| Flow::braid(from, MANY)).collect()
 }
 
-fn spines(quick: bool) -> Vec<Case> {
+fn spines(quick: bool) -> Vec<CongestionCase> {
     let whole = SPINE_MBIT_S;
     let fabrics: [(&str, &[u64]); 2] = [
         ("4 spines, one at a tenth", &[whole / 10, whole, whole, whole]),
@@ -159,13 +173,13 @@ fn spines(quick: bool) -> Vec<Case> {
     ];
     let fabrics = if quick { &fabrics[..1] } else { &fabrics[..] };
     let one = |name: &str, rates: &[u64], lb: LbPolicy| {
-        let port = |mbit_s: &u64| Port::new(*mbit_s, SPINE_RTT_MS, FIXED_QUEUE).link();
-        let braid = Braid { lb, paths: SPINE_PATHS, ..Braid::default() };
-        Case {
-            scenario: Scenario::Spines,
+        let port = |mbit_s: &u64| SwitchPort::new(*mbit_s, SPINE_RTT_MS, FIXED_QUEUE).link();
+        let braid = BraidFlow { lb, paths: SPINE_PATHS, ..BraidFlow::default() };
+        CongestionCase {
+            scenario: CongestionScenario::Spines,
             name: format!("{name}, {lb}"),
             topology: Topology::Parallel(rates.iter().map(port).collect()),
-            flows: vec![Flow { from: 0, to: 1, sender: Sender::Braid(braid) }],
+            flows: vec![Flow { from: 0, to: 1, sender: FlowSender::BraidFlow(braid) }],
             bottlenecks: (rates.len()..2 * rates.len()).collect(),
             rtt: Duration::from_millis(SPINE_RTT_MS),
             more_controllers: Vec::new(),
@@ -180,46 +194,57 @@ fn spines(quick: bool) -> Vec<Case> {
     fabrics.iter().flat_map(of).collect()
 }
 
-fn incast(quick: bool) -> Vec<Case> {
+fn incast(quick: bool) -> Vec<CongestionCase> {
     let rtts = if quick { &[0][..] } else { &[0, 10][..] };
     let one = |rtt_ms: &u64| {
-        let port = Port::new(200, *rtt_ms, FIXED_QUEUE);
-        Case::to_one(Scenario::Incast, "8 to 1", port, many_to_one())
+        let port = SwitchPort::new(200, *rtt_ms, FIXED_QUEUE);
+        CongestionCase::to_one(CongestionScenario::Incast, "8 to 1", port, many_to_one())
     };
     rtts.iter().map(one).collect()
 }
 
-fn cross_traffic() -> Vec<Case> {
-    let port = Port::new(200, 20, ONE_PRODUCT);
+fn cross_traffic() -> Vec<CongestionCase> {
+    let port = SwitchPort::new(200, 20, ONE_PRODUCT);
     let cross =
-        Flow { from: 1, to: 2, sender: Sender::Udp(Rate::from_bits(port.mbit_s * 500_000)) };
-    vec![Case::to_one(Scenario::CrossTraffic, "", port, vec![Flow::braid(0, 2), cross])]
+        Flow { from: 1, to: 2, sender: FlowSender::Udp(Rate::from_bits(port.mbit_s * 500_000)) };
+    vec![CongestionCase::to_one(
+        CongestionScenario::CrossTraffic,
+        "",
+        port,
+        vec![Flow::braid(0, 2), cross],
+    )]
 }
 
-fn ecn(quick: bool) -> Vec<Case> {
-    // Above what DCTCP needs, a seventh of the product (Alizadeh et al., SIGCOMM 2010, section 3.4).
+fn ecn(quick: bool) -> Vec<CongestionCase> {
+    // Above the requirement of DCTCP, a seventh of the product (Alizadeh et al., SIGCOMM 2010,
+    // section 3.4).
     let ports = [
-        Port { mark: Some(100_000), ..Port::new(200, 20, ONE_PRODUCT) },
-        Port { mark: Some(50_000), ..Port::new(200, 0, FIXED_QUEUE) },
+        SwitchPort { mark: Some(100_000), ..SwitchPort::new(200, 20, ONE_PRODUCT) },
+        SwitchPort { mark: Some(50_000), ..SwitchPort::new(200, 0, FIXED_QUEUE) },
     ];
     let ports = if quick { &ports[..1] } else { &ports[..] };
-    let one = |port: &Port| {
+    let one = |port: &SwitchPort| {
         let rate = port.mbit_s * 1_000_000;
         let more_controllers = vec![CcConfig::new(DcqcnConfig::new(rate))];
         let flows = vec![Flow::braid(0, 1)];
-        Case { more_controllers, ..Case::to_one(Scenario::Ecn, "", *port, flows) }
+        CongestionCase {
+            more_controllers,
+            ..CongestionCase::to_one(CongestionScenario::Ecn, "", *port, flows)
+        }
     };
     ports.iter().map(one).collect()
 }
 
-fn reordering(quick: bool) -> Vec<Case> {
+fn reordering(quick: bool) -> Vec<CongestionCase> {
     let jitter = Reordering::Jitter(Duration::from_millis(5));
     let ports = [
-        Port { reordering: jitter, ..Port::new(200, 20, ONE_PRODUCT) },
-        Port { reordering: Reordering::Skip(25), ..Port::new(200, 10, ONE_PRODUCT) },
+        SwitchPort { reordering: jitter, ..SwitchPort::new(200, 20, ONE_PRODUCT) },
+        SwitchPort { reordering: Reordering::Skip(25), ..SwitchPort::new(200, 10, ONE_PRODUCT) },
     ];
     let ports = if quick { &ports[..1] } else { &ports[..] };
-    let one = |port: &Port| Case::to_one(Scenario::Reordering, "", *port, vec![Flow::braid(0, 1)]);
+    let one = |port: &SwitchPort| {
+        CongestionCase::to_one(CongestionScenario::Reordering, "", *port, vec![Flow::braid(0, 1)])
+    };
     ports.iter().map(one).collect()
 }
 
@@ -232,25 +257,27 @@ mod tests {
     #[test]
     fn cases_have_names_of_their_own_and_something_to_judge() {
         for quick in [true, false] {
-            let cases: Vec<Case> =
+            let cases: Vec<CongestionCase> =
                 ALL.into_iter().flat_map(|scenario| scenario.cases(quick)).collect();
             let names: BTreeSet<_> =
                 cases.iter().map(|case| (case.scenario.name(), &case.name)).collect();
             assert_eq!(names.len(), cases.len());
             for case in &cases {
-                let is_judged = case
-                    .flows
-                    .iter()
-                    .any(|flow| matches!(flow.sender, Sender::Braid(_)) && case.rate().bits() > 0);
-                assert!(is_judged && case.marks() == (case.scenario == Scenario::Ecn), "{case:?}");
+                let is_judged = case.flows.iter().any(|flow| {
+                    matches!(flow.sender, FlowSender::BraidFlow(_)) && case.rate().bits() > 0
+                });
+                assert!(
+                    is_judged && case.marks() == (case.scenario == CongestionScenario::Ecn),
+                    "{case:?}"
+                );
             }
         }
-        assert_eq!(Scenario::Bottleneck.cases(false).len(), 3 * (1 + 3 + 3));
+        assert_eq!(CongestionScenario::Bottleneck.cases(false).len(), 3 * (1 + 3 + 3));
     }
 
     #[test]
     fn the_spines_that_are_judged_lead_to_the_receiver() {
-        let case = &Scenario::Spines.cases(false)[0];
+        let case = &CongestionScenario::Spines.cases(false)[0];
         let rates: Vec<_> = case.bottleneck_rates().collect();
         assert_eq!(rates[..2], [(4, 10_000_000), (5, 100_000_000)]);
         assert_eq!(case.rate().bits(), 310_000_000);

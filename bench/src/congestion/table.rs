@@ -2,53 +2,48 @@
 
 use std::io::{self, Write};
 
-use super::metric::Metric;
-use super::record::Record;
-use super::scenario::Scenario;
-use crate::columns;
+use braid_lab::table::{self, aligned};
 
-/// Columns of words: the case and the controller.
+use super::metric::Metric;
+use super::record::ControllerRecord;
+use super::scenario::CongestionScenario;
+
+/// Number of text columns: the case and the controller.
 const WORDS: usize = 2;
 
 pub(super) fn print(
     out: &mut impl Write,
-    scenario: Scenario,
-    records: &[Record],
+    scenario: CongestionScenario,
+    records: &[ControllerRecord],
 ) -> io::Result<()> {
     writeln!(out, "{}: {}", scenario.name(), scenario.title())?;
-    for line in columns::aligned(&table(records), WORDS) {
+    for line in aligned(&rows(records), WORDS) {
         writeln!(out, "  {line}")?;
     }
     writeln!(out)
 }
 
 /// The same for a page in Markdown.
-pub(super) fn markdown(scenario: Scenario, records: &[Record]) -> String {
-    let lines = columns::markdown(&table(records), WORDS).join("\n");
+pub(super) fn markdown(scenario: CongestionScenario, records: &[ControllerRecord]) -> String {
+    let lines = table::markdown(&rows(records), WORDS).join("\n");
     format!("## {}: {}\n\n{lines}\n", scenario.name(), scenario.title())
 }
 
-/// Medians; metrics that no run has are left out.
-fn table(records: &[Record]) -> Vec<Vec<String>> {
-    let words = |heading: &str, cell: fn(&Record) -> &str| {
-        let cells = records.iter().map(|record| cell(record).to_owned());
-        [heading.to_owned()].into_iter().chain(cells).collect::<Vec<_>>()
-    };
+/// Medians by case, without the metrics that no run has.
+fn rows(records: &[ControllerRecord]) -> Vec<Vec<String>> {
     let mut metrics: Vec<Metric> =
         records.iter().flat_map(|record| record.medians.keys().copied()).collect();
     metrics.sort_unstable();
     metrics.dedup();
-    let figures = |metric: &Metric| {
-        let cell = |record: &Record| match record.medians.get(metric) {
+    let mut rows = vec![vec!["case".to_owned(), "controller".to_owned()]];
+    rows[0].extend(metrics.iter().map(|metric| metric.heading().to_owned()));
+    rows.extend(records.iter().map(|record| {
+        let figure = |metric: &Metric| match record.medians.get(metric) {
             Some(figure) => format!("{figure:.*}", metric.decimals()),
             None => "-".to_owned(),
         };
-        [metric.heading().to_owned()].into_iter().chain(records.iter().map(cell)).collect()
-    };
-    let mut columns = vec![
-        words("case", |record| &record.case),
-        words("controller", |record| &record.congestion_control),
-    ];
-    columns.extend(metrics.iter().map(figures));
-    columns
+        let words = [record.case.clone(), record.congestion_control.clone()];
+        words.into_iter().chain(metrics.iter().map(figure)).collect()
+    }));
+    rows
 }

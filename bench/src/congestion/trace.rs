@@ -1,4 +1,4 @@
-//! What the emulator's trace of a run says.
+//! Analysis of the emulator's trace of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use braid_lab::emulator::{Fate, Passage};
 use serde::Serialize;
 
-use super::case::Case;
-use super::flow::Sender;
+use super::case::CongestionCase;
+use super::flow::FlowSender;
 use super::metric::{Measured, Metric};
 use super::udp;
 
-/// Of samples.
+/// Interval of the samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The packets that came to some links while a run was measured.
+/// The packets that reached some links during the measurement.
 pub(super) struct Trace {
     packets: Vec<Passage>,
     from: Duration,
     until: Duration,
 }
 
-/// What one host has sent through one link in an interval, headers included.
+/// The traffic of one host through one link in an interval, including headers.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub(super) struct Sample {
-    /// When it began, counted from the begin of the run.
+pub(super) struct TraceSample {
+    /// Start of the interval, from the beginning of the run.
     pub(super) at_ms: f64,
     pub(super) link: u16,
     pub(super) from_host: u16,
@@ -32,15 +32,15 @@ pub(super) struct Sample {
 }
 
 impl Trace {
-    /// Of all packets, those that came to one of these links between two times.
+    /// Selects the packets that reached one of these links between two times.
     pub(super) fn of(all: &[Passage], links: &[usize], [from, until]: [Duration; 2]) -> Self {
         let wanted =
             |p: &&Passage| links.contains(&usize::from(p.link)) && p.at >= from && p.at < until;
         Trace { packets: all.iter().filter(wanted).copied().collect(), from, until }
     }
 
-    /// All that the trace says of a case.
-    pub(super) fn measure(&self, case: &Case, into: &mut Measured) {
+    /// Adds all figures of the trace for a case.
+    pub(super) fn measure(&self, case: &CongestionCase, into: &mut Measured) {
         let percent = |fate| {
             let count = self.packets.iter().filter(|p| p.fate == fate).count();
             count as f64 * 100.0 / self.packets.len().max(1) as f64
@@ -59,8 +59,8 @@ impl Trace {
         self.utilisation(case, into);
     }
 
-    /// Of every host on every link that it has used, interval by interval.
-    pub(super) fn samples(&self) -> Vec<Sample> {
+    /// Returns the traffic of every host on every link that it has used, by interval.
+    pub(super) fn samples(&self) -> Vec<TraceSample> {
         let intervals = (self.until - self.from).as_nanos().div_ceil(INTERVAL.as_nanos()) as usize;
         let mut bytes = BTreeMap::<(u16, u16), Vec<u64>>::new();
         for p in self.passed() {
@@ -70,7 +70,7 @@ impl Trace {
         }
         let seconds = INTERVAL.as_secs_f64();
         let of = |((link, from_host), bytes): ((u16, u16), Vec<u64>)| {
-            bytes.into_iter().enumerate().map(move |(interval, bytes)| Sample {
+            bytes.into_iter().enumerate().map(move |(interval, bytes)| TraceSample {
                 at_ms: interval as f64 * seconds * 1e3,
                 link,
                 from_host,
@@ -84,9 +84,9 @@ impl Trace {
         self.packets.iter().filter(|p| p.fate != Fate::Dropped)
     }
 
-    /// Shares after the first third, when whoever has begun earlier has no advantage of it any more.
-    fn beside_tcp(&self, case: &Case, into: &mut Measured) {
-        let is_tcp = |sender: &Sender| matches!(sender, Sender::Tcp(_));
+    /// Adds the shares after the first third, when an earlier start is no advantage any more.
+    fn beside_tcp(&self, case: &CongestionCase, into: &mut Measured) {
+        let is_tcp = |sender: &FlowSender| matches!(sender, FlowSender::Tcp(_));
         let Some(tcp) = case.flows.iter().find(|flow| is_tcp(&flow.sender)) else { return };
         let settled = self.from + (self.until - self.from) / 3;
         let bits = |of_tcp: bool| {
@@ -99,9 +99,9 @@ impl Trace {
         into.insert(Metric::TcpShare, bits(true) / whole);
     }
 
-    /// What Braid has had of what cross traffic left, while there was some and while there was none.
-    fn beside_udp(&self, case: &Case, into: &mut Measured) {
-        let is_udp = |sender: &Sender| matches!(sender, Sender::Udp(_));
+    /// Adds the shares of the rate left by cross traffic, while it was on and off.
+    fn beside_udp(&self, case: &CongestionCase, into: &mut Measured) {
+        let is_udp = |sender: &FlowSender| matches!(sender, FlowSender::Udp(_));
         let Some(udp) = case.flows.iter().find(|flow| is_udp(&flow.sender)) else { return };
         let whole = self.until - self.from;
         for (metric, on) in [(Metric::LeftUsedOn, true), (Metric::LeftUsedOff, false)] {
@@ -110,14 +110,14 @@ impl Trace {
                 let bits = f64::from(p.bytes) * 8.0;
                 if usize::from(p.from) == udp.from { theirs += bits } else { ours += bits }
             }
-            // It is on for half of the time.
+            // Cross traffic is on for half of the time.
             let left = case.rate().bits() as f64 * whole.as_secs_f64() / 2.0 - theirs;
             into.insert(metric, ours / left);
         }
     }
 
-    /// Where there are several links.
-    fn utilisation(&self, case: &Case, into: &mut Measured) {
+    /// Adds the utilisation of several links.
+    fn utilisation(&self, case: &CongestionCase, into: &mut Measured) {
         let share = |(index, rate): (usize, u64)| {
             let bytes =
                 self.passed().filter(|p| usize::from(p.link) == index).map(|p| u64::from(p.bytes));
@@ -137,7 +137,7 @@ fn sorted(times: impl Iterator<Item = Duration>) -> Vec<Duration> {
     times
 }
 
-/// Of times in order; 0 if there is none.
+/// Returns a quantile of sorted times; 0 if there is none.
 fn quantile_ms(sorted: &[Duration], share: f64) -> f64 {
     let at = (share * sorted.len() as f64) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).map_or(0.0, |time| time.as_secs_f64() * 1e3)
@@ -146,14 +146,14 @@ fn quantile_ms(sorted: &[Duration], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::scenario::Scenario;
+    use crate::congestion::scenario::CongestionScenario;
 
     fn passage(at_ms: u64, from: u16, waited_ms: u64, fate: Fate) -> Passage {
         let (at, waited) = (Duration::from_millis(at_ms), Duration::from_millis(waited_ms));
         Passage { link: 2, from, bytes: 1514, at, waited, late: Duration::ZERO, fate }
     }
 
-    fn measured(scenario: Scenario, all: &[Passage], span_ms: [u64; 2]) -> Measured {
+    fn measured(scenario: CongestionScenario, all: &[Passage], span_ms: [u64; 2]) -> Measured {
         let case = &scenario.cases(true)[0];
         let mut measured = Measured::new();
         Trace::of(all, &[2], span_ms.map(Duration::from_millis)).measure(case, &mut measured);
@@ -171,7 +171,7 @@ mod tests {
             passage(14, 0, 2, Fate::Passed),
             passage(20, 0, 80, Fate::Dropped),
         ];
-        let measured = measured(Scenario::Bottleneck, &all, [10, 20]);
+        let measured = measured(CongestionScenario::Bottleneck, &all, [10, 20]);
         assert_eq!(measured[&Metric::LossPercent], 25.0);
         assert_eq!(measured[&Metric::QueueP50Ms], 2.0);
         assert_eq!(measured[&Metric::QueueP99Ms], 3.0);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_time_after_the_first_third() {
-        // Host 1 is TCP's.
+        // Host 1 sends TCP.
         let all = [
             passage(0, 0, 0, Fate::Passed),
             passage(40, 0, 0, Fate::Passed),
@@ -191,19 +191,20 @@ mod tests {
             passage(60, 1, 0, Fate::Passed),
             passage(70, 1, 0, Fate::Dropped),
         ];
-        let measured = measured(Scenario::BesideTcp, &all, [0, 90]);
+        let measured = measured(CongestionScenario::BesideTcp, &all, [0, 90]);
         assert_eq!(measured[&Metric::TcpShare], 2.0 * measured[&Metric::BraidShare]);
     }
 
     #[test]
-    fn what_is_left_is_what_cross_traffic_does_not_take() {
-        // 200 Mbit/s for 4 ms: 25,000 bytes in each phase of 1 ms. Host 1 is the cross traffic's, on in [1, 2) and [3, 4) ms.
+    fn the_rate_left_is_the_rest_of_cross_traffic() {
+        // 200 Mbit/s for 4 ms: 25,000 bytes in each phase of 1 ms. Host 1 sends the cross traffic,
+        // on in [1, 2) and [3, 4) ms.
         let all = [
             Passage { bytes: 25_000, ..passage(0, 0, 0, Fate::Passed) },
             Passage { bytes: 10_000, ..passage(1, 0, 0, Fate::Passed) },
             Passage { bytes: 30_000, ..passage(3, 1, 0, Fate::Passed) },
         ];
-        let measured = measured(Scenario::CrossTraffic, &all, [0, 4]);
+        let measured = measured(CongestionScenario::CrossTraffic, &all, [0, 4]);
         assert!((measured[&Metric::LeftUsedOff] - 0.5).abs() < 1e-9, "{measured:?}");
         assert!((measured[&Metric::LeftUsedOn] - 0.5).abs() < 1e-9, "{measured:?}");
     }

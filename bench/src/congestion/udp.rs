@@ -1,4 +1,4 @@
-//! Cross traffic that heeds nothing: datagrams at a constant rate, now and then.
+//! Cross traffic without congestion control: datagrams at a constant rate, on and off.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use std::time::{Duration, Instant};
 
 use braid_lab::Rate;
 
-use super::lab::Lab;
+use super::lab::EmulatedLab;
 use crate::failure::Failure;
 
-/// A full packet on a link, and what of it is payload.
+/// Bytes of a full packet on a link, and of its payload.
 const ON_LINK: usize = 1514;
 const PAYLOAD: usize = ON_LINK - 14 - 20 - 8;
-/// Between two bursts.
+/// Interval between two bursts.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Sends until it is stopped, in the second and in the fourth quarter of the time.
+/// A sender of datagrams in the second and fourth quarter of the time, until it is stopped.
 pub(super) struct Udp {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Open, so that no host complains of datagrams that nobody wants.
+    /// An open socket, so that the host does not reply with ICMP errors to unwanted datagrams.
     _receiver: UdpSocket,
 }
 
-/// Whether it sends at a time, of a whole.
+/// Returns whether it sends at a time within a whole.
 pub(super) fn is_on(at: Duration, whole: Duration) -> bool {
     let quarter = at.as_secs_f64() * 4.0 / whole.as_secs_f64();
     (1.0..2.0).contains(&quarter) || (3.0..4.0).contains(&quarter)
@@ -33,7 +33,7 @@ pub(super) fn is_on(at: Duration, whole: Duration) -> bool {
 
 impl Udp {
     pub(super) fn start(
-        lab: &Lab,
+        lab: &EmulatedLab,
         (from, to): (usize, usize),
         rate: Rate,
         whole: Duration,
@@ -54,7 +54,7 @@ impl Udp {
     }
 }
 
-/// A packet that the system does not take is one that the network has lost.
+/// Sends datagrams. One that the system does not accept counts as lost in the network.
 fn send(socket: &UdpSocket, to: SocketAddr, rate: Rate, whole: Duration, stop: &AtomicBool) {
     let payload = [0; PAYLOAD];
     let (began, mut last, mut owed) = (Instant::now(), Instant::now(), 0.0);
@@ -75,7 +75,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, rate: Rate, whole: Duration, stop: &
 impl Drop for Udp {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A thread that has panicked has said so.
+        // A thread that panicked has reported it.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_sends_in_every_other_quarter() {
+    fn cross_traffic_is_on_in_every_other_quarter() {
         let on = |ms| is_on(Duration::from_millis(ms), Duration::from_secs(4));
         assert_eq!(
             [0, 999, 1000, 1999, 2000, 3000, 3999, 4000].map(on),

@@ -1,101 +1,114 @@
-//! The datapaths, and what each offers on this machine: an engine is opened over each, and asked.
+//! The datapaths and their offers on this machine, queried from an engine over each.
 
 use std::net::UdpSocket;
 
 use braid::{
-    Datapath, DatapathAttributes, Engine, EngineConfig, EngineError, MemFabric, Progress,
-    VerbsOptions, check_xdp,
+    Datapath, DatapathAttributes, DatapathKind, DatapathOptions, Engine, EngineConfig, EngineError,
+    Medium, MemFabric, Progress, VerbsOptions, check_xdp,
 };
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::Serialize;
 
-/// One of `--datapath`, over a device where it needs one.
+/// A datapath, over a device if it needs one.
 #[derive(Serialize)]
 pub(super) struct Offer {
     pub(super) name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) device: Option<String>,
     #[serde(flatten)]
-    pub(super) found: Found,
+    pub(super) found: Availability,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Found {
+pub(super) enum Availability {
     Offers(Offers),
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     Unavailable(String),
 }
 
 #[derive(Clone, Serialize)]
 pub(super) struct Offers {
-    /// Most packets that leave together, and their bytes, headers included.
+    /// Maximum packets of a batch, and their bytes, including headers.
     pub(super) batch_segments: u32,
     pub(super) batch_bytes: u64,
     /// Payload bytes of a full packet, and of one that the NIC places.
     pub(super) segment_bytes: u16,
     pub(super) direct_segment_bytes: Option<u16>,
-    /// Bytes of arrived packets that it holds; `null`: nothing can arrive that there is no room for.
+    /// Bytes of arrived packets that it buffers. `null`: no packet arrives without room.
     pub(super) receive_buffer_bytes: Option<u32>,
-    /// Whether payloads can carry a CRC end to end; otherwise the medium checks them.
+    /// Whether payloads can carry an end-to-end CRC. Otherwise the medium checks them.
     pub(super) payload_crc: bool,
-    /// Whether the MTU of the path is searched for.
+    /// Whether it discovers the path MTU.
     pub(super) path_mtu_search: bool,
-    /// Whether ECN marks of packets that have come are known.
+    /// Whether the ECN marks of arrived packets are known.
     pub(super) congestion_marks: bool,
-    /// The longest datagram that goes by AF_XDP; absent where none does.
+    /// The longest datagram over AF_XDP; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) xdp_datagram_bytes: Option<usize>,
-    /// Of UDP alone.
+    /// Offers of UDP only.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) udp: Option<UdpOffers>,
 }
 
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct UdpOffers {
-    /// The kernel cuts batches into datagrams.
+    /// Whether the kernel splits batches into datagrams.
     pub(super) gso: bool,
-    /// The kernel hands over datagrams that came together in one piece.
+    /// Whether the kernel coalesces datagrams that arrived together.
     pub(super) gro: bool,
-    /// The time of a packet is the kernel's or the NIC's; otherwise that at which the engine sends or sees it.
+    /// Whether packets have the timestamps of the kernel or the NIC. Otherwise the engine takes its
+    /// own.
     pub(super) timestamps: bool,
-    /// Of which the kernel has granted `receive_buffer_bytes`.
+    /// The requested receive buffer, of which the kernel granted `receive_buffer_bytes`.
     pub(super) receive_buffer_asked_bytes: usize,
 }
 
-/// All of them; verbs once for each device.
+/// Returns all datapaths, with verbs once per device.
 pub(super) fn all(devices: &[&str]) -> Vec<Offer> {
-    let udp = offer("udp", None, Datapath::Udp);
-    let xdp = Offer { name: "xdp", device: None, found: xdp(&udp.found) };
-    let mut all = vec![udp, xdp];
-    if devices.is_empty() {
-        let why = "this machine has no RDMA device (`rdma link add rxe0 type rxe netdev IF` makes a Soft-RoCE one)";
-        let found = Found::Unavailable(why.to_owned());
-        all.push(Offer { name: "verbs", device: None, found });
+    DatapathKind::all().flat_map(|kind| of_kind(kind, devices)).collect()
+}
+
+fn of_kind(kind: DatapathKind, devices: &[&str]) -> Vec<Offer> {
+    let is_device = kind.medium() == Medium::Device;
+    match devices {
+        [] if is_device => {
+            let why = "this machine has no RDMA device (`rdma link add rxe0 type rxe netdev IF` makes a Soft-RoCE one)";
+            let found = Availability::Unavailable(why.to_owned());
+            vec![Offer { name: kind.name(), device: None, found }]
+        }
+        devices if is_device => devices.iter().map(|device| offer(kind, Some(*device))).collect(),
+        _ => vec![offer(kind, None)],
     }
-    all.extend(devices.iter().map(|device| {
-        offer("verbs", Some((*device).to_owned()), Datapath::Verbs(VerbsOptions::new(*device)))
-    }));
-    all.push(offer("mem", None, Datapath::Mem(MemFabric::new())));
-    all
 }
 
-fn offer(name: &'static str, device: Option<String>, datapath: Datapath) -> Offer {
-    let is_udp = matches!(datapath, Datapath::Udp);
-    let found = match attributes(datapath) {
-        Ok(attributes) => Found::Offers(offers(&attributes, is_udp)),
-        Err(error) => Found::Unavailable(error.to_string()),
+fn offer(kind: DatapathKind, device: Option<&str>) -> Offer {
+    let options =
+        DatapathOptions { device: device.map(VerbsOptions::new), fabric: Some(MemFabric::new()) };
+    let found = match kind.build(&options) {
+        Ok(Datapath::Xdp) => xdp(&found(Datapath::Udp)),
+        Ok(datapath) => found(datapath),
+        Err(error) => Availability::Unavailable(error.to_string()),
     };
-    Offer { name, device, found }
+    Offer { name: kind.name(), device: device.map(str::to_owned), found }
 }
 
-/// What UDP sockets offer, and AF_XDP besides. Nothing is opened: an engine would have to have an interface.
-fn xdp(udp: &Found) -> Found {
+fn found(datapath: Datapath) -> Availability {
+    let is_udp = matches!(datapath, Datapath::Udp);
+    match attributes(datapath) {
+        Ok(attributes) => Availability::Offers(offers(&attributes, is_udp)),
+        Err(error) => Availability::Unavailable(error.to_string()),
+    }
+}
+
+/// Returns the offers of UDP sockets with AF_XDP. Nothing is opened, because an engine would need
+/// an interface.
+fn xdp(udp: &Availability) -> Availability {
     match (check_xdp(), udp) {
-        (Err(why), _) => Found::Unavailable(EngineError::from(why).to_string()),
-        (Ok(_), Found::Unavailable(why)) => Found::Unavailable(why.clone()),
-        (Ok(longest), Found::Offers(udp)) => {
-            Found::Offers(Offers { xdp_datagram_bytes: Some(longest), ..udp.clone() })
+        (Err(why), _) => Availability::Unavailable(EngineError::from(why).to_string()),
+        (Ok(_), Availability::Unavailable(why)) => Availability::Unavailable(why.clone()),
+        (Ok(longest), Availability::Offers(udp)) => {
+            Availability::Offers(Offers { xdp_datagram_bytes: Some(longest), ..udp.clone() })
         }
     }
 }
@@ -126,7 +139,7 @@ fn offers(found: &DatapathAttributes, is_udp: bool) -> Offers {
     }
 }
 
-/// Whether the kernel has `UDP_GRO` (Linux 5.0), which the engine asks for and does without.
+/// Returns whether the kernel has `UDP_GRO` (Linux 5.0), which the engine uses if available.
 fn knows_gro() -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::1]:0"));
     socket.is_ok_and(|socket| setsockopt(&socket, sockopt::UdpGroSegment, &true).is_ok())

@@ -1,4 +1,4 @@
-//! What holds unless somebody says otherwise, and who says so: the library, or `braid-perf` in its place.
+//! The defaults in force, and their origin: the library, or `braid-perf` in its place.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ use crate::session;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Setting {
     pub(super) name: &'static str,
-    /// `null`: nothing is set, and what the datapath offers decides.
+    /// The value. `null`: not set, so that the datapath decides.
     pub(super) value: Value,
-    /// The type of the library whose default it is, or `braid-perf`.
+    /// The type of the library that has this default, or `braid-perf`.
     pub(super) from: &'static str,
-    /// What changes it in `braid-perf`, if anything does.
+    /// The option of `braid-perf` that changes it, if there is one.
     pub(super) option: Option<&'static str>,
 }
 
-/// A command line that says nothing.
+/// A command line without options.
 #[derive(Parser)]
 struct Nothing {
     #[command(flatten)]
     engine: EngineArgs,
 }
 
-/// What a setting is called, what it is, and the option that changes it.
+/// Name, value and option of a setting.
 type Named = (&'static str, Value, Option<&'static str>);
 
-/// All of them.
+/// Returns all settings.
 ///
 /// # Errors
-/// The defaults cannot be used together.
+/// The defaults are not valid together.
 pub(super) fn all() -> Result<Vec<Setting>, Failure> {
     let args = Nothing::parse_from(["braid-perf"]).engine;
     let (engine, qp) = (EngineConfig::default(), QpConfig::default());
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_braid_perf_decides_by_itself_is_told_from_the_librarys_defaults() {
+    fn defaults_of_braid_perf_are_distinguished_from_those_of_the_library() {
         let all = all().expect("the defaults go together");
         let of = |name: &str| {
             let found = all.iter().find(|setting| setting.name == name).expect("it is listed");

@@ -10,18 +10,18 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Interface {
     pub(super) name: String,
-    /// It is up, and has a carrier.
+    /// Whether it is up and has a carrier.
     pub(super) running: bool,
-    /// Bytes of the longest IP packet; absent where sysfs does not tell.
+    /// Bytes of the longest IP packet; absent if sysfs does not report it.
     pub(super) mtu: Option<u32>,
-    /// As `--bind` takes them.
+    /// The addresses in the format of `--bind`.
     pub(super) addresses: Vec<String>,
 }
 
-/// All of them, in the system's order.
+/// Lists the interfaces, in the system's order.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(super) fn list() -> nix::Result<Vec<Interface>> {
     let mut all: Vec<Interface> = Vec::new();
     for entry in getifaddrs()? {
@@ -38,7 +38,7 @@ pub(super) fn list() -> nix::Result<Vec<Interface>> {
 fn interface(entry: &InterfaceAddress) -> Interface {
     let running = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
     let name = entry.interface_name.clone();
-    // An IPv4 address may have a label of its own, `eth0:1`.
+    // An IPv4 address may have a label of its own, such as `eth0:1`.
     let device = name.split(':').next().unwrap_or(&name);
     let mtu = fs::read_to_string(Path::new("/sys/class/net").join(device).join("mtu"));
     Interface {

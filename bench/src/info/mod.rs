@@ -1,4 +1,4 @@
-//! `braid-perf info`: what this build is, what this machine has, and what holds unless somebody says otherwise.
+//! `braid-perf info`: the build, the machine, and the defaults in force.
 
 mod datapaths;
 mod defaults;
@@ -17,13 +17,13 @@ use self::defaults::Setting;
 use self::interfaces::Interface;
 use self::policies::Choice;
 use self::rdma_devices::RdmaDevice;
-use crate::about::kernel_says;
+use crate::about::kernel_setting;
 use crate::cli::InfoArgs;
 use crate::failure::{Attempt, Failure};
 use crate::json_file::JsonFile;
 use crate::stdio;
 
-/// All of it.
+/// The information of `braid-perf info`.
 #[derive(Serialize)]
 struct Info {
     version: &'static str,
@@ -49,18 +49,18 @@ struct Build {
 
 #[derive(Serialize)]
 struct System {
-    /// The kernel's release; absent where `/proc` does not tell.
+    /// The kernel's release; absent if `/proc` does not report it.
     kernel: Option<String>,
-    /// Cores that this process may run on.
+    /// Number of cores that this process may run on.
     cores: Option<usize>,
     /// Bytes of receive buffer that a socket gets without privilege.
     rmem_max: Option<u64>,
 }
 
-/// Finds everything out and shows it.
+/// Gathers and shows the information.
 ///
 /// # Errors
-/// The interfaces cannot be listed, or nobody can be told.
+/// The interfaces cannot be listed, or the output cannot be written.
 pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
     let file = JsonFile::asked(args.json.as_ref())?;
     let info = gather()?;
@@ -81,9 +81,9 @@ fn gather() -> Result<Info, Failure> {
             os: std::env::consts::OS,
         },
         system: System {
-            kernel: kernel_says("kernel/osrelease"),
+            kernel: kernel_setting("kernel/osrelease"),
             cores: thread::available_parallelism().ok().map(usize::from),
-            rmem_max: kernel_says("net/core/rmem_max").and_then(|bytes| bytes.parse().ok()),
+            rmem_max: kernel_setting("net/core/rmem_max").and_then(|bytes| bytes.parse().ok()),
         },
         interfaces: interfaces::list().attempt("interfaces")?,
         datapaths: datapaths::all(&names),

@@ -1,20 +1,20 @@
-//! The path policies, rail policies, controllers and loss recoveries that a name selects.
+//! The path policies, rail policies, controllers and loss recovery methods that a name selects.
 
 use braid::congestion::{controller_examples, controller_names};
 use braid::{CcConfig, LbPolicy, LossRecovery, RailScheme};
 use serde::Serialize;
 
-/// One of them.
+/// A policy that a name selects.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Choice {
     pub(super) name: &'static str,
-    /// With the parameters that it cannot do without, as an option takes it; absent where the name is all.
+    /// The name with its required parameters; absent if the name is sufficient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) example: Option<&'static str>,
     pub(super) default: bool,
 }
 
-/// Choices whose name is all.
+/// Returns choices without parameters.
 fn by_name<T: Default + PartialEq>(
     all: impl IntoIterator<Item = T>,
     name: impl Fn(&T) -> &'static str,
@@ -24,17 +24,17 @@ fn by_name<T: Default + PartialEq>(
     all.into_iter().map(choice).collect()
 }
 
-/// Those of `--lb`.
+/// Returns the path policies (`--lb`).
 pub(super) fn of_paths() -> Vec<Choice> {
     by_name(LbPolicy::ALL, |policy| policy.name())
 }
 
-/// Those of `--rail-policy`.
+/// Returns the rail policies (`--rail-policy`).
 pub(super) fn of_rails() -> Vec<Choice> {
     by_name(RailScheme::ALL, |policy| policy.name())
 }
 
-/// Those of `--cc`.
+/// Returns the controllers (`--cc`).
 pub(super) fn of_congestion() -> Vec<Choice> {
     let default = CcConfig::default().to_string();
     let default = default.split(':').next();
@@ -45,7 +45,7 @@ pub(super) fn of_congestion() -> Vec<Choice> {
     controller_names().zip(controller_examples()).map(choice).collect()
 }
 
-/// Those of `--loss-recovery`.
+/// Returns the loss recovery methods (`--loss-recovery`).
 pub(super) fn of_losses() -> Vec<Choice> {
     by_name(LossRecovery::all(), |recovery| recovery.name())
 }

@@ -1,11 +1,11 @@
-//! The RDMA devices that the kernel has, as sysfs shows them: their GIDs need no libibverbs.
+//! The RDMA devices in sysfs, so that their GIDs need no libibverbs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Where the kernel has a folder for each device.
+/// The folder in which the kernel has a folder for each device.
 pub(super) const SYSFS: &str = "/sys/class/infiniband";
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -17,11 +17,11 @@ pub(super) struct RdmaDevice {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Port {
     pub(super) number: u8,
-    /// As the kernel writes it: `4: ACTIVE`.
+    /// The state in the kernel's format: `4: ACTIVE`.
     pub(super) state: String,
     /// `Ethernet` or `InfiniBand`.
     pub(super) link_layer: String,
-    /// The network interface that it belongs to, if any.
+    /// The network interface of the port, if there is one.
     pub(super) interface: Option<String>,
     pub(super) gids: Vec<Gid>,
 }
@@ -31,11 +31,11 @@ pub(super) struct Port {
 pub(super) struct Gid {
     pub(super) index: u32,
     pub(super) gid: String,
-    /// `RoCE v2`, or what the kernel calls others.
+    /// `RoCE v2`, or another type of the kernel.
     pub(super) kind: String,
 }
 
-/// Those of `class`, by name.
+/// Lists the devices of `class`, by name.
 pub(super) fn list(class: &Path) -> Vec<RdmaDevice> {
     folders(class).into_iter().map(|folder| device(&folder)).collect()
 }
@@ -66,7 +66,7 @@ fn gid(index: u32, port: &Path) -> Option<Gid> {
     is_used.then(|| Gid { index, kind: kind(), gid })
 }
 
-/// What is in a folder, by name.
+/// Returns the entries of a folder, by name.
 fn folders(of: &Path) -> Vec<PathBuf> {
     let mut all: Vec<_> =
         fs::read_dir(of).into_iter().flatten().flatten().map(|f| f.path()).collect();
@@ -78,7 +78,7 @@ fn name(of: &Path) -> String {
     of.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What a file says; nothing if it cannot be read, as entries of the GID table that are not in use cannot.
+/// Reads a line of a file. Empty if it cannot be read, as for unused entries of the GID table.
 fn line(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }
@@ -87,7 +87,7 @@ fn line(file: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// The files of a Soft-RoCE device, with a GID table of three entries.
+    /// Writes the files of a Soft-RoCE device, with a GID table of three entries.
     fn write_device(folder: &Path) {
         let ports = folder.join("ports/1");
         for (file, text) in [

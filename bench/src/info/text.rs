@@ -1,15 +1,15 @@
-//! All of it for people.
+//! The information as text.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::datapaths::{Found, Offer, Offers};
+use super::datapaths::{Availability, Offer, Offers};
 use super::policies::Choice;
 use super::rdma_devices::RdmaDevice;
 use super::{Info, System};
 
-/// Columns of a page.
+/// Width of the output in columns.
 const WIDTH: usize = 100;
 
 pub(super) fn print(out: &mut impl Write, info: &Info) -> io::Result<()> {
@@ -69,8 +69,8 @@ fn print_offer(out: &mut impl Write, offer: &Offer, system: &System) -> io::Resu
     let device = offer.device.as_ref().map_or(String::new(), |device| format!(" {device}"));
     let name = format!("{}{device}", offer.name);
     match &offer.found {
-        Found::Unavailable(why) => writeln!(out, "  {name:<12} not available: {why}"),
-        Found::Offers(offers) => {
+        Availability::Unavailable(why) => writeln!(out, "  {name:<12} not available: {why}"),
+        Availability::Offers(offers) => {
             let mut name = name.as_str();
             for line in lines(offers, system) {
                 writeln!(out, "  {name:<12} {line}")?;
@@ -94,7 +94,10 @@ fn lines(offers: &Offers, system: &System) -> Vec<String> {
         ));
     }
     lines.extend(offers.xdp_datagram_bytes.map(|bytes| {
-        format!("datagrams of up to {bytes} bytes by AF_XDP, with --bind to the IPv4 address of an Ethernet interface")
+        format!(
+            "datagrams of up to {bytes} bytes by AF_XDP, \
+             with --bind to the IPv4 address of an Ethernet interface"
+        )
     }));
     let direct = offers
         .direct_segment_bytes

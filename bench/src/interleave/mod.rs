@@ -1,7 +1,7 @@
-//! Runs contestants in turn, A B C A B C, and looks at the machine before and after each round.
+//! Runs contestants in turn, A B C A B C, and probes the machine before and after each round.
 //!
-//! The machine drifts; contestants that run one right after the other drift together, so a ratio
-//! within a round means something where two figures from two afternoons do not.
+//! The machine drifts. Contestants that run one right after the other drift together, so a ratio
+//! within a round is meaningful, while figures of different days are not comparable.
 
 pub(crate) mod report;
 
@@ -12,18 +12,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::peer::machine::{self, MachineInfo, MachineState};
 use crate::peer::{Metrics, PeerError};
 
-/// Any reason for which a contestant may fail.
-pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+/// The failure of a contestant.
+pub(crate) type ContestantFailure = Box<dyn Error + Send + Sync>;
 
-/// Something to measure.
+/// A contestant to measure.
 pub(crate) struct Contestant<'a> {
     name: String,
-    run: Box<dyn FnMut() -> Result<Metrics, Failure> + 'a>,
+    run: Box<dyn FnMut() -> Result<Metrics, ContestantFailure> + 'a>,
 }
 
 impl<'a> Contestant<'a> {
-    /// A contestant whose one measured run is a call of `run`, warm-up included.
-    pub(crate) fn new<E: Into<Failure>>(
+    /// Creates a contestant whose measured run is a call of `run`, including warm-up.
+    pub(crate) fn new<E: Into<ContestantFailure>>(
         name: impl Into<String>,
         mut run: impl FnMut() -> Result<Metrics, E> + 'a,
     ) -> Self {
@@ -31,18 +31,18 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// Why a comparison did not finish.
+/// The reason for an unfinished comparison.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InterleaveError {
     /// A contestant failed.
     #[error("{name}, round {round}: {cause}")]
     Contestant {
-        /// Which one.
+        /// The name of the contestant.
         name: String,
-        /// In which round, counted from one.
+        /// The number of the round, from 1.
         round: usize,
-        /// Why.
-        cause: Failure,
+        /// The failure.
+        cause: ContestantFailure,
     },
     /// The machine's state could not be measured.
     #[error("probe the machine: {0}")]
@@ -52,18 +52,18 @@ pub(crate) enum InterleaveError {
 /// One run of every contestant.
 #[derive(Debug)]
 pub(crate) struct Round {
-    /// The machine before the first of them.
+    /// The machine before the first run.
     pub(crate) before: MachineState,
-    /// The machine after the last of them.
+    /// The machine after the last run.
     pub(crate) after: MachineState,
-    /// What they reached, in the order of the contestants.
+    /// The results, in the order of the contestants.
     pub(crate) samples: Vec<Metrics>,
 }
 
-/// Every sample of a comparison.
+/// All samples of a comparison.
 #[derive(Debug)]
 pub(crate) struct Interleaved {
-    /// Where it ran.
+    /// The machine.
     pub(crate) machine: MachineInfo,
     /// The contestants' names, in the order of their runs.
     pub(crate) names: Vec<String>,
@@ -74,7 +74,7 @@ pub(crate) struct Interleaved {
 /// Runs each contestant `rounds` times, in turn, with progress on stderr if it is a terminal.
 ///
 /// # Errors
-/// As soon as a contestant fails.
+/// A contestant fails, or the machine cannot be probed.
 pub(crate) fn interleave(
     contestants: &mut [Contestant<'_>],
     rounds: usize,
@@ -109,8 +109,8 @@ fn run_round(
     Ok(Round { before, after: machine::probe()?, samples })
 }
 
-/// Draws on stderr, and only when it is a terminal. It draws when told to, never by itself: a
-/// thread that ticks would take time from what is measured.
+/// Creates a progress bar on stderr, if that is a terminal. The bar is drawn on demand only,
+/// because a thread that ticks would disturb the measurement.
 fn progress_bar(runs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}")
         .expect("the template is constant");

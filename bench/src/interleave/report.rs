@@ -14,7 +14,7 @@ use crate::peer::machine::{MachineInfo, MachineState};
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     machine: MachineInfo,
-    /// The contestant all ratios refer to.
+    /// The contestant that all ratios refer to.
     reference: String,
     summary: Vec<Summary>,
     rounds: Vec<RoundReport>,
@@ -28,12 +28,12 @@ pub(crate) struct Summary {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// Median over the rounds of this contestant's figure by the reference's figure in the same
-    /// round; none where the reference has no such figure or has nothing but zeroes.
+    /// Median over the rounds of this contestant's figure over the reference's in the same round.
+    /// `None`: the reference has no such figure, or only zeros.
     pub(crate) ratio_to_reference: Option<f64>,
 }
 
-/// One round as it is written to JSON.
+/// One round in the JSON.
 #[derive(Debug, Serialize)]
 struct RoundReport {
     machine_before: MachineState,
@@ -74,7 +74,7 @@ fn round_report(names: &[String], round: &Round) -> RoundReport {
     }
 }
 
-/// One line per metric and contestant; lines of one metric lie together.
+/// Returns one line per metric and contestant, grouped by metric.
 fn summarise(run: &Interleaved, reference: &str) -> Vec<Summary> {
     let samples = run.rounds.iter().flat_map(|round| &round.samples);
     let metrics: BTreeSet<&'static str> =
@@ -121,17 +121,17 @@ impl Spread {
     }
 }
 
-/// A contestant's figures, by round; nothing where it has none.
+/// Returns a contestant's figures by round; empty if it has none.
 pub(crate) fn figures(run: &Interleaved, metric: &str, contestant: &str) -> Vec<f64> {
     by_round(run, metric, contestant).into_iter().flatten().collect()
 }
 
-/// A contestant's figure over the rounds that have it.
+/// Returns a contestant's figure over the rounds that have it.
 pub(crate) fn spread(run: &Interleaved, metric: &str, contestant: &str) -> Option<Spread> {
     Spread::of(&figures(run, metric, contestant))
 }
 
-/// One contestant's figure by another's in the same round.
+/// Returns one contestant's figure over another's in the same round.
 pub(crate) fn ratio(run: &Interleaved, metric: &str, of: &str, by: &str) -> Option<Spread> {
     let pairs = by_round(run, metric, of).into_iter().zip(by_round(run, metric, by));
     let ratios: Vec<f64> =
@@ -188,7 +188,7 @@ fn width<'a>(title: &str, cells: impl Iterator<Item = &'a str>) -> usize {
     cells.map(str::len).fold(title.len(), usize::max)
 }
 
-/// Three decimals, and none where they would not matter.
+/// Formats a number with three decimals, or without if they do not matter.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 || value >= 1e4 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        // The machine doubles its speed in every round; the ratio does not move.
+        // The machine doubles its speed in every round, and the ratio stays.
         let report = Report::new(&run(&[(1.0, 2.0), (2.0, 4.0), (4.0, 8.0)]), "b");
         assert_eq!(report.ratio("a", "goodput_gbytes_per_s"), Some(0.5));
         assert_eq!(report.median("a", "goodput_gbytes_per_s"), Some(2.0));

@@ -1,7 +1,8 @@
-//! The measuring end of a raw peer as a process of its own, for hosts that are not this one: `braid-perf peer-client`.
+//! `braid-perf peer-client`: the measuring end of a raw peer as a process of its own, for other
+//! hosts.
 //!
-//! Whoever starts it has started the server before, and hands on where that listens. `ceiling`, whose both ends are on this
-//! machine, measures in its own process instead.
+//! The caller has started the server before and passes its address. `ceiling`, which has both ends
+//! on this machine, measures in its own process instead.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -19,19 +20,21 @@ use super::{quic, tls};
 /// The hidden subcommand that runs [`run`].
 pub(crate) const SUBCOMMAND: &str = "peer-client";
 
-/// What to send where.
+/// Options of the measuring end.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ClientOptions {
-    /// Which transport.
+    /// The transport.
     #[arg(value_enum)]
     pub(crate) kind: PeerKind,
-    /// Where the server listens.
+    /// The address of the server.
     #[arg(long)]
     pub(crate) to: SocketAddr,
-    /// Seconds to measure for; what is then still under way is waited for, on the clock.
+    /// Seconds of the measurement. Data in flight at its end still counts, with the time to deliver
+    /// it.
     #[arg(long)]
     pub(crate) seconds: f64,
-    /// Seconds of traffic before that. It leaves much in the buffers of a slow link, which is then sent on the clock.
+    /// Seconds of traffic before the measurement. It fills the buffers of a slow link, which drain
+    /// within the measurement.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) warm_up: f64,
     /// Bytes of a write (tcp, tls), or of a message (ping-pongs).
@@ -45,7 +48,8 @@ pub(crate) struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Options for `kind`, everything else at its default; `to` is where its server listens.
+    /// Creates options for `kind` with defaults for everything else; `to` is the address of the
+    /// server.
     pub(crate) fn new(kind: PeerKind, to: SocketAddr, seconds: f64) -> Self {
         Self {
             kind,
@@ -58,7 +62,7 @@ impl ClientOptions {
         }
     }
 
-    /// The command line that makes these options again in the other process.
+    /// Returns the command line that recreates these options in the other process.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let kind = self.kind.to_possible_value().expect("no kind is skipped");
         let mut words = vec![SUBCOMMAND.to_owned(), kind.get_name().to_owned()];
@@ -81,10 +85,10 @@ impl ClientOptions {
     }
 }
 
-/// Sends, measures, and says how it went: `report {"NAME_UNIT": FIGURE, ..}`.
+/// Sends, measures, and prints the result: `report {"NAME_UNIT": FIGURE, ..}`.
 ///
 /// # Errors
-/// When a socket call fails, or the server does not answer.
+/// A socket call fails, or the server does not answer.
 pub(crate) fn run(options: &ClientOptions, out: &mut impl Write) -> Result<(), PeerError> {
     let metrics = measure(options)?;
     let json = serde_json::to_string(&metrics).expect("numbers by name always serialise");

@@ -1,8 +1,8 @@
-//! Which state the machine is in: how long a cache line takes from one core to another.
+//! The state of the machine: the time of a cache line from one core to another.
 //!
 //! A virtual machine's two cores may be moved between neighbouring and distant cores of the host
-//! while a benchmark runs. That changes bulk copies by a factor of two, so a result without this
-//! figure before and after it compares noise.
+//! while a benchmark runs. That changes bulk copies by a factor of two, so results are only
+//! comparable with this figure before and after them.
 
 use std::fmt;
 use std::fs;
@@ -16,22 +16,22 @@ use serde::Serialize;
 
 use super::{Context, PeerError, sys};
 
-/// How long a probe takes once both cores have met.
+/// Duration of a probe after both cores have met.
 const PROBE_TIME: Duration = Duration::from_millis(20);
 
-/// How long a probe takes at most: other processes may keep one of the cores busy.
+/// Maximum duration of a probe, because other processes may occupy one of the cores.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Round trips between two looks at the clock.
+/// Round trips between two reads of the clock.
 const BATCH: u64 = 64;
 
-/// Looks at the cache line between two looks at the clock while it does not change.
+/// Polls of the cache line between two reads of the clock.
 const SPINS_PER_CLOCK: u32 = 4096;
 
-/// Below this, in nanoseconds one way, the cores are near: 35-60 and 215-245 have been measured.
+/// Nanoseconds one way below which the cores are near. Measured values are 35-60 and 215-245.
 const NEAR_LIMIT_NS: f64 = 120.0;
 
-/// How far apart the two cores are.
+/// The distance of the two cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Distance {
@@ -39,16 +39,16 @@ pub(crate) enum Distance {
     Near,
     /// A cache line takes 120 ns or more.
     Far,
-    /// There is only one core to run on.
+    /// The process may use only one core.
     SingleCore,
 }
 
 /// The machine's state at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct MachineState {
-    /// How far apart the two cores are.
+    /// The distance of the two cores.
     pub(crate) distance: Distance,
-    /// Nanoseconds a cache line takes one way; none on a single core.
+    /// Nanoseconds that a cache line takes one way. `None`: a single core.
     pub(crate) cache_line_hop_ns: Option<f64>,
 }
 
@@ -69,10 +69,10 @@ impl fmt::Display for MachineState {
     }
 }
 
-/// Measures the machine's state; takes about 20 ms.
+/// Measures the machine's state, in about 20 ms.
 ///
 /// # Errors
-/// When a thread cannot be pinned, or the other core does not answer at all.
+/// A thread cannot be pinned, or the other core does not answer.
 pub(crate) fn probe() -> Result<MachineState, PeerError> {
     let cores = sys::allowed_cores().context("ask for the allowed cores")?;
     let [first, second, ..] = cores[..] else {
@@ -83,18 +83,18 @@ pub(crate) fn probe() -> Result<MachineState, PeerError> {
     Ok(MachineState { distance, cache_line_hop_ns: Some(hop) })
 }
 
-/// Alone on its cache lines: two, because neighbours are fetched together.
+/// A value alone on its cache lines: two, because neighbours are fetched together.
 #[repr(align(128))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
-/// Median over batches, because now and then another process has one of the cores.
+/// Returns the median over batches, because another process may occupy a core during some.
 fn hop_ns(first: usize, second: usize) -> io::Result<f64> {
-    let line = Line(AtomicU64::new(0));
-    // Not a value of `line`: the echo's last store could overwrite it.
-    let stop = Line(AtomicBool::new(false));
+    let line = CacheLine(AtomicU64::new(0));
+    // A separate flag, because the echo's last store could overwrite a value of `line`.
+    let stop = CacheLine(AtomicBool::new(false));
     thread::scope(|scope| {
         let echo = scope.spawn(|| sys::pin_thread(second).map(|()| echo(&line.0, &stop.0)));
-        // A thread of its own, so that the caller's affinity stays as it was.
+        // A thread of its own, so that the caller's affinity does not change.
         let ping = scope.spawn(|| {
             let batches = sys::pin_thread(first).map(|()| ping(&line.0));
             stop.0.store(true, Ordering::Relaxed);
@@ -112,8 +112,8 @@ fn median_hop(mut batches: Vec<Duration>) -> io::Result<f64> {
     Ok(median.as_nanos() as f64 / (2 * BATCH) as f64)
 }
 
-/// Makes odd numbers; returns how long each batch of round trips took, the first left out: it
-/// contains the wait for the other thread to begin.
+/// Writes odd numbers, and returns the duration of each batch of round trips. The first is left
+/// out, because it includes the wait for the other thread.
 fn ping(line: &AtomicU64) -> Vec<Duration> {
     let limit = Instant::now() + PROBE_LIMIT;
     let mut batches = Vec::with_capacity(8192);
@@ -140,7 +140,7 @@ fn ping(line: &AtomicU64) -> Vec<Duration> {
     batches
 }
 
-/// Whether `line` becomes `value` before `deadline`.
+/// Returns whether `line` becomes `value` before `deadline`.
 fn await_value(line: &AtomicU64, value: u64, deadline: Instant) -> bool {
     loop {
         for _ in 0..SPINS_PER_CLOCK {
@@ -155,7 +155,7 @@ fn await_value(line: &AtomicU64, value: u64, deadline: Instant) -> bool {
     }
 }
 
-/// Makes the next even number of every odd one.
+/// Answers every odd number with the next even one.
 fn echo(line: &AtomicU64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let value = line.load(Ordering::Acquire);
@@ -167,19 +167,19 @@ fn echo(line: &AtomicU64, stop: &AtomicBool) {
     }
 }
 
-/// What does not change while a benchmark runs.
+/// Properties of the machine that do not change during a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct MachineInfo {
-    /// The CPU's own name.
+    /// The CPU's model name.
     pub(crate) cpu_model: String,
     /// `uname -r`.
     pub(crate) kernel_release: String,
-    /// Cores this process may run on.
+    /// Number of cores that this process may run on.
     pub(crate) cores: usize,
 }
 
 impl MachineInfo {
-    /// Reads it from /proc; what cannot be read is "unknown".
+    /// Reads the properties from /proc. Those that cannot be read are "unknown".
     pub(crate) fn read() -> Self {
         let kernel_release = fs::read_to_string("/proc/sys/kernel/osrelease")
             .map_or_else(|_| "unknown".to_owned(), |release| release.trim().to_owned());

@@ -1,8 +1,8 @@
-//! Raw peers: what the kernel's own transports reach on this machine, between two processes.
+//! Raw peers: the kernel's own transports on this machine, between two processes.
 //!
-//! Each peer has a *sender*, which runs in the bench process and measures (or, between hosts, in a process of
-//! its own: [`client`]), and a *server*, which is this same executable started again with the hidden
-//! `peer-server` subcommand:
+//! Each peer has a *sender* and a *server*. The sender measures in the bench process or, between
+//! hosts, in a process of its own ([`client`]). The server is this executable started again with
+//! the hidden `peer-server` subcommand:
 //!
 //! ```text
 //! bench process                      other process
@@ -11,10 +11,10 @@
 //!   Peer::report  <-----------------  prints "report {json}" (its CPU time), exits
 //! ```
 //!
-//! Nobody is pinned to a core. On an idle machine pinning changes no figure by more than the noise;
-//! on a busy one it costs every peer, which can then not make way for others. The price: while
-//! others keep a core busy, two spinning processes may share one, and a ping-pong then takes
-//! milliseconds.
+//! No process is pinned to a core. On an idle machine, pinning changes no figure by more than the
+//! noise. On a busy one it costs every peer, because a pinned process cannot make way for others.
+//! The price: while others keep a core busy, two spinning processes may share one, and a ping-pong
+//! then takes milliseconds.
 
 pub(crate) mod client;
 pub(crate) mod machine;
@@ -40,49 +40,51 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use braid_lab::process::ProcessError;
+
 pub(crate) use metrics::Metrics;
 
 /// Bytes of each side's working set.
 pub(crate) const WORKING_SET_BYTES: usize = 8 << 20;
 
-/// How long a server waits for a word from its sender before it gives up.
+/// Time without a message after which a server fails.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a sender waits for its server in all, however often it asks again.
+/// Time without an answer after which a sender fails, over all its retries.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// A transport of the kernel's that Braid is compared with.
+/// A transport of the kernel that Braid is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PeerKind {
     /// UDP with segmentation offload on the sending and on the receiving side.
     UdpGso,
     /// One TCP stream.
     Tcp,
-    /// UDP, one small datagram to and fro.
+    /// UDP ping-pong of one small datagram.
     UdpPingPong,
-    /// One TCP stream, one small message to and fro.
+    /// TCP ping-pong of one small message over one stream.
     TcpPingPong,
     /// TLS 1.3 over one TCP stream.
     Tls,
     /// One stream of a QUIC connection.
     Quic,
-    /// One small message to and fro on such a stream.
+    /// Ping-pong of one small message over such a stream.
     QuicPingPong,
 }
 
-/// What both ends of a peer have to be told alike.
+/// The options that both ends of a peer share.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TransportOptions {
-    /// Payload bytes of one UDP segment behind its header (udp-gso), or of a datagram (quic).
+    /// Payload bytes of one UDP segment after its header (udp-gso), or of a datagram (quic).
     #[arg(long, default_value_t = udp_gso::DEFAULT_PAYLOAD_BYTES)]
     pub(crate) payload: usize,
     /// Congestion control of the stream, or `system` for the kernel's default (tcp and tls only).
     #[arg(long, default_value = tcp::DEFAULT_CONGESTION)]
     pub(crate) congestion: String,
-    /// Sleep in the kernel while nothing comes (ping-pongs only).
+    /// Sleep in the kernel until a message arrives (ping-pongs only).
     #[arg(long)]
     pub(crate) blocking: bool,
-    /// The file in which the server leaves its certificate for the client (quic and tls only).
+    /// File in which the server leaves its certificate for the client (quic and tls only).
     #[arg(long)]
     pub(crate) certificate: Option<PathBuf>,
 }
@@ -99,7 +101,7 @@ impl Default for TransportOptions {
 }
 
 impl TransportOptions {
-    /// The words that make these options again on a command line.
+    /// Returns the command-line words that recreate these options.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut words = vec!["--payload".to_owned(), self.payload.to_string()];
         words.extend(["--congestion".to_owned(), self.congestion.clone()]);
@@ -111,13 +113,13 @@ impl TransportOptions {
     }
 }
 
-/// What the other process is to do: the arguments of `braid-perf peer-server`.
+/// The arguments of `braid-perf peer-server`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ServeOptions {
-    /// Which transport to serve.
+    /// The transport to serve.
     #[arg(value_enum)]
     pub(crate) kind: PeerKind,
-    /// Address to listen on; the kernel picks the port.
+    /// Address to listen on; the kernel chooses the port.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) bind: IpAddr,
     #[command(flatten)]
@@ -125,16 +127,16 @@ pub(crate) struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// Options for `kind` on `bind`, everything else at its default.
+    /// Creates options for `kind` on `bind` with defaults for everything else.
     pub(crate) fn new(kind: PeerKind, bind: IpAddr) -> Self {
         Self { kind, bind, transport: TransportOptions::default() }
     }
 }
 
-/// How long a peer runs.
+/// The duration of a peer's run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
-    /// Traffic before the clock starts.
+    /// Traffic before the measurement.
     pub(crate) warm_up: Duration,
     /// Traffic that is measured.
     pub(crate) duration: Duration,
@@ -146,29 +148,29 @@ impl Default for Timing {
     }
 }
 
-/// Why a peer did not finish.
+/// The reason for an unfinished run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PeerError {
-    /// The kernel refused something.
+    /// A system call failed.
     #[error("{context}: {cause}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         context: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The other side was silent for too long.
     #[error("no {what} within {after:?}")]
     Timeout {
-        /// What was awaited.
+        /// The awaited event.
         what: &'static str,
-        /// How long.
+        /// The time limit.
         after: Duration,
     },
-    /// The other process ended or said something that makes no sense.
-    #[error("the peer's other process {0}")]
+    /// The other process ended early or printed something unexpected.
+    #[error("{0}")]
     Process(String),
-    /// A QUIC connection broke, or could not be made.
+    /// A QUIC connection failed.
     #[cfg(feature = "quic")]
     #[error("QUIC: {0}")]
     Quic(String),
@@ -176,9 +178,15 @@ pub(crate) enum PeerError {
     #[cfg(feature = "quic")]
     #[error("TLS: {0}")]
     Tls(String),
-    /// An option is out of its range.
+    /// An option is out of range.
     #[error("{0}")]
     Usage(String),
+}
+
+impl From<ProcessError> for PeerError {
+    fn from(error: ProcessError) -> Self {
+        PeerError::Process(error.to_string())
+    }
 }
 
 /// Says what was attempted when the kernel refuses it.
@@ -193,10 +201,10 @@ impl<T> Context<T> for io::Result<T> {
     }
 }
 
-/// The other process: serves one sender on stdout's terms, then returns.
+/// Serves one sender as the other process, and reports on stdout.
 ///
 /// # Errors
-/// When a socket cannot be set up, or the sender stays silent for ten seconds.
+/// A socket cannot be set up, or the sender is silent for ten seconds.
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), PeerError> {
     let out = &mut io::stdout();
     let TransportOptions { payload, congestion, blocking, .. } = &options.transport;
@@ -216,7 +224,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), PeerError> {
     }
 }
 
-/// This program was built without the peer that was asked for.
+/// Returns the error for a peer that this program was built without.
 #[cfg(not(feature = "quic"))]
 fn without_quic() -> PeerError {
     PeerError::Usage(
@@ -224,17 +232,17 @@ fn without_quic() -> PeerError {
     )
 }
 
-/// CPU time of this process so far, all threads, user and system.
+/// Returns the CPU time of this process so far: all threads, user and system.
 pub(crate) fn cpu_seconds() -> f64 {
     sys::process_cpu().as_secs_f64()
 }
 
-/// The cores that this program may run on; none where the kernel does not say.
+/// Returns the cores that this program may run on; empty if the kernel does not report them.
 pub(crate) fn allowed_cores() -> Vec<usize> {
     sys::allowed_cores().unwrap_or_default()
 }
 
-/// Tells the parent where to connect to.
+/// Prints the address for the parent.
 fn announce(out: &mut impl Write, address: SocketAddr) -> Result<(), PeerError> {
     writeln!(out, "listening on {address}").context("announce the address")?;
     out.flush().context("announce the address")

@@ -1,4 +1,5 @@
-//! Raw UDP ping-pong: the least that a message can take through the kernel, spinning, or sleeping there while nothing comes.
+//! Raw UDP ping-pong: the lower bound of a message's time through the kernel, spinning or sleeping
+//! until a datagram arrives.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -15,44 +16,44 @@ use super::{
 /// Bytes of a ping: a header and one word.
 pub(crate) const DEFAULT_BYTES: usize = HEADER_BYTES + 8;
 
-/// Longest ping.
+/// Bytes of the longest ping.
 const MAX_BYTES: usize = 65_507;
 
-/// How long an echo may take before the ping is sent again.
+/// Time without an echo after which the ping is sent again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What to run.
+/// Options of the ping-pong.
 #[derive(Debug, Clone)]
 pub(crate) struct PingPongOptions {
     /// Address of both ends.
     pub(crate) bind: IpAddr,
-    /// Bytes of a datagram, header and all; at least [`HEADER_BYTES`].
+    /// Bytes of a datagram with its header; at least [`HEADER_BYTES`].
     pub(crate) bytes: usize,
-    /// How long.
+    /// Durations of warm-up and measurement.
     pub(crate) timing: Timing,
 }
 
 /// Starts the echo in another process, plays, and measures.
 ///
 /// # Errors
-/// When a process or a socket fails, or the echo does not answer.
+/// A process or a socket fails, or the echo does not answer.
 pub(crate) fn run(options: &PingPongOptions) -> Result<Metrics, PeerError> {
-    let peer = Peer::spawn(&ServeOptions::new(PeerKind::UdpPingPong, options.bind))?;
+    let mut peer = Peer::spawn(&ServeOptions::new(PeerKind::UdpPingPong, options.bind))?;
     let mut pinger = Pinger::connect(options.bind, peer.address(), options.bytes, false)?;
     pinger.measure(options.timing)?;
-    pinger.finish(&peer)?;
+    pinger.finish(&mut peer)?;
     Ok(pinger.metrics())
 }
 
-/// Plays with an echo that somebody else has started. `bytes`: of the ping behind the header.
+/// Plays with an echo that the caller has started. `bytes` counts the ping after the header.
 ///
 /// # Errors
-/// When a socket call fails, or the echo does not answer.
+/// A socket call fails, or the echo does not answer.
 pub(crate) fn play(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
     let (any, bytes) = (Ipv4Addr::UNSPECIFIED.into(), HEADER_BYTES + options.bytes);
     let mut pinger = Pinger::connect(any, options.to, bytes, options.transport.blocking)?;
     pinger.measure(timing)?;
-    // If this is lost, the echo ends a little later by itself.
+    // If this is lost, the echo ends a little later after a time-out.
     pinger.send(Kind::End)?;
     Ok(pinger.metrics())
 }
@@ -63,7 +64,7 @@ struct Pinger {
     ping: Vec<u8>,
     /// Number of the next ping.
     next: u64,
-    /// Pings without an echo.
+    /// Number of pings without an echo.
     lost: u64,
     round_trips: RoundTrips,
 }
@@ -85,7 +86,7 @@ impl Pinger {
         Ok(Self { socket, blocking, ping: vec![0x5A; bytes], next: 0, lost: 0, round_trips })
     }
 
-    /// Warms up, then plays on the clock.
+    /// Warms up, then plays and measures.
     fn measure(&mut self, timing: Timing) -> Result<(), PeerError> {
         self.play(timing.warm_up)?;
         self.round_trips = RoundTrips::new(PATIENCE);
@@ -110,7 +111,7 @@ impl Pinger {
         Ok(())
     }
 
-    /// Sends one ping; whether its echo came in time.
+    /// Sends one ping. Returns whether its echo arrived in time.
     fn ping(&mut self) -> Result<bool, PeerError> {
         self.send(Kind::Data)?;
         let position = self.next;
@@ -134,7 +135,7 @@ impl Pinger {
     }
 
     /// Says goodbye until the echo has gone.
-    fn finish(&mut self, peer: &Peer) -> Result<(), PeerError> {
+    fn finish(&mut self, peer: &mut Peer) -> Result<(), PeerError> {
         const TRIES: u32 = 10;
         for _ in 0..TRIES {
             self.send(Kind::End)?;
@@ -156,7 +157,7 @@ impl Pinger {
 /// Serves one pinger.
 ///
 /// # Errors
-/// When a socket call fails, or the pinger stays silent for ten seconds.
+/// A socket call fails, or the pinger is silent for ten seconds.
 pub(crate) fn serve(bind: IpAddr, blocking: bool, out: &mut impl Write) -> Result<(), PeerError> {
     let socket = UdpSocket::bind((bind, 0)).context("bind the echo")?;
     socket.set_read_timeout(Some(IDLE_LIMIT)).context("set a timeout")?;
@@ -177,7 +178,7 @@ pub(crate) fn serve(bind: IpAddr, blocking: bool, out: &mut impl Write) -> Resul
     ServerReport { payload_bytes, cpu_seconds }.write_to(out)
 }
 
-/// The next datagram. One that sleeps does so for the socket's read timeout at most.
+/// Receives the next datagram. A sleeping receiver waits for the socket's read timeout at most.
 fn receive(
     socket: &UdpSocket,
     blocking: bool,

@@ -1,13 +1,11 @@
-//! The other process: started, listened to with a limit on every wait, killed when dropped.
+//! The other process of a raw peer: its start, its address, its report.
 
 use std::env;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use braid_lab::process::Program;
 use clap::ValueEnum;
 
 use super::metrics::ServerReport;
@@ -16,14 +14,13 @@ use super::{Context, PeerError, ServeOptions};
 /// The hidden subcommand that runs [`super::serve`].
 pub(crate) const SUBCOMMAND: &str = "peer-server";
 
-/// How long the other process may take to listen.
+/// Time limit for the other process to listen.
 const READY_LIMIT: Duration = Duration::from_secs(5);
 
-/// A running server process. Dropping it kills the process.
+/// A running server process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    child: Child,
-    lines: Receiver<String>,
+    program: Program,
     address: SocketAddr,
 }
 
@@ -31,50 +28,37 @@ impl Peer {
     /// Starts this executable again as a server and waits until it listens.
     ///
     /// # Errors
-    /// When the process does not start, or does not listen within five seconds.
+    /// The process does not start, or does not listen within five seconds.
     pub(crate) fn spawn(options: &ServeOptions) -> Result<Self, PeerError> {
         let executable = env::current_exe().context("find this executable")?;
-        let mut child = Command::new(executable)
-            .args(arguments(options))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start the peer's other process")?;
-        let lines = forward_lines(child.stdout.take().expect("stdout is piped"));
-        let mut peer = Self { child, lines, address: SocketAddr::new(options.bind, 0) };
-        peer.address = parse(&peer.line("listening on ", READY_LIMIT)?)?;
+        let mut command = Command::new(executable);
+        command.args(arguments(options)).stdin(Stdio::null()).stdout(Stdio::piped());
+        let program = Program::start_in_our_group(&mut command)?.named("the peer's other process");
+        let mut peer = Self { program, address: SocketAddr::new(options.bind, 0) };
+        peer.address = parse(&peer.value("listening on ", READY_LIMIT)?)?;
         Ok(peer)
     }
 
-    /// Where the server listens.
+    /// The address at which the server listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits for the server's last word.
+    /// Waits for the report of the server.
     ///
     /// # Errors
-    /// [`PeerError::Timeout`] when it has not come within `limit`; asking again is allowed.
-    pub(crate) fn report(&self, limit: Duration) -> Result<ServerReport, PeerError> {
-        let line = self.line("report ", limit)?;
-        serde_json::from_str(&line).map_err(|_| unexpected(&line))
+    /// [`PeerError::Timeout`] if it does not come within `limit`; the caller may ask again.
+    pub(crate) fn report(&mut self, limit: Duration) -> Result<ServerReport, PeerError> {
+        let json = self.value("report ", limit)?;
+        serde_json::from_str(&json).map_err(|_| unexpected(&json))
     }
 
-    /// The next line, which has to begin with `prefix`; returns the rest of it.
-    fn line(&self, prefix: &'static str, limit: Duration) -> Result<String, PeerError> {
-        let line = self.lines.recv_timeout(limit).map_err(|error| match error {
-            RecvTimeoutError::Timeout => PeerError::Timeout { what: prefix.trim(), after: limit },
-            RecvTimeoutError::Disconnected => PeerError::Process("ended early".to_owned()),
-        })?;
-        line.strip_prefix(prefix).map(str::to_owned).ok_or_else(|| unexpected(&line))
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // Both fail only when the process has already ended, which is what is wanted.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// The rest of the next line, which has to begin with `prefix`.
+    fn value(&mut self, prefix: &'static str, limit: Duration) -> Result<String, PeerError> {
+        self.program.value(prefix, limit).map_err(|error| match error.is_timeout {
+            true => PeerError::Timeout { what: prefix.trim(), after: limit },
+            false => error.into(),
+        })
     }
 }
 
@@ -87,23 +71,10 @@ pub(crate) fn arguments(options: &ServeOptions) -> Vec<String> {
     words
 }
 
-/// Reads lines on a thread of its own, so that waiting for one can time out.
-fn forward_lines(stdout: ChildStdout) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
 fn parse(address: &str) -> Result<SocketAddr, PeerError> {
     address.parse().map_err(|_| unexpected(address))
 }
 
 fn unexpected(line: &str) -> PeerError {
-    PeerError::Process(format!("said {line:?}"))
+    PeerError::Process(format!("the peer's other process printed {line:?}"))
 }

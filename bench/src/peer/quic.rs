@@ -1,6 +1,6 @@
-//! QUIC, by quinn: one stream of one connection, encrypted and authenticated as QUIC always is.
+//! QUIC through quinn: one stream of one connection, encrypted and authenticated as always in QUIC.
 //!
-//! Both ends have their windows as large as Braid's, and packets as large as the MTU takes from the beginning.
+//! Both ends have windows as large as Braid's, and packets of the full MTU from the beginning.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -24,13 +24,13 @@ use super::{
     WORKING_SET_BYTES, announce, sys, tls_config,
 };
 
-/// Bytes that may be on their way.
+/// Maximum bytes in flight.
 const WINDOW: u32 = 8 << 20;
 
-/// Sends to a receiver that somebody else has started.
+/// Sends to a receiver that the caller has started.
 ///
 /// # Errors
-/// When the connection cannot be made, or breaks.
+/// The connection cannot be made, or breaks.
 pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
     runtime()?.block_on(async {
         let (endpoint, mut writer, mut reader) = open(options).await?;
@@ -50,7 +50,7 @@ pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, P
         let (start, cpu) = (Instant::now(), sys::thread_cpu());
         let payload_bytes = write_for(&mut writer, timing.duration).await?;
         writer.finish().map_err(broken)?;
-        // The byte that says all of it has been read.
+        // The byte that confirms the end of the stream.
         reader.read_exact(&mut [0]).await.map_err(broken)?;
         let (elapsed, sender_cpu) = (start.elapsed(), sys::thread_cpu() - cpu);
         close(&endpoint).await;
@@ -58,7 +58,7 @@ pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, P
     })
 }
 
-/// Plays with an echo that somebody else has started.
+/// Plays with an echo that the caller has started.
 ///
 /// # Errors
 /// As [`send`].
@@ -84,10 +84,10 @@ pub(crate) fn play(options: &ClientOptions, timing: Timing) -> Result<Metrics, P
     })
 }
 
-/// Serves one client: takes all it sends and says so with one byte, or sends everything back.
+/// Serves one client: reads to the end and confirms with one byte, or echoes everything.
 ///
 /// # Errors
-/// When a socket or a file cannot be made, or the client stays silent for ten seconds.
+/// A socket or a file cannot be made, or the client is silent for ten seconds.
 pub(crate) fn serve(
     options: &ServeOptions,
     echo: bool,
@@ -103,13 +103,13 @@ pub(crate) fn serve(
         let connection = incoming.await.map_err(broken)?;
         let (writer, reader) = connection.accept_bi().await.map_err(broken)?;
         let report =
-            if echo { give_back(writer, reader).await } else { take(writer, reader).await };
+            if echo { echo_back(writer, reader).await } else { take(writer, reader).await };
         connection.closed().await;
         report.write_to(out)
     })
 }
 
-/// Reads to the end.
+/// Reads to the end of the stream.
 async fn take(mut writer: SendStream, mut reader: RecvStream) -> ServerReport {
     let mut memory = vec![0xA5; WORKING_SET_BYTES];
     let cpu = sys::process_cpu();
@@ -118,14 +118,14 @@ async fn take(mut writer: SendStream, mut reader: RecvStream) -> ServerReport {
         payload_bytes += read as u64;
         next = (next + read) % memory.len();
     }
-    // If the client has gone, there is nobody to tell.
+    // A client that has ended needs no confirmation.
     let _ = writer.write_all(&[1]).await;
     let _ = writer.finish();
     ServerReport { payload_bytes, cpu_seconds: (sys::process_cpu() - cpu).as_secs_f64() }
 }
 
-/// Sends back whatever comes, until the client goes.
-async fn give_back(mut writer: SendStream, mut reader: RecvStream) -> ServerReport {
+/// Echoes all bytes until the client ends the stream.
+async fn echo_back(mut writer: SendStream, mut reader: RecvStream) -> ServerReport {
     let mut memory = vec![0; 1 << 20];
     let cpu = sys::process_cpu();
     let mut payload_bytes = 0;
@@ -157,7 +157,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, PeerError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("make a runtime")
 }
 
-/// `payload`: bytes of a UDP datagram.
+/// Creates an endpoint; `payload`: bytes of a UDP datagram.
 fn endpoint(
     bind: IpAddr,
     server: Option<ServerConfig>,
@@ -201,7 +201,8 @@ fn client_config(options: &TransportOptions) -> Result<ClientConfig, PeerError> 
     Ok(config)
 }
 
-/// Of the first packets, whose key everybody can compute (RFC 9001, section 5.2).
+/// Returns the cipher suite of the first packets, whose key everybody can compute (RFC 9001,
+/// section 5.2).
 fn initial_suite() -> Suite {
     let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(Tls13CipherSuite::quic_suite);
     suite.expect("it is a suite of TLS 1.3, and QUIC has it")

@@ -1,4 +1,4 @@
-//! The few system calls that std and socket2 do not offer. All `unsafe` of the peers is here.
+//! The system calls that std and socket2 do not offer. All `unsafe` code of the peers is here.
 
 use std::hint;
 use std::io;
@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// Receive buffer asked for, in bytes; the kernel doubles it for its own bookkeeping.
+/// Requested receive buffer in bytes. The kernel doubles it for its own bookkeeping.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 4 << 20;
 
-/// Looks at a socket between two looks at the clock.
+/// Polls of a socket between two reads of the clock.
 const SPINS_PER_CLOCK: u32 = 256;
 
-/// Whether an error only says that nothing has come yet.
+/// Returns whether an error means only that nothing has arrived yet.
 pub(super) fn is_silence(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
@@ -32,23 +32,23 @@ fn set_option(
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes the kernel cut what is sent into datagrams of `bytes` each.
+/// Makes the kernel split sends into datagrams of `bytes` each.
 pub(super) fn set_udp_segment(socket: &impl AsRawFd, bytes: u16) -> io::Result<()> {
     set_option(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
 }
 
-/// Lets the kernel hand over batches of equal datagrams in one read.
+/// Lets the kernel return batches of equal datagrams in one read.
 pub(super) fn enable_udp_gro(socket: &impl AsRawFd) -> io::Result<()> {
     set_option(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Makes the receive buffer large: past `rmem_max` where we may, up to it where we may not.
+/// Enlarges the receive buffer: beyond `rmem_max` with privilege, and up to it without.
 pub(super) fn enlarge_receive_buffer(socket: &impl AsRawFd) -> io::Result<()> {
     let set = |name| set_option(socket.as_raw_fd(), libc::SOL_SOCKET, name, RECEIVE_BUFFER_BYTES);
     set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
 }
 
-/// Receives one datagram if one is there; `WouldBlock` otherwise.
+/// Receives a datagram without waiting; `WouldBlock` if there is none.
 pub(super) fn receive_now(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<usize> {
     let (at, len) = (buffer.as_mut_ptr().cast(), buffer.len());
     // SAFETY: `at` and `len` describe `buffer`, which is ours to write.
@@ -56,7 +56,7 @@ pub(super) fn receive_now(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Resul
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// Looks until a datagram, or bytes of a stream, are there; `None`: `deadline` has passed.
+/// Polls until a datagram, or bytes of a stream, arrive. `None`: `deadline` has passed.
 pub(super) fn spin(
     socket: &impl AsRawFd,
     buffer: &mut [u8],
@@ -75,15 +75,16 @@ pub(super) fn spin(
     }
 }
 
-/// Receives a batch of datagrams: its length in all and the length of each but the last.
+/// Receives a batch of datagrams. Returns its total length, and the length of each datagram but the
+/// last.
 pub(super) fn receive_batch(
     socket: &impl AsRawFd,
     buffer: &mut [u8],
 ) -> io::Result<(usize, usize)> {
     let mut parts = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // `cmsghdr` wants the alignment of a word.
+    // `cmsghdr` needs the alignment of a word.
     let mut control = [0_u64; 8];
-    // SAFETY: `msghdr` is plain data for which all zeroes mean "nothing given".
+    // SAFETY: `msghdr` is plain data, and all zeros mean "nothing given".
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = &raw mut parts;
     message.msg_iovlen = 1;
@@ -101,7 +102,8 @@ pub(super) fn receive_batch(
     Ok((received, segment_bytes(&message).unwrap_or(received)))
 }
 
-/// The segment size the kernel put beside a batch, if there was more than one segment.
+/// Returns the segment size that the kernel reports for a batch, if there was more than one
+/// segment.
 fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: recvmsg has just filled `message`; its control buffer is alive in the caller.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
@@ -109,7 +111,7 @@ fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give a whole, aligned header or null.
         let found = unsafe { *header };
         if (found.cmsg_level, found.cmsg_type) == (libc::SOL_UDP, libc::UDP_GRO) {
-            // SAFETY: the kernel writes an int behind a UDP_GRO header.
+            // SAFETY: the kernel writes an int after a UDP_GRO header.
             let bytes = unsafe { libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned() };
             return usize::try_from(bytes).ok();
         }
@@ -119,26 +121,26 @@ fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
     None
 }
 
-/// CPU time this thread has used.
+/// Returns the CPU time of this thread.
 pub(super) fn thread_cpu() -> Duration {
     cpu_time(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time all threads of this process have used.
+/// Returns the CPU time of all threads of this process.
 pub(super) fn process_cpu() -> Duration {
     cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 fn cpu_time(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is ours to write. The call cannot fail: Linux has had both clocks for ever.
+    // SAFETY: `time` is ours to write. The call cannot fail, because every Linux has both clocks.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The cores this thread may run on.
+/// Returns the cores that this thread may run on.
 pub(super) fn allowed_cores() -> io::Result<Vec<usize>> {
-    // SAFETY: `cpu_set_t` is plain data; all zeroes are the empty set.
+    // SAFETY: `cpu_set_t` is plain data; all zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     // SAFETY: the length is that of `set`, which is ours to write.
     if unsafe { libc::sched_getaffinity(0, mem::size_of_val(&set), &raw mut set) } != 0 {
@@ -149,9 +151,9 @@ pub(super) fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(allowed).collect())
 }
 
-/// Keeps this thread on `core`.
+/// Pins this thread to `core`.
 pub(super) fn pin_thread(core: usize) -> io::Result<()> {
-    // SAFETY: `cpu_set_t` is plain data; all zeroes are the empty set.
+    // SAFETY: `cpu_set_t` is plain data; all zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     // SAFETY: callers take `core` from `allowed_cores`, so it is below CPU_SETSIZE.
     unsafe { libc::CPU_SET(core, &mut set) };

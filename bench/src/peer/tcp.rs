@@ -1,4 +1,4 @@
-//! One TCP stream: what every program gets without asking.
+//! One TCP stream: the default transport of most programs.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -14,17 +14,17 @@ use super::{
     WORKING_SET_BYTES, announce, sys,
 };
 
-/// Congestion control set on both ends, whatever the kernel's default is: on a path without a
-/// queue of its own, bbr paces itself far below what the machine can do.
+/// Congestion control of both ends, independent of the kernel's default. On a path without a queue
+/// of its own, bbr paces itself far below the capacity of the machine.
 pub(crate) const DEFAULT_CONGESTION: &str = "cubic";
 
-/// What stands for whatever the kernel's default is.
+/// The name of the kernel's default congestion control.
 pub(crate) const SYSTEM_CONGESTION: &str = "system";
 
-/// Bytes of one read at most.
+/// Maximum bytes of one read.
 const READ_BYTES: usize = 1 << 20;
 
-/// What to run.
+/// Options of a TCP run.
 #[derive(Debug, Clone)]
 pub(crate) struct TcpOptions {
     /// Address of both ends.
@@ -33,33 +33,33 @@ pub(crate) struct TcpOptions {
     pub(crate) write_bytes: usize,
     /// Congestion control of both ends.
     pub(crate) congestion: String,
-    /// How long.
+    /// Durations of warm-up and measurement.
     pub(crate) timing: Timing,
 }
 
 /// Starts the receiver in another process, sends to it, and measures.
 ///
 /// # Errors
-/// When a process or a socket fails, or the receiver does not answer.
+/// A process or a socket fails, or the receiver does not answer.
 pub(crate) fn run(options: &TcpOptions) -> Result<Metrics, PeerError> {
     let mut serve = ServeOptions::new(PeerKind::Tcp, options.bind);
     serve.transport.congestion.clone_from(&options.congestion);
-    let peer = Peer::spawn(&serve)?;
+    let mut peer = Peer::spawn(&serve)?;
     let stream = connect(peer.address(), &options.congestion)?;
     let bulk = measure(stream, options.write_bytes, options.timing, finish)?;
     Ok(bulk.metrics(peer.report(ANSWER_LIMIT)?))
 }
 
-/// Sends to a receiver that somebody else has started.
+/// Sends to a receiver that the caller has started.
 ///
 /// # Errors
-/// When a socket call fails, or the receiver does not answer.
+/// A socket call fails, or the receiver does not answer.
 pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
     let stream = connect(options.to, &options.transport.congestion)?;
     Ok(measure(stream, options.bytes, timing, finish)?.sender_metrics())
 }
 
-/// The command line of a receiver on a host of its own.
+/// Returns the command line of a receiver on another host.
 pub(crate) fn receiver_args(bind: IpAddr) -> Vec<String> {
     arguments(&ServeOptions::new(PeerKind::Tcp, bind))
 }
@@ -76,10 +76,11 @@ pub(super) fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream
     Ok(stream)
 }
 
-/// Warms up, then writes for the given time, then waits with `finish` until the receiver has read it all.
+/// Warms up, writes for the given time, then waits with `finish` until the receiver has read
+/// everything.
 ///
-/// What the warm-up has left in the socket buffers is drained on the clock: some 5 MB, far below
-/// a thousandth of a second's worth.
+/// The bytes that the warm-up left in the socket buffers drain within the measurement: some 5 MB,
+/// far below a thousandth of a second's traffic.
 pub(super) fn measure<S: Write>(
     stream: S,
     write_bytes: usize,
@@ -99,12 +100,12 @@ pub(super) fn measure<S: Write>(
     Ok(Bulk { payload_bytes, elapsed, sender_cpu, lost_bytes: 0 })
 }
 
-/// Writes a working set over and over.
+/// A writer that writes its working set over and over.
 struct Writer<S> {
     stream: S,
     memory: Vec<u8>,
     write_bytes: usize,
-    /// Offset of the next write; `next + write_bytes` never passes the end of `memory`.
+    /// Offset of the next write; `next + write_bytes` never exceeds the end of `memory`.
     next: usize,
 }
 
@@ -125,7 +126,7 @@ impl<S: Write> Writer<S> {
     }
 }
 
-/// Ends the stream and waits for the byte that says all of it has been read.
+/// Ends the stream and waits for the byte that confirms its end.
 fn finish(mut stream: TcpStream) -> Result<(), PeerError> {
     stream.shutdown(Shutdown::Write).context("end the TCP stream")?;
     stream.read_exact(&mut [0]).context("wait for the TCP receiver's last byte")
@@ -142,7 +143,7 @@ pub(crate) fn serve(bind: IpAddr, congestion: &str, out: &mut impl Write) -> Res
     report.write_to(out)
 }
 
-/// Says where, and waits for a sender.
+/// Announces the address, and waits for a sender.
 pub(super) fn accept(
     bind: IpAddr,
     congestion: &str,
@@ -165,7 +166,7 @@ pub(super) fn accept(
     Ok(socket.into())
 }
 
-/// Reads to the end, and says so with one byte.
+/// Reads to the end of the stream, and confirms it with one byte.
 pub(super) fn drain(stream: &mut (impl Read + Write)) -> Result<ServerReport, PeerError> {
     let mut memory = vec![0xA5; WORKING_SET_BYTES];
     let cpu = sys::process_cpu();
@@ -185,13 +186,14 @@ pub(super) fn drain(stream: &mut (impl Read + Write)) -> Result<ServerReport, Pe
     Ok(ServerReport { payload_bytes, cpu_seconds: (sys::process_cpu() - cpu).as_secs_f64() })
 }
 
-/// What every kernel lets everybody use. Without a queue on the path it does as well.
+/// A congestion control that every kernel allows to every user. Without a queue on the path it
+/// performs equally.
 const ALLOWED_TO_ALL: &str = "reno";
 
-/// The congestion control that this user may set: [`DEFAULT_CONGESTION`] if possible.
+/// Returns the congestion control that this user may set: [`DEFAULT_CONGESTION`] if possible.
 ///
 /// # Errors
-/// When not even reno can be set.
+/// Not even reno can be set.
 pub(crate) fn allowed_congestion() -> Result<&'static str, PeerError> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).context("make a TCP socket")?;
     choose(|name| set_congestion(&socket, name))
@@ -204,10 +206,11 @@ fn choose(set: impl Fn(&'static str) -> Result<(), PeerError>) -> Result<&'stati
     }
 }
 
-/// Why TCP was not measured with [`DEFAULT_CONGESTION`].
+/// Explains why TCP was not measured with [`DEFAULT_CONGESTION`].
 pub(crate) fn explain(congestion: &str) -> String {
     format!(
-        "TCP is measured with {congestion}: this user may not set {DEFAULT_CONGESTION}, which the sysctl \
+        "TCP is measured with {congestion}: this user may not set {DEFAULT_CONGESTION}, \
+         which the sysctl \
          net.ipv4.tcp_allowed_congestion_control would allow"
     )
 }
@@ -228,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_cubic_is_not_allowed_there_is_reno() {
+    fn reno_replaces_a_forbidden_cubic() {
         let refused = |_| Err(PeerError::Usage("not allowed".to_owned()));
         assert_eq!(choose(|_| Ok(())).unwrap(), "cubic");
         let only_reno = |name| if name == "reno" { Ok(()) } else { refused(name) };
@@ -241,7 +244,7 @@ mod tests {
     fn the_receiver_confirms_and_reports_every_byte() {
         let (output, mut out) = std::io::pipe().unwrap();
         let bind = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        // Every kernel lets everybody use reno.
+        // Every kernel allows reno to every user.
         let serving = thread::spawn(move || serve(bind, "reno", &mut out));
         let mut lines = BufReader::new(output).lines().map(Result::unwrap);
         let ready = lines.next().unwrap();

@@ -1,4 +1,4 @@
-//! TCP ping-pong: one small message to and fro over one stream, spinning, or sleeping in the kernel.
+//! TCP ping-pong: one small message over one stream, spinning or sleeping in the kernel.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use super::{
     ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, Timing, WORKING_SET_BYTES, announce, sys,
 };
 
-/// Plays with a server that somebody else has started.
+/// Plays with a server that the caller has started.
 ///
 /// # Errors
-/// When a socket call fails, or the server does not answer.
+/// A socket call fails, or the server does not answer.
 pub(crate) fn play(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
     if !(1..=WORKING_SET_BYTES).contains(&options.bytes) {
         return Err(PeerError::Usage(format!("a ping of {} bytes is not possible", options.bytes)));
@@ -27,10 +27,10 @@ pub(crate) fn play(options: &ClientOptions, timing: Timing) -> Result<Metrics, P
     Ok(round_trips.metrics())
 }
 
-/// Serves one client: what comes goes back, piece by piece as it comes.
+/// Serves one client by echoing every piece at once.
 ///
 /// # Errors
-/// When a socket call fails, or the client stays silent for ten seconds.
+/// A socket call fails, or the client is silent for ten seconds.
 pub(crate) fn serve(bind: IpAddr, blocking: bool, out: &mut impl Write) -> Result<(), PeerError> {
     let listener = TcpListener::bind((bind, 0)).context("bind the TCP echo")?;
     announce(out, listener.local_addr().context("ask for the address")?)?;
@@ -55,7 +55,7 @@ pub(crate) fn serve(bind: IpAddr, blocking: bool, out: &mut impl Write) -> Resul
 struct End {
     stream: TcpStream,
     blocking: bool,
-    /// How long the other end may be silent.
+    /// Time for which the other end may be silent.
     limit: Duration,
 }
 
@@ -94,7 +94,7 @@ impl End {
         Ok(())
     }
 
-    /// What has come, at least a byte of it; 0: the other end has ended the stream.
+    /// Reads at least one byte. Returns 0 if the other end has ended the stream.
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, PeerError> {
         if self.blocking {
             return self.stream.read(bytes).context("read a message");

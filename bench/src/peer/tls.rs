@@ -1,4 +1,4 @@
-//! TLS 1.3 over one TCP stream, by rustls: what a program gets that protects the bytes of a TCP connection.
+//! TLS 1.3 over one TCP stream, through rustls: the usual protection of a TCP connection.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,10 +11,10 @@ use super::metrics::Metrics;
 use super::tls_config::{self, broken};
 use super::{Context, PeerError, ServeOptions, Timing, tcp};
 
-/// Bytes that are read from the kernel at once. rustls itself asks for 4 KiB each time.
+/// Bytes of one read from the kernel. rustls itself reads 4 KiB at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// A TCP stream of which much is read at once.
+/// A TCP stream with large reads.
 struct Buffered(BufReader<TcpStream>);
 
 impl Buffered {
@@ -22,7 +22,7 @@ impl Buffered {
         Buffered(BufReader::with_capacity(READ_BYTES, stream))
     }
 
-    /// Sends nothing more.
+    /// Ends the sending direction.
     fn close(&self) -> Result<(), PeerError> {
         self.0.get_ref().shutdown(Shutdown::Write).context("end the TCP stream")
     }
@@ -48,10 +48,10 @@ impl Write for Buffered {
     }
 }
 
-/// Sends to a receiver that somebody else has started.
+/// Sends to a receiver that the caller has started.
 ///
 /// # Errors
-/// When a socket call fails, the receiver does not answer, or is not the one whose certificate it is.
+/// A socket call fails, or the receiver does not answer or has another certificate.
 pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
     let config = tls_config::client(options.transport.certificate.as_deref())?;
     let name = ServerName::try_from(tls_config::NAME).map_err(broken)?;
@@ -61,7 +61,7 @@ pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, P
     Ok(tcp::measure(stream, options.bytes, timing, finish)?.sender_metrics())
 }
 
-/// Ends the stream and waits for the byte that says all of it has been read.
+/// Ends the stream and waits for the byte that confirms its end.
 fn finish(mut stream: StreamOwned<ClientConnection, Buffered>) -> Result<(), PeerError> {
     stream.conn.send_close_notify();
     stream.flush().context("end the TLS stream")?;
@@ -72,7 +72,7 @@ fn finish(mut stream: StreamOwned<ClientConnection, Buffered>) -> Result<(), Pee
 /// Serves one sender.
 ///
 /// # Errors
-/// When a socket call fails, or the sender stays silent for ten seconds.
+/// A socket call fails, or the sender is silent for ten seconds.
 pub(crate) fn serve(options: &ServeOptions, out: &mut impl Write) -> Result<(), PeerError> {
     let config = tls_config::server(options.transport.certificate.as_deref())?;
     let connection = ServerConnection::new(config).map_err(broken)?;

@@ -1,5 +1,5 @@
-//! What TLS is told by those who use it: TLS 1.3 with the cipher of Braid's keyed connections and the library that it takes it from, and a
-//! key that is made for one run. The client gets its certificate in a file.
+//! The TLS configuration: TLS 1.3 with the cipher and the library of Braid's keyed connections, and
+//! a key that is made for one run. The client reads the certificate from a file.
 
 use std::fmt::Display;
 use std::fs;
@@ -15,10 +15,10 @@ use quinn::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::{Context, PeerError};
 
-/// As the certificate calls the server.
+/// The name of the server in its certificate.
 pub(super) const NAME: &str = "localhost";
 
-/// Of a server with a key of its own, whose certificate it leaves in this file.
+/// Returns the configuration of a server with a new key, and writes its certificate to this file.
 pub(super) fn server(path: Option<&Path>) -> Result<Arc<ServerConfig>, PeerError> {
     let path = path.ok_or_else(without)?;
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(broken)?;
@@ -30,7 +30,7 @@ pub(super) fn server(path: Option<&Path>) -> Result<Arc<ServerConfig>, PeerError
     config.map(Arc::new).map_err(broken)
 }
 
-/// Of a client of the server that has left its certificate in this file.
+/// Returns the configuration of a client of the server that wrote this certificate.
 pub(super) fn client(path: Option<&Path>) -> Result<Arc<ClientConfig>, PeerError> {
     let path = path.ok_or_else(without)?;
     let certificate = CertificateDer::from(fs::read(path).context("read the certificate")?);
@@ -50,7 +50,7 @@ fn without() -> PeerError {
     PeerError::Usage("TLS needs a file for its certificate: --certificate FILE".to_owned())
 }
 
-/// TLS could not be set up.
+/// Wraps an error of the TLS set-up.
 pub(super) fn broken(why: impl Display) -> PeerError {
     PeerError::Tls(why.to_string())
 }

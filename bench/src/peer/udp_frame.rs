@@ -1,35 +1,35 @@
-//! What the UDP peers put into a datagram, and how a bulk transfer is cut into datagrams.
+//! The datagram format of the UDP peers, and the segmentation of a bulk transfer.
 //!
-//! A header is as long as Braid's own (60 bytes), so that both pay the same for it; only its
-//! first bytes mean something here.
+//! A header is as long as Braid's (60 bytes), so that both have the same overhead. Only its first
+//! bytes are used.
 
 use super::{PeerError, WORKING_SET_BYTES};
 
-/// Bytes in front of each payload.
+/// Bytes of the header before each payload.
 pub(crate) const HEADER_BYTES: usize = 60;
 
-/// Payload bytes of one UDP datagram over IPv4 at most, and so of a whole batch.
+/// Maximum payload bytes of one UDP datagram over IPv4, and so of a batch.
 const MAX_BATCH_BYTES: usize = 65_507;
 
-/// Segments that every kernel with UDP segmentation offload takes in one call.
+/// Number of segments that every kernel with UDP segmentation offload accepts in one call.
 const MAX_SEGMENTS: usize = 64;
 
-/// Bytes of one of the buffers that make up a sender's working set.
+/// Bytes of one buffer of a sender's working set.
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;
 
-/// What a datagram is for.
+/// The kind of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// The first word of a sender; answered.
+    /// The first message of a sender; answered.
     Hello = 1,
     /// Payload; answered once per [`super::udp_gso::ACK_BYTES`].
     Data = 2,
-    /// "I have sent everything up to here": what is missing is lost; answered.
+    /// The position of the sender. Missing payload before it is lost; answered.
     Probe = 3,
     /// A probe that also starts the receiver's CPU clock; answered.
     Mark = 4,
-    /// The last word of a sender; answered by the report on stdout.
+    /// The last message of a sender; answered by the report on stdout.
     End = 5,
 }
 
@@ -44,11 +44,12 @@ impl Kind {
 /// The header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// What the datagram is for.
+    /// The kind of the datagram.
     pub(crate) kind: Kind,
-    /// In the stream of payload bytes: where this payload begins, or how far the sender is.
+    /// Position in the stream of payload bytes: the start of this payload, or the progress of the
+    /// sender.
     pub(crate) position: u64,
-    /// In an answer: payload bytes received since the beginning. With a payload: its [`check`], or 0 for none.
+    /// In an answer: payload bytes received so far. With a payload: its [`check`], or 0 for none.
     pub(crate) note: u64,
 }
 
@@ -60,7 +61,7 @@ impl Header {
         bytes[16..24].copy_from_slice(&self.note.to_le_bytes());
     }
 
-    /// Splits a datagram into its header and its payload; `None` when it is not one of ours.
+    /// Splits a datagram into its header and its payload. `None`: not in this format.
     pub(crate) fn decode(datagram: &[u8]) -> Option<(Self, &[u8])> {
         let (header, payload) = datagram.split_first_chunk::<HEADER_BYTES>()?;
         let word = |at: usize| {
@@ -71,25 +72,27 @@ impl Header {
     }
 }
 
-/// The CRC-32 that Braid checks payloads with; never 0.
+/// Returns the CRC-32 that Braid checks payloads with; never 0.
 pub(crate) fn check(payload: &[u8]) -> u64 {
     1 << 32 | u64::from(crc32fast::hash(payload))
 }
 
-/// How a bulk transfer is cut. Both sides derive it from the payload size alone.
+/// The segmentation of a bulk transfer. Both sides derive it from the payload size alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// Payload bytes of a segment.
     pub(crate) payload: usize,
     /// Segments of a full batch.
     pub(crate) segments: usize,
-    /// Whole payloads that fit into one buffer of the working set.
+    /// Number of whole payloads in one buffer of the working set.
     per_buffer: usize,
 }
 
 impl Cut {
+    /// Creates the segmentation for this payload size.
+    ///
     /// # Errors
-    /// When `payload` does not fit into a datagram, or is empty.
+    /// `payload` does not fit into a datagram, or is 0.
     pub(crate) fn new(payload: usize) -> Result<Self, PeerError> {
         let segments = MAX_SEGMENTS.min(MAX_BATCH_BYTES / (HEADER_BYTES + payload));
         if payload == 0 || segments == 0 {
@@ -98,17 +101,18 @@ impl Cut {
         Ok(Self { payload, segments, per_buffer: BUFFER_BYTES / payload })
     }
 
-    /// Bytes of a segment on the wire, behind the UDP header.
+    /// Returns the bytes of a segment after the UDP header.
     pub(crate) fn segment_bytes(&self) -> usize {
         HEADER_BYTES + self.payload
     }
 
-    /// Payload bytes of a full batch.
+    /// Returns the payload bytes of a full batch.
     pub(crate) fn batch_bytes(&self) -> u64 {
         (self.segments * self.payload) as u64
     }
 
-    /// Where the payload at `position` of the stream lies: which buffer, and the offset in it.
+    /// Returns the place of the payload at `position` of the stream: the buffer, and the offset in
+    /// it.
     pub(crate) fn place(&self, position: u64) -> (usize, usize) {
         let slots = self.per_buffer * (WORKING_SET_BYTES / BUFFER_BYTES);
         let slot = (position / self.payload as u64) as usize % slots;

@@ -1,10 +1,10 @@
-//! Raw UDP with segmentation offload, one connection: the most that Braid's own datapath could
-//! reach, because it does the same system calls and nothing else.
+//! Raw UDP with segmentation offload, one connection: the upper bound of Braid's own datapath,
+//! because it makes the same system calls and nothing else.
 //!
-//! The sender scatters each batch from a working set in memory, as a transport has to: header,
+//! The sender gathers each batch from a working set in memory, as a transport must: header,
 //! payload, header, payload. The receiver copies each payload to its place and acknowledges every
-//! 256 KiB; the sender keeps at most 2 MiB in flight, so that no socket buffer overflows. What is
-//! lost all the same is counted and not sent again.
+//! 256 KiB. The sender keeps at most 2 MiB in flight, so that no socket buffer overflows. Lost
+//! payloads are counted and not sent again.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -20,64 +20,66 @@ use super::{
     ANSWER_LIMIT, Context, PeerError, PeerKind, ServeOptions, Timing, WORKING_SET_BYTES, sys,
 };
 
-/// Payload bytes of a segment where the MTU allows it.
+/// Payload bytes of a segment if the MTU allows it.
 pub(crate) const DEFAULT_PAYLOAD_BYTES: usize = 4096;
 
 /// Payload bytes per acknowledgement.
 pub(crate) const ACK_BYTES: u64 = 256 << 10;
 
-/// Payload bytes in flight at most.
+/// Maximum payload bytes in flight.
 const WINDOW_BYTES: u64 = 2 << 20;
 
-/// How long an answer may take before the question is asked again.
+/// Time without an answer after which the request is sent again.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What to run.
+/// Options of a raw UDP run.
 #[derive(Debug, Clone)]
 pub(crate) struct UdpGsoOptions {
     /// Address of both ends.
     pub(crate) bind: IpAddr,
-    /// Payload bytes of a segment; 4096 on loopback, 1408 where the MTU is 1500.
+    /// Payload bytes of a segment; 4096 on loopback, 1408 with an MTU of 1500.
     pub(crate) payload: usize,
-    /// Whether each payload has a CRC-32, made by the sender and checked by the receiver, as Braid's have.
+    /// Whether each payload has a CRC-32, made by the sender and checked by the receiver, as in
+    /// Braid.
     pub(crate) checked: bool,
-    /// How long.
+    /// Durations of warm-up and measurement.
     pub(crate) timing: Timing,
 }
 
 /// Starts the receiver in another process, sends to it, and measures.
 ///
 /// # Errors
-/// When a process or a socket fails, or the receiver does not answer.
+/// A process or a socket fails, or the receiver does not answer.
 pub(crate) fn run(options: &UdpGsoOptions) -> Result<Metrics, PeerError> {
     let cut = Cut::new(options.payload)?;
     let mut serve = ServeOptions::new(PeerKind::UdpGso, options.bind);
     serve.transport.payload = options.payload;
-    let peer = Peer::spawn(&serve)?;
-    let mut sender = Sender::connect(options.bind, peer.address(), cut)?;
+    let mut peer = Peer::spawn(&serve)?;
+    let mut sender = UdpSender::connect(options.bind, peer.address(), cut)?;
     sender.checked = options.checked;
     let bulk = sender.measure(options.timing)?;
-    let report = sender.finish(&peer)?;
+    let report = sender.finish(&mut peer)?;
     Ok(bulk.metrics(report))
 }
 
-/// Sends to a receiver that somebody else has started.
+/// Sends to a receiver that the caller has started.
 ///
 /// # Errors
-/// When a socket call fails, or the receiver does not answer.
+/// A socket call fails, or the receiver does not answer.
 pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
     let cut = Cut::new(options.transport.payload)?;
     let any = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-    let mut sender = Sender::connect(any, options.to, cut)?;
+    let mut sender = UdpSender::connect(any, options.to, cut)?;
     sender.checked = options.checked;
     let bulk = sender.measure(timing)?;
-    // If this is lost, the receiver ends a little later by itself.
+    // If this is lost, the receiver ends a little later after a time-out.
     sender.send_word(Kind::End)?;
     Ok(bulk.sender_metrics())
 }
 
-/// Invariants: `acked <= sent`, and the difference is in flight and at most [`WINDOW_BYTES`].
-struct Sender {
+/// The sender. Invariants: `acked <= sent`, and the difference is in flight and at most
+/// [`WINDOW_BYTES`].
+struct UdpSender {
     socket: UdpSocket,
     cut: Cut,
     checked: bool,
@@ -87,13 +89,13 @@ struct Sender {
     headers: Vec<[u8; HEADER_BYTES]>,
     /// Payload bytes sent.
     sent: u64,
-    /// Of these, what the receiver waits for no longer.
+    /// Payload bytes that are acknowledged or known to be lost.
     acked: u64,
-    /// Of these, what has arrived.
+    /// Payload bytes that have arrived.
     received: u64,
 }
 
-impl Sender {
+impl UdpSender {
     fn connect(bind: IpAddr, receiver: SocketAddr, cut: Cut) -> Result<Self, PeerError> {
         let socket = UdpSocket::bind((bind, 0)).context("bind the UDP sender")?;
         socket.connect(receiver).context("connect to the UDP receiver")?;
@@ -109,7 +111,7 @@ impl Sender {
         Ok(sender)
     }
 
-    /// Warms up, then sends for the given time, then waits until everything has arrived.
+    /// Warms up, sends for the given time, then waits until everything has arrived.
     fn measure(&mut self, timing: Timing) -> Result<Bulk, PeerError> {
         self.blast(timing.warm_up)?;
         self.ask(Kind::Mark)?;
@@ -126,7 +128,7 @@ impl Sender {
         })
     }
 
-    /// Sends batch after batch.
+    /// Sends batches for the given time.
     fn blast(&mut self, duration: Duration) -> Result<(), PeerError> {
         let start = Instant::now();
         while start.elapsed() < duration {
@@ -136,7 +138,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes what acknowledgements there are, and waits for one when the window is full.
+    /// Handles the acknowledgements that have arrived, and waits for one if the window is full.
     fn make_room(&mut self) -> Result<(), PeerError> {
         let after = self.sent + self.cut.batch_bytes();
         if after - self.acked > WINDOW_BYTES / 2 {
@@ -169,7 +171,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Tells the receiver how far we are until it answers; whatever it then lacks is lost.
+    /// Sends the position until the receiver answers. Payload that is then missing is lost.
     fn ask(&mut self, kind: Kind) -> Result<(), PeerError> {
         let deadline = Instant::now() + ANSWER_LIMIT;
         while Instant::now() < deadline {
@@ -190,21 +192,21 @@ impl Sender {
         Ok(())
     }
 
-    /// The next answer, if it comes within [`PATIENCE`].
+    /// Returns the next answer, if it arrives within [`PATIENCE`].
     fn wait(&mut self) -> Result<Option<Header>, PeerError> {
         let mut bytes = [0; HEADER_BYTES];
         let outcome = self.socket.recv(&mut bytes);
         self.accept(outcome, &bytes)
     }
 
-    /// The next answer, if there is one already.
+    /// Returns the next answer that has arrived already.
     fn poll(&mut self) -> Result<Option<Header>, PeerError> {
         let mut bytes = [0; HEADER_BYTES];
         let outcome = sys::receive_now(&self.socket, &mut bytes);
         self.accept(outcome, &bytes)
     }
 
-    /// Learns from an answer.
+    /// Handles an answer.
     fn accept(
         &mut self,
         outcome: io::Result<usize>,
@@ -223,7 +225,7 @@ impl Sender {
     }
 
     /// Says goodbye until the receiver has reported.
-    fn finish(&self, peer: &Peer) -> Result<ServerReport, PeerError> {
+    fn finish(&self, peer: &mut Peer) -> Result<ServerReport, PeerError> {
         const TRIES: u32 = 10;
         for _ in 0..TRIES {
             self.send_word(Kind::End)?;
@@ -253,7 +255,7 @@ mod tests {
             let address = receiver.address().unwrap();
             let receiving = thread::spawn(move || receiver.run().map(|()| receiver));
 
-            let mut sender = Sender::connect(LOCALHOST, address, cut).unwrap();
+            let mut sender = UdpSender::connect(LOCALHOST, address, cut).unwrap();
             for (number, buffer) in (1..).zip(&mut sender.buffers) {
                 for (at, byte) in buffer.iter_mut().enumerate() {
                     *byte = (at / payload * 7 + at + number) as u8;
@@ -287,9 +289,9 @@ mod tests {
         let address = receiver.address().unwrap();
         let receiving = thread::spawn(move || receiver.run());
 
-        let mut sender = Sender::connect(LOCALHOST, address, cut).unwrap();
+        let mut sender = UdpSender::connect(LOCALHOST, address, cut).unwrap();
         sender.send_batch().unwrap();
-        // As if the window's worth of batches had been dropped.
+        // Pretends that a window of batches was dropped.
         sender.sent += WINDOW_BYTES;
         sender.make_room().unwrap();
         assert_eq!((sender.acked, sender.received), (sender.sent, cut.batch_bytes()));

@@ -1,5 +1,5 @@
 //! The receiving side of the raw UDP transfer: a bounce buffer, a copy of each payload to its
-//! place, an acknowledgement per 256 KiB.
+//! place, and an acknowledgement per 256 KiB.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,13 +10,13 @@ use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
 use super::udp_gso::ACK_BYTES;
 use super::{Context, IDLE_LIMIT, PeerError, WORKING_SET_BYTES, announce, sys};
 
-/// A UDP batch is never longer.
+/// Bytes of the longest UDP batch.
 const BOUNCE_BYTES: usize = 64 << 10;
 
 /// Serves one sender.
 ///
 /// # Errors
-/// When a socket call fails, or the sender stays silent for ten seconds.
+/// A socket call fails, or the sender is silent for ten seconds.
 pub(crate) fn serve(bind: IpAddr, payload: usize, out: &mut impl Write) -> Result<(), PeerError> {
     let mut receiver = Receiver::bind(bind, Cut::new(payload)?)?;
     announce(out, receiver.address()?)?;
@@ -24,19 +24,20 @@ pub(crate) fn serve(bind: IpAddr, payload: usize, out: &mut impl Write) -> Resul
     receiver.report().write_to(out)
 }
 
-/// Invariants: `received <= expected`, and the difference is lost; `acked <= received`.
+/// The receiver. Invariants: `acked <= received <= expected`, and the last difference is lost.
 pub(super) struct Receiver {
     socket: UdpSocket,
     cut: Cut,
-    /// Where payload ends up; as large as the sender's working set, and touched beforehand.
+    /// The destination of the payload: as large as the sender's working set, with its pages
+    /// touched.
     pub(super) memory: Vec<u8>,
     /// Payload bytes that arrived.
     received: u64,
-    /// The position in the stream behind the last payload that arrived.
+    /// The position in the stream after the last payload that arrived.
     expected: u64,
-    /// `received` when the last acknowledgement left.
+    /// The value of `received` at the last acknowledgement.
     acked: u64,
-    /// `received`, and the CPU time, when the clock started.
+    /// The value of `received`, and the CPU time, at the start of the clock.
     mark: (u64, Duration),
 }
 
@@ -55,7 +56,7 @@ impl Receiver {
         self.socket.local_addr().context("ask for the address")
     }
 
-    /// Serves the first sender that says hello until it says that it is done.
+    /// Serves the first sender until its end of the test.
     pub(super) fn run(&mut self) -> Result<(), PeerError> {
         self.connect()?;
         self.receive()
@@ -89,8 +90,8 @@ impl Receiver {
         }
     }
 
-    /// Copies a payload to its place. What is older than the newest arrival was counted as lost
-    /// when it was overtaken, and stays so; on a wire without reordering it does not happen.
+    /// Copies a payload to its place. A payload older than the newest one was counted as lost and
+    /// stays so. Without reordering on the wire this does not happen.
     fn place(&mut self, header: Header, payload: &[u8]) {
         if header.position < self.expected || payload.len() != self.cut.payload {
             return;
@@ -105,7 +106,7 @@ impl Receiver {
         self.expected = header.position + payload.len() as u64;
     }
 
-    /// Accepts where the sender is: what has not arrived by now is lost.
+    /// Adopts the sender's position: payload that has not arrived by now is lost.
     fn synchronise(&mut self, header: Header) -> Result<(), PeerError> {
         self.expected = self.expected.max(header.position);
         if header.kind == Kind::Mark {
@@ -114,7 +115,7 @@ impl Receiver {
         self.answer(header.kind)
     }
 
-    /// Acknowledges what has arrived.
+    /// Acknowledges the payload that has arrived.
     fn answer(&mut self, kind: Kind) -> Result<(), PeerError> {
         self.acked = self.received;
         let mut bytes = [0; HEADER_BYTES];

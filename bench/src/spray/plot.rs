@@ -2,43 +2,43 @@
 
 use std::path::Path;
 
-use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw};
 
-use super::record::Record;
+use super::record::SprayRecord;
 use crate::failure::Failure;
 
-/// Bars in groups: a group per path policy, a bar per loss recovery.
-struct Bars {
+/// A bar chart: a group per path policy, a bar per loss recovery method.
+struct PolicyBars {
     scenario: &'static str,
     id: &'static str,
     title: &'static str,
     unit: &'static str,
-    value: fn(&Record) -> Option<f64>,
+    value: fn(&SprayRecord) -> Option<f64>,
 }
 
-const BARS: &[Bars] = &[
-    Bars {
+const BARS: &[PolicyBars] = &[
+    PolicyBars {
         scenario: "clean",
         id: "clean-goodput",
         title: "Goodput of each path policy, by loss recovery",
         unit: "goodput / capacity",
         value: |record| Some(record.goodput_over_capacity),
     },
-    Bars {
+    PolicyBars {
         scenario: "clean",
         id: "clean-balance",
         title: "Balance of the spines",
         unit: "bytes of the fullest link / mean",
         value: |record| Some(record.link_max_over_mean),
     },
-    Bars {
+    PolicyBars {
         scenario: "clean",
         id: "clean-order",
         title: "Out-of-order degree, 99th percentile",
         unit: "packets",
         value: |record| record.ooo_p99.map(|degree| degree as f64),
     },
-    Bars {
+    PolicyBars {
         scenario: "slow",
         id: "slow-goodput",
         title: "One spine at a tenth of its rate",
@@ -47,9 +47,9 @@ const BARS: &[Bars] = &[
     },
 ];
 
-/// Every figure for which there are runs.
-pub(super) fn all(folder: &Path, records: &[Record]) -> Result<(), Failure> {
-    let of = |scenario: &str| -> Vec<&Record> {
+/// Draws every figure for which there are runs.
+pub(super) fn all(folder: &Path, records: &[SprayRecord]) -> Result<(), Failure> {
+    let of = |scenario: &str| -> Vec<&SprayRecord> {
         records.iter().filter(|record| record.scenario == scenario).collect()
     };
     let bars = BARS.iter().map(|bars| (of(bars.scenario), bars));
@@ -64,8 +64,8 @@ pub(super) fn all(folder: &Path, records: &[Record]) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Bars {
-    fn figure(&self, records: &[&Record]) -> Figure {
+impl PolicyBars {
+    fn figure(&self, records: &[&SprayRecord]) -> Figure {
         let mut groups: Vec<String> = Vec::new();
         let mut series: Vec<Series> = Vec::new();
         for record in records {
@@ -92,17 +92,17 @@ impl Bars {
     }
 }
 
-fn group(record: &Record) -> String {
+fn group(record: &SprayRecord) -> String {
     match record.queue_pairs {
         1 => record.policy.clone(),
         several => format!("{} x {several}", record.policy),
     }
 }
 
-/// Goodput over time, the trouble shaded.
-fn timeline(id: &str, records: &[&Record]) -> Figure {
+/// Plots the goodput over time, with the failure shaded.
+fn timeline(id: &str, records: &[&SprayRecord]) -> Figure {
     let capacity = records.iter().map(|record| record.capacity_gbps * 1e3).fold(0.0, f64::max);
-    // Completions after a hole come in bursts far above the capacity; they are cut off.
+    // Completions after a black hole come in bursts far above the capacity, which are cut off.
     let top = 1.5 * capacity;
     let series = records.iter().map(|record| Series {
         name: format!("{}, {}", record.policy, record.recovery.unwrap_or("-")),
@@ -128,12 +128,12 @@ mod tests {
     use super::*;
     use crate::samples::Sample;
 
-    fn record(scenario: &'static str, policy: &str, recovery: Option<&'static str>) -> Record {
+    fn record(scenario: &'static str, policy: &str, recovery: Option<&'static str>) -> SprayRecord {
         let samples = vec![Sample { at_ms: 5.0, goodput_gbps: 0.1 }];
         let (policy, queue_pairs) = (policy.to_owned(), 1);
         let trouble_ms = vec![3.0, 9.0];
         let goodput_over_capacity = 0.9;
-        Record {
+        SprayRecord {
             scenario,
             policy,
             recovery,
@@ -142,7 +142,7 @@ mod tests {
             samples,
             trouble_ms,
             capacity_gbps: 0.1,
-            ..Record::default()
+            ..SprayRecord::default()
         }
     }
 

@@ -1,69 +1,70 @@
-//! What one run came to; the names are those of the JSON.
+//! The results of one run; the names are those of the JSON.
 
 use braid_lab::Routing;
 use serde::Serialize;
 
-use super::lab::{Forward, Lab};
-use super::scenario::Scenario;
-use super::trial::Braid;
+use super::lab::{Forward, SpineLab};
+use super::scenario::SprayScenario;
+use super::trial::BraidSender;
 use crate::report::Row;
 use crate::samples::Sample;
 
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Record {
+pub(super) struct SprayRecord {
     pub(super) scenario: &'static str,
     pub(super) routing: &'static str,
     /// A path policy, or `tcp`.
     pub(super) policy: String,
     pub(super) recovery: Option<&'static str>,
-    /// Whether ways were found out first.
+    /// Whether path discovery ran first.
     pub(super) discovery: bool,
-    /// Queue pairs, or TCP streams.
+    /// Number of queue pairs, or of TCP streams.
     pub(super) queue_pairs: u32,
     /// Bytes in flight per queue pair.
     pub(super) window_bytes: Option<u64>,
     pub(super) goodput_gbps: f64,
-    /// Payload that the links together take, less Ethernet's, IP's, UDP's and Braid's headers.
+    /// Payload capacity of all links, less the headers of Ethernet, IP, UDP and Braid.
     pub(super) capacity_gbps: f64,
     pub(super) goodput_over_capacity: f64,
     /// Bytes from the first leaf into each spine.
     pub(super) link_bytes: Vec<u64>,
     pub(super) link_max_over_mean: f64,
-    /// Segments sent again by segments sent, in all and needlessly.
+    /// Retransmitted segments over segments sent: all, and the spurious ones.
     pub(super) retransmit_ratio: Option<f64>,
     pub(super) spurious_ratio: Option<f64>,
     pub(super) ooo_p50: Option<u64>,
     pub(super) ooo_p99: Option<u64>,
     pub(super) timeouts: Option<u64>,
     pub(super) paths_live: Option<usize>,
-    /// From the trouble until the goodput was back at 0.9 of what is left.
+    /// Time from the failure until the goodput was back at 0.9 of the remaining capacity.
     pub(super) recovery_ms: Option<f64>,
-    /// False: it was not back before the trouble ended, and `recovery_ms` is how long that lasted.
+    /// False: it was not back before the end of the failure, and `recovery_ms` is the duration of
+    /// the failure.
     pub(super) recovered: Option<bool>,
-    /// From the end of the trouble until its spine carried data again; of the slowest spine.
+    /// Time from the end of the failure until the slowest of its spines carried data again.
     pub(super) return_ms: Option<f64>,
-    /// The last queue pair's time by the first one's, for the same bytes.
+    /// Time of the last queue pair over that of the first, for the same bytes.
     pub(super) finish_max_over_min: Option<f64>,
     /// Messages whose every byte was checked.
     pub(super) verified_messages: Option<u64>,
-    /// When trouble began and ended, in milliseconds of the samples' time.
+    /// Start and end of failures, in milliseconds on the clock of the samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) trouble_ms: Vec<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) samples: Vec<Sample>,
 }
 
-impl Record {
-    /// An empty one; goodput and links come with [`Record::goodput`] and [`Record::links`].
-    pub(super) fn new(lab: &Lab, scenario: Scenario, capacity_gbps: f64) -> Self {
-        Record {
+impl SprayRecord {
+    /// Creates an empty record. [`SprayRecord::goodput`] and [`SprayRecord::links`] fill it.
+    pub(super) fn new(lab: &SpineLab, scenario: SprayScenario, capacity_gbps: f64) -> Self {
+        SprayRecord {
             scenario: scenario.name(),
             routing: match lab.plan().routing {
                 Routing::Acl => "acl",
                 Routing::Ecmp => "ecmp",
             },
             capacity_gbps,
-            ..Record::default()
+            ..SprayRecord::default()
         }
     }
 
@@ -78,8 +79,8 @@ impl Record {
         self.link_max_over_mean = max_over_mean(&self.link_bytes);
     }
 
-    /// What a client of Braid has measured; several clients' rows are taken together.
-    pub(super) fn braid(&mut self, braid: &Braid, rows: &[Row]) {
+    /// Adds the results of Braid clients; the rows of several clients are combined.
+    pub(super) fn braid(&mut self, braid: &BraidSender, rows: &[Row]) {
         self.policy = braid.policy.to_string();
         self.recovery = Some(braid.recovery.name());
         self.discovery = braid.discover;
@@ -102,7 +103,7 @@ impl Record {
     }
 }
 
-/// 1: all carry the same.
+/// Returns the balance; 1: all links carry the same.
 fn max_over_mean(bytes: &[u64]) -> f64 {
     let (sum, max) = (bytes.iter().sum::<u64>(), bytes.iter().max());
     max.map_or(0.0, |max| *max as f64 * bytes.len() as f64 / sum.max(1) as f64)

@@ -2,20 +2,22 @@
 
 use std::io::{self, Write};
 
-use super::lab::Lab;
-use super::record::Record;
-use super::scenario::Scenario;
-use super::trial::{MESSAGE_BYTES, PATHS};
-use crate::columns::aligned;
+use braid_lab::table::aligned;
 
-/// A column: its heading, and what stands in it; empty where it does not apply to any run.
-type Column = (&'static str, fn(&Record) -> Option<String>);
+use super::lab::SpineLab;
+use super::record::SprayRecord;
+use super::scenario::SprayScenario;
+use super::trial::{MESSAGE_BYTES, PATHS};
+
+/// A column: its heading, and the function that returns its text. `None`: not applicable to the
+/// run.
+type Column = (&'static str, fn(&SprayRecord) -> Option<String>);
 
 #[rustfmt::skip]
 const COLUMNS: &[Column] = &[
     ("policy", |r| Some(r.policy.clone())),
     ("recovery", |r| Some(r.recovery.unwrap_or("-").to_owned())),
-    ("discovery", |r| (r.routing == "ecmp").then(|| if r.discovery { "on" } else { "off" }.to_owned())),
+    ("discovery", |r| (r.routing == "ecmp").then(|| on_or_off(r.discovery).to_owned())),
     ("flows", |r| Some(r.queue_pairs.to_string())),
     ("window [KiB]", |r| r.window_bytes.map(|bytes| (bytes >> 10).to_string())),
     ("Mbit/s", |r| Some(format!("{:.0}", r.goodput_gbps * 1e3))),
@@ -26,11 +28,23 @@ const COLUMNS: &[Column] = &[
     ("time-outs", |r| r.timeouts.map(|count| count.to_string())),
     ("OOO p50", |r| r.ooo_p50.map(|degree| degree.to_string())),
     ("OOO p99", |r| r.ooo_p99.map(|degree| degree.to_string())),
-    ("recovered [ms]", |r| r.recovery_ms.map(|ms| if r.recovered == Some(true) { format!("{ms:.0}") } else { "never".to_owned() })),
-    ("back in use [ms]", |r| r.recovery_ms.map(|_| r.return_ms.map_or("never".to_owned(), |ms| format!("{ms:.0}")))),
+    ("recovered [ms]", |r| r.recovery_ms.map(|ms| ms_or_never(if_recovered(r, ms)))),
+    ("back in use [ms]", |r| r.recovery_ms.map(|_| ms_or_never(r.return_ms))),
     ("last/first", |r| r.finish_max_over_min.map(|ratio| format!("{ratio:.3}"))),
     ("checked", |r| r.verified_messages.map(|count| count.to_string())),
 ];
+
+fn on_or_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+fn if_recovered(of: &SprayRecord, ms: f64) -> Option<f64> {
+    (of.recovered == Some(true)).then_some(ms)
+}
+
+fn ms_or_never(ms: Option<f64>) -> String {
+    ms.map_or("never".to_owned(), |ms| format!("{ms:.0}"))
+}
 
 fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
@@ -38,9 +52,9 @@ fn percent(ratio: f64) -> String {
 
 pub(super) fn print(
     out: &mut impl Write,
-    scenario: Scenario,
-    lab: &Lab,
-    records: &[Record],
+    scenario: SprayScenario,
+    lab: &SpineLab,
+    records: &[SprayRecord],
 ) -> io::Result<()> {
     let plan = lab.plan();
     writeln!(out, "{}: {}", scenario.name(), scenario.title())?;
@@ -60,18 +74,18 @@ pub(super) fn print(
     writeln!(out)
 }
 
-/// Words to the left, figures to the right; columns that apply to no run are left out.
-fn lines(records: &[Record]) -> Vec<String> {
+/// Formats the lines: text to the left, figures to the right. Columns that apply to no run are left
+/// out.
+fn lines(records: &[SprayRecord]) -> Vec<String> {
     let applies = |column: &&Column| records.iter().any(|record| column.1(record).is_some());
-    let columns: Vec<Vec<String>> = COLUMNS
-        .iter()
-        .filter(applies)
-        .map(|(heading, cell)| {
-            let cells = records.iter().map(|record| cell(record).unwrap_or_else(|| "-".to_owned()));
-            [(*heading).to_owned()].into_iter().chain(cells).collect()
-        })
-        .collect();
-    aligned(&columns, 2)
+    let columns: Vec<&Column> = COLUMNS.iter().filter(applies).collect();
+    let heading = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let row = |record: &SprayRecord| {
+        let cells = columns.iter().map(|(_, cell)| cell(record).unwrap_or_else(|| "-".to_owned()));
+        cells.collect::<Vec<String>>()
+    };
+    let rows: Vec<_> = [heading].into_iter().chain(records.iter().map(row)).collect();
+    aligned(&rows, 2)
 }
 
 #[cfg(test)]
@@ -80,12 +94,13 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_those_that_say_nothing_left_out() {
-        let tcp = Record { policy: "tcp".to_owned(), goodput_gbps: 0.186, ..Record::default() };
-        let pro = Record {
+        let tcp =
+            SprayRecord { policy: "tcp".to_owned(), goodput_gbps: 0.186, ..SprayRecord::default() };
+        let pro = SprayRecord {
             policy: "pro".to_owned(),
             recovery: Some("fifo-path"),
             spurious_ratio: Some(0.005),
-            ..Record::default()
+            ..SprayRecord::default()
         };
         let lines = lines(&[tcp, pro]);
         assert_eq!(lines.len(), 3);

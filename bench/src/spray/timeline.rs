@@ -1,23 +1,24 @@
-//! What a black hole does to the goodput, read from its samples.
+//! The effect of a black hole on the goodput, computed from its samples.
 
 use crate::samples::Sample;
 
-/// The goodput is taken as the mean over so long.
+/// Milliseconds over which the goodput is averaged.
 const WINDOW_MS: f64 = 20.0;
-/// Back means back for so long: what waited behind a hole comes out in one burst, which is no recovery.
+/// Milliseconds for which the goodput must stay back. Packets that waited behind a black hole
+/// arrive in one burst, which is not a recovery.
 const STEADY_MS: f64 = 100.0;
 
-/// How long the goodput was below a target.
+/// The time during which the goodput was below a target.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Recovery {
-    /// Milliseconds from the beginning of the trouble; 0: it never fell below.
+    /// Milliseconds from the start of the failure; 0: it never fell below.
     After(f64),
-    /// Not before the end of the trouble.
+    /// No recovery before the end of the failure.
     Never,
 }
 
-/// When, after `from_ms`, the goodput (mean over [`WINDOW_MS`]) was back at `target_gbps` for
-/// [`STEADY_MS`] at least, before the trouble was over.
+/// Returns when, after `from_ms`, the goodput (mean over [`WINDOW_MS`]) was back at `target_gbps`
+/// for at least [`STEADY_MS`], before the end of the failure.
 pub(super) fn recovery(
     samples: &[Sample],
     from_ms: f64,
@@ -37,7 +38,7 @@ pub(super) fn recovery(
     back.map_or(Recovery::Never, |at| Recovery::After(at - from_ms))
 }
 
-/// The mean goodput of the samples that end in a span.
+/// Returns the mean goodput of the samples that end in a span.
 fn mean(samples: &[Sample], after_ms: f64, to_ms: f64) -> Option<f64> {
     let inside = samples.iter().filter(|s| s.at_ms > after_ms && s.at_ms <= to_ms);
     let (sum, count) = inside.fold((0.0, 0), |(sum, count), s| (sum + s.goodput_gbps, count + 1));
@@ -48,7 +49,7 @@ fn mean(samples: &[Sample], after_ms: f64, to_ms: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A sample every 5 ms up to one second.
+    /// Returns a sample every 5 ms up to one second.
     fn samples(goodput: impl Fn(f64) -> f64) -> Vec<Sample> {
         let at = (1..=200).map(|i| f64::from(i) * 5.0);
         at.map(|at_ms| Sample { at_ms, goodput_gbps: goodput(at_ms) }).collect()
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_mean_over_the_window_has_to_be_back() {
-        // Nothing for 30 ms; four samples after it are full again: a window of 20 ms.
+        // No goodput for 30 ms. The four samples after it are full again: a window of 20 ms.
         let dip = samples(|t| if t > 100.0 && t <= 130.0 { 0.0 } else { 1.0 });
         assert_eq!(recovery(&dip, 100.0, 900.0, 0.9), Recovery::After(50.0));
         assert_eq!(recovery(&dip, 100.0, 900.0, 0.7), Recovery::After(45.0));
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_back_never_does() {
+    fn goodput_that_stays_low_never_recovers() {
         let dead = samples(|t| if t > 100.0 { 0.0 } else { 1.0 });
         assert_eq!(recovery(&dead, 100.0, 900.0, 0.9), Recovery::Never);
     }

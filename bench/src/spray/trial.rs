@@ -1,22 +1,23 @@
-//! What one run is made with, and the command lines that say so.
+//! The parameters of one run, and the command lines that set them.
 
 use braid::congestion::FixedWindow;
 use braid::{CcConfig, LbPolicy, LossRecovery};
 
-/// Paths of every run: all 64 ways that the low six bits of a path can tell apart.
+/// Number of paths of every run: all 64 that the low six bits of a path distinguish.
 pub(super) const PATHS: usize = 64;
 /// Bytes of a message.
 pub(super) const MESSAGE_BYTES: u64 = 64 << 10;
-/// Bytes in flight over all queue pairs of a run: several times what an idle fabric of 800 Mbit/s holds
-/// (100 us), and with it one queue pair has been seen to fill all links and to lose nothing.
+/// Bytes in flight over all queue pairs of a run: several times the capacity of an idle fabric of
+/// 800 Mbit/s (100 us). With it one queue pair has been observed to fill all links and to lose
+/// nothing.
 pub(super) const WINDOW_BYTES: u64 = 64 << 10;
-/// A queue pair has at least so much of them: a few packets.
+/// Minimum bytes in flight per queue pair: a few packets.
 const MIN_WINDOW_BYTES: u64 = 8 << 10;
-/// Bytes that are posted over all queue pairs of a run, and the least per queue pair.
+/// Bytes posted over all queue pairs of a run, and the minimum messages per queue pair.
 const POSTED_BYTES: u64 = 4 << 20;
 const MIN_DEPTH: u64 = 4;
 
-/// How much a run sends.
+/// The amount that a run sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Amount {
     Seconds(f64),
@@ -24,39 +25,39 @@ pub(super) enum Amount {
     Messages(u64),
 }
 
-/// Who sends.
+/// The sender of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Sender {
-    Braid(Braid),
-    /// So many TCP streams.
+    BraidSender(BraidSender),
+    /// A number of TCP streams.
     Tcp(u32),
 }
 
 /// One client with one server.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Braid {
+pub(super) struct BraidSender {
     pub(super) policy: LbPolicy,
     pub(super) recovery: LossRecovery,
     pub(super) queue_pairs: u32,
     /// Bytes in flight per queue pair.
     pub(super) window: u64,
-    /// Every byte is checked.
+    /// Whether every byte is checked.
     pub(super) verify: bool,
-    /// Ways are found out first.
+    /// Whether path discovery runs first.
     pub(super) discover: bool,
     /// Milliseconds between samples of the goodput.
     pub(super) interval_ms: Option<u64>,
 }
 
-impl Braid {
-    /// One queue pair.
+impl BraidSender {
+    /// Creates a sender with one queue pair.
     pub(super) fn new(policy: LbPolicy, recovery: LossRecovery, window: u64) -> Self {
         let (queue_pairs, interval_ms) = (1, None);
         let (verify, discover) = (false, false);
-        Braid { policy, recovery, queue_pairs, window, verify, discover, interval_ms }
+        BraidSender { policy, recovery, queue_pairs, window, verify, discover, interval_ms }
     }
 
-    /// So many queue pairs, of `all` that share the window.
+    /// Sets the number of queue pairs, of `all` that share the window.
     pub(super) fn queue_pairs(mut self, count: u32, all: u32) -> Self {
         self.queue_pairs = count;
         self.window = (self.window / u64::from(all)).max(MIN_WINDOW_BYTES);
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn the_command_lines_are_understood() {
         let mut braid =
-            Braid::new(LbPolicy::PRO, LossRecovery::FifoPath, WINDOW_BYTES).queue_pairs(4, 4);
+            BraidSender::new(LbPolicy::PRO, LossRecovery::FifoPath, WINDOW_BYTES).queue_pairs(4, 4);
         (braid.verify, braid.interval_ms) = (true, Some(5));
         let args = braid.client_args("10.80.1.1", 4791, Amount::Seconds(1.5), "out.json");
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();

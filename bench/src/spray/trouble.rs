@@ -5,36 +5,36 @@ use std::time::{Duration, Instant, SystemTime};
 
 use braid_lab::Trouble;
 
-use super::lab::{Forward, Lab};
-use super::record::Record;
+use super::lab::{Forward, SpineLab};
+use super::record::SprayRecord;
 use super::run::Troubled;
-use super::scenario::Scenario;
+use super::scenario::SprayScenario;
 use super::timeline::{Recovery, recovery};
-use super::trial::{Amount, Braid};
+use super::trial::{Amount, BraidSender};
 use crate::failure::Failure;
 use crate::report::Row;
 
-/// Seconds from the first message to the trouble, from there to its end, and from there to the last message.
+/// Duration of each part: before the failure, during it, and after it.
 const PART: Duration = Duration::from_secs(1);
-/// The share of what is left of the fabric at which it has recovered.
+/// The share of the remaining capacity at which the fabric has recovered.
 const RECOVERED: f64 = 0.9;
 const SAMPLE_MS: u64 = 5;
-/// A look at the counters takes about 20 ms by itself.
+/// Interval of reading the counters. A reading itself takes about 20 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// A spine is in use again when it has passed on so much: more than probes are.
+/// Number of bytes that a spine must forward to be in use again: more than probes have.
 const DATA_BYTES: u64 = 64 << 10;
 const FLAP: Duration = Duration::from_millis(100);
 const FLAP_SECONDS: u32 = 10;
 
-/// The first `spines` spines are black holes for the middle third of the run.
+/// Makes the first `spines` spines black holes for the middle third of the run.
 pub(super) fn cut(
-    lab: &Lab,
-    scenario: Scenario,
-    braid: &Braid,
+    lab: &SpineLab,
+    scenario: SprayScenario,
+    braid: &BraidSender,
     spines: usize,
-) -> Result<Record, Failure> {
-    let mut record = Record::new(lab, scenario, lab.capacity_gbps());
-    let braid = Braid { interval_ms: Some(SAMPLE_MS), ..*braid };
+) -> Result<SprayRecord, Failure> {
+    let mut record = SprayRecord::new(lab, scenario, lab.capacity_gbps());
+    let braid = BraidSender { interval_ms: Some(SAMPLE_MS), ..*braid };
     let before = lab.forward()?;
     let seconds = (3 * PART).as_secs_f64();
     let mut pair = lab.pair(&braid, Amount::Seconds(seconds))?;
@@ -43,7 +43,7 @@ pub(super) fn cut(
     let mut cut_at = SystemTime::now();
     let mut troubles = Vec::new();
     for spine in 0..spines {
-        // The time of the last: those before it are being dealt with meanwhile.
+        // The time of the last failure counts, because recovery from the earlier ones has begun.
         cut_at = SystemTime::now();
         troubles.push(Troubled::make(lab, spine, Trouble::Blackhole)?);
     }
@@ -61,8 +61,12 @@ pub(super) fn cut(
     Ok(record)
 }
 
-/// When all of these spines had passed on data again.
-fn returned(lab: &Lab, before: &[Forward], until: Instant) -> Result<Option<SystemTime>, Failure> {
+/// Returns the time at which all of these spines had forwarded data again.
+fn returned(
+    lab: &SpineLab,
+    before: &[Forward],
+    until: Instant,
+) -> Result<Option<SystemTime>, Failure> {
     while Instant::now() < until {
         let now = lab.forward()?;
         if before.iter().zip(&now).all(|(before, now)| now.down >= before.down + DATA_BYTES) {
@@ -73,7 +77,7 @@ fn returned(lab: &Lab, before: &[Forward], until: Instant) -> Result<Option<Syst
     Ok(None)
 }
 
-fn judge(record: &mut Record, row: Row, trouble: [SystemTime; 2], target_gbps: f64) {
+fn judge(record: &mut SprayRecord, row: Row, trouble: [SystemTime; 2], target_gbps: f64) {
     let begin = row.began_unix_s.unwrap_or(0.0);
     let ms = |at: SystemTime| {
         (at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64() - begin) * 1e3
@@ -89,10 +93,10 @@ fn judge(record: &mut Record, row: Row, trouble: [SystemTime; 2], target_gbps: f
     record.samples = row.samples;
 }
 
-/// The first spine comes and goes.
-pub(super) fn flap(lab: &Lab, braid: &Braid) -> Result<Record, Failure> {
-    let mut record = Record::new(lab, Scenario::Flap, lab.capacity_gbps());
-    let braid = Braid { verify: true, ..*braid };
+/// Makes the first spine a black hole every other interval.
+pub(super) fn flap(lab: &SpineLab, braid: &BraidSender) -> Result<SprayRecord, Failure> {
+    let mut record = SprayRecord::new(lab, SprayScenario::Flap, lab.capacity_gbps());
+    let braid = BraidSender { verify: true, ..*braid };
     let before = lab.forward()?;
     let amount = Amount::Seconds(f64::from(FLAP_SECONDS));
     let mut pair = lab.pair(&braid, amount)?;

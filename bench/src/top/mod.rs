@@ -1,4 +1,4 @@
-//! `braid-perf top PID|ADDR`: what the engines of a running program do, once a second.
+//! `braid-perf top PID|ADDR`: a live view of a running program's engines, once a second.
 
 mod exposition;
 mod rates;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::exposition::Page;
+use self::exposition::MetricsPage;
 use self::rates::View;
 use self::source::Source;
 use crate::failure::Failure;
@@ -19,27 +19,29 @@ use crate::stdio;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TopArgs {
-    /// A process of this machine whose engines have BRAID_METRICS=local or an address, or such an address: 127.0.0.1:9464
+    /// Process of this machine whose engines have BRAID_METRICS=local or an address, or such an
+    /// address: 127.0.0.1:9464
     #[arg(value_name = "PID|ADDR")]
     target: String,
-    /// One table, and the end; so does an output that is no terminal.
+    /// Print one table and exit; also done if the output is no terminal.
     #[arg(long)]
     once: bool,
-    /// One look as JSON, on standard output.
+    /// Print one reading as JSON on standard output.
     #[arg(long)]
     json: bool,
-    /// Seconds between two looks; rates are of the time between them.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = crate::quantities::parse_seconds)]
+    /// Seconds between two readings; rates are over the time between them.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0,
+        value_parser = crate::quantities::parse_seconds)]
     interval: f64,
 }
 
-/// Home, and what is below is gone.
+/// Moves the cursor home and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Looks until it is interrupted, or once.
+/// Shows readings until interrupted, or one.
 ///
 /// # Errors
-/// There is nobody to look at, or nobody to show it to.
+/// The program cannot be read, or the output cannot be written.
 pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let source = Source::new(&args.target)?;
     let mut before = source.page()?;
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
 }
 
 impl Source {
-    fn page(&self) -> Result<Page, Failure> {
+    fn page(&self) -> Result<MetricsPage, Failure> {
         let text = self.fetch()?;
         text.parse().map_err(|why| self.foreign(&format!("serves no metrics of Braid's: {why}")))
     }

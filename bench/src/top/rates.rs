@@ -1,12 +1,12 @@
-//! Two looks at the same engines, and what happened between them.
+//! Rates between two readings of the same engines.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::exposition::{Page, Sample};
+use super::exposition::{MetricSample, MetricsPage};
 
-/// What is shown.
+/// The content of the view.
 #[derive(Serialize, Debug)]
 pub(super) struct View {
     pub(super) engines: Vec<Engine>,
@@ -36,9 +36,9 @@ pub(super) struct QueuePair {
     pub(super) error: String,
     pub(super) sent_gbps: f64,
     pub(super) received_gbps: f64,
-    /// The shortest of its subflows; `None`: not measured.
+    /// The shortest of its subflows. `None`: not measured.
     pub(super) rtt_us: Option<f64>,
-    /// Of all its subflows.
+    /// The sum over its subflows.
     pub(super) window_bytes: u64,
     pub(super) in_flight_bytes: u64,
     pub(super) lost_per_second: f64,
@@ -46,12 +46,12 @@ pub(super) struct QueuePair {
     pub(super) timeouts_per_second: f64,
     pub(super) outstanding_sends: u64,
     pub(super) outstanding_recvs: u64,
-    /// The degradations of its connection.
-    pub(super) degradations: Vec<Degraded>,
+    /// Degradations of its connection.
+    pub(super) degradations: Vec<QpDegradation>,
 }
 
 #[derive(Serialize, Debug)]
-pub(super) struct Degraded {
+pub(super) struct QpDegradation {
     pub(super) name: String,
     pub(super) rail: String,
     pub(super) why: String,
@@ -63,7 +63,7 @@ pub(super) struct Rail {
     pub(super) engine: String,
     pub(super) rail: String,
     pub(super) subflows: u64,
-    /// The mean of those that are measured.
+    /// Mean over the measured subflows.
     pub(super) rtt_us: Option<f64>,
     pub(super) window_bytes: u64,
     pub(super) in_flight_bytes: u64,
@@ -87,28 +87,28 @@ pub(super) struct Path {
     pub(super) downs: u64,
 }
 
-/// The values of one thing, by what they are of.
+/// Values by metric name.
 type Values<'a> = BTreeMap<&'a str, f64>;
 type Labels = BTreeMap<String, String>;
 
-/// Values by the labels that they have in common.
-struct Things<'a>(BTreeMap<&'a Labels, Values<'a>>);
+/// Values by their common labels.
+struct ByLabels<'a>(BTreeMap<&'a Labels, Values<'a>>);
 
-impl<'a> Things<'a> {
-    fn of(page: &'a Page, prefixes: &[&str]) -> Self {
-        let mut things: BTreeMap<&Labels, Values<'_>> = BTreeMap::new();
-        for Sample { name, labels, value } in &page.0 {
+impl<'a> ByLabels<'a> {
+    fn of(page: &'a MetricsPage, prefixes: &[&str]) -> Self {
+        let mut by_labels: BTreeMap<&Labels, Values<'_>> = BTreeMap::new();
+        for MetricSample { name, labels, value } in &page.0 {
             let Some(rest) = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)) else {
                 continue;
             };
             let name = rest.strip_suffix("_total").unwrap_or(rest);
-            things.entry(labels).or_default().insert(name, *value);
+            by_labels.entry(labels).or_default().insert(name, *value);
         }
-        Things(things)
+        ByLabels(by_labels)
     }
 }
 
-/// One thing now, and before.
+/// One object at both readings.
 struct Between<'a> {
     now: &'a Values<'a>,
     before: Option<&'a Values<'a>>,
@@ -128,7 +128,8 @@ impl Between<'_> {
         self.now.get(name).filter(|value| value.is_finite()).map(|seconds| seconds * 1e6)
     }
 
-    /// Of one that is new, since it began; counters that run backwards are those of another one.
+    /// Returns the rate. New objects count from their start; a counter that went backwards belongs
+    /// to another object.
     fn rate(&self, name: &str) -> f64 {
         let before = self.before.and_then(|before| before.get(name)).copied().unwrap_or(0.0);
         let rate = (self.value(name) - before).max(0.0) / self.seconds;
@@ -137,11 +138,11 @@ impl Between<'_> {
 }
 
 impl View {
-    pub(super) fn between(before: &Page, now: &Page) -> View {
+    pub(super) fn between(before: &MetricsPage, now: &MetricsPage) -> View {
         let spans = spans(before, now);
         let between = |prefixes: &[&str], make: &mut dyn FnMut(&Labels, &Between<'_>)| {
-            let (then, things) = (Things::of(before, prefixes), Things::of(now, prefixes));
-            for (labels, values) in &things.0 {
+            let (then, by_labels) = (ByLabels::of(before, prefixes), ByLabels::of(now, prefixes));
+            for (labels, values) in &by_labels.0 {
                 let seconds = labels.get("engine").and_then(|engine| spans.get(engine.as_str()));
                 let (before, seconds) = (then.0.get(labels), seconds.copied().unwrap_or(1.0));
                 make(labels, &Between { now: values, before, seconds });
@@ -172,9 +173,9 @@ impl View {
     }
 }
 
-/// Seconds between the two looks, by the clock of each engine.
-fn spans<'a>(before: &'a Page, now: &'a Page) -> BTreeMap<&'a str, f64> {
-    let uptimes = |page: &'a Page| {
+/// Returns the seconds between the two readings, by the clock of each engine.
+fn spans<'a>(before: &'a MetricsPage, now: &'a MetricsPage) -> BTreeMap<&'a str, f64> {
+    let uptimes = |page: &'a MetricsPage| {
         let uptimes = page.0.iter().filter(|sample| sample.name == "braid_uptime_seconds");
         uptimes.filter_map(|sample| Some((sample.labels.get("engine")?.as_str(), sample.value)))
     };
@@ -204,7 +205,7 @@ fn engine(labels: &Labels, of: &Between<'_>) -> Engine {
     }
 }
 
-/// By engine, number and peer.
+/// The queue pairs by engine, number and peer.
 type QueuePairs = BTreeMap<[String; 3], QueuePair>;
 
 fn qp_key(labels: &Labels) -> [String; 3] {
@@ -222,7 +223,7 @@ fn add_qp(all: &mut QueuePairs, labels: &Labels, of: &Between<'_>) {
     }
     if labels.contains_key("why") {
         let [name, rail, why] = ["name", "rail", "why"].map(|name| label(labels, name));
-        qp.degradations.push(Degraded { name, rail, why });
+        qp.degradations.push(QpDegradation { name, rail, why });
         return;
     }
     qp.sent_gbps = of.rate("bytes_sent") * 8e-9;
@@ -234,7 +235,7 @@ fn add_qp(all: &mut QueuePairs, labels: &Labels, of: &Between<'_>) {
     qp.outstanding_recvs = of.count("outstanding_recvs");
 }
 
-/// By engine and number.
+/// The rails by engine and number.
 type Rails = BTreeMap<[String; 2], Rail>;
 
 fn rail<'a>(rails: &'a mut Rails, engine: &str, number: &str) -> &'a mut Rail {
@@ -284,11 +285,13 @@ fn add_path(rails: &mut Rails, path: &Path) {
     rail.lost_per_second += path.lost_per_second;
 }
 
-/// Where an engine says how many paths of its rails are in use, that holds: a path may be live, and
-/// everything leave from the receiving port.
-fn use_counts(rails: &mut Rails, now: &Page) {
+/// Takes the number of paths in use from the engine, if it reports one. A path may be live without
+/// being used, when everything leaves from the receiving port.
+fn use_counts(rails: &mut Rails, now: &MetricsPage) {
     let mut counts: BTreeMap<[String; 2], u64> = BTreeMap::new();
-    for Sample { labels, value, .. } in now.0.iter().filter(|of| of.name == "braid_rail_paths") {
+    for MetricSample { labels, value, .. } in
+        now.0.iter().filter(|of| of.name == "braid_rail_paths")
+    {
         let key = ["engine", "rail"].map(|name| label(labels, name));
         *counts.entry(key).or_default() += *value as u64;
     }
@@ -301,14 +304,17 @@ fn use_counts(rails: &mut Rails, now: &Page) {
 mod tests {
     use super::*;
 
-    fn page(uptime: f64, sent: u64) -> Page {
+    fn page(uptime: f64, sent: u64) -> MetricsPage {
         let text = format!(
             "braid_uptime_seconds{{engine=\"e\"}} {uptime}\nbraid_queue_pairs{{engine=\"e\"}} 1\n\
              braid_qp_state{{engine=\"e\",qp=\"0x1\",peer=\"p\",state=\"RTS\",error=\"\"}} 1.0\n\
              braid_qp_bytes_sent_total{{engine=\"e\",qp=\"0x1\",peer=\"p\"}} {sent}\n\
-             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",stream=\"requests\",rail=\"0\"}} 0.00005\n\
-             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",stream=\"responses\",rail=\"0\"}} NaN\n\
-             braid_subflow_window_bytes{{engine=\"e\",qp=\"0x1\",peer=\"p\",stream=\"requests\",rail=\"0\"}} 65536\n\
+             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             stream=\"requests\",rail=\"0\"}} 0.00005\n\
+             braid_subflow_rtt_seconds{{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             stream=\"responses\",rail=\"0\"}} NaN\n\
+             braid_subflow_window_bytes{{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             stream=\"requests\",rail=\"0\"}} 65536\n\
              braid_path_live{{engine=\"e\",to=\"p\",rail=\"0\",path=\"3\"}} 1.0\n\
              braid_path_sent_total{{engine=\"e\",to=\"p\",rail=\"0\",path=\"3\"}} {sent}\n"
         );
@@ -330,14 +336,15 @@ mod tests {
     #[test]
     fn degradations_are_read_and_the_count_of_paths_is_the_engines() {
         let mut now = page(2.0, 1);
-        let more: Page = "braid_uptime_seconds{engine=\"e\"} 2\n\
-             braid_qp_degraded{engine=\"e\",qp=\"0x1\",peer=\"p\",name=\"path-mtu\",rail=\"0\",why=\"so\"} 1\n\
+        let more: MetricsPage = "braid_uptime_seconds{engine=\"e\"} 2\n\
+             braid_qp_degraded{engine=\"e\",qp=\"0x1\",peer=\"p\",\
+             name=\"path-mtu\",rail=\"0\",why=\"so\"} 1\n\
              braid_rail_paths{engine=\"e\",to=\"p\",rail=\"0\"} 0\n"
             .parse()
             .unwrap();
         now.0.extend(more.0);
         let view = View::between(&page(1.0, 1), &now);
-        let [Degraded { name, rail, why }] = &view.queue_pairs[0].degradations[..] else {
+        let [QpDegradation { name, rail, why }] = &view.queue_pairs[0].degradations[..] else {
             panic!("{view:?}")
         };
         assert_eq!([name, rail, why], ["path-mtu", "0", "so"]);

@@ -1,4 +1,4 @@
-//! Whom to ask: a process of this machine, or an address.
+//! The source of the metrics: a process of this machine, or an address.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -11,7 +11,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use crate::failure::Failure;
 
-/// Bytes of an answer, at most: many times what an engine with as many queue pairs as are shown has to say.
+/// Maximum bytes of a reply: many times the metrics of an engine with the maximum of queue pairs.
 const MAX_ANSWER: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: braid\r\nConnection: close\r\n\r\n";
@@ -22,8 +22,10 @@ pub(super) enum Source {
 }
 
 impl Source {
+    /// Parses a process id or an address.
+    ///
     /// # Errors
-    /// It is neither of the two.
+    /// The target is neither of the two.
     pub(super) fn new(target: &str) -> Result<Self, Failure> {
         if let Ok(pid) = target.parse() {
             return Ok(Source::Process(pid));
@@ -33,13 +35,13 @@ impl Source {
         }
         let wanted =
             "give the PID of a process, or an address with its port, such as 127.0.0.1:9464";
-        Err(Failure::Usage(format!("`{target}` is nothing to look at: {wanted}")))
+        Err(Failure::Usage(format!("`{target}` is not a process or an address: {wanted}")))
     }
 
-    /// The page that is served there.
+    /// Fetches the metrics page.
     ///
     /// # Errors
-    /// Nobody serves one, or not to us.
+    /// The source serves no page, or refuses us.
     pub(super) fn fetch(&self) -> Result<String, Failure> {
         let asked = match self {
             Source::Process(pid) => ask_process(*pid)?,
@@ -56,7 +58,7 @@ impl Source {
         }
     }
 
-    /// Somebody answers who is not an engine; `what` says why not.
+    /// Returns the error for a source that is not an engine; `what` gives the reason.
     pub(super) fn foreign(&self, what: &str) -> Failure {
         let who = match self {
             Source::Process(pid) => format!("process {pid}"),
@@ -69,22 +71,25 @@ impl Source {
     fn refused(&self, why: &io::Error) -> Failure {
         Failure::Usage(match self {
             Source::Process(pid) if !Path::new(&format!("/proc/{pid}")).exists() => {
-                format!("there is no process {pid}; `pgrep -a PROGRAM` shows which there are")
+                format!("there is no process {pid}; `pgrep -a PROGRAM` lists the processes")
             }
             Source::Process(pid) if why.kind() == ErrorKind::ConnectionRefused => format!(
-                "process {pid} has no engine that can be looked at; start it with BRAID_METRICS=local"
+                "process {pid} has no engine with metrics; start it with BRAID_METRICS=local"
             ),
-            // Somebody is there, and the time-out of reading or writing has passed.
+            // The process is there, but the read or write timed out.
             Source::Process(pid) if why.kind() == ErrorKind::WouldBlock => format!(
-                "process {pid} does not answer within {} s; if it is stopped, `kill -CONT {pid}` lets it go on",
+                "process {pid} does not answer within {} s; \
+                 if it is stopped, `kill -CONT {pid}` resumes it",
                 PATIENCE.as_secs()
             ),
             Source::Address(addr) if why.kind() == ErrorKind::WouldBlock => format!(
-                "{addr} does not answer within {} s; `ss -tlnp` shows whose port it is: give the one in BRAID_METRICS of a program that runs",
+                "{addr} does not answer within {} s; `ss -tlnp` shows the owner of the port: \
+                 give the one in BRAID_METRICS of a running program",
                 PATIENCE.as_secs()
             ),
             Source::Process(pid) => format!(
-                "the engine of process {pid} does not answer: {why}; only its user and root may look"
+                "the engine of process {pid} does not answer: {why}; \
+                 run this as its user or as root"
             ),
             Source::Address(addr) => {
                 format!("no metrics at {addr}: {why}; start the program with BRAID_METRICS={addr}")
@@ -104,9 +109,9 @@ fn connect(addr: &str) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Asks at each socket that may be the process's until one answers. The kernel says whose it is:
-/// any program may take a name, and in a PID namespace a process has another number than here. The
-/// outer error: somebody else has the name.
+/// Asks each socket that may belong to the process until one answers. The kernel reports the owner:
+/// any program may take a name, and in a PID namespace a process has a different number. The outer
+/// error: another process has the name.
 fn ask_process(pid: u32) -> Result<io::Result<String>, Failure> {
     let own = format!("braid-{pid}");
     let (mut failed, mut other) = (io::Error::from(ErrorKind::ConnectionRefused), None);
@@ -134,23 +139,25 @@ fn ask_process(pid: u32) -> Result<io::Result<String>, Failure> {
         None => Ok(Err(failed)),
         Some(owner) => {
             let text = format!(
-                "@{own} is a socket of process {owner}, and process {pid} has no engine that can be looked at; start it with BRAID_METRICS=local"
+                "@{own} is a socket of process {owner}, \
+             and process {pid} has no engine with metrics; \
+             start it with BRAID_METRICS=local"
             );
             Err(Failure::Usage(text))
         }
     }
 }
 
-/// The names of all listening sockets of engines in this network namespace, the process's usual one
-/// first.
+/// Returns the names of all listening sockets of engines in this network namespace, the default
+/// name of the process first.
 fn candidates(own: &str) -> Vec<String> {
     let all = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let listed = all.lines().filter_map(listening_engine).filter(|name| *name != own);
     [own].into_iter().chain(listed).map(str::to_owned).collect()
 }
 
-/// The name in a line of `/proc/net/unix`, if it is of an engine that listens: address, count,
-/// protocol, flags, type, state, inode, and the name, abstract ones with `@`.
+/// Returns the name in a line of `/proc/net/unix`, if it is of a listening engine. The fields are
+/// address, count, protocol, flags, type, state, inode and name; abstract names begin with `@`.
 fn listening_engine(line: &str) -> Option<&str> {
     const ACCEPTS: u32 = 1 << 16; // __SO_ACCEPTCON
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -159,7 +166,7 @@ fn listening_engine(line: &str) -> Option<&str> {
     (flags & ACCEPTS != 0 && name.starts_with("braid-")).then_some(name)
 }
 
-/// A connection, and the process that listens there.
+/// Connects, and returns the process that listens.
 fn connect_local(name: &str) -> io::Result<(UnixStream, i32)> {
     let stream = UnixStream::connect_addr(&UnixAddr::from_abstract_name(name)?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -173,7 +180,7 @@ fn ask(stream: &mut (impl Read + Write)) -> io::Result<String> {
     let mut answer = Vec::new();
     stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
     if answer.is_empty() {
-        // It has seen who asks, and hung up.
+        // The engine has rejected our user id and closed the connection.
         return Err(ErrorKind::PermissionDenied.into());
     }
     Ok(String::from_utf8_lossy(&answer).into_owned())

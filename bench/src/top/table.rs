@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rates::{Degraded, Engine, Path, QueuePair, Rail, View};
+use super::rates::{Engine, Path, QpDegradation, QueuePair, Rail, View};
 
 /// Queue pairs and paths that are shown: the busiest.
 const MOST: usize = 20;
@@ -76,7 +76,7 @@ fn queue_pairs(out: &mut String, all: &[QueuePair]) -> std::fmt::Result {
         if !of.error.is_empty() {
             writeln!(out, "         {}", of.error)?;
         }
-        for Degraded { name, why, .. } in &of.degradations {
+        for QpDegradation { name, why, .. } in &of.degradations {
             writeln!(out, "         degraded: {name}: {why}")?;
         }
     }
@@ -112,7 +112,7 @@ fn paths(out: &mut String, all: &[Path]) -> std::fmt::Result {
         "\n{:<26} {:>4} {:>5} {:<5} {:>8} {:>11} {:>8} {:>9} {:>6}",
         "TO", "RAIL", "PATH", "STATE", "RTT us", "pkt/s", "LOST/s", "MARKED/s", "DOWNS"
     )?;
-    // Of those that carry nothing, the ones that are out of use matter.
+    // Among idle paths, only those that are down are shown.
     let idle = |path: &&Path| path.packets_per_second == 0.0 && path.live;
     let shown: Vec<&Path> = all.iter().filter(|path| !idle(path)).collect();
     for of in shown.iter().take(MOST) {

@@ -1,4 +1,5 @@
-//! The bandwidth tests of `braid-perf` as real processes on this machine: all of them end, and count what was moved.
+//! The bandwidth tests of `braid-perf` as real processes on this machine: all of them end and count
+//! the transferred messages.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Far more than any of these runs takes, and less than a run that never ends.
+/// A limit far above the duration of these runs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs both ends and returns the only row of the results.
@@ -56,11 +57,11 @@ fn every_test_for_a_time_in_both_directions_ends() {
 }
 
 #[test]
-fn what_both_directions_move_in_a_time_is_no_more_than_their_rates_allow() {
+fn both_directions_stay_within_their_rates() {
     for test in ["write-bw", "read-bw", "send-bw"] {
         let row = run(&format!("{test} -b -D 0.5 -q 4 --cc rate:50M"));
         let gbps = number(&row["bandwidth"], "goodput_gbps");
-        // A pacer lets a few packets more go at first.
+        // A pacer sends a few packets more at first.
         assert!(gbps <= 0.42, "{test}: {gbps} Gb/s in two directions of 0.2 each");
     }
 }

@@ -1,4 +1,4 @@
-//! `braid-perf info`: what it says is so.
+//! `braid-perf info`: its output matches this machine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn json() -> Value {
     serde_json::from_str(&info(&["--json"])).expect("it is JSON, and nothing else")
 }
 
-/// The element of a list whose `key` is `value`.
+/// Returns the element of a list whose `key` is `value`.
 fn find<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
     let found = list.as_array().expect("a list").iter().find(|element| element[key] == value);
     found.unwrap_or_else(|| panic!("{value} is not in {list}"))
@@ -31,7 +31,7 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().filter_map(|element| element["name"].as_str()).collect()
 }
 
-/// The one that is marked as the default.
+/// Returns the choice that is marked as the default.
 fn default(list: &Value) -> &str {
     let all = list.as_array().expect("a list");
     let defaults: Vec<_> = all.iter().filter(|choice| choice["default"] == true).collect();
@@ -55,7 +55,7 @@ fn interfaces_are_those_of_this_machine() {
 }
 
 #[test]
-fn what_udp_offers_is_what_this_kernel_grants() {
+fn udp_offers_match_this_kernel() {
     let json = json();
     let offers = &find(&json["datapaths"], "name", "udp")["offers"];
     assert_eq!(

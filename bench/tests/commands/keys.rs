@@ -9,7 +9,7 @@ fn braid_perf(line: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_braid-perf")).args(line).output().expect("braid-perf starts")
 }
 
-/// A new key, where no test before has left one.
+/// Makes a new key, and removes one from an earlier test first.
 fn key(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_file(&path);
@@ -19,7 +19,7 @@ fn key(name: &str) -> PathBuf {
 }
 
 #[test]
-fn what_is_measured_with_a_key_arrives_and_says_how_it_was_protected() {
+fn a_keyed_test_arrives_and_reports_its_protection() {
     let key = key("measured.key");
     for (mode, says) in [("auth", "authenticated with "), ("encrypt", "encrypted with ")] {
         let line = ["write-bw", "--loopback", "--verify", "-n", "50", "--security", mode, "--key"];

@@ -1,11 +1,11 @@
-//! What `braid-perf` does where it cannot write, or has little stack.
+//! Behaviour of `braid-perf` if it cannot write, or has a small stack.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// Commands that write to standard output, each with its first line.
+/// Commands that write to standard output.
 const WRITERS: [&str; 6] = [
     "write-bw --loopback -n 10",
     "write-lat --loopback -n 10",
@@ -32,7 +32,7 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_reader_that_has_gone_ends_it_without_a_word() {
+fn a_closed_output_ends_it_silently() {
     for line in WRITERS {
         let (reader, writer) = io::pipe().expect("a pipe");
         drop(reader);
@@ -76,7 +76,7 @@ fn a_run_that_fails_leaves_files_for_results_as_they_were() {
         let (code, ..) =
             run(braid_perf("write-bw --loopback --mtu 0 -n 10").arg("--json").arg(file));
         assert_ne!(code, Some(0));
-        // Nobody listens there.
+        // No server listens there.
         let nobody = "write-bw -d no-such-device -n 10 127.0.0.1";
         let (code, ..) = run(braid_perf(nobody).arg("--json").arg(file));
         assert_ne!(code, Some(0));

@@ -1,13 +1,14 @@
-//! What reads perftest's output reads `braid-perf`'s, and knows its options.
+//! Compatibility with perftest: scripts that parse its output parse `braid-perf`'s, and its options
+//! are known.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Lines as `ib_write_bw` 6.06 prints them, by the format strings of Debian 12's.
+/// Output of `ib_write_bw` 6.06, from the format strings of Debian 12's version.
 const IB_WRITE_BW: &str = include_str!("perftest/ib_write_bw.txt");
-/// The same of `ib_write_lat`.
+/// Output of `ib_write_lat` 6.06.
 const IB_WRITE_LAT: &str = include_str!("perftest/ib_write_lat.txt");
 
 fn braid_perf(line: &str) -> Command {
@@ -27,7 +28,8 @@ fn stdout(line: &str) -> String {
     String::from_utf8(output.stdout).expect("it is text")
 }
 
-/// As many scripts find the row: by awk, in the lines after the heading. Columns are numbers, or the row is not read.
+/// Finds the rows as many scripts do, with awk, in the lines after the heading. All columns must be
+/// numbers.
 fn rows_after_heading(text: &str) -> Vec<Vec<f64>> {
     let lines = text.lines().skip_while(|line| !line.trim_start().starts_with("#bytes")).skip(1);
     let lines = lines.take_while(|line| !line.starts_with("---"));
@@ -35,13 +37,13 @@ fn rows_after_heading(text: &str) -> Vec<Vec<f64>> {
     lines.map(|line| line.split_whitespace().map(number).collect()).collect()
 }
 
-/// As others find it: `tail -n 2 | head -n 1`.
+/// Finds the row as other scripts do: `tail -n 2 | head -n 1`.
 fn last_row(text: &str) -> Vec<f64> {
     let line = text.lines().rev().nth(1).expect("two lines");
     line.split_whitespace().map(|word| word.parse().expect("a number")).collect()
 }
 
-/// The names in the heading; one may have blanks in it.
+/// Returns the names in the heading, some of which contain spaces.
 fn columns(text: &str) -> Vec<String> {
     let heading =
         text.lines().find(|line| line.trim_start().starts_with("#bytes")).expect("a heading");
@@ -95,7 +97,7 @@ fn a_latency_test_for_a_time_begins_with_perftests_columns() {
     let text = stdout("send-lat --loopback -D 0.2");
     assert_eq!(columns(&text)[..4], ["#bytes", "#iterations", "t_avg[usec]", "tps_average"]);
     let row = last_row(&text);
-    // Half a round trip, and whole ones in a second.
+    // Half a round trip in one column, and whole ones per second in the other.
     assert!((row[2] * 2.0 * row[3] / 1e6 - 1.0).abs() < 0.05, "{text}");
 }
 
@@ -203,7 +205,7 @@ fn json_on_standard_output_is_alone_there() {
 }
 
 #[test]
-fn what_is_refused_says_what_to_use() {
+fn rejected_options_name_an_alternative() {
     for (line, wanted) in [
         ("write-bw host --out_json", "`--json FILE`"),
         ("write-bw host -S 3", "`-S, --sl`"),
@@ -234,7 +236,7 @@ fn perftests_habits_are_accepted() {
 
 /// Every command that `--help` lists has a `--help` of its own.
 #[test]
-fn what_help_lists_is_there() {
+fn every_listed_command_exists() {
     let help = stdout("--help");
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let commands: Vec<&str> = commands

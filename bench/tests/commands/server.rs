@@ -1,4 +1,4 @@
-//! A waiting `braid-perf` server waits on for the right client, whoever else comes.
+//! A waiting `braid-perf` server keeps waiting for the right client, whatever other peers connect.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use braid::{Engine, EngineConfig, QpOptions, QueuePair};
 struct Server {
     process: Child,
     complaints: Lines<BufReader<ChildStderr>>,
-    /// It ends when nobody reads what it shows.
+    /// The server ends when its output is not read.
     _out: Lines<BufReader<ChildStdout>>,
     address: SocketAddr,
 }
@@ -32,12 +32,12 @@ impl Server {
         Server { process, complaints: BufReader::new(err).lines(), _out: out, address }
     }
 
-    /// The next line that it complains in.
+    /// Returns the next line of standard error.
     fn complaint(&mut self) -> String {
         self.complaints.next().expect("it has not ended").expect("text")
     }
 
-    /// A client measures something; then the server ends.
+    /// Runs a client, after which the server ends.
     fn serve_the_right_one(mut self) {
         let client = Command::new(env!("CARGO_BIN_EXE_braid-perf"))
             .args(["write-bw", "-n", "10", "--verify", "-p"])
@@ -53,13 +53,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended, unless the test has failed.
+        // The server has ended, unless the test has failed.
         _ = self.process.kill();
         _ = self.process.wait();
     }
 }
 
-/// An application that is no `braid-perf`.
+/// An application that is not `braid-perf`.
 struct Stranger {
     engine: Engine,
 }
@@ -87,11 +87,13 @@ impl Stranger {
     }
 }
 
-/// What a client begins with.
-const PLAN: &str = r#"{"Control":[{"test":"write-bw","qps":QPS,"verify":false,"bidirectional":false,"events":false,"atomic":"FetchAndAdd","loss_recovery":"fifo-path","sends":2,"receives":2,"slots":2,"slot_len":64},[[0,0,0],[0,0,0]]]}"#;
+/// The first message of a client.
+const PLAN: &str = r#"{"Control":[{"test":"write-bw","qps":QPS,"verify":false,"bidirectional":false,
+    "events":false,"atomic":"FetchAndAdd","loss_recovery":"fifo-path","sends":2,"receives":2,
+    "slots":2,"slot_len":64},[[0,0,0],[0,0,0]]]}"#;
 
 #[test]
-fn whoever_is_no_braid_perf_is_turned_away() {
+fn other_programs_are_rejected() {
     let mut server = Server::start();
     let stranger = Stranger::new();
     for (says, complaint) in [
@@ -125,7 +127,7 @@ fn a_client_that_goes_away_before_the_test_is_waited_for_no_longer() {
 }
 
 #[test]
-fn whoever_comes_while_a_client_connects_is_not_mixed_up_with_it() {
+fn a_second_peer_is_not_confused_with_a_connecting_client() {
     let mut server = Server::start();
     let (client, other) = (Stranger::new(), Stranger::new());
     let control = client.connect(&server, &PLAN.replace("QPS", "1")).expect("a plan is taken");

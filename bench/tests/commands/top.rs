@@ -17,14 +17,14 @@ fn output(args: &[&str]) -> Output {
     braid_perf(args).output().expect("braid-perf starts")
 }
 
-/// A server whose metrics can be read, killed when dropped.
-struct Server(Child);
+/// A server whose metrics can be read, killed on drop.
+struct MetricsServer(Child);
 
-impl Server {
+impl MetricsServer {
     fn start(metrics: &str) -> Self {
         let mut server =
             braid_perf(&["write-bw", "-p", "0", "--bind", "127.0.0.1", "--metrics", metrics]);
-        let mut server = Server(server.stdout(Stdio::piped()).spawn().expect("it starts"));
+        let mut server = MetricsServer(server.stdout(Stdio::piped()).spawn().expect("it starts"));
         let says = BufReader::new(server.0.stdout.take().expect("a pipe"));
         let line = says.lines().next().expect("it says where it listens").expect("text");
         assert!(line.contains("127.0.0.1"), "{line}");
@@ -32,7 +32,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -43,7 +43,7 @@ impl Drop for Server {
 fn a_process_and_an_address_show_the_same_engine() {
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr();
     let addr = port.expect("it has one").to_string();
-    let server = Server::start(&addr);
+    let server = MetricsServer::start(&addr);
     let pid = server.0.id().to_string();
     let json = |target: &str| -> Value {
         let output = output(&["top", target, "--json", "--interval", "0.2"]);
@@ -63,7 +63,7 @@ fn a_process_and_an_address_show_the_same_engine() {
 }
 
 #[test]
-fn who_is_not_there_is_named_in_one_line_with_the_remedy() {
+fn a_missing_target_is_named_in_one_line_with_the_remedy() {
     let own = std::process::id().to_string();
     for (target, words) in [
         ("4194305", &["no process 4194305", "pgrep"][..]),
@@ -80,8 +80,8 @@ fn who_is_not_there_is_named_in_one_line_with_the_remedy() {
 }
 
 #[test]
-fn an_address_that_is_somebody_elses_is_named_with_the_remedy() {
-    // The system accepts for it, and nobody answers.
+fn an_address_of_another_program_is_named_with_the_remedy() {
+    // The system accepts connections for it, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = |listener: &TcpListener| listener.local_addr().expect("it has one").to_string();
@@ -89,7 +89,7 @@ fn an_address_that_is_somebody_elses_is_named_with_the_remedy() {
     let answers = thread::spawn(move || {
         let (mut stream, _) = other.accept().expect("somebody asks");
         let asked = BufReader::new(&stream).lines().next().expect("a line").expect("text");
-        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").expect("who asks reads");
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").expect("the client reads");
         asked
     });
     for (target, words) in [

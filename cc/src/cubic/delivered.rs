@@ -1,10 +1,11 @@
-//! What the network carries: the fastest delivery in slow start.
+//! Estimate of the network's capacity: the highest delivery rate in slow start.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// The most that was delivered in half a round trip, as a rate. A whole one is longer than slow start fills a network.
+/// The highest delivery rate over half a round trip. Slow start does not fill the network for a
+/// whole round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivered {
     since: Time,
@@ -14,7 +15,7 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// So many bytes are acknowledged; `shortest`: the shortest round trip.
+    /// Records `bytes` acknowledged bytes. `shortest` is the shortest round trip.
     pub(super) fn on_ack(&mut self, now: Time, bytes: u64, shortest: Duration) {
         self.bytes += bytes;
         let took = now - self.since;
@@ -24,7 +25,7 @@ impl Delivered {
         }
     }
 
-    /// Bytes that are delivered in so long.
+    /// Returns the number of bytes delivered in `time`.
     pub(super) fn within(&self, time: Duration) -> f64 {
         self.fastest * time.as_secs_f64()
     }

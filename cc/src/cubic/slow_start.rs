@@ -1,5 +1,7 @@
-//! When slow start ends: HyStart++ (RFC 9406). Once round trips have become longer, the window grows on a quarter as fast; if they
-//! stay so for five round trips, slow start is over before anything is lost.
+//! End of slow start: HyStart++ (RFC 9406).
+//!
+//! When round trips become longer, the window grows at a quarter of the speed. If they stay longer
+//! for five rounds, slow start ends before a loss.
 
 use std::time::Duration;
 
@@ -7,10 +9,13 @@ use braid_wire::Time;
 
 use crate::RttSample;
 
-/// RFC 9406, section 4.3, but for its eight samples that a round trip is judged by: an acknowledgement is asked for four times in a
-/// small window. They are the latest four, not the first of the round trip, because packets leave spread over it, and those at its end
-/// are the first to meet a queue. And where round trips are shorter than the least increase, 4 ms, it is one of them: in a data
-/// centre nothing would ever be late.
+/// The constants of RFC 9406, section 4.3, with two differences:
+///
+/// - Four samples per round instead of eight, because a small window requests four
+///   acknowledgements. They are the latest four of the round, because packets are paced and the
+///   last ones meet a queue first.
+/// - If round trips are shorter than the minimum increase of 4 ms, one round trip takes its place.
+///   Otherwise HyStart++ would never act in a data centre.
 const SAMPLES: u32 = 4;
 const MIN_INCREASE: Duration = Duration::from_millis(4);
 const MAX_INCREASE: Duration = Duration::from_millis(16);
@@ -18,34 +23,34 @@ const INCREASE_DIVISOR: u32 = 8;
 const CONSERVATIVE_DIVISOR: f64 = 4.0;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-/// A round ends when something that left after its begin is acknowledged.
+/// The state of a round, which ends when a packet sent after its start is acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlowStart {
     began: Time,
-    /// The shortest round trip of this round, and of the one before.
+    /// The shortest round trip of this round and of the previous one.
     shortest: Option<Duration>,
     before: Option<Duration>,
-    /// Samples in a row that were late, and the shortest of them.
+    /// Number of consecutive late samples, and the shortest of them.
     late: u32,
     shortest_late: Duration,
     conservative: Option<Conservative>,
 }
 
-/// Growth is slow, until it is known whether round trips stay longer.
+/// Conservative slow start: growth is slow until it is clear whether round trips stay longer.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// A shorter round trip ends it.
+    /// A shorter round trip ends this phase.
     baseline: Duration,
     rounds: u32,
 }
 
 impl SlowStart {
-    /// What of the acknowledged bytes is added to the window.
+    /// Returns the share of the acknowledged bytes by which the window grows.
     pub(super) fn share(&self) -> f64 {
         if self.conservative.is_some() { 1.0 / CONSERVATIVE_DIVISOR } else { 1.0 }
     }
 
-    /// Returns whether slow start is over.
+    /// Processes a sample. Returns whether slow start ends.
     pub(super) fn on_sample(&mut self, now: Time, sample: RttSample) -> bool {
         if sample.sent_at >= self.began {
             self.began = now;

@@ -1,4 +1,4 @@
-//! CUBIC at work on one subflow.
+//! The state of CUBIC for one subflow.
 
 use std::time::Duration;
 
@@ -7,33 +7,37 @@ use braid_wire::Time;
 use super::CubicConfig;
 use super::delivered::Delivered;
 use super::slow_start::SlowStart;
-use crate::parameters::DEFAULT_WINDOW;
+use crate::quantity::DEFAULT_WINDOW;
 use crate::undo::Undo;
 use crate::{AckSample, Controller, Loss, Metrics, RttSample, Spurious, Subflow};
 
-/// RFC 6928.
+/// Initial window (RFC 6928).
 const START_PACKETS: f64 = 10.0;
-/// RFC 5681, section 3.1.
+/// Minimum window (RFC 5681, section 3.1).
 const MIN_PACKETS: f64 = 2.0;
 /// Packets per cubed second (RFC 9438, section 5.1).
 const C: f64 = 0.4;
-/// How much larger the window may become in a round trip (RFC 9438, section 4.2).
+/// Maximum growth of the window in a round trip (RFC 9438, section 4.2).
 const MAX_GROWTH: f64 = 1.5;
-/// What a loss leaves of a window that has doubled since the lost packet left: what it was then (RFC 5681, section 3.1).
+/// Share of the window that remains after a loss in slow start. The window has doubled since the
+/// lost packet was sent (RFC 5681, section 3.1).
 const DOUBLED: f64 = 0.5;
-/// What slow start that overshot leaves of what the network carries, for queues to drain.
+/// Share of the network's capacity that remains after slow start overshot, so that queues drain.
 const DRAINED: f64 = 0.85;
-/// Time-outs in a row that leave the smallest window (RFC 9002, section 7.6.1: about two probe time-outs).
+/// Consecutive time-outs that reset the window (RFC 9002, section 7.6.1: about two probe
+/// time-outs).
 const RESET_AFTER: u32 = 2;
-/// Where the shortest round trip is at least this long, packets leave spread over it. Where it is shorter, acknowledgements keep
-/// them apart better than timers could. This crate's choice, as is the next one.
+/// Shortest round trip that is paced. On shorter ones, acknowledgements space packets better than
+/// timers. This crate's choice, like the next constant.
 const PACED_FROM: Duration = Duration::from_millis(1);
-/// A window of more than [`DEFAULT_WINDOW`] grows while a round trip takes at most so many of the shortest: more would only wait
-/// in queues, and on a fast network in the peer's receive buffer, which loses nothing for long.
+/// Maximum round trip, in shortest round trips, at which a window above [`DEFAULT_WINDOW`] grows. A
+/// larger window would only fill queues and, on a fast network, the peer's receive buffer.
 const MOST_ROUND_TRIPS: u32 = 4;
-/// How much faster than a window in a round trip packets leave. After slow start: RFC 9002, section 7.7. In slow start 2 ln 2 = 1.39 is
-/// what a window leaves at that doubles in a round trip. More would only bunch packets together (Linux has 2), and a short
-/// queue would lose some of them long before the link is full.
+/// Pacing rates in windows per round trip.
+///
+/// After slow start: RFC 9002, section 7.7. In slow start: a window that doubles per round trip
+/// sends at 2 ln 2 = 1.39. A higher rate, such as Linux's 2, would only create bursts, and a short
+/// queue would drop packets before the link is full.
 const START_GAIN: f64 = 1.5;
 const GAIN: f64 = 1.25;
 
@@ -42,25 +46,16 @@ const GAIN: f64 = 1.25;
 pub struct Cubic {
     config: CubicConfig,
     packet: f64,
-    /// Bytes.
-    window: f64,
-    /// Slow start below it. Infinite at first.
-    threshold: f64,
+    growth: Growth,
     slow_start: SlowStart,
-    /// Bytes: what it was at the latest cut, or less to make room for others.
-    max_before: f64,
-    /// What it was at the latest cut.
-    before: f64,
-    /// How it grows since that, once it does.
-    curve: Option<Curve>,
-    /// When it was cut last: what left before is acknowledged or lost without further consequences.
+    /// Time of the latest reduction. Packets sent before it have no further effect.
     cut_at: Option<Time>,
-    /// Something that left before is still on its way.
+    /// A packet sent before the latest reduction is still outstanding.
     recovering: bool,
     delivered: Delivered,
-    /// When a loss ended slow start, for a round trip.
+    /// Time of the loss that ended slow start, for one round trip.
     overshot_at: Option<Time>,
-    undo: Undo<Memory>,
+    undo: Undo<Growth>,
     timeouts: u32,
     smoothed: Option<Duration>,
     latest: Duration,
@@ -68,25 +63,30 @@ pub struct Cubic {
     acked_at: Time,
 }
 
-/// Growth since a cut (RFC 9438, section 4.2). Windows are in packets here, times in seconds.
+/// The part of the state that a spurious loss restores.
+#[derive(Clone, Copy, Debug)]
+struct Growth {
+    /// Window in bytes.
+    window: f64,
+    /// Slow-start threshold in bytes, initially infinite.
+    threshold: f64,
+    /// Window of the latest reduction in bytes, less to yield bandwidth to other flows.
+    max_before: f64,
+    /// Window of the latest reduction in bytes.
+    before: f64,
+    /// Growth since the latest reduction, once it has started.
+    curve: Option<Curve>,
+}
+
+/// Growth since a reduction (RFC 9438, section 4.2). Windows are in packets, times in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     began: Time,
-    /// The window on the plateau, and when it is reached.
+    /// Window of the plateau, and the time at which the curve reaches it.
     plateau: f64,
     k: f64,
-    /// What Reno's window would be (section 4.3).
+    /// Window of Reno (section 4.3).
     reno: f64,
-}
-
-/// What there was before a cut for losses.
-#[derive(Clone, Copy, Debug)]
-struct Memory {
-    window: f64,
-    threshold: f64,
-    max_before: f64,
-    before: f64,
-    curve: Option<Curve>,
 }
 
 impl Curve {
@@ -95,7 +95,7 @@ impl Curve {
         Curve { began: now, plateau, k: ((plateau - window) / C).cbrt(), reno: window }
     }
 
-    /// The cubic function, so long after the beginning.
+    /// Returns the cubic function `seconds` after its start.
     fn at(&self, seconds: f64) -> f64 {
         let t = seconds - self.k;
         C * t * t * t + self.plateau
@@ -103,19 +103,21 @@ impl Curve {
 }
 
 impl Cubic {
-    /// It starts with the window that is configured.
+    /// Creates a controller with the initial window.
     pub fn new(config: CubicConfig, subflow: &Subflow) -> Self {
         let packet = subflow.packet_bytes.max(1) as f64;
         let start = config.start_window.map_or(START_PACKETS * packet, |start| start as f64);
         let mut cubic = Cubic {
             config,
             packet,
-            window: 0.0,
-            threshold: f64::INFINITY,
+            growth: Growth {
+                window: 0.0,
+                threshold: f64::INFINITY,
+                max_before: 0.0,
+                before: 0.0,
+                curve: None,
+            },
             slow_start: SlowStart::default(),
-            max_before: 0.0,
-            before: 0.0,
-            curve: None,
             cut_at: None,
             recovering: false,
             delivered: Delivered::default(),
@@ -133,7 +135,7 @@ impl Cubic {
 
     pub(super) fn set_window(&mut self, bytes: f64) {
         let least = MIN_PACKETS * self.packet;
-        self.window = bytes.clamp(least, least.max(self.config.max_window as f64));
+        self.growth.window = bytes.clamp(least, least.max(self.config.max_window as f64));
     }
 
     fn beta(&self) -> f64 {
@@ -141,10 +143,10 @@ impl Cubic {
     }
 
     fn is_slow_start(&self) -> bool {
-        self.window < self.threshold
+        self.growth.window < self.growth.threshold
     }
 
-    /// Whether what left then has no consequences any more.
+    /// Returns whether a packet sent at `sent_at` has no further effect.
     fn is_settled(&self, sent_at: Time) -> bool {
         self.cut_at.is_some_and(|cut_at| sent_at <= cut_at)
     }
@@ -158,41 +160,45 @@ impl Cubic {
         });
         self.recovering &= self.is_settled(sample.sent_at);
         if self.is_slow_start() && self.slow_start.on_sample(now, sample) {
-            self.threshold = self.window;
-            (self.max_before, self.before) = (self.window, self.window);
+            self.growth.threshold = self.growth.window;
+            (self.growth.max_before, self.growth.before) = (self.growth.window, self.growth.window);
         }
     }
 
-    /// Slow start has ended by a loss. A window that doubles in a round trip overshoots by anything up to a factor of two, so that
-    /// what it was says nothing about the network; how fast packets were delivered does, up to a round trip after the cut. That is the
-    /// plateau now (TCP Westwood, Mascolo et al., MobiCom 2001, section 3), and the window not far below.
+    /// Sets the plateau one round trip after a loss ended slow start.
+    ///
+    /// A window that doubles per round trip overshoots by a factor of up to two, so it does not
+    /// show the network's capacity. The delivery rate shows it, up to one round trip after the
+    /// reduction. The plateau is that capacity (TCP Westwood, Mascolo et al., MobiCom 2001, section
+    /// 3), and the window starts just below it.
     fn end_overshoot(&mut self) {
-        let carried = self.delivered.within(self.shortest).min(self.before);
+        let carried = self.delivered.within(self.shortest).min(self.growth.before);
         self.overshot_at = None;
-        self.set_window(self.window.max(DRAINED * carried));
-        self.threshold = self.threshold.min(self.window);
-        let plateau = self.window.max(carried);
-        (self.max_before, self.before) = (plateau, plateau);
+        self.set_window(self.growth.window.max(DRAINED * carried));
+        self.growth.threshold = self.growth.threshold.min(self.growth.window);
+        let plateau = self.growth.window.max(carried);
+        (self.growth.max_before, self.growth.before) = (plateau, plateau);
     }
 
     fn grow(&mut self, now: Time, bytes: u64) {
         let is_long = self.latest > self.shortest.saturating_mul(MOST_ROUND_TRIPS);
-        if self.recovering || (is_long && self.window >= DEFAULT_WINDOW as f64) {
+        if self.recovering || (is_long && self.growth.window >= DEFAULT_WINDOW as f64) {
             return self.pause(now);
         }
         if self.is_slow_start() {
-            self.set_window(self.window + bytes as f64 * self.slow_start.share());
+            self.set_window(self.growth.window + bytes as f64 * self.slow_start.share());
         } else {
             self.follow_curve(now, bytes as f64 / self.packet);
         }
     }
 
-    /// RFC 9438, sections 4.2 to 4.5; `acked`: in packets.
+    /// Grows along the curve (RFC 9438, sections 4.2 to 4.5). `acked` is in packets.
     fn follow_curve(&mut self, now: Time, acked: f64) {
-        let window = self.window / self.packet;
-        let (max_before, before) = (self.max_before / self.packet, self.before / self.packet);
+        let window = self.growth.window / self.packet;
+        let (max_before, before) =
+            (self.growth.max_before / self.packet, self.growth.before / self.packet);
         let beta = self.beta();
-        let curve = self.curve.get_or_insert_with(|| Curve::new(now, window, max_before));
+        let curve = self.growth.curve.get_or_insert_with(|| Curve::new(now, window, max_before));
         let elapsed = (now - curve.began).as_secs_f64();
         let round_trip = self.smoothed.unwrap_or_default().as_secs_f64();
         let target = curve.at(elapsed + round_trip).clamp(window, MAX_GROWTH * window);
@@ -203,28 +209,29 @@ impl Cubic {
         self.set_window(grown * self.packet);
     }
 
-    /// No time passes for a window that is not used, or may not grow (RFC 9438, section 5.8).
+    /// Stops the curve's clock while the window is unused or may not grow (RFC 9438, section 5.8).
     fn pause(&mut self, now: Time) {
         let passed = now - self.acked_at;
-        if let Some(curve) = &mut self.curve {
+        if let Some(curve) = &mut self.growth.curve {
             curve.began += passed;
         }
     }
 
-    /// Keeps `share` of the window.
+    /// Reduces the window to `share`.
     fn cut(&mut self, now: Time, share: f64) {
-        let shrinks = self.window < self.max_before;
-        // Fast convergence (RFC 9438, section 4.7): who has less than before leaves more to others.
+        let shrinks = self.growth.window < self.growth.max_before;
+        // Fast convergence (RFC 9438, section 4.7): a flow whose window shrinks yields bandwidth.
         let keeps = if shrinks { (1.0 + share) / 2.0 } else { 1.0 };
-        (self.max_before, self.before) = (self.window * keeps, self.window);
-        self.set_window(self.window * share);
-        self.threshold = self.window;
-        (self.curve, self.cut_at, self.recovering) = (None, Some(now), true);
+        (self.growth.max_before, self.growth.before) =
+            (self.growth.window * keeps, self.growth.window);
+        self.set_window(self.growth.window * share);
+        self.growth.threshold = self.growth.window;
+        (self.growth.curve, self.cut_at, self.recovering) = (None, Some(now), true);
         self.overshot_at = None;
     }
 
     fn on_marks(&mut self, ack: &AckSample) {
-        // About when they left, if that is not known.
+        // Without a sample, the packets left about one round trip ago.
         let round_trip = self.smoothed.unwrap_or_default().as_nanos() as u64;
         let usual = Time::from_nanos(ack.now.as_nanos().saturating_sub(round_trip));
         if !self.is_settled(ack.rtt.map_or(usual, |sample| sample.sent_at)) {
@@ -233,16 +240,10 @@ impl Cubic {
         }
     }
 
-    /// What a cut takes back if it was for nothing.
-    fn memory(&self) -> Memory {
-        let Cubic { window, threshold, max_before, before, curve, .. } = *self;
-        Memory { window, threshold, max_before, before, curve }
-    }
-
     fn bits_per_second(&self) -> Option<u64> {
         let round_trip = self.smoothed.filter(|_| self.shortest >= PACED_FROM)?;
         let gain = if self.is_slow_start() { START_GAIN } else { GAIN };
-        Some((gain * self.window * 8.0 / round_trip.as_secs_f64()) as u64)
+        Some((gain * self.growth.window * 8.0 / round_trip.as_secs_f64()) as u64)
     }
 }
 
@@ -275,18 +276,18 @@ impl Controller for Cubic {
         if self.is_settled(loss.sent_at) {
             return self.undo.on_lost(loss.packets);
         }
-        self.undo.on_loss(loss, self.smoothed.unwrap_or_default(), self.memory());
+        self.undo.on_loss(loss, self.smoothed.unwrap_or_default(), self.growth);
         let ends_slow_start = self.is_slow_start();
         self.cut(loss.now, if ends_slow_start { DOUBLED.min(self.beta()) } else { self.beta() });
         self.overshot_at = ends_slow_start.then_some(loss.now);
     }
 
     fn on_spurious(&mut self, spurious: &Spurious) {
-        if let Some(memory) = self.undo.on_spurious(spurious.packets) {
-            let Memory { window, threshold, max_before, before, curve } = memory;
-            self.set_window(window.max(self.window));
-            (self.threshold, self.max_before, self.before) = (threshold, max_before, before);
-            (self.curve, self.recovering) = (curve, false);
+        if let Some(before) = self.undo.on_spurious(spurious.packets) {
+            let window = self.growth.window;
+            self.growth = before;
+            self.set_window(before.window.max(window));
+            self.recovering = false;
             self.overshot_at = None;
         }
     }
@@ -294,17 +295,17 @@ impl Controller for Cubic {
     fn on_timeout(&mut self, now: Time) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts == RESET_AFTER {
-            self.undo.on_cut(now, self.smoothed.unwrap_or_default(), self.memory(), 0);
+            self.undo.on_cut(now, self.smoothed.unwrap_or_default(), self.growth, 0);
             self.cut(now, self.beta());
             self.set_window(0.0);
-            // The network may be another one.
+            // The route may have changed.
             (self.shortest, self.slow_start) = (Duration::MAX, SlowStart::default());
             self.delivered = Delivered::default();
         }
     }
 
     fn window(&self) -> u64 {
-        self.window as u64
+        self.growth.window as u64
     }
 
     fn rate(&mut self, _now: Time) -> Option<u64> {

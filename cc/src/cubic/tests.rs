@@ -1,4 +1,4 @@
-//! The RFCs' formulas worked by hand, and what holds whatever is heard.
+//! Worked examples of the RFCs' formulas, and properties that hold after any input.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn lose(cubic: &mut Cubic, now: Time, sent_at: Time, packets: u64) {
     cubic.on_loss(&Loss { now, packets, bytes: packets * PACKET, sent_at });
 }
 
-/// A round trip later, with so many acknowledgements of a window. Returns when that is.
+/// Acknowledges a window in `acks` steps, one round trip later. Returns that time.
 fn round_trip(cubic: &mut Cubic, begin: f64, rtt: f64, acks: u64) -> f64 {
     let each = (packets(cubic) as u64 / acks).max(1);
     (0..acks).for_each(|index| {
@@ -58,18 +58,18 @@ fn round_trip(cubic: &mut Cubic, begin: f64, rtt: f64, acks: u64) -> f64 {
     begin + rtt
 }
 
-/// Of a window of so many packets, what a loss leaves, and the first round trip after it.
+/// Returns the state one round trip after a loss at a window of `window` packets.
 fn after_loss(window: u64, rtt: f64) -> (Cubic, f64) {
     let mut cubic = build(window);
     cubic.on_ack(&sample(at(0.0), Some(ms(rtt)), 0));
-    // Slow start ends by a loss, in whose recovery all of the window is delivered.
+    // A loss ends slow start, and all of the window is delivered during recovery.
     lose(&mut cubic, at(1.0), at(0.0), 1);
     let now = 2.0 + rtt;
     let unused = sample(at(now), Some(ms(rtt)), 2 * window);
     cubic.on_ack(&AckSample { app_limited: true, ..unused });
     cubic.set_window((window * PACKET) as f64);
     lose(&mut cubic, at(now + 1.0), at(now), 1);
-    // What left afterwards is acknowledged: the recovery is over.
+    // The acknowledgement of a later packet ends recovery.
     let now = now + 2.0 + rtt;
     cubic.on_ack(&sample(at(now), Some(ms(rtt)), 0));
     (cubic, now)
@@ -96,7 +96,8 @@ fn slow_start_doubles_in_a_round_trip_and_a_loss_takes_that_back_once_in_a_fligh
 
 #[test]
 fn slow_start_that_overshoots_leaves_what_was_delivered_meanwhile() {
-    // The network holds 100 packets in 50 ms and a queue of a tenth. One of them is lost, which is known when the window is 160.
+    // The network holds 100 packets in 50 ms and a queue of a tenth. A loss becomes known at a
+    // window of 160.
     let slow_start_ends = |delivered: u64| {
         let mut cubic = build(160);
         cubic.on_ack(&sample(at(50.0), Some(ms(50.0)), 0));
@@ -108,10 +109,10 @@ fn slow_start_that_overshoots_leaves_what_was_delivered_meanwhile() {
         }
         cubic
     };
-    // 50 in 25 ms: 100 in 50 ms is the plateau.
+    // 50 packets in 25 ms: the plateau is 100 packets in 50 ms.
     let mut cubic = slow_start_ends(100);
     assert_near(packets(&cubic), 85.0, 0.01);
-    // As Reno: a round trip brings 0.529 packets up to the plateau, and one from there on.
+    // Growth as Reno: a round trip adds 0.529 packets up to the plateau, and one above it.
     let mut now = 115.0;
     cubic.on_ack(&sample(at(now + 1.0), Some(ms(50.0)), 0));
     while now < 1_515.0 {
@@ -124,7 +125,7 @@ fn slow_start_that_overshoots_leaves_what_was_delivered_meanwhile() {
     assert_near(packets(&cubic), 119.0, 1.5);
     assert_near(packets(&slow_start_ends(80)), 80.0, 0.01);
     assert_near(packets(&slow_start_ends(1000)), 136.0, 0.01);
-    // Losses after slow start leave seven tenths.
+    // After slow start, a loss leaves 70 %.
     let before = packets(&cubic);
     lose(&mut cubic, at(now), at(now - 1.0), 1);
     let left = packets(&cubic);
@@ -239,7 +240,8 @@ fn longer_round_trips_end_slow_start_before_anything_is_lost() {
         now = round_trip(&mut cubic, now, 40.0, 8);
     }
     let before = packets(&cubic);
-    // An eighth longer: growth is a quarter from the fourth sample on, and over after five round trips.
+    // Round trips are an eighth longer: growth is a quarter from the fourth sample on and ends
+    // after five rounds.
     for _ in 0..8 {
         now = round_trip(&mut cubic, now, 46.0, 8);
     }
@@ -277,62 +279,65 @@ fn a_large_window_does_not_grow_while_queues_are_long() {
 }
 
 #[test]
-fn the_text_leads_back_and_bad_parameters_are_named() {
+fn the_text_parses_back_and_bad_parameters_are_named() {
     let all = "cubic:start=1M,max=2M,beta=50%,mark=70%";
     assert_eq!(all.parse::<CcConfig>().unwrap().to_string(), all);
     for (text, part) in [
-        ("start=0", "`0` is no number of bytes"),
-        ("beta=0%", "`0%` is no share"),
-        ("mark=101%", "`101%` is no share"),
-        ("start=2M,max=1M", "`start=2M` is more than `max=1M`"),
-        ("c=1", "cubic has no parameter `c`; it has: start=BYTES, max=BYTES, beta=N%, mark=N%"),
+        ("start=0", "invalid number of bytes `0`"),
+        ("beta=0%", "invalid percentage `0%`"),
+        ("mark=101%", "invalid percentage `101%`"),
+        ("start=2M,max=1M", "`start=2M` exceeds `max=1M`"),
+        (
+            "c=1",
+            "cubic has no parameter `c`; valid parameters: start=BYTES, max=BYTES, beta=N%, mark=N%",
+        ),
     ] {
         let error = format!("cubic:{text}").parse::<CcConfig>().unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
 
-/// What a subflow may hear.
+/// An input of a subflow.
 #[derive(Clone, Debug)]
-enum Heard {
+enum Input {
     Ack { rtt: Option<u64>, packets: u64, marks: u32, app_limited: bool },
     Loss { packets: u64, age: u64 },
     Spurious(u64),
     TimeOut,
 }
 
-fn heard() -> impl Strategy<Value = Heard> {
+fn inputs() -> impl Strategy<Value = Input> {
     let rtt = prop::option::of(prop_oneof![0u64..1000, 0u64..4_000_000_000]);
     prop_oneof![
         4 => (rtt, 0u64..5000, 0u32..3, any::<bool>()).prop_map(
-            |(rtt, packets, marks, app_limited)| Heard::Ack { rtt, packets, marks, app_limited }
+            |(rtt, packets, marks, app_limited)| Input::Ack { rtt, packets, marks, app_limited }
         ),
         1 => (1u64..100, 0u64..1_000_000_000)
-            .prop_map(|(packets, age)| Heard::Loss { packets, age }),
-        1 => (1u64..100).prop_map(Heard::Spurious),
-        1 => Just(Heard::TimeOut),
+            .prop_map(|(packets, age)| Input::Loss { packets, age }),
+        1 => (1u64..100).prop_map(Input::Spurious),
+        1 => Just(Input::TimeOut),
     ]
 }
 
-fn hear(cubic: &mut Cubic, now: Time, what: &Heard) {
+fn apply(cubic: &mut Cubic, now: Time, what: &Input) {
     match *what {
-        Heard::Ack { rtt, packets, marks, app_limited } => {
+        Input::Ack { rtt, packets, marks, app_limited } => {
             let rtt = rtt.map(Duration::from_nanos);
             cubic.on_ack(&AckSample { marks, app_limited, ..sample(now, rtt, packets) });
         }
-        Heard::Loss { packets, age } => {
+        Input::Loss { packets, age } => {
             let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(age));
             lose(cubic, now, sent_at, packets);
         }
-        Heard::Spurious(packets) => cubic.on_spurious(&Spurious { now, packets }),
-        Heard::TimeOut => cubic.on_timeout(now),
+        Input::Spurious(packets) => cubic.on_spurious(&Spurious { now, packets }),
+        Input::TimeOut => cubic.on_timeout(now),
     }
 }
 
 proptest! {
     #[test]
     fn the_window_stays_between_two_packets_and_its_maximum(
-        steps in prop::collection::vec((0u64..2_000_000_000, heard()), 1..200),
+        steps in prop::collection::vec((0u64..2_000_000_000, inputs()), 1..200),
         most in 2u64..100_000,
         beta in 1u32..=100,
     ) {
@@ -342,7 +347,7 @@ proptest! {
         let mut now = Time::ZERO;
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);
-            hear(&mut cubic, now, &what);
+            apply(&mut cubic, now, &what);
             prop_assert!((2 * PACKET..=max).contains(&cubic.window()), "{}", cubic.window());
             prop_assert_ne!(cubic.rate(now), Some(0));
         }
@@ -350,15 +355,15 @@ proptest! {
 
     /// From two packets to 64: six round trips of slow start, or as many packets of Reno's growth.
     #[test]
-    fn whatever_was_heard_the_window_grows_again_in_an_empty_network(
-        steps in prop::collection::vec((0u64..100_000_000, heard()), 1..100),
+    fn after_any_input_the_window_grows_again_in_an_empty_network(
+        steps in prop::collection::vec((0u64..100_000_000, inputs()), 1..100),
         silence_ms in 0u64..100_000,
     ) {
         let mut cubic = build(10);
         let mut now = Time::ZERO;
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);
-            hear(&mut cubic, now, &what);
+            apply(&mut cubic, now, &what);
         }
         now += Duration::from_millis(silence_ms);
         for _ in 0..200 {

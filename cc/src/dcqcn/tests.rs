@@ -1,4 +1,4 @@
-//! Sequences of marks, worked by hand, and what holds for all of them.
+//! Worked sequences of marks, and properties that hold for all of them.
 
 use braid_wire::PathId;
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn mark(dcqcn: &mut Dcqcn, us: u64) {
     dcqcn.on_ack(&ack(at(us), 1));
 }
 
-/// In Gb/s, so long after the start.
+/// Returns the rate in Gb/s at `us` microseconds.
 fn rate(dcqcn: &mut Dcqcn, us: u64) -> f64 {
     dcqcn.rate(at(us)).expect("dcqcn paces") as f64 / GBIT
 }
@@ -62,7 +62,7 @@ fn the_first_mark_halves_and_recovery_is_fast_then_additive_then_hyper() {
     assert_eq!(rate(&mut dcqcn, 0), 50.0);
     assert_eq!(rate(&mut dcqcn, 299), 50.0);
     assert_eq!(rate(&mut dcqcn, 300), 75.0);
-    // A second cut, when alpha is no longer 1; what has been recovered is the new target.
+    // A second reduction after alpha has changed. The recovered rate is the new target.
     mark(&mut dcqcn, 400);
     assert_eq!(rate(&mut dcqcn, 403), 75.0, "the next check is at 404");
     let mut expected = 75.0 * (1.0 - alpha_after_a_mark_at_400() / 2.0);
@@ -76,7 +76,7 @@ fn the_first_mark_halves_and_recovery_is_fast_then_additive_then_hyper() {
     }
 }
 
-/// 400 quiet intervals, one with a mark, three quiet ones.
+/// Alpha after 400 intervals without a mark, one with a mark and three without.
 fn alpha_after_a_mark_at_400() -> f64 {
     let keep = 255.0_f64 / 256.0;
     (keep.powi(401) + 1.0 / 256.0) * keep.powi(3)
@@ -87,7 +87,7 @@ fn marks_between_two_checks_make_one_cut_and_the_target_stays() {
     let mut dcqcn = dcqcn();
     (0..4).for_each(|us| mark(&mut dcqcn, us));
     assert_eq!(rate(&mut dcqcn, 3), 50.0);
-    // Alpha at 4 us: the first interval had no mark of its own, the next three had one each.
+    // Alpha at 4 us: the first interval had no mark, the next three had one each.
     let keep = 255.0_f64 / 256.0;
     let alpha = (0..3).fold(keep, |alpha, _| alpha * keep + 1.0 / 256.0);
     let low = 50.0 * (1.0 - alpha / 2.0);
@@ -130,7 +130,7 @@ fn constant_marks_end_at_the_minimum_and_silence_at_the_link() {
     (0..1000).for_each(|us| mark(&mut dcqcn, us));
     assert_eq!(rate(&mut dcqcn, 1000), 0.1);
     assert_eq!(rate(&mut dcqcn, 10_000_000), 100.0);
-    // Alpha has faded to nothing but this one mark, which three intervals have passed since.
+    // Alpha consists of this one mark, three intervals ago.
     mark(&mut dcqcn, 10_000_004);
     assert_near(
         rate(&mut dcqcn, 10_000_008),
@@ -165,7 +165,7 @@ proptest! {
         }
     }
 
-    /// Asking more often changes nothing: what is due is made up for in its order.
+    /// More frequent calls change nothing: the controller applies all due updates in order.
     #[test]
     fn looking_in_between_changes_nothing(
         steps in prop::collection::vec((0u64..2_000_000, any::<bool>()), 1..60),

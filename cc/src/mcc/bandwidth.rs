@@ -1,20 +1,21 @@
-//! The bandwidth that a stream has: the most that was delivered in one round trip, of the latest 8 to 16 (as BBR's filter of
-//! the delivery rate, Cardwell et al., CACM 2017).
+//! The bandwidth of a stream: the maximum delivery rate over one of the latest 8 to 16 round trips
+//! (compare BBR's filter, Cardwell et al., CACM 2017).
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// Round trips after which the older half of what is remembered goes.
+/// Number of round trips after which the older half of the history expires.
 const ROUNDS: u32 = 8;
 
-/// Bytes per second, 0: not yet known.
+/// Delivery rates in bytes per second. 0 means unknown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
-    /// When the round trip began that is counted.
+    /// Start of the current round trip.
     since: Option<Time>,
     delivered: u64,
-    /// Its end tells nothing less than what is known: the stream had not enough to send.
+    /// The current round trip can raise the estimate but not replace it, because the stream was
+    /// application-limited.
     app_limited: bool,
     rounds: u32,
     recent: f64,
@@ -26,10 +27,10 @@ impl Bandwidth {
         self.recent.max(self.older)
     }
 
-    /// So many bytes are acknowledged; `rtt`: how long a round trip is counted.
+    /// Records `bytes` acknowledged bytes. `rtt` is the length of a round trip.
     pub(super) fn on_ack(&mut self, now: Time, bytes: u64, rtt: Duration, app_limited: bool) {
         let Some(since) = self.since else {
-            // What comes now was sent before.
+            // These packets were sent before the first round trip.
             return self.begin(now);
         };
         self.delivered += bytes;

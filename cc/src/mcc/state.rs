@@ -1,4 +1,4 @@
-//! MCC at work on one subflow.
+//! The state of MCC for one subflow.
 
 use std::time::Duration;
 
@@ -11,29 +11,31 @@ use crate::cuts::Cuts;
 use crate::undo::Undo;
 use crate::{AckSample, Chunk, Controller, Loss, Metrics, Spurious, Subflow};
 
-/// Table 1: 64 us, less the base round trip of figure 1's network with 1 us for each link, 8 us.
+/// Queueing delay: 64 us (table 1) minus the base round trip of figure 1's network at 1 us per
+/// link, 8 us.
 const QUEUE_DELAY: Duration = Duration::from_micros(56);
-/// This crate's choice: half of the largest delay must exceed the base round trip, else no message would be in time. With
-/// two for the queue, half a base round trip is left for it on average.
+/// Minimum queueing delay in base round trips. This crate's choice: half of the maximum delay must
+/// exceed the base round trip, or no message would be in time. With two, half a base round trip
+/// remains for the queue on average.
 const QUEUE_DELAY_IN_BASE_RTTS: u32 = 2;
 
 /// The state of one subflow. Invariant: `message <= window <= max_window`.
 #[derive(Clone, Debug)]
 pub struct Mcc {
     config: MccConfig,
-    /// Bytes of a message on the wire: whole packets.
+    /// Length of a message in bytes on the wire: whole packets.
     message: f64,
-    /// Bytes, not yet in whole messages.
+    /// Window in bytes, not rounded to whole messages.
     window: f64,
     base_rtt: BaseRtt,
     bandwidth: Bandwidth,
     cuts: Cuts,
-    /// The window before a cut for losses.
+    /// The window before a reduction for losses.
     undo: Undo<f64>,
     app_limited: bool,
 }
 
-/// What a message says about the network (section 3).
+/// The congestion that a message reveals (section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Congestion {
     None,
@@ -42,7 +44,8 @@ enum Congestion {
 }
 
 impl Mcc {
-    /// Starts with the bandwidth-delay product if that is given, else with a message.
+    /// Creates a controller that starts with the configured bandwidth-delay product, or with one
+    /// message.
     pub fn new(config: MccConfig, subflow: &Subflow) -> Self {
         let packet = subflow.packet_bytes.max(1);
         let message = config.message.max(1).div_ceil(packet).saturating_mul(packet);
@@ -65,7 +68,7 @@ impl Mcc {
         self.window = bytes.clamp(self.message, self.config.max_window as f64);
     }
 
-    /// 0: not known.
+    /// Returns the bandwidth, or 0 if it is unknown.
     fn bytes_per_second(&self) -> f64 {
         let given = self.config.line_bits_per_second.map(|bits| bits as f64 / 8.0);
         given.unwrap_or_else(|| self.bandwidth.bytes_per_second())
@@ -75,7 +78,8 @@ impl Mcc {
         self.bytes_per_second() * self.base_rtt.get().unwrap_or_default().as_secs_f64()
     }
 
-    /// How long so many bytes take at the bandwidth; not known: no time.
+    /// Returns the transmission time of `bytes` at the bandwidth, or zero if the bandwidth is
+    /// unknown.
     fn transmission(&self, bytes: u64) -> Duration {
         match self.bytes_per_second() {
             rate if rate >= 1.0 => {
@@ -93,15 +97,16 @@ impl Mcc {
         })
     }
 
-    /// `None`: no round trip has been sampled, nothing is known to compare with.
+    /// Classifies the delay of a chunk. Returns `None` before the first sample of a round trip.
     fn judge(&self, chunk: &Chunk) -> Option<Congestion> {
         let base_rtt = self.base_rtt.get()?;
         let transmission = self.transmission(chunk.bytes);
         let target_max = self.target_max_delay(base_rtt);
         let target =
             self.config.target_msg_delay.unwrap_or(transmission.saturating_add(target_max / 2));
-        // The paper sends a message once the window has room for all of it. Here its packets leave one by one as the window
-        // moves: what that took beyond the time that they need at the bandwidth is not the network's.
+        // The paper sends a message as soon as the window has space for all of it. Here its packets
+        // leave as the window moves, so the excess over their transmission time is not the
+        // network's delay.
         let sending = (chunk.last_sent - chunk.first_sent).min(transmission);
         let waiting = (chunk.last_acked - chunk.last_sent).saturating_sub(chunk.peer_delay);
         let delay = sending.saturating_add(waiting);
@@ -112,8 +117,11 @@ impl Mcc {
         })
     }
 
-    /// A window of messages adds about one step, the bandwidth-delay product over the oversubscription (section 4). This crate's
-    /// choice: until the first cut one of unknown bandwidth doubles, and a step is never less than that of one message.
+    /// Grows by about one step per window of messages: the bandwidth-delay product divided by the
+    /// oversubscription (section 4).
+    ///
+    /// This crate's choices: the window doubles until the first reduction if the bandwidth is
+    /// unknown, and a step is at least that of one message.
     fn grow(&mut self, bytes: u64) {
         let is_start = self.cuts.is_none() && self.config.line_bits_per_second.is_none();
         let product = self.bandwidth_delay_product().max(self.message);
@@ -122,7 +130,7 @@ impl Mcc {
         self.set_window(self.window + step * (bytes as f64 / self.window).min(1.0));
     }
 
-    /// Keeps `share` of the window, at most once in a round trip. Returns whether it does.
+    /// Reduces the window to `share`, at most once per round trip. Returns whether it does.
     fn cut(&mut self, now: Time, share: f64) -> bool {
         let allowed = self.cuts.allow(now);
         if allowed {
@@ -159,7 +167,7 @@ impl Controller for Mcc {
         }
     }
 
-    /// This crate's choice, that of TCP (RFC 5681, section 3.1): nothing is known any more, one message asks.
+    /// Resets the window to one message, as TCP does (RFC 5681, section 3.1). This crate's choice.
     fn on_timeout(&mut self, now: Time) {
         self.undo.on_cut(now, self.cuts.rtt(), self.window, 0);
         self.cuts.force(now);
@@ -185,7 +193,8 @@ impl Controller for Mcc {
         }
     }
 
-    /// Whole messages, and one at least: a message is sent once the window has room for it (section 4).
+    /// Returns whole messages, at least one: a message is sent once the window has space for it
+    /// (section 4).
     fn window(&self) -> u64 {
         let messages =
             if self.base_rtt.is_probing() { 1.0 } else { (self.window / self.message).floor() };

@@ -1,4 +1,4 @@
-//! The paper's formulas worked by hand, and what holds whatever is heard.
+//! Worked examples of the paper's formulas, and properties that hold after any input.
 
 use braid_wire::{PathId, Time};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn ack(now: Time, rtt: Duration, bytes: u64, app_limited: bool) -> AckSample {
     AckSample { now, path, packets, bytes, marks: 0, rtt, in_flight: bytes, app_limited }
 }
 
-/// A message that was sent at once and took so long.
+/// A message that was sent at once and was acknowledged after `delay`.
 fn message(now: Time, delay: Duration, longest_rtt: Option<Duration>) -> Chunk {
     let sent = Time::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos() as u64));
     Chunk {
@@ -42,7 +42,7 @@ fn build(config: MccConfig) -> Mcc {
     Mcc::new(config, &Subflow { packet_bytes: PACKET })
 }
 
-/// 100 Gb/s and a base round trip of 64 us: 12.2 messages. The targets are the paper's.
+/// The paper's targets for 100 Gb/s and a base round trip of 64 us: 12.2 messages.
 fn table_1() -> MccConfig {
     MccConfig {
         line_bits_per_second: Some(100_000_000_000),
@@ -55,7 +55,7 @@ fn table_1() -> MccConfig {
 
 const PRODUCT: u64 = 800_000;
 
-/// Messages in the window after one message that took so long, with this sample; `None`: before.
+/// Returns the messages in the window after one message with this delay and sample.
 fn after(mcc: &mut Mcc, now: u64, delay: u64, longest: u64) -> u64 {
     mcc.on_ack(&ack(at(now), us(longest), MESSAGE, false));
     mcc.on_chunk(&message(at(now), us(delay), Some(us(longest))));
@@ -68,8 +68,8 @@ fn it_starts_with_the_product_of_bandwidth_and_delay_in_whole_messages() {
     assert_eq!(build(MccConfig::default()).window(), MESSAGE);
 }
 
-/// Each message adds its part of the step, of a window that has grown by those before: `w^2` grows by twice the step
-/// times what is acknowledged.
+/// Each message adds its part of the step to a window that earlier messages have grown: `w^2` grows
+/// by twice the step times the acknowledged bytes.
 #[test]
 fn a_window_of_messages_in_time_adds_the_product_over_the_oversubscription() {
     for (ratio, expected) in
@@ -144,60 +144,63 @@ fn a_loss_cuts_to_half_unless_told_otherwise_and_a_time_out_to_a_message() {
 }
 
 #[test]
-fn the_text_leads_back_and_bad_parameters_are_named() {
+fn the_text_parses_back_and_bad_parameters_are_named() {
     let all = "mcc:line=100G,ratio=2,message=128K,max=1M,rtt=8us,queue=20us,target-msg=92us,\
         target-max=64us,beta=50%,cut=30%,loss=off";
     assert_eq!(all.parse::<CcConfig>().unwrap().to_string(), all);
     for (text, part) in [
-        ("target-msg=0us", "`0us` is no interval"),
-        ("target-max=0us", "`0us` is no interval"),
-        ("ratio=0", "`0` is no ratio"),
-        ("cut=0%", "`0%` is no share"),
-        ("beta=1.5", "`1.5` is no share"),
-        ("message=0", "`0` is no number of bytes"),
-        ("message=2M,max=1M", "`message=2M` is more than `max=1M`"),
-        ("rtt=65us,target-max=64us", "`rtt=65us` is more than `target-max=64us`"),
-        ("alpha=1", "mcc has no parameter `alpha`; it has: line=RATE, ratio=N, message=BYTES"),
+        ("target-msg=0us", "invalid interval `0us`"),
+        ("target-max=0us", "invalid interval `0us`"),
+        ("ratio=0", "invalid ratio `0`"),
+        ("cut=0%", "invalid percentage `0%`"),
+        ("beta=1.5", "invalid percentage `1.5`"),
+        ("message=0", "invalid number of bytes `0`"),
+        ("message=2M,max=1M", "`message=2M` exceeds `max=1M`"),
+        ("rtt=65us,target-max=64us", "`rtt=65us` exceeds `target-max=64us`"),
+        (
+            "alpha=1",
+            "mcc has no parameter `alpha`; valid parameters: line=RATE, ratio=N, message=BYTES",
+        ),
     ] {
         let error = format!("mcc:{text}").parse::<CcConfig>().unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
 
-/// What a subflow may hear.
+/// An input of a subflow.
 #[derive(Clone, Debug)]
-enum Heard {
+enum Input {
     Ack { rtt: u64, bytes: u64, app_limited: bool },
     Chunk { delay: u64, longest: Option<u64> },
     Loss,
     TimeOut,
 }
 
-fn heard() -> impl Strategy<Value = Heard> {
+fn inputs() -> impl Strategy<Value = Input> {
     let ns = 0u64..100_000_000;
     prop_oneof![
         (ns.clone(), 0..10 * MESSAGE, any::<bool>())
-            .prop_map(|(rtt, bytes, app_limited)| Heard::Ack { rtt, bytes, app_limited }),
+            .prop_map(|(rtt, bytes, app_limited)| Input::Ack { rtt, bytes, app_limited }),
         (ns.clone(), prop::option::of(ns))
-            .prop_map(|(delay, longest)| Heard::Chunk { delay, longest }),
-        Just(Heard::Loss),
-        Just(Heard::TimeOut),
+            .prop_map(|(delay, longest)| Input::Chunk { delay, longest }),
+        Just(Input::Loss),
+        Just(Input::TimeOut),
     ]
 }
 
-fn hear(mcc: &mut Mcc, now: Time, what: &Heard) {
+fn apply(mcc: &mut Mcc, now: Time, what: &Input) {
     let ns = Duration::from_nanos;
     match *what {
-        Heard::Ack { rtt, bytes, app_limited } => {
+        Input::Ack { rtt, bytes, app_limited } => {
             mcc.on_ack(&ack(now, ns(rtt), bytes, app_limited))
         }
-        Heard::Chunk { delay, longest } => mcc.on_chunk(&message(now, ns(delay), longest.map(ns))),
-        Heard::Loss => mcc.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now }),
-        Heard::TimeOut => mcc.on_timeout(now),
+        Input::Chunk { delay, longest } => mcc.on_chunk(&message(now, ns(delay), longest.map(ns))),
+        Input::Loss => mcc.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now }),
+        Input::TimeOut => mcc.on_timeout(now),
     }
 }
 
-/// A network without queue delivers window after window, until so much time has passed.
+/// Delivers window after window in a network without a queue for `span`.
 fn deliver(mcc: &mut Mcc, now: &mut Time, rtt: Duration, bits_per_second: u64, span: Duration) {
     let (end, message_time) = (*now + span, MESSAGE as f64 * 8.0 / bits_per_second as f64);
     let delay = rtt + Duration::from_secs_f64(message_time);
@@ -217,7 +220,7 @@ proptest! {
 
     #[test]
     fn the_window_stays_between_a_message_and_its_maximum(
-        steps in prop::collection::vec((0u64..20_000_000_000, heard()), 1..300),
+        steps in prop::collection::vec((0u64..20_000_000_000, inputs()), 1..300),
         line in prop::option::of(1_000_000u64..=800_000_000_000),
         max_window in MESSAGE..64 * MESSAGE,
     ) {
@@ -225,16 +228,16 @@ proptest! {
         let (mut mcc, mut now) = (build(config), Time::ZERO);
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);
-            hear(&mut mcc, now, &what);
+            apply(&mut mcc, now, &what);
             prop_assert!((MESSAGE..=max_window).contains(&mcc.window()), "{}", mcc.window());
             prop_assert_eq!(mcc.window() % MESSAGE, 0);
         }
     }
 
-    /// A base round trip that was wrong is believed for ten seconds; from there each round trip adds a step.
+    /// A wrong base round trip is used for ten seconds. After that, each round trip adds a step.
     #[test]
-    fn whatever_was_heard_the_window_grows_to_the_product_again(
-        steps in prop::collection::vec((0u64..100_000_000, heard()), 1..100),
+    fn after_any_input_the_window_grows_to_the_product_again(
+        steps in prop::collection::vec((0u64..100_000_000, inputs()), 1..100),
         is_given in any::<bool>(),
         rtt in 10u64..20_000,
         products in 1u64..40,
@@ -246,9 +249,9 @@ proptest! {
         let (mut mcc, mut now) = (build(config), Time::ZERO);
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);
-            hear(&mut mcc, now, &what);
+            apply(&mut mcc, now, &what);
         }
-        // Nothing tells a wrong base round trip from congestion before it has expired; then it is jumped over, not waited for.
+        // A wrong base round trip looks like congestion until it expires, so skip that time.
         mcc.on_ack(&ack(now, rtt, MESSAGE, false));
         now += Duration::from_secs(11);
         deliver(&mut mcc, &mut now, rtt, bits_per_second, rtt * 600);

@@ -1,4 +1,4 @@
-//! What the median changes. What holds whatever is heard is tested with Swift's.
+//! Tests of the median. Swift's tests cover the properties that hold after any input.
 
 use braid_wire::PathId;
 
@@ -17,13 +17,13 @@ fn ack(now: Time, rtt: Duration) -> AckSample {
     AckSample { now, path, packets: 1, bytes, marks: 0, rtt, in_flight: bytes, app_limited: false }
 }
 
-fn hear(controller: &mut dyn Controller, rtts: impl IntoIterator<Item = u64>) {
+fn apply(controller: &mut dyn Controller, rtts: impl IntoIterator<Item = u64>) {
     for (us, rtt) in (0..).zip(rtts) {
         controller.on_ack(&ack(at(us), Duration::from_micros(rtt)));
     }
 }
 
-/// One path of four is late for good: two or three of nine samples, and never the median.
+/// One path of four is always late: two or three of nine samples, and never the median.
 #[test]
 fn a_late_path_among_others_cuts_swift_and_not_mswift() {
     let subflow = Subflow { packet_bytes: PACKET };
@@ -32,8 +32,8 @@ fn a_late_path_among_others_cuts_swift_and_not_mswift() {
     let mut single = Swift::new(swift, &subflow);
     let mut median = MSwift::new(MSwiftConfig { swift, ..MSwiftConfig::default() }, &subflow);
     let rtts = || (0..4000_u64).map(|packet| if packet % 4 == 3 { 200 } else { 10 });
-    hear(&mut single, rtts());
-    hear(&mut median, rtts());
+    apply(&mut single, rtts());
+    apply(&mut median, rtts());
     assert!(single.window() < 20 * PACKET, "{}", single.window() / PACKET);
     assert!(median.window() > 130 * PACKET, "{}", median.window() / PACKET);
 }
@@ -42,7 +42,7 @@ fn a_late_path_among_others_cuts_swift_and_not_mswift() {
 fn if_most_paths_are_late_it_cuts() {
     let subflow = Subflow { packet_bytes: PACKET };
     let mut median = MSwift::new(MSwiftConfig::default(), &subflow);
-    hear(&mut median, (0..400).map(|packet| if packet % 4 == 3 { 10 } else { 400 }));
+    apply(&mut median, (0..400).map(|packet| if packet % 4 == 3 { 10 } else { 400 }));
     assert!(median.window() < 5 * PACKET, "{}", median.window() / PACKET);
 }
 
@@ -54,12 +54,12 @@ fn the_median_is_of_the_latest() {
 }
 
 #[test]
-fn the_text_leads_back_and_bad_parameters_are_named() {
+fn the_text_parses_back_and_bad_parameters_are_named() {
     let all = "mswift:samples=15,start=1M,base=25us,hops=6";
     assert_eq!(all.parse::<CcConfig>().unwrap().to_string(), all);
     for (text, part) in [
-        ("samples=0", "`0` is no ratio"),
-        ("line=1G", "mswift has no parameter `line`; it has: samples=N, start=BYTES"),
+        ("samples=0", "invalid ratio `0`"),
+        ("line=1G", "mswift has no parameter `line`; valid parameters: samples=N, start=BYTES"),
     ] {
         let error = format!("mswift:{text}").parse::<CcConfig>().unwrap_err().to_string();
         assert!(error.contains(part), "{error}");

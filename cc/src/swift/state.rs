@@ -1,4 +1,4 @@
-//! Swift at work on one subflow.
+//! The state of Swift for one subflow.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::cuts::Cuts;
 use crate::undo::Undo;
 use crate::{AckSample, Controller, Loss, Metrics, RttSample, Spurious, Subflow};
 
-/// htsim's. This crate's choice: a network whose empty queues take longer gets twice that, else nothing would ever be in time.
+/// The base target of htsim and, as this crate's choice, a minimum in base round trips. Without the
+/// minimum, no round trip on a longer network would be in time.
 const BASE_TARGET: Duration = Duration::from_micros(20);
 const BASE_TARGET_IN_BASE_RTTS: u32 = 2;
-/// RFC 6928.
+/// Initial window (RFC 6928).
 const START_PACKETS: u64 = 10;
-/// What a hop adds to the target: the base target over this.
+/// Divisor of the base target that gives the increase per hop.
 const BASE_PER_HOP: f64 = 6.55;
-/// What the smallest window adds to the target, in base targets.
+/// Increase of the target at the minimum window, in base targets.
 const FLOW_RANGE: u32 = 5;
 
 /// The state of one subflow. Invariant: `min <= window <= max`, in bytes.
@@ -27,17 +28,17 @@ pub struct Swift {
     packet: f64,
     window: f64,
     base_rtt: BaseRtt,
-    /// Acknowledged since a round trip was last compared.
+    /// Bytes acknowledged since the last comparison of a round trip.
     acked: u64,
     cuts: Cuts,
-    /// The window before a cut for losses.
+    /// The window before a reduction for losses.
     undo: Undo<f64>,
-    /// Time-outs since anything was acknowledged.
+    /// Time-outs since the last acknowledgement.
     timeouts: u32,
 }
 
 impl Swift {
-    /// It starts with the window that is configured.
+    /// Creates a controller with the initial window.
     pub fn new(config: SwiftConfig, subflow: &Subflow) -> Self {
         let packet = subflow.packet_bytes.max(1);
         let config = SwiftConfig { max_window: config.max_window.max(packet), ..config };
@@ -65,8 +66,9 @@ impl Swift {
         f64::from(self.config.min_percent.clamp(1, 100)) / 100.0
     }
 
-    /// The target of this window, in seconds (section 3.5): `base + hops x hop + min(range, alpha / sqrt(window) + beta)`, where
-    /// the last term falls from the whole range at the smallest window to nothing at `flow_max` packets.
+    /// Returns the target for the current window in seconds (section 3.5): `base + hops x hop +
+    /// min(range, alpha / sqrt(window) + beta)`. The last term falls from the full range at the
+    /// minimum window to zero at `flow_max` packets.
     pub(crate) fn target(&self) -> f64 {
         let base_target = self.base_target();
         let base = base_target.as_secs_f64();
@@ -87,7 +89,8 @@ impl Swift {
         self.config.base_target.unwrap_or(BASE_TARGET.max(long))
     }
 
-    /// Algorithm 1: `delay` is what is compared with the target, `sample` the round trip that came now.
+    /// Runs algorithm 1. `delay` is compared with the target, and `sample` is the latest round
+    /// trip.
     pub(crate) fn on_delay(&mut self, ack: &AckSample, delay: Duration, sample: RttSample) {
         self.cuts.on_rtt(sample.rtt);
         if self.config.base_target.is_none() {
@@ -108,13 +111,13 @@ impl Swift {
         }
     }
 
-    /// Bytes that the next round trip to be compared speaks of.
+    /// Adds bytes to those that the next comparison covers.
     pub(crate) fn on_acked(&mut self, bytes: u64) {
         self.timeouts = 0;
         self.acked = self.acked.saturating_add(bytes);
     }
 
-    /// Keeps `share` of the window, at most once in a round trip. Returns whether it does.
+    /// Reduces the window to `share`, at most once per round trip. Returns whether it does.
     fn cut(&mut self, now: Time, share: f64) -> bool {
         let allowed = self.cuts.allow(now);
         if allowed {
@@ -132,7 +135,7 @@ impl Controller for Swift {
         }
     }
 
-    /// As deep as a cut goes (section 3.4).
+    /// Applies the maximum reduction (section 3.4).
     fn on_loss(&mut self, loss: &Loss) {
         let before = self.window;
         let cut = self.cut(loss.now, self.cuts.least_share());
@@ -145,7 +148,8 @@ impl Controller for Swift {
         }
     }
 
-    /// The first ones as losses, later ones leave the smallest window (section 3.4).
+    /// Treats the first time-outs as losses. Later ones reset the window to its minimum (section
+    /// 3.4).
     fn on_timeout(&mut self, now: Time) {
         self.timeouts = self.timeouts.saturating_add(1);
         let before = self.window;

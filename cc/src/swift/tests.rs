@@ -1,4 +1,4 @@
-//! The paper's formulas worked by hand, and what holds whatever is heard.
+//! Worked examples of the paper's formulas, and properties that hold after any input.
 
 use braid_wire::{PathId, Time};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn ack(now: Time, rtt: Option<Duration>, packets: u64, app_limited: bool) -> Ack
     }
 }
 
-/// A target of 20 us whatever the window: no hops, and no window is small.
+/// A controller with a target of 20 us for any window: no hops, and no window is small.
 fn level(packets: u64) -> Swift {
     let config = SwiftConfig {
         start_window: Some(packets * PACKET),
@@ -47,7 +47,7 @@ fn lose(swift: &mut Swift, now: Time) {
     swift.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now });
 }
 
-/// The window in packets after an acknowledgement of one packet that took so long.
+/// Returns the window in packets after the acknowledgement of one packet with this round trip.
 fn after(swift: &mut Swift, now_us: u64, rtt_us: u64) -> f64 {
     swift.on_ack(&ack(at(now_us), Some(Duration::from_micros(rtt_us)), 1, false));
     swift.window() as f64 / PACKET as f64
@@ -141,55 +141,55 @@ fn a_window_that_is_not_used_does_not_grow() {
 }
 
 #[test]
-fn the_text_leads_back_and_bad_parameters_are_named() {
+fn the_text_parses_back_and_bad_parameters_are_named() {
     let all = "swift:start=1M,max=2M,min=20%,base=25us,hop=1us,hops=6,flow=50us,flow-max=50,add=2,\
         beta=50%,cut=30%,resets=3";
     assert_eq!(all.parse::<CcConfig>().unwrap().to_string(), all);
     for (text, part) in [
-        ("base=0us", "`0us` is no interval"),
-        ("hops=256", "`256` is no count"),
-        ("add=0", "`0` is no ratio"),
-        ("min=0%", "`0%` is no share"),
-        ("start=2M,max=1M", "`start=2M` is more than `max=1M`"),
-        ("line=1G", "swift has no parameter `line`; it has: start=BYTES, max=BYTES"),
+        ("base=0us", "invalid interval `0us`"),
+        ("hops=256", "invalid count `256`"),
+        ("add=0", "invalid ratio `0`"),
+        ("min=0%", "invalid percentage `0%`"),
+        ("start=2M,max=1M", "`start=2M` exceeds `max=1M`"),
+        ("line=1G", "swift has no parameter `line`; valid parameters: start=BYTES, max=BYTES"),
     ] {
         let error = format!("swift:{text}").parse::<CcConfig>().unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
 
-/// What a subflow may hear.
+/// An input of a subflow.
 #[derive(Clone, Debug)]
-enum Heard {
+enum Input {
     Ack { rtt: Option<u64>, packets: u64, app_limited: bool },
     Loss,
     TimeOut,
 }
 
-fn heard() -> impl Strategy<Value = Heard> {
+fn inputs() -> impl Strategy<Value = Input> {
     prop_oneof![
         (prop::option::of(0u64..100_000_000), 0u64..100, any::<bool>())
-            .prop_map(|(rtt, packets, app_limited)| Heard::Ack { rtt, packets, app_limited }),
-        Just(Heard::Loss),
-        Just(Heard::TimeOut),
+            .prop_map(|(rtt, packets, app_limited)| Input::Ack { rtt, packets, app_limited }),
+        Just(Input::Loss),
+        Just(Input::TimeOut),
     ]
 }
 
-fn hear(swift: &mut dyn Controller, now: Time, what: &Heard) {
+fn apply(swift: &mut dyn Controller, now: Time, what: &Input) {
     match *what {
-        Heard::Ack { rtt, packets, app_limited } => {
+        Input::Ack { rtt, packets, app_limited } => {
             swift.on_ack(&ack(now, rtt.map(Duration::from_nanos), packets, app_limited));
         }
-        Heard::Loss => swift.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now }),
-        Heard::TimeOut => swift.on_timeout(now),
+        Input::Loss => swift.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now }),
+        Input::TimeOut => swift.on_timeout(now),
     }
 }
 
 proptest! {
-    /// Of both: what is between them is the median alone.
+    /// Covers Swift and MSwift, which differ only in the median.
     #[test]
     fn the_window_stays_between_its_minimum_and_its_maximum(
-        steps in prop::collection::vec((0u64..1_000_000_000, heard()), 1..200),
+        steps in prop::collection::vec((0u64..1_000_000_000, inputs()), 1..200),
         packets in 1u64..1000,
         is_median in any::<bool>(),
     ) {
@@ -200,15 +200,16 @@ proptest! {
         let mut now = Time::ZERO;
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);
-            hear(&mut *swift, now, &what);
+            apply(&mut *swift, now, &what);
             prop_assert!((PACKET / 10..=max).contains(&swift.window()), "{}", swift.window());
         }
     }
 
-    /// From a tenth of a packet to 64: one packet in a round trip, and some for the median to forget.
+    /// From a tenth of a packet to 64: one packet per round trip, and some for the median to
+    /// forget.
     #[test]
-    fn whatever_was_heard_the_window_grows_again_in_an_empty_network(
-        steps in prop::collection::vec((0u64..100_000_000, heard()), 1..100),
+    fn after_any_input_the_window_grows_again_in_an_empty_network(
+        steps in prop::collection::vec((0u64..100_000_000, inputs()), 1..100),
         silence_ms in 0u64..100_000,
         is_median in any::<bool>(),
     ) {
@@ -217,7 +218,7 @@ proptest! {
         let mut now = Time::ZERO;
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);
-            hear(&mut *swift, now, &what);
+            apply(&mut *swift, now, &what);
         }
         now += Duration::from_millis(silence_ms);
         for _ in 0..80 {

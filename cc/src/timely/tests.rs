@@ -1,4 +1,4 @@
-//! Sequences of round trips, worked by hand, and what holds for all of them.
+//! Worked sequences of round trips, and properties that hold for all of them.
 
 use braid_wire::PathId;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn at(us: u64) -> Time {
     Time::from_nanos(1_000_000 + us * 1_000)
 }
 
-/// An acknowledgement at `now` whose packet took so long.
+/// An acknowledgement at `now` of a packet with this round trip.
 fn ack(now: Time, rtt: Duration) -> AckSample {
     let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
     let rtt = Some(RttSample { sent_at, rtt });
@@ -20,7 +20,7 @@ fn ack(now: Time, rtt: Duration) -> AckSample {
     AckSample { now, path, packets: 1, bytes: 4096, marks: 0, rtt, in_flight, app_limited: false }
 }
 
-/// One round trip after another, each of so many microseconds: Gb/s after each.
+/// Returns the rate in Gb/s after each of consecutive round trips, given in microseconds.
 fn rates(timely: &mut Timely, start_us: u64, rtts: &[u64]) -> Vec<f64> {
     let mut now = start_us;
     let after = rtts.iter().map(|rtt| {
@@ -51,7 +51,7 @@ fn a_round_trip_that_grows_cuts_by_beta_times_the_gradient() {
     let after = rates(&mut timely, 0, &[60, 64]);
     // 0.875 x 4 us over 20 us is 0.175.
     assert_near(after[1], 100.0 * (1.0 - 0.8 * 0.175));
-    // One that stays smooths the difference to 0.4375 us, and that still cuts.
+    // An unchanged round trip smooths the difference to 0.4375 us, which still reduces the rate.
     assert_near(rates(&mut timely, 124, &[64])[0], after[1] * (1.0 - 0.8 * 0.021_875));
 }
 
@@ -96,25 +96,25 @@ fn losses_and_time_outs_change_nothing() {
 }
 
 #[test]
-fn the_text_leads_back_and_bad_parameters_are_named() {
+fn the_text_parses_back_and_bad_parameters_are_named() {
     let all = "timely:line=100G,window=512K,min=1G,rtt=10us,low=20us,high=200us,alpha=12.5%,beta=50%,\
         add=1G,hyper=2G,steps=3";
     assert_eq!(all.parse::<CcConfig>().unwrap().to_string(), all);
     for (text, part) in [
-        ("low=0us", "`0us` is no interval"),
-        ("alpha=0.5%", "`0.5%` is no share"),
-        ("alpha=100.1%", "`100.1%` is no share"),
-        ("alpha=1.25%", "`1.25%` is no share"),
-        ("steps=0", "`0` is no ratio"),
-        ("low=2us,high=1us", "`low=2us` is more than `high=1us`"),
-        ("min=200G", "`min=200G` is more than `line=100G`"),
-        ("gamma=1", "timely has no parameter `gamma`; it has: line=RATE, window=BYTES"),
+        ("low=0us", "invalid interval `0us`"),
+        ("alpha=0.5%", "invalid percentage `0.5%`"),
+        ("alpha=100.1%", "invalid percentage `100.1%`"),
+        ("alpha=1.25%", "invalid percentage `1.25%`"),
+        ("steps=0", "invalid ratio `0`"),
+        ("low=2us,high=1us", "`low=2us` exceeds `high=1us`"),
+        ("min=200G", "`min=200G` exceeds `line=100G`"),
+        ("gamma=1", "timely has no parameter `gamma`; valid parameters: line=RATE, window=BYTES"),
     ] {
         let error = format!("timely:line=100G,{text}").parse::<CcConfig>().unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
     }
     let error = "timely".parse::<CcConfig>().unwrap_err().to_string();
-    assert_eq!(error, "timely needs the rate of the link, as in timely:line=100G");
+    assert_eq!(error, "timely needs the rate of the link; add it, for example timely:line=100G");
 }
 
 proptest! {
@@ -138,9 +138,10 @@ proptest! {
         }
     }
 
-    /// From the minimum to the link are 5 steps of a thousandth and 200 of a two hundredth, after one round trip to compare with.
+    /// From the minimum to the link's rate: 5 steps of 1/1000 and 200 of 1/200, after one round
+    /// trip for comparison.
     #[test]
-    fn whatever_was_heard_an_empty_network_brings_the_rate_of_the_link_back(
+    fn after_any_input_an_empty_network_brings_the_rate_of_the_link_back(
         steps in prop::collection::vec((0u64..100_000_000, 0u64..100_000_000), 1..100),
         silence_ms in 0u64..100_000,
         rtt in 1u64..50,

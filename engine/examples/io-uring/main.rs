@@ -1,8 +1,10 @@
-//! UDP by system calls beside UDP by io_uring, on loopback, without a thread of the kernel that polls (SQPOLL): a ping-pong
-//! of 8 bytes, spinning and sleeping, and the receiving end of bulk with segmentation offload.
+//! Compares UDP by system calls with UDP by io_uring, on loopback, without a polling thread of the
+//! kernel (SQPOLL): a ping-pong of 8 bytes, spinning and sleeping, and the receiving end of bulk
+//! traffic with segmentation offload.
 //!
-//! `cargo run --release -p braid-rdma --example io-uring [ROUNDS]`: both in turn, so many times each (9), half a second
-//! at a time; medians, and the median of the ratios within a round. Both ends are threads of this process, and do the same.
+//! `cargo run --release -p braid-rdma --example io-uring [ROUNDS]` runs both in turn, this many
+//! times each (default: 9), half a second at a time. It prints medians, and the median of the
+//! ratios within a round. Both ends are threads of this process and do the same.
 
 mod ring;
 
@@ -22,16 +24,16 @@ type Measured = Result<f64, Failure>;
 const MEASURED: Duration = Duration::from_millis(500);
 /// The last datagram.
 const END: [u8; 8] = [0xFF; 8];
-/// Bytes of a datagram as Braid sends in bulk: a header and 4096.
+/// Bytes of a datagram as in Braid's bulk traffic: a header and 4096.
 const SEGMENT: libc::c_int = 4156;
-/// So many leave in one call.
+/// Bytes sent in one call.
 const TRAIN: usize = 15 * SEGMENT as usize;
-/// Bytes on their way at most; the socket has room for more.
+/// The largest number of bytes in flight. The socket has room for more.
 const IN_FLIGHT: u64 = 4 * TRAIN as u64;
 const ROOM: libc::c_int = 4 << 20;
-/// Room for the note that says how long the segments of a train are.
+/// Room for the control message with the segment length of a train.
 const NOTE: usize = 64;
-/// Bytes of a receive buffer: a train, its note, and what the kernel writes in front.
+/// Bytes of a receive buffer: a train, its control message, and the header that the kernel writes.
 const BUFFER: usize = 64 << 10;
 #[derive(Clone, Copy)]
 enum Way {
@@ -73,7 +75,7 @@ fn pair() -> io::Result<(UdpSocket, UdpSocket)> {
     Ok((near, far))
 }
 
-/// Half of the median round trip.
+/// Measures half of the median round trip.
 fn ping_pong(way: Way, spins: bool) -> Measured {
     let (near, far) = pair()?;
     let echo = thread::spawn(move || -> Result<(), Failure> {
@@ -118,7 +120,7 @@ impl End {
         Ok(End { fd, spins, by })
     }
 
-    /// Sends the bytes, and receives the other end's.
+    /// Sends the bytes and receives the other end's.
     fn swap(&mut self, bytes: &mut [u8; 8]) -> io::Result<()> {
         match &mut self.by {
             By::Calls(epoll) => swap_by_calls(self.fd, epoll, self.spins, bytes),
@@ -148,7 +150,8 @@ fn swap_by_calls(fd: RawFd, epoll: &OwnedFd, spins: bool, bytes: &mut [u8; 8]) -
     }
 }
 
-/// CPU seconds of the receiver for 10^9 bytes. One thread sends as fast as the other receives.
+/// Measures CPU seconds of the receiver for 10^9 bytes. One thread sends as fast as the other
+/// receives.
 fn bulk(way: Way) -> Measured {
     static RECEIVED: AtomicU64 = AtomicU64::new(0);
     RECEIVED.store(0, Ordering::Relaxed);
@@ -183,7 +186,7 @@ fn bulk(way: Way) -> Measured {
     receiver.join().expect("the receiver does not panic")
 }
 
-/// Hands over how long each train is, until it is told to stop.
+/// Hands over the length of each train until it is told to stop.
 fn receive_by_calls(socket: &UdpSocket, take: &mut impl FnMut(usize) -> bool) -> io::Result<()> {
     let (mut buffer, mut note) = (vec![0_u8; BUFFER], [0_u64; NOTE / 8]);
     loop {
@@ -223,7 +226,7 @@ fn check(returned: isize) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }
 
-/// `None`: a signal has come, and the call is to be made again.
+/// `None`: a signal has interrupted the call, which is to be repeated.
 fn unless_interrupted<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),

@@ -1,4 +1,4 @@
-//! By io_uring.
+//! The io_uring variant.
 
 use std::io;
 use std::mem;
@@ -11,13 +11,13 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::{BUFFER, NOTE, unless_interrupted};
 
-/// Receive buffers of a ring, a power of two, and their group.
+/// The number of receive buffers of a ring, a power of two, and their group.
 const BUFFERS: u16 = 8;
 const GROUP: u16 = 1;
 /// IORING_ENTER_GETEVENTS.
 const GET_EVENTS: u32 = 1;
 
-/// Sends the bytes, and receives the other end's.
+/// Sends the bytes and receives the other end's.
 pub(super) fn swap(
     fd: RawFd,
     ring: &mut IoUring,
@@ -28,7 +28,8 @@ pub(super) fn swap(
     let send = opcode::Send::new(Fd(fd), sent.as_ptr(), sent.len() as u32).build();
     let send = send.flags(squeue::Flags::SKIP_SUCCESS);
     let recv = opcode::Recv::new(Fd(fd), bytes.as_mut_ptr(), bytes.len() as u32).build();
-    // SAFETY: what both point to outlives the answer, which ends this function; so does an error, and then the program ends.
+    // SAFETY: what both point to outlives the answer, which ends this function; so does an error,
+    // and then the program ends.
     unsafe { ring.submission().push_multiple(&[send, recv]) }.map_err(io::Error::other)?;
     let (mut submitted, wanted) = (2, u32::from(!spins));
     loop {
@@ -45,9 +46,11 @@ pub(super) fn swap(
     }
 }
 
-/// Hands over how long each train is, until it is told to stop: by a request that goes on, and buffers that the kernel takes.
+/// Hands over the length of each train until it is told to stop. One request continues, and the
+/// kernel takes the buffers.
 pub(super) fn receive(socket: &UdpSocket, take: &mut impl FnMut(usize) -> bool) -> io::Result<()> {
-    // Made before the ring, so that it goes after it. Nothing comes any more then: the last datagram ends this.
+    // Created before the ring, so that it is dropped after it. The last datagram ends this
+    // function, so nothing arrives then.
     let mut buffers = Buffers::new();
     let (mut ring, entries) = (make()?, buffers.entries() as u64);
     // SAFETY: the entries outlive the ring.
@@ -68,7 +71,7 @@ pub(super) fn receive(socket: &UdpSocket, take: &mut impl FnMut(usize) -> bool) 
         for entry in ring.completion() {
             goes_on &= cqueue::more(entry.flags());
             let Some(number) = cqueue::buffer_select(entry.flags()) else {
-                // Without a buffer it has only ended.
+                // Without a buffer the entry only reports the end of the request.
                 match outcome(&entry) {
                     Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => continue,
                     other => return other.map(drop),
@@ -85,7 +88,7 @@ pub(super) fn receive(socket: &UdpSocket, take: &mut impl FnMut(usize) -> bool) 
     }
 }
 
-/// A page of entries, which the kernel reads, and what they stand for.
+/// A page of entries, which the kernel reads, and their buffers.
 struct Buffers {
     page: Box<Page>,
     memory: Vec<u8>,
@@ -111,7 +114,7 @@ impl Buffers {
         &self.memory[usize::from(number) * BUFFER..][..BUFFER]
     }
 
-    /// The kernel may write to it.
+    /// Gives a buffer to the kernel.
     fn give(&mut self, number: u16) {
         let address = self.of(number).as_ptr() as u64;
         let (entries, slot) = (self.entries(), usize::from(self.tail % BUFFERS));
@@ -127,7 +130,8 @@ impl Buffers {
     }
 }
 
-/// Work that has been done is found by the thread that asks for it: nobody interrupts it (Linux 6.1).
+/// Creates a ring. The thread that asks for completed work finds it, and no thread is interrupted
+/// (Linux 6.1).
 pub(super) fn make() -> io::Result<IoUring> {
     IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(8)
 }

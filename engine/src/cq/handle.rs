@@ -1,4 +1,4 @@
-//! The application's side of a completion queue.
+//! The application's handle of a completion queue.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -12,46 +12,51 @@ use crate::clock::deadline;
 use crate::inner::EngineInner;
 use crate::wake::Interest;
 
-/// Why a completion queue was not created.
+/// The reason why a completion queue was not created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateCqError {
-    /// A capacity that cannot be.
-    #[error("a completion queue cannot hold {capacity} completions; take 1 to {max}", max = MAX_CAPACITY)]
+    /// The capacity is out of range.
+    #[error(
+        "a completion queue cannot hold {capacity} completions; take 1 to {max}",
+        max = MAX_CAPACITY
+    )]
     Capacity {
-        /// What was asked for.
+        /// The requested capacity.
         capacity: usize,
     },
-    /// No descriptor for its events.
+    /// The process has no descriptor for the queue's events.
     #[error(
-        "no event descriptor for a completion queue: {0}; raise the limit of open files (`ulimit -n`)"
+        "no event descriptor for a completion queue: {0}; raise the limit of open files \
+         (`ulimit -n`)"
     )]
     Event(#[source] io::Error),
 }
 
-/// Why a completion queue gives no completions.
+/// The reason why a completion queue returns no completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CqError {
     /// Completions came faster than they were polled, and some are lost.
     #[error(
-        "the completion queue overran its {capacity} places and its queue pairs are in ERR; create it with room for all outstanding work requests"
+        "the completion queue overran its {capacity} places and its queue pairs are in ERR; create \
+         it with room for all outstanding work requests"
     )]
     Overrun {
-        /// What it holds.
+        /// The capacity of the queue.
         capacity: usize,
     },
 }
 
-/// Most completions that a queue can be asked to hold.
+/// The largest capacity that a program can ask for.
 const MAX_CAPACITY: usize = 1 << 24;
-/// Completions that [`CompletionQueue::wait`] returns at most.
+/// The largest number of completions that [`CompletionQueue::wait`] returns.
 const WAIT_BATCH: usize = 64;
 
-/// Where work requests end, in posting order for each queue of each queue pair. Clones are handles
-/// of the same queue; any thread may poll, and each completion goes to one of them.
+/// A queue of completions, in posting order for each queue of each queue pair. Clones are handles
+/// of the same queue. Any thread may poll, and each completion goes to one thread.
 ///
-/// Its queue pairs must not have more work requests outstanding than it has room for.
+/// The queue pairs must not have more work requests outstanding than the queue has room for.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,7 +64,8 @@ const WAIT_BATCH: usize = 64;
 /// use braid::{Engine, EngineConfig, QpOptions, QpState, Status, wr};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let cq = engine.create_cq(64)?;
 /// let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
 /// qp.modify(QpState::Init)?;
@@ -105,13 +111,13 @@ impl CompletionQueue {
         &self.engine
     }
 
-    /// Completions that it holds.
+    /// The capacity of the queue.
     pub fn capacity(&self) -> usize {
         self.shared.capacity()
     }
 
-    /// Makes room for `capacity` completions, or more; what it holds stays, and a queue never becomes smaller. Waits until the engine's
-    /// threads have ended what they are doing.
+    /// Makes room for at least `capacity` completions. Waiting completions stay, and a queue never
+    /// shrinks. Waits until the engine's threads have finished their current turn.
     ///
     /// # Errors
     /// [`CreateCqError::Capacity`].
@@ -121,11 +127,11 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// Takes the next completion, if there is one. Where the application makes progress, an empty
-    /// queue runs the engine once.
+    /// Takes the next completion, if there is one. If the application drives the engine, a poll of
+    /// an empty queue runs the engine once.
     ///
     /// # Errors
-    /// [`CqError::Overrun`], after the completions that did find room.
+    /// [`CqError::Overrun`], after the completions that found room.
     pub fn poll_one(&self) -> Result<Option<Completion>, CqError> {
         let completion = if self.engine.application_drives() {
             self.shared.pop().or_else(|| {
@@ -137,7 +143,8 @@ impl CompletionQueue {
         };
         match completion {
             None if self.shared.has_overrun() => {
-                // One may have come between the look into the ring and that at the flag.
+                // A completion may have been pushed between the look at the ring and the look at
+                // the flag.
                 let late = self.shared.pop();
                 late.map(Some).ok_or(CqError::Overrun { capacity: self.capacity() })
             }
@@ -145,14 +152,14 @@ impl CompletionQueue {
         }
     }
 
-    /// Appends up to `max` completions to `out` and returns how many; does not wait.
+    /// Appends up to `max` completions to `out` and returns their number. The call does not block.
     ///
     /// # Errors
-    /// [`CqError::Overrun`], after the completions that did find room.
+    /// [`CqError::Overrun`], after the completions that found room.
     pub fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
         let mut count = 0;
         while count < max {
-            // Only the first look makes progress: those after it are for what that has brought.
+            // Only the first poll runs the engine. Later ones take the completions of that run.
             let next = if count == 0 { self.poll_one()? } else { self.shared.pop() };
             let Some(completion) = next else { break };
             out.push(completion);
@@ -161,11 +168,11 @@ impl CompletionQueue {
         Ok(count)
     }
 
-    /// Waits until there are completions, at most as long as `timeout`, and returns up to 64 of
-    /// them; none: the time is over. Where the application makes progress, this is where it does.
+    /// Waits up to `timeout` for completions and returns up to 64 of them. An empty result: none
+    /// came. If the application drives the engine, the wait drives it.
     ///
     /// # Errors
-    /// As [`CompletionQueue::poll`].
+    /// As for [`CompletionQueue::poll`].
     pub fn wait(&self, timeout: Duration) -> Result<Vec<Completion>, CqError> {
         let mut out = Vec::new();
         if self.poll(&mut out, WAIT_BATCH)? > 0 {
@@ -181,25 +188,26 @@ impl CompletionQueue {
         Ok(out)
     }
 
-    /// Asks that the descriptor (see [`AsFd`]) become readable with the next completion; with
-    /// `solicited_only`, with the next that failed or that the peer marked as solicited. It goes
-    /// off once. Poll once more after this call, because what came before it does not count; after
-    /// the descriptor became readable, arm again before polling.
+    /// Arms the descriptor (see [`AsFd`]): the next completion makes it readable, once. With
+    /// `solicited_only`, the next failed or solicited completion does. Poll once more after this
+    /// call, because earlier completions do not count. After the descriptor became readable, arm it
+    /// again before polling.
     ///
-    /// Where the application makes progress, a thread of the engine goes on in its place until it polls again and again.
+    /// If the application drives the engine, a thread of the engine takes over until the
+    /// application polls again repeatedly.
     pub fn notify(&self, solicited_only: bool) {
         self.clear_event();
         self.request_event(solicited_only);
     }
 
-    /// As [`CompletionQueue::notify`], but leaves the descriptor as it is: what has gone off and was not looked at
-    /// stays to be seen, until [`CompletionQueue::clear_event`].
+    /// Arms the descriptor without clearing it, see [`CompletionQueue::notify`]. An earlier event
+    /// stays visible until [`CompletionQueue::clear_event`].
     pub fn request_event(&self, solicited_only: bool) {
         self.shared.arm(if solicited_only { Interest::Solicited } else { Interest::Any });
         self.engine.application_waits();
     }
 
-    /// Makes the descriptor unreadable, and returns whether it was readable.
+    /// Makes the descriptor unreadable. Returns whether it was readable.
     pub fn clear_event(&self) -> bool {
         self.shared.event().take()
     }
@@ -209,14 +217,14 @@ impl CompletionQueue {
         self.shared.has_overrun()
     }
 
-    /// Adds a completion of the application's own, such as that of a work request which it has not handed to the engine: it
-    /// takes a place, and tells who waits, as any other does.
+    /// Adds a completion of the application's own, such as that of a work request that the engine
+    /// never saw. The completion takes a place and wakes waiting threads like any other.
     ///
     /// # Errors
-    /// [`CqError::Overrun`]: there is no room. The queue pairs that use the queue go to ERR.
+    /// [`CqError::Overrun`]: the queue is full. The queue pairs that use the queue go to ERR.
     pub fn push(&self, completion: Completion) -> Result<(), CqError> {
         if !self.shared.push_own(completion) {
-            self.shared.tell_overrun();
+            self.shared.announce_overrun();
         }
         match self.shared.has_overrun() {
             true => Err(CqError::Overrun { capacity: self.capacity() }),
@@ -226,8 +234,8 @@ impl CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// Adds a completion of the application's own that nobody is told of: a mark in the order of
-    /// completions. A full queue grows. Returns false if it cannot, or has overrun.
+    /// Adds a mark: a completion of the application's own that wakes no thread. A full queue grows.
+    /// Returns `false` if it cannot grow or has overrun.
     pub fn push_mark(&self, mark: Completion) -> bool {
         if self.shared.push_mark(mark) {
             return true;

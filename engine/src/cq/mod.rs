@@ -1,4 +1,4 @@
-//! Completion queues: where work requests end.
+//! Completion queues, where work requests end.
 
 mod handle;
 mod rings;

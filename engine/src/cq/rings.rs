@@ -1,4 +1,4 @@
-//! The completions of a queue: a ring, and a larger one behind it once the queue has grown.
+//! The rings of a completion queue. A queue that grows gets a larger ring behind the earlier ones.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,9 @@ use braid_transport::Completion;
 
 use crate::ring::Ring;
 
-/// Invariant: what is pushed goes to the last ring, what is popped comes from the first that has something. A ring is added while nobody
-/// pushes, so all that an earlier one gets was pushed before: completions come out in the order in which they were pushed.
+/// Invariant: a push goes to the last ring, and a pop takes from the first ring that is not empty.
+/// A ring is added while no thread pushes, so everything in an earlier ring was pushed before.
+/// Completions leave in the order in which they were pushed.
 pub(super) struct Rings {
     ring: Ring<Completion>,
     next: OnceLock<Box<Rings>>,
@@ -26,25 +27,25 @@ impl Rings {
         last
     }
 
-    /// What fits, from when the earlier rings are empty.
+    /// The capacity once the earlier rings are empty.
     pub(super) fn capacity(&self) -> usize {
         self.last().ring.capacity()
     }
 
-    /// What has to be appended for room for so many; `None`: there is. Earlier rings keep their memory, so each is twice as large as the one
-    /// before, up to `max`.
+    /// Returns the rings to append for this capacity. `None`: the capacity suffices. Earlier rings
+    /// keep their memory, so each ring is twice as large as the one before, up to `max`.
     pub(super) fn larger(&self, capacity: usize, max: usize) -> Option<Box<Rings>> {
         let held = self.capacity();
         (capacity > held).then(|| Box::new(Rings::new(capacity.max((2 * held).min(max)))))
     }
 
-    /// Nobody may push or append meanwhile.
+    /// Appends rings. No thread may push or append in the meantime.
     pub(super) fn append(&self, rings: Box<Rings>) {
-        // The last has none.
+        // The last ring has no successor.
         let _ = self.last().next.set(rings);
     }
 
-    /// False: there is no room.
+    /// Pushes a completion. Returns `false` if the ring is full.
     pub(super) fn push(&self, completion: Completion) -> bool {
         self.last().ring.push(completion).is_ok()
     }
@@ -52,7 +53,8 @@ impl Rings {
     pub(super) fn pop(&self) -> Option<Completion> {
         let mut rings = self;
         loop {
-            // Before the look into the ring, so that all which was pushed before the next one was there is seen.
+            // Read before the look at the ring, so that the look finds everything that was pushed
+            // before the next ring existed.
             let next = rings.next.get();
             match (rings.ring.pop(), next) {
                 (None, Some(next)) => rings = next,
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pushed_first_comes_first_however_often_there_is_more_room() {
+    fn completions_keep_their_order_while_the_queue_grows() {
         let rings = Rings::new(2);
         let mut pushed = 0..;
         let mut fill = || {

@@ -1,4 +1,4 @@
-//! The ring between the workers and whoever polls.
+//! The rings between the workers and the polling threads.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,27 +12,28 @@ use crate::busy_wait::BusyWait;
 use crate::event_fd::EventFd;
 use crate::wake::{Arming, Event, Interest, Waiters};
 
-/// Polls of an empty queue, some 50 us, after which who polls yields.
+/// Polls of an empty queue, about 50 us, after which the polling thread yields.
 const PATIENT_POLLS: u32 = 4096;
 
-/// Once it has overrun it stays so: the completions it missed cannot be told any more.
+/// A queue that has overrun stays so, because its lost completions cannot be recovered.
 pub(crate) struct CqShared {
     rings: Rings,
-    /// Held by who grows the queue, and by the application while it pushes. Workers push under locks of their own.
+    /// Held by the thread that grows the queue, and by the application while it pushes. Workers
+    /// push under locks of their own.
     growing: Mutex<()>,
     arming: Arming,
     event: EventFd,
     overrun: AtomicBool,
     waiters: Waiters,
-    /// Of those who poll while threads of the engine make progress.
+    /// The state of threads that poll while threads of the engine make progress.
     busy_wait: BusyWait,
-    /// Whom an overrun concerns.
+    /// The queue pairs that an overrun concerns.
     attached: Mutex<Vec<Weak<dyn Attached>>>,
 }
 
-/// Whose completions come to a queue.
+/// An owner of completions in this queue.
 pub(crate) trait Attached: Send + Sync {
-    /// The queue has overrun: no completion comes any more.
+    /// Called when the queue has overrun. No completion follows.
     fn on_overrun(&self);
 }
 
@@ -54,8 +55,8 @@ impl CqShared {
         self.rings.capacity()
     }
 
-    /// Makes room for so many, at most `max`, which lose nothing of what is there. `exclude` keeps all workers from pushing until what it
-    /// returns is dropped.
+    /// Makes room for `capacity` completions, at most `max`. `exclude` keeps all workers from
+    /// pushing until its result is dropped.
     pub(super) fn grow<T>(&self, capacity: usize, max: usize, exclude: impl FnOnce() -> T) {
         let _growing = self.growing();
         if let Some(larger) = self.rings.larger(capacity, max) {
@@ -68,13 +69,13 @@ impl CqShared {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`CqShared::push`], by the application.
+    /// Pushes a completion of the application, see [`CqShared::push`].
     pub(super) fn push_own(&self, completion: Completion) -> bool {
         let _growing = self.growing();
         self.push(completion)
     }
 
-    /// Adds a completion that nobody is told of. False: there is no room, or the queue has overrun.
+    /// Adds a completion that wakes no thread. Returns `false` if the queue is full or has overrun.
     pub(super) fn push_mark(&self, mark: Completion) -> bool {
         let _growing = self.growing();
         !self.has_overrun() && self.rings.push(mark)
@@ -92,7 +93,8 @@ impl CqShared {
         self.rings.pop()
     }
 
-    /// As [`CqShared::pop`], for somebody who asks again and again, and may so keep the engine's threads from their work.
+    /// Pops a completion for a thread that polls repeatedly, which could keep the engine's threads
+    /// from running. See [`CqShared::pop`].
     pub(crate) fn poll(&self) -> Option<Completion> {
         let completion = self.pop();
         if completion.is_some() {
@@ -107,8 +109,8 @@ impl CqShared {
         self.rings.is_empty()
     }
 
-    /// Adds a completion, by a worker. Returns false when the ring has overrun just now; from then on nothing is
-    /// added, room or not: no completion comes after one that is missing.
+    /// Adds a completion of a worker. Returns `false` if this call overruns the queue. From then on
+    /// nothing is added, even if there is room, because no completion may follow a lost one.
     pub(crate) fn push(&self, completion: Completion) -> bool {
         let solicited = completion.solicited || completion.status != Status::Success;
         let overruns = self.has_overrun() || !self.rings.push(completion);
@@ -123,20 +125,21 @@ impl CqShared {
         !first
     }
 
-    /// The next completion of interest makes the descriptor readable.
+    /// Arms the descriptor for the next completion of interest.
     pub(crate) fn arm(&self, interest: Interest) {
         self.arming.arm(interest);
     }
 
-    /// Until there is something or the time is over.
+    /// Waits for a completion until `deadline`.
     pub(crate) fn wait(&self, deadline: Instant) {
         self.waiters.wait(&self.arming, deadline, || !self.is_empty() || self.has_overrun());
     }
 
-    /// A queue pair's completions come here from now on.
+    /// Registers a queue pair whose completions come here.
     pub(crate) fn attach(&self, qp: Weak<dyn Attached>) {
         let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        // Not each time: with thousands of queue pairs most of the time to make one would go here.
+        // Drops dead entries only when the list is full: with thousands of queue pairs, doing so
+        // each time would dominate the time to create one.
         if attached.len() == attached.capacity() {
             attached.retain(|qp| qp.strong_count() > 0);
             let kept = attached.len();
@@ -145,8 +148,8 @@ impl CqShared {
         attached.push(qp);
     }
 
-    /// Tells every queue pair whose completions come here that the queue has overrun.
-    pub(crate) fn tell_overrun(&self) {
+    /// Tells every attached queue pair that the queue has overrun.
+    pub(crate) fn announce_overrun(&self) {
         let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
         attached.iter().filter_map(Weak::upgrade).for_each(|qp| qp.on_overrun());
     }

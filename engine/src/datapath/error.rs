@@ -1,67 +1,72 @@
-//! Why two ends cannot be joined.
+//! Errors of joining the two ends of a connection.
 
 use braid_verbs::VerbsError;
 use braid_wire::{DecodeError, Service};
 
-/// Why the datapaths of the two ends of a connection cannot be joined.
+/// The reason why the datapaths of the two ends of a connection cannot be joined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The peer has no device.
+    /// The peer has no RDMA device, and this end has one.
     #[error(
         "the peer sends over UDP and this end over verbs; take the same datapath on both sides"
     )]
     PeerOverUdp,
-    /// The peer has one.
+    /// The peer has an RDMA device, and this end has none.
     #[error(
         "the peer sends over verbs and this end over UDP; take the same datapath on both sides"
     )]
     PeerOverVerbs,
-    /// What the peer says of its device cannot be read.
+    /// The peer's description of its RDMA device is malformed.
     #[error(
-        "what the peer says of its RDMA device cannot be read: {0}; are both sides of one build?"
+        "the peer's description of its RDMA device is malformed: {0}; run the same build \
+         on both sides"
     )]
     Address(#[from] DecodeError),
-    /// Different services.
-    #[error("the peer's queue pairs are {theirs:?} and ours {ours:?}; take the same on both sides")]
+    /// The two ends use different services.
+    #[error(
+        "the peer's NIC queue pairs are {theirs:?} and this end's {ours:?}; use the same on \
+         both sides"
+    )]
     Service {
-        /// Ours.
+        /// The service of this end.
         ours: Service,
-        /// The peer's.
+        /// The service of the peer.
         theirs: Service,
     },
-    /// Different MTUs.
+    /// The RDMA ports have different MTUs.
     #[error(
-        "the peer's RDMA port has an MTU of {theirs} bytes and ours {ours}; give both network interfaces the same MTU"
+        "the peer's RDMA port has an MTU of {theirs} bytes and this end's {ours}; give both \
+         network interfaces the same MTU"
     )]
     Mtu {
-        /// Ours, in bytes.
+        /// The MTU of this end in bytes.
         ours: u32,
-        /// The peer's, in bytes.
+        /// The MTU of the peer in bytes.
         theirs: u32,
     },
-    /// Different numbers of paths.
+    /// The two ends have different numbers of paths.
     #[error(
         "the peer has {theirs} paths and this end {ours}; over verbs both take the same number"
     )]
     Paths {
-        /// Ours.
+        /// The number of this end.
         ours: usize,
-        /// The peer's.
+        /// The number of the peer.
         theirs: usize,
     },
-    /// A rail beside the first.
+    /// A further rail cannot be joined.
     #[error("rail {rail}: {source}")]
     Rail {
-        /// Its number, from 1.
+        /// The number of the rail, from 1.
         rail: usize,
-        /// What is wrong there.
+        /// The reason.
         source: Box<JoinError>,
     },
     /// The device refused.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
-    /// No memory.
+    /// The system has no memory for the connection's buffers.
     #[error("{0}")]
     Buffers(String),
 }

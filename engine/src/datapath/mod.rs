@@ -1,13 +1,12 @@
-//! How packets leave and arrive: all that lies between a worker and the wire, behind one trait.
+//! The traits between a worker and the wire.
 //!
-//! A [`Datapath`] takes what the protocol core wants sent and hands over what has come, at the height of packets: it
-//! owns its sockets or queue pairs, its batches and buffers. What the two ends of a connection have to know of
-//! each other's datapath travels in the set-up packets as bytes that only the datapath reads (as eRPC's `Transport`
-//! does with its routing info).
+//! A [`Datapath`] sends the packets that the protocol core has decided on, and hands over the
+//! packets that have arrived. It owns its sockets or queue pairs, its batches and its buffers. The
+//! two ends of a connection exchange routing information in their set-up packets, which only the
+//! datapath reads (as with eRPC's `Transport`).
 
 pub(crate) mod datagram;
 mod error;
-mod open;
 mod segment;
 
 use std::io;
@@ -22,35 +21,36 @@ use crate::degradation::Degradation;
 use crate::discovery::PathMap;
 
 pub use self::error::JoinError;
-pub(crate) use self::open::{Opening, open, open_devices};
 pub(crate) use self::segment::{Readable, Segment};
 pub(crate) use crate::link::{LinkLosses as Losses, PortRefused, Reach, Via};
 
-/// What a datapath can do.
+/// The capabilities of a datapath.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Caps {
-    /// Most packets of one batch; 1: they leave one by one.
+    /// The largest number of packets in a batch. 1: packets leave one by one.
     pub(crate) batch_segments: u32,
-    /// Most bytes of one batch, all packets together.
+    /// The largest number of bytes in a batch, all packets together.
     pub(crate) batch_bytes: u64,
     /// Whether packets of several queue pairs may share a batch.
     pub(crate) joint_batches: bool,
-    /// Payload bytes of a full segment, unless the application says otherwise.
+    /// Payload bytes of a full segment, unless the application configures another size.
     pub(crate) segment: u16,
-    /// Bytes of packets that the receiving side can hold before it drops; `u32::MAX`: it never does.
+    /// Bytes of packets that the receiving side holds before it drops. `u32::MAX`: it never drops.
     pub(crate) receive_buffer: u32,
-    /// Whether payloads are ours to check, and to protect; otherwise the medium does.
+    /// Whether Braid checks and protects payloads. Otherwise the medium does.
     pub(crate) checks_payloads: bool,
-    /// Whether the path may carry less than the host's own link, so that its MTU has to be searched for.
+    /// Whether the path may carry less than the host's own link, so that the path MTU has to be
+    /// searched for.
     pub(crate) search_path_mtu: bool,
-    /// Whether it tells which packets that have come carry a congestion mark (ECN CE).
+    /// Whether the datapath reports congestion marks (ECN CE) of arrived packets.
     pub(crate) congestion_marks: bool,
-    /// Present where the receiving NIC places payloads before software has seen them.
+    /// Set if the receiving NIC places payloads before software sees them.
     pub(crate) direct: Option<DirectConfig>,
 }
 
 impl Caps {
-    /// What two rails of one connection can do, which may use either for anything.
+    /// The common capabilities of two rails of one connection, which may use either rail for any
+    /// packet.
     pub(crate) fn and(self, other: Caps) -> Caps {
         let shorter = |a: DirectConfig, b: DirectConfig| DirectConfig {
             long: a.long.min(b.long),
@@ -71,7 +71,7 @@ impl Caps {
     }
 }
 
-/// Our end of a connection.
+/// This end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) id: QpId,
@@ -88,162 +88,127 @@ pub(crate) struct Partner {
     pub(crate) ip: IpAddr,
 }
 
-/// A packet that has come.
+/// A packet that has arrived.
 pub(crate) struct Received<'a> {
-    /// Who sent it; `None`: the datapath cannot tell, and the packet has its token alone to show.
+    /// The sender. `None`: the datapath cannot tell, and only the packet's token identifies it.
     pub(crate) from: Option<SocketAddr>,
-    /// The address that it was sent to, where the datapath is bound to a wildcard.
+    /// The destination address, if the datapath is bound to a wildcard.
     pub(crate) called: LocalAddr,
-    /// By which of the sender's ports it left.
+    /// The sender's port.
     pub(crate) via: Via,
-    /// It carries a congestion mark (ECN CE).
+    /// Whether the packet carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// What has to be closed on another rail of this queue pair's connection before the packet may be taken.
+    /// An epoch that another rail of this queue pair's connection has to close before the core may
+    /// take the packet.
     pub(crate) closes: Option<(QpId, NicEpoch)>,
-    /// The packet.
+    /// The bytes of the packet.
     pub(crate) bytes: &'a [u8],
 }
 
-/// A packet in the envelope of a keyed connection.
+/// An encrypted packet of a keyed connection.
 pub(crate) struct Envelope<'a> {
-    /// Who sent it.
+    /// The sender.
     pub(crate) from: SocketAddr,
-    /// The address that it was sent to, where the datapath is bound to a wildcard.
+    /// The destination address, if the datapath is bound to a wildcard.
     pub(crate) called: LocalAddr,
-    /// By which of the sender's ports it left.
+    /// The sender's port.
     pub(crate) via: Via,
-    /// It carries a congestion mark (ECN CE).
+    /// Whether the packet carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// All of it; it is opened where it stands.
+    /// The bytes of the packet, which are decrypted in place.
     pub(crate) bytes: &'a mut [u8],
 }
 
-/// What has come.
+/// An arrival that a datapath hands to the worker.
 pub(crate) enum Arrived<'a> {
     /// A packet.
     Packet(Received<'a>),
-    /// A packet in an envelope.
+    /// An encrypted packet.
     Sealed(Envelope<'a>),
-    /// The header of a segment whose payload is in its place already.
+    /// The header of a segment whose payload is already placed.
     Placed(PathId, &'a DataHeader),
-    /// The peer has closed what came before this epoch of a path.
+    /// The peer has closed all epochs of a path before this one.
     Epoch(QpId, NicEpoch),
-    /// The connection of this queue pair was full, and takes segments again.
+    /// The queue pair's connection was full and takes segments again.
     Room(QpId),
-    /// A packet that closes what there is not.
+    /// A packet asked to close an epoch that does not exist.
     Refused,
-    /// It was found out which routes lead to a peer that is watched.
+    /// Path discovery for a watched peer has finished.
     Routes(AddrPair, &'a PathMap),
     /// The device is gone, and every connection with it.
     Failed,
 }
 
-/// What the request to close an epoch has come to.
+/// The outcome of closing an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closing {
-    /// Nothing lands any more that was sent to the epoch.
+    /// Nothing that was sent to the epoch is placed any more.
     Done,
-    /// It might: the device does not close it.
+    /// Such data may still be placed, because the device has not closed the epoch.
     NotYet,
-    /// Nobody was told of such an epoch.
+    /// The datapath never announced such an epoch.
     Refused,
 }
 
-/// What a look at what has come amounted to.
+/// The result of receiving once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
-    /// Packets that had come.
+    /// The number of packets that had arrived.
     pub(crate) packets: usize,
-    /// More may be there already.
+    /// Whether more packets may have arrived already.
     pub(crate) is_more: bool,
 }
 
-/// What became of a segment.
+/// The result of sending a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Sent {
-    /// Its payload goes straight to its place at the peer.
+    /// Whether the NIC places the payload at the peer.
     pub(crate) is_direct: bool,
-    /// Its connection takes no other, until [`Arrived::Room`].
+    /// Whether the connection is full until [`Arrived::Room`].
     pub(crate) is_full: bool,
 }
 
-/// Whether another segment can be taken, of connections that are not full.
+/// Whether the datapath can take another segment of a connection that is not full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Room {
-    /// Yes.
+    /// There is room.
     Open,
-    /// Yes, now that what was complete has been sent.
+    /// There is room, because complete batches have just been sent.
     Emptied,
-    /// No, not before something else has been sent. Try again a little later.
+    /// There is no room until something else has been sent. Try again a little later.
     Full,
 }
 
-/// Moves packets between a worker and its peers. One thread at a time owns it.
+/// Moves packets between a worker and its peers: the calls of every poll. One thread at a time owns
+/// a datapath.
 ///
-/// For each connection: `open`, `join` once the peer's routing information is there, then packets, then `retire` and
-/// `close`.
-pub(crate) trait Datapath: Send {
-    /// What it can do. Does not change.
-    fn caps(&self) -> Caps;
-
-    /// The address of the receiving port, where set-up packets come too.
-    fn local_addr(&self) -> SocketAddr;
-
-    /// Adds the interface that packets to `to` have to leave by.
-    fn pair(&self, to: SocketAddr) -> AddrPair;
-
-    /// Bytes of the longest datagram (UDP payload) that the first hop towards `to` carries, as the host knows.
-    fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
-
-    /// Bytes of the longest data packet towards `to`, its headers included, as far as the host knows.
-    fn max_packet(&self, to: AddrPair) -> io::Result<usize> {
-        self.max_datagram(to)
-    }
-
-    /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
-    fn reach(&self, to: AddrPair) -> Option<Reach>;
-
-    /// Prepares our end of a connection; what was prepared for the same queue pair before ends. Returns what the
-    /// peer's datapath has to know of it.
-    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError>;
-
-    /// Joins our end with the peer's. Returns how many segments may be in flight towards it. After an error it is
-    /// closed.
-    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
-
-    /// Nothing lands any more for this queue pair. Acknowledgements can still be sent.
-    fn retire(&mut self, id: QpId);
-
-    /// Ends the connection of this queue pair.
-    fn close(&mut self, id: QpId);
-
-    /// Sees to it that nothing lands any more that was sent to an epoch of one of its paths, and tells the peer of the next.
-    /// Asked when another rail's packet has said so, see [`Received::closes`].
-    fn close_epoch(&mut self, _: Time, _: QpId, _: NicEpoch) -> Closing {
-        Closing::Refused
-    }
-
-    /// Sends batches that are complete, to have room for another segment.
+/// The calls for one connection come in this order: [`DatapathSetup::open`],
+/// [`DatapathSetup::join`] when the peer's routing information is known, the packets,
+/// [`DatapathSetup::retire`], [`DatapathSetup::close`].
+pub(crate) trait Datapath: DatapathSetup + PathInfo + Send {
+    /// Sends complete batches to make room for another segment.
     fn make_room(&mut self) -> Room;
 
-    /// Takes a segment of a connection that is not full, and seals it if it is to be. The core has to know if it was to go straight to its place
-    /// and does not.
+    /// Takes a segment of a connection that is not full. Encrypts the segment if the connection is
+    /// keyed. The result tells the core whether a segment for direct placement was staged instead.
     fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent;
 
-    /// Takes another packet of a queue pair's connection.
+    /// Takes an acknowledgement or control packet of a queue pair's connection.
     fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Takes a packet of no connection.
+    /// Takes a packet that belongs to no connection.
     fn send_datagram(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Takes a packet that may be too long for its path, and with which nothing else may be lost.
+    /// Takes a packet that may be too long for its path. The packet shares no batch, so that no
+    /// other packet is lost with it.
     fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Sends all that was taken; false: it is full, and some is left.
+    /// Sends all packets that were taken. Returns `false` if the datapath is full and some are
+    /// left.
     fn flush(&mut self) -> bool;
 
-    /// Hands over what has come, within a budget, without waiting. `regions` is the worker's snapshot of the region
-    /// table.
+    /// Hands the packets that have arrived to `sink`, within a budget, without blocking. `regions`
+    /// is the worker's snapshot of the region table.
     fn receive(
         &mut self,
         now: Time,
@@ -251,36 +216,85 @@ pub(crate) trait Datapath: Send {
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken>;
 
-    /// Hands over which hosts have said since the last call that nobody receives at their port.
-    /// Costs system calls: for when a peer is silent.
-    fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
-
-    /// When this returns, nothing refers to memory of a region that has left the region table.
-    fn forget_memory(&mut self);
-
-    /// Descriptors that become readable when something may have come, after [`Datapath::arm`]; `None`: it has to be
-    /// polled. They live as long as the datapath.
+    /// Descriptors that become readable when a packet may have arrived after [`Datapath::arm`].
+    /// `None`: the worker has to poll. They live as long as the datapath.
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>>;
 
-    /// Prepares for sleep. Returns whether something may have come meanwhile that wakes nobody.
+    /// Prepares for sleep. Returns whether a packet may have arrived in the meantime that makes no
+    /// descriptor readable.
     fn arm(&mut self) -> bool;
 
-    /// When it wants to be looked at although nothing comes.
+    /// The next time at which the worker has to call although no packet arrives.
     fn next_due(&self) -> Option<Instant>;
+}
 
-    /// There are connections to this peer: find out which routes lead there.
-    fn watch(&mut self, to: AddrPair);
+/// Set-up of a datapath's connections, and their end.
+pub(crate) trait DatapathSetup {
+    /// The capabilities of the datapath. They never change.
+    fn caps(&self) -> Caps;
 
-    /// There are none any more.
-    fn unwatch(&mut self, to: AddrPair);
+    /// The address of the receiving port. Set-up packets arrive there on every datapath.
+    fn local_addr(&self) -> SocketAddr;
 
-    /// Whether segments to `to` may leave ECN-capable. Holds while the peer is watched; before,
-    /// they may.
+    /// Adds the local address and the interface that packets to `to` have to leave by.
+    fn pair(&self, to: SocketAddr) -> AddrPair;
+
+    /// Prepares this end of a connection and ends an earlier one of the same queue pair. Returns
+    /// the routing information for the peer's datapath.
+    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError>;
+
+    /// Joins this end with the peer's. Returns the number of segments that may be in flight towards
+    /// the peer. An error closes the connection.
+    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
+
+    /// Stops placing payloads for this queue pair. Acknowledgements can still be sent.
+    fn retire(&mut self, id: QpId);
+
+    /// Ends the connection of this queue pair.
+    fn close(&mut self, id: QpId);
+
+    /// Ends placement for an epoch of one path and tells the peer the next epoch. The worker calls
+    /// this when a packet of another rail asks for it, see [`Received::closes`].
+    fn close_epoch(&mut self, _: Time, _: QpId, _: NicEpoch) -> Closing {
+        Closing::Refused
+    }
+
+    /// Drops every reference to memory of regions that have left the region table.
+    fn forget_memory(&mut self);
+}
+
+/// Knowledge of the network paths towards the peers, and of their defects.
+pub(crate) trait PathInfo {
+    /// Bytes of the longest datagram (UDP payload) that the first hop towards `to` carries, as far
+    /// as the host knows.
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
+
+    /// Bytes of the longest data packet towards `to`, headers included, as far as the host knows.
+    fn max_packet(&self, to: AddrPair) -> io::Result<usize> {
+        self.max_datagram(to)
+    }
+
+    /// A second socket that asks the system whether `to` can be reached. `None`: the system does
+    /// not know.
+    fn reach(&self, to: AddrPair) -> Option<Reach>;
+
+    /// Starts path discovery towards a peer that has connections now.
+    fn watch(&mut self, _to: AddrPair) {}
+
+    /// Stops path discovery towards a peer that has no connections any more.
+    fn unwatch(&mut self, _to: AddrPair) {}
+
+    /// Sets whether segments to `to` may leave ECN-capable, for as long as the peer is watched.
+    /// Default: they may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
-    /// What it has lost so far.
+    /// Reports the ports that hosts have refused (ICMP port unreachable) since the last call.
+    /// The call costs system calls, so the worker makes it when a peer is silent.
+    fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
+
+    /// Packets lost so far.
     fn losses(&self) -> Losses;
 
-    /// Adds what it does without towards `to`, as rail `rail`.
+    /// Adds the degradations of rail `rail` towards `to`.
     fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
 }

@@ -1,4 +1,4 @@
-//! A segment on its way out.
+//! The outgoing segment.
 
 use braid_keys::Session;
 use braid_transport::{Access, AddrPair, PdId, Placement, Regions, SgList};
@@ -6,27 +6,28 @@ use braid_wire::{Crc, DataHeader, PathId, QpId, RailId};
 
 use super::Via;
 
-/// A data packet that leaves.
+/// An outgoing data packet.
 pub(crate) struct Segment<'a> {
-    /// The queue pair that sends it.
+    /// The sending queue pair.
     pub(crate) id: QpId,
     pub(crate) header: &'a DataHeader,
     pub(crate) payload: Readable<'a>,
-    /// Where the peer receives.
+    /// The receiving address of the peer.
     pub(crate) to: AddrPair,
     pub(crate) rail: RailId,
     pub(crate) path: PathId,
     pub(crate) via: Via,
-    /// Whether the payload is to carry a check.
+    /// Whether the payload carries a CRC.
     pub(crate) crc: Crc,
-    /// It is longer than what the path carries by now.
+    /// Whether the segment is longer than the path carries now.
     pub(crate) oversize: bool,
     pub(crate) placement: Placement,
-    /// The keys of its connection, if that is keyed.
+    /// The keys of the connection, if it is keyed.
     pub(crate) session: Option<&'a mut Session>,
 }
 
-/// Pieces of registered memory that may be read, as long as the snapshot of the region table that says so is held.
+/// Pieces of registered memory that may be read. The snapshot of the region table that they were
+/// checked against is borrowed for as long.
 #[derive(Clone, Copy)]
 pub(crate) struct Readable<'a> {
     pieces: &'a SgList,
@@ -34,7 +35,8 @@ pub(crate) struct Readable<'a> {
 }
 
 impl<'a> Readable<'a> {
-    /// Checks all pieces, as regions may have gone since the work request was posted, and makes them those of memory.
+    /// Checks all pieces, because a region may have been deregistered since the work request was
+    /// posted. Translates their addresses to virtual addresses.
     pub(crate) fn check(
         pieces: &'a mut SgList,
         (pd, access): (PdId, Access),
@@ -51,21 +53,22 @@ impl<'a> Readable<'a> {
         self.pieces
     }
 
-    /// The snapshot that they have been checked against.
+    /// The snapshot of the region table that the pieces were checked against.
     pub(crate) fn regions(&self) -> &'a Regions {
         self.regions
     }
 
-    /// Appends the bytes.
+    /// Appends the bytes to `out`.
     pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
         for piece in self.pieces {
-            // SAFETY: the piece has been checked for reading against a snapshot that is held; no vector is registered memory.
+            // SAFETY: the piece has been checked for reading against a snapshot that is held; no
+            // vector is registered memory.
             unsafe { crate::memory::append(out, *piece) };
         }
     }
 
-    /// As [`Readable::copy_to`]. Returns the CRC-32 of what was appended. The memory's owner may change it at any time, so the
-    /// bytes that are checked have to be those that are sent: a copy, made in the pass that checks them.
+    /// Appends the bytes to `out` and returns their CRC-32. The owner of the memory may change it
+    /// at any time, so the check covers the copy that is sent: one pass copies and checks.
     pub(crate) fn copy_checked(&self, out: &mut Vec<u8>) -> u32 {
         self.pieces.iter().fold(0, |crc, piece| {
             // SAFETY: as in `copy_to`.

@@ -1,4 +1,4 @@
-//! What was asked on one path, and which of all that is heard there answers it.
+//! The probes of one path, and the matching of answers to them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,21 +9,21 @@ use crate::link::udp::error_queue::{Complaint, Report};
 /// An answer to one of a path's probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Heard {
-    /// With how much time to live the probe set out.
+    /// The time to live of the probe.
     pub(super) ttl: u8,
     pub(super) answer: Answer,
-    /// Between probe and answer.
+    /// Time between probe and answer.
     pub(super) after: Duration,
 }
 
-/// The probes of one path. Whatever is heard is hearsay until one of them is found in it.
+/// The probes of one path. No message is trusted until it matches one of them.
 pub(super) struct Asked {
     to: SocketAddr,
     sent: Vec<Probe>,
 }
 
 impl Asked {
-    /// Nothing yet, of the destination `to`.
+    /// No probes yet, to the destination `to`.
     pub(super) fn new(to: SocketAddr) -> Self {
         Asked { to, sent: Vec::new() }
     }
@@ -32,14 +32,14 @@ impl Asked {
         self.sent.push(probe);
     }
 
-    /// Which probe an ICMP message is about, if any; `quote` is what it quotes of a payload.
+    /// The probe that an ICMP message is about, if any. `quote` is the quoted payload.
     pub(super) fn match_report(&self, report: &Report, quote: &[u8]) -> Option<Heard> {
         let (by, complaint) = report.complaint?;
         report.to.filter(|to| self.is_destination(*to))?;
         self.match_up(self.answer(by, complaint), |probe| probe.is_quoted_in(quote))
     }
 
-    /// Which probe a datagram of the destination answers, if any.
+    /// The probe that a datagram of the destination answers, if any.
     pub(super) fn match_datagram(&self, datagram: &[u8]) -> Option<Heard> {
         self.match_up(Answer::Destination, |probe| probe.is_answered_by(datagram))
     }
@@ -70,7 +70,7 @@ mod tests {
     const TO: SocketAddr = SocketAddr::new(HOST, 4791);
     const ROUTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-    /// What a report about each of three probes, with 1 to 3 to live, is taken for.
+    /// The matches of a report about each of three probes with a time to live of 1 to 3.
     fn heard(to: SocketAddr, by: IpAddr, complaint: Complaint) -> [Option<(u8, Answer)>; 3] {
         let probes = [1, 2, 3].map(Probe::new);
         let quotes = probes.each_ref().map(|probe| probe.bytes().to_vec());

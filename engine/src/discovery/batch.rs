@@ -1,4 +1,4 @@
-//! Asks for some paths at once: hop by hop, all paths of a hop in flight together.
+//! Probes several paths at once, hop by hop, with all paths of a hop in flight together.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -9,28 +9,28 @@ use super::trace::Trace;
 use super::{DiscoveryConfig, DiscoveryError};
 use crate::clock::deadline;
 
-/// Time to live of a probe that is to arrive (what Linux gives its packets).
+/// The time to live of a probe that is to arrive, which is Linux's default.
 const FAR: u8 = 64;
-/// Hops in a row at which no router answered, after which none is expected behind them.
+/// The number of consecutive silent hops behind which no router is expected.
 const QUIET_HOPS: u32 = 2;
-/// Least time to wait for answers, however near everything seems: routers take theirs to answer.
+/// The shortest wait for answers, because even near routers take time to answer.
 const LEAST_WAIT: Duration = Duration::from_millis(50);
-/// How long Linux looks for a neighbour before it says that there is none: three tries, a second
-/// apart (`arp(7)`, mcast_solicit and retrans_time), and then some.
+/// Time in which Linux searches for a neighbour before it reports that there is none: three tries,
+/// a second apart (`arp(7)`, mcast_solicit and retrans_time), and some more.
 const NEIGHBOUR_SEARCH: Duration = Duration::from_millis(3500);
 
-/// What batches to one destination share.
+/// The state that batches to one destination share.
 pub(super) struct Survey {
     pub(super) config: DiscoveryConfig,
     pub(super) local: SocketAddr,
     pub(super) to: SocketAddr,
-    /// 0: the routing table's choice.
+    /// The interface. 0: the routing table's choice.
     interface: u32,
-    /// The longest time that an answer has taken.
+    /// The longest time that an answer took.
     longest: Option<Duration>,
-    /// The destination answers such probes.
+    /// Whether the destination answers such probes.
     destination_answers: bool,
-    /// There has been time enough to hear that there is no such host.
+    /// Whether there was time enough for a report that the host does not exist.
     heard_out: bool,
 }
 
@@ -40,12 +40,12 @@ impl Survey {
         Survey { config, local, to, interface: 0, longest, destination_answers, heard_out }
     }
 
-    /// Has probes leave by this interface.
+    /// Makes probes leave by this interface.
     pub(super) fn by_interface(self, interface: u32) -> Self {
         Survey { interface, ..self }
     }
 
-    /// How long to wait for what is still in flight.
+    /// Time to wait for answers in flight.
     fn wait(&self) -> Duration {
         self.longest.map_or(self.config.timeout, |longest| {
             (longest * 4).max(LEAST_WAIT).min(self.config.timeout)
@@ -53,10 +53,10 @@ impl Survey {
     }
 }
 
-/// Paths whose ports are open.
+/// The paths with open ports.
 pub(super) struct Batch<'a> {
     survey: &'a mut Survey,
-    /// Ports and traces of the same paths.
+    /// The ports and traces of the paths, by the same index.
     ports: Vec<PathPort>,
     traces: Vec<&'a mut Trace>,
     opened: Instant,
@@ -86,10 +86,9 @@ impl<'a> Batch<'a> {
 
     /// Follows all paths from hop to hop.
     ///
-    /// A path is done when the destination has answered. All are done when no router answered at
-    /// two hops in a row and nothing is to be expected behind them: the destination has been
-    /// reached on some path, or it answers none of these probes, even those that have time to live
-    /// enough.
+    /// A path is done when the destination has answered. All paths are done when two consecutive
+    /// hops are silent and nothing is expected behind them. That is the case if the destination was
+    /// reached on some path, or if it answers no probe with a sufficient time to live.
     pub(super) fn sweep(&mut self) -> Result<(), DiscoveryError> {
         self.greet()?;
         let mut quiet = 0;
@@ -111,8 +110,8 @@ impl<'a> Batch<'a> {
         self.await_last_word()
     }
 
-    /// Finds out whether the destination answers at all. One path asks: more would use up the
-    /// answers of a host that limits their rate.
+    /// Finds out whether the destination answers at all. Only one path asks, because more would use
+    /// up the answers of a host that limits their rate.
     fn greet(&mut self) -> Result<(), DiscoveryError> {
         if !self.survey.destination_answers && !self.ports.is_empty() {
             self.ask(FAR, 0..1)?;
@@ -121,8 +120,8 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Where the destination did not answer, its last router or this machine may be looking for it
-    /// still, and report in the end that it is not there.
+    /// Waits for late reports if the destination has not answered. Its last router or this machine
+    /// may still be searching for it, and report in the end that it does not exist.
     fn await_last_word(&mut self) -> Result<(), DiscoveryError> {
         if self.survey.heard_out || self.survey.destination_answers {
             return Ok(());
@@ -137,7 +136,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Probes a hop of `paths` until all have answered or have been asked often enough.
+    /// Probes a hop of `paths` until all have answered or were asked often enough.
     fn ask(
         &mut self,
         ttl: u8,
@@ -157,7 +156,7 @@ impl<'a> Batch<'a> {
         probes.filter(|&(path, ttl)| !self.traces[path].is_settled(ttl)).collect()
     }
 
-    /// Sends probes (which path, which time to live) and waits for the answers.
+    /// Sends probes, each given by path and time to live, and waits for the answers.
     pub(super) fn probe(&mut self, probes: &[(usize, u8)]) -> Result<(), DiscoveryError> {
         for &(path, ttl) in probes {
             let next = deadline(self.survey.config.spacing);
@@ -176,15 +175,15 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Listens once, until `end` at most. Returns false where that had passed; what had arrived by
-    /// then is heard all the same, because it may be this thread that was late.
+    /// Receives once, until `end` at most. Returns `false` if that time has passed. Answers that
+    /// arrived by then are received in any case, because this thread may have been late.
     fn listen_towards(&mut self, end: Instant) -> Result<bool, DiscoveryError> {
         let left = end.saturating_duration_since(Instant::now());
         self.listen(left)?;
         Ok(!left.is_zero())
     }
 
-    /// Sleeps until something arrives, `limit` at most, and notes it.
+    /// Sleeps up to `limit` until something arrives, and records it.
     fn listen(&mut self, limit: Duration) -> Result<(), DiscoveryError> {
         let Batch { survey, ports, traces, .. } = self;
         let destination: IpAddr = survey.to.ip();
@@ -192,9 +191,9 @@ impl<'a> Batch<'a> {
             let trace = &mut traces[index];
             let mut note = |heard: super::asked::Heard| {
                 survey.longest = survey.longest.max(Some(heard.after));
-                trace.note(heard.ttl, heard.answer, destination);
+                trace.record(heard.ttl, heard.answer, destination);
             };
-            ports[index].hear(&mut note).map_err(|source| DiscoveryError::Port {
+            ports[index].receive(&mut note).map_err(|source| DiscoveryError::Port {
                 path: traces[index].path.get(),
                 source,
             })?;
@@ -203,9 +202,9 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Waits until a port has heard something, `limit` at most; says which.
+/// Waits up to `limit` until ports have received something, and returns their indices.
 fn ready(ports: &[PathPort], limit: Duration) -> Vec<usize> {
-    // Errors need not be asked for; an answering engine's datagram has to be.
+    // Errors are always reported; datagrams of an answering engine have to be requested.
     let entry =
         |port: &PathPort| libc::pollfd { fd: port.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut polled: Vec<libc::pollfd> = ports.iter().map(entry).collect();

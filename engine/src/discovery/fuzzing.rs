@@ -1,4 +1,5 @@
-//! What the network may say to discovery, for a fuzz target: ICMP messages and datagrams, until the ways are sorted.
+//! Messages of the network to discovery, for a fuzz target: ICMP messages and datagrams, until the
+//! routes are sorted.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,20 +13,20 @@ use crate::link::udp::error_queue::{self, Report};
 
 const PATHS: usize = 6;
 const MAX_TTL: u8 = 6;
-/// One that is reached from wherever it is sent.
+/// A time to live that reaches the destination from anywhere.
 const FAR: u8 = 64;
-/// Bytes of a `sock_extended_err` with the address of IPv6 behind it, and of a quote.
+/// Bytes of a `sock_extended_err` with an IPv6 address behind it, and of a quote.
 const MOST_NOTE: usize = 48;
 const MOST_QUOTE: usize = 40;
 
-/// Takes `input` for messages about probes on some paths, in the form of
-/// `which, ttl, length, note.., length, quote or datagram..`, and checks what discovery makes of them.
+/// Reads `input` as messages about probes on some paths, in the form `which, ttl, length, note..,
+/// length, quote or datagram..`, and checks the results of discovery.
 ///
-/// No mutation guesses the 64 bits of a probe, so an odd `which` puts those of the path's probe with that TTL in front
-/// of the quote.
+/// No mutation guesses the 64 bits of a probe, so an odd `which` inserts those of the path's probe
+/// with that TTL in front of the quote.
 ///
 /// # Panics
-/// If discovery has believed what it must not, or sorted the paths wrongly.
+/// Panics if discovery trusts a message that it must not trust, or sorts the paths wrongly.
 pub fn hearsay(input: &[u8]) {
     let to: SocketAddr = ([10, 0, 9, 9], 4791).into();
     let mut paths: Vec<(Asked, Trace)> = (0..PATHS).map(|path| path_asked(path, to)).collect();
@@ -42,7 +43,7 @@ pub fn hearsay(input: &[u8]) {
                 heard.ttl == FAR || (1..=MAX_TTL).contains(&heard.ttl),
                 "nobody asked: {heard:?}"
             );
-            note(trace, heard, to.ip());
+            record(trace, heard, to.ip());
         }
     }
     let traces: Vec<Trace> = paths.into_iter().map(|(_, trace)| trace).collect();
@@ -53,7 +54,7 @@ struct Message {
     path: usize,
     is_datagram: bool,
     note: Vec<u8>,
-    /// A quote, or a datagram.
+    /// A quote or a datagram.
     said: Vec<u8>,
 }
 
@@ -82,7 +83,7 @@ fn ttl_of(byte: u8) -> u8 {
     }
 }
 
-/// The same bytes in every run, so that an input fails again.
+/// The same bytes in every run, so that a failure repeats.
 fn probe(path: usize, ttl: u8) -> Probe {
     let nonce = (path as u64 + 1) << 32 | u64::from(ttl);
     Probe::with_nonce(ttl, nonce.wrapping_mul(0x9E37_79B9_7F4A_7C15))
@@ -94,7 +95,7 @@ fn path_asked(path: usize, to: SocketAddr) -> (Asked, Trace) {
     (asked, Trace::new(PathId::new(path as u16), MAX_TTL))
 }
 
-/// Only the quote of a probe makes a message believable, and the address in it is one of its family.
+/// A message is trusted only for its quote of a probe, and its address belongs to its IP version.
 fn hear_icmp(asked: &Asked, message: &Message, to: SocketAddr) -> Option<Heard> {
     let complaint = error_queue::parse(&message.note);
     if let Some((by, _)) = complaint {
@@ -111,10 +112,10 @@ fn hear_icmp(asked: &Asked, message: &Message, to: SocketAddr) -> Option<Heard> 
     heard
 }
 
-/// What was heard first stands.
-fn note(trace: &mut Trace, heard: Heard, destination: IpAddr) {
+/// The first answer stands.
+fn record(trace: &mut Trace, heard: Heard, destination: IpAddr) {
     let before = trace.clone();
-    trace.note(heard.ttl, heard.answer, destination);
+    trace.record(heard.ttl, heard.answer, destination);
     for (old, new) in before.hops().iter().zip(trace.hops()) {
         assert!(old.is_none() || old == new, "a hop has changed");
     }
@@ -123,7 +124,8 @@ fn note(trace: &mut Trace, heard: Heard, destination: IpAddr) {
     assert!(!trace.is_silent() || (heard.ttl == FAR && matches!(heard.answer, Answer::Router(_))));
 }
 
-/// Every path is in one way at most, agrees with its fellows and contradicts all others that are in a way.
+/// Every path is in one route at most, agrees with the other paths of its route, and contradicts
+/// the paths of all other routes.
 fn check_ways(traces: &[Trace], destination: IpAddr) {
     let sorted = ways::sort(traces, destination);
     let reversed: Vec<Trace> = traces.iter().rev().cloned().collect();

@@ -1,28 +1,29 @@
-//! What discovery has found.
+//! The result of path discovery.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use braid_wire::PathId;
 
-/// Paths that take the same way through the network.
+/// Paths that take the same route through the network.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Way {
-    /// The routers from here on, as they name themselves; `None`: that one never answered. The last
-    /// is the destination if it was heard, or else the last that was.
+    /// The routers from here on, by their own addresses. `None`: that router never answered. The
+    /// last hop is the destination if it answered, otherwise the last router that did.
     pub hops: Vec<Option<IpAddr>>,
-    /// The paths (each a source port) that go there, ascending.
+    /// The paths (each a source port) of this route, ascending.
     pub ports: Vec<PathId>,
 }
 
-/// Which paths to a destination take which way.
+/// The paths to a destination, sorted by the routes that they take.
 ///
 /// ```no_run
 /// use braid::{DiscoveryConfig, PathId, discover};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let paths = (0..64).map(PathId::new);
-/// let map = discover("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?, paths, DiscoveryConfig::default())?;
+/// let (to, from) = ("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?);
+/// let map = discover(to, from, paths, DiscoveryConfig::default())?;
 /// for way in &map.ways {
 ///     println!("{} source ports by {:?}", way.ports.len(), way.hops);
 /// }
@@ -36,21 +37,21 @@ pub struct Way {
 pub struct PathMap {
     /// The destination.
     pub to: SocketAddr,
-    /// The ways, sorted by their hops.
+    /// The routes, sorted by their hops.
     pub ways: Vec<Way>,
-    /// Paths that are in no way: nothing was heard of them, or too little to tell ways apart, or a
-    /// router refuses to carry them.
+    /// The number of paths without a route: nothing was heard of them, or too little to tell routes
+    /// apart, or a router refuses to forward them.
     pub unanswered: usize,
-    /// How long it took.
+    /// The duration of the discovery.
     pub took: Duration,
 }
 
 impl PathMap {
-    /// Paths that load all ways alike: the same number of each way, interleaved (one of way 0, one
-    /// of way 1, ..., the next of way 0, ...), `count` at most.
+    /// Paths that load all routes equally: the same number of each route, at most `count`,
+    /// interleaved (one of route 0, one of route 1, ..., the next of route 0, ...).
     ///
-    /// `None` where that says nothing (no way is known, or just one) or cannot be (`count` is less
-    /// than the number of ways): then plain paths are as good.
+    /// `None` if no or only one route is known, or if `count` is less than the number of routes.
+    /// Plain paths are then as good.
     pub fn balanced(&self, count: usize) -> Option<Vec<PathId>> {
         if self.ways.len() < 2 {
             return None;
@@ -61,7 +62,7 @@ impl PathMap {
         (each > 0).then(|| rounds.collect())
     }
 
-    /// Whether every path is in a way and every hop of the ways is known.
+    /// Whether every path has a route and every hop of the routes is known.
     pub fn is_complete(&self) -> bool {
         let known = self.ways.iter().all(|way| way.hops.iter().all(Option::is_some));
         self.unanswered == 0 && known

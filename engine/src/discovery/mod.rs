@@ -1,16 +1,16 @@
-//! Which source port takes which way: path discovery.
+//! Path discovery: the routes that source ports take.
 //!
-//! Switches that hash (ECMP) spread 64 source ports unevenly over 4 links. This finds out how,
-//! without root and without help of the switches, as traceroute does and in the manner of Paris
-//! traceroute (Augustin et al., IMC 2006): probes are UDP datagrams from exactly the source port to
-//! exactly the destination that data will have, so every hash that looks at addresses and ports
-//! sends them the same way. Their time to live ends at one router after the other, and each says so
-//! (ICMP), which is read from the socket's error queue.
+//! Switches that hash (ECMP) spread 64 source ports unevenly over 4 links. Discovery finds the
+//! routes without root and without help of the switches, in the manner of Paris traceroute
+//! (Augustin et al., IMC 2006). Probes are UDP datagrams with the source port and the destination
+//! of the later data, so every hash of addresses and ports sends them the same way. Their time to
+//! live ends at one router after the other. Each router reports that by ICMP, which discovery reads
+//! from the socket's error queue.
 //!
-//! What it cannot see: routers that do not answer, or that quote less of the probe than its payload
-//! (RFC 792 asks for 8 bytes, RFC 1812 and Linux for more); parallel links between two routers that
-//! name themselves alike on both; choices below IP (bonds, tunnels). A router that names itself
-//! differently from one answer to the next makes two ways of one.
+//! Discovery cannot see routers that do not answer or that quote less of the probe than its payload
+//! (RFC 792 asks for 8 bytes, RFC 1812 and Linux for more), parallel links between two routers that
+//! use one address on both, and choices below IP (bonds, tunnels). A router whose address differs
+//! from one answer to the next splits one route into two.
 
 mod asked;
 mod batch;
@@ -36,15 +36,15 @@ use self::trace::Trace;
 use crate::clock::deadline;
 use crate::link::udp::canonical;
 
-/// Most paths that are probed at a time; each needs two sockets.
+/// The largest number of paths probed at a time. Each needs two sockets.
 const BATCH: usize = 64;
-/// Between two rounds of asking again. Routers that limit their answers allow about one a second
-/// (Linux: `icmp_ratelimit`, 1000 ms).
+/// Time between two rounds of repeated probes. Routers that limit their answers allow about one a
+/// second (Linux: `icmp_ratelimit`, 1000 ms).
 const REST: Duration = Duration::from_millis(500);
-/// Without any progress for so long, it is not a limit that keeps routers from answering.
+/// Time without progress after which a rate limit no longer explains missing answers.
 const HOPELESS: Duration = Duration::from_secs(4);
 
-/// How to ask.
+/// The configuration of path discovery.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -52,7 +52,8 @@ const HOPELESS: Duration = Duration::from_secs(4);
 /// use braid::{DiscoveryConfig, PathId, discover};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let how = DiscoveryConfig { max_ttl: 4, patience: Duration::from_secs(3), ..Default::default() };
+/// let patience = Duration::from_secs(3);
+/// let how = DiscoveryConfig { max_ttl: 4, patience, ..Default::default() };
 /// let (to, from) = ("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?);
 /// let map = discover(to, from, (0..16).map(PathId::new), how)?;
 /// println!("{} ways, {} ports without an answer", map.ways.len(), map.unanswered);
@@ -61,16 +62,17 @@ const HOPELESS: Duration = Duration::from_secs(4);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiscoveryConfig {
-    /// Most hops that are followed. Default: 16.
+    /// The largest number of hops. Default: 16.
     pub max_ttl: u8,
-    /// How long to wait for an answer; less once it is known how long answers take. Default: 200 ms.
+    /// Time to wait for an answer. The wait is shorter once the usual time of answers is known.
+    /// Default: 200 ms.
     pub timeout: Duration,
-    /// How often to ask a hop that does not answer. Default: 3.
+    /// The number of probes to a hop that does not answer. Default: 3.
     pub tries: u32,
-    /// Least time between two probes. They may all end at the same router, whose answers cost it
-    /// time (and are limited: a Linux router sends 1000 to 10,000 a second in all). Default: 1 ms.
+    /// The shortest time between two probes. All probes may end at the same router, whose answers
+    /// cost it time and are limited (a Linux router sends 1000 to 10,000 a second). Default: 1 ms.
     pub spacing: Duration,
-    /// How long in all to ask again for hops that tell ways apart, where routers limit their
+    /// The total time of repeated probes to hops that tell routes apart, if routers limit their
     /// answers. Default: 10 s.
     pub patience: Duration,
 }
@@ -95,17 +97,18 @@ impl DiscoveryConfig {
     }
 }
 
-/// Why nothing could be found out. That nobody answers is no error, but a map without ways.
+/// The reason why discovery failed. A destination without answers is no error, but a map without
+/// routes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
-    /// There is no port to probe.
+    /// The destination has no port.
     #[error("{to} has no port; give the one that the peer's engine listens on")]
     NoDestinationPort {
         /// The destination.
         to: SocketAddr,
     },
-    /// IPv4 and IPv6.
+    /// The addresses have different IP versions.
     #[error("{to} cannot be reached from {from}; both have to be IPv4, or both IPv6")]
     OtherFamily {
         /// The destination.
@@ -113,53 +116,55 @@ pub enum DiscoveryError {
         /// The local address.
         from: IpAddr,
     },
-    /// This machine knows no way there, or forbids it.
+    /// This machine has no route to the destination, or forbids it.
     #[error(
         "{to} cannot be reached from here: {source}; check the address, the routes and the firewall"
     )]
     NoRoute {
         /// The destination.
         to: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Somebody on the way says that it goes no further, and no path got there.
+    /// A router or this machine reports that the destination is unreachable, and no path reached
+    /// it.
     #[error(
-        "{to} cannot be reached: {by} says so; check that the host is up and its port not forbidden there"
+        "{to} cannot be reached: {by} says so; check that the host is up and its port not \
+         forbidden there"
     )]
     Unreachable {
         /// The destination.
         to: SocketAddr,
-        /// Who says so: a router, or this machine where a neighbour does not answer.
+        /// The reporting router, or this machine if a neighbour does not answer.
         by: IpAddr,
     },
-    /// A time of its configuration that cannot be.
+    /// A time of the configuration is out of range.
     #[error(transparent)]
     Timer(#[from] TimerError),
     /// The source port of a path cannot be used.
     #[error("path {path} cannot be probed: {source}")]
     Port {
-        /// The path.
+        /// The number of the path.
         path: u16,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Finds out which of `paths` take which way from local address `from` to `to`, the address that a
-/// peer's engine listens on (nobody needs to).
+/// Discovers the routes of `paths` from local address `from` to `to`, the address of a peer's
+/// engine (which need not run).
 ///
-/// The source ports are those that an engine bound to `from` uses; `0.0.0.0` and `::` stand for any
-/// address. An engine on this machine may use them at the same time; a second discovery of the same
-/// paths to the same destination would take answers from the first.
+/// The source ports are those of an engine bound to `from`. `0.0.0.0` and `::` stand for any
+/// address. An engine on this machine may use the ports at the same time. A second discovery of the
+/// same paths to the same destination would take answers from the first.
 ///
-/// Blocks for a second or so, and up to about [`DiscoveryConfig::patience`] more where routers
-/// limit their answers: give it a thread of its own.
+/// The call blocks for about a second, and for up to about [`DiscoveryConfig::patience`] more if
+/// routers limit their answers. Give it a thread of its own.
 ///
 /// # Errors
 ///
-/// `to` has no port or is not of the kind of `from`; there is no route, or nobody at that address
-/// as far as the network says; a source port is taken, or there are no more sockets.
+/// `to` has no port or another IP version than `from`; there is no route; the network reports that
+/// there is no such host; a source port is in use; or there is no socket left.
 pub fn discover(
     to: SocketAddr,
     from: IpAddr,
@@ -169,13 +174,14 @@ pub fn discover(
     discover_from(to, LocalAddr { ip: Some(from), interface: 0 }, paths, config)
 }
 
-/// As [`discover`], to the first of a host's addresses that can be reached, see [`crate::resolve`].
+/// Discovers the routes to the first of a host's addresses that can be reached, see [`discover`]
+/// and [`crate::resolve`].
 ///
 /// # Errors
-/// As there, for the last of them.
+/// As for [`discover`], for the last address.
 ///
 /// # Panics
-/// Without an address.
+/// Panics if there is no address.
 pub fn discover_any(
     to: &[SocketAddr],
     from: IpAddr,
@@ -197,7 +203,7 @@ pub fn discover_any(
     discover(*last, from, paths, config)
 }
 
-/// As [`discover`], by the interface that an engine sends by; without an address, from any.
+/// Discovers by the interface and address that an engine sends from. Without an address, from any.
 pub(crate) fn discover_from(
     to: SocketAddr,
     from: LocalAddr,
@@ -215,7 +221,7 @@ pub(crate) fn discover_from(
     for batch in traces.chunks_mut(BATCH) {
         Batch::open(&mut survey, batch.iter_mut())?.sweep()?;
         if batch.iter().all(|trace| trace.is_silent()) {
-            // Who says nothing about so many paths says nothing about the others.
+            // A destination that is silent about so many paths is silent about the others, too.
             break;
         }
     }
@@ -231,8 +237,8 @@ pub(crate) fn discover_from(
     Ok(PathMap { to, ways, unanswered, took })
 }
 
-/// Asks paths that fit several ways for the hops that would tell, until none is left or there is no
-/// more hope.
+/// Repeats probes of paths that fit several routes, to the hops that would decide, until no such
+/// path is left or no answer is expected.
 fn ask_again(survey: &mut Survey, traces: &mut [Trace]) -> Result<(), DiscoveryError> {
     let end = deadline(survey.config.patience);
     let (mut left, mut progress) = (usize::MAX, Instant::now());
@@ -253,7 +259,7 @@ fn ask_again(survey: &mut Survey, traces: &mut [Trace]) -> Result<(), DiscoveryE
     Ok(())
 }
 
-/// One round: the contested hops of some traces (by index, ascending).
+/// One round: the contested hops of some traces, given by ascending index.
 fn ask_once(
     survey: &mut Survey,
     traces: &mut [Trace],
@@ -272,7 +278,7 @@ fn ask_once(
     batch.listen_until(rested)
 }
 
-/// What an engine bound to `from` is bound to, port aside.
+/// The local address of an engine bound to `from`, without the port.
 fn local_address(from: IpAddr, to: SocketAddr) -> Result<SocketAddr, DiscoveryError> {
     if to.port() == 0 {
         return Err(DiscoveryError::NoDestinationPort { to });
@@ -280,7 +286,7 @@ fn local_address(from: IpAddr, to: SocketAddr) -> Result<SocketAddr, DiscoveryEr
     let any = from.is_unspecified();
     match (from.to_canonical(), to) {
         (IpAddr::V4(_), SocketAddr::V6(_)) if any => Ok((Ipv6Addr::UNSPECIFIED, 0).into()),
-        // As the engine: one socket for both, or for IPv4 alone where there is no IPv6.
+        // As in the engine: one socket for both versions, or for IPv4 only if there is no IPv6.
         (IpAddr::V6(_), SocketAddr::V4(_)) if any => {
             let both: SocketAddr = (Ipv6Addr::UNSPECIFIED, 0).into();
             let has_ipv6 = UdpSocket::bind(both).is_ok();
@@ -288,7 +294,7 @@ fn local_address(from: IpAddr, to: SocketAddr) -> Result<SocketAddr, DiscoveryEr
         }
         (IpAddr::V4(ip), SocketAddr::V4(_)) => Ok((ip, 0).into()),
         (IpAddr::V6(ip), SocketAddr::V6(to)) => {
-            // Both ends of a link-local way are on the same link.
+            // Both ends of a link-local path are on the same link.
             Ok(SocketAddrV6::new(ip, 0, 0, to.scope_id()).into())
         }
         _ => Err(DiscoveryError::OtherFamily { to, from }),

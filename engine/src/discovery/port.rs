@@ -9,13 +9,17 @@ use socket2::Socket;
 
 use super::asked::{Asked, Heard};
 use super::probe::Probe;
-use crate::link::udp::{canonical, error_queue, hear_errors, leave_by, of_version, open_path};
+use crate::link::udp::{
+    canonical, enable_icmp_errors, error_queue, leave_by, of_version, open_path,
+};
 
-/// Bytes of answers that wait for us; a path's own socket has next to none.
+/// Bytes of answers that may wait. A path's own socket has almost no buffer.
 const RECEIVE_BUFFER: usize = 256 << 10;
-/// Most messages taken at a time, so that a flood of forged ones cannot hold us.
+/// The largest number of messages taken at a time, so that a flood of forged ones cannot block the
+/// thread.
 const MOST_AT_ONCE: usize = 64;
-/// A probe and what may stand behind it in a quote; the rest of a longer one is of no interest.
+/// Bytes of a probe and the data that may follow it in a quote. The rest of a longer quote is not
+/// needed.
 const LONGEST: usize = 256;
 
 /// The source port of one path, on which probes leave and answers are heard.
@@ -32,8 +36,7 @@ pub(super) struct PathPort {
 }
 
 impl PathPort {
-    /// Opens the port on the address that the engine is bound to, for probes that leave by an
-    /// interface.
+    /// Opens the port on the address that the engine is bound to, for probes by an interface.
     pub(super) fn open(
         local: SocketAddr,
         (to, interface): (SocketAddr, u32),
@@ -46,7 +49,7 @@ impl PathPort {
             let what = "its source port was taken by another program just now; try again";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
-        hear_errors(&listener, to)?;
+        enable_icmp_errors(&listener, to)?;
         listener.set_recv_buffer_size(RECEIVE_BUFFER)?;
         for socket in [&talker, &listener] {
             socket.set_nonblocking(true)?;
@@ -56,7 +59,7 @@ impl PathPort {
         Ok(PathPort { talker, listener, to, asked: Asked::new(to) })
     }
 
-    /// Sends a probe. One for which the machine has no room just now is lost like any datagram.
+    /// Sends a probe. If the machine has no room, the probe is lost like any datagram.
     pub(super) fn ask(&mut self, ttl: u8) -> io::Result<()> {
         match self.to {
             SocketAddr::V4(_) => self.talker.set_ttl_v4(ttl.into())?,
@@ -73,8 +76,8 @@ impl PathPort {
         }
     }
 
-    /// Hands over what has arrived since.
-    pub(super) fn hear(&mut self, heard: &mut dyn FnMut(Heard)) -> io::Result<()> {
+    /// Hands over the arrived answers.
+    pub(super) fn receive(&mut self, heard: &mut dyn FnMut(Heard)) -> io::Result<()> {
         let mut buffer = [0; LONGEST];
         for _ in 0..MOST_AT_ONCE {
             let Some(report) = error_queue::next(&self.listener, &mut buffer)? else { break };
@@ -89,7 +92,8 @@ impl PathPort {
                     self.asked.match_datagram(&buffer[..len]).into_iter().for_each(&mut *heard);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // The kernel's short form of what stood in the error queue; told once, then gone.
+                // The error is the kernel's short form of an entry of the error queue. It is
+                // reported once.
                 Err(_) => {}
             }
         }
@@ -98,7 +102,7 @@ impl PathPort {
 }
 
 impl AsRawFd for PathPort {
-    /// Of the listener: it is the one to wait for.
+    /// The descriptor to wait for is the listener's.
     fn as_raw_fd(&self) -> RawFd {
         self.listener.as_raw_fd()
     }

@@ -1,4 +1,4 @@
-//! What a probe says, and how an answer is known to be one.
+//! The content of a probe, and the matching of its answers.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -7,23 +7,23 @@ use braid_wire::{Control, ControlKind, Packet, QpId, Token};
 
 use crate::random;
 
-/// Reserved by IBTA, so no engine has it: a PING for it is answered with UNKNOWN and leaves no
+/// Reserved by IBTA, so no engine has it. A PING for it is answered with UNKNOWN and leaves no
 /// state.
 const NOBODY: QpId = QpId::new(0);
 
-/// Who answered a probe.
+/// The source of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// A router at which the probe's time to live ended.
     Router(IpAddr),
-    /// The destination itself, whatever it said.
+    /// The destination, whatever it answered.
     Destination,
-    /// Somebody on the way (this machine included) who says that it goes no further.
+    /// A router, or this machine, that reports the destination as unreachable.
     Refusal(IpAddr),
 }
 
-/// A PING with 64 random bits, by which an answer is matched. Half of them lie in the token,
-/// because that is what an UNKNOWN returns; routers quote all of it.
+/// A PING with 64 random bits that identify its answer. Half of them are in the token, because an
+/// UNKNOWN returns the token. Routers quote all of them.
 pub(super) struct Probe {
     pub(super) ttl: u8,
     pub(super) sent: Instant,
@@ -44,13 +44,12 @@ impl Probe {
         Probe { ttl, sent: Instant::now(), token, bytes }
     }
 
-    /// The datagram.
+    /// The bytes of the datagram.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether an ICMP message quotes this probe. Behind it may stand padding and extensions (RFC
-    /// 4884).
+    /// Whether an ICMP message quotes this probe. Padding and extensions may follow (RFC 4884).
     pub(super) fn is_quoted_in(&self, quote: &[u8]) -> bool {
         quote.starts_with(&self.bytes)
     }

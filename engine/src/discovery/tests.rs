@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Engine, EngineConfig, Progress};
 
-/// Short enough to wait for answers that never come.
+/// A configuration that does not wait long for answers that never come.
 const HASTY: DiscoveryConfig = DiscoveryConfig {
     max_ttl: 4,
     timeout: Duration::from_millis(20),
@@ -10,11 +10,11 @@ const HASTY: DiscoveryConfig = DiscoveryConfig {
     patience: Duration::from_millis(50),
 };
 
-/// Where every answer comes: a machine under load may be late with it.
+/// A configuration for tests in which every answer comes, even late on a machine under load.
 const PATIENT: DiscoveryConfig =
     DiscoveryConfig { timeout: Duration::from_secs(1), tries: 100, ..HASTY };
 
-/// Ports above those that other tests take.
+/// Paths above those of other tests.
 fn paths(count: u16) -> impl Iterator<Item = PathId> {
     (0..count).map(|path| PathId::new(0x700 + path))
 }
@@ -23,7 +23,7 @@ fn closed_port(ip: &str) -> SocketAddr {
     UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
 }
 
-/// One way, with the destination its only hop.
+/// Checks that there is one route with the destination as its only hop.
 fn assert_direct(map: &PathMap, count: u16) {
     let way = Way { hops: vec![Some(map.to.ip())], ports: paths(count).collect() };
     assert_eq!((&map.ways, map.unanswered), (&vec![way], 0));
@@ -93,14 +93,14 @@ fn nothing_asked_nothing_found() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error() {
+fn invalid_arguments_are_errors() {
     let fail = |to: &str, from: &str| {
         discover(to.parse().unwrap(), from.parse().unwrap(), paths(1), HASTY).unwrap_err()
     };
     assert!(matches!(fail("127.0.0.1:0", "::"), DiscoveryError::NoDestinationPort { .. }));
     assert!(matches!(fail("127.0.0.1:9", "::1"), DiscoveryError::OtherFamily { .. }));
     assert!(matches!(fail("[::1]:9", "127.0.0.1"), DiscoveryError::OtherFamily { .. }));
-    // Not an address of this machine.
+    // The address is not of this machine.
     assert!(matches!(fail("127.0.0.1:9", "192.0.2.1"), DiscoveryError::Port { .. }));
 }
 

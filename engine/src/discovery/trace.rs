@@ -1,4 +1,4 @@
-//! What is known of the way of one path.
+//! The trace of one path.
 
 use std::net::IpAddr;
 
@@ -8,17 +8,16 @@ use super::probe::Answer;
 
 /// The hops of one path, as far as they have answered.
 ///
-/// From the first time to live with which the destination was reached on, every hop is the
-/// destination. So a destination that was heard late (with more time to live than it takes) agrees
-/// with one that was heard in time.
+/// Every hop is the destination from the smallest time to live on that reached it. So a destination
+/// that answered only a probe with a larger time to live agrees with one that answered earlier.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) path: PathId,
-    /// Who was at hop `ttl - 1`; as many as may be asked.
+    /// The router at hop `ttl - 1`, for the largest number of hops.
     hops: Vec<Option<IpAddr>>,
-    /// The destination has answered, perhaps a probe that says nothing of its distance.
+    /// Whether the destination has answered, possibly a probe that does not show its distance.
     pub(super) reached: bool,
-    /// Who said that it goes no further.
+    /// The router that reported the destination as unreachable.
     pub(super) refused_by: Option<IpAddr>,
 }
 
@@ -32,9 +31,8 @@ impl Trace {
         &self.hops
     }
 
-    /// Notes an answer. What was heard first stands: a route that changes meanwhile is not our
-    /// concern.
-    pub(super) fn note(&mut self, ttl: u8, answer: Answer, destination: IpAddr) {
+    /// Records an answer. The first answer stands: a route that changes meanwhile is ignored.
+    pub(super) fn record(&mut self, ttl: u8, answer: Answer, destination: IpAddr) {
         let from = usize::from(ttl).saturating_sub(1);
         match answer {
             Answer::Router(router) => {
@@ -54,13 +52,13 @@ impl Trace {
         }
     }
 
-    /// Whether it is of no use to send (another) probe with this time to live.
+    /// Whether another probe with this time to live is useless.
     pub(super) fn is_settled(&self, ttl: u8) -> bool {
         let hop = self.hops.get(usize::from(ttl).saturating_sub(1));
         self.refused_by.is_some() || hop.map_or(self.reached, Option::is_some)
     }
 
-    /// Whether anything at all was heard.
+    /// Whether nothing was heard.
     pub(super) fn is_silent(&self) -> bool {
         !self.reached && self.refused_by.is_none() && self.hops.iter().all(Option::is_none)
     }
@@ -79,22 +77,22 @@ mod tests {
     #[test]
     fn the_destination_fills_the_rest() {
         let mut trace = Trace::new(PathId::new(0), 5);
-        trace.note(1, Answer::Router(router(1)), HOST);
-        trace.note(4, Answer::Destination, HOST);
+        trace.record(1, Answer::Router(router(1)), HOST);
+        trace.record(4, Answer::Destination, HOST);
         assert_eq!(trace.hops(), [Some(router(1)), None, None, Some(HOST), Some(HOST)]);
         assert_eq!(
             [1, 2, 3, 4, 5].map(|ttl| trace.is_settled(ttl)),
             [true, false, false, true, true]
         );
-        trace.note(3, Answer::Destination, HOST);
+        trace.record(3, Answer::Destination, HOST);
         assert_eq!(trace.hops()[1..], [None, Some(HOST), Some(HOST), Some(HOST)]);
     }
 
     #[test]
-    fn what_was_heard_first_stands() {
+    fn the_first_answer_stands() {
         let mut trace = Trace::new(PathId::new(0), 3);
-        trace.note(2, Answer::Router(router(1)), HOST);
-        trace.note(2, Answer::Router(router(2)), HOST);
+        trace.record(2, Answer::Router(router(1)), HOST);
+        trace.record(2, Answer::Router(router(2)), HOST);
         assert_eq!(trace.hops()[1], Some(router(1)));
     }
 
@@ -102,7 +100,7 @@ mod tests {
     fn reached_from_afar_says_nothing_of_the_way() {
         let mut trace = Trace::new(PathId::new(0), 3);
         assert!(trace.is_silent());
-        trace.note(64, Answer::Destination, HOST);
+        trace.record(64, Answer::Destination, HOST);
         assert!(trace.hops().iter().all(Option::is_none));
         assert!(trace.is_settled(64) && !trace.is_settled(3) && !trace.is_silent());
     }
@@ -110,7 +108,7 @@ mod tests {
     #[test]
     fn a_refusal_settles_everything() {
         let mut trace = Trace::new(PathId::new(0), 3);
-        trace.note(2, Answer::Refusal(router(7)), HOST);
+        trace.record(2, Answer::Refusal(router(7)), HOST);
         assert!((1..=3).all(|ttl| trace.is_settled(ttl)));
         assert_eq!(trace.refused_by, Some(router(7)));
     }

@@ -1,4 +1,4 @@
-//! Which paths go the same way, where not every hop has answered.
+//! Sorts paths into routes, although not every hop has answered.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,26 +8,25 @@ use super::trace::Trace;
 
 type Hop = Option<IpAddr>;
 
-/// Paths sorted into ways.
+/// Paths sorted into routes.
 #[derive(Default)]
 pub(super) struct Sorted {
-    /// Sorted by hops; the paths of each in the order of the traces.
+    /// The routes sorted by hops, with their paths in the order of the traces.
     pub(super) ways: Vec<Way>,
-    /// The traces (by index) that fit several ways, and the times to live at which another answer
-    /// may tell.
+    /// The traces, by index, that fit several routes, and the times to live at which another answer
+    /// may decide.
     pub(super) doubtful: Vec<(usize, Vec<u8>)>,
 }
 
-/// Sorts traces into ways.
+/// Sorts traces into routes.
 ///
-/// Two traces agree if no hop that both know differs. A trace belongs to a way if all traces that
-/// agree with it agree with each other: then whatever its unknown hops are, nothing that was heard
-/// contradicts. A trace that agrees with two which contradict each other could be of either, so it
-/// is of none. This does not depend on the order of the traces, and traces in no doubt that agree
-/// always have the same fellows.
+/// Two traces agree if no hop that both know differs. A trace belongs to a route if all traces that
+/// agree with it agree with each other. Whatever its unknown hops are, no answer then contradicts.
+/// A trace that agrees with two contradicting ones could belong to either, so it gets no route. The
+/// result does not depend on the order of the traces. Traces without doubt that agree always share
+/// their route.
 ///
-/// A trace with no known hop is of no way, and neither is one that somebody refused to carry
-/// further.
+/// A trace without a known hop, or one that a router refused to forward, gets no route.
 pub(super) fn sort(traces: &[Trace], destination: IpAddr) -> Sorted {
     let mut alike: BTreeMap<&[Hop], Vec<usize>> = BTreeMap::new();
     for (index, trace) in traces.iter().enumerate() {
@@ -70,7 +69,7 @@ fn agree(a: &[Hop], b: &[Hop]) -> bool {
     a.iter().zip(b).all(|(a, b)| a.is_none() || b.is_none() || a == b)
 }
 
-/// The times to live at which those that agree with `hops` contradict each other.
+/// The times to live at which traces that agree with `hops` contradict each other.
 fn contested<'a>(hops: &[Hop], all: impl Iterator<Item = &'a [Hop]>) -> Vec<u8> {
     let mut known = hops.to_vec();
     let mut contested = Vec::new();
@@ -99,7 +98,7 @@ mod tests {
         [10, 0, 0, n].into()
     }
 
-    /// `hops`: 0 for no answer. The index is the path.
+    /// `hops`: 0 stands for no answer. The index is the path.
     fn sorted(hops: &[&[u8]]) -> Sorted {
         let traces: Vec<Trace> = hops
             .iter()
@@ -109,8 +108,8 @@ mod tests {
                 for (ttl, &hop) in (1..).zip(*hops) {
                     match hop {
                         0 => {}
-                        HOST => trace.note(ttl, Answer::Destination, ip(HOST)),
-                        _ => trace.note(ttl, Answer::Router(ip(hop)), ip(HOST)),
+                        HOST => trace.record(ttl, Answer::Destination, ip(HOST)),
+                        _ => trace.record(ttl, Answer::Router(ip(hop)), ip(HOST)),
                     }
                 }
                 trace
@@ -119,10 +118,10 @@ mod tests {
         sort(&traces, ip(HOST))
     }
 
-    /// The hops and paths of a way.
+    /// The hops and the paths of a route.
     type Shown = (Vec<u8>, Vec<u16>);
 
-    /// The ways, and the doubtful with what is contested.
+    /// The routes, and the doubtful traces with their contested hops.
     fn shown(hops: &[&[u8]]) -> (Vec<Shown>, Vec<(usize, Vec<u8>)>) {
         let sorted = sorted(hops);
         let last = |hop: &Hop| match hop {
@@ -160,7 +159,7 @@ mod tests {
 
     #[test]
     fn one_fitting_way_takes_it() {
-        // At hop 2 nothing was heard of path 2, but hop 3 says that it is not the first way.
+        // At hop 2 path 2 did not answer, but hop 3 excludes the first route.
         let (ways, doubtful) = shown(&[&[1, 11, 21], &[1, 12, 22], &[1, 0, 22]]);
         assert_eq!(ways, [(vec![1, 11, 21], vec![0]), (vec![1, 12, 22], vec![1, 2])]);
         assert!(doubtful.is_empty());
@@ -205,7 +204,7 @@ mod tests {
     fn a_destination_heard_late_does_not_split() {
         let (ways, _) = shown(&[&[1, 11, 3, HOST], &[1, 11, 3, 0, 0, HOST], &[1, 11, 3]]);
         assert_eq!(ways, [(vec![1, 11, 3, HOST], vec![0, 1, 2])]);
-        // But one that is really farther does.
+        // A destination that is really farther does contradict.
         let (ways, _) = shown(&[&[1, 11, 3, HOST], &[1, 11, 3, 4, HOST]]);
         assert_eq!(ways.len(), 2);
     }
@@ -214,8 +213,8 @@ mod tests {
     fn silence_and_refusal_are_no_way() {
         assert!(sorted(&[&[0], &[0]]).ways.is_empty());
         let mut refused = Trace::new(PathId::new(0), 3);
-        refused.note(1, Answer::Router(ip(1)), ip(HOST));
-        refused.note(2, Answer::Refusal(ip(2)), ip(HOST));
+        refused.record(1, Answer::Router(ip(1)), ip(HOST));
+        refused.record(2, Answer::Refusal(ip(2)), ip(HOST));
         let sorted = sort(&[refused], ip(HOST));
         assert!(sorted.ways.is_empty() && sorted.doubtful.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Who is in a group, as each rank has to say it.
+//! The configuration of a group, which each rank has.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -8,14 +8,16 @@ use braid_cc::CcConfig;
 use super::error::GroupError;
 use super::hello::{MAX_JOB, is_job};
 
-/// Most ranks of a group.
+/// The largest number of ranks in a group.
 pub const MAX_SIZE: usize = 4096;
-/// How long all ranks together have to find each other, unless told otherwise.
+/// The default of [`GroupConfig::timeout`].
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who this process is in a group, and where the others are. [`super::Group`] shows its use.
+/// The rank of this process in a group, and the addresses of the others. [`super::Group`] shows its
+/// use.
 ///
-/// More fields may come: begin with [`GroupConfig::with_root`], [`GroupConfig::listed`] or [`GroupConfig::from_env`].
+/// Later versions may add fields, so begin with [`GroupConfig::with_root`], [`GroupConfig::listed`]
+/// or [`GroupConfig::from_env`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,46 +26,48 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// let mut config = GroupConfig::with_root(3, 8, "192.0.2.1:4791".parse().unwrap());
 /// config.timeout = Duration::from_secs(120);
-/// assert_eq!((config.rank, config.size, config.port()), (3, 8, 0)); // only rank 0 has a port that is known
+/// // Only rank 0 has a known port.
+/// assert_eq!((config.rank, config.size, config.port()), (3, 8, 0));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupConfig {
-    /// This process, 0 to `size - 1`.
+    /// The rank of this process, 0 to `size - 1`.
     pub rank: usize,
-    /// How many there are, at most 4096.
+    /// The number of ranks, at most 4096.
     pub size: usize,
-    /// Where the others are.
+    /// The addresses of the ranks.
     pub members: Members,
-    /// Other addresses of rank 0's host, which are tried as well if the group has a root.
+    /// Other addresses of rank 0's host, which are also tried if the group has a root.
     pub other_roots: Vec<SocketAddr>,
-    /// The run that the ranks belong to, the same at all of them, in at most 255 bytes: rank 0
-    /// takes no rank of another run, such as one that was left over, and goes on waiting for its
-    /// own. [`GroupConfig::from_env`] sets what the launcher calls it. Empty: only ranks that do
-    /// not say it either belong together. Default: empty.
+    /// The name of the run that the ranks belong to, the same at all of them, at most 255 bytes.
+    /// Rank 0 rejects ranks of another run, such as one that was left over, and keeps waiting for
+    /// its own. [`GroupConfig::from_env`] sets the launcher's name. Empty: only ranks without a
+    /// name belong together. Default: empty.
     pub job: String,
-    /// How long to wait until all are there. Default: 30 s.
+    /// Time to wait until all ranks are connected. Default: 30 s.
     pub timeout: Duration,
-    /// Congestion control of what this rank sends, to each other rank on each rail. Default: `cubic`.
+    /// The congestion control of this rank's traffic to each other rank on each rail. Default:
+    /// `cubic`.
     pub cc: CcConfig,
 }
 
-/// Where the ranks of a group are.
+/// The addresses of a group's ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Members {
-    /// Rank 0 is here and tells each rank where the others are.
+    /// Rank 0 receives here and tells each rank the addresses of the others.
     Root(SocketAddr),
-    /// Each rank's address, the same list at all of them.
+    /// The address of each rank, the same list at all of them.
     Listed(Vec<SocketAddr>),
 }
 
 impl GroupConfig {
-    /// Rank 0 receives at `root`, and the others find each other through it.
+    /// A group whose rank 0 receives at `root`, through which the others find each other.
     pub fn with_root(rank: usize, size: usize, root: SocketAddr) -> Self {
         Self::new(rank, size, Members::Root(root))
     }
 
-    /// The ranks receive at these addresses.
+    /// A group whose ranks receive at these addresses.
     pub fn listed(rank: usize, addresses: Vec<SocketAddr>) -> Self {
         let size = addresses.len();
         Self::new(rank, size, Members::Listed(addresses))
@@ -74,12 +78,12 @@ impl GroupConfig {
         GroupConfig { rank, size, members, other_roots, job, timeout: TIMEOUT, cc }
     }
 
-    /// The port that this rank's engine has to be bound to; 0: any.
+    /// The port that this rank's engine has to be bound to. 0: any.
     pub fn port(&self) -> u16 {
         self.address().map_or(0, |addr| addr.port())
     }
 
-    /// Where the others look for this rank, where they know that beforehand.
+    /// The address at which the others look for this rank, if it is known beforehand.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.members {
             Members::Root(root) => (self.rank == 0).then_some(*root),
@@ -87,19 +91,18 @@ impl GroupConfig {
         }
     }
 
-    /// Rank 0 receives at one of `roots`, of which there is one at least, and the others find each
-    /// other through it.
+    /// A group whose rank 0 receives at one of `roots`, of which there is at least one.
     pub(super) fn with_roots(rank: usize, size: usize, roots: &[SocketAddr]) -> Self {
         let other_roots = roots[1..].to_vec();
         GroupConfig { other_roots, ..Self::with_root(rank, size, roots[0]) }
     }
 
-    /// Where rank 0 is.
+    /// The address of rank 0.
     pub(super) fn root(&self) -> SocketAddr {
         self.roots()[0]
     }
 
-    /// As [`GroupConfig::root`], with the other addresses of its host.
+    /// The address of rank 0 and the other addresses of its host.
     pub(super) fn roots(&self) -> Vec<SocketAddr> {
         match &self.members {
             Members::Root(root) => [&[*root], &self.other_roots[..]].concat(),
@@ -107,8 +110,8 @@ impl GroupConfig {
         }
     }
 
-    /// Whether an engine at `local` is where the others look for this rank: at one of several
-    /// addresses, for the root.
+    /// Whether an engine at `local` is at the address at which the others look for this rank. The
+    /// root may have several.
     fn is_found_at(&self, local: SocketAddr) -> bool {
         match &self.members {
             Members::Root(_) if self.rank == 0 => {
@@ -118,7 +121,7 @@ impl GroupConfig {
         }
     }
 
-    /// Refuses what cannot be, for an engine that receives at `local`.
+    /// Rejects an invalid configuration for an engine that receives at `local`.
     pub(super) fn check(&self, local: SocketAddr) -> Result<(), GroupError> {
         let GroupConfig { rank, size, .. } = self;
         if !(1..=MAX_SIZE).contains(size) {
@@ -166,7 +169,7 @@ fn check_list(addresses: &[SocketAddr], size: usize) -> Result<(), GroupError> {
     Ok(())
 }
 
-/// Whether who is bound to `local` hears what goes to `addr`.
+/// Whether an engine bound to `local` receives packets to `addr`.
 fn receives_at(local: SocketAddr, addr: SocketAddr) -> bool {
     let is_here = || UdpSocket::bind((addr.ip(), 0)).is_ok();
     local.port() == addr.port()
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_values() {
+    fn invalid_configurations_are_rejected_with_their_values() {
         let root = addr("127.0.0.1:4000");
         let with = |rank, size| GroupConfig::with_root(rank, size, root);
         assert!(refusal(&with(0, 0), "127.0.0.1:4000").contains("0 ranks"));
@@ -216,7 +219,7 @@ mod tests {
         }
         let here = GroupConfig::with_root(0, 2, addr("127.0.0.1:4000"));
         assert!(here.check(addr("0.0.0.0:4000")).is_ok());
-        // Where the others are is not this rank's to judge.
+        // This rank cannot check the address of another.
         let elsewhere = GroupConfig::with_root(1, 2, addr("192.0.2.1:4000"));
         assert!(elsewhere.check(addr("0.0.0.0:9")).is_ok());
     }

@@ -1,4 +1,5 @@
-//! The thread of a group, which moves its rounds on while the application computes, and what others wait at.
+//! The thread of a group, which advances its rounds while the application computes, and the waits
+//! for it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use super::error::GroupError;
 use super::state::State;
 use crate::CompletionQueue;
 
-/// How long the thread waits for completions before it looks at the clock.
+/// Time that the thread waits for completions before it looks at the clock.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) struct Driver {
@@ -22,11 +23,11 @@ impl Driver {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // Each change leaves it whole.
+        // Each change leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until the group has ended.
+    /// Runs until the group has ended.
     pub(super) fn run(&self) {
         while self.state().end().is_none() {
             // The queue has room for everything that is posted, so it does not overrun.

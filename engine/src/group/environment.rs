@@ -1,4 +1,4 @@
-//! A rank's place in its group, as launchers leave it in the environment.
+//! A rank's place in its group, as launchers set it in the environment.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,9 @@ use super::error::GroupError;
 use super::hello::is_job;
 use crate::{environment, resolve};
 
-/// Rank and size, by launcher: that of PyTorch, `mpirun` of OpenMPI and of MPICH or Intel MPI, Slurm's. The first of which
-/// either is set counts: an `mpirun` inside of a Slurm job comes before the job's own.
+/// The variables of rank and size by launcher: PyTorch, `mpirun` of OpenMPI, `mpirun` of MPICH or
+/// Intel MPI, Slurm. The first launcher with a set variable counts: an `mpirun` inside a Slurm job
+/// precedes the job's own.
 const NAMES: [[&str; 2]; 4] = [
     ["RANK", "WORLD_SIZE"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
@@ -16,10 +17,11 @@ const NAMES: [[&str; 2]; 4] = [
     ["SLURM_PROCID", "SLURM_NTASKS"],
 ];
 const ROOT: [&str; 2] = ["MASTER_ADDR", "MASTER_PORT"];
-/// Names the job whatever the launcher says; empty: it has no name.
+/// The variable with the name of the job, whatever the launcher. Empty: the job has no name.
 const JOB: &str = "BRAID_JOB";
-/// Names that launchers give to a run, in the order of [`NAMES`]: of several the first that is set.
-/// Where two are one line, both together tell runs apart: Slurm counts the steps of a job.
+/// The variables with a launcher's name of a run, in the order of [`NAMES`]. The first set line
+/// counts. If a line has two variables, both together identify the run, because Slurm counts the
+/// steps of a job.
 const JOBS: [&[&[&str]]; 4] = [
     &[&["TORCHELASTIC_RUN_ID"], &["SLURM_JOB_ID"]],
     &[&["PMIX_NAMESPACE"], &["OMPI_MCA_ess_base_jobid"]],
@@ -28,12 +30,12 @@ const JOBS: [&[&[&str]]; 4] = [
 ];
 
 impl GroupConfig {
-    /// Rank and size from `RANK` and `WORLD_SIZE`, or `OMPI_COMM_WORLD_RANK` and `.._SIZE`, or
-    /// `PMI_RANK` and `PMI_SIZE`, or `SLURM_PROCID` and `SLURM_NTASKS`; rank 0's address from
-    /// `MASTER_ADDR`, a name or an address, and `MASTER_PORT` (default: 4791). The job from
-    /// `BRAID_JOB`, or else `TORCHELASTIC_RUN_ID` or `SLURM_JOB_ID` for the first of these
-    /// launchers, `PMIX_NAMESPACE` or `OMPI_MCA_ess_base_jobid`, `PMIX_NAMESPACE` or `PMI_JOBID`,
-    /// `SLURM_JOB_ID` with `SLURM_STEP_ID`.
+    /// Reads rank and size from `RANK` and `WORLD_SIZE`, or `OMPI_COMM_WORLD_RANK` and `.._SIZE`,
+    /// or `PMI_RANK` and `PMI_SIZE`, or `SLURM_PROCID` and `SLURM_NTASKS`. Rank 0's address comes
+    /// from `MASTER_ADDR`, a name or an address, and `MASTER_PORT` (default: 4791). The job comes
+    /// from `BRAID_JOB`, otherwise from the launcher's variables: `TORCHELASTIC_RUN_ID` or
+    /// `SLURM_JOB_ID` for the first launcher, `PMIX_NAMESPACE` or `OMPI_MCA_ess_base_jobid`,
+    /// `PMIX_NAMESPACE` or `PMI_JOBID`, `SLURM_JOB_ID` with `SLURM_STEP_ID`.
     ///
     /// # Errors
     /// [`GroupError::Environment`], with the variable's name and value.
@@ -41,10 +43,10 @@ impl GroupConfig {
         Self::from_variables(environment::of_launcher)
     }
 
-    /// As [`GroupConfig::from_env`], from variables that `value` knows.
+    /// Reads the variables from `value`, see [`GroupConfig::from_env`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`GroupConfig::from_env`].
     pub fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, GroupError> {
         let is_set = |names: &&[&str; 2]| names.iter().any(|name| value(name).is_some());
         let launcher = NAMES.iter().position(|names| is_set(&names)).unwrap_or(0);
@@ -113,7 +115,7 @@ mod tests {
         }
         let both = [("RANK", "2"), ("WORLD_SIZE", "5"), ("SLURM_PROCID", "4"), addr[0], addr[1]];
         assert_eq!(read(&both).unwrap(), expected);
-        // As they are where a launcher runs inside of another one's job.
+        // The variables of a launcher that runs inside another one's job.
         let nested = [
             ("OMPI_COMM_WORLD_RANK", "2"),
             ("OMPI_COMM_WORLD_SIZE", "5"),
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(job(&[&torch, &slurm[2..], &[run]]).unwrap(), "a1");
         assert_eq!(job(&[&slurm]).unwrap(), "77");
         assert_eq!(job(&[&slurm, &[("SLURM_STEP_ID", "3")]]).unwrap(), "77.3");
-        // An `mpirun` in a job of Slurm's may be one of several.
+        // An `mpirun` in a Slurm job may be one of several.
         assert_eq!(job(&[&mpi, &slurm]).unwrap(), "");
         assert_eq!(job(&[&mpi, &slurm, &[("PMIX_NAMESPACE", "prte-1@2")]]).unwrap(), "prte-1@2");
         assert_eq!(job(&[&torch, &[run, ("BRAID_JOB", "mine")]]).unwrap(), "mine");
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_and_invalid_variables_are_named() {
         let good =
             [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "::1"), ("MASTER_PORT", "9")];
         assert!(read(&good).is_ok());

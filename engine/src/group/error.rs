@@ -1,4 +1,4 @@
-//! Why a group does not come about, or ends.
+//! Errors of groups.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,143 +11,148 @@ use crate::listener::ListenError;
 use crate::memory::{MemoryError, RegisterError};
 use crate::qp::CreateQpError;
 
-/// Why a group was not made, or does nothing any more. After [`GroupError::Failed`] no round ends well: make a new group.
+/// The reason why a group was not formed or has ended. After [`GroupError::Failed`] no round
+/// succeeds: form a new group.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
     /// Rank, size and addresses do not fit together.
     #[error("{0}")]
     Config(String),
-    /// A variable of the environment is missing or cannot be.
-    #[error("the environment variable {name} is {}; {remedy}", value.as_deref().map_or("not set".to_owned(), |value| format!("`{value}`")))]
+    /// A variable of the environment is missing or invalid.
+    #[error(
+        "the environment variable {name} is {}; {remedy}",
+        value.as_deref().map_or("not set".to_owned(), |value| format!("`{value}`"))
+    )]
     Environment {
-        /// Its name.
+        /// The name of the variable.
         name: String,
-        /// What it is set to.
+        /// The value of the variable.
         value: Option<String>,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The engine does not receive where the others look for this rank.
+    /// The engine does not receive at the address at which the others look for this rank.
     #[error(
-        "rank {rank} is to be reached at {addr}, and this engine receives at {local}; bind it there, or correct the address"
+        "the others look for rank {rank} at {addr}, and this engine receives at {local}; bind it \
+         there, or correct the address"
     )]
     NotOurs {
-        /// This rank.
+        /// The number of this rank.
         rank: usize,
-        /// Where the others look for it.
+        /// The address at which the others look for it.
         addr: SocketAddr,
-        /// Where the engine receives.
+        /// The receiving address of the engine.
         local: SocketAddr,
     },
     /// Rank 0 was not reached.
     #[error("rank 0 was not reached at {addr} within {within:?}: {why}")]
     Unreachable {
-        /// Where it was to be.
+        /// The address of rank 0.
         addr: SocketAddr,
-        /// How long that was tried.
+        /// The duration of the attempts.
         within: Duration,
-        /// What went wrong last.
+        /// The last error.
         why: String,
     },
-    /// The ranks do not make a group, as rank 0 tells all of them.
+    /// The ranks do not form a group, as rank 0 tells all of them.
     #[error("the ranks do not make a group: {0}")]
     Refused(String),
     /// Two ranks were not connected.
     #[error("rank {rank} at {addr} was not connected: {why}")]
     NotConnected {
-        /// The other rank.
+        /// The number of the other rank.
         rank: usize,
-        /// Where it was to be.
+        /// The address of the other rank.
         addr: SocketAddr,
-        /// What went wrong.
+        /// The error.
         why: String,
     },
     /// The engine has no room for the group.
     #[error("the engine has no room for a group of {size} ranks: {why}")]
     Resources {
-        /// Ranks.
+        /// The number of ranks.
         size: usize,
-        /// What it said.
+        /// The error of the engine.
         why: String,
     },
-    /// What is to be sent or received cannot be.
+    /// The operation is invalid.
     #[error("{0}")]
     Operation(String),
-    /// As many rounds as may be are in flight.
+    /// The largest number of rounds is in flight.
     #[error("{max} rounds are in flight, the most there can be; wait for the oldest first")]
     TooManyRounds {
-        /// How many.
+        /// The largest number.
         max: usize,
     },
-    /// The group has ended because of what a rank did.
+    /// The group has ended because of a rank.
     #[error("{blame}{}", told_by.map_or(String::new(), |rank| format!(", says rank {rank}")))]
     Failed {
-        /// What happened.
+        /// The cause.
         blame: Blame,
-        /// Who has noticed it, if not this rank.
+        /// The rank that noticed it, if it is not this one.
         told_by: Option<usize>,
     },
-    /// A round is not over yet; it goes on.
+    /// A round is not over yet and goes on.
     #[error("round {round} waits for the ranks {ranks:?} after {within:?}")]
     Unfinished {
-        /// The round.
+        /// The number of the round.
         round: u64,
-        /// For whom.
+        /// The ranks that the round waits for.
         ranks: Vec<usize>,
-        /// How long it was waited for.
+        /// The duration of the wait.
         within: Duration,
     },
 }
 
-/// What ended a group.
+/// The cause of the end of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Blame {
-    /// A rank has died, or cannot be reached any more.
+    /// A rank has died or cannot be reached any more.
     Dead {
-        /// Which.
+        /// The number of the rank.
         rank: usize,
     },
     /// Two ranks do not agree on how many bytes one sends to the other.
     Counts {
-        /// The round.
+        /// The number of the round.
         round: u64,
-        /// Who sends.
+        /// The sending rank.
         sender: usize,
-        /// To whom.
+        /// The receiving rank.
         receiver: usize,
-        /// Bytes, says the sender.
+        /// The bytes according to the sender.
         sent: u64,
-        /// Bytes, says the receiver.
+        /// The bytes according to the receiver.
         expected: u64,
     },
-    /// A rank sent what no rank sends.
+    /// A rank sent an invalid message.
     Malformed {
-        /// Which.
+        /// The number of the rank.
         rank: usize,
     },
     /// A rank has cancelled a round.
     Cancelled {
-        /// Which.
+        /// The number of the rank.
         rank: usize,
-        /// The round.
+        /// The number of the round.
         round: u64,
     },
     /// A rank has left the group while others had more rounds.
     Left {
-        /// Which.
+        /// The number of the rank.
         rank: usize,
     },
-    /// The memory of a rank cannot be used: it is not of the group's protection domain, or does not
-    /// allow this.
+    /// The memory of a rank cannot be used: it belongs to another protection domain than the
+    /// group's, or does not allow the access.
     Memory {
-        /// Which.
+        /// The number of the rank.
         rank: usize,
     },
-    /// A rank could not post its work requests for another reason. The log of that rank has it.
+    /// A rank could not post its work requests for another reason, which its log has.
     NotPosted {
-        /// Which.
+        /// The number of the rank.
         rank: usize,
     },
 }
@@ -158,7 +163,8 @@ impl fmt::Display for Blame {
             Blame::Dead { rank } => write!(f, "rank {rank} has died or cannot be reached"),
             Blame::Counts { round, sender, receiver, sent, expected } => write!(
                 f,
-                "in round {round} rank {sender} sends {sent} bytes to rank {receiver}, which expects {expected}"
+                "in round {round} rank {sender} sends {sent} bytes to rank {receiver}, which \
+                 expects {expected}"
             ),
             Blame::Malformed { rank } => {
                 write!(f, "rank {rank} sent what no rank of a group sends")
@@ -169,7 +175,8 @@ impl fmt::Display for Blame {
             Blame::Left { rank } => write!(f, "rank {rank} has left the group"),
             Blame::Memory { rank } => write!(
                 f,
-                "the memory of rank {rank} cannot be used; register it with the group's protection domain, and what receives for REMOTE_WRITE"
+                "the memory of rank {rank} cannot be used; register it with the group's protection \
+                 domain, and what receives for REMOTE_WRITE"
             ),
             Blame::NotPosted { rank } => {
                 write!(f, "rank {rank} could not post its work requests; its log says why")
@@ -179,7 +186,7 @@ impl fmt::Display for Blame {
 }
 
 impl GroupError {
-    /// The rank that a group ended by, where it did by one.
+    /// The rank that caused the end of the group, if one did.
     pub fn rank(&self) -> Option<usize> {
         match self {
             GroupError::NotConnected { rank, .. } => Some(*rank),
@@ -194,7 +201,7 @@ impl GroupError {
 }
 
 impl Blame {
-    /// Of which rank it is; of two that do not agree, the sender.
+    /// The rank at fault. If two disagree, it is the sender.
     pub fn rank(self) -> usize {
         match self {
             Blame::Dead { rank }
@@ -208,9 +215,9 @@ impl Blame {
     }
 }
 
-/// What the engine refuses to a group of a size.
+/// Adds the size of a group to an error of the engine.
 pub(super) trait ForGroup<T> {
-    /// With the group's size.
+    /// Converts the error for a group of this size.
     fn for_group(self, size: usize) -> Result<T, GroupError>;
 }
 

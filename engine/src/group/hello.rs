@@ -1,26 +1,26 @@
-//! What a rank says when it connects: the private data of the connection.
+//! The greeting of a rank: the private data of its connection.
 
-/// Bytes of the name of a job, at most: as long as a PMIx namespace.
+/// The largest name of a job in bytes, as in a PMIx namespace.
 pub const MAX_JOB: usize = 255;
 
 const MAGIC: [u8; 4] = *b"BRDG";
 const VERSION: u8 = 2;
 
-/// Who connects, and what for.
+/// The greeting of a rank by the purpose of its connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Hello {
-    /// To rank 0, to hear where the others are.
+    /// Asks rank 0 for the addresses of the others.
     Come {
-        /// The run that it belongs to; empty: it does not say.
+        /// The name of the run. Empty: it has none.
         job: String,
         size: u32,
         rank: u32,
-        /// Where it listens, at the address that it connects from.
+        /// The listening port, at the address that the rank connects from.
         port: u16,
-        /// Of the list of addresses; 0: it has none.
+        /// A digest of the list of addresses. 0: there is no list.
         list: u64,
     },
-    /// To another rank, to exchange data.
+    /// Connects to another rank to exchange data.
     Join {
         /// The number that rank 0 has given the group.
         group: u64,
@@ -50,7 +50,7 @@ impl Hello {
         bytes
     }
 
-    /// `None`: it is no rank that connects.
+    /// Decodes a greeting. `None`: the initiator is not a rank.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&MAGIC)?.strip_prefix(&[VERSION])?;
         let (kind, mut rest) = rest.split_first()?;
@@ -73,7 +73,7 @@ impl Hello {
     }
 }
 
-/// A name that can be shown to people.
+/// Reads a name that is safe to show.
 fn take_job(bytes: &mut &[u8]) -> Option<String> {
     let [len] = take(bytes)?;
     let (job, rest) = bytes.split_at_checked(len.into())?;
@@ -82,12 +82,12 @@ fn take_job(bytes: &mut &[u8]) -> Option<String> {
     is_job(job).then(|| job.to_owned())
 }
 
-/// Whether a job can be called so.
+/// Whether the text is a valid name of a job.
 pub(super) fn is_job(text: &str) -> bool {
     text.len() <= MAX_JOB && !text.chars().any(char::is_control)
 }
 
-/// The next bytes, which `bytes` then lacks.
+/// Splits the next bytes off `bytes`.
 pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;

@@ -1,4 +1,5 @@
-//! A queue pair from each rank to each other: a rank connects to those below it, and those above connect to it.
+//! The queue pairs between all ranks. A rank connects to the lower ones, and the higher ones
+//! connect to it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +17,10 @@ use crate::listener::ConnectionRequest;
 use crate::qp::{QpOptions, QueuePair};
 use crate::{CompletionQueue, Listener, ProtectionDomain};
 
-/// How often who accepts looks whether who connects has failed.
+/// The interval at which the accepting thread checks whether the connecting one has failed.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What it is made with.
+/// The parameters of the mesh.
 pub(super) struct Mesh<'a> {
     pub(super) pd: &'a ProtectionDomain,
     pub(super) cq: &'a CompletionQueue,
@@ -28,13 +29,14 @@ pub(super) struct Mesh<'a> {
     pub(super) table: &'a Table,
     pub(super) strangers: &'a Strangers,
     pub(super) deadline: Instant,
-    /// Work requests that a queue pair holds: sends, receives.
+    /// The lengths of each queue pair's send queue and receive queue.
     pub(super) queues: (u32, u32),
     pub(super) cc: &'a CcConfig,
 }
 
 impl Mesh<'_> {
-    /// Creates the queue pairs, has `prepare` post what they begin with, and connects them. By rank; none to itself.
+    /// Creates the queue pairs, calls `prepare` to post their first receives, and connects them.
+    /// The result is by rank, without one for this rank.
     pub(super) fn connect(
         &self,
         mut prepare: impl FnMut(usize, &QueuePair) -> Result<(), GroupError>,
@@ -62,7 +64,7 @@ impl Mesh<'_> {
             });
             let above = self.accept_those_above(&qps, &stop);
             stop.fetch_or(above.is_err(), Ordering::Relaxed);
-            // Who connects says more about what went wrong than who was left waiting.
+            // The error of the connecting thread says more than that of the accepting one.
             below.join().expect("connecting does not panic").and(above)
         })?;
         Ok(qps)
@@ -132,7 +134,7 @@ impl Mesh<'_> {
         request.reject();
     }
 
-    /// Who wants to connect, if it is a rank of this group.
+    /// The rank of an initiator, if it belongs to this group.
     fn guest(&self, request: &ConnectionRequest) -> Option<usize> {
         match Hello::from_bytes(request.private_data())? {
             Hello::Join { group, from, to }

@@ -1,16 +1,18 @@
-//! Groups of engines that exchange data, each with each: an all-to-all with counts by peer.
+//! Groups of engines that exchange data all-to-all, with counts for each peer.
 //!
-//! A process makes an [`crate::Engine`] and joins a [`Group`] with it, by a [`GroupConfig`]: a rank, how many there are, and
-//! where rank 0 is or where all are. Then it starts rounds of [`AllToAllV`]; several can be in flight. All ranks start the same
-//! rounds in the same order. `examples/all-to-all.rs` shows it in one page.
+//! A process creates an [`crate::Engine`] and joins a [`Group`] with it. The [`GroupConfig`] has
+//! the rank, the number of ranks, and the address of rank 0 or the addresses of all. Then the
+//! process starts rounds of [`AllToAllV`], several of which can be in flight. All ranks start the
+//! same rounds in the same order. `examples/all-to-all.rs` shows this in one page.
 //!
-//! All of it is built on queue pairs, one for each pair of ranks. A round begins with a SEND to each other rank that says how
-//! many bytes it will get and how many are expected of it, and where they go. Once both sides have said the same, the bytes go
-//! by WRITE, in chunks of 64 KiB, the longest part first; the last carries immediate data.
+//! A group consists of queue pairs, one for each pair of ranks. A round begins with a SEND to each
+//! other rank. It says how many bytes the other rank will get, how many are expected of it, and
+//! where they go. Once both ranks have said the same, the bytes go by WRITE, in chunks of 64 KiB,
+//! the longest part first. The last chunk carries immediate data.
 //!
-//! Whatever goes wrong at one rank ends the group at all: each has an error that names the rank. The ranks trust each other
-//! with the memory that they receive into, from the first round with it until it is deregistered or the group has ended, and
-//! with nothing else.
+//! A failure at one rank ends the group at all ranks, each of which gets an error that names the
+//! rank. The ranks trust each other only with the memory that they receive into, from the first
+//! round with it until it is deregistered or the group has ended.
 
 mod config;
 mod driver;
@@ -51,7 +53,8 @@ use crate::clock::deadline;
 use crate::threads::spawn_without_signals;
 use crate::{Engine, ProtectionDomain};
 
-/// A rank's membership. Dropping it tells the others; rounds of it that are not over are cancelled.
+/// A rank's membership in a group. Dropping it tells the other ranks and cancels its unfinished
+/// rounds.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,7 +65,8 @@ use crate::{Engine, ProtectionDomain};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let bind = "127.0.0.1:0".parse()?;
-/// let engines = [(); 2].map(|()| Engine::new(EngineConfig { bind, ..Default::default() }).unwrap());
+/// let config = EngineConfig { bind, ..Default::default() };
+/// let engines = [(); 2].map(|()| Engine::new(config.clone()).unwrap());
 /// let root = engines[0].local_addr();
 /// thread::scope(|scope| {
 ///     for (rank, engine) in engines.iter().enumerate() {
@@ -94,12 +98,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// Finds the other ranks and connects with each. The engine must not listen; it does so itself until all are connected, so
-    /// that an engine joins one group at a time. It can be in several.
+    /// Finds the other ranks and connects with each. The engine must not listen, because this call
+    /// does so until all ranks are connected. So an engine joins one group at a time, and can be in
+    /// several.
     ///
     /// # Errors
-    /// Every rank has one within [`GroupConfig::timeout`] and a few seconds, if any is missing or says something else than
-    /// the others; see [`GroupError`].
+    /// If a rank is missing or its configuration differs from the others', every rank gets an error
+    /// within [`GroupConfig::timeout`] and a few seconds. See [`GroupError`].
     pub fn join(engine: &Engine, config: &GroupConfig) -> Result<Self, GroupError> {
         config.check(engine.local_addr())?;
         let (size, rank) = (config.size, config.rank);
@@ -129,7 +134,7 @@ impl Group {
             rank,
             table: &table,
             strangers: &strangers,
-            // Rank 0 has waited for the last one: connecting gets as long again.
+            // Rank 0 has waited for the last rank, so connecting gets as much time again.
             deadline: deadline(config.timeout),
             queues: (peer::SENDS, peer::RECEIVES),
             cc: &config.cc,
@@ -154,38 +159,40 @@ impl Group {
         Ok(Group { driver, thread, pd, rank, addresses })
     }
 
-    /// This process's number.
+    /// The rank of this process.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.addresses.len()
     }
 
-    /// Where the ranks listened when the group was made.
+    /// The listening addresses of the ranks when the group was formed.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The protection domain that memory for its rounds is registered with.
+    /// The protection domain for the memory of rounds.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
 
-    /// Why it has ended; `None`: it has not. From then on nobody touches the memory of its rounds.
+    /// The reason why the group has ended. From then on no rank accesses the memory of its rounds.
+    /// `None`: it has not ended.
     pub fn end(&self) -> Option<GroupError> {
         self.driver.state().end().cloned()
     }
 
-    /// Starts a round and returns at once, but for copying what this rank has for itself. From now on the bytes that are
-    /// sent must not change, and those that are received are the peers', until the round is over. At most 8 rounds are in
-    /// flight.
+    /// Starts a round and returns at once, after copying the bytes that this rank has for itself.
+    /// Until the round is over, the sent bytes must not change, and the received bytes belong to
+    /// the peers. At most 8 rounds are in flight.
     ///
     /// # Errors
-    /// What is asked for cannot be, as with memory of another protection domain: then nothing was
-    /// begun, and it can be corrected. Too many rounds are in flight, or the group has ended.
+    /// The operation is invalid, for example because memory belongs to another protection domain;
+    /// nothing was begun, and a corrected one can be started. Too many rounds are in flight, or the
+    /// group has ended.
     pub fn start(&self, operation: AllToAllV) -> Result<Round, GroupError> {
         operation.check(&self.pd, self.size(), self.rank)?;
         operation.copy_own(self.rank)?;
@@ -197,7 +204,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if !self.pd.is_here() {
-            // The thread runs in the parent.
+            // The thread runs in the parent process.
             std::mem::forget(self.thread.take());
             return;
         }
@@ -214,35 +221,38 @@ impl fmt::Debug for Group {
     }
 }
 
-/// A round in flight. It goes on without being asked, and if this is dropped.
+/// A round in flight. It proceeds by itself, even if this handle is dropped.
 pub struct Round {
     driver: Arc<Driver>,
     number: u64,
 }
 
 impl Round {
-    /// Its number in the group, from 0.
+    /// The number of the round in the group, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether it is over: all that this rank receives is here, and all that it sends is at its peers.
+    /// Whether the round is over: this rank has received everything, and its peers have received
+    /// everything from it.
     ///
     /// # Errors
-    /// The group has ended before; then nobody touches the memory any more.
+    /// The group has ended before. No rank accesses the memory any more.
     pub fn test(&self) -> Result<bool, GroupError> {
         self.driver.state().is_over(self.number)
     }
 
-    /// Waits until it is over, at most as long as `timeout`.
+    /// Waits up to `timeout` until the round is over.
     ///
     /// # Errors
-    /// As [`Round::test`]; [`GroupError::Unfinished`] with the ranks that are waited for, when the time is over. It goes on then.
+    /// As for [`Round::test`]. After the time, [`GroupError::Unfinished`] names the ranks that the
+    /// round waits for, and the round goes on.
     pub fn wait(&self, timeout: Duration) -> Result<(), GroupError> {
         self.driver.wait(self.number, timeout)
     }
 
-    /// Gives up: if it is not over, the group ends at all ranks with an error that names this one.
+    /// Cancels the round. If it is not over, the group ends at all ranks with an error that names
+    /// this one.
     pub fn cancel(self) {
         self.driver.state().cancel(self.number);
     }

@@ -1,9 +1,10 @@
-//! What ranks tell each other in SENDs. Data goes by WRITE, the last of a round and a rank with immediate data.
+//! The messages between ranks, sent by SEND. Data goes by WRITE, and the last WRITE of a round and
+//! a rank has immediate data.
 
 use super::error::Blame;
 use super::hello::take;
 
-/// Bytes of a notice at most.
+/// The largest message in bytes.
 pub(super) const MAX_NOTICE: usize = 64;
 
 /// A message of one rank to another.
@@ -11,21 +12,21 @@ pub(super) const MAX_NOTICE: usize = 64;
 pub(super) enum Notice {
     /// A round begins.
     Begin(Begin),
-    /// The sender leaves the group, after so many rounds.
+    /// The sender leaves the group after this number of rounds.
     Bye { rounds: u64 },
     /// The group has failed.
     Failed(Blame),
 }
 
-/// How a round begins between two ranks, from the side that says it.
+/// The begin of a round between two ranks, from the sender's view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Begin {
     pub(super) round: u64,
-    /// Bytes that it will send.
+    /// The bytes that the sender will send.
     pub(super) sends: u64,
-    /// Bytes that it expects, ...
+    /// The bytes that the sender expects, ...
     pub(super) expects: u64,
-    /// ... here.
+    /// ... and the address for them.
     pub(super) addr: u64,
     pub(super) rkey: u32,
 }
@@ -43,7 +44,7 @@ impl Notice {
         [vec![kind], words.into_iter().flat_map(u64::to_be_bytes).collect()].concat()
     }
 
-    /// `None`: no rank of a group of this size sends that.
+    /// Decodes a message. `None`: the message is invalid in a group of this size.
     pub(super) fn from_bytes(bytes: &[u8], size: usize) -> Option<Self> {
         let (kind, mut rest) = bytes.split_first()?;
         let mut word = || take(&mut rest).map(u64::from_be_bytes);

@@ -1,4 +1,4 @@
-//! What one round exchanges.
+//! The operation of one round.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,25 +7,28 @@ use super::error::GroupError;
 use crate::memory::MemoryRegion;
 use crate::{Access, ProtectionDomain};
 
-/// An all-to-all with counts by peer, as `MPI_Alltoallv`: what each rank sends to each other, and where it receives.
+/// An all-to-all with counts for each peer, as in `MPI_Alltoallv`: the bytes that each rank sends
+/// to each other, and the memory that receives them.
 ///
-/// Both regions are registered once, with the group's protection domain ([`super::Group::pd`]), and serve as many rounds as
-/// are wanted. The one that receives allows [`braid_transport::Access::REMOTE_WRITE`]: the peers write to it, whenever they are
-/// ready, from the start of the round to its end, and who has been told of it once could do so at any time.
+/// Both regions are registered once, with the group's protection domain ([`super::Group::pd`]), and
+/// serve any number of rounds. The receiving region allows
+/// [`braid_transport::Access::REMOTE_WRITE`]: the peers write to it at any time from the start of
+/// the round to its end. A peer that has learned of it once could do so later, too.
 #[derive(Clone, Debug)]
 pub struct AllToAllV {
-    /// What is sent from.
+    /// The region to send from.
     pub send: Arc<MemoryRegion>,
-    /// The bytes of `send` for each rank; empty ranges send nothing.
+    /// The bytes of `send` for each rank. Empty ranges send nothing.
     pub sends: Vec<Range<usize>>,
-    /// What is received into.
+    /// The region to receive into.
     pub recv: Arc<MemoryRegion>,
-    /// Where in `recv` the bytes of each rank go; as long as what that rank sends here. They do not overlap.
+    /// The ranges of `recv` for the bytes of each rank, each as long as that rank sends. They must
+    /// not overlap.
     pub receives: Vec<Range<usize>>,
 }
 
 impl AllToAllV {
-    /// The same number of bytes for each of `size` ranks, those of rank 0 first: `MPI_Alltoall`.
+    /// The same number of bytes for each of `size` ranks, rank 0's first, as in `MPI_Alltoall`.
     pub fn even(
         send: Arc<MemoryRegion>,
         recv: Arc<MemoryRegion>,
@@ -36,7 +39,7 @@ impl AllToAllV {
         AllToAllV { send, sends: ranges.clone(), recv, receives: ranges }
     }
 
-    /// Refuses what cannot be exchanged: memory of another protection domain or without the access,
+    /// Rejects an invalid operation: memory of another protection domain or without the access,
     /// counts and ranges.
     pub(super) fn check(
         &self,
@@ -75,8 +78,8 @@ impl AllToAllV {
         }
     }
 
-    /// Refuses regions that no work request of the group may name: found out here, this ends no
-    /// group.
+    /// Rejects regions that no work request of the group may use. Such an error, found here, ends
+    /// no group.
     fn check_memory(&self, pd: &ProtectionDomain) -> Result<(), GroupError> {
         let landing = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let refused = |what, why, access| {
@@ -89,7 +92,7 @@ impl AllToAllV {
         recv.map_err(|why| refused("recv", why, ", LOCAL_WRITE and REMOTE_WRITE"))
     }
 
-    /// What a rank has for itself.
+    /// Copies the bytes that a rank has for itself.
     pub(super) fn copy_own(&self, own: usize) -> Result<(), GroupError> {
         let (from, to) = (self.sends[own].clone(), self.receives[own].start);
         let mut piece = vec![0; from.len().min(1 << 16)];
@@ -103,7 +106,7 @@ impl AllToAllV {
     }
 }
 
-/// Two ranks whose ranges share a byte.
+/// Finds two ranks whose ranges overlap.
 fn overlap(ranges: &[Range<usize>]) -> Option<[usize; 2]> {
     let mut order: Vec<usize> =
         (0..ranges.len()).filter(|rank| !ranges[*rank].is_empty()).collect();
@@ -118,7 +121,7 @@ mod tests {
     use crate::{Engine, EngineConfig};
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_operations_are_rejected() {
         let bind = "127.0.0.1:0".parse().unwrap();
         let engine = Engine::new(EngineConfig { bind, ..EngineConfig::default() }).unwrap();
         let pd = engine.alloc_pd();
@@ -148,7 +151,7 @@ mod tests {
         let region = |pd: &ProtectionDomain, access| Arc::new(pd.alloc_mr(100, access).unwrap());
         let good = AllToAllV::even(region(&pd, Access::NONE), region(&pd, landing), 2, 50);
         good.check(&pd, 2, 0).unwrap();
-        // The other engine's region may have the key and the domain of one of ours.
+        // The other engine's region may have the key and the domain of a region of this engine.
         for foreign in [ours.alloc_pd(), other.alloc_pd()] {
             let wrong = [
                 AllToAllV { send: region(&foreign, Access::ALL), ..good.clone() },

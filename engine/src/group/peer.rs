@@ -1,4 +1,4 @@
-//! Another rank, as this one is connected with it.
+//! Another rank and the connection to it.
 
 use std::collections::VecDeque;
 
@@ -12,22 +12,24 @@ use crate::memory::MemoryRegion;
 use crate::qp::QueuePair;
 use crate::{ProtectionDomain, wr};
 
-/// Chunks on their way to one rank at a time, 4 MiB: beyond what a queue pair has in flight, so that it does not wait for the
-/// group's thread.
+/// The largest number of chunks in flight to one rank, 4 MiB. It exceeds a queue pair's window, so
+/// that the queue pair does not wait for the group's thread.
 pub(super) const WINDOW: usize = 64;
-/// Only one of so many parts of a receive buffer is counted on: packets take more of it than their bytes.
+/// The divisor of a receive buffer: packets occupy more of it than their bytes.
 const PARTS: usize = 2;
-/// Work requests of a queue pair: the chunks, what begins rounds, and what ends the group.
+/// The length of a send queue: the chunks, the begins of rounds, and the end of the group.
 pub(super) const SENDS: u32 = (WINDOW + 2 * MAX_ROUNDS + 2) as u32;
-/// A rank is at most `MAX_ROUNDS` ahead, with two messages for each round, and one or two when it ends.
+/// The length of a receive queue. A rank is at most `MAX_ROUNDS` ahead, with two messages for each
+/// round, and one or two at its end.
 pub(super) const RECEIVES: u32 = 2 * MAX_ROUNDS as u32 + 2;
-/// Work request ids of sends that are no chunks: those below are numbers of rounds.
+/// The work request id of sends that are not chunks. Lower ids are numbers of rounds.
 pub(super) const BEGIN: u64 = u64::MAX - 1;
-/// One that the end of the group waits for.
+/// The work request id of a send that the end of the group waits for.
 pub(super) const LAST: u64 = u64::MAX;
 
-/// Chunks on their way to one rank at a time, in a group of `size`. All other ranks may send to one, and what does not find room
-/// in its receive buffer, which is taken to be like ours, is lost.
+/// The largest number of chunks in flight to one rank, in a group of `size`. All other ranks may
+/// send to one, and packets without room in its receive buffer are lost. The buffer is assumed to
+/// be like this rank's.
 pub(super) fn window(receive_buffer: Option<u32>, size: usize) -> usize {
     let senders = size.saturating_sub(1).max(1);
     let share = receive_buffer.map_or(WINDOW, |bytes| bytes as usize / PARTS / senders / CHUNK);
@@ -36,23 +38,23 @@ pub(super) fn window(receive_buffer: Option<u32>, size: usize) -> usize {
 
 pub(super) struct Peer {
     qp: QueuePair,
-    /// Where notices arrive, a slot for each receive.
+    /// The memory for arriving messages, a slot for each receive.
     inbox: MemoryRegion,
-    /// Rounds that it has begun.
+    /// The number of rounds that the rank has begun.
     pub(super) begun: u64,
-    /// Those of them that this rank has not.
+    /// Those of them that this rank has not begun.
     pub(super) early: VecDeque<Begin>,
-    /// Chunks posted that have not completed.
+    /// Posted chunks that have not completed.
     pub(super) open: usize,
-    /// It has left after so many rounds.
+    /// The number of rounds after which the rank has left.
     pub(super) left: Option<u64>,
-    /// It is to hear the end of the group, and has not confirmed that yet.
+    /// Whether the rank was told the end of the group and has not confirmed it yet.
     pub(super) is_told: bool,
-    /// Its queue pair has failed.
+    /// Whether the queue pair of the rank has failed.
     pub(super) is_gone: bool,
 }
 
-/// The receives that a queue pair begins with.
+/// Posts the first receives of a queue pair.
 pub(super) fn prepare(
     pd: &ProtectionDomain,
     qp: &QueuePair,
@@ -88,7 +90,7 @@ impl Peer {
         &self.qp
     }
 
-    /// What has arrived in a slot, which is free again then. `None`: nothing that a rank sends.
+    /// Takes the message in a slot and frees the slot. `None`: the message is invalid.
     pub(super) fn take(&self, slot: u64, len: u32, size: usize) -> Option<Notice> {
         let mut bytes = [0; MAX_NOTICE];
         let len = (len as usize).min(MAX_NOTICE);
@@ -98,18 +100,20 @@ impl Peer {
         Notice::from_bytes(&bytes[..len], size)
     }
 
-    /// A slot is free again.
+    /// Frees a slot.
     pub(super) fn free(&self, slot: u64) {
-        // Refused only when the queue pair is in RESET, which nobody moves it to, or full, which it is not.
+        // Posting fails only if the queue pair is in RESET, which nothing causes, or full, which it
+        // is not.
         let _ = receive(&self.qp, &self.inbox, slot as usize);
     }
 
-    /// Tells it something. What is not posted because the queue pair has failed ends the group anyway.
-    pub(super) fn tell(&self, id: u64, notice: Notice) -> Result<(), PostError> {
+    /// Sends a message. If posting fails because the queue pair has failed, the group ends anyway.
+    pub(super) fn send(&self, id: u64, notice: Notice) -> Result<(), PostError> {
         self.qp.post_send_inline(wr::send(id, []), &notice.to_bytes())
     }
 
-    /// Posts the next chunk of a round: the bytes of `send` from `at` on, of which `unposted` are left.
+    /// Posts the next chunk of a round: the bytes of `send` from `at` on. `unposted` bytes are
+    /// left.
     pub(super) fn write(
         &mut self,
         begin: &Begin,

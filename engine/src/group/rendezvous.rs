@@ -1,5 +1,5 @@
-//! How ranks find each other: each connects to rank 0 and says who it is, and rank 0 tells all of them where the others
-//! are, or why they do not make a group.
+//! The rendezvous of the ranks. Each rank connects to rank 0 and introduces itself. Rank 0 tells
+//! all of them the addresses of the others, or the reason why they do not form a group.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -17,39 +17,39 @@ use crate::listener::ConnectionRequest;
 use crate::qp::{QpOptions, QueuePair};
 use crate::{CompletionQueue, Engine, Listener, ProtectionDomain, random, wr};
 
-/// How much longer the others wait for rank 0's answer than rank 0 for them.
+/// Additional time that the others wait for rank 0's answer.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long rank 0 waits until its answers have arrived.
+/// Time that rank 0 waits until its answers have arrived.
 const DELIVERY: Duration = Duration::from_secs(2);
-/// How often rank 0 looks whether those that have come are still there.
+/// The interval at which rank 0 checks whether the connected ranks are still there.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long two ranks that call themselves the same are put up with, beyond the time in which a
-/// dead one is found out.
+/// Additional time for two ranks with the same number, after the time in which a dead one is
+/// detected.
 const RIVALS: Duration = Duration::from_secs(1);
-/// Ranks that do not fit, of which the others hear.
+/// The largest number of mismatching ranks that the others are told.
 const SHOWN_MISFITS: usize = 4;
-/// Between two tries to reach rank 0, which may not have started yet.
+/// Time between two attempts to reach rank 0, which may not have started yet.
 const RETRY: Duration = Duration::from_millis(50);
 /// Bytes of an address in the table: 16 of the IP and 2 of the port.
 const ENTRY: usize = 18;
-/// Most bytes of a refusal.
+/// The largest refusal in bytes.
 const MAX_REFUSAL: usize = 1024;
 
-/// What rank 0 has told.
+/// The answer of rank 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Table {
-    /// A number that nobody else knows.
+    /// A random number that identifies the group.
     pub(super) group: u64,
-    /// By rank.
+    /// The addresses by rank.
     pub(super) addresses: Vec<SocketAddr>,
 }
 
-/// A rank of this job that has come to rank 0.
+/// A rank of this job that has connected to rank 0.
 struct Guest {
     qp: QueuePair,
     rank: usize,
     addr: SocketAddr,
-    /// Why it is no rank of this group for all that.
+    /// The reason why the rank does not fit.
     misfit: Option<String>,
     came: Instant,
 }
@@ -60,12 +60,12 @@ impl Guest {
     }
 }
 
-/// Those that fit and call themselves so.
+/// The fitting ranks with this number.
 fn claims(guests: &[Guest], rank: usize) -> impl Iterator<Item = &Guest> {
     guests.iter().filter(move |guest| guest.rank == rank && guest.misfit.is_none())
 }
 
-/// Two that call themselves the same, in the order in which they came.
+/// Two ranks with the same number, in the order of their arrival.
 fn rivals(guests: &[Guest]) -> Option<[&Guest; 2]> {
     guests.iter().enumerate().find_map(|(place, later)| {
         let first = claims(&guests[..place], later.rank).next()?;
@@ -77,7 +77,7 @@ fn job_name(job: &str) -> String {
     if job.is_empty() { "a run without a name".to_owned() } else { format!("the job `{job}`") }
 }
 
-/// What the meeting needs of the engine.
+/// The parameters of the rendezvous.
 pub(super) struct Meeting<'a> {
     pub(super) engine: &'a Engine,
     pub(super) listener: &'a Listener,
@@ -87,7 +87,7 @@ pub(super) struct Meeting<'a> {
 }
 
 impl Meeting<'_> {
-    /// Waits for the others.
+    /// Waits for the other ranks.
     pub(super) fn meet(&self) -> Result<Table, GroupError> {
         let GroupConfig { rank, size, .. } = self.config;
         let (pd, cq) = (self.engine.alloc_pd(), self.engine.create_cq(2 * size).for_group(*size)?);
@@ -107,14 +107,14 @@ impl Meeting<'_> {
         Ok(qp)
     }
 
-    /// Rank 0's part.
+    /// Runs the rendezvous at rank 0.
     fn receive(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<Table, GroupError> {
         let mut guests = Vec::<Guest>::new();
         while !self.is_decided(&guests, cq.engine().peer_timeout) && !self.left().is_zero() {
             if let Some(request) = self.listener.accept(self.left().min(LOOK)) {
                 guests.extend(self.admit(request, &guests, pd, cq)?);
             }
-            // One that has gone may have been started anew.
+            // A rank that is gone may have been restarted.
             guests.retain(|guest| guest.is_here() || self.forget(guest));
         }
         let table = self.judge(&guests);
@@ -122,8 +122,8 @@ impl Meeting<'_> {
         table.map_err(GroupError::Refused)
     }
 
-    /// Takes a connection whose rank is of this job, so that it hears what becomes of the group,
-    /// and refuses any other.
+    /// Accepts the connection of a rank of this job, so that it learns the outcome, and rejects any
+    /// other.
     fn admit(
         &self,
         request: ConnectionRequest,
@@ -164,7 +164,7 @@ impl Meeting<'_> {
         false
     }
 
-    /// What does not fit about a rank that has come.
+    /// The mismatch of a connected rank.
     fn misfit(&self, rank: usize, addr: SocketAddr, size: u32, list: u64) -> Option<String> {
         let ours = self.config.size;
         if size as usize != ours {
@@ -179,14 +179,14 @@ impl Meeting<'_> {
         differs.then(|| format!("rank {rank} at {addr} has another list of addresses than rank 0"))
     }
 
-    /// Whether nothing is waited for any more. Ranks that do not fit are of this run if the job has
-    /// a name, and then nobody else comes in their place. Without one they may be left over from
-    /// another, and the right ones are waited for.
+    /// Whether nothing more is awaited. If the job has a name, mismatching ranks belong to this
+    /// run, and no other rank comes in their place. Without a name they may be left over from
+    /// another run, so the right ones are awaited.
     fn is_decided(&self, guests: &[Guest], peer_timeout: Duration) -> bool {
         let is_missing = (1..self.config.size).any(|rank| claims(guests, rank).next().is_none());
         let is_doubtful = || !is_missing || guests.len() + 1 >= self.config.size;
         match rivals(guests) {
-            // One of them may have died just now.
+            // One of the two may have died just now.
             Some([_, later]) => is_doubtful() && later.came.elapsed() > peer_timeout + RIVALS,
             None if !is_missing => true,
             None => {
@@ -196,12 +196,13 @@ impl Meeting<'_> {
         }
     }
 
-    /// The group, or why there is none.
+    /// The group, or the reason why there is none.
     fn judge(&self, guests: &[Guest]) -> Result<Table, String> {
         if let Some([first, second]) = rivals(guests) {
             let Guest { rank, addr, .. } = first;
             return Err(format!(
-                "{addr} and {} both call themselves rank {rank}; end the one that is left over, or name each run (`GroupConfig::job`, BRAID_JOB)",
+                "{addr} and {} both call themselves rank {rank}; end the one that is left over, or \
+                 name each run (`GroupConfig::job`, BRAID_JOB)",
                 second.addr
             ));
         }
@@ -232,7 +233,7 @@ impl Meeting<'_> {
         (!missing.is_empty()).then(say)
     }
 
-    /// Tells all that have come. Who does not hear it is missed later.
+    /// Tells all connected ranks. A rank that does not receive the answer is noticed later.
     fn answer(
         &self,
         pd: &ProtectionDomain,
@@ -268,7 +269,7 @@ impl Meeting<'_> {
         Ok(())
     }
 
-    /// What every other rank does.
+    /// Runs the rendezvous at every other rank.
     fn come(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<Table, GroupError> {
         let GroupConfig { rank, size, members, job, timeout, .. } = self.config;
         let (roots, qp) = (self.config.roots(), self.qp(pd, cq)?);
@@ -321,7 +322,7 @@ pub(super) fn connect(
             Err(error) => error,
         };
         let may_change = is_too_early(&error);
-        // A refusal says more than that nobody has listened there since.
+        // A refusal says more than a later lack of a listener.
         let why = if is_refusal(&error) { error } else { refused.take().unwrap_or(error) };
         if !may_change || left <= RETRY {
             return Err(why);
@@ -331,7 +332,7 @@ pub(super) fn connect(
     }
 }
 
-/// Somebody is there, and waits for others.
+/// Whether the error shows a listener that waits for others.
 fn is_refusal(error: &ConnectError) -> bool {
     matches!(error, ConnectError::Rejected { reason: RejectReason::Refused, .. })
 }
@@ -340,13 +341,13 @@ fn is_too_early(error: &ConnectError) -> bool {
     use RejectReason::{Busy, NotListening, Refused};
     match error {
         ConnectError::Unreachable { .. } => true,
-        // One that listens for something else may listen for this group a moment later.
+        // A listener for something else may listen for this group a moment later.
         ConnectError::Rejected { reason, .. } => matches!(reason, NotListening | Busy | Refused),
         _ => false,
     }
 }
 
-/// Of a list of addresses, to see whether another rank has the same.
+/// A digest of the list of addresses, to compare it with other ranks'.
 fn digest(members: &Members) -> u64 {
     match members {
         Members::Root(_) => 0,
@@ -383,11 +384,11 @@ fn encode(answer: &Result<Table, String>) -> Vec<u8> {
     }
 }
 
-/// `None`: rank 0 says nothing of the kind to a group of this size.
+/// Decodes an answer. `None`: it is invalid for a group of this size.
 fn decode(bytes: &[u8], size: usize) -> Option<Result<Table, String>> {
     let (kind, mut rest) = bytes.split_first()?;
     if *kind == 1 {
-        // It is shown to people: control characters are not.
+        // The text is shown to people, so it must not contain control characters.
         let text = std::str::from_utf8(rest).ok()?;
         return Some(Err(text.chars().filter(|c| !c.is_control()).collect()));
     }

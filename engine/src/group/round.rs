@@ -1,30 +1,30 @@
-//! A round in flight, as one rank sees it.
+//! A round in flight as one rank sees it.
 
 use super::notice::Begin;
 use super::operation::AllToAllV;
 
-/// Bytes of a WRITE: what the transport sends on a rail before it picks another.
+/// Bytes of a WRITE: the amount that the transport sends on a rail before it picks another.
 pub(super) const CHUNK: usize = 64 << 10;
 
 pub(super) struct RoundState {
     pub(super) number: u64,
     pub(super) operation: AllToAllV,
-    /// By rank; that of this rank is over from the start.
+    /// The exchanges by rank. The one with this rank is over from the start.
     pub(super) exchanges: Vec<Exchange>,
 }
 
-/// What passes between this rank and another.
+/// The exchange between this rank and another.
 #[derive(Clone, Default)]
 pub(super) struct Exchange {
-    /// What the other has said about the round.
+    /// The other rank's begin of the round.
     pub(super) begin: Option<Begin>,
-    /// Bytes posted.
+    /// The bytes posted so far.
     pub(super) posted: usize,
-    /// Chunks posted that have not completed.
+    /// Posted chunks that have not completed.
     pub(super) open: usize,
-    /// All that the other sends is here.
+    /// Whether everything from the other rank has arrived.
     pub(super) has_arrived: bool,
-    /// It is over, whatever the above says.
+    /// Whether the exchange is over, whatever the other fields say.
     pub(super) is_over: bool,
 }
 
@@ -44,7 +44,7 @@ impl RoundState {
         self.operation.sends[rank].len() - self.exchanges[rank].posted
     }
 
-    /// Whether a chunk for that rank can leave.
+    /// Whether a chunk for that rank can be posted.
     pub(super) fn can_send(&self, rank: usize) -> bool {
         let exchange = &self.exchanges[rank];
         exchange.begin.is_some() && !exchange.is_over && self.unposted(rank) > 0
@@ -60,7 +60,7 @@ impl RoundState {
         self.waits_for().next().is_none()
     }
 
-    /// Ranks with which it is not over.
+    /// The ranks whose exchange is not over.
     pub(super) fn waits_for(&self) -> impl Iterator<Item = usize> {
         (0..self.exchanges.len()).filter(|rank| !self.is_over_with(*rank))
     }

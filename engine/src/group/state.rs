@@ -1,4 +1,4 @@
-//! What a rank knows of its group and its rounds, and what it does about each completion.
+//! The state of a rank's group and rounds, and the handling of completions.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -13,23 +13,23 @@ use super::operation::AllToAllV;
 use super::peer::{BEGIN, LAST, Peer};
 use super::round::RoundState;
 
-/// Most rounds in flight.
+/// The largest number of rounds in flight.
 pub(super) const MAX_ROUNDS: usize = 8;
-/// How long the others have to confirm that they have heard of the end.
+/// Time for the others to confirm that they know the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(super) struct State {
     rank: usize,
-    /// Chunks on their way to one rank at a time, at most.
+    /// The largest number of chunks in flight to one rank.
     window: usize,
-    /// By rank; this one has none.
+    /// The other ranks, by rank.
     peers: Vec<Option<Peer>>,
     by_qp: HashMap<QpId, usize>,
-    /// In flight, in their order; those before have ended well.
+    /// The rounds in flight, in order. Earlier rounds have succeeded.
     rounds: VecDeque<RoundState>,
-    /// Rounds begun.
+    /// The number of rounds begun.
     started: u64,
-    /// Why there will be no more, and until when the others are waited for.
+    /// The reason for the end, and the time until which the others are awaited.
     ending: Option<(GroupError, Instant)>,
     ended: Option<GroupError>,
 }
@@ -53,12 +53,12 @@ impl State {
         self.peers[rank].as_mut().expect("completions come from other ranks")
     }
 
-    /// Why there will be no more rounds.
+    /// The reason why there are no more rounds.
     pub(super) fn end(&self) -> Option<&GroupError> {
         self.ended.as_ref()
     }
 
-    /// Begins a round. What this rank has for itself is copied already.
+    /// Begins a round. The bytes of this rank for itself were copied before.
     pub(super) fn start(&mut self, operation: AllToAllV) -> Result<u64, GroupError> {
         if let Some(why) = self.ended.as_ref().or(self.ending.as_ref().map(|(why, _)| why)) {
             return Err(why.clone());
@@ -71,7 +71,7 @@ impl State {
         let recv = operation.recv.clone();
         let round = RoundState::new(number, operation, own);
         let size = self.peers.len();
-        // Not all ranks tell the same one first.
+        // The ranks begin with different peers.
         for rank in (1..size).map(|step| (own + step) % size) {
             let (sends, receives) = (&round.operation.sends[rank], &round.operation.receives[rank]);
             let begin = Begin {
@@ -81,7 +81,7 @@ impl State {
                 addr: recv.addr() + receives.start as u64,
                 rkey: recv.rkey(),
             };
-            if let Err(why) = self.peer(rank).tell(BEGIN, Notice::Begin(begin)) {
+            if let Err(why) = self.peer(rank).send(BEGIN, Notice::Begin(begin)) {
                 self.on_post_error(number, rank, why);
             }
         }
@@ -98,10 +98,10 @@ impl State {
         Ok(number)
     }
 
-    /// Whether a round has ended well.
+    /// Whether a round has succeeded.
     ///
     /// # Errors
-    /// It has ended otherwise.
+    /// The round has failed.
     pub(super) fn is_over(&self, number: u64) -> Result<bool, GroupError> {
         match self.rounds.iter().find(|round| round.number == number) {
             Some(round) if round.is_over() => Ok(true),
@@ -116,7 +116,7 @@ impl State {
         round.into_iter().flat_map(RoundState::waits_for).collect()
     }
 
-    /// The group ends: because this rank wants to, or has cancelled a round that is not over.
+    /// Ends the group because this rank leaves, or has cancelled a round that is not over.
     pub(super) fn leave(&mut self) {
         if let Some(round) = self.rounds.iter().find(|round| !round.is_over()) {
             let (rank, round) = (self.rank, round.number);
@@ -124,37 +124,37 @@ impl State {
         }
         if self.ending.is_none() && self.ended.is_none() {
             let rounds = self.started;
-            self.tell_all(Notice::Bye { rounds });
+            self.send_to_all(Notice::Bye { rounds });
             let why = GroupError::Failed { blame: Blame::Left { rank: self.rank }, told_by: None };
             self.ending = Some((why, Instant::now() + FAREWELL));
         }
     }
 
-    /// If a round is not over, nothing of the group is any more.
+    /// Cancels a round. If it is not over, the group ends.
     pub(super) fn cancel(&mut self, number: u64) {
         if self.is_over(number).is_ok_and(|over| !over) {
             self.fail(Blame::Cancelled { rank: self.rank, round: number }, None);
         }
     }
 
-    /// One or more rounds end badly, and with them the group. All are told: who hears it from another hears whose fault it is
-    /// before that one's queue pairs fail.
+    /// Fails the rounds in flight, and with them the group, and tells all ranks. A rank that learns
+    /// it from another knows the culprit before that one's queue pairs fail.
     pub(super) fn fail(&mut self, blame: Blame, told_by: Option<usize>) {
         if self.ending.is_some() || self.ended.is_some() {
             return;
         }
-        self.tell_all(Notice::Failed(blame));
+        self.send_to_all(Notice::Failed(blame));
         let why = GroupError::Failed { blame, told_by };
         self.ending = Some((why, Instant::now() + FAREWELL));
     }
 
-    fn tell_all(&mut self, notice: Notice) {
+    fn send_to_all(&mut self, notice: Notice) {
         for (_, peer) in self.all_peers().filter(|(_, peer)| !peer.is_gone && peer.left.is_none()) {
-            peer.is_told = peer.tell(LAST, notice).is_ok();
+            peer.is_told = peer.send(LAST, notice).is_ok();
         }
     }
 
-    /// Takes what has completed.
+    /// Handles completions.
     pub(super) fn on_completions(&mut self, done: &[Completion]) {
         for completion in done {
             if let Some(rank) = self.by_qp.get(&completion.qp).copied() {
@@ -216,7 +216,7 @@ impl State {
         }
     }
 
-    /// Both have begun a round; do they mean the same?
+    /// Compares the begins of both ranks, once both have begun a round.
     fn on_begun(&mut self, rank: usize, begin: Begin) {
         let own = self.rank;
         let found = self.rounds.iter_mut().find(|round| round.number == begin.round);
@@ -235,7 +235,7 @@ impl State {
         }
     }
 
-    /// All that a rank sends in a round is here, says its immediate data.
+    /// Handles immediate data: a rank has sent everything of a round.
     fn on_data(&mut self, rank: usize, imm: Option<u32>) {
         let awaited = self.rounds.iter_mut().find(|round| !round.exchanges[rank].has_arrived);
         match awaited {
@@ -246,8 +246,9 @@ impl State {
         }
     }
 
-    /// The queue pair of a rank has failed. One that has left had all that this rank sent, and has sent all: what is not
-    /// acknowledged any more has arrived. If it says so and had not, it is as good as dead.
+    /// Handles the failure of a rank's queue pair. A rank that has left had received everything
+    /// from this rank and had sent everything, so unacknowledged data has arrived. A rank that
+    /// falsely says so counts as dead.
     fn on_gone(&mut self, rank: usize) {
         let peer = self.peer(rank);
         (peer.is_gone, peer.is_told) = (true, false);
@@ -265,8 +266,8 @@ impl State {
         }
     }
 
-    /// The cause of the end of a rank's queue pair. Memory that one of the two ranks has given is
-    /// that rank's fault.
+    /// The cause of the end of a rank's queue pair. An error of memory is the fault of the rank
+    /// that provided the memory.
     fn blame_for(&self, rank: usize) -> Blame {
         let peer = self.peers[rank].as_ref();
         match peer.and_then(|peer| peer.qp().error()).map(|error| error.cause) {
@@ -278,8 +279,8 @@ impl State {
         }
     }
 
-    /// A work request towards `rank` was not posted: nothing of the round can follow, so it fails
-    /// here and at all ranks.
+    /// Handles a work request towards `rank` that could not be posted. Nothing of the round can
+    /// follow, so it fails at all ranks.
     #[cold]
     fn on_post_error(&mut self, round: u64, rank: usize, why: PostError) {
         tracing::warn!(round, rank, error = %why, "a part of a round could not be posted");
@@ -291,7 +292,7 @@ impl State {
         self.fail(blame, None);
     }
 
-    /// Posts what can be posted, and forgets what is over.
+    /// Posts everything that can be posted, and removes finished rounds.
     pub(super) fn advance(&mut self) {
         if self.ending.is_none() {
             for index in 0..self.rounds.len() {
@@ -308,7 +309,7 @@ impl State {
         let all_told = self.peers.iter().flatten().all(|peer| !peer.is_told);
         let is_due = |(_, until): &mut (GroupError, Instant)| all_told || Instant::now() > *until;
         if let Some((why, _)) = self.ending.take_if(is_due) {
-            // From here on nobody touches the memory of the rounds.
+            // From here on no rank accesses the memory of the rounds.
             for (_, peer) in self.all_peers() {
                 let end = peer.qp().modify(QpState::Error);
                 end.expect("any connected queue pair can go to ERR");
@@ -317,7 +318,8 @@ impl State {
         }
     }
 
-    /// The rank with the longest part of a round left, of those that can be sent to; among equals the next after this one.
+    /// The rank with the longest remaining part of a round, of those that can be sent to. Among
+    /// equals it is the next one after this rank.
     fn next_to_send(&self, index: usize) -> Option<usize> {
         let (round, size) = (&self.rounds[index], self.peers.len());
         let has_room = |rank: &usize| {

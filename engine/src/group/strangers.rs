@@ -1,39 +1,40 @@
-//! Strangers that connect while a group comes about: the log names them, and so does the error if
-//! the group does not.
+//! Strangers that connect while a group forms. The log names them, and so does the error if the
+//! group does not form.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Strangers that are told one by one.
+/// The number of strangers that are logged one by one.
 const TOLD: usize = 8;
 
-/// Those that one rank has met.
+/// The strangers that one rank has met.
 #[derive(Default)]
 pub(super) struct Strangers {
     met: Mutex<Met>,
-    /// Connections whose private data is no rank's.
+    /// Connections whose private data is not a rank's.
     no_ranks: AtomicU64,
 }
 
 #[derive(Default)]
 struct Met {
     told: Vec<(IpAddr, String)>,
-    /// Beyond those; who tries again is counted again.
+    /// Connections beyond those. Repeated attempts count again.
     more: u64,
 }
 
 impl Strangers {
-    /// A connection was turned down before anybody looked at it, as its private data is no rank's.
+    /// Records a connection that was rejected at once, because its private data is not a rank's.
     pub(super) fn on_no_rank(&self) {
         let count = self.no_ranks.fetch_add(1, Ordering::Relaxed) + 1;
-        // Anybody can cause it.
+        // Any host can cause this, so it is logged less and less often.
         if count.is_power_of_two() {
             tracing::warn!(count, "a connection to a group was refused: it is no rank's");
         }
     }
 
-    /// Somebody was refused: `who` continues "refused:". Who comes again and again is one stranger.
+    /// Records a rejected rank. `who` continues "refused:". A stranger that connects repeatedly
+    /// counts once.
     pub(super) fn refuse(&self, from: SocketAddr, who: String) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         if met.told.iter().any(|(ip, known)| *ip == from.ip() && *known == who) {
@@ -47,7 +48,7 @@ impl Strangers {
         met.told.push((from.ip(), who));
     }
 
-    /// All of them, as the end of a sentence; empty if there were none.
+    /// Describes all strangers as the end of a sentence. Empty if there were none.
     pub(super) fn text(&self) -> String {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let mut parts: Vec<String> =
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_again_is_told_once_and_many_are_counted() {
+    fn repeated_strangers_are_listed_once_and_many_are_counted() {
         let strangers = Strangers::default();
         assert_eq!(strangers.text(), "");
         let from = |port| SocketAddr::from(([192, 0, 2, 1], port));

@@ -1,5 +1,4 @@
-//! Groups in which a rank cannot post: rounds that the check of an operation would refuse are
-//! started behind it.
+//! Tests of groups in which a rank cannot post. Their rounds bypass the check of operations.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,12 +11,12 @@ use super::*;
 use crate::{Access, Datapath, EngineConfig, MemFabric, MemoryRegion};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// All ranks have an error this soon. Nothing waits for a time-out of a peer.
+/// All ranks get an error this soon. None waits for a peer's time-out.
 const SOON: Duration = Duration::from_secs(2);
 /// The longest part of a round: several chunks.
 const LONGEST: usize = 150_000;
 
-/// Runs a function once for each rank, in a thread of its own; the results, by rank.
+/// Runs a function for each rank in a thread of its own. Returns the results by rank.
 fn on_ranks<T: Send>(size: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let run = &run;
@@ -54,7 +53,7 @@ fn ranges(counts: impl Iterator<Item = usize>) -> Vec<std::ops::Range<usize>> {
         .collect()
 }
 
-/// A round of these counts, by sender and receiver. `foreign`: what it sends is of another
+/// A round with these counts, by sender and receiver. `foreign`: the sent memory belongs to another
 /// protection domain.
 fn operation(group: &Group, counts: &[Vec<usize>], foreign: bool) -> AllToAllV {
     let (own, size) = (group.rank, counts.len());
@@ -71,7 +70,7 @@ fn operation(group: &Group, counts: &[Vec<usize>], foreign: bool) -> AllToAllV {
     }
 }
 
-/// Starts it without the check, as if the fault came up later.
+/// Starts a round without the check, as if the fault occurred later.
 fn start_unchecked(group: &Group, operation: AllToAllV) -> Result<Round, GroupError> {
     let number = group.driver.state().start(operation)?;
     Ok(Round { driver: group.driver.clone(), number })
@@ -88,7 +87,7 @@ fn random_counts(rng: &mut Pcg64Mcg, size: usize) -> Vec<Vec<usize>> {
     (0..size).map(|from| (0..size).map(|to| count(from, to)).collect()).collect()
 }
 
-/// The bytes of each rank whose round has ended well are those that its peers sent.
+/// Checks that each successful rank has the bytes that its peers sent.
 fn check_bytes(operation: &AllToAllV, own: usize) {
     for (from, range) in operation.receives.iter().enumerate().filter(|(from, _)| *from != own) {
         let mut found = vec![0; range.len()];
@@ -104,7 +103,7 @@ fn a_rank_that_cannot_post_fails_its_round_and_is_named_at_every_rank() {
         let size = rng.random_range(2..6);
         let (culprit, bad_round) = (rng.random_range(0..size), rng.random_range(0..4));
         let mut rounds: Vec<_> = (0..=bad_round).map(|_| random_counts(&mut rng, size)).collect();
-        // It has at least a byte to send, or nothing would go wrong.
+        // The culprit has at least a byte to send, so that its post fails.
         rounds[bad_round][culprit][(culprit + 1) % size] += 1;
         let groups = groups(size);
         let expected = Blame::Memory { rank: culprit };

@@ -1,4 +1,5 @@
-//! A link at two addresses of one host, one of each IP version: what leaves goes by the one that is of its destination's.
+//! A link at two addresses of one host, one of each IP version. A datagram leaves by the address of
+//! its destination's version.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,31 +12,31 @@ use braid_transport::AddrPair;
 use super::{Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
 use crate::degradation::Degradation;
 
-/// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
-/// set up has a use.
+/// The number of turns in which an idle side is polled once while the other has connections. A poll
+/// is a system call, and an idle side only receives set-up packets.
 const IDLE_TURNS: u32 = 16;
 
-/// See the module.
+/// A link at two addresses, see the module.
 pub(crate) struct DualStackLink {
-    /// The first has the address that the link is known by.
+    /// The first side has the link's own address.
     sides: [Side; 2],
     turn: u32,
 }
 
 struct Side {
     link: Box<dyn Link>,
-    /// Whom it has connections with.
+    /// The peers with connections.
     peers: BTreeSet<AddrPair>,
 }
 
 impl DualStackLink {
-    /// Of two links whose addresses are of different IP versions.
+    /// Combines two links whose addresses have different IP versions.
     pub(crate) fn new(first: Box<dyn Link>, second: Box<dyn Link>) -> Self {
         let side = |link| Side { link, peers: BTreeSet::new() };
         DualStackLink { sides: [side(first), side(second)], turn: 0 }
     }
 
-    /// The index of the side that leads there.
+    /// The index of the side towards `to`.
     fn towards(&self, to: SocketAddr) -> usize {
         let first = self.sides[0].link.local_addr();
         usize::from(first.is_ipv4() != to.ip().to_canonical().is_ipv4())
@@ -50,7 +51,7 @@ impl DualStackLink {
         &mut self.sides[index]
     }
 
-    /// Whether it is not this side's turn.
+    /// Whether this side is not polled in this turn.
     fn rests(&self, index: usize) -> bool {
         let [this, other] = [index, 1 - index].map(|index| !self.sides[index].peers.is_empty());
         !this && other && !self.turn.is_multiple_of(IDLE_TURNS)
@@ -111,7 +112,7 @@ impl Link for DualStackLink {
 
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         self.turn = self.turn.wrapping_add(1);
-        // Another is first each time, so that much that comes by one does not hold up what comes by the other.
+        // The sides alternate, so that traffic of one does not delay that of the other.
         let first = (self.turn % 2) as usize;
         for index in [first, 1 - first] {
             if self.rests(index) {
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
     }
 
-    /// Who has sent what comes in one look.
+    /// The senders of the datagrams of one `recv`.
     fn senders(link: &mut dyn Link) -> Vec<SocketAddr> {
         let mut got = Vec::new();
         link.recv(&mut |received| got.push(received.from)).unwrap();
@@ -206,7 +207,7 @@ mod tests {
         let bind = |at: &str| Box::new(MemLink::bind(&fabric, addr(at)).unwrap());
         let mut dual = DualStackLink::new(bind(FIRST), bind(SECOND));
         let (there, mut peer) = (addr("10.0.0.2:1"), bind("[fd00::2]:1"));
-        // Looks until something comes by the second side.
+        // Polls until something arrives by the second side.
         let mut looks = |dual: &mut DualStackLink| {
             send(&mut *peer, SECOND);
             (1..).find(|_| !senders(dual).is_empty()).unwrap()

@@ -1,4 +1,4 @@
-//! A network inside one process: what one link sends, another of the same [`MemFabric`] receives.
+//! A network inside one process, which connects the links of one [`MemFabric`].
 
 use std::collections::HashMap;
 use std::io;
@@ -13,25 +13,25 @@ use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, Received, Se
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
-/// Batches that a port holds before it drops, as a socket does.
+/// The number of batches that a port holds before it drops, as a socket does.
 const QUEUE_TRAINS: usize = 1024;
-/// What the queue holds when batches carry 4 KiB, a single data packet.
+/// The bytes that the queue holds if every batch has 4 KiB, a single data packet.
 const RECEIVE_BUFFER: usize = QUEUE_TRAINS << 12;
-/// Most datagrams of one batch.
+/// The largest number of datagrams in a batch.
 const BATCH_SEGMENTS: usize = 16;
-/// Most bytes of one batch, as over UDP.
+/// The largest number of bytes in a batch, as over UDP.
 const BATCH_BYTES: usize = 65_507;
 /// Bytes of the largest datagram: an MTU of 9000 less the headers of IPv4 and UDP.
 const MAX_DATAGRAM: usize = 9000 - 20 - 8;
-/// The first port given out for port 0; the range is the one that RFC 6335 calls dynamic.
+/// The first port assigned for port 0, in the dynamic range of RFC 6335.
 const FIRST_FREE_PORT: u16 = 49_152;
 
-/// A network inside one process. Clones are handles of the same network; addresses are free to
-/// choose and mean nothing outside it. Bound to an unspecified IP (`0.0.0.0`, `[::]`), a port
-/// receives what is sent to it at any IP of that kind.
+/// A network inside one process. Clones are handles of the same network. Any address may be chosen,
+/// and addresses mean nothing outside the network. A port bound to an unspecified IP (`0.0.0.0`,
+/// `[::]`) receives what is sent to it at any IP of that version.
 ///
-/// It loses datagrams only when a receiver lags more than a thousand batches behind, and keeps
-/// their order.
+/// The network keeps the order of datagrams. It loses datagrams only if a receiver lags more than a
+/// thousand batches behind.
 ///
 /// ```
 /// use braid::{Datapath, Engine, EngineConfig, MemFabric};
@@ -54,17 +54,18 @@ pub struct MemFabric {
 }
 
 impl MemFabric {
-    /// A network with nobody on it.
+    /// Creates an empty network.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn ports(&self) -> MutexGuard<'_, HashMap<SocketAddr, Arc<Port>>> {
-        // The map is whole between any two statements, so a panic elsewhere does not spoil it.
+        // The map is consistent between any two statements, so a panic elsewhere does not corrupt
+        // it.
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who receives what is sent to `to`.
+    /// The port that receives for `to`.
     fn find(&self, to: SocketAddr) -> Option<Arc<Port>> {
         let any = match to {
             SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -93,30 +94,30 @@ impl MemFabric {
     }
 }
 
-/// Whether both addresses may not be bound at once.
+/// Whether the two addresses exclude each other.
 fn clash(a: SocketAddr, b: SocketAddr) -> bool {
     let any = a.ip().is_unspecified() || b.ip().is_unspecified();
     a.port() == b.port() && (a.ip() == b.ip() || any)
 }
 
-/// What a bound address receives into.
+/// The receive queue of a bound address.
 struct Port {
     queue: ArrayQueue<Parcel>,
-    /// Buffers that have been emptied, for the next batches.
+    /// Empty buffers for the next batches.
     spare: ArrayQueue<Vec<u8>>,
-    /// Readable while something may be in the queue.
+    /// Readable while the queue may hold a batch.
     event: EventFd,
-    /// Set by who pushes, cleared by who finds the queue empty; only the change from clear to set
-    /// raises the event, so a busy receiver costs its senders no system call.
+    /// Set by a sender, cleared by a receiver that finds the queue empty. Only a change from clear
+    /// to set raises the event, so a busy receiver costs its senders no system call.
     signalled: AtomicBool,
-    /// The event of the current signal has been raised. Before that it must not be cleared: it
-    /// would be raised after, and stand for ever.
+    /// Whether the event of the current signal has been raised. Until then it must not be cleared,
+    /// because the sender would raise it afterwards and it would stay raised.
     raised: AtomicBool,
     closed: AtomicBool,
     dropped: AtomicU64,
 }
 
-/// A batch on its way.
+/// A batch in a queue.
 struct Parcel {
     from: SocketAddr,
     segment_len: usize,
@@ -157,8 +158,8 @@ impl Port {
         if !self.raised.load(Ordering::Acquire) {
             return None;
         }
-        // Clear, allow the next signal, look again, in this order: whoever pushes before the swap
-        // is seen by the second look, whoever pushes after it signals anew.
+        // Clear, allow the next signal, look again, in this order. The second look finds every push
+        // before the swap, and every push after it signals again.
         self.raised.store(false, Ordering::Relaxed);
         self.event.clear();
         self.signalled.swap(false, Ordering::AcqRel);
@@ -166,23 +167,23 @@ impl Port {
     }
 }
 
-/// An end of a [`MemFabric`]. Dropping it frees its address.
+/// A link of a [`MemFabric`]. Dropping it frees its address.
 pub(crate) struct MemLink {
     fabric: MemFabric,
     local: SocketAddr,
-    /// The IP that receivers see.
+    /// The sender's IP that receivers see.
     ip: IpAddr,
     port: Arc<Port>,
-    /// The last destination, so that a batch costs no look-up.
+    /// The last destination, cached to save the look-up for each batch.
     peer: Option<(SocketAddr, Arc<Port>)>,
 }
 
 impl MemLink {
-    /// Binds `addr`; port 0 takes a free one.
+    /// Binds `addr`. Port 0: any free port.
     ///
     /// # Errors
     ///
-    /// The address is taken, or there are no file descriptors left.
+    /// The address is in use, or the process has no file descriptor left.
     pub(crate) fn bind(fabric: &MemFabric, addr: SocketAddr) -> io::Result<MemLink> {
         let (local, port) = fabric.bind(addr)?;
         let ip = match local.ip() {
@@ -247,7 +248,7 @@ impl Link for MemLink {
             Via::Path(path) => path.source_port(),
         };
         let from = SocketAddr::new(self.ip, from);
-        // With nobody there it is lost, as on any network.
+        // Without a receiver the batch is lost, as on any network.
         if let Some(port) = self.peer(batch.to.remote) {
             port.push(from, batch);
         }
@@ -261,7 +262,7 @@ impl Link for MemLink {
         datagrams.for_each(|bytes| {
             sink(Received { from, called: LocalAddr::default(), congestion: false, bytes })
         });
-        // Full only when more buffers circulate than the queue can hold: then this one is freed.
+        // If more buffers circulate than the queue holds, the buffer is freed.
         let _ = self.port.spare.push(bytes);
         Ok(count)
     }
@@ -271,7 +272,7 @@ impl Link for MemLink {
     }
 }
 
-/// Refuses what UDP would refuse too.
+/// Refuses batches that UDP would refuse too.
 fn check(batch: &Batch<'_>) -> io::Result<()> {
     let bytes = batch.slices.iter().map(|slice| slice.len()).sum::<usize>();
     let datagrams = bytes.div_ceil(batch.segment_len.max(1));
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_is_woken() {
+    fn a_sleeper_is_woken() {
         let fabric = MemFabric::new();
         let mut a = MemLink::bind(&fabric, addr("10.0.0.1:1")).unwrap();
         let mut b = MemLink::bind(&fabric, addr("10.0.0.2:1")).unwrap();
@@ -418,7 +419,7 @@ mod tests {
             take(&mut a);
         }
         echo.join().unwrap();
-        // No signal is left standing: the next sleep lasts.
+        // No signal is left, so the next sleep lasts.
         assert_eq!(a.recv(&mut |_| ()).unwrap(), 0);
         let start = Instant::now();
         let limit = Duration::from_millis(20);

@@ -1,8 +1,9 @@
-//! How datagrams leave and enter: the lowest part of the engine, below the protocol.
+//! Links: the lowest part of the engine, below the protocol, which sends and receives datagrams.
 //!
-//! A link moves batches of datagrams and knows nothing of what they say. [`udp`] is the real one, [`xdp`] takes its short
-//! datagrams past the network stack, [`dual_stack`] is two of them at addresses of both IP versions, [`mem`] joins engines inside one process,
-//! [`faults`] stands on top of any and misbehaves.
+//! A link moves batches of datagrams and does not interpret them. [`udp`] uses UDP sockets. [`xdp`]
+//! sends short datagrams past the network stack. [`dual_stack`] combines two links at addresses of
+//! both IP versions. [`mem`] connects engines inside one process. [`faults`] wraps another link and
+//! injects faults.
 
 pub(crate) mod dual_stack;
 pub(crate) mod faults;
@@ -27,95 +28,96 @@ pub(crate) use slice::Slice;
 pub(crate) use socket_error::{SocketError, remedy};
 pub(crate) use udp::Reach;
 
-/// What a link can do.
+/// The capabilities of a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkCaps {
-    /// Most datagrams of one batch; 1 where the link sends one by one.
+    /// The largest number of datagrams in a batch. 1: the link sends one by one.
     pub(crate) batch_segments: usize,
-    /// Most bytes of one batch, all datagrams together.
+    /// The largest number of bytes in a batch, all datagrams together.
     pub(crate) batch_bytes: usize,
-    /// Bytes of datagrams that the receiving side can hold before it drops.
+    /// Bytes of datagrams that the receiving side holds before it drops.
     pub(crate) receive_buffer: usize,
-    /// What lies behind the first hop may carry less than that, or drop what does not leave from the receiving port.
+    /// Whether there are hops that may carry less than the first one, or that may drop datagrams
+    /// from other ports than the receiving one.
     pub(crate) has_hops: bool,
-    /// Whether it tells which datagrams that have arrived carry a congestion mark (ECN CE).
+    /// Whether the link reports congestion marks (ECN CE) of arrived datagrams.
     pub(crate) congestion_marks: bool,
 }
 
-/// Which local port a batch leaves from.
+/// The local port that a batch leaves from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Via {
-    /// The source port that names this path.
+    /// The source port of this path.
     Path(PathId),
-    /// The receiving port, so that an answer finds its way: set-up, acks and control.
+    /// The receiving port, so that answers arrive there: set-up, acknowledgements and control.
     Port,
 }
 
-/// Datagrams for one destination on one path, all of the same size but the last, which may be
-/// shorter. Over UDP: one GSO call (PRO's batch, section III-A).
+/// Datagrams for one destination on one path. All have the same size, except that the last may be
+/// shorter. Over UDP a batch is one GSO call (PRO's batch, section III-A).
 pub(crate) struct Batch<'a> {
-    /// The receiving port of the peer, and the address and interface that they leave from.
+    /// The peer's receiving port, and the local address and interface.
     pub(crate) to: AddrPair,
     /// The local port.
     pub(crate) via: Via,
     /// Bytes of each datagram but the last.
     pub(crate) segment_len: usize,
-    /// They leave ECN-capable, unless their destination is to have none.
+    /// Whether they leave ECN-capable, unless ECN is off for the destination.
     pub(crate) ecn: bool,
-    /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
+    /// The bytes of all datagrams. Boundaries of slices need not be boundaries of datagrams.
     pub(crate) slices: &'a [Slice<'a>],
 }
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
-    /// It is on its way, or lost like any datagram.
+    /// The batch is on its way, or lost like any datagram.
     Gone,
-    /// The link is full; nothing of it was sent. Try again a little later.
+    /// The link is full and sent nothing. Try again a little later.
     Full,
 }
 
-/// One datagram that has arrived.
+/// A datagram that has arrived.
 pub(crate) struct Received<'a> {
-    /// Who sent it.
+    /// The sender.
     pub(crate) from: SocketAddr,
-    /// The address that it was sent to, where the link is bound to a wildcard.
+    /// The destination address, if the link is bound to a wildcard.
     pub(crate) called: LocalAddr,
-    /// It carries a congestion mark (ECN CE).
+    /// Whether the datagram carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// The datagram. Nobody looks at it any more after it was handed out.
+    /// The bytes of the datagram. The link does not read them again.
     pub(crate) bytes: &'a mut [u8],
 }
 
-/// The host of a peer says that nobody receives at its port (ICMP port unreachable).
+/// A report of a peer's host that its port is closed (ICMP port unreachable).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PortRefused {
-    /// Where a datagram went.
+    /// The destination of the reported datagram.
     pub(crate) to: SocketAddr,
-    /// The local port that it left from.
+    /// The local port of the reported datagram.
     pub(crate) via: Via,
 }
 
-/// What a link has lost as far as it knows, in datagrams.
+/// Datagrams that a link has lost, as far as it knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LinkLosses {
-    /// Arrived here and found no room, or were longer than any that Braid sends.
+    /// Arrived datagrams without room in the receive buffer, or longer than any that Braid sends.
     pub(crate) overflowed: u64,
-    /// Refused by the system on their way out: no route, a firewall, a closed port.
+    /// Datagrams that the system refused to send: no route, a firewall, a closed port.
     pub(crate) unreachable: u64,
-    /// Spoiled on purpose by injected faults.
+    /// Datagrams that injected faults dropped or damaged.
     pub(crate) injected: u64,
 }
 
 /// Moves batches of datagrams. One thread owns a link.
 pub(crate) trait Link: Send {
-    /// What it can do.
+    /// The capabilities of the link.
     fn caps(&self) -> LinkCaps;
 
     /// The address of the receiving port.
     fn local_addr(&self) -> SocketAddr;
 
-    /// Adds the interface that datagrams to `to` have to leave by.
+    /// Adds the local address and the interface that datagrams to `to` have to leave by.
     fn pair(&self, to: SocketAddr) -> AddrPair {
         to.into()
     }
@@ -123,49 +125,51 @@ pub(crate) trait Link: Send {
     /// Bytes of the largest datagram (UDP payload) that fits the first hop's MTU towards `to`.
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
 
-    /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
+    /// A second socket that asks the system whether `to` can be reached. `None`: the system does
+    /// not know.
     fn reach(&self, _to: AddrPair) -> Option<Reach> {
         None
     }
 
-    /// Opens paths 0 to `count - 1`, so that what stands in the way is known before it is needed. Any
-    /// other can be sent on too: an acknowledgement takes the path that the peer chose.
+    /// Opens paths 0 to `count - 1`, so that errors appear at set-up. The link can send on every
+    /// other path too, because an acknowledgement takes the path that the peer chose.
     fn open_paths(&mut self, count: usize) -> io::Result<()>;
 
-    /// There are connections to this peer from now on.
+    /// Tells the link that this peer has connections now.
     fn watch(&mut self, _to: AddrPair) {}
 
-    /// There are none any more.
+    /// Tells the link that this peer has no connections any more.
     fn unwatch(&mut self, _to: AddrPair) {}
 
-    /// Whether what goes to `to` may leave ECN-capable. Holds until [`Link::unwatch`]; before, it
+    /// Sets whether segments to `to` may leave ECN-capable, until [`Link::unwatch`]. Default: they
     /// may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
-    /// Sends a batch, without waiting.
+    /// Sends a batch without blocking.
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent>;
 
-    /// Hands what has arrived to `sink`, at most one kernel batch (64 KiB), without waiting.
-    /// Returns how many datagrams that were; 0: nothing is there.
+    /// Hands arrived datagrams to `sink`, at most one kernel batch (64 KiB), without blocking.
+    /// Returns their number. 0: none has arrived.
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
-    /// Hands over which hosts have said since the last call that nobody receives at their port,
-    /// each destination and local port once. Anybody can forge that. It takes a system call for
-    /// each open path.
+    /// Reports the ports that hosts have refused since the last call, each destination and local
+    /// port once. Such reports can be forged. The call makes a system call for each open path.
     fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
 
-    /// Become readable when something may have arrived; `None`: the link has to be polled.
+    /// Descriptors that become readable when a datagram may have arrived. `None`: the link has to
+    /// be polled.
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>>;
 
-    /// When the link wants `send` or `recv` called although nothing arrives: it holds datagrams
-    /// back until then. Whoever sleeps on [`Link::readiness`] wakes for this too.
+    /// The time until which the link holds datagrams back. It wants a call of `send` or `recv`
+    /// then, although nothing arrives. A thread that sleeps on [`Link::readiness`] wakes for it
+    /// too.
     fn next_due(&self) -> Option<Instant> {
         None
     }
 
-    /// What it has lost so far.
+    /// Datagrams lost so far.
     fn losses(&self) -> LinkLosses;
 
-    /// Adds what it does without towards `to`, as rail `rail`.
+    /// Adds the degradations of rail `rail` towards `to`.
     fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
 }

@@ -1,4 +1,4 @@
-//! Questions to the kernel about routes and neighbours (rtnetlink(7)).
+//! Queries of the kernel's routes and neighbours (rtnetlink(7)).
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::xdp::{MAC_LEN, Mac};
 
-/// Bytes of a message's header, and of `struct rtmsg` and `struct ndmsg` behind it.
+/// Bytes of a message's header, and of the `struct rtmsg` or `struct ndmsg` behind it.
 const HEADER: usize = 16;
 const BODY: usize = 12;
 const REQUEST: u16 = 1;
@@ -27,37 +27,38 @@ const MULTIPATH: u16 = 9;
 const VIA: u16 = 18;
 const ENCAP: u16 = 22;
 const NEXT_HOP_ID: u16 = 30;
-/// The route, not what it amounts to for one packet.
+/// Asks for the route instead of its result for one packet.
 const FIB_MATCH: u32 = 0x2000;
-/// The kind of route that leads to other hosts, and that to this one.
+/// The types of a route to other hosts and of one to this host.
 const UNICAST: u8 = 1;
 const LOCAL: u8 = 2;
 
 // Attributes of neighbours.
 const NEIGHBOUR_ADDRESS: u16 = 1;
 const LINK_LAYER_ADDRESS: u16 = 2;
-/// States in which the kernel sends to a neighbour's address, and that in which it would check it then.
+/// The states in which the kernel sends to a neighbour's address, and the state in which it checks
+/// the address when it sends.
 const USABLE: u16 =
     libc::NUD_REACHABLE | libc::NUD_STALE | libc::NUD_DELAY | libc::NUD_PROBE | libc::NUD_PERMANENT;
 
-/// A neighbour whose address is known.
+/// A neighbour with a known address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Neighbour {
     pub(super) mac: Mac,
-    /// It has not been heard of for a while: the kernel checks it when it sends there next.
+    /// Whether the entry is old: the kernel checks it with the next packet that it sends there.
     pub(super) is_stale: bool,
 }
 
-/// What the tables of routes say of one destination.
+/// A route to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Route {
-    /// It is this host.
+    /// The destination is this host.
     Local,
     /// Packets leave by this interface.
     By(u32),
 }
 
-/// A socket to ask by.
+/// A netlink socket for queries.
 pub(super) struct RtNetlink {
     socket: Socket,
     sequence: u32,
@@ -67,13 +68,13 @@ impl RtNetlink {
     pub(super) fn open() -> io::Result<RtNetlink> {
         let protocol = Protocol::from(libc::NETLINK_ROUTE);
         let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(protocol))?;
-        // The answer is there when the request has been taken.
+        // The answer is ready when the kernel has taken the request.
         socket.set_read_timeout(Some(Duration::from_secs(1)))?;
         Ok(RtNetlink { socket, sequence: 0 })
     }
 
-    /// The neighbour that packets from `from` to `to` go to by the interface; `None`: they go elsewhere, by several ways, or it
-    /// is not known.
+    /// The next hop of packets from `from` to `to` by the interface. `None`: the packets take
+    /// another interface or several routes, or the neighbour is not known.
     pub(super) fn next_hop(
         &mut self,
         interface: u32,
@@ -90,16 +91,15 @@ impl RtNetlink {
         }
     }
 
-    /// Where packets from `from` to `to` go; `None`: nowhere.
+    /// The route of packets from `from` to `to`. `None`: there is none.
     pub(super) fn route(&mut self, from: IpAddr, to: IpAddr) -> io::Result<Option<Route>> {
         let found = self.route_with(from, to, None, 0)?;
         Ok(found.and_then(|route| route_of(&route)))
     }
 
-    /// Whether a route leads from `from` to `to` by this interface, be it that another is
-    /// preferred.
+    /// Whether a route from `from` to `to` uses this interface, even if another route is preferred.
     pub(super) fn leads(&mut self, from: IpAddr, to: IpAddr, interface: u32) -> io::Result<bool> {
-        // Without that flag, IPv4 takes a destination that no route by the interface leads to for a
+        // Without that flag, IPv4 considers a destination without a route by the interface a
         // neighbour.
         let flags = if to.is_ipv4() { FIB_MATCH } else { 0 };
         let found = self.route_with(from, to, Some(interface), flags)?;
@@ -107,9 +107,9 @@ impl RtNetlink {
         Ok(found.is_some_and(by))
     }
 
-    /// Whether what comes from `to` by this interface passes the strict reverse-path filter (RFC
-    /// 3704, section 2.2; Linux: `rp_filter` is 1): the route back, be it one of several of equal
-    /// cost, leaves by it.
+    /// Whether packets that arrive from `to` by this interface pass the strict reverse-path filter
+    /// (RFC 3704, section 2.2; Linux: `rp_filter` is 1). They pass if the route back, or one of
+    /// several with equal cost, uses the interface.
     pub(super) fn is_way_back(
         &mut self,
         from: IpAddr,
@@ -149,7 +149,8 @@ impl RtNetlink {
         Ok(found.and_then(|found| neighbour(&found)))
     }
 
-    /// The body and the attributes of the answer; `None`: there is no such thing.
+    /// Sends a query. Returns the body and the attributes of the answer. `None`: there is no such
+    /// entry.
     fn ask(
         &mut self,
         kind: u16,
@@ -166,7 +167,7 @@ impl RtNetlink {
                 return Err(io::Error::other("an answer of rtnetlink is cut short"));
             };
             match kind {
-                // Of an earlier question.
+                // The answer to an earlier query.
                 _ if sequence != self.sequence => {}
                 ERROR => return Ok(None),
                 _ => return Ok(Some(rest.to_vec())),
@@ -182,7 +183,7 @@ fn octets(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The values of attributes have a multiple of four bytes.
+/// Builds a request. Attribute values have a multiple of four bytes.
 fn request(kind: u16, sequence: u32, body: [u8; BODY], attributes: &[(u16, &[u8])]) -> Vec<u8> {
     let values: usize = attributes.iter().map(|(_, value)| 4 + value.len()).sum();
     let len = HEADER + BODY + values;
@@ -191,7 +192,7 @@ fn request(kind: u16, sequence: u32, body: [u8; BODY], attributes: &[(u16, &[u8]
     message.extend(kind.to_ne_bytes());
     message.extend(REQUEST.to_ne_bytes());
     message.extend(sequence.to_ne_bytes());
-    // The kernel fills in who asks.
+    // The kernel fills in the sender.
     message.extend([0; 4]);
     message.extend(body);
     for (kind, value) in attributes {
@@ -202,7 +203,7 @@ fn request(kind: u16, sequence: u32, body: [u8; BODY], attributes: &[(u16, &[u8]
     message
 }
 
-/// A message's kind and sequence number, and what follows its header.
+/// Splits a message into its type, its sequence number and the rest.
 fn message_of(bytes: &[u8]) -> Option<(u16, u32, &[u8])> {
     let len = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
@@ -210,7 +211,7 @@ fn message_of(bytes: &[u8]) -> Option<(u16, u32, &[u8])> {
     Some((kind, sequence, bytes.get(HEADER..len)?))
 }
 
-/// Where the answer to a question without [`FIB_MATCH`] leads.
+/// The route in an answer to a query without [`FIB_MATCH`].
 fn route_of(route: &[u8]) -> Option<Route> {
     match *route.get(7)? {
         LOCAL => Some(Route::Local),
@@ -228,7 +229,7 @@ fn interfaces_of(route: &[u8]) -> Vec<u32> {
     if let Some(oif) = attribute(route, OIF) {
         return index(oif).into_iter().collect();
     }
-    // Each `struct rtnexthop` begins with its length and has the interface behind four bytes.
+    // Each `struct rtnexthop` begins with its length, and the interface follows after four bytes.
     let (mut rest, mut found) = (attribute(route, MULTIPATH).unwrap_or_default(), Vec::new());
     while let (Some(len), Some(oif)) = (rest.get(..2), rest.get(4..8)) {
         found.extend(index(oif));
@@ -238,7 +239,7 @@ fn interfaces_of(route: &[u8]) -> Vec<u32> {
     found
 }
 
-/// Whom a route leads to, if it is one that leads there by this interface alone.
+/// The next hop of a route that uses this interface only.
 fn gateway(route: &[u8], interface: u32, to: Ipv4Addr) -> Option<Ipv4Addr> {
     let is_unicast = *route.get(7)? == UNICAST;
     let has = |kind| attribute(route, kind).is_some();
@@ -360,7 +361,7 @@ mod tests {
             assert_eq!(gateway(&whole[..len], 7, TO), None, "{len} bytes");
         }
         assert_eq!(attribute(&with([0; BODY], &[]), OIF), None);
-        // An attribute without a length must not be looked at for ever.
+        // An attribute without a length must not cause an endless loop.
         assert_eq!(attribute(&[0; BODY + 8], OIF), None);
     }
 

@@ -1,32 +1,32 @@
-//! Bytes of a batch, where they lie.
+//! Slices of a batch, which point to the bytes in place.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::memory;
 
-/// Bytes to send that others may write to meanwhile: registered memory is shared with the application, peers and
-/// devices. So no reference to them is ever made; the kernel reads them, or they are copied. The layout is that of
-/// `iovec`.
+/// Bytes to send that others may write to at the same time: registered memory is shared with the
+/// application, peers and devices. So no reference to them is ever made. The kernel reads them, or
+/// they are copied. The layout is that of `iovec`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Slice<'a> {
     raw: libc::iovec,
-    /// For how long they can be read.
+    /// The lifetime of the bytes.
     bytes: PhantomData<&'a ()>,
 }
 
 impl<'a> Slice<'a> {
-    /// Bytes that nobody writes to.
+    /// A slice of bytes that nothing writes to.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         // SAFETY: they can be read for as long as they are borrowed.
         unsafe { Slice::from_raw(bytes.as_ptr(), bytes.len()) }
     }
 
-    /// Bytes anywhere.
+    /// A slice of bytes anywhere.
     ///
     /// # Safety
-    /// They can be read for as long as this lives.
+    /// The bytes must be readable for the lifetime of the slice.
     pub(crate) unsafe fn from_raw(start: *const u8, len: usize) -> Self {
         let raw = libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len };
         Slice { raw, bytes: PhantomData }
@@ -44,40 +44,40 @@ impl<'a> Slice<'a> {
         self.len() == 0
     }
 
-    /// A part of them.
+    /// A part of the slice.
     ///
     /// # Panics
-    /// It is not inside.
+    /// Panics if `range` is not inside the slice.
     pub(crate) fn part(&self, range: Range<usize>) -> Slice<'a> {
         assert!(range.start <= range.end && range.end <= self.len());
         // SAFETY: a part of what can be read, and so is its beginning.
         unsafe { Slice::from_raw(self.start().add(range.start), range.len()) }
     }
 
-    /// Whether these bytes follow them, so that one slice can be both.
+    /// Whether the bytes at `start` follow directly, so that one slice can cover both.
     pub(crate) fn ends_at(&self, start: *const u8) -> bool {
         self.start().wrapping_add(self.len()) == start
     }
 
-    /// Makes it longer.
+    /// Makes the slice longer.
     ///
     /// # Safety
-    /// So many bytes more can be read for as long as this lives.
+    /// The next `len` bytes must be readable for the lifetime of the slice.
     pub(crate) unsafe fn extend(&mut self, len: usize) {
         self.raw.iov_len += len;
     }
 
-    /// Copies them.
+    /// Copies the bytes to `out`.
     ///
     /// # Panics
-    /// `out` is not as long as they are.
+    /// Panics if `out` has another length.
     pub(crate) fn copy_to(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.len());
         // SAFETY: they can be read for as long as this lives, and `out` is borrowed by nobody else.
         unsafe { memory::copy_from(out, self.start()) };
     }
 
-    /// Copies them to the end of `out`.
+    /// Appends the bytes to `out`.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         // SAFETY: they can be read for as long as this lives, and `out` is borrowed by nobody else.
         unsafe { memory::append_from(out, self.start(), self.len()) };

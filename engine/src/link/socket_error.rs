@@ -1,24 +1,24 @@
-//! Calls on sockets that fail, and what helps.
+//! Failed calls on sockets, and their remedies.
 
 use std::io;
 
-/// A call on a socket that has failed. Inside an [`io::Error`] it says which call that was.
+/// A failed call on a socket. Inside an [`io::Error`] it names the call.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} failed: {source}")]
 pub(crate) struct SocketError {
-    /// With the arguments that matter.
+    /// The call with its important arguments.
     pub(crate) call: String,
-    /// The system's error.
+    /// The error of the system.
     pub(crate) source: io::Error,
 }
 
 impl SocketError {
-    /// The one inside an error.
+    /// The socket error inside an error.
     pub(crate) fn in_error(error: &io::Error) -> Option<&SocketError> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// The same error, and that it was for a path.
+    /// The same error with the number of its path.
     pub(crate) fn of_path(error: io::Error, path: usize, count: usize) -> io::Error {
         let kind = error.kind();
         match error.downcast::<SocketError>() {
@@ -31,7 +31,7 @@ impl SocketError {
     }
 }
 
-/// The remedy for an error of set-up, by the call and the number of the error.
+/// The remedy for an error of set-up, by the call and the errno.
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     let known = SocketError::in_error(error);
     let call = known.map_or("", |known| &known.call);
@@ -57,7 +57,7 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
             "a sandbox forbids the call: have it allowed"
         }
-        // Not from a socket: a network inside the process.
+        // An error of a network inside the process, which has no socket.
         _ if error.kind() == io::ErrorKind::AddrInUse => {
             "take another `bind` address, or port 0 for any free port"
         }

@@ -1,18 +1,22 @@
-//! Copying memory and checking the copy in one pass: a payload is read once, and what is checked is what is sent.
+//! Copies memory and checks the copy in one pass. A payload is read once, so the check covers the
+//! bytes that are sent.
 //!
-//! The check is [`braid_wire::payload_crc`]'s CRC-32. Over whole blocks it is folded with carry-less multiplication while
-//! they pass (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel,
-//! 2009); crc32fast finishes it. Processors that cannot multiply 512 bits at once copy first and check the copy, which
-//! costs both ends together a tenth more.
+//! The check is [`braid_wire::payload_crc`]'s CRC-32. Over whole blocks it is folded with
+//! carry-less multiplication while they pass (V. Gopal et al., "Fast CRC Computation for Generic
+//! Polynomials Using PCLMULQDQ Instruction", Intel, 2009); crc32fast finishes it. Processors that
+//! cannot multiply 512 bits at once copy first and check the copy, which costs both ends together a
+//! tenth more.
 
 use crc32fast::Hasher;
 
 use super::words;
 
-/// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy behind bytes whose CRC-32 is `crc`.
+/// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy appended to bytes whose
+/// CRC-32 is `crc`.
 ///
 /// # Safety
-/// Both are mapped and apart; nobody else touches `to`. `from` may change meanwhile: it is read once.
+/// Both ranges must be mapped and must not overlap. No other thread may access `to`. `from` may
+/// change during the call, because it is read once.
 pub(crate) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if len >= folding::SHORTEST && folding::is_supported() {
@@ -38,10 +42,11 @@ unsafe fn plain(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
     finish(crc, copied)
 }
 
-/// The CRC-32 of these bytes behind others whose CRC-32 is `crc`.
+/// The CRC-32 of these bytes appended to bytes whose CRC-32 is `crc`.
 fn finish(crc: u32, bytes: &[u8]) -> u32 {
     if crc == 0 {
-        return braid_wire::payload_crc([bytes]); // that of nothing, and so not looked up what the processor can do
+        // The length is 0, so the processor's features need not be looked up.
+        return braid_wire::payload_crc([bytes]);
     }
     let mut hasher = Hasher::new_with_initial(crc);
     hasher.update(bytes);
@@ -59,17 +64,18 @@ mod folding {
     use super::{finish, words};
 
     const LANE: usize = size_of::<__m512i>();
-    /// Lanes that are folded side by side, to hide the latency of a multiplication.
+    /// Lanes that are folded in parallel to hide the latency of a multiplication.
     const LANES: usize = 4;
     const BLOCK: usize = LANE * LANES;
-    /// With less, there is nothing to fold. A word less is a block still.
+    /// The shortest copy that is folded.
     pub(super) const SHORTEST: usize = 2 * BLOCK;
 
-    /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they move a lane on by a block ..
+    /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they advance a lane by a
+    /// block.
     const BY_BLOCK: (i64, i64) = (0x1_1542_778A, 0x1_322D_1430);
-    /// .. and x^(512+32) and x^(512-32) by a lane.
+    /// x^(512+32) and x^(512-32): they advance a lane by a lane.
     const BY_LANE: (i64, i64) = (0x1_5444_2BD4, 0x1_C6E4_1596);
-    /// The truth table of an exclusive or of three.
+    /// The truth table of the exclusive or of three operands.
     const XOR3: i32 = 0x96;
 
     pub(super) fn is_supported() -> bool {
@@ -77,13 +83,14 @@ mod folding {
     }
 
     /// # Safety
-    /// As for [`super::copy`]; the processor has these features, and `len` is at least a block.
+    /// As for [`super::copy`]. The processor must have these features, and `len` must be at least a
+    /// block.
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub(super) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
         let (by_block, by_lane) = (factors(BY_BLOCK), factors(BY_LANE));
         // SAFETY: a block is there.
         let mut lanes = unsafe { copy_block(from, to) };
-        // What came before is a remainder that the first four bytes are added to.
+        // The CRC of the earlier bytes is a remainder that is added to the first four bytes.
         let before = _mm512_zextsi128_si512(_mm_cvtsi32_si128(!crc as i32));
         lanes[0] = _mm512_xor_si512(lanes[0], before);
         let mut done = BLOCK;
@@ -110,10 +117,10 @@ mod folding {
         unsafe { finish_lane(lane, from.add(done), to.add(done), len - done) }
     }
 
-    /// Copies the last `len` bytes. Returns the CRC-32 of what was folded into the lane and of them.
+    /// Copies the last `len` bytes. Returns the CRC-32 of the folded bytes and these.
     ///
     /// # Safety
-    /// As for [`super::copy`]; `len` is less than a lane.
+    /// As for [`super::copy`]. `len` must be less than a lane.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn finish_lane(lane: __m512i, from: *const u8, to: *mut u8, len: usize) -> u32 {
@@ -124,8 +131,9 @@ mod folding {
             words::load(from, to, len);
             to.copy_to_nonoverlapping(folded[LANE..].as_mut_ptr(), len);
         }
-        // The lane is congruent to all that was folded, what came before included, so a remainder of 0 goes before. Bytes that nothing
-        // comes before have their first four inverted: those are, and so it is 0.
+        // The lane is congruent to everything that was folded, earlier bytes included, so the
+        // remainder before it is 0. A CRC without earlier bytes inverts the first four bytes.
+        // Inverting them here makes the remainder 0.
         folded[..4].iter_mut().for_each(|byte| *byte = !*byte);
         finish(0, &folded[..LANE + len])
     }
@@ -136,7 +144,7 @@ mod folding {
         _mm512_broadcast_i32x4(_mm_set_epi64x(low, high))
     }
 
-    /// What `next` is once the lane before it has been moved on to it.
+    /// Folds `lane`, advanced by one step, into `next`.
     #[inline]
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     fn fold(lane: __m512i, next: __m512i, by: __m512i) -> __m512i {
@@ -146,7 +154,7 @@ mod folding {
     }
 
     /// # Safety
-    /// A block can be read and one be written.
+    /// A block must be readable at `from` and writable at `to`.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn copy_block(from: *const u8, to: *mut u8) -> [__m512i; LANES] {
@@ -168,7 +176,7 @@ mod folding {
     }
 
     /// # Safety
-    /// A lane can be read and one be written.
+    /// A lane must be readable at `from` and writable at `to`.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn copy_lane(from: *const u8, to: *mut u8) -> __m512i {

@@ -1,15 +1,16 @@
-//! Anonymous memory from the operating system.
+//! Anonymous memory of the operating system.
 
 use std::io;
 use std::ptr::NonNull;
 
 /// Bytes of a huge page.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
-/// Bytes that are made resident at a time. Meanwhile no other thread of the process can map memory, as allocators do: on a machine
-/// with more threads than processors the engine's would stand still until all of a long region is there, and be taken for dead.
+/// Bytes made resident at a time. Meanwhile no other thread of the process can map memory. On a
+/// machine with more threads than processors, the engine's threads would stand still until a whole
+/// long region is resident, and peers would consider the engine dead.
 const PIECE: usize = HUGE_PAGE;
 
-/// Pages that nobody else owns, zeroed, resident from the start.
+/// Pages owned by this process, zeroed and resident from the start.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -22,7 +23,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// At least `len` bytes, `len` being at least 1; with `huge`, of pages of 2 MiB.
+    /// Maps at least `len` bytes, with `len` at least 1. With `huge`, the pages have 2 MiB.
     pub(crate) fn new(len: usize, huge: bool) -> io::Result<Self> {
         let page = if huge { HUGE_PAGE } else { 4096 };
         let len = len.checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -50,7 +51,7 @@ impl Mapping {
                 continue;
             }
             let why = io::Error::last_os_error();
-            // Linux before 5.14 has no such advice, and makes pages as they are used first.
+            // Linux before 5.14 does not support the advice and creates pages on first use.
             return if why.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(why) };
         }
         Ok(())
@@ -67,8 +68,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped. A region's owner has deregistered it, so the engine is done
-        // with it, and pointers handed out are documented to end with the region.
+        // SAFETY: exactly what was mapped. A region's owner has deregistered it, so the engine is
+        // done with it, and pointers handed out are documented to end with the region.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,4 +1,4 @@
-//! Application memory: how it is owned, named, checked and touched.
+//! Application memory: ownership, keys, checks and access.
 
 mod crc_copy;
 mod mapping;

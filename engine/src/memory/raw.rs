@@ -1,10 +1,11 @@
-//! Touching memory by its address, after the region table has allowed it.
+//! Access to memory by its address, after the region table has allowed it.
 //!
-//! Registered memory is shared with peers: their WRITEs land and their READs look while the
-//! application, or a device, may do the same. So no Rust reference to it is ever made: bytes are copied by raw
-//! pointers into buffers of the engine's own and out of them, and what is checked or interpreted is the copy. As
-//! with memory shared between processes, bytes that two sides touch at once hold one or the other, and nothing
-//! else in the process depends on them. Words stay whole ([`words`]).
+//! Registered memory is shared with peers: their WRITEs and READs access it while the application
+//! or a device may do the same. So no Rust reference to it is ever made. Bytes are copied by raw
+//! pointers into buffers of the engine and out of them, and only the copy is checked or
+//! interpreted. As with memory shared between processes, bytes that two sides access at once have
+//! one value or the other, and nothing else in the process depends on them. Words stay whole
+//! ([`words`]).
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +14,10 @@ use braid_transport::{AtomicOp, Memory, Regions, Sge};
 
 use super::{crc_copy, words};
 
-/// The memory that one snapshot of the region table allows to touch.
+/// The memory that one snapshot of the region table allows to access.
 ///
-/// Whoever holds one also holds the worker, and deregistration waits for that: a region of the
-/// snapshot stays mapped for as long as this exists.
+/// The holder also holds the worker, and deregistration waits for that. So a region of the snapshot
+/// stays mapped as long as this value exists.
 #[derive(Clone, Copy)]
 pub(crate) struct Checked<'a> {
     pub(crate) regions: &'a Regions,
@@ -45,7 +46,7 @@ impl Memory for Checked<'_> {
 /// Copies a payload to its place, piece by piece.
 ///
 /// # Safety
-/// The pieces have been checked for writing against a snapshot whose [`Checked`] is alive.
+/// The pieces must have been checked for writing against a snapshot whose [`Checked`] is alive.
 pub(crate) unsafe fn place(payload: &[u8], pieces: &[Sge]) {
     let mut rest = payload;
     for piece in pieces {
@@ -61,7 +62,7 @@ pub(crate) unsafe fn place(payload: &[u8], pieces: &[Sge]) {
 /// Stores the result of an atomic.
 ///
 /// # Safety
-/// As for [`place`]; the piece has 8 bytes.
+/// As for [`place`]. The piece must have 8 bytes.
 pub(crate) unsafe fn place_value(value: u64, piece: Sge) {
     // SAFETY: the caller vouches for the 8 bytes.
     unsafe { words::store(&value.to_ne_bytes(), address(piece.addr)) };
@@ -70,17 +71,17 @@ pub(crate) unsafe fn place_value(value: u64, piece: Sge) {
 /// Appends the bytes of a piece.
 ///
 /// # Safety
-/// The piece has been checked for reading against a snapshot whose [`Checked`] is alive, and `out`
-/// is no part of it.
+/// The piece must have been checked for reading against a snapshot whose [`Checked`] is alive, and
+/// `out` must not overlap it.
 pub(crate) unsafe fn append(out: &mut Vec<u8>, piece: Sge) {
     // SAFETY: the caller vouches for the piece.
     unsafe { append_from(out, address(piece.addr), piece.len as usize) };
 }
 
-/// Appends `len` bytes that others may write to meanwhile.
+/// Appends `len` bytes that others may write to during the call.
 ///
 /// # Safety
-/// They can be read, and `out` is no part of them.
+/// The bytes must be readable, and `out` must not overlap them.
 pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize) {
     out.reserve(len);
     // SAFETY: there is room for `len` bytes behind those in use; the caller vouches for the others.
@@ -90,16 +91,17 @@ pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize)
     }
 }
 
-/// Copies bytes that others may write to meanwhile.
+/// Copies bytes that others may write to during the call.
 ///
 /// # Safety
-/// As many as `out` has can be read, and `out` is no part of them.
+/// `out.len()` bytes must be readable at `from`, and `out` must not overlap them.
 pub(crate) unsafe fn copy_from(out: &mut [u8], from: *const u8) {
     // SAFETY: `out` can be written to; the caller vouches for the others.
     unsafe { words::load(from, out.as_mut_ptr(), out.len()) };
 }
 
-/// As [`append`]. Returns the CRC-32 of what was appended, behind bytes whose CRC-32 is `crc`.
+/// Appends the bytes of a piece, see [`append`]. Returns the CRC-32 of them appended to bytes whose
+/// CRC-32 is `crc`.
 ///
 /// # Safety
 /// As for [`append`].
@@ -115,7 +117,7 @@ pub(crate) unsafe fn append_checked(crc: u32, out: &mut Vec<u8>, piece: Sge) -> 
     }
 }
 
-/// The pointer behind an address of registered memory: its provenance was exposed when it was registered.
+/// The pointer to an address of registered memory. Registration has exposed its provenance.
 #[inline]
 fn address(addr: u64) -> *mut u8 {
     ptr::with_exposed_provenance_mut(addr as usize)

@@ -1,4 +1,4 @@
-//! Memory regions: memory that work requests and peers may name.
+//! Memory regions, which work requests and peers may access by their keys.
 
 use std::io;
 use std::ops::{Bound, RangeBounds};
@@ -15,109 +15,111 @@ use super::remote::RemoteRegion;
 use crate::inner::EngineInner;
 use crate::verbs::Device;
 
-/// The pages that a region's own memory is made of.
+/// The size of the pages that the engine allocates for a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum PageSize {
-    /// The system's, 4 KiB.
+    /// The system's pages, 4 KiB.
     #[default]
     Normal,
-    /// 2 MiB. They have to be reserved beforehand (`sysctl vm.nr_hugepages`).
+    /// Huge pages of 2 MiB, which the administrator reserves (`sysctl vm.nr_hugepages`).
     Huge,
 }
 
-/// Why memory could not be registered.
+/// The reason why memory was not registered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// No memory asked for.
+    /// The length is 0.
     #[error("a memory region needs at least 1 byte")]
     Empty,
-    /// The range, or that of its names, wraps around the address space.
+    /// The range, or the range of its `iova`, wraps around the address space.
     #[error("{len} bytes at {addr:#x} reach beyond the address space")]
     Wraps {
-        /// First byte.
+        /// The address of the first byte.
         addr: u64,
-        /// Bytes.
+        /// The length in bytes.
         len: u64,
     },
-    /// The system gave no memory.
+    /// The system has no memory left.
     #[error("the system has no {len} bytes of memory for a region: {source}")]
     NoMemory {
-        /// Bytes asked for.
+        /// The requested bytes.
         len: usize,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system gave no huge pages.
+    /// The system has no huge pages left.
     #[error(
-        "no huge pages for a region of {len} bytes: {source}; reserve them with `sysctl vm.nr_hugepages={pages}` or more, or use normal pages"
+        "no huge pages for a region of {len} bytes: {source}; reserve them with \
+         `sysctl vm.nr_hugepages={pages}` or more, or use normal pages"
     )]
     NoHugePages {
-        /// Bytes asked for.
+        /// The requested bytes.
         len: usize,
-        /// How many pages of 2 MiB that takes.
+        /// The required number of pages of 2 MiB.
         pages: usize,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// An RDMA device refuses.
-    #[error("an RDMA device does not take the memory: {0}")]
+    /// An RDMA device refused the memory.
+    #[error("an RDMA device refuses to register the memory: {0}")]
     Device(#[from] VerbsError),
-    /// The region is another engine's.
+    /// The region belongs to another engine.
     #[error("the memory region belongs to another engine than the protection domain")]
     Engine,
-    /// All keys are in use.
+    /// Every key is in use.
     #[error("2^23 memory regions exist already; deregister some")]
     TooMany,
 }
 
-/// Why a region cannot be accessed as asked.
+/// The reason why an access to a region is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// Outside the region.
+    /// The range is not inside the region.
     #[error("{len} bytes at offset {offset} are not inside a memory region of {region_len} bytes")]
     Bounds {
-        /// Offset of the first byte.
+        /// The offset of the first byte.
         offset: usize,
-        /// How many bytes.
+        /// The length in bytes.
         len: usize,
-        /// Bytes of the region.
+        /// The length of the region in bytes.
         region_len: usize,
     },
-    /// A word that is not aligned.
+    /// The word is not aligned.
     #[error("the address {addr:#x} of a 64-bit word is not a multiple of 8")]
     Alignment {
-        /// Its address.
+        /// The address of the word.
         addr: u64,
     },
-    /// More than one piece of a work request can hold.
+    /// The piece is too long for a scatter/gather element.
     #[error("{len} bytes are more than one scatter/gather element holds (4 GiB - 1); use several")]
     TooLong {
-        /// How many bytes.
+        /// The length in bytes.
         len: usize,
     },
 }
 
-/// Memory that is registered: work requests of its protection domain can use it, and peers can
-/// reach it as far as its [`Access`] allows.
+/// Registered memory. Work requests of its protection domain can use it, and peers can access it as
+/// far as its [`Access`] allows.
 ///
-/// It is shared memory: peers, other threads and devices access it at any time. Neither the engine nor any method here
-/// makes a reference to it; both copy its bytes, or access words atomically. So nothing goes wrong beyond this: who
-/// reads bytes that somebody writes at the time, or sends them, gets a mixture of old and new. A word of 8 bytes at
-/// a multiple of 8 is never mixed where it is accessed alone: by [`MemoryRegion::load_u64`] and
-/// [`MemoryRegion::store_u64`], by an atomic, or by a message, or a piece of one, that consists of just it. A completion is what says
-/// that bytes have arrived.
+/// The memory is shared: peers, other threads and devices may access it at any time. Neither the
+/// engine nor any method here makes a reference to it. They copy its bytes or access words
+/// atomically. A reader or sender of bytes that are being written gets a mixture of old and new,
+/// and nothing worse. A word of 8 bytes at a multiple of 8 is never mixed if it is accessed alone:
+/// by [`MemoryRegion::load_u64`] and [`MemoryRegion::store_u64`], by an atomic, or by a message or
+/// piece of exactly that word. Only a completion tells that bytes have arrived.
 ///
-/// Dropping it deregisters it: once `drop` returns, neither the engine nor any peer touches the
-/// memory. Work requests that still use it fail with a protection error.
+/// Dropping the region deregisters it. Once `drop` returns, neither the engine nor any peer
+/// accesses the memory. Work requests that still use it fail with a protection error.
 ///
 /// ```
 /// use braid::{Access, Engine, EngineConfig};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// let region = engine.alloc_pd().alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
 /// region.write_at(16, b"braid")?;
 /// let mut text = [0; 5];
@@ -138,13 +140,14 @@ pub struct MemoryRegion {
     engine: Arc<EngineInner>,
     start: NonNull<u8>,
     len: usize,
-    /// What work requests and peers name the first byte by.
+    /// The address of the first byte for work requests and peers.
     iova: u64,
     key: u32,
-    /// Its registrations with the RDMA devices. Before the mapping: the devices let go of the memory first.
+    /// The registrations with the RDMA devices. They precede the mapping, so that the devices
+    /// release the memory first.
     _mrs: Vec<Mr>,
-    /// The memory, where it is the region's own. After the fields above only for reading ease:
-    /// `Drop` deregisters before any field goes.
+    /// The memory, if the engine allocated it. The order of the fields does not matter here,
+    /// because `Drop` deregisters before any field is dropped.
     _mapping: Option<Mapping>,
 }
 
@@ -178,8 +181,8 @@ impl MemoryRegion {
         Self::enter(engine, pd, (start, iova), len, access, Some(mapping))
     }
 
-    /// Registers memory of the application; see [`crate::ProtectionDomain::register`] for what the
-    /// caller promises.
+    /// Registers memory of the application. The caller promises what
+    /// [`crate::ProtectionDomain::register`] requires.
     pub(crate) fn adopt(
         engine: Arc<EngineInner>,
         pd: PdId,
@@ -205,8 +208,8 @@ impl MemoryRegion {
         Ok(MemoryRegion { engine, start, len, iova, key, _mrs: mrs, _mapping: mapping })
     }
 
-    /// Registers other memory of the application under the same key; see
-    /// [`crate::ProtectionDomain::reregister_iova`] for what the caller promises.
+    /// Registers other memory of the application under the same key. The caller promises what
+    /// [`crate::ProtectionDomain::reregister_iova`] requires.
     pub(crate) fn readopt(
         &mut self,
         pd: PdId,
@@ -218,24 +221,24 @@ impl MemoryRegion {
         let start = NonNull::new(start).filter(|_| len > 0).ok_or(RegisterError::Empty)?;
         let (region, mrs) = describe(&self.engine, pd, (start, iova), len, access)?;
         self.engine.reregister(self.key, region);
-        // Only now: until then the engine may have used the memory.
+        // Dropped only now, because the engine may have used the memory until here.
         (self._mrs, self._mapping) = (mrs, None);
         (self.start, self.len, self.iova) = (start, len, iova);
         Ok(())
     }
 
-    /// The engine that it is registered with.
+    /// The engine of the region.
     pub(crate) fn engine(&self) -> &Arc<EngineInner> {
         &self.engine
     }
 
-    /// The address that work requests and peers name its first byte by: where it is in memory, unless it was given
-    /// another ([`crate::ProtectionDomain::register_iova`]).
+    /// The address of the first byte for work requests and peers. It is the virtual address, unless
+    /// [`crate::ProtectionDomain::register_iova`] set another.
     pub fn addr(&self) -> u64 {
         self.iova
     }
 
-    /// Its length in bytes.
+    /// The length in bytes.
     #[allow(clippy::len_without_is_empty, reason = "a region is never empty")]
     pub fn len(&self) -> usize {
         self.len
@@ -251,17 +254,17 @@ impl MemoryRegion {
         self.key
     }
 
-    /// The first byte. Valid until the region is dropped.
+    /// A pointer to the first byte, valid until the region is dropped.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// What a peer has to know to reach it.
+    /// The description that a peer needs to access the region.
     pub fn remote(&self) -> RemoteRegion {
         RemoteRegion { addr: self.addr(), len: self.len as u64, rkey: self.key }
     }
 
-    /// Copies bytes out of the region, from `offset` on.
+    /// Copies bytes out of the region, starting at `offset`.
     ///
     /// # Errors
     /// [`MemoryError::Bounds`].
@@ -273,7 +276,7 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Copies bytes into the region, from `offset` on.
+    /// Copies bytes into the region, starting at `offset`.
     ///
     /// # Errors
     /// [`MemoryError::Bounds`].
@@ -284,24 +287,25 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Reads the word at `offset` whole, even while peers use atomics on it.
+    /// Reads the word at `offset` atomically, even while peers use atomics on it.
     ///
     /// # Errors
-    /// [`MemoryError::Bounds`], and [`MemoryError::Alignment`] where the address is not a multiple of 8.
+    /// [`MemoryError::Bounds`], and [`MemoryError::Alignment`] if the address is not a multiple of
+    /// 8.
     pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
         Ok(self.word(offset)?.load(Ordering::Acquire))
     }
 
-    /// Writes the word at `offset` whole.
+    /// Writes the word at `offset` atomically.
     ///
     /// # Errors
-    /// As [`MemoryRegion::load_u64`].
+    /// As for [`MemoryRegion::load_u64`].
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), MemoryError> {
         self.word(offset)?.store(value, Ordering::Release);
         Ok(())
     }
 
-    /// A part of the region, for a work request: `region.slice(..)`, `region.slice(64..128)`.
+    /// A piece of the region for a work request: `region.slice(..)`, `region.slice(64..128)`.
     ///
     /// # Errors
     /// [`MemoryError::Bounds`], and [`MemoryError::TooLong`] for 4 GiB and more.
@@ -343,7 +347,7 @@ impl MemoryRegion {
     }
 }
 
-/// Registers memory with the devices. Returns it as the engine's table has it.
+/// Registers memory with the devices. Returns the region for the engine's table.
 fn describe(
     engine: &EngineInner,
     pd: PdId,
@@ -358,7 +362,7 @@ fn describe(
     // SAFETY: the memory stays mapped until the region is dropped, by the mapping or by the promise
     // given to `register`, and access to it goes by raw copies and atomics.
     let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
-    // NICs know memory by its address. What has another name is copied.
+    // NICs address memory by its virtual address. Memory with another `iova` is copied.
     let devices = if iova == addr { engine.devices() } else { &[] };
     let mrs: Vec<Mr> = devices.iter().map(mr).collect::<Result<_, _>>()?;
     let keys = mrs.iter().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });

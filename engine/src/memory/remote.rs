@@ -1,11 +1,11 @@
-//! What a peer needs to know to reach a memory region.
+//! The description of a memory region for a peer.
 
 use braid_transport::RemoteAddr;
 
-/// Bytes of a [`RemoteRegion`] on its way to the peer.
+/// Bytes of an encoded [`RemoteRegion`].
 pub const REMOTE_REGION_LEN: usize = 20;
 
-/// A memory region as its owner hands it to a peer, for example as private data of
+/// A memory region as its owner describes it to a peer, for example as private data of
 /// [`crate::QueuePair::connect`].
 ///
 /// ```
@@ -19,32 +19,32 @@ pub const REMOTE_REGION_LEN: usize = 20;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
-    /// Its first byte, an address of the owner's.
+    /// The address of the first byte at the owner.
     pub addr: u64,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// The key that opens it.
+    /// The key for access.
     pub rkey: u32,
 }
 
-/// Bytes that are not a [`RemoteRegion`].
+/// The bytes are not a [`RemoteRegion`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{have} bytes do not name a memory region; RemoteRegion::to_bytes makes {REMOTE_REGION_LEN}"
 )]
 pub struct MalformedKey {
-    /// How many bytes there are.
+    /// The number of bytes.
     pub have: usize,
 }
 
 impl RemoteRegion {
     /// The address `offset` bytes into the region, for a work request. The owner's engine checks
-    /// the bounds of every access, so one that is out of bounds fails there.
+    /// the bounds of every access, so one out of bounds fails there.
     pub fn at(&self, offset: u64) -> RemoteAddr {
         RemoteAddr { addr: self.addr.wrapping_add(offset), rkey: self.rkey }
     }
 
-    /// The form that travels, big-endian.
+    /// Encodes the region, big-endian.
     pub fn to_bytes(&self) -> [u8; REMOTE_REGION_LEN] {
         let mut bytes = [0; REMOTE_REGION_LEN];
         bytes[..8].copy_from_slice(&self.addr.to_be_bytes());
@@ -53,7 +53,7 @@ impl RemoteRegion {
         bytes
     }
 
-    /// Reads what [`RemoteRegion::to_bytes`] made from the start of `bytes`.
+    /// Decodes a region from the start of `bytes`.
     ///
     /// # Errors
     /// There are fewer than [`REMOTE_REGION_LEN`] bytes.

@@ -7,15 +7,15 @@ use braid_transport::{Region, Regions};
 
 use crate::random;
 
-/// Readers take a snapshot and never wait; writers make a new table, which shares most with the one before, and
-/// swap it in.
+/// The table of regions. Readers take a snapshot and never wait. A writer makes a new table, which
+/// shares most with the earlier one, and swaps it in.
 pub(crate) struct RegionTable {
     current: Arc<ArcSwap<Regions>>,
-    /// Held by who makes the next table.
+    /// Held by the thread that makes the next table.
     writer: Mutex<()>,
 }
 
-/// A worker's snapshot, looked up again only after the table has changed.
+/// A worker's snapshot, which is read again only after the table has changed.
 pub(crate) type RegionCache = Cache<Arc<ArcSwap<Regions>>, Arc<Regions>>;
 
 impl RegionTable {
@@ -32,18 +32,18 @@ impl RegionTable {
         Cache::new(self.current.clone())
     }
 
-    /// Adds a region; `None`: there are as many as there are keys.
+    /// Adds a region. `None`: every key is in use.
     pub(crate) fn insert(&self, region: Region) -> Option<u32> {
         self.change(|regions| regions.insert(region))
     }
 
-    /// Puts another region under a key that is in use. Workers may use the old table, as after
-    /// [`RegionTable::remove`].
+    /// Puts another region under a key that is in use. Workers may still use the earlier table, as
+    /// after [`RegionTable::remove`].
     pub(crate) fn replace(&self, key: u32, region: Region) {
         self.change(|regions| regions.replace(key, region));
     }
 
-    /// Removes a region. Workers may use the old table until each has been locked once.
+    /// Removes a region. Workers may use the earlier table until each has been locked once.
     pub(crate) fn remove(&self, key: u32) {
         self.change(|regions| regions.remove(key));
     }

@@ -1,28 +1,31 @@
-//! Copying to registered memory and out of it in whole words: who looks at eight bytes at a multiple of eight, or writes them,
-//! meanwhile, sees or leaves all of them or nothing. NCCL and others poll words that a peer writes.
+//! Copies to and from registered memory in whole words. A concurrent reader or writer of eight
+//! bytes at a multiple of eight sees or leaves all of them or none. NCCL and others poll words that
+//! a peer writes.
 //!
-//! `memcpy` does not do that: of glibc's, one aligns its source and moves a word's second half long before its first
-//! (`memmove-vec-unaligned-erms.S`, where source and destination differ by 4 KiB). The copies here are volatile, so that the compiler makes
-//! none of its calls of them. A processor takes an aligned word, or an aligned pair of them, as one.
+//! `memcpy` does not guarantee that: one of glibc's aligns its source and copies a word's second
+//! half long before its first (`memmove-vec-unaligned-erms.S`, if source and destination differ by
+//! 4 KiB). The copies here are volatile, so that the compiler does not replace them by calls of it.
+//! A processor accesses an aligned word, or an aligned pair of words, as a whole.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::__m128i as Block;
 #[cfg(not(target_arch = "x86_64"))]
 use u64 as Block;
 
-/// Bytes of what is touched as a whole.
+/// Bytes that are accessed as a whole.
 pub(super) const WORD: usize = 8;
 const BLOCK: usize = size_of::<Block>();
-/// Blocks that are read before any of them is written: their accesses overlap.
+/// Blocks that are read before any of them is written, so that their accesses overlap.
 const AT_ONCE: usize = 4;
 
-/// Which side is registered memory.
+/// The side that is registered memory.
 trait Direction {
-    /// Where the registered side begins.
+    /// The start of the registered side.
     fn shared(from: *const u8, to: *const u8) -> *const u8;
 
     /// # Safety
-    /// As for [`load`] and [`store`], for values of this type, to whose size the registered side is aligned.
+    /// As for [`load`] and [`store`], for values of this type. The registered side must be aligned
+    /// to the size of the type.
     unsafe fn copy<T: Copy, const N: usize>(from: *const u8, to: *mut u8);
 }
 
@@ -62,10 +65,10 @@ impl Direction for Store {
     }
 }
 
-/// Copies `len` bytes of registered memory to where nobody else looks.
+/// Copies `len` bytes of registered memory to memory that no other thread accesses.
 ///
 /// # Safety
-/// Both are mapped, and apart.
+/// Both ranges must be mapped and must not overlap.
 #[inline]
 pub(super) unsafe fn load(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller vouches for both.
@@ -75,7 +78,7 @@ pub(super) unsafe fn load(from: *const u8, to: *mut u8, len: usize) {
 /// Copies bytes to registered memory.
 ///
 /// # Safety
-/// As many are mapped there, writable, and apart from these.
+/// `bytes.len()` bytes must be mapped and writable at `to`, and must not overlap `bytes`.
 #[inline]
 pub(super) unsafe fn store(bytes: &[u8], to: *mut u8) {
     // SAFETY: the caller vouches for the destination.
@@ -88,7 +91,8 @@ pub(super) unsafe fn store(bytes: &[u8], to: *mut u8) {
 unsafe fn copy<D: Direction>(from: *const u8, to: *mut u8, len: usize) {
     let shared = D::shared(from, to).addr();
     let mut done = 0;
-    // SAFETY: no more than `len` bytes are copied, and words and blocks only where the registered side is aligned to them.
+    // SAFETY: no more than `len` bytes are copied, and words and blocks only where the registered
+    // side is aligned to them.
     unsafe {
         while done < len && (shared + done) % WORD != 0 {
             next::<D, u8, 1>(from, to, &mut done);
@@ -108,7 +112,7 @@ unsafe fn copy<D: Direction>(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies the values behind those that are done.
+/// Copies the values after the first `done` bytes.
 ///
 /// # Safety
 /// As for [`Direction::copy`].
@@ -171,11 +175,12 @@ mod tests {
         }
     }
 
-    /// Copies one word, repeated, after the other to the same place, while another thread looks for halves. It finds them in glibc's
-    /// `memcpy` where the processor has fast short `rep movsb`.
+    /// Copies two words, each repeated, alternately to the same place while another thread looks
+    /// for halves. It finds them in glibc's `memcpy` on processors with fast short `rep movsb`.
     fn sees_halves(copy: impl Fn(&[u8], *mut u8)) -> bool {
         const LEN: usize = 3 << 10;
-        // As behind the headers of a packet: 4 bytes off, and the same within a page, see above.
+        // The offset is that behind a packet's headers: 4 bytes, and the same within a page, see
+        // above.
         let sources = [1_u8, 2].map(|byte| pages(|_| byte));
         let mut target = pages(|_| 1);
         let start = target.0.as_mut_ptr().wrapping_add(WORD);
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_half_of_a_word() {
+    fn no_half_of_a_word_is_visible() {
         // SAFETY: the target has room for a source and a page.
         assert!(!sees_halves(|bytes, to| unsafe { store(bytes, to) }));
     }

@@ -1,4 +1,4 @@
-//! All that ask at one place, answered side by side by one thread: none waits for another that is
+//! The clients of one address, which one thread serves side by side. None waits for another that is
 //! silent or slow.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,40 +12,39 @@ use super::stream::{Listening, Stream};
 use super::{exposition, http};
 use crate::event_fd::EventFd;
 
-/// How long a connection may take.
+/// The longest duration of a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Connections at a time. One that comes beyond them takes the place of the oldest.
+/// The largest number of connections. A further one replaces the oldest.
 const MAX_CLIENTS: usize = 64;
-/// A page is handed out again for so long: whoever asks faster does not make the workers pay for
-/// it.
+/// Time for which a page is served again, so that frequent requests do not burden the workers.
 const FRESH: Duration = Duration::from_millis(100);
-/// How long nobody is accepted after the system could not.
+/// Time without accepting after an error of the system.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The thread of a place.
+/// The thread's state for one address.
 pub(super) struct Clients<'a> {
     listening: &'a Listening,
     stop: &'a EventFd,
     page: Page<'a>,
-    /// The oldest first.
+    /// The connections, oldest first.
     connected: Vec<Client>,
-    /// Nobody is accepted before.
+    /// The time before which no client is accepted.
     paused_until: Option<Instant>,
-    /// The log has said that nobody can be accepted.
+    /// Whether the log has reported that no client can be accepted.
     is_told: bool,
 }
 
-/// Somebody who asks.
+/// A connected client.
 struct Client {
     stream: Stream,
     until: Instant,
     request: Vec<u8>,
-    /// Not written yet. Empty: the request is being read.
+    /// The part of the answer that is not written yet. Empty: the request is being read.
     answer: Vec<u8>,
     written: usize,
 }
 
-/// All that is known of the engines, made anew when it is old.
+/// The page with the state of all engines, which is rendered again when it is old.
 struct Page<'a> {
     engines: &'a Shown,
     made: Option<(Instant, String)>,
@@ -57,7 +56,7 @@ impl<'a> Clients<'a> {
         Clients { listening, stop, page, connected, paused_until: None, is_told: false }
     }
 
-    /// Until it is stopped.
+    /// Serves clients until the server is stopped.
     pub(super) fn serve(&mut self) {
         while !self.wait() {
             let now = Instant::now();
@@ -66,12 +65,12 @@ impl<'a> Clients<'a> {
                 self.accept(now);
             }
             let page = &mut self.page;
-            // Who does not listen, or does not finish in time, is gone.
+            // A client that does not read, or does not finish in time, is disconnected.
             self.connected.retain_mut(|client| now < client.until && client.proceed(page));
         }
     }
 
-    /// Sleeps until there is something to do. Returns whether that is to stop.
+    /// Sleeps until there is something to do. Returns whether to stop.
     fn wait(&self) -> bool {
         let listening = self.paused_until.is_none().then(|| self.listening.as_fd());
         let reading = |fd| PollFd::new(fd, PollFlags::POLLIN);
@@ -81,10 +80,10 @@ impl<'a> Clients<'a> {
             [reading(self.stop.as_fd())].into_iter().chain(others).collect();
         let ends = self.connected.iter().map(|client| client.until).chain(self.paused_until);
         let left = ends.min().map(|end| end.saturating_duration_since(Instant::now()));
-        // Rounded up: a time-out that comes early would be another.
+        // Rounded up, because an early time-out would only be followed by another.
         let millis = |left: Duration| PollTimeout::try_from(left + Duration::from_millis(1));
         let limit = left.map_or(PollTimeout::NONE, |left| millis(left).unwrap_or(PollTimeout::MAX));
-        // Nothing is ready after a signal, and nothing of it has to be.
+        // After a signal no descriptor is ready, which is harmless.
         let _ = poll(&mut polled, limit);
         polled[0].any().unwrap_or(false)
     }
@@ -94,12 +93,15 @@ impl<'a> Clients<'a> {
             let stream = match self.listening.accept() {
                 Ok(Some(stream)) => stream,
                 Ok(None) => return,
-                // The listener stays readable, as at the limit of open files: without a pause this
-                // would be a busy loop.
+                // The listener stays readable, for example at the limit of open files. Without a
+                // pause this would be a busy loop.
                 Err(error) => {
                     self.paused_until = Some(now + PAUSE);
                     if !std::mem::replace(&mut self.is_told, true) {
-                        tracing::warn!(%error, "nobody who asks for metrics can be accepted: trying again");
+                        tracing::warn!(
+                            %error,
+                            "nobody who asks for metrics can be accepted: trying again"
+                        );
                     }
                     return;
                 }
@@ -122,7 +124,7 @@ impl Client {
         if self.answer.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLOUT }
     }
 
-    /// Reads and writes as far as that goes without waiting; `false`: it is over.
+    /// Reads and writes without blocking. Returns `false` when the connection is over.
     fn proceed(&mut self, page: &mut Page<'_>) -> bool {
         match self.read(page).and_then(|()| self.write()) {
             Ok(()) => self.answer.is_empty() || self.written < self.answer.len(),

@@ -1,21 +1,22 @@
-//! Where the metrics of an engine can be read.
+//! The address of an engine's metrics.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
 
 use crate::environment;
 
-/// The environment variable that says so where the program does not.
+/// The environment variable with the address, if the program sets none.
 const VARIABLE: &str = "BRAID_METRICS";
 
-/// Where the metrics of an engine can be read from outside its process.
+/// The address at which other processes can read the metrics of an engine.
 ///
 /// ```
 /// use braid::{Engine, EngineConfig, MetricsEndpoint};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let metrics: MetricsEndpoint = "127.0.0.1:0".parse()?;
-/// let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, metrics, ..Default::default() })?;
+/// let bind = "127.0.0.1:0".parse()?;
+/// let engine = Engine::new(EngineConfig { bind, metrics, ..Default::default() })?;
 /// println!("curl http://{}/metrics", engine.metrics_addr().ok_or("it is not served")?);
 /// # Ok(())
 /// # }
@@ -23,20 +24,21 @@ const VARIABLE: &str = "BRAID_METRICS";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum MetricsEndpoint {
-    /// Where the environment variable `BRAID_METRICS` says, in the same words; it is not set, or
-    /// ignored ([`crate::environment`]): nowhere.
+    /// The value of the environment variable `BRAID_METRICS`, in the same syntax. None if it is not
+    /// set or ignored ([`crate::environment`]).
     #[default]
     Environment,
-    /// `off`: nowhere.
+    /// `off`: metrics are not served.
     Off,
-    /// `local`: by `braid-perf top PID` of the same user, or of root, in the same network namespace.
+    /// `local`: `braid-perf top PID` of the same user, or of root, in the same network namespace.
     Local,
-    /// An address such as `127.0.0.1:9464`, port 0 for any free one: there by HTTP, as Prometheus does, at `/metrics`, and as
-    /// `local`. Whoever reaches the address can read it. Engines of one process that name the same address share it.
+    /// An address such as `127.0.0.1:9464`, with port 0 for any free port. Serves `/metrics` over
+    /// HTTP for Prometheus, and `local` too. Every host that reaches the address can read the
+    /// metrics. Engines of one process may share an address.
     Http(SocketAddr),
 }
 
-/// Neither of the words nor an address.
+/// The text is neither a keyword nor an address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{name} is `{text}`; write `local`, `off`, or an address with its port, such as 127.0.0.1:9464"
@@ -60,7 +62,7 @@ impl FromStr for MetricsEndpoint {
 }
 
 impl MetricsEndpoint {
-    /// What holds: the environment has been asked.
+    /// The effective setting, with the environment variable resolved.
     pub(super) fn resolve(self) -> Result<Self, UnknownEndpoint> {
         let text = match (self, environment::variable(VARIABLE)) {
             (MetricsEndpoint::Environment, Some(text)) if !text.is_empty() => text,

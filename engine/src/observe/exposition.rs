@@ -1,4 +1,4 @@
-//! Snapshots in the text format of OpenMetrics.
+//! Renders snapshots in the text format of OpenMetrics.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::degradation::Degradation;
 use crate::metrics::{EngineMetrics, QpMetrics};
 use crate::paths_to::PathsTo;
 
-/// Queue pairs of an engine that are shown one by one; `braid_queue_pairs` counts all.
+/// The largest number of queue pairs of an engine that are listed. `braid_queue_pairs` counts all.
 const MAX_SHOWN: usize = 1024;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// All that is known of these engines.
+/// Renders the page with the state of these engines.
 pub(super) fn page(engines: &Shown) -> String {
     let engines = engines.lock().iter().filter_map(|(_, engine)| engine.read()).collect();
     let mut registry = Registry::default();
@@ -35,7 +35,7 @@ pub(super) fn page(engines: &Shown) -> String {
 #[derive(Debug)]
 struct Engines(Vec<EngineMetrics>);
 
-/// One quantity of many things.
+/// A quantity of many objects.
 struct Family<'a> {
     name: &'a str,
     help: &'a str,
@@ -108,7 +108,7 @@ impl Engines {
         Ok(())
     }
 
-    /// Those that are shown one by one.
+    /// The listed queue pairs.
     fn shown(&self) -> impl Iterator<Item = (&EngineMetrics, &QpMetrics)> {
         self.0.iter().flat_map(|engine| {
             engine.queue_pairs.iter().take(MAX_SHOWN).map(move |qp| (engine, qp))
@@ -227,7 +227,7 @@ impl Engines {
     }
 }
 
-/// Paths in use by destination and rail, the least that a worker has.
+/// Paths in use by destination and rail: the smallest number of any worker.
 fn in_use(engine: Labels, sets: &[PathsTo]) -> Vec<(Labels, f64)> {
     let mut least: BTreeMap<(IpAddr, usize), usize> = BTreeMap::new();
     for set in sets {
@@ -247,7 +247,7 @@ fn of_qp(engine: &EngineMetrics, qp: &QpMetrics) -> Labels {
     of_engine(engine).into_iter().chain(own).collect()
 }
 
-/// Name, meaning and value of each counter of a queue pair.
+/// The name, the description and the value of each counter of a queue pair.
 type QpCounter = (&'static str, &'static str, fn(&QpCounters) -> u64);
 const QP_COUNTERS: [QpCounter; 16] = [
     ("segments_sent", "Data segments sent, retransmissions included", |of| of.segments_sent),
@@ -271,9 +271,9 @@ const QP_COUNTERS: [QpCounter; 16] = [
 /// A path as all workers see it.
 #[derive(Clone, Copy, Debug)]
 struct PathState {
-    /// For all of them.
+    /// Whether all workers use the path.
     live: bool,
-    /// The longest.
+    /// The longest round-trip time.
     rtt: Option<Duration>,
     sent: u64,
     retransmitted: u64,

@@ -1,16 +1,17 @@
-//! As much of HTTP/1.1 (RFC 9112) as it takes to hand out one page: a request, an answer, the end of the connection.
+//! The part of HTTP/1.1 (RFC 9112) that serves one page: a request, an answer, the end of the
+//! connection.
 
-/// Bytes of a request, headers included, at most.
+/// The largest request in bytes, headers included.
 const MAX_REQUEST: usize = 8 << 10;
 /// The text format of OpenMetrics, which Prometheus reads.
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether nothing more of a request is waited for: the empty line has come, or more than is taken.
+/// Whether the request is complete: the empty line has arrived, or the request is too long.
 pub(super) fn is_read(request: &[u8]) -> bool {
     request.len() >= MAX_REQUEST || is_whole(request)
 }
 
-/// The answer to a request, with the page if it asks for that.
+/// The answer to a request. The answer has the page if the request asks for it.
 pub(super) fn answer(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
     match judge(request) {
         Ok(has_body) => {
@@ -27,7 +28,8 @@ pub(super) fn answer(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
 
 fn head(status: &str, format: &str, len: usize) -> String {
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {format}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+        "HTTP/1.1 {status}\r\nContent-Type: {format}\r\nContent-Length: {len}\r\n\
+         Connection: close\r\n\r\n"
     )
 }
 
@@ -35,7 +37,7 @@ fn is_whole(request: &[u8]) -> bool {
     request.windows(4).any(|four| four == b"\r\n\r\n")
 }
 
-/// Whether the answer has a body, or how and why it is no page.
+/// Whether the answer has a body. An error is the status of an invalid request and its reason.
 fn judge(request: &[u8]) -> Result<bool, (&'static str, &'static str)> {
     if !is_whole(request) {
         return Err(match request.len() >= MAX_REQUEST {
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_the_page_gets_it() {
+    fn valid_requests_get_the_page() {
         let get = answer_to(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
             get.starts_with("HTTP/1.1 200 OK\r\n") && get.ends_with("\r\n\r\nthe page"),

@@ -1,8 +1,9 @@
-//! How others see into a running engine: an HTTP endpoint for Prometheus, and a local socket for `braid-perf top PID`.
+//! Metrics of a running engine for other processes: an HTTP endpoint for Prometheus, and a local
+//! socket for `braid-perf top PID`.
 //!
-//! Nothing here runs, and nothing is open, unless the engine is told so. One thread for each place
-//! answers all that ask there, side by side, and asks the workers between two of their turns, ten
-//! times a second at most.
+//! Nothing runs and nothing is open unless the engine is configured so. One thread for each address
+//! serves all clients side by side. It asks the workers between two of their turns, at most ten
+//! times a second.
 
 mod clients;
 mod endpoint;

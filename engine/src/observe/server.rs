@@ -1,4 +1,4 @@
-//! The thread that answers for the engines of this process, and which those are.
+//! The servers of this process's engines.
 
 use std::fmt::Debug;
 use std::io;
@@ -15,59 +15,61 @@ use crate::metrics::Observed;
 use crate::threads::spawn_without_signals;
 use crate::wake::Event;
 
-/// Why the metrics of an engine cannot be read where they should.
+/// The reason why the metrics of an engine cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// Nobody knows where that is.
+    /// The environment variable is invalid.
     #[error(transparent)]
     Unknown(#[from] UnknownEndpoint),
-    /// The address.
+    /// The address cannot be bound.
     #[error(
-        "cannot serve metrics at {addr}: {source}; give each process an address of its own, port 0 for any free one, or `local` for `braid-perf top PID` alone"
+        "cannot serve metrics at {addr}: {source}; give each process an address of its own, port 0 \
+         for any free one, or `local` for `braid-perf top PID` alone"
     )]
     Http {
-        /// The address asked for.
+        /// The requested address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The local socket.
+    /// The local socket cannot be bound.
     #[error(
-        "cannot serve metrics at the local socket @braid-{pid}: {source}; raise the limit of open files (`ulimit -n`) if it is reached, or set the metrics (BRAID_METRICS) to `off`"
+        "cannot serve metrics at the local socket @braid-{pid}: {source}; raise the limit of open \
+         files (`ulimit -n`) if it is reached, or set the metrics (BRAID_METRICS) to `off`"
     )]
     Local {
-        /// This process.
+        /// The id of this process.
         pid: u32,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Engines that are shown at one place.
+/// The engines that one server shows.
 #[derive(Clone, Default)]
 pub(super) struct Shown(Arc<Mutex<Vec<(u64, Observed)>>>);
 
 struct Server {
     at: MetricsEndpoint,
-    /// Where it listens, by HTTP.
+    /// The HTTP address of the server. `None`: the local socket.
     addr: Option<SocketAddr>,
     shown: Shown,
     stop: Arc<EventFd>,
     thread: JoinHandle<()>,
 }
 
-/// Those that run, of all engines of the process.
+/// The running servers of all engines in the process.
 static SERVERS: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
-/// The engine can be seen as long as this lives.
+/// The registration of an engine with its servers, until it is dropped.
 pub(crate) struct Registration {
     id: u64,
-    /// Where, by HTTP.
+    /// The HTTP address.
     pub(crate) addr: Option<SocketAddr>,
 }
 
-/// Shows an engine where it is to be seen.
+/// Registers an engine with the servers of its setting.
 ///
 /// # Errors
 /// See [`EndpointError`].
@@ -80,14 +82,14 @@ pub(crate) fn register(
     if at == MetricsEndpoint::Off {
         return Ok(None);
     }
-    // Whatever fails from here on is taken back.
+    // Dropping the registration undoes it if a later step fails.
     let mut registration = Registration { id: NEXT.fetch_add(1, Ordering::Relaxed), addr: None };
     let engine = engine();
     if let MetricsEndpoint::Http(_) = at {
         registration.addr = show(at, registration.id, engine.clone())?;
     }
     match show(MetricsEndpoint::Local, registration.id, engine) {
-        // An addition to what was asked for.
+        // The local socket is only an addition to the requested address.
         Err(error) if registration.addr.is_some() => {
             tracing::warn!(%error, "`braid-perf top PID` cannot read the metrics of this process");
         }
@@ -143,7 +145,7 @@ impl Drop for Registration {
         servers.iter().for_each(|server| server.shown.lock().retain(|(id, _)| *id != self.id));
         let is_idle = |server: &mut Server| server.shown.lock().is_empty();
         let idle: Vec<Server> = servers.extract_if(.., is_idle).collect();
-        // Their places are free before anybody may look for them again.
+        // The servers are joined first, so that their addresses are free for later servers.
         for server in idle {
             server.stop.raise();
             let _ = server.thread.join();

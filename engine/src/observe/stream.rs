@@ -1,4 +1,4 @@
-//! Where questions come from, and whether they may be asked.
+//! The sockets of the metrics servers, and the check of their clients.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,13 +8,13 @@ use std::os::unix::net::{self as unix, UnixListener, UnixStream};
 
 use crate::random;
 
-/// What a thread waits at.
+/// A listening socket.
 pub(super) enum Listening {
     Http(TcpListener),
     Local(UnixListener),
 }
 
-/// Somebody who has connected. Nothing of it waits.
+/// A connected client, without blocking calls.
 pub(super) enum Stream {
     Http(TcpStream),
     Local(UnixStream),
@@ -27,10 +27,10 @@ impl Listening {
         Ok(Listening::Http(listener))
     }
 
-    /// At an abstract name, of which nothing is left in the file system: `braid-PID`. Another
-    /// process may have that, as PIDs repeat where several PID namespaces share a network
-    /// namespace, and anybody may take it. Then a random number follows; whoever looks for a
-    /// process asks the kernel who listens.
+    /// Binds the abstract name `braid-PID`, which leaves nothing in the file system. Another
+    /// process may have the name, because PIDs repeat if several PID namespaces share a network
+    /// namespace, and any program may take it. The name then gets a random suffix. A client that
+    /// looks for a process asks the kernel for the process that listens.
     pub(super) fn local(pid: u32) -> io::Result<Self> {
         let bind =
             |name: String| UnixListener::bind_addr(&unix::SocketAddr::from_abstract_name(name)?);
@@ -51,10 +51,10 @@ impl Listening {
         }
     }
 
-    /// The next who may ask; `None`: nobody waits any more.
+    /// Accepts the next client that is allowed. `None`: no client waits.
     ///
     /// # Errors
-    /// The system cannot accept whoever waits. The listener stays readable.
+    /// The system cannot accept a waiting client. The listener stays readable.
     pub(super) fn accept(&self) -> io::Result<Option<Stream>> {
         loop {
             match self.accept_any() {
@@ -94,7 +94,7 @@ impl AsFd for Listening {
     }
 }
 
-/// Only the user of this process, and root, who may read its memory anyway.
+/// Allows only the user of this process and root, who may read its memory anyway.
 fn may_ask(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;

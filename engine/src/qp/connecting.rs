@@ -1,4 +1,4 @@
-//! An attempt to connect that nobody waits for.
+//! An attempt to connect that runs in the background.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use super::shared::QpShared;
 use crate::connect::{ConnectError, Outcome};
 use crate::inner::EngineInner;
 
-/// An attempt to connect, see [`crate::QueuePair::begin_connect`]. Its descriptor ([`AsFd`]) becomes readable once it has ended,
-/// and stays so. Dropping it gives the attempt up.
+/// An attempt to connect, begun with [`crate::QueuePair::begin_connect`]. Its descriptor ([`AsFd`])
+/// is readable from the end of the attempt on. Dropping the attempt cancels it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,9 +20,11 @@ use crate::inner::EngineInner;
 /// const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let bind = "127.0.0.1:0".parse()?;
+/// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
 /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
-/// # let (a, b) = (pd.create_qp(QpOptions::new(&cq, &cq))?, pd.create_qp(QpOptions::new(&cq, &cq))?);
+/// # let options = QpOptions::new(&cq, &cq);
+/// # let (a, b) = (pd.create_qp(options.clone())?, pd.create_qp(options)?);
 /// let listener = engine.listen(1)?;
 /// let attempt = a.begin_connect(engine.local_addr(), b"who", PATIENCE)?;
 ///
@@ -46,7 +48,7 @@ pub struct Connecting {
     engine: Arc<EngineInner>,
     qp: Arc<QpShared>,
     worker: usize,
-    /// The attempt's number.
+    /// The number of the attempt.
     attempt: u64,
     addr: SocketAddr,
     outcome: Arc<Outcome>,
@@ -64,14 +66,15 @@ impl Connecting {
         Connecting { engine, qp, worker, attempt, addr, outcome }
     }
 
-    /// How it has ended, as [`crate::QueuePair::connect`] returns it; `None`: it has not, or this was asked before. Does not
-    /// wait; where the application drives the engine, this runs it once.
+    /// Returns the outcome once, as [`crate::QueuePair::connect`] returns it. `None`: the attempt
+    /// goes on, or the outcome was returned before. The call does not block. If the application
+    /// drives the engine, the call runs the engine once.
     pub fn result(&self) -> Option<Result<Vec<u8>, ConnectError>> {
         self.engine.progress_if_application();
         self.outcome.take()
     }
 
-    /// Whom it is to reach.
+    /// The address of the peer.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

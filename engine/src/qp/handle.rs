@@ -1,4 +1,4 @@
-//! The application's side of a queue pair.
+//! The application's handle of a queue pair.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
@@ -21,52 +21,53 @@ use crate::inner::EngineInner;
 use crate::memory::RegisterError;
 use crate::worker::WorkerCell;
 
-/// Why a queue pair was not created.
+/// The reason why a queue pair was not created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateQpError {
-    /// A value out of its range.
+    /// An option is out of its range.
     #[error("`{name}` of a queue pair is {value}; take {min} to {max}")]
     Option {
-        /// The option.
+        /// The name of the option.
         name: &'static str,
-        /// What it was set to.
+        /// The requested value.
         value: u64,
-        /// Least.
+        /// The smallest valid value.
         min: u64,
-        /// Most.
+        /// The largest valid value.
         max: u64,
     },
-    /// A time out of its range.
+    /// A time is out of its range.
     #[error("{0} for a queue pair")]
     Timer(#[from] TimerError),
-    /// A completion queue of another engine.
+    /// The completion queue belongs to another engine.
     #[error(
-        "a queue pair and its completion queues must be of one engine; create the completion queue with the engine of the protection domain"
+        "a queue pair and its completion queues must be of one engine; create the completion queue \
+         with the engine of the protection domain"
     )]
     OtherEngine,
-    /// A shared receive queue of another protection domain, or engine.
+    /// The shared receive queue belongs to another protection domain or engine.
     #[error(
-        "a queue pair and its shared receive queue must be of one protection domain; create both with the same one"
+        "a queue pair and its shared receive queue must be of one protection domain; create both \
+         with the same one"
     )]
     OtherDomain,
-    /// All numbers are taken.
+    /// Every queue pair number is in use.
     #[error("this engine has 65,534 queue pairs already; drop some, or make another engine")]
     TooMany,
-    /// No memory for inline data.
+    /// The system has no memory for inline data.
     #[error("no memory for inline data: {0}")]
     Inline(#[from] RegisterError),
 }
 
 /// A reliable connected queue pair.
 ///
-/// Work requests of each of its two queues end in posting order, each in exactly one completion
-/// (signalled, or failed). Any thread may post; what threads post at the same time is ordered in
-/// one way or the other.
+/// The work requests of each of its two queues end in posting order. Each signalled or failed work
+/// request ends in exactly one completion. Any thread may post. Concurrent posts are ordered one
+/// way or the other.
 ///
-/// Dropping it tells the peer, forgets what is outstanding without completions, and lets go of the
-/// memory; [`QueuePair::disconnect`] first where the completions matter.
-///
+/// Dropping the queue pair tells the peer, ends outstanding work requests without completions, and
+/// releases their memory. Call [`QueuePair::disconnect`] first if the completions matter.
 /// ```
 /// use std::thread;
 /// use std::time::Duration;
@@ -107,9 +108,9 @@ pub enum CreateQpError {
 pub struct QueuePair {
     engine: Arc<EngineInner>,
     shared: Arc<QpShared>,
-    /// Index of its worker.
+    /// The index of its worker.
     worker: usize,
-    /// Made with the first inline work request.
+    /// Buffers for inline data, created with the first inline work request.
     inline: OnceLock<InlineBuffers>,
 }
 
@@ -159,24 +160,26 @@ impl QueuePair {
         self.shared.index()
     }
 
-    /// Its number, 24 bits; completions carry it.
+    /// The queue pair number, 24 bits. Completions carry it.
     pub fn number(&self) -> QpId {
         self.shared.id
     }
 
-    /// Its state.
+    /// The state of the queue pair.
     pub fn state(&self) -> QpState {
         self.shared.state()
     }
 
-    /// Why it is in ERR: who or what ended it, and the work request that failed. `None` in any other state.
+    /// The reason why the queue pair is in ERR: the end that caused it and the work request that
+    /// failed. `None` in any other state.
     pub fn error(&self) -> Option<QpError> {
         self.shared.error()
     }
 
-    /// Changes the state: INIT to post receives before connecting, SQD to let the send queue drain,
-    /// RTS to go on, ERR to flush, RESET to begin again (work requests are forgotten without
-    /// completions, the peer is told). RTR and RTS are otherwise reached by connecting.
+    /// Changes the state. INIT allows posting receives before connecting. SQD drains the send
+    /// queue, and RTS resumes it. ERR flushes both queues. RESET starts over: outstanding work
+    /// requests end without completions, and the peer is told. RTR and RTS are otherwise reached by
+    /// connecting.
     ///
     /// # Errors
     /// The state machine (IBTA vol. 1, 10.3.1) has no such transition.
@@ -189,26 +192,26 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Posts a work request for the send queue. In ERR it completes at once, flushed.
+    /// Posts a work request to the send queue. In ERR it is flushed at once.
     ///
-    /// The memory of its pieces must not change (or, for READs and atomics, be used) before the
-    /// work request has ended. An unsignalled one has no completion of its own unless it fails: it
-    /// has ended when a later one of the queue has completed. Its place in the queue is free as
-    /// soon as it has ended.
+    /// The memory of its pieces must not change before the work request has ended; for READs and
+    /// atomics, it must not be used at all. An unsignalled work request has no completion of its
+    /// own unless it fails. It has ended when a later one of the same queue has completed. Its
+    /// place in the queue is free as soon as it has ended.
     ///
     /// # Errors
-    /// Nothing was posted: wrong state, `max_send_wr` are outstanding, too many pieces, memory
-    /// that is not registered for this use.
+    /// Nothing was posted: the state is wrong, `max_send_wr` work requests are outstanding, there
+    /// are too many pieces, or memory is not registered for this use.
     pub fn post_send(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.check_send(&wr, &self.engine.regions.load())?;
         self.post_checked(wr)
     }
 
-    /// As [`QueuePair::post_send`], for a work request that has waited to be posted and was checked before: memory that is not registered
-    /// any more fails it in its turn, as it fails one that is posted.
+    /// Posts a work request that was checked earlier, see [`QueuePair::post_send`]. If its memory
+    /// is not registered any more, the work request fails in its turn, as one that is posted does.
     ///
     /// # Errors
-    /// Nothing was posted: wrong state, `max_send_wr` are outstanding.
+    /// Nothing was posted: the state is wrong, or `max_send_wr` work requests are outstanding.
     pub fn post_checked_send(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.check_send_state()?;
         self.post_checked(wr)
@@ -221,12 +224,13 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Posts a SEND or WRITE of `data`, up to `max_inline` bytes, which is copied: the caller may
-    /// use it again at once, and it need not be registered. `wr` says the rest and has no pieces of
-    /// its own: `qp.post_send_inline(wr::send(1, []), b"hello")`.
+    /// Posts a SEND or WRITE of `data`, up to `max_inline` bytes. The call copies the bytes: the
+    /// caller may reuse them at once, and they need not be registered. `wr` has the other
+    /// parameters and no pieces: `qp.post_send_inline(wr::send(1, []), b"hello")`.
     ///
     /// # Errors
-    /// As for [`QueuePair::post_send`]; also when the data is too long, or the system has no memory for inline data.
+    /// As for [`QueuePair::post_send`]. Also, the data is too long, or the system has no memory for
+    /// inline data.
     pub fn post_send_inline(&self, mut wr: SendWr, data: &[u8]) -> Result<(), PostError> {
         self.shared.check_inline(&wr, data)?;
         if data.is_empty() {
@@ -243,13 +247,13 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Posts a receive. In ERR it completes at once, flushed.
+    /// Posts a receive. In ERR it is flushed at once.
     ///
-    /// The memory of its pieces must not be used before it has completed.
+    /// The memory of its pieces must not be used before the receive has completed.
     ///
     /// # Errors
-    /// Nothing was posted: RESET, `max_recv_wr` are outstanding, too many pieces, memory that is
-    /// not registered for writing.
+    /// Nothing was posted: the state is RESET, `max_recv_wr` receives are outstanding, there are
+    /// too many pieces, or memory is not registered for writing.
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
         self.shared.check_recv(&wr, &self.engine.regions.load())?;
         self.shared.recvs.reserve()?;
@@ -258,11 +262,12 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Connects to the listener at `addr`, handing its application up to 512 bytes; returns those
-    /// that it hands back. Waits for the answer, at most as long as `timeout`.
+    /// Connects to the listener at `addr` and sends up to 512 bytes of private data to its
+    /// application. Returns the private data of the answer. Waits for the answer for up to
+    /// `timeout`.
     ///
     /// # Errors
-    /// See [`ConnectError`]; the queue pair stays in INIT, so it can be tried again.
+    /// See [`ConnectError`]. The queue pair stays in INIT, so another attempt is possible.
     pub fn connect(
         &self,
         addr: SocketAddr,
@@ -272,14 +277,15 @@ impl QueuePair {
         self.connect_any(&[addr], private_data, timeout)
     }
 
-    /// As [`QueuePair::connect`], to a host of which several addresses are known, see
-    /// [`crate::resolve`]. They are tried in turn, 250 ms each, until one answers (RFC 8305).
+    /// Connects to a host with several addresses, see [`crate::resolve`] and
+    /// [`QueuePair::connect`]. Tries the addresses in turn, 250 ms each, until one answers (RFC
+    /// 8305).
     ///
     /// # Errors
-    /// As there, with the first address.
+    /// As for [`QueuePair::connect`], with the first address.
     ///
     /// # Panics
-    /// Without an address.
+    /// Panics if `addrs` is empty.
     pub fn connect_any(
         &self,
         addrs: &[SocketAddr],
@@ -288,7 +294,7 @@ impl QueuePair {
     ) -> Result<Vec<u8>, ConnectError> {
         let outcome = Arc::new(Outcome::default());
         self.ask(addrs, private_data, timeout, outcome.clone())?;
-        // The worker ends every attempt in time; the rest is for a machine that is very busy.
+        // The worker ends every attempt in time. The additional time is for a very busy machine.
         let limit = timeout.saturating_add(Duration::from_secs(5));
         let ended = if self.engine.application_drives() {
             self.engine.drive(Some(limit), || outcome.take())
@@ -298,12 +304,13 @@ impl QueuePair {
         ended.unwrap_or(Err(ConnectError::TimedOut { addr: addrs[0] }))
     }
 
-    /// As [`QueuePair::connect`], but does not wait: what comes of it is told by the attempt, whose descriptor is for poll, epoll
-    /// and the like.
+    /// Begins an attempt to connect and returns at once, see [`QueuePair::connect`]. The returned
+    /// attempt has a descriptor for poll, epoll and similar calls.
     ///
     /// # Errors
-    /// It cannot even begin: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`], [`ConnectError::PrivateData`],
-    /// [`ConnectError::PathMtu`], [`ConnectError::Unreachable`], [`ConnectError::Join`], [`ConnectError::Event`].
+    /// The attempt cannot begin: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`],
+    /// [`ConnectError::PrivateData`], [`ConnectError::PathMtu`], [`ConnectError::Unreachable`],
+    /// [`ConnectError::Join`], [`ConnectError::Event`].
     pub fn begin_connect(
         &self,
         addr: SocketAddr,
@@ -313,14 +320,14 @@ impl QueuePair {
         self.begin_connect_any(&[addr], private_data, timeout)
     }
 
-    /// As [`QueuePair::begin_connect`], to a host of which several addresses are known, see
-    /// [`QueuePair::connect_any`].
+    /// Begins an attempt to connect to a host with several addresses, see
+    /// [`QueuePair::begin_connect`] and [`QueuePair::connect_any`].
     ///
     /// # Errors
-    /// As there, with the first address.
+    /// As for [`QueuePair::begin_connect`], with the first address.
     ///
     /// # Panics
-    /// Without an address.
+    /// Panics if `addrs` is empty.
     pub fn begin_connect_any(
         &self,
         addrs: &[SocketAddr],
@@ -333,7 +340,7 @@ impl QueuePair {
         Ok(Connecting::new(engine, qp, self.worker, attempt, addrs[0], outcome))
     }
 
-    /// Begins an attempt whose end is put into `outcome`, and returns its number.
+    /// Begins an attempt with its outcome in `outcome`. Returns the number of the attempt.
     fn ask(
         &self,
         addrs: &[SocketAddr],
@@ -346,86 +353,91 @@ impl QueuePair {
         self.worker().control().begin_connect(self.index(), addrs, private_data, timeout, outcome)
     }
 
-    /// Changes what of its options may change while it exists (`ibv_modify_qp`), in any state.
+    /// Changes the options that may change during the life of a queue pair (`ibv_modify_qp`), in
+    /// any state.
     pub fn set_attributes(&self, attributes: QpAttributes) {
         self.worker().control().set_attributes(self.index(), attributes);
     }
 
-    /// Tells the peer that this is the end: both sides go to ERR and flush what is outstanding.
-    /// What was posted and has not completed may or may not take effect at the peer.
+    /// Disconnects. Both ends go to ERR and flush outstanding work requests. A posted work request
+    /// without a completion may or may not take effect at the peer.
     pub fn disconnect(&self) {
         self.worker().control().disconnect(self.index());
     }
 
-    /// The receiving address of the peer's queue pair, while it is connected.
+    /// The receiving address of the peer's queue pair. `None`: not connected.
     pub fn remote_addr(&self) -> Option<SocketAddr> {
         self.worker().control().remote_addr(self.index())
     }
 
-    /// Work requests that are posted and have not ended: sends, receives.
+    /// The numbers of outstanding work requests: sends and receives.
     pub fn outstanding(&self) -> (u32, u32) {
         (self.shared.sends.outstanding(), self.shared.recvs.outstanding())
     }
 
-    /// What it has seen since it was created or reset.
+    /// The counters since the queue pair was created or reset.
     pub fn counters(&self) -> QpCounters {
         self.worker().control().qp_counters(self.index())
     }
 
-    /// How far out of order the packets of the peer have come; `None`: none has, or it is not
-    /// connected.
+    /// The reordering extent of the peer's packets. `None`: no packet arrived out of order, or the
+    /// queue pair is not connected.
     pub fn ooo_degrees(&self) -> Option<OooDegrees> {
         self.worker().control().ooo_degrees(self.index())
     }
 
-    /// Payload bytes of a full packet, as agreed with the peer and as the path carries by now; `None` before it is
-    /// connected. Over UDP it begins with what every path carries and grows within a round trip or so.
+    /// Payload bytes of a full packet, as agreed with the peer and as the path carries now. `None`:
+    /// not connected. Over UDP the value starts at a size that every path carries, and grows within
+    /// about one round trip.
     pub fn packet_payload(&self) -> Option<u16> {
         self.worker().control().packet_payload(self.index())
     }
 
-    /// Whether it sends from the port of each path, as it should, or only from its receiving port, because nothing else
-    /// reaches the peer (a NAT or a stateful firewall stands between): then it has one path. `None` before it is connected.
+    /// Whether the queue pair sends from the source port of each path, as it should. `false`: a NAT
+    /// or a stateful firewall drops these packets, so all packets leave from the receiving port, on
+    /// one path. `None`: not connected.
     pub fn uses_path_ports(&self) -> Option<bool> {
         self.worker().control().uses_path_ports(self.index())
     }
 
-    /// Returns the degradations of its connection, which all connections to the same peer have:
-    /// paths that a firewall blocks, segmentation that the kernel refuses, rails that carry nothing
-    /// and so on. Empty before it is connected, and where all is well.
+    /// The degradations of the connection, which all connections to the same peer share: paths that
+    /// a firewall blocks, segmentation offload that the kernel refuses, rails without traffic.
+    /// Empty if the queue pair is not connected or nothing is degraded.
     pub fn degradations(&self) -> Vec<Degradation> {
         self.worker().control().degradations(self.index())
     }
 
-    /// Whether payloads carry a check, as agreed with the peer; `None` before it is connected.
+    /// The payload check agreed with the peer. `None`: not connected.
     pub fn payload_crc(&self) -> Option<Crc> {
         Some(self.worker().control().remote(self.index())?.crc)
     }
 
-    /// How its packets are protected, as agreed with the peer; `None`: they are not, or it is not connected.
+    /// The packet protection agreed with the peer. `None`: packets are not protected, or the queue
+    /// pair is not connected.
     pub fn security(&self) -> Option<Agreed> {
         self.worker().control().session(self.index()).map(|session| session.agreed())
     }
 
-    /// What the engine's list of allowed keys calls the peer, which has proved to have the key; `None`: keys are not static, or it
-    /// is not connected.
+    /// The peer's name in the engine's list of allowed keys. The peer has proved that it has the
+    /// key. `None`: keys are not static, or the queue pair is not connected.
     pub fn peer_name(&self) -> Option<Arc<str>> {
         self.worker().control().session(self.index())?.peer().cloned()
     }
 
-    /// How often the key has been changed that it protects what it sends with; `None` as above.
+    /// The number of times the sending key was updated. `None`: as for [`QueuePair::security`].
     pub fn key_updates(&self) -> Option<u64> {
         self.worker().control().session(self.index()).map(|session| session.key_updates())
     }
 
-    /// The worker that listens has nobody any more who answers for this attempt.
+    /// Tells the listening worker that the queue pair no longer answers for this attempt.
     fn forget_accepted(&self, attempt: Option<AttemptId>) {
         if let Some(attempt) = attempt {
             self.engine.first_worker().control().forget_accepted(attempt, self.shared.id);
         }
     }
 
-    /// They are made when the first is needed. Two threads that are first at the same time both make them, and one's stay.
+    /// Returns the inline buffers and creates them if necessary. If two threads create them at the
+    /// same time, one set is kept.
     fn inline_buffers(&self) -> Result<&InlineBuffers, PostError> {
         if let Some(buffers) = self.inline.get() {
             return Ok(buffers);

@@ -1,5 +1,5 @@
-//! Inline data: bytes that are copied when a work request is posted, so that the caller's buffer
-//! is free at once.
+//! Inline data: bytes copied when a work request is posted, so that the caller may reuse its buffer
+//! at once.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use braid_transport::{Access, PdId, Sge};
 use crate::inner::EngineInner;
 use crate::memory::{MemoryRegion, PageSize, RegisterError};
 
-/// One buffer per work request that the send queue holds, in a region of the engine's own. Which
-/// buffers are free is in [`super::QpShared`], where the worker gives them back.
+/// The inline buffers, one for each place in the send queue, in a region of the engine.
+/// [`super::QpShared`] lists the free buffers, and the worker returns them there.
 pub(crate) struct InlineBuffers {
     region: MemoryRegion,
     size: usize,

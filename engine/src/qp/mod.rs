@@ -1,4 +1,4 @@
-//! Queue pairs, as the application holds them.
+//! Queue pairs as the application uses them.
 
 mod connecting;
 mod handle;

@@ -1,12 +1,13 @@
-//! What a queue pair can be told when it is created.
+//! The options for creating a queue pair.
 
 use braid_transport::QpConfig;
 
 use crate::{CompletionQueue, SharedReceiveQueue};
 
-/// How a queue pair is created.
+/// The options for creating a queue pair.
 ///
-/// More fields may come: begin with [`QpOptions::new`], and change what is to be otherwise.
+/// Later versions may add fields, so begin with [`QpOptions::new`] and change the fields that
+/// differ.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,32 +29,35 @@ use crate::{CompletionQueue, SharedReceiveQueue};
 /// ```
 #[derive(Clone)]
 pub struct QpOptions {
-    /// Where completions of sends go.
+    /// The completion queue of sends.
     pub send_cq: CompletionQueue,
-    /// Where completions of receives go. May be the same.
+    /// The completion queue of receives. May be the same.
     pub recv_cq: CompletionQueue,
-    /// Where its receives come from, if not from a queue of its own; then `max_recv_wr` is that queue's. Default: `None`.
+    /// The shared receive queue. With one, its length replaces `max_recv_wr`. Default: `None`, a
+    /// receive queue of its own.
     pub srq: Option<SharedReceiveQueue>,
-    /// Most scatter/gather elements of a work request, 1 to 256. Default: 16.
+    /// The largest number of scatter/gather elements of a work request, 1 to 256. Default: 16.
     pub max_sge: usize,
-    /// Most bytes of [`crate::QueuePair::post_send_inline`], up to 8192. Default: 256.
+    /// The largest number of bytes of [`crate::QueuePair::post_send_inline`], up to 8192. Default:
+    /// 256.
     pub max_inline: usize,
-    /// Queue lengths, windows, timers. Its `pd` is set to the domain that creates the queue pair. Default: that of [`QpConfig`], but for
-    /// `retry_timeout`, which is the engine's `peer_timeout`.
+    /// Queue lengths, windows and timers. The domain that creates the queue pair sets `pd`.
+    /// Default: as [`QpConfig`], with the engine's `peer_timeout` as `retry_timeout`.
     pub config: QpConfig,
 }
 
-/// More elements than this per work request have no user.
+/// The largest number of elements of a work request. No user needs more.
 pub(crate) const MAX_SGE: usize = 256;
-/// Inline data is copied twice; registered memory is the better way long before this. The datagrams of verbs, up to 4136 bytes with
-/// their header, are sent so.
+/// The largest size of inline data in bytes. Inline data is copied twice, so registered memory is
+/// faster for much less. The drop-in sends UD datagrams this way, up to 4136 bytes with their
+/// header.
 pub(crate) const MAX_INLINE: usize = 8192;
-/// Longest queue.
+/// The longest queue.
 pub(crate) const MAX_QUEUE: u32 = 1 << 20;
 
 impl QpOptions {
-    /// 128 sends and 512 receives of 16 elements, 256 bytes of inline data; it gives up after as long without progress
-    /// as the engine takes a peer for dead.
+    /// Options for 128 sends and 512 receives of 16 elements, with 256 bytes of inline data. The
+    /// queue pair fails after as long without progress as the engine's `peer_timeout`.
     pub fn new(send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> Self {
         QpOptions {
             send_cq: send_cq.clone(),
@@ -68,7 +72,7 @@ impl QpOptions {
         }
     }
 
-    /// Sets how many work requests the two queues hold.
+    /// Sets the lengths of the two queues.
     pub fn queues(mut self, max_send_wr: u32, max_recv_wr: u32) -> Self {
         (self.config.max_send_wr, self.config.max_recv_wr) = (max_send_wr, max_recv_wr);
         self

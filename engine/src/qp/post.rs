@@ -1,4 +1,5 @@
-//! Posting: check, reserve, push, ring. No lock, no allocation, no system call while the worker is awake.
+//! Posting: check, reserve, push, ring. No lock, no allocation, and no system call while the worker
+//! is awake.
 
 use braid_transport::{Access, PostError, RecvWr, Regions, SendWr, Sge, message_len};
 
@@ -10,7 +11,7 @@ impl QpShared {
         if state.accepts_send() { Ok(()) } else { Err(PostError::State { state, queue: "send" }) }
     }
 
-    /// Everything but the queue's length.
+    /// Checks everything except the length of the queue.
     pub(crate) fn check_send(&self, wr: &SendWr, regions: &Regions) -> Result<(), PostError> {
         self.check_send_state()?;
         self.check_count(&wr.sges)?;
@@ -29,7 +30,7 @@ impl QpShared {
         self.check_pieces(&wr.sges, regions, Access::LOCAL_WRITE)
     }
 
-    /// As [`QpShared::check_send`], for a work request whose memory is `data`.
+    /// Checks a work request whose memory is `data`, see [`QpShared::check_send`].
     pub(crate) fn check_inline(&self, wr: &SendWr, data: &[u8]) -> Result<(), PostError> {
         self.check_send_state()?;
         if wr.op.needs_response() || !wr.sges.is_empty() {
@@ -39,7 +40,7 @@ impl QpShared {
         if len > max { Err(PostError::InlineTooLong { len, max }) } else { Ok(()) }
     }
 
-    /// Pushes what has been checked and has its place reserved.
+    /// Pushes a checked work request for which a place is reserved.
     pub(crate) fn push_send(&self, posted: PostedSend) {
         if self.send_ring.push(posted).is_err() {
             unreachable!("a reserved place in the send ring of {} is taken", self.id);

@@ -1,4 +1,4 @@
-//! What the posting threads and the worker of a queue pair share.
+//! The state that the posting threads and the worker of a queue pair share.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,24 +13,24 @@ use crate::ring::Ring;
 use crate::signals::Signals;
 use crate::srq::SrqShared;
 
-/// A work request on its way from the posting thread to the worker.
+/// A work request between the posting thread and the worker.
 #[derive(Debug)]
 pub(crate) struct PostedSend {
     pub(crate) wr: SendWr,
     pub(crate) inline: Option<u32>,
 }
 
-/// What another thread asks the worker of a queue pair to do with it; a bit each.
+/// A request of another thread to the worker, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Asked {
-    /// A completion queue has overrun: to move it to ERR.
+    /// Move the queue pair to ERR: a completion queue has overrun.
     Overrun = 1,
-    /// The peer has repeated its CONNECT: to repeat the ACCEPT.
+    /// Repeat the ACCEPT: the peer has repeated its CONNECT.
     Repeat = 2,
 }
 
-/// What was asked, any number of [`Asked`].
+/// A set of [`Asked`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asks(u8);
 
@@ -41,11 +41,11 @@ impl Asks {
 }
 
 /// Invariants: a ring never holds more than the queue's `outstanding`, which never exceeds the
-/// ring's capacity; so a push that follows a successful [`Depth::reserve`] succeeds. Only the worker
-/// (or who holds its lock) pops, changes `state` and releases depth.
+/// ring's capacity. So a push after a successful [`Depth::reserve`] succeeds. Only the holder of
+/// the worker's lock pops, changes `state` and releases depth.
 pub(crate) struct QpShared {
     pub(crate) id: QpId,
-    /// Where it is in tables.
+    /// The index in the tables.
     place: u16,
     pub(crate) pd: PdId,
     pub(crate) max_sge: usize,
@@ -54,18 +54,18 @@ pub(crate) struct QpShared {
     pub(crate) recv_ring: Ring<RecvWr>,
     pub(crate) sends: Depth,
     pub(crate) recvs: Depth,
-    /// Where its receives come from, if not from `recv_ring`.
+    /// The shared receive queue, which replaces `recv_ring`.
     pub(crate) srq: Option<Arc<SrqShared>>,
-    /// The worker's.
+    /// The signals of the worker.
     pub(crate) signals: Arc<Signals>,
     pub(crate) send_cq: Arc<CqShared>,
     pub(crate) recv_cq: Arc<CqShared>,
-    /// What other threads ask the worker to do with it: see [`Asked`].
+    /// Requests of other threads to the worker, see [`Asked`].
     asked: AtomicU8,
     state: AtomicU8,
-    /// Why it is in ERR.
+    /// The reason for ERR.
     error: Mutex<Option<QpError>>,
-    /// Inline buffers that no outstanding work request uses.
+    /// Inline buffers that are free.
     pub(crate) free_inline: Ring<u32>,
 }
 
@@ -79,7 +79,7 @@ impl QpShared {
         let (sends, recvs) = (options.config.max_send_wr, options.config.max_recv_wr);
         let free_inline = Ring::new(sends as usize);
         for index in 0..sends {
-            // Cannot fail: there are as many places.
+            // The ring has a place for each buffer.
             let _ = free_inline.push(index);
         }
         QpShared {
@@ -89,7 +89,7 @@ impl QpShared {
             max_sge: options.max_sge,
             max_inline: options.max_inline,
             send_ring: Ring::new(sends as usize),
-            // What stays empty needs no room.
+            // A ring that stays empty needs no room.
             recv_ring: Ring::new(if options.srq.is_some() { 1 } else { recvs as usize }),
             sends: Depth::new("send", sends),
             recvs: Depth::new("recv", recvs),
@@ -104,7 +104,7 @@ impl QpShared {
         }
     }
 
-    /// So many receives have ended.
+    /// Releases the places of receives that have ended.
     pub(crate) fn release_recvs(&self, count: u32) {
         match &self.srq {
             Some(srq) => srq.release(count),
@@ -121,18 +121,18 @@ impl QpShared {
         QpNumber { id: self.id, place: self.place }
     }
 
-    /// The worker shall do this.
+    /// Requests `what` from the worker.
     pub(crate) fn ask(&self, what: Asked) {
         self.asked.fetch_or(what as u8, Ordering::Release);
         self.ring();
     }
 
-    /// The worker shall look into the rings and at what is asked of it.
+    /// Wakes the worker to read the rings and the requests.
     pub(crate) fn ring(&self) {
         self.signals.ring(self.index());
     }
 
-    /// What has been asked since this was called last.
+    /// Takes the requests since the last call.
     pub(crate) fn take_asked(&self) -> Asks {
         let nothing = self.asked.load(Ordering::Relaxed) == 0;
         Asks(if nothing { 0 } else { self.asked.swap(0, Ordering::AcqRel) })
@@ -142,7 +142,7 @@ impl QpShared {
         QpState::from_u8(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Error)
     }
 
-    /// Who sees ERR sees also why.
+    /// Stores the error before the state, so that a reader of ERR finds the error.
     pub(crate) fn set_state(&self, state: QpState, error: Option<QpError>) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
         self.state.store(state as u8, Ordering::Release);
@@ -159,8 +159,9 @@ impl Attached for QpShared {
     }
 }
 
-/// How many work requests of one queue are outstanding: from posting until their completion is
-/// in the completion queue (or, unsignalled, until they have ended).
+/// The number of outstanding work requests of one queue. A work request is outstanding from posting
+/// until its completion is in the completion queue. An unsignalled one is outstanding until it has
+/// ended.
 pub(crate) struct Depth {
     queue: &'static str,
     capacity: u32,
@@ -172,10 +173,10 @@ impl Depth {
         Depth { queue, capacity, outstanding: AtomicU32::new(0) }
     }
 
-    /// Takes one place.
+    /// Reserves one place.
     pub(crate) fn reserve(&self) -> Result<(), PostError> {
-        // On overflow the count is above the capacity for a moment, which only makes others fail
-        // that would have failed a moment earlier.
+        // On overflow the count exceeds the capacity for a moment. In that moment only posts fail
+        // that would have failed just before.
         if self.outstanding.fetch_add(1, Ordering::Acquire) < self.capacity {
             return Ok(());
         }
@@ -183,7 +184,7 @@ impl Depth {
         Err(PostError::QueueFull { capacity: self.capacity, queue: self.queue })
     }
 
-    /// Gives places back.
+    /// Releases places.
     pub(crate) fn release(&self, count: u32) {
         self.outstanding.fetch_sub(count, Ordering::Release);
     }

@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 use super::nic_qp::{MAX_PIECES, NicQp};
 use super::pool::Pool;
 
-/// Most work requests that wait for each other.
+/// The largest number of work requests that wait for each other.
 const LONGEST: usize = 16;
 
-/// What a work request reads.
+/// The memory that a work request reads.
 pub(crate) type Entries = SmallVec<[Sge; 1 + MAX_PIECES]>;
 
-/// Work requests that have not been posted. All are for one NIC queue pair. The NIC is asked for a completion of the
-/// last.
+/// Work requests that are not posted yet, all for one NIC queue pair. Only the last one asks the
+/// NIC for a completion.
 #[derive(Default)]
 pub(crate) struct Batch {
     nic_qp: Option<(QpId, usize)>,
@@ -44,7 +44,7 @@ enum Op {
     Write { addr: u64, rkey: u32, imm: u32 },
 }
 
-/// The frame of headers in the making, and which request it is.
+/// The frame of headers under construction, and the number of its request.
 struct Heads {
     request: usize,
     slot: u32,
@@ -78,7 +78,8 @@ impl Batch {
         self.requests.push(Request { op: Op::Send, entries, slot: Some(slot) });
     }
 
-    /// Adds a payload that the NIC places, and its header to the frame before it; false: no buffer for that.
+    /// Adds a payload that the NIC places, and its header to the frame before it. Returns `false`
+    /// if there is no buffer for the header.
     pub(crate) fn write(
         &mut self,
         at: (QpId, usize),
@@ -109,8 +110,9 @@ impl Batch {
         true
     }
 
-    /// Posts everything on `nic_qp`. False: the NIC has not taken all of it. Nothing will complete what it has not,
-    /// nor what was posted without asking for a completion: the NIC queue pair has to be renewed.
+    /// Posts everything on `nic_qp`. Returns `false` if the NIC has not taken all of it. The
+    /// remaining work requests, and those posted without asking for a completion, then never
+    /// complete, so the NIC queue pair has to be renewed.
     pub(crate) fn post(&mut self, nic_qp: &mut NicQp, pool: &mut Pool) -> bool {
         if let Some(heads) = self.heads.take() {
             let frame = Frame::headers(heads.serial, heads.count as u8).encode();
@@ -130,7 +132,7 @@ impl Batch {
         posted == count
     }
 
-    /// Gives up what is not posted.
+    /// Drops everything that is not posted.
     pub(crate) fn forget(&mut self, pool: &mut Pool) {
         self.requests.iter().filter_map(|request| request.slot).for_each(|slot| pool.release(slot));
         self.heads = None;
@@ -146,8 +148,8 @@ impl Batch {
 fn post<'a>(qp: Option<&Qp>, requests: impl Iterator<Item = SendWr<'a>>) -> usize {
     let requests: SmallVec<[SendWr<'_>; LONGEST]> = requests.collect();
     let Some(qp) = qp else { return 0 };
-    // SAFETY: what the entries name is a send buffer, which stays taken until the completion, or registered
-    // memory, which deregistration protects (`Connections::quiesce`).
+    // SAFETY: what the entries name is a send buffer, which stays taken until the completion, or
+    // registered memory, which deregistration protects (`Connections::quiesce`).
     match unsafe { qp.post_send(&requests) } {
         Ok(()) => requests.len(),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Memory for messages, registered with the NIC: buffers of one size, by number.
+//! Numbered message buffers of one size in memory registered with the NIC.
 
 use std::io;
 use std::slice;
@@ -8,16 +8,17 @@ use braid_verbs::{Mr, MrAccess, Pd, Sge, VerbsError};
 use crate::datapath::JoinError;
 use crate::memory::Mapping;
 
-/// Buffers that are either ours or the NIC's; who hands one over says which, and asks for it back by its number.
+/// Buffers that belong either to the engine or to the NIC. The user of a buffer keeps track of its
+/// owner by its number.
 pub(crate) struct Buffers {
-    // Before the mapping: the NIC lets go of it first.
+    // Before the mapping, so that the NIC releases the memory first.
     mr: Mr,
     mapping: Mapping,
     size: usize,
     count: usize,
 }
 
-/// Why there are no buffers.
+/// The reason why there are no buffers.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuffersError {
     #[error("no memory for {0} bytes of message buffers: {1}")]
@@ -40,13 +41,13 @@ impl Buffers {
         let size = size.next_multiple_of(64);
         let len = size * count;
         let mapping = Mapping::new(len, false).map_err(|error| BuffersError::Memory(len, error))?;
-        // SAFETY: the mapping outlives the registration, and no reference to its bytes is made while the NIC
-        // has the buffer that they are in.
+        // SAFETY: the mapping outlives the registration, and no reference to its bytes is made
+        // while the NIC has the buffer that they are in.
         let mr = unsafe { pd.register(mapping.start().as_ptr(), len, MrAccess::LOCAL_WRITE) }?;
         Ok(Buffers { mr, mapping, size, count })
     }
 
-    /// Bytes of each.
+    /// Bytes of each buffer.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -61,7 +62,7 @@ impl Buffers {
     /// The first `len` bytes of a buffer.
     ///
     /// # Safety
-    /// The NIC does not have the buffer, and nobody else asks for it meanwhile.
+    /// The buffer must not belong to the NIC, and nothing may write to it while the result lives.
     pub(crate) unsafe fn bytes(&self, index: usize, len: usize) -> &[u8] {
         let entry = self.entry(index, len);
         // SAFETY: inside the mapping, by `entry`; the caller vouches that nobody writes there.
@@ -71,7 +72,7 @@ impl Buffers {
     /// All bytes of a buffer.
     ///
     /// # Safety
-    /// As [`Buffers::bytes`].
+    /// As for [`Buffers::bytes`], and nothing may read it while the result lives.
     #[allow(clippy::mut_from_ref, reason = "buffers are handed out one by one, by number")]
     pub(crate) unsafe fn bytes_mut(&self, index: usize) -> &mut [u8] {
         let entry = self.entry(index, self.size);

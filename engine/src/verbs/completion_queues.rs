@@ -1,7 +1,8 @@
-//! The completion queues: as many as it takes for every work request that is posted to have room.
+//! The completion queues, as many as it takes for every posted work request to have room.
 //!
-//! A queue that overflows is lost, and all queue pairs with it (IBTA vol. 1, 11.6.3). What a NIC queue pair has completed
-//! stays in the queue when it ends, so that is taken out before another takes its place.
+//! A queue that overflows is lost, and all its queue pairs with it (IBTA vol. 1, 11.6.3).
+//! Completions of a NIC queue pair stay in the queue when the queue pair ends, so they are taken
+//! out before another takes its place.
 
 use std::collections::VecDeque;
 
@@ -10,19 +11,20 @@ use smallvec::SmallVec;
 
 use super::device::Device;
 
-/// Entries of each, where the device has as many (Soft-RoCE has no more). Providers round one more up to a power of two.
+/// The length of each queue, if the device allows it (Soft-RoCE allows no more). Providers round
+/// one more up to a power of two.
 const ENTRIES: u32 = (1 << 15) - 1;
-/// Completions that are looked at together.
+/// Completions that are taken together.
 pub(crate) const LOOK: usize = 32;
 
-/// Those of sends, and those of receives.
+/// The queues of sends and of receives.
 #[derive(Default)]
 pub(crate) struct CompletionQueues {
     pub(crate) sends: Queues,
     pub(crate) receives: Queues,
 }
 
-/// Room for the completions of all that a NIC queue pair can have posted.
+/// Room for the completions of everything that a NIC queue pair can have posted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     sends: Part,
@@ -30,10 +32,10 @@ pub(crate) struct Room {
 }
 
 impl CompletionQueues {
-    /// Finds room for so many sends and receives, or makes queues that have it.
+    /// Finds room for this number of sends and receives, or creates queues with room.
     ///
     /// # Errors
-    /// The device makes no more.
+    /// The device creates no more queues.
     pub(crate) fn reserve(
         &mut self,
         device: &Device,
@@ -46,24 +48,25 @@ impl CompletionQueues {
         Ok(Room { sends, receives })
     }
 
-    /// Where this room is: the queue of sends, and that of receives.
+    /// The queue of sends and the queue of receives of this room.
     pub(crate) fn cqs(&self, room: Room) -> (&Cq, &Cq) {
         (self.sends.cq(room.sends), self.receives.cq(room.receives))
     }
 
-    /// Takes out what has come for a NIC queue pair that has nothing posted any more.
+    /// Takes the completions of a NIC queue pair that has nothing posted any more.
     pub(crate) fn clear(&mut self, room: Room, qp: u32) {
         self.sends.clear(room.sends, qp);
         self.receives.clear(room.receives, qp);
     }
 
-    /// Nothing is posted for this room any more, nor has anything come that is in it.
+    /// Releases the room of a NIC queue pair that has nothing posted and no completion in the
+    /// queues.
     pub(crate) fn release(&mut self, room: Room) {
         self.sends.release(room.sends);
         self.receives.release(room.receives);
     }
 
-    /// Asks to be told of the next completions.
+    /// Arms the queues for the next completions.
     ///
     /// # Errors
     /// A queue or the device has failed.
@@ -79,16 +82,16 @@ pub(crate) struct Queues {
     queues: Vec<Queue>,
 }
 
-/// Invariant: `reserved`, which is no more than `cq` has entries, counts all work requests that are posted for it and
-/// those whose completions are in it.
+/// Invariant: `reserved` is at most the number of entries of `cq`. It counts all posted work
+/// requests and those whose completions are in the queue.
 struct Queue {
     cq: Cq,
     reserved: u32,
-    /// Taken from it already, and not looked at.
+    /// Completions that were taken and not handled yet.
     waiting: VecDeque<Completion>,
 }
 
-/// Entries of one queue.
+/// The entries of one queue.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     queue: usize,
@@ -128,7 +131,7 @@ impl Queues {
         let Queue { cq, reserved, waiting } = &mut self.queues[part.queue];
         waiting.retain(|completion| completion.qp_num() != qp);
         let mut out = [Completion::default(); LOOK];
-        // Those of others go on coming meanwhile.
+        // Completions of other queue pairs keep arriving meanwhile.
         for _ in 0..=*reserved as usize / LOOK {
             let Ok(found) = cq.poll(&mut out) else { return };
             waiting.extend(found.iter().filter(|completion| completion.qp_num() != qp));
@@ -142,7 +145,7 @@ impl Queues {
         self.queues[part.queue].reserved -= part.entries;
     }
 
-    /// How many queues there are.
+    /// The number of queues.
     pub(crate) fn count(&self) -> usize {
         self.queues.len()
     }

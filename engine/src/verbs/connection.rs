@@ -1,4 +1,4 @@
-//! A connection: the NIC queue pairs of one queue pair, and what is known of their other ends.
+//! A connection: the NIC queue pairs of one queue pair, and their peer ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::datapath::{JoinError, Owner, Partner};
 
 pub(crate) struct Connection {
     pub(crate) owner: Owner,
-    /// First PSN of all its NIC queue pairs.
+    /// The first PSN of all its NIC queue pairs.
     pub(crate) psn: u32,
-    /// By path, and then the safe NIC queue pair. None: the queue pair receives nothing any more.
+    /// The NIC queue pairs by path, and then the safe one. Empty: the queue pair no longer
+    /// receives.
     pub(crate) nic_qps: Vec<NicQp>,
-    // After the NIC queue pairs: they let go of it first.
-    /// What its messages are sent from.
+    /// The send buffers. They follow the NIC queue pairs, which release them first.
     pub(crate) pool: Pool,
     pub(crate) far: Option<Far>,
     pub(crate) losses: Losses,
 }
 
-/// The other end.
+/// The peer end.
 pub(crate) struct Far {
     pub(crate) partner: Partner,
     control: ControlAddress,
@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// Joins it with its other end: all NIC queue pairs go to RTS.
+    /// Joins the connection with its peer end: all NIC queue pairs go to RTS.
     pub(crate) fn join(
         &mut self,
         device: &Device,
@@ -82,26 +82,27 @@ impl Connection {
         Ok(())
     }
 
-    /// The safe NIC queue pair's index.
+    /// The index of the safe NIC queue pair.
     pub(crate) fn safe(&self) -> usize {
         self.nic_qps.len().saturating_sub(1)
     }
 
-    /// The NIC queue pair for what is staged on `path`, while `waiting` work requests are not posted yet.
+    /// The NIC queue pair for a staged segment on `path`, while `waiting` work requests are not
+    /// posted yet.
     pub(crate) fn nic_qp_for(&self, path: PathId, waiting: usize) -> usize {
         let index = usize::from(path.get());
         if self.path_has_room(index, waiting) { index } else { self.safe() }
     }
 
-    /// Whether a path's own NIC queue pair takes a segment. Where its sends do not end, what follows takes the safe one,
-    /// for which half of the send buffers are kept.
+    /// Whether a path's own NIC queue pair takes a segment. If its sends do not complete, later
+    /// segments use the safe one, for which half of the send buffers are reserved.
     pub(crate) fn path_has_room(&self, index: usize, waiting: usize) -> bool {
         let nic_qp = self.nic_qps.get(index).filter(|_| index < self.safe());
         let is_open = nic_qp.is_some_and(|nic_qp| nic_qp.is_open() && nic_qp.has_room(waiting));
         is_open && self.pool.is_half_free()
     }
 
-    /// Whether it takes another segment, whatever its path.
+    /// Whether the connection takes another segment, whatever its path.
     pub(crate) fn has_room(&self, waiting: usize) -> bool {
         let safe = self.nic_qps.last();
         self.pool.room() > 0 && safe.is_none_or(|nic_qp| nic_qp.has_room(waiting))
@@ -109,7 +110,7 @@ impl Connection {
 }
 
 impl Far {
-    /// What a NIC queue pair has to know to reach its other end.
+    /// The attributes of a NIC queue pair for reaching its peer end.
     pub(crate) fn rtr(&self, device: &Device, index: usize, remote: u32) -> Rtr {
         Rtr {
             dest_qp: remote,
@@ -121,7 +122,7 @@ impl Far {
         }
     }
 
-    /// The address that a packet of this path comes from.
+    /// The source address of a packet of this path.
     pub(crate) fn from(&self, path: PathId) -> SocketAddr {
         SocketAddr::new(self.partner.ip, path.source_port())
     }
@@ -130,7 +131,7 @@ impl Far {
         &self.control
     }
 
-    /// A note to the other end.
+    /// A note to the peer end.
     pub(crate) fn note(&self, body: NoteBody) -> Note {
         Note { qp: self.partner.id, token: self.partner.token, body }
     }

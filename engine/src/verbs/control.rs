@@ -10,16 +10,16 @@ use super::buffers::{Buffers, BuffersError};
 use super::device::Device;
 
 pub(crate) const SENDS: u32 = 255;
-/// Datagrams that can have come before software has looked at them.
+/// Datagrams that can arrive before software handles them.
 pub(crate) const RECEIVES: u32 = 1023;
-/// What the NIC puts before a datagram (IBTA vol. 1, 11.4.1.2).
+/// Bytes that the NIC puts before a datagram (IBTA vol. 1, 11.4.1.2).
 const GRH: usize = 40;
-/// One in so many sends asks for a completion, which frees all before it.
+/// The interval of sends that ask for a completion, which frees all sends before.
 const SIGNAL_EVERY: u64 = 16;
 
 const LONGEST: usize = FRAME_LEN + MAX_ACK_LEN;
 
-/// Where a peer's control queue pair is.
+/// The address of a peer's control queue pair.
 #[derive(Clone)]
 pub(crate) struct ControlAddress {
     pub(crate) ah: Arc<Ah>,
@@ -28,14 +28,14 @@ pub(crate) struct ControlAddress {
 }
 
 pub(crate) struct Control {
-    // Before the buffers: the NIC lets go of them first.
+    // Before the buffers, so that the NIC releases them first.
     qp: Qp,
     pub(crate) pd: Pd,
     pub(crate) qkey: u32,
     receive: Buffers,
     send: Buffers,
     free: Vec<u32>,
-    /// By number: the buffer, and the way that has to stay until the NIC is done.
+    /// By number: the buffer, and the address handle that has to stay until the NIC is done.
     sent: VecDeque<(u64, u32, Arc<Ah>)>,
     next: u64,
 }
@@ -93,7 +93,8 @@ impl Control {
         })
     }
 
-    /// Answers a peer, which can ask as often as it likes: half of the room is for what nobody has to ask for.
+    /// Answers a peer. A peer can ask as often as it likes, so answers use at most half of the
+    /// buffers.
     pub(crate) fn answer(&mut self, to: &ControlAddress, frame: Frame, body: &[u8]) {
         if self.free.len() > SENDS as usize / 2 {
             self.send(to, frame, body);
@@ -130,14 +131,14 @@ impl Control {
         }
     }
 
-    /// The NIC is done with the send of this number and all before it.
+    /// Handles the completion of the send with this number, and of all before it.
     pub(crate) fn on_sent(&mut self, number: u64) {
         while self.sent.front().is_some_and(|(n, ..)| *n <= number) {
             self.free.extend(self.sent.pop_front().map(|(_, slot, _)| slot));
         }
     }
 
-    /// A datagram that has come: what is in it. Its buffer goes back with [`Control::recycle`].
+    /// The content of an arrived datagram. [`Control::recycle`] returns its buffer.
     pub(crate) fn received(&self, index: u32, byte_len: usize) -> Option<&[u8]> {
         if index >= RECEIVES || byte_len > self.receive.size() {
             return None;

@@ -1,5 +1,5 @@
-//! The datapath over an RDMA device: data and acknowledgements take its queue pairs, and datagrams of a socket set up
-//! connections.
+//! The datapath over an RDMA device. Data and acknowledgements use its queue pairs, and datagrams
+//! of a socket set up connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,47 +14,47 @@ use super::connections::Connections;
 use super::device::Device;
 use super::options::VerbsSetupError;
 use super::segments::Segments;
-use crate::config::EngineConfig;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
-    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment,
-    Sent, Taken, Via,
+    Arrived, Caps, Closing, Datapath, DatapathSetup, JoinError, Losses, Owner, Partner, PathInfo,
+    Reach, Room, Segment, Sent, Taken, Via,
 };
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
 const BATCH: u32 = 8;
-/// Connections alone are set up over the socket, and asking it for news costs more than all else in a turn
-/// without any: it is asked in one of so many.
+/// The number of turns in which the socket is polled once. Only set-up uses the socket, and polling
+/// it costs more than everything else in an idle turn.
 const SOCKET_TURNS: u32 = 16;
-/// Batches of set-up packets that are taken at a time.
+/// The largest number of batches of set-up packets taken at a time.
 const SOCKET_BATCHES: usize = 4;
-/// How long a worker sleeps at most without a look at the device: one that is removed need not say so.
+/// The longest sleep without a look at the device, because a removed device need not report it.
 const DEVICE_LOOK: Duration = Duration::from_millis(250);
 
-/// See the module.
+/// The datapath over an RDMA device.
 pub(crate) struct VerbsDatapath {
     socket: DatagramDatapath,
     connections: Connections,
     segments: Segments,
     counters: Arc<WorkerCounters>,
-    /// Turns since the socket was asked for news.
+    /// Turns since the socket was polled.
     without_socket: u32,
     /// Segments since the worker was told that a batch has left.
     shipped: u32,
 }
 
 impl VerbsDatapath {
-    /// Over `device`, which is this rail's, with connections set up over `socket`.
+    /// Opens the datapath of a rail over `device`. Connections are set up over `socket`.
     pub(crate) fn open(
         socket: DatagramDatapath,
         device: &Arc<Device>,
         rail: RailId,
-        config: &EngineConfig,
+        paths: usize,
+        mtu: Option<u16>,
         counters: Arc<WorkerCounters>,
     ) -> Result<Self, VerbsSetupError> {
-        let segments = Segments::new(device.mtu as u16, config.mtu);
-        let connections = Connections::new(device.clone(), rail, config.paths, segments)?;
+        let segments = Segments::new(device.mtu as u16, mtu);
+        let connections = Connections::new(device.clone(), rail, paths, segments)?;
         Ok(VerbsDatapath { socket, connections, segments, counters, without_socket: 0, shipped: 0 })
     }
 
@@ -80,63 +80,6 @@ impl VerbsDatapath {
 }
 
 impl Datapath for VerbsDatapath {
-    fn caps(&self) -> Caps {
-        Caps {
-            batch_segments: BATCH,
-            // Each queue pair has NIC queue pairs of its own.
-            joint_batches: false,
-            segment: self.segments.staged,
-            // Receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
-            receive_buffer: u32::MAX,
-            checks_payloads: false,
-            search_path_mtu: false,
-            // Neither libibverbs nor rxe tells of them.
-            congestion_marks: false,
-            direct: Some(self.segments.direct),
-            ..self.socket.caps()
-        }
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.socket.local_addr()
-    }
-
-    fn pair(&self, to: SocketAddr) -> AddrPair {
-        self.socket.pair(to)
-    }
-
-    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
-        self.socket.max_datagram(to)
-    }
-
-    fn max_packet(&self, _: AddrPair) -> io::Result<usize> {
-        Ok(u16::MAX.into())
-    }
-
-    fn reach(&self, to: AddrPair) -> Option<Reach> {
-        self.socket.reach(to)
-    }
-
-    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
-        self.connections.open(owner)
-    }
-
-    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError> {
-        self.connections.join(id, partner, routing).inspect_err(|_| self.connections.close(id))
-    }
-
-    fn retire(&mut self, id: QpId) {
-        self.connections.retire(id);
-    }
-
-    fn close(&mut self, id: QpId) {
-        self.connections.close(id);
-    }
-
-    fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
-        self.connections.close_epoch(now, id, epoch)
-    }
-
     fn make_room(&mut self) -> Room {
         match self.socket.make_room() {
             Room::Open if self.shipped >= BATCH => {
@@ -154,12 +97,12 @@ impl Datapath for VerbsDatapath {
 
     fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]) {
         match via {
-            Via::Path(path) => self.connections.note(id, path, packet),
+            Via::Path(path) => self.connections.send_packet(id, path, packet),
             Via::Port => self.socket.send_datagram(to, via, packet),
         }
     }
 
-    /// The NIC queue pairs of a connection that has ended may be gone: the socket tells the peer.
+    /// The socket tells the peer, because the NIC queue pairs of an ended connection may be gone.
     fn send_datagram(&mut self, to: AddrPair, _: Via, packet: &[u8]) {
         self.socket.send_datagram(to, Via::Port, packet);
     }
@@ -192,10 +135,6 @@ impl Datapath for VerbsDatapath {
         Ok(Taken { packets: set_up + packets, is_more: false })
     }
 
-    fn forget_memory(&mut self) {
-        self.connections.quiesce();
-    }
-
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         let mut all = self.socket.readiness()?;
         all.extend(self.connections.readiness());
@@ -211,10 +150,71 @@ impl Datapath for VerbsDatapath {
         let look = Some(Instant::now() + DEVICE_LOOK);
         self.socket.next_due().into_iter().chain(look).min()
     }
+}
 
-    fn watch(&mut self, _: AddrPair) {}
+impl DatapathSetup for VerbsDatapath {
+    fn caps(&self) -> Caps {
+        Caps {
+            batch_segments: BATCH,
+            // Each queue pair has NIC queue pairs of its own.
+            joint_batches: false,
+            segment: self.segments.staged,
+            // Receive credits replace a socket's buffer, and the NIC's ICRC replaces Braid's CRC.
+            receive_buffer: u32::MAX,
+            checks_payloads: false,
+            search_path_mtu: false,
+            // Neither libibverbs nor rxe reports them.
+            congestion_marks: false,
+            direct: Some(self.segments.direct),
+            ..self.socket.caps()
+        }
+    }
 
-    fn unwatch(&mut self, _: AddrPair) {}
+    fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.socket.pair(to)
+    }
+
+    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
+        self.connections.open(owner)
+    }
+
+    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError> {
+        self.connections.join(id, partner, routing).inspect_err(|_| self.connections.close(id))
+    }
+
+    fn retire(&mut self, id: QpId) {
+        self.connections.retire(id);
+    }
+
+    fn close(&mut self, id: QpId) {
+        self.connections.close(id);
+    }
+
+    fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
+        self.connections.close_epoch(now, id, epoch)
+    }
+
+    fn forget_memory(&mut self) {
+        self.connections.quiesce();
+    }
+}
+
+impl PathInfo for VerbsDatapath {
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
+        self.socket.max_datagram(to)
+    }
+
+    fn max_packet(&self, _: AddrPair) -> io::Result<usize> {
+        Ok(u16::MAX.into())
+    }
+
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
+        self.socket.reach(to)
+    }
 
     fn losses(&self) -> Losses {
         self.socket.losses()

@@ -1,4 +1,4 @@
-//! The device of an engine: opened once, shared by its workers.
+//! The RDMA device of an engine, opened once and shared by its workers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,13 +14,13 @@ use braid_wire::PathId;
 
 use super::options::{VerbsOptions, VerbsService, VerbsSetupError};
 
-/// An RDMA device, one port of it, one address of that.
+/// An RDMA device with one of its ports and one address of the port.
 pub(crate) struct Device {
     pub(crate) context: Context,
     pub(crate) attributes: DeviceAttributes,
     pub(crate) port: u8,
     pub(crate) gid: Gid,
-    /// Path MTU in bytes.
+    /// The path MTU in bytes.
     pub(crate) mtu: u32,
     pub(crate) kind: QpKind,
     gid_index: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Opens it. `ip`: where the engine is bound, if that is an address.
+    /// Opens the device. `ip`: the address that the engine is bound to, if it is not a wildcard.
     pub(crate) fn open(
         options: &VerbsOptions,
         ip: Option<IpAddr>,
@@ -37,7 +37,7 @@ impl Device {
         Device::of(Context::open(&options.device)?, options, ip)
     }
 
-    /// Finds the one that has this address on one of its ports, and opens it there.
+    /// Finds the device that has this address on one of its ports, and opens it.
     pub(crate) fn find(service: VerbsService, ip: IpAddr) -> Result<Self, VerbsSetupError> {
         let devices = braid_verbs::device_names()?;
         let mut silent = None;
@@ -49,7 +49,7 @@ impl Device {
                     return Device::of(context, &options, Some(ip));
                 }
                 Ok(None) => {}
-                // It may be of no account.
+                // The failing device may not be the wanted one.
                 Err(error) => silent = silent.or(Some(error)),
             }
         }
@@ -91,13 +91,13 @@ impl Device {
         })
     }
 
-    /// One without hardware.
+    /// A device without hardware.
     #[cfg(test)]
     pub(crate) fn fake(fake: &braid_verbs::fake::Device) -> Self {
         Device::of(fake.open(), &VerbsOptions::new("fake0"), None).expect("it refuses nothing")
     }
 
-    /// The device's domain for one of the engine's.
+    /// The device's protection domain for one of the engine's.
     pub(crate) fn domain(&self, id: PdId) -> Result<Pd, VerbsError> {
         let mut domains = self.domains();
         if let Some(pd) = domains.get(&id) {
@@ -115,7 +115,7 @@ impl Device {
     /// Registers memory with the device.
     ///
     /// # Safety
-    /// As [`Pd::register`].
+    /// As for [`Pd::register`].
     pub(crate) unsafe fn register(
         &self,
         pd: PdId,
@@ -124,7 +124,7 @@ impl Device {
         access: Access,
     ) -> Result<Mr, VerbsError> {
         let domain = self.domain(pd)?;
-        // READs and atomics are served by software, and so are receives: the NIC needs no leave for them.
+        // Software serves READs, atomics and receives, so the NIC needs no permission for them.
         let access = match access.allows(Access::REMOTE_WRITE) {
             true => MrAccess::LOCAL_WRITE | MrAccess::REMOTE_WRITE,
             false => MrAccess::NONE,
@@ -133,8 +133,8 @@ impl Device {
         unsafe { domain.register(start, len, access) }
     }
 
-    /// The way to a peer's port for one path: where the NIC lets software choose the UDP source port, the flow
-    /// label says which (0xC000 | path, as over sockets).
+    /// The route to a peer's port for one path. If the NIC lets software choose the UDP source
+    /// port, the flow label names it (0xC000 | path, as over sockets).
     pub(crate) fn route(&self, to: Gid, path: PathId) -> Route {
         Route {
             port: self.port,
@@ -146,7 +146,7 @@ impl Device {
         }
     }
 
-    /// Looks at what the device has to say; true once it is gone.
+    /// Reads the device's asynchronous events. Returns `true` once the device is gone.
     pub(crate) fn is_gone(&self) -> bool {
         loop {
             match self.context.poll_async_event() {

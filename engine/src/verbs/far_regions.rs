@@ -1,18 +1,20 @@
-//! What is known of a peer's memory regions: the NIC's keys for those that are written to.
+//! The peer's memory regions: the NIC's keys for regions that this end writes to.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 use rustc_hash::FxHashMap;
 
-/// How long an answer to [`braid_wire::NoteBody::Ask`] is waited for, and a refusal believed.
+/// Time to wait for an answer to [`braid_wire::NoteBody::Ask`], and time for which a refusal is
+/// valid.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// Regions of one peer that are known at a time. A peer that registers anew for every message has its old ones forgotten:
-/// nobody says when a region is gone, and whoever writes to one that is loses the connection.
+/// The largest number of known regions of a peer. A peer may register memory anew for every
+/// message, and nothing tells when a region is gone, so old regions are forgotten. A WRITE to a
+/// region that is gone breaks the connection.
 const MOST: usize = 4096;
 
-/// By rkey, as applications know it. `recent` are those that were looked up since `older` were all there was: where there
-/// are too many, the ones that have not been used for longest give way.
+/// The regions by rkey, as applications know it. `recent` has those that were looked up since
+/// `older` was the whole table. Beyond the limit, the least recently used regions are forgotten.
 #[derive(Default)]
 pub(crate) struct FarRegions {
     recent: FxHashMap<u32, FarRegion>,
@@ -27,12 +29,12 @@ enum FarRegion {
         addr: u64,
         len: u64,
     },
-    /// Asked for, or not to be had: from then on it may be asked for again.
+    /// The key was requested or refused. From this time on it may be requested again.
     Unknown(Time),
 }
 
 impl FarRegions {
-    /// The key with which the NIC there may write `len` bytes at `addr` of its region `rkey`.
+    /// The key with which the peer's NIC allows writing `len` bytes at `addr` of region `rkey`.
     pub(crate) fn nic_rkey(&mut self, rkey: u32, addr: u64, len: u64) -> Option<u32> {
         let end = addr.checked_add(len)?;
         match self.get(rkey)? {
@@ -43,7 +45,7 @@ impl FarRegions {
         }
     }
 
-    /// Whether the other end has to be asked for a region now.
+    /// Whether the peer has to be asked for the region's key now.
     pub(crate) fn must_ask(&mut self, now: Time, rkey: u32) -> bool {
         let is_due = match self.get(rkey) {
             None => true,
@@ -56,7 +58,7 @@ impl FarRegions {
         is_due
     }
 
-    /// The other end tells what was asked. What nobody asked for is ignored.
+    /// Stores the peer's answer. Answers without a request are ignored.
     pub(crate) fn learn(&mut self, rkey: u32, nic_rkey: u32, addr: u64, len: u64) {
         if len > 0 && self.get(rkey).is_some() {
             self.insert(rkey, FarRegion::Known { nic_rkey, addr, len });

@@ -1,17 +1,19 @@
-//! Whether messages of several NIC packets pay.
+//! Decides whether messages of several NIC packets pay off.
 //!
-//! A UC queue pair drops a message of which one packet is lost or overtaken, and Soft-RoCE the next one with it.
-//! Where that is frequent, parts of one packet each lose no more than what was lost.
+//! A UC queue pair drops a message if one of its packets is lost or overtaken, and Soft-RoCE also
+//! drops the next message. If losses are frequent, parts of one packet each lose no more than the
+//! lost packets.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// Messages after which it is decided.
+/// The number of messages after which the decision is made.
 const ROUND: u32 = 128;
-/// One of so many is sent again where losses are frequent: about what messages of two packets save.
+/// Losses are frequent if one message of this number is sent again, which costs about as much as
+/// messages of two packets save.
 const FREQUENT: u32 = 8;
-/// For how long they are believed to be.
+/// Time for which losses are considered frequent.
 const MEMORY: Duration = Duration::from_secs(1);
 
 /// The losses among a connection's messages of several packets.
@@ -23,7 +25,7 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// One is sent; `again`: it was lost.
+    /// Counts a message. `again`: it is a retransmission.
     pub(crate) fn count(&mut self, now: Time, again: bool) {
         self.messages += 1;
         self.again += u32::from(again);
@@ -36,7 +38,7 @@ impl Losses {
         (self.messages, self.again) = (0, 0);
     }
 
-    /// Whether they are, of late.
+    /// Whether losses have been frequent recently.
     pub(crate) fn are_frequent(&self, now: Time) -> bool {
         now < self.frequent_until
     }

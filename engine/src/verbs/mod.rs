@@ -1,17 +1,19 @@
 //! The verbs datapath: an RNIC, or Soft-RoCE, moves the bytes.
 //!
-//! Queue pairs are set up over a UDP socket as on every datapath; the two sides' offers also say how their
-//! RNICs are reached. From then on data takes the NIC queue pairs of the queue pair's connection: one
-//! for each path and a last one, the safe one, for what must not be placed directly. Acknowledgements and
-//! notes are datagrams of a control queue pair.
+//! Queue pairs are set up over a UDP socket as on every datapath. The offers of both ends also
+//! contain the addresses of their RNICs. From then on data uses the NIC queue pairs of the
+//! connection: one for each path, and a last one, the safe one, for data that must not be placed
+//! directly. Acknowledgements and notes are datagrams of a control queue pair.
 //!
-//! All of this is of one rail: an engine with several has a device, and each of its workers a datapath, for each of them. Only
-//! the request to close what was sent to another rail's NIC queue pair crosses them, by way of the worker.
+//! An engine with several rails has a device for each rail, and each of its workers has a datapath
+//! for each device. Only the request to close an epoch of another rail's NIC queue pair crosses
+//! rails, through the worker.
 //!
 //! A first transmission of a WRITE is a header, gathered with others in one message, and an RDMA
-//! WRITE_WITH_IMM from the sender's memory to the receiver's; everything else is *staged*: one message of header
-//! and payload into a buffer, from where the worker copies it, as it does with datagrams. What makes that
-//! safe is told in `braid_transport::Placement` and docs/verbs.md.
+//! WRITE_WITH_IMM from the sender's memory to the receiver's. Everything else is *staged*: one
+//! message of header and payload goes into a buffer, from which the worker copies it like a
+//! datagram. The module documentation of `braid_transport::Placement` and docs/verbs.md explain why
+//! that is safe.
 
 mod batch;
 mod buffers;

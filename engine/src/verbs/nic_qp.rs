@@ -1,4 +1,4 @@
-//! One NIC queue pair of a connection, through all its epochs.
+//! A NIC queue pair of a connection through all its epochs.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,57 +15,59 @@ use super::device::Device;
 use super::pool::Pool;
 use crate::parts::{MAX_PARTS, Parts};
 
-/// Work requests that a NIC queue pair's send queue holds. Soft-RoCE rounds one more up to a power of two.
+/// The length of a NIC queue pair's send queue. Soft-RoCE rounds one more up to a power of two.
 pub(crate) const NIC_QP_SENDS: usize = 511;
-/// Bytes of receive buffers that the NIC queue pairs of a connection share out.
+/// Bytes of receive buffers that the NIC queue pairs of a connection share.
 const CONNECTION_BYTES: usize = 32 << 20;
-/// However many share, a NIC queue pair has at least as many bytes.
+/// The least number of bytes for a NIC queue pair.
 const LEAST_NIC_QP_BYTES: usize = 2 << 20;
 
-/// Messages that one of so many NIC queue pairs can take before software has looked at them, its receive credits; by
-/// the size of each.
+/// The receive credits of a NIC queue pair: the number of messages of this size that it can take
+/// before software handles them, if the connection has `nic_qps` of them.
 pub(crate) fn receives(nic_qps: usize, message_len: usize) -> usize {
     let bytes = (CONNECTION_BYTES / nic_qps).max(LEAST_NIC_QP_BYTES);
     (bytes / message_len).clamp(96, 511)
 }
 
-/// Segments that a sender may have in flight, so that all of them find room though they take one NIC queue pair,
-/// which has `receives`: each is two messages, its header's and its payload's, or as many as it has parts, and there
-/// are those of the other stream. A longer one, which the NIC places, takes the room of as many as it has bytes for,
-/// and is no more messages than those.
+/// The number of segments that a sender may have in flight. All of them find room even if they take
+/// one NIC queue pair, which has `receives`. Each segment is two messages, its header and its
+/// payload, or as many as it has parts, and the other stream has its own. A longer segment that the
+/// NIC places counts by its bytes and has no more messages than those.
 pub(crate) fn credits(receives: usize, parts: usize) -> u16 {
     (receives / (1 + parts.max(2))).max(1) as u16
 }
 
-/// Receive buffers that are given back to the NIC in one call.
+/// The number of receive buffers returned to the NIC in one call.
 const RETURNS: usize = 16;
-/// Pieces of a work request besides the header's. So it has 256 bytes on Soft-RoCE, not 512: a NIC queue pair that is
-/// renewed waits for its queues to be cleared.
+/// The number of pieces of a work request besides the header. With it a work request takes 256
+/// bytes on Soft-RoCE and not 512, which shortens the clearing of the queues when a NIC queue pair
+/// is renewed.
 pub(crate) const MAX_PIECES: usize = 2;
 
-/// The way of one path, or the safe NIC queue pair's.
+/// The NIC queue pair of one path, or the safe one.
 ///
-/// Invariant: `sent` has the work requests that the NIC may still read for, oldest first; completions name the
-/// `number`s, and one of those that were forgotten meanwhile frees nothing.
+/// Invariant: `sent` lists the work requests whose memory the NIC may still read, oldest first.
+/// Completions carry the `number`s, and a completion of a forgotten one frees nothing.
 pub(crate) struct NicQp {
-    /// `None`: it was closed, and no other could be made.
+    /// `None`: it was closed, and no other could be created.
     pub(crate) qp: Option<Qp>,
-    /// How many NIC queue pairs it had here before this one.
+    /// The number of NIC queue pairs in this place before this one.
     pub(crate) epoch: u32,
-    /// The peer's NIC queue pair, and how many it had before.
+    /// The peer's NIC queue pair, and the number of its predecessors.
     pub(crate) remote: u32,
     pub(crate) remote_epoch: u32,
-    /// The peer was told to close its end and has not said that there is another.
+    /// Whether the peer was told to close its end and has not announced another.
     pub(crate) is_shut: bool,
-    /// When the peer last had it renewed, and when it was last joined again because the peer had renewed its end.
+    /// The time at which the peer last caused a renewal, and the time of the last rejoin after a
+    /// renewal of the peer's end.
     pub(crate) renewed: Option<Time>,
     pub(crate) rejoined: Option<Time>,
-    /// For the completions of all that is posted to it.
+    /// The room for the completions of everything posted to it.
     pub(crate) room: Room,
-    /// Of the next frame of headers.
+    /// The serial number of the next frame of headers.
     pub(crate) serial: u32,
     heads: Heads,
-    /// Of the next packet that goes in parts.
+    /// The serial number of the next packet in parts.
     pub(crate) parts_serial: u32,
     parts: Parts,
     sent: VecDeque<(u64, Option<u32>)>,
@@ -73,19 +75,19 @@ pub(crate) struct NicQp {
     receive: Receive,
 }
 
-/// A NIC queue pair's receive buffers: `count` of its connection's, from `first` on.
+/// The receive buffers of a NIC queue pair: `count` of its connection's, from `first` on.
 struct Receive {
     buffers: Arc<Buffers>,
     first: usize,
     count: usize,
-    /// How often all were posted anew. Completions of buffers that were posted before are of no account: in their
-    /// high half ids carry this.
+    /// The number of times that all buffers were posted anew. The high half of an id carries it, so
+    /// that completions of earlier posts are ignored.
     epoch: u32,
-    /// Ours again, and not posted yet.
+    /// Buffers that were returned and are not posted yet.
     returned: Vec<u32>,
 }
 
-/// The last frame of headers that has come.
+/// The last frame of headers that has arrived.
 #[derive(Default)]
 struct Heads {
     serial: u32,
@@ -93,7 +95,8 @@ struct Heads {
 }
 
 impl NicQp {
-    /// Not connected yet. Its receive buffers are `own` of its connection's.
+    /// Creates a NIC queue pair that is not connected yet. Its receive buffers are `own` of its
+    /// connection's.
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
@@ -123,7 +126,7 @@ impl NicQp {
         Ok(nic_qp)
     }
 
-    /// Posts all receive buffers: the NIC has none of them.
+    /// Posts all receive buffers. The NIC has none of them.
     fn receive_anew(&mut self) {
         self.receive.epoch = self.receive.epoch.wrapping_add(1);
         self.receive.returned.clear();
@@ -131,7 +134,7 @@ impl NicQp {
         self.give_back();
     }
 
-    /// The receive buffer of a completion's id, if the NIC queue pair has not begun anew since.
+    /// The receive buffer of a completion's id, unless all buffers were posted anew since.
     pub(crate) fn received(&self, id: u64) -> Option<u32> {
         let (epoch, index) = ((id >> 32) as u32, id as u32);
         (epoch == self.receive.epoch && (index as usize) < self.receive.count).then_some(index)
@@ -140,14 +143,15 @@ impl NicQp {
     /// The message in a receive buffer.
     ///
     /// # Safety
-    /// [`NicQp::received`] has named it for a completion that has just come, and it was not recycled since.
+    /// [`NicQp::received`] must have named the buffer for the current completion, and it must not
+    /// have been recycled since.
     pub(crate) unsafe fn message(&self, index: u32, len: usize) -> Option<&[u8]> {
         let Receive { buffers, first, .. } = &self.receive;
         // SAFETY: by the caller the NIC is done with it.
         (len <= buffers.size()).then(|| unsafe { buffers.bytes(first + index as usize, len) })
     }
 
-    /// A receive buffer is free again.
+    /// Takes a receive buffer back.
     pub(crate) fn recycle(&mut self, index: u32) {
         self.receive.returned.push(index);
         if self.receive.returned.len() >= RETURNS {
@@ -155,7 +159,7 @@ impl NicQp {
         }
     }
 
-    /// Hands the NIC all receive buffers that are free.
+    /// Returns all free receive buffers to the NIC.
     pub(crate) fn give_back(&mut self) {
         let Receive { buffers, first, epoch, returned, .. } = &mut self.receive;
         let Some(qp) = &self.qp else { return };
@@ -183,7 +187,7 @@ impl NicQp {
         self.qp.as_ref().map(Qp::number)
     }
 
-    /// Whether what is sent on it can arrive.
+    /// Whether packets sent on it can arrive.
     pub(crate) fn is_open(&self) -> bool {
         self.qp.is_some() && !self.is_shut
     }
@@ -192,7 +196,8 @@ impl NicQp {
     pub(crate) fn connect(&self, rtr: &Rtr) -> Result<(), VerbsError> {
         let Some(qp) = &self.qp else { return Ok(()) };
         qp.to_rtr(rtr)?;
-        // Reliable connection: 67 ms and seven tries, about half a second until a NIC queue pair is given up.
+        // Reliable connection: 67 ms and seven tries, about half a second until a NIC queue pair
+        // fails.
         qp.to_rts(&Rts {
             psn: rtr.psn,
             timeout: 14,
@@ -202,14 +207,14 @@ impl NicQp {
         })
     }
 
-    /// Takes back all that is posted: the peer has another end. [`NicQp::rejoin`] follows.
+    /// Takes back everything posted, because the peer has another end. [`NicQp::rejoin`] follows.
     pub(crate) fn reset(&mut self, pool: &mut Pool) -> Result<(), VerbsError> {
         self.qp.iter().try_for_each(Qp::to_reset)?;
         self.forget_sent(pool);
         Ok(())
     }
 
-    /// Begins anew, under the same number, with the peer's other end.
+    /// Starts anew, under the same number, with the peer's new end.
     pub(crate) fn rejoin(&mut self, device: &Device, rtr: &Rtr) -> Result<(), VerbsError> {
         let Some(qp) = &self.qp else { return Ok(()) };
         qp.to_init(device.port, ACCESS)?;
@@ -217,27 +222,28 @@ impl NicQp {
         self.connect(rtr)
     }
 
-    /// Nothing that was sent to it can land any more, when this returns `Ok`; otherwise nothing has changed.
+    /// Closes the NIC queue pair. After `Ok`, nothing that was sent to it is placed any more. After
+    /// an error nothing has changed.
     pub(crate) fn close(&mut self, pool: &mut Pool) -> Result<(), VerbsError> {
-        // ERR would have a completion come for each receive, to be looked at and thrown away.
+        // In ERR, each receive would produce a completion that has to be discarded.
         self.qp.iter().try_for_each(Qp::to_reset)?;
         self.end(pool);
         Ok(())
     }
 
-    /// Does without a NIC queue pair, whether the device agrees or not.
+    /// Drops the NIC queue pair, whether the device agrees or not.
     pub(crate) fn end(&mut self, pool: &mut Pool) {
         self.qp = None;
         self.heads = Heads::default();
         self.forget_sent(pool);
     }
 
-    /// The NIC reads for no work request any more.
+    /// Releases all send buffers, which the NIC no longer reads.
     fn forget_sent(&mut self, pool: &mut Pool) {
         self.sent.drain(..).filter_map(|(_, slot)| slot).for_each(|slot| pool.release(slot));
     }
 
-    /// A fresh NIC queue pair after [`NicQp::close`], not connected yet.
+    /// Creates a new NIC queue pair after [`NicQp::close`], not connected yet.
     pub(crate) fn reopen(
         &mut self,
         device: &Device,
@@ -250,7 +256,7 @@ impl NicQp {
         Ok(())
     }
 
-    /// The number for the next work request, which reads from `slot`.
+    /// The number of the next work request, which reads from `slot`.
     pub(crate) fn number_send(&mut self, slot: Option<u32>) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -258,18 +264,18 @@ impl NicQp {
         number
     }
 
-    /// Work requests that the NIC may be reading for.
+    /// The number of work requests whose memory the NIC may be reading.
     pub(crate) fn outstanding(&self) -> usize {
         self.sent.len()
     }
 
-    /// Whether its send queue has room for another segment, whatever parts it goes in, and for `waiting` work requests
-    /// that are not posted yet.
+    /// Whether the send queue has room for another segment, whatever its number of parts, besides
+    /// `waiting` work requests that are not posted yet.
     pub(crate) fn has_room(&self, waiting: usize) -> bool {
         self.sent.len() + waiting + MAX_PARTS <= NIC_QP_SENDS
     }
 
-    /// The NIC is done with this work request and all before it.
+    /// Handles the completion of this work request and of all before it.
     pub(crate) fn on_sent(&mut self, number: u64, pool: &mut Pool) {
         while self.sent.front().is_some_and(|(n, _)| *n <= number) {
             let slot = self.sent.pop_front().and_then(|(_, slot)| slot);
@@ -277,7 +283,8 @@ impl NicQp {
         }
     }
 
-    /// A part of a packet has come, in a receive buffer after its frame. Returns the packet, if it is whole.
+    /// Takes a part of a packet, in a receive buffer after its frame. Returns the packet if it is
+    /// complete.
     pub(crate) fn take_part(
         &mut self,
         buffer: u32,
@@ -292,7 +299,7 @@ impl NicQp {
         self.parts.take(frame, bytes.get(FRAME_LEN..)?, Frame::part_len(mtu))
     }
 
-    /// Headers have come, in a receive buffer after their frame, whose payloads follow.
+    /// Takes headers, in a receive buffer after their frame. Their payloads follow.
     pub(crate) fn take_heads(&mut self, buffer: u32, serial: u32, len: usize) {
         let mut heads = std::mem::take(&mut self.heads);
         heads.serial = serial;
@@ -303,7 +310,7 @@ impl NicQp {
         self.heads = heads;
     }
 
-    /// The header that belongs to a payload with this immediate data.
+    /// The header of a payload with this immediate data.
     pub(crate) fn head_of(&self, imm: u32) -> Option<DataHeader> {
         let (serial, at) = (imm >> 8, (imm & 0xFF) as usize * DATA_HEADER_LEN);
         let bytes = self.heads.bytes.get(at..at + DATA_HEADER_LEN)?;
@@ -323,8 +330,9 @@ fn open(
         kind: device.kind,
         send_cq,
         recv_cq,
-        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue (`do_class_d1e_error`
-        // in rxe_resp.c leaves the opcode that it waits for), so each NIC queue pair has its own.
+        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue
+        // (`do_class_d1e_error` in rxe_resp.c keeps the opcode that it waits for), so each NIC
+        // queue pair has its own.
         srq: None,
         max_send_wr: NIC_QP_SENDS as u32,
         max_recv_wr: receives as u32,

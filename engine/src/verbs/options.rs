@@ -1,4 +1,4 @@
-//! Which device an engine uses, and how.
+//! The options of the verbs datapath.
 
 use std::net::IpAddr;
 
@@ -6,20 +6,20 @@ use braid_verbs::{PortState, VerbsError};
 
 use super::buffers::BuffersError;
 
-/// Which service of the NIC carries a queue pair's paths (IBTA vol. 1, 9.7 and 9.8).
+/// The service of the NIC that carries a queue pair's paths (IBTA vol. 1, 9.7 and 9.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum VerbsService {
-    /// Unreliable connection: what is lost is resent by Braid, on whatever path is good.
+    /// Unreliable connection. Braid sends lost packets again, on any good path.
     #[default]
     Uc,
-    /// Reliable connection, for NICs that have no UC: the NIC resends by its own lights.
+    /// Reliable connection, for NICs without UC. The NIC sends lost packets again by itself.
     Rc,
 }
 
-/// An RDMA device and how it is used.
+/// An RDMA device and its options.
 ///
-/// More fields may come: begin with [`VerbsOptions::new`].
+/// Later versions may add fields, so begin with [`VerbsOptions::new`].
 ///
 /// ```
 /// use braid::{Datapath, Engine, EngineConfig, VerbsOptions};
@@ -32,15 +32,16 @@ pub enum VerbsService {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerbsOptions {
-    /// Its name, as `ibv_devices` or `rdma link` tell it. It is the first rail's: those of further rails are found by the
-    /// addresses in [`crate::EngineConfig::rails`].
+    /// The name of the device, as `ibv_devices` or `rdma link` show it. It is the device of the
+    /// first rail. The addresses in [`crate::EngineConfig::rails`] select those of further rails.
     pub device: String,
-    /// Its port, from 1. Default: 1.
+    /// The port of the device, from 1. Default: 1.
     pub port: u8,
-    /// The entry of the port's GID table that is its address. Default: `None`, the one of the address that the engine is
-    /// bound to, or else the first of RoCE v2 that is an IPv4 address, or else the first of RoCE v2.
+    /// The entry of the port's GID table with the port's address. Default: `None`, the entry of the
+    /// address that the engine is bound to, otherwise the first RoCE v2 entry with an IPv4 address,
+    /// otherwise the first RoCE v2 entry.
     pub gid_index: Option<u32>,
-    /// What carries the paths. Default: [`VerbsService::Uc`].
+    /// The service that carries the paths. Default: [`VerbsService::Uc`].
     pub service: VerbsService,
 }
 
@@ -52,76 +53,81 @@ impl VerbsOptions {
     }
 }
 
-/// Why a device cannot be used.
+/// The reason why a device cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerbsSetupError {
-    /// The library, the driver or the device says so.
+    /// The library, the driver or the device reports an error.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
     /// The port is not up.
     #[error(
-        "{device} port {port} is {state:?}, not Active; bring its network interface up (`rdma link` names it, `ip link set IF up`)"
+        "{device} port {port} is {state:?}, not Active; bring its network interface up \
+         (`rdma link` names it, `ip link set IF up`)"
     )]
     PortDown {
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// The port.
+        /// The number of the port.
         port: u8,
-        /// Its state.
+        /// The state of the port.
         state: PortState,
     },
-    /// No GID to choose by itself.
+    /// The port has no suitable GID.
     #[error(
-        "{device} port {port} has no RoCE v2 address{}; give its network interface an IP address, or name a GID index",
+        "{device} port {port} has no RoCE v2 address{}; give its network interface an IP address, \
+         or name a GID index",
         of.map_or(String::new(), |ip| format!(" {ip}"))
     )]
     NoGid {
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// The port.
+        /// The number of the port.
         port: u8,
-        /// The address that was looked for.
+        /// The wanted address.
         of: Option<IpAddr>,
     },
-    /// No device for a further rail.
+    /// No device has the address of a further rail.
     #[error(
-        "no RDMA device of this machine has the RoCE v2 address {ip}, which is to be a rail; there are {devices:?}: give the network interface of one the address, and bring it up"
+        "no RDMA device of this machine has the RoCE v2 address {ip}, which is to be a rail; \
+         there are {devices:?}: give the network interface of one the address, and bring it up"
     )]
     NoRail {
-        /// The rail's address.
+        /// The address of the rail.
         ip: IpAddr,
-        /// The devices that there are.
+        /// The devices of this machine.
         devices: Vec<String>,
     },
-    /// More paths than a connection has NIC queue pairs.
+    /// A connection would need more NIC queue pairs than it can name.
     #[error(
-        "{paths} paths on each of {rails} rails are more than a connection over verbs can name: at most {max} with as many rails; take fewer `paths`"
+        "{paths} paths on each of {rails} rails are more than a connection over verbs can name: \
+         at most {max} with as many rails; take fewer `paths`"
     )]
     Paths {
-        /// What was asked for.
+        /// The requested number of paths.
         paths: usize,
-        /// On so many rails.
+        /// The number of rails.
         rails: usize,
-        /// How many there can be.
+        /// The largest number of paths.
         max: usize,
     },
-    /// No memory.
+    /// The system has no memory left.
     #[error("{0}")]
     Memory(String),
-    /// Segments of too many NIC packets.
+    /// Segments would have too many NIC packets.
     #[error("an `mtu` of {mtu} bytes is too long for a path MTU of {path}: at most {most}")]
     Mtu {
-        /// What was asked for.
+        /// The requested size.
         mtu: u16,
-        /// The most there can be.
+        /// The largest size.
         most: usize,
-        /// Path MTU of the device's port.
+        /// The path MTU of the device's port.
         path: u32,
     },
-    /// Faults below the protocol are injected into datagrams.
+    /// Faults can only be injected into datagrams.
     #[error(
-        "faults cannot be injected over verbs: the NIC's packets do not pass through Braid; use `tc qdisc add dev IF root netem ...`"
+        "faults cannot be injected over verbs: the NIC's packets do not pass through Braid; use \
+         `tc qdisc add dev IF root netem ...`"
     )]
     Faults,
 }

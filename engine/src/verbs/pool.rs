@@ -1,4 +1,4 @@
-//! The buffers that a connection's messages are sent from.
+//! The send buffers of a connection.
 
 use braid_verbs::{Pd, Sge};
 
@@ -6,7 +6,7 @@ use super::buffers::{Buffers, BuffersError};
 
 const SENDS: usize = 256;
 
-/// Send buffers, free or on their way.
+/// Send buffers, each free or in use.
 pub(crate) struct Pool {
     pub(crate) pd: Pd,
     buffers: Buffers,
@@ -14,29 +14,29 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// For messages of up to `size` bytes.
+    /// Creates buffers for messages of up to `size` bytes.
     pub(crate) fn new(pd: Pd, size: usize) -> Result<Self, BuffersError> {
         let buffers = Buffers::new(&pd, SENDS, size)?;
         let free = (0..SENDS as u32).collect();
         Ok(Pool { pd, buffers, free })
     }
 
-    /// Buffers that are free.
+    /// The number of free buffers.
     pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
 
-    /// Whether as many are free as are on their way.
+    /// Whether at least half of the buffers are free.
     pub(crate) fn is_half_free(&self) -> bool {
         self.free.len() >= SENDS / 2
     }
 
-    /// Takes a buffer.
+    /// Takes a free buffer.
     pub(crate) fn take(&mut self) -> Option<u32> {
         self.free.pop()
     }
 
-    /// Writes `bytes` behind the first `at` of a buffer that was taken and is not posted yet.
+    /// Writes `bytes` at offset `at` of a taken buffer that is not posted yet.
     pub(crate) fn write(&mut self, slot: u32, at: usize, bytes: &[u8]) {
         // SAFETY: whoever took the buffer has not posted it.
         let buffer = unsafe { self.buffers.bytes_mut(slot as usize) };
@@ -54,7 +54,7 @@ impl Pool {
         self.buffers.entry(slot as usize, len)
     }
 
-    /// The NIC is done with a buffer.
+    /// Releases a buffer that the NIC no longer reads.
     pub(crate) fn release(&mut self, slot: u32) {
         self.free.push(slot);
     }

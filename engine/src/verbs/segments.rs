@@ -1,37 +1,40 @@
-//! How long segments are over a NIC.
+//! The lengths of segments over a NIC.
 
 use std::time::Duration;
 
 use braid_transport::DirectConfig;
 use braid_wire::{Frame, MAX_DATA_HEADER_LEN};
 
-/// Bytes that segments fill which the NIC places and of which a packet may get lost.
+/// Bytes of segments that the NIC places while packets are being lost.
 const SHORT: u16 = 4096;
-/// Packets of the NIC of other segments, at least. Work requests and completions cost more than packets do, but where one
-/// packet is lost, the whole segment is.
+/// The least number of NIC packets in other segments. Work requests and completions cost more than
+/// packets, but the loss of one packet loses the whole segment.
 const LEAST_STAGED: u16 = 2;
-/// Bytes of segments that the NIC places while nothing is lost, where its packets are not tiny.
+/// Bytes of segments that the NIC places while nothing is lost, unless its packets are tiny.
 const LONG: u16 = 16_384;
-/// Where they are: sent again, the segment goes in parts, of which there can be 64.
+/// The largest number of NIC packets in a segment. A retransmission is sent in parts, of which
+/// there can be 64.
 const MOST_PACKETS: u16 = 32;
 
-/// A loss costs a NIC queue pair, and what is on its way to that.
+/// Time with short segments after a loss, because a loss costs a NIC queue pair and everything in
+/// flight to it.
 const HOLD_DOWN: Duration = Duration::from_millis(3_200);
 
-/// See the module.
+/// The lengths of segments over a NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segments {
-    /// Payload bytes of a full one that is staged.
+    /// Payload bytes of a full staged segment.
     pub(crate) staged: u16,
-    /// Those that the NIC places.
+    /// Payload bytes of segments that the NIC places.
     pub(crate) direct: DirectConfig,
 }
 
 impl Segments {
-    /// Over a NIC whose packets have `nic` bytes; `told`: what the application wants of every segment.
+    /// The lengths for a NIC with packets of `nic` bytes. `told`: the application's limit for every
+    /// segment.
     pub(crate) fn new(nic: u16, told: Option<u16>) -> Self {
         let packets = (SHORT / nic).max(1);
-        // With all headers.
+        // Fills the NIC's packets, all headers included.
         let filling = |packets: u16| {
             let bytes = usize::from(packets) * Frame::part_len(nic.into()) - MAX_DATA_HEADER_LEN;
             bytes as u16 / 8 * 8
@@ -47,7 +50,7 @@ impl Segments {
         }
     }
 
-    /// Payload bytes of the longest there are.
+    /// Payload bytes of the longest segment.
     pub(crate) fn longest(&self) -> u16 {
         self.staged.max(self.direct.long)
     }
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_application_wants_holds_but_for_what_may_be_cut_short() {
+    fn the_applications_limit_holds_except_for_short_segments() {
         let told = |len| Segments::new(4096, Some(len));
         let long = told(9000);
         assert_eq!((long.staged, long.direct.long), (9000, 9000));

@@ -1,4 +1,4 @@
-//! The rails of a worker over devices without hardware, whose peer says and sends what it likes.
+//! Tests of a worker's rails over devices without hardware. The peer is simulated.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::{Device, VerbsDatapath};
-use crate::config::EngineConfig;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{Arrived, Datapath, JoinError, Owner, Partner};
 use crate::link::mem::{MemFabric, MemLink};
@@ -22,7 +21,7 @@ use crate::worker::{LocalRails, PeerAddrs};
 const TOKEN: Token = Token(7);
 const PATHS: usize = 2;
 
-/// What the worker is handed.
+/// An arrival at the worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
     Packet(RailId, Vec<u8>),
@@ -40,14 +39,13 @@ impl Host {
     fn new(count: usize) -> Self {
         let fake = fake::Device::new();
         let fabric = MemFabric::new();
-        let config = EngineConfig { paths: PATHS, ..EngineConfig::default() };
         let open = |rail: usize| -> Box<dyn Datapath> {
             let ip = IpAddr::from([127, 0, 0, rail as u8 + 1]);
             let link = MemLink::bind(&fabric, (ip, 0).into()).expect("nobody is there");
             let device = Arc::new(Device::fake(&fake));
             let socket = DatagramDatapath::new(Box::new(link), Arc::default());
             let rail = RailId::new(rail);
-            let opened = VerbsDatapath::open(socket, &device, rail, &config, Arc::default());
+            let opened = VerbsDatapath::open(socket, &device, rail, PATHS, None, Arc::default());
             Box::new(opened.expect("it refuses nothing"))
         };
         let rails = LocalRails::new((0..count).map(open).collect());
@@ -60,7 +58,7 @@ impl Host {
         self.rails.open(owner).expect("it refuses nothing")
     }
 
-    /// Joins it with a peer that is reached in this way.
+    /// Joins the host with a peer at these addresses.
     fn join(&mut self, id: u32, theirs: &Routing) -> Result<usize, JoinError> {
         let first = SocketAddr::from(([127, 0, 0, 1], 9));
         let addrs = PeerAddrs::agree(first, &theirs.rails, &self.rails.addrs());
@@ -70,7 +68,7 @@ impl Host {
         Ok(addrs.len())
     }
 
-    /// A connection whose peer has the same addresses. Returns the NIC's, by rail.
+    /// Opens a connection whose peer has the same addresses. Returns the NIC addresses by rail.
     fn connect(&mut self, id: u32) -> Vec<NicAddress> {
         let routing = self.open(id);
         self.join(id, &routing).expect("it refuses nothing");
@@ -90,7 +88,8 @@ impl Host {
         seen
     }
 
-    /// A packet on the safe NIC queue pair of one rail, which has an epoch of some rail's path closed.
+    /// Delivers a packet on the safe NIC queue pair of one rail that closes an epoch of a path of
+    /// any rail.
     fn close(&mut self, on: &NicAddress, path: PathId, epoch: u32) -> Vec<Seen> {
         let frame = Frame::packet(PathId::new(0), Some((path, epoch)));
         let safe = *on.nic_qps.last().expect("there is one");
@@ -130,7 +129,7 @@ fn each_rail_has_nic_queue_pairs_of_its_own() {
 }
 
 #[test]
-fn what_a_packet_of_one_rail_has_closed_on_another_is_closed_before_it_is_taken() {
+fn an_epoch_of_another_rail_is_closed_before_the_packet_is_taken() {
     let mut host = Host::new(3);
     let nics = host.connect(5);
     for (by, of) in [(0, 1), (1, 0), (2, 1), (0, 2)] {
@@ -194,7 +193,7 @@ fn addresses_that_cannot_be_are_refused_with_their_rail() {
     let no_nic = refused(&|routing| routing.rails[0].nic.clear());
     assert!(no_nic.starts_with("rail 1: the peer sends over UDP"), "{no_nic}");
     let short = refused(&|routing| routing.rails[0].nic.truncate(40));
-    assert!(short.starts_with("rail 1: what the peer says"), "{short}");
+    assert!(short.starts_with("rail 1: the peer's description"), "{short}");
     let paths = refused(&|routing| routing.rails[0].nic.extend([0; 3]));
     assert!(paths.starts_with("rail 1: the peer has 3 paths"), "{paths}");
     let mtu = refused(&|routing| routing.rails[0].nic[3] ^= 1);
@@ -229,7 +228,7 @@ fn whatever_a_connected_peer_sends_on_any_rail_harms_nobody_else() {
                 frame = frame.part(random.random_range(0..3), random.random_range(0..2), 2);
             }
             let len = random.random_range(0..1024 - FRAME_LEN);
-            // One that was closed has nothing to receive in.
+            // A closed NIC queue pair has no receive buffers.
             let _ = host.fake.deliver(nic_qp, &[&frame.encode()[..], &vec![7; len]].concat());
             host.now += Duration::from_millis(random.random_range(0..30));
             if random.random_bool(0.3) {

@@ -1,27 +1,27 @@
-//! Notifications of completions, asked for in advance.
+//! Armed notifications of completions.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU8, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
-/// Whom a completion is told to.
+/// The receiver of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Interest {
-    /// The descriptor, if it failed or the peer marked it as solicited.
+    /// The descriptor, for completions that failed or that the peer marked as solicited.
     Solicited = 1,
-    /// The descriptor, whatever it is.
+    /// The descriptor, for every completion.
     Any = 2,
-    /// Threads that wait at the queue.
+    /// The threads that wait at the queue.
     Waiters = 4,
 }
 
-/// Notifications, each of which goes off once, then has to be armed again (`ibv_req_notify_cq`).
+/// Notifications. Each fires once and then has to be armed again (`ibv_req_notify_cq`).
 #[derive(Debug, Default)]
 pub(crate) struct Arming(AtomicU8);
 
-/// Who is to be notified.
+/// The receivers to notify.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct GoesOff {
     pub(crate) descriptor: bool,
@@ -29,14 +29,14 @@ pub(crate) struct GoesOff {
 }
 
 impl Arming {
-    /// Asks to be notified. The caller must look for completions *after* this. Interest in any
-    /// completion is not narrowed by a later interest in solicited ones.
+    /// Arms a notification. The caller must look for completions *after* this. Interest in all
+    /// completions is not narrowed by a later interest in solicited ones.
     pub(crate) fn arm(&self, interest: Interest) {
         self.0.fetch_or(interest as u8, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Whom to notify of the completion that the caller has just made visible.
+    /// The receivers to notify of the completion that the caller has just made visible.
     pub(crate) fn go_off(&self, solicited: bool) -> GoesOff {
         fence(Ordering::SeqCst);
         let armed = self.0.load(Ordering::Relaxed);

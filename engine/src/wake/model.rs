@@ -5,8 +5,8 @@ use loom::sync::{Arc, Condvar, Mutex};
 
 use super::Event;
 
-/// As an event descriptor behaves under `poll`: who sleeps on it wakes up if it is still raised when it looks. A
-/// sleeper whom nobody wakes is a deadlock, which the checker reports.
+/// A flag that behaves like an event descriptor under `poll`: a sleeper wakes if the flag is still
+/// raised when it looks. A sleeper that is never woken is a deadlock, which the checker reports.
 #[derive(Default)]
 pub(super) struct Flag {
     raised: Mutex<bool>,
@@ -32,20 +32,21 @@ impl Event for Flag {
         self.changed.notify_all();
     }
 
-    fn clear(&self) {
-        *self.raised.lock().unwrap() = false;
+    fn clear(&self) -> bool {
+        std::mem::take(&mut *self.raised.lock().unwrap())
     }
 }
 
-/// Checks every interleaving of three threads in which they are preempted three times at most: all of them are too many, and
-/// two preemptions show most defects (Musuvathi and Qadeer, PLDI 2007).
+/// Checks every interleaving of three threads with at most three preemptions. There are too many
+/// interleavings to check all, and two preemptions reveal most defects (Musuvathi and Qadeer, PLDI
+/// 2007).
 pub(super) fn check_bounded(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// Something that a thread waits for.
+/// The event that a thread waits for.
 #[derive(Clone)]
 pub(super) struct Work(Arc<AtomicBool>);
 

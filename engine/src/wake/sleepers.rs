@@ -1,7 +1,9 @@
-//! Threads that sleep until one of many things happens.
+//! Threads that sleep until one of many events occurs.
 
 use std::io;
 use std::sync::PoisonError;
+
+use smallvec::SmallVec;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -12,32 +14,36 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// Threads that usually sleep at once: the attendant and one of the application.
+const USUAL_SLEEPERS: usize = 2;
+
 /// What one thread sleeps on.
 pub(crate) trait Event: Sized {
-    /// One that is not raised.
+    /// Creates an event that is not raised.
     fn new() -> io::Result<Self>;
-    /// Wakes who sleeps on it, now or later.
+    /// Wakes the thread that sleeps on it, now or later.
     fn raise(&self);
-    /// Forgets that it was raised.
-    fn clear(&self);
+    /// Forgets that it was raised. Returns whether it was.
+    fn clear(&self) -> bool;
 }
 
-/// Threads that sleep, or are about to, each on an event of its own: who wakes up takes nothing from the others.
+/// Threads that sleep or are about to, each on an event of its own, so that no thread takes a
+/// wake-up from another.
 ///
-/// Invariants: `count` is the number of `asleep` whenever `events` is unlocked; those are not raised. An event is
-/// with a [`Sleeper`], or else unused and not raised.
+/// Invariants: `count` is the number of `asleep` whenever `events` is unlocked, and those are not
+/// raised. An event in `unused` is not raised, and nobody is about to raise it.
 pub(crate) struct Sleepers<E> {
     count: AtomicUsize,
     events: Mutex<Events<E>>,
 }
 
 struct Events<E> {
-    /// To be raised by the next wake-up.
+    /// The events that the next wake-up raises.
     asleep: Vec<Arc<E>>,
     unused: Vec<Arc<E>>,
 }
 
-/// A thread that sleeps, or is about to, until this is dropped.
+/// A thread that sleeps or is about to, until this is dropped.
 pub(crate) struct Sleeper<'a, E: Event> {
     of: &'a Sleepers<E>,
     /// `None`: the system has no event left.
@@ -45,7 +51,7 @@ pub(crate) struct Sleeper<'a, E: Event> {
 }
 
 impl<E: Event> Sleepers<E> {
-    /// Nobody, and an event for the first who comes.
+    /// Creates an empty list with an event for the first thread.
     ///
     /// # Errors
     /// The system has no event left.
@@ -54,8 +60,8 @@ impl<E: Event> Sleepers<E> {
         Ok(Sleepers { count: AtomicUsize::new(0), events: Mutex::new(events) })
     }
 
-    /// The caller is about to sleep. It must look for work *after* this, and not sleep if it finds some; once awake,
-    /// after the sleeper is dropped.
+    /// Announces that the caller is about to sleep. The caller must look for work *after* this and
+    /// must not sleep if it finds some. Once awake, it must drop the sleeper before it looks again.
     pub(crate) fn announce(&self) -> Sleeper<'_, E> {
         let mut events = self.events();
         let event = events.unused.pop().or_else(|| E::new().ok().map(Arc::new));
@@ -66,7 +72,7 @@ impl<E: Event> Sleepers<E> {
         Sleeper { of: self, event }
     }
 
-    /// Wakes everybody who has announced itself, for the work that the caller has just made visible.
+    /// Wakes all announced threads for the work that the caller has just made visible.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) > 0 {
@@ -74,22 +80,25 @@ impl<E: Event> Sleepers<E> {
         }
     }
 
-    /// Once is enough: who is woken looks at everything before it sleeps again.
+    /// Raises each event once: a woken thread looks at everything before it sleeps again. The lock
+    /// is free meanwhile. A woken thread that preempts this one would otherwise wait for it.
     #[cold]
     fn raise_all(&self) {
         let mut events = self.events();
-        events.asleep.drain(..).for_each(|event| event.raise());
+        let asleep: SmallVec<[Arc<E>; USUAL_SLEEPERS]> = events.asleep.drain(..).collect();
         self.count.store(0, Ordering::Relaxed);
+        drop(events);
+        asleep.iter().for_each(|event| event.raise());
     }
 
     fn events(&self) -> MutexGuard<'_, Events<E>> {
-        // Whole between any two statements.
+        // The state is consistent between any two statements.
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<E: Event> Sleeper<'_, E> {
-    /// What to sleep on. `None`: nothing will wake the caller, so it must not sleep long.
+    /// The event to sleep on. `None`: nothing will wake the caller, so it must not sleep long.
     pub(crate) fn event(&self) -> Option<&E> {
         self.event.as_deref()
     }
@@ -99,12 +108,15 @@ impl<E: Event> Drop for Sleeper<'_, E> {
     fn drop(&mut self) {
         let Some(event) = self.event.take() else { return };
         let mut events = self.of.events();
-        match events.asleep.iter().position(|other| Arc::ptr_eq(other, &event)) {
-            Some(place) => drop(events.asleep.swap_remove(place)),
-            None => event.clear(),
+        let place = events.asleep.iter().position(|other| Arc::ptr_eq(other, &event));
+        if let Some(place) = place {
+            events.asleep.swap_remove(place);
+            self.of.count.store(events.asleep.len(), Ordering::Relaxed);
         }
-        self.of.count.store(events.asleep.len(), Ordering::Relaxed);
-        events.unused.push(event);
+        // If a waker has taken the event and not raised it yet, nobody else may sleep on it.
+        if place.is_some() || event.clear() {
+            events.unused.push(event);
+        }
     }
 }
 

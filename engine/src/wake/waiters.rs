@@ -10,7 +10,8 @@ use std::sync::{Condvar, Mutex};
 
 use super::{Arming, Interest};
 
-/// All of them are woken, and each looks for itself: none can take what another was woken for.
+/// The waiting threads. A wake-up wakes all of them, and each looks for itself, so none takes
+/// another's.
 #[derive(Default)]
 pub(crate) struct Waiters {
     lock: Mutex<()>,
@@ -18,7 +19,7 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Waits until `done`, or `deadline`.
+    /// Waits until `done` returns `true`, or until `deadline`.
     pub(crate) fn wait(&self, arming: &Arming, deadline: Instant, done: impl Fn() -> bool) {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -32,7 +33,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes them. The lock is taken so that nobody is between its look and its sleep.
+    /// Wakes all threads. The lock excludes a thread between its look and its sleep.
     pub(crate) fn wake(&self) {
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();

@@ -1,7 +1,8 @@
-//! Accepting connections: the worker that listens knows the attempts, the worker of the queue pair answers.
+//! Accepting connections. The listening worker knows the attempts, and the worker of the queue pair
+//! answers.
 //!
-//! The ACCEPT leaves from the port where the queue pair receives, also when it is repeated: that is how the initiator
-//! learns where its data is to go.
+//! The ACCEPT, and each repetition of it, leaves from the port where the queue pair receives. The
+//! initiator learns from that where to send its data.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::connect::ConnectError;
 use crate::qp::QpShared;
 
 impl QpEntry {
-    /// Answers a CONNECT, also when it is repeated.
+    /// Answers a CONNECT, repeated ones included.
     pub(super) fn answer_connect(&self, outbox: &mut Outbox) {
         let receives = self.shared.state().receives();
         if let Some(accepted) = &self.accepted {
@@ -29,9 +30,9 @@ impl QpEntry {
     }
 }
 
-/// On the worker of the queue pair.
+/// The worker of the queue pair.
 impl Worker {
-    /// Takes a connection for queue pair `index`, and says so to the initiator.
+    /// Accepts a connection for queue pair `index` and tells the initiator.
     pub(crate) fn accept(
         &mut self,
         index: usize,
@@ -66,9 +67,9 @@ impl Worker {
     }
 }
 
-/// On the worker that listens.
+/// The listening worker.
 impl Worker {
-    /// False: the engine listens already.
+    /// Begins to listen. Returns `false` if the engine listens already.
     pub(crate) fn listen(&mut self, backlog: Arc<Backlog>) -> bool {
         self.listening.listen(backlog)
     }
@@ -77,7 +78,7 @@ impl Worker {
         self.listening.stop_listening(self.clock.now());
     }
 
-    /// From now on the worker of this queue pair answers the attempt's CONNECTs.
+    /// Makes the worker of this queue pair answer the attempt's CONNECTs.
     pub(crate) fn leave_answer_to(&mut self, qp: Arc<QpShared>, attempt: AttemptId) {
         self.listening.accepted(attempt, qp);
     }
@@ -88,7 +89,7 @@ impl Worker {
         self.progress();
     }
 
-    /// The queue pair that was accepted for this attempt is gone, or was reset.
+    /// Forgets a queue pair that was accepted for this attempt and is gone or was reset.
     pub(crate) fn forget_accepted(&mut self, attempt: AttemptId, qp: QpId) {
         self.listening.forget(self.clock.now(), attempt, qp);
     }

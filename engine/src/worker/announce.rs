@@ -1,11 +1,12 @@
-//! What happens to queue pairs outside of any completion, for the log and for the application's event stream.
+//! Events of queue pairs that no completion reports, for the log and for the application's event
+//! stream.
 
 use braid_transport::{EndCause, EventKind, QpError};
 use braid_wire::QpId;
 
 use crate::events::{AsyncEvent, AsyncEvents};
 
-/// Tells of something that the core says of a queue pair.
+/// Announces an event of the core.
 pub(super) fn announce(events: &AsyncEvents, qp: QpId, kind: EventKind) {
     let event = match kind {
         EventKind::Ended(error) => return announce_end(events, qp, error),
@@ -34,16 +35,16 @@ pub(super) fn announce(events: &AsyncEvents, qp: QpId, kind: EventKind) {
     events.push(event);
 }
 
-/// Tells the log that a queue pair has ended, and why.
+/// Logs the end of a queue pair and its reason.
 pub(super) fn log_end(qp: QpId, error: QpError) {
     match error.cause {
-        // What every connection comes to.
+        // The usual ends of a connection.
         EndCause::Application | EndCause::Peer => tracing::info!(%qp, %error, "queue pair ended"),
         _ => tracing::warn!(%qp, %error, "queue pair ended"),
     }
 }
 
-/// Tells also the application, which has not ended it.
+/// Logs the end of a queue pair, and reports it to the application, which did not cause it.
 pub(super) fn announce_end(events: &AsyncEvents, qp: QpId, error: QpError) {
     log_end(qp, error);
     events.push(AsyncEvent::QpEnded { qp, error });

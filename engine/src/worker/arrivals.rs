@@ -1,4 +1,4 @@
-//! Datagrams that have arrived: decode, find the queue pair, check, ask the core, place.
+//! Arrived datagrams: decode, find the queue pair, check, ask the core, place.
 
 use std::net::SocketAddr;
 
@@ -24,12 +24,12 @@ use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
 use crate::memory::{Checked, place, place_value};
 
-/// The parts of a worker that arriving datagrams touch; all but the datapath.
+/// The parts of a worker that arriving datagrams touch: all but the datapath.
 pub(crate) struct Arrivals<'a> {
     pub(crate) now: Time,
-    /// The application looks for what comes.
+    /// Whether the application polls, so that it may reply at once.
     pub(crate) may_be_replied_to: bool,
-    /// The rail of what is being taken.
+    /// The rail of the current arrival.
     pub(crate) rail: RailId,
     pub(crate) qps: &'a mut QpTable,
     pub(crate) peers: &'a mut Peers,
@@ -38,19 +38,20 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) disconnects: &'a mut Disconnects<Ended>,
     pub(crate) sessions: &'a mut Sessions,
-    /// The connection whose keys have opened what is being taken; `None`: it came in clear.
+    /// The connection whose keys have decrypted the current packet. `None`: the packet was not
+    /// encrypted.
     pub(crate) envelope: Option<Addressee>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) events: &'a AsyncEvents,
-    /// An acknowledgement should leave before the application hears of what has come.
+    /// Whether an acknowledgement should leave before the application learns of the arrivals.
     pub(crate) owes_ack: bool,
-    /// A rail has failed.
+    /// Whether a rail has failed.
     pub(crate) has_failed: bool,
 }
 
 impl Arrivals<'_> {
-    /// Something has come by a rail.
+    /// Takes an arrival of a rail.
     pub(crate) fn take(&mut self, rail: RailId, arrived: Arrived<'_>) {
         self.rail = rail;
         match arrived {
@@ -81,12 +82,13 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Where a queue pair is that is connected.
+    /// The place of a connected queue pair.
     fn place_of(&mut self, id: QpId) -> Option<(usize, QpSlot)> {
         self.qps.get(id).and_then(|entry| entry.bound())
     }
 
-    /// Opens an envelope, and takes what is inside as if it had come without, but for its connection alone.
+    /// Decrypts a packet and takes its content like an unencrypted packet, but for its own
+    /// connection only.
     fn sealed(&mut self, envelope: Envelope<'_>) {
         let Envelope { from, called, via, congestion, bytes } = envelope;
         let header = match Packet::decode(bytes) {
@@ -95,7 +97,8 @@ impl Arrivals<'_> {
             _ => return self.counters.malformed.add(1),
         };
         let end = (header.qp, header.token);
-        // Before its number counts as taken: otherwise who repeats a packet from elsewhere could have the packet itself dropped.
+        // This check precedes the anti-replay check. Otherwise an attacker who repeats a packet
+        // from elsewhere could cause the packet itself to be dropped.
         if let Some(entry) = self.qps.addressed(header.qp, header.token)
             && !entry.is_peer(Some(from), self.rail)
         {
@@ -135,7 +138,7 @@ impl Arrivals<'_> {
         self.segment(from, path, congestion, header, Some(payload));
     }
 
-    /// A segment; without `payload`, it is in its place already.
+    /// Takes a segment. Without `payload`, the payload is already placed.
     fn segment(
         &mut self,
         from: Option<SocketAddr>,
@@ -147,7 +150,8 @@ impl Arrivals<'_> {
         let Some(entry) = self.qps.addressed(header.qp, header.token) else {
             return self.stray(header.qp);
         };
-        // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be resent.
+        // The queue pair has no peer yet: the peer has accepted, and its data has overtaken the
+        // ACCEPT. The peer sends the segment again.
         let Some((peer, slot)) = entry.bound() else { return };
         if !entry.is_peer(from, self.rail) {
             return self.counters.wrong_source.add(1);
@@ -185,7 +189,7 @@ impl Arrivals<'_> {
         }
     }
 
-    /// The connection that a packet of this number and token belongs to, if it is its peer that has sent it.
+    /// The connection of this number and token, if its peer has sent the packet.
     fn bound(
         &mut self,
         from: Option<SocketAddr>,
@@ -204,7 +208,7 @@ impl Arrivals<'_> {
         may_be_for(entry.keyed(), self.envelope, self.counters).then_some(bound)
     }
 
-    /// A packet for nobody.
+    /// Counts a packet whose queue pair does not exist.
     fn stray(&mut self, id: QpId) {
         match self.qps.get(id) {
             Some(_) => self.counters.wrong_token.add(1),
@@ -212,7 +216,8 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Only data packets come in parts, and they are taken as if they had come whole.
+    /// Takes a part. Only data packets come in parts, and a complete one is taken like a whole
+    /// packet.
     fn part(&mut self, received: &Received<'_>, part: &Part, bytes: &[u8]) {
         if self.bound(received.from, part.qp, part.token).is_none() {
             return;
@@ -226,8 +231,8 @@ impl Arrivals<'_> {
         }
     }
 
-    /// The answer goes to the peer's receiving port, not to where the question came from: nobody can have it sent
-    /// elsewhere.
+    /// Answers a path MTU probe. The answer goes to the peer's receiving port and not to the source
+    /// of the probe, so that an attacker cannot redirect it.
     fn probe(&mut self, from: Option<SocketAddr>, probe: &Probe) {
         if let Some((peer, slot)) = self.bound(from, probe.qp, probe.token) {
             self.peers.endpoint_mut(peer).on_probe(self.now, slot, self.rail, probe);
@@ -238,12 +243,12 @@ impl Arrivals<'_> {
         let from = pair.map(|pair| pair.remote);
         let entry = match control.kind {
             ControlKind::Confirm => return self.confirm(from, control),
-            // It has the token of the peer's queue pair, which the endpoint compares.
+            // The packet has the token of the peer's queue pair, which the endpoint compares.
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
         };
         let (rail, envelope) = (self.rail, self.envelope);
-        // Another connection has the number by now of one that has ended.
+        // The number of an ended connection may belong to another connection by now.
         let entry = entry.filter(|entry| envelope.is_none() || envelope == entry.keyed());
         let keyed = entry.as_ref().and_then(|entry| entry.keyed());
         let state = entry.map(|entry| (entry.bound(), entry.shared.id, entry.is_peer(from, rail)));
@@ -261,7 +266,8 @@ impl Arrivals<'_> {
                     self.disconnects.on_peer_ended(control, is_from);
                 }
             }
-            // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.
+            // The queue pair was accepted, and the ACCEPT is still to come or to be repeated. The
+            // peer also repeats this packet.
             Some((None, id, _)) if self.initiators.is_connecting(id) => {}
             _ => {
                 self.stray(control.qp);
@@ -281,7 +287,8 @@ impl Arrivals<'_> {
     }
 
     fn setup(&mut self, from: Option<AddrPair>, setup: &Setup) {
-        // Connections are set up over the first rail, by packets that can be answered.
+        // Connections are set up over the first rail, by packets with a source address to answer
+        // to.
         let Some(from) = from else { return self.counters.malformed.add(1) };
         if self.rail != RailId::FIRST {
             return self.counters.setup_refused.add(1);
@@ -301,7 +308,7 @@ impl Arrivals<'_> {
                 Some(accept) => self.answer(from, &accept),
                 None => self.counters.setup_refused.add(1),
             },
-            // Who has a key connects to nobody without.
+            // An initiator with a key does not connect to a responder without one.
             Setup::Accept(accept) if self.is_keyed(accept.nonce) => {
                 self.counters.setup_refused.add(1);
             }
@@ -309,7 +316,7 @@ impl Arrivals<'_> {
                 let binding = Binding { nonce: *nonce, cookie: *cookie };
                 let attempt = self.initiators.of_nonce(*nonce);
                 if let Some(exchange) = attempt.and_then(|it| it.driver.exchange.as_mut()) {
-                    exchange.hear(binding, KeyId(*key_id));
+                    exchange.on_cookie(binding, KeyId(*key_id));
                 }
                 self.answer(from, setup);
             }
@@ -317,7 +324,7 @@ impl Arrivals<'_> {
         }
     }
 
-    /// An answer to an attempt of ours.
+    /// Takes the answer to an attempt of this engine.
     fn answer(&mut self, from: AddrPair, answer: &Setup) {
         match self.initiators.on_answer(self.now, from, answer) {
             Use::Taken => {}
@@ -329,29 +336,29 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Whether the connection of this attempt of ours is to be keyed.
+    /// Whether this attempt of this engine asks for a keyed connection.
     fn is_keyed(&mut self, nonce: u64) -> bool {
         self.initiators.of_nonce(nonce).is_some_and(|attempt| attempt.driver.exchange.is_some())
     }
 
-    /// What is inside a sealed ACCEPT; `None`: no attempt of ours waits for it, or it is not the answer of who has the key and was
-    /// asked.
+    /// Decrypts a sealed ACCEPT. `None`: no attempt waits for it, or it is not from the responder
+    /// that was asked and has the key.
     fn open_accept(&mut self, from: AddrPair, sealed: &SealedOffer) -> Option<Setup> {
         let attempt = self.initiators.of_nonce(sealed.nonce)?;
         let is_asked = from.remote.ip() == attempt.to.ip().to_canonical();
         attempt.driver.exchange.as_mut().filter(|_| is_asked)?.open(sealed)
     }
 
-    /// Answers a question about a queue pair that is not there. What comes from path ports, which receive nothing, is
-    /// answered in vain unless it is known where the peer receives; its sender asks again before
-    /// long from the port that does.
+    /// Answers a question about a queue pair that does not exist. The source may be a path's port,
+    /// which receives nothing; then the answer is lost unless the peer's receiving address is
+    /// known. The sender soon asks again from its receiving port.
     fn deny(&mut self, from: Option<AddrPair>, question: &Control) {
         let (rail, envelope) = (self.rail, self.envelope);
         let remote = from.map(|from| from.remote);
         let is_from = |ended: &Ended| ended.may_say(remote, rail, envelope);
         let answer = self.disconnects.on_stray(self.now, question, is_from);
         let Some(StrayAnswer { control, to }) = answer else { return };
-        // Without an address, its sender will ask again from its receiving port.
+        // Without an address, the sender asks again from its receiving port.
         if let Some(to) = to.and_then(|ended| ended.addrs.on(rail)).or(from) {
             let session = envelope.and_then(|end| self.sessions.get_mut(end));
             self.outbox.control(rail, to, &control, session);
@@ -388,8 +395,8 @@ fn land(landing: &Landing, payload: &[u8]) {
     }
 }
 
-/// Whether what has come in this envelope may be for a queue pair: for one whose connection is keyed only what its own keys have
-/// opened, for another only what came in clear.
+/// Whether a packet in this envelope may be for a queue pair. A keyed queue pair takes only packets
+/// that its own keys have decrypted. Any other takes only unencrypted packets.
 fn may_be_for(
     keyed: Option<Addressee>,
     envelope: Option<Addressee>,

@@ -1,80 +1,89 @@
 //! Runs a worker while its application does something else.
 //!
-//! With [`crate::Progress::Application`] the threads that poll drive the worker. While none does, a thread of the engine drives it,
-//! asleep between two arrivals. Two that drive at once would only be in each other's way: so while the application polls, this
-//! thread sleeps until a timer fires, which who polls puts off before it does. It is never woken as long as somebody polls: to be
-//! woken costs the one that polls 25 us where both share a processor, which once in a millisecond was the 99th
-//! percentile of a ping-pong.
+//! With [`crate::Progress::Application`] the threads that poll drive the worker. While none of them
+//! polls, the attendant, a thread of the engine, drives it and sleeps between two arrivals. Two
+//! drivers at once would only obstruct each other. So while the application polls, the attendant
+//! sleeps until a timer fires, and each poll postpones the timer. It is never woken while the
+//! application polls: a wake-up costs the polling thread 25 us if both share a processor, and one
+//! per millisecond was the 99th percentile of a ping-pong.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_wire::Time;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::WorkerCell;
+use super::neighbours::Neighbours;
 
-/// How long nobody drives at most: as long as the shortest retransmission time-out. The system's tick comes at least as often on most
-/// machines, and to set a timer that fires before it costs 13 us in a virtual machine, a later one 1 us. Or longer, where the engine is
-/// told to spin for longer than a part of that: then work is expected to come at longer intervals.
+/// The shortest time without a poll after which the attendant drives: the shortest retransmission
+/// time-out. On most machines the system's tick is no longer than that. In a virtual machine a
+/// timer that fires before the tick costs 13 us, a later one 1 us.
 const ABSENCE: Duration = Duration::from_millis(4);
+/// The same time in units of the time for which the engine spins, if that is longer: an engine that
+/// spins for long expects work at long intervals.
 const SPINS: u32 = 80;
-/// The longest, and the same while a thread of the application waits, which drives until it has what it waits for. Well below the longest
-/// retransmission time-out (300 ms) and the interval of PINGs (500 ms).
+/// The longest such time. It also holds while a thread of the application waits, because that
+/// thread drives until it has what it waits for. Well below the longest retransmission time-out
+/// (300 ms) and the interval of PINGs (500 ms).
 const LONGEST_ABSENCE: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_nanos(1);
-/// An application that polls so often between two rounds of the attendant does not need it. One that waits for events, or looks at memory,
-/// polls a few times for each. Left alone it is as long as it polls at all before the timer fires: on a slow machine that is seldom, and a
-/// second thread that drives takes from the first.
+/// Number of polls between two rounds of the attendant that show an application which drives. An
+/// application that waits for events or looks at memory polls a few times for each message. The
+/// attendant leaves the worker to the application for as long as it polls at all before the timer
+/// fires. On a slow machine it polls seldom, and a second driver would take time from it.
 const DRIVES: u64 = 16;
-/// An application that was away while something came seems to look at memory. Then it polls a few
-/// times for each message, and a few messages between two rounds of an attendant that waits for a
-/// processor would be as many polls. What tells it from a loop of polls, however slow the machine
-/// or the loop is: its polls take next to nothing. Of so many packets a loop takes at least this
-/// part.
+/// Packets after which the polls of an application that was away are judged. Something came while
+/// it was away, so it seems to look at memory. Such an application polls a few times for each
+/// message, and between two rounds of an attendant that waits for a processor it may poll
+/// [`DRIVES`] times. Its polls take hardly any packets, however slow the machine is.
 const PACKETS: u64 = 64;
+/// A loop of polls takes at least one packet in this number.
 const PART: u64 = 4;
 
 /// The shortest time slice that the scheduler grants.
 const LEAST_SLICE: Duration = Duration::from_micros(100);
 
-/// What the application does for its worker.
-pub(crate) struct Presence {
-    /// Fires once nobody has polled for so long.
+/// Activity of the application that drives the worker.
+pub(crate) struct PollActivity {
+    /// Fires once nobody has polled for `absence`.
     timer: TimerFd,
     absence: Duration,
-    /// In nanoseconds of the engine's clock: when the last round began of the worker that is left to the application, and from when on whoever polls puts the timer off.
+    /// Start of the last round while the worker is left to the application, in nanoseconds of the
+    /// engine's clock.
     now: AtomicU64,
-    put_off_at: AtomicU64,
+    /// The time from which a poll postpones the timer, in nanoseconds of the engine's clock.
+    postpone_at: AtomicU64,
 
-    /// How often it has polled. Counts that get lost when threads poll at once do not matter.
+    /// Number of polls. Increments that get lost when threads poll at once do not matter.
     polls: AtomicU64,
-    /// Packets that have been taken in, and those of them that its polls have.
+    /// Number of packets received.
     taken: AtomicU64,
+    /// Number of packets received by polls of the application.
     polled: AtomicU64,
-    /// How often it had when the attendant ran its last round.
+    /// Value of `polls` at the attendant's last round.
     seen: AtomicU64,
-    /// Its threads that drive until they have what they wait for.
+    /// Number of threads of the application that drive until they have what they wait for.
     waiting: AtomicU32,
-    /// The attendant leaves the worker to the application, until the timer fires.
+    /// Whether the attendant leaves the worker to the application until the timer fires.
     is_left: AtomicBool,
-    /// The timer fires later than after an absence, as long as a thread waits.
+    /// Whether the timer fires later than after `absence`, because a thread waits.
     is_longer: AtomicBool,
 }
 
-impl Presence {
-    /// `spin`: how long the engine looks for work before it sleeps.
+impl PollActivity {
+    /// Creates the record of an engine that looks for work for `spin` before it sleeps.
     ///
     /// # Errors
-    /// The system has no timer for it.
+    /// The system has no timer left.
     pub(crate) fn new(spin: Duration) -> io::Result<Self> {
-        Ok(Presence {
+        Ok(PollActivity {
             timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?,
             absence: spin.saturating_mul(SPINS).clamp(ABSENCE, LONGEST_ABSENCE),
             now: AtomicU64::new(0),
-            put_off_at: AtomicU64::new(0),
+            postpone_at: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             polled: AtomicU64::new(0),
@@ -85,8 +94,8 @@ impl Presence {
         })
     }
 
-    /// The worker runs a round, whoever drives it. Nobody asks when, unless it is left to the application: several workers would only
-    /// take the line from each other.
+    /// Records the start of a round of the worker. The time is only stored while the worker is left
+    /// to the application, so that several workers do not take the cache line from each other.
     #[inline]
     pub(crate) fn round(&self, now: Time) {
         if self.is_left.load(Ordering::Relaxed) {
@@ -94,27 +103,28 @@ impl Presence {
         }
     }
 
-    /// The application has polled.
+    /// Records a poll of the application.
     #[inline]
     pub(crate) fn has_polled(&self) {
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let now = self.now.load(Ordering::Relaxed);
-        if now >= self.put_off_at.load(Ordering::Relaxed) && self.is_left.load(Ordering::Relaxed) {
-            self.put_off(now);
+        if now >= self.postpone_at.load(Ordering::Relaxed) && self.is_left.load(Ordering::Relaxed) {
+            self.postpone(now);
         }
     }
 
-    /// Not with each poll, as it is a system call: halfway.
+    /// Postpones the timer. Polls do so once per half of an absence, because it is a system call.
     #[cold]
-    fn put_off(&self, now: u64) {
-        self.put_off_at.store(now + self.absence.as_nanos() as u64 / 2, Ordering::Relaxed);
+    fn postpone(&self, now: u64) {
+        self.postpone_at.store(now + self.absence.as_nanos() as u64 / 2, Ordering::Relaxed);
         self.fire_after(self.absence);
         if !self.is_left.load(Ordering::Acquire) {
             self.fire_after(AT_ONCE); // another thread has ended it meanwhile
         }
     }
 
-    /// A round has taken packets in; `polled`: that of an application that polls.
+    /// Records packets that a round has received. `polled`: the application ran the round by a
+    /// poll.
     #[inline]
     pub(crate) fn has_taken(&self, packets: usize, polled: bool) {
         let add = |count: &AtomicU64| {
@@ -137,7 +147,7 @@ impl Presence {
         set.expect("a timer takes any time to come");
     }
 
-    /// One of its threads drives until `wait` returns.
+    /// Runs `wait`, in which a thread of the application drives until it has what it waits for.
     pub(crate) fn during<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let result = wait();
@@ -147,22 +157,23 @@ impl Presence {
         result
     }
 
-    /// Nobody waits any more: from now on an absence counts.
+    /// Sets the timer to one absence, because no thread waits any more.
     fn shorten(&self) {
         if self.is_longer.load(Ordering::SeqCst) && self.is_longer.swap(false, Ordering::SeqCst) {
             self.fire_after(self.absence);
         }
     }
 
-    /// The application is about to wait for something else than this engine. That the attendant has just gone, and does
-    /// not hear of it, costs no more than until the timer fires.
+    /// Hands the worker to the attendant, because the application is about to wait for something
+    /// other than this engine. If the attendant has left the worker at the same moment, it drives
+    /// once the timer fires.
     pub(crate) fn ends(&self) {
         if self.is_left.load(Ordering::Relaxed) && self.is_left.swap(false, Ordering::AcqRel) {
             self.fire_after(AT_ONCE);
         }
     }
 
-    /// The engine stops: nobody drives it any more.
+    /// Wakes the attendant, because the engine stops.
     pub(crate) fn stops(&self) {
         self.is_left.store(false, Ordering::Release);
         self.fire_after(AT_ONCE);
@@ -173,11 +184,11 @@ impl Presence {
         self.polls.load(Ordering::Relaxed) != self.seen.load(Ordering::Relaxed)
     }
 
-    /// Returns once nobody drives any more. The application has been there just now. The result: it
-    /// has not polled for an absence, and has not said that it would not.
+    /// Leaves the worker to the application, which has just polled, and returns once it no longer
+    /// drives. Returns whether it has stopped polling without handing the worker over.
     fn watch(&self, stop: &AtomicBool) -> bool {
         let (mut absence, mut is_absent) = (self.absence, false);
-        self.put_off_at.store(0, Ordering::Relaxed);
+        self.postpone_at.store(0, Ordering::Relaxed);
         self.fire_after(absence);
         self.is_left.store(true, Ordering::Release);
         while !stop.load(Ordering::Acquire) {
@@ -194,9 +205,9 @@ impl Presence {
             absence = (2 * absence).min(LONGEST_ABSENCE);
             self.fire_after(absence);
             if self.waiting.load(Ordering::SeqCst) == 0 {
-                self.shorten(); // who has stopped waiting may have seen nothing to shorten
+                self.shorten(); // a thread that stopped waiting may have had nothing to shorten
             }
-            // Only now: what has ended before has had its timer put off just now.
+            // Checked last: `ends` may have set the timer before the call above postponed it.
             if !self.is_left.load(Ordering::Acquire) {
                 break;
             }
@@ -209,32 +220,32 @@ impl Presence {
 }
 
 /// Evidence for the attendant that the application drives.
-struct Vigil<'a> {
-    presence: &'a Presence,
-    /// Something came while the application was away.
+struct Evidence<'a> {
+    activity: &'a PollActivity,
+    /// Whether something came while the application was away.
     is_missed: bool,
-    /// Packets that had been taken in when they were last judged by, and those that polls had.
+    /// Packets received, and those received by polls, when the application was last judged.
     before: (u64, u64),
 }
 
-impl<'a> Vigil<'a> {
-    fn new(presence: &'a Presence, is_missed: bool) -> Self {
-        Vigil { presence, is_missed, before: presence.packets() }
+impl<'a> Evidence<'a> {
+    fn new(activity: &'a PollActivity, is_missed: bool) -> Self {
+        Evidence { activity, is_missed, before: activity.packets() }
     }
 
-    /// The attendant has run a round. Returns whether the application drives.
+    /// Returns whether the application drives. Called after each round of the attendant.
     fn is_over(&mut self) -> bool {
-        let polls = self.presence.polls.load(Ordering::Relaxed);
-        let since = polls.wrapping_sub(self.presence.seen.swap(polls, Ordering::Relaxed));
-        if self.presence.waiting.load(Ordering::Acquire) > 0 {
+        let polls = self.activity.polls.load(Ordering::Relaxed);
+        let since = polls.wrapping_sub(self.activity.seen.swap(polls, Ordering::Relaxed));
+        if self.activity.waiting.load(Ordering::Acquire) > 0 {
             return true;
         }
         if self.is_missed { self.takes_its_part() } else { since >= DRIVES }
     }
 
-    /// Whether polls have taken what those of a loop do.
+    /// Whether polls have received the share of a loop of polls.
     fn takes_its_part(&mut self) -> bool {
-        let now = self.presence.packets();
+        let now = self.activity.packets();
         let (taken, polled) =
             (now.0.wrapping_sub(self.before.0), now.1.wrapping_sub(self.before.1));
         if taken < PACKETS {
@@ -245,37 +256,47 @@ impl<'a> Vigil<'a> {
     }
 }
 
-/// Looks after `worker` until `stop` is set and this thread woken, from its sleep as a driver and by the timer. As a driver it looks for
-/// work for as long as `spin` before it sleeps.
-pub(crate) fn attend(worker: &WorkerCell, presence: &Presence, spin: Duration, stop: &AtomicBool) {
+/// Drives `worker` while the application does not, until `stop` is set and this thread is woken. As
+/// a driver it looks for work for `spin` before it sleeps.
+pub(crate) fn attend(
+    worker: &WorkerCell,
+    activity: &PollActivity,
+    spin: Duration,
+    stop: &AtomicBool,
+) {
     sleep_exactly();
     run_at_once();
+    let neighbours = Neighbours::new(Instant::now());
     while !stop.load(Ordering::Acquire) {
-        let is_missed = presence.watch(stop) && worker.control().progress();
-        let mut vigil = Vigil::new(presence, is_missed);
-        // A thread that looks at memory may wait for this one's processor.
-        let spin = if is_missed { Duration::ZERO } else { spin };
-        worker.drive(spin, None, || {
-            let is_over = vigil.is_over() || stop.load(Ordering::Acquire);
-            is_over.then_some(())
-        });
+        let is_missed = activity.watch(stop) && worker.control().progress();
+        let mut evidence = Evidence::new(activity, is_missed);
+        worker.drive_unless(
+            spin,
+            None,
+            |now| neighbours.want_processor(now),
+            || {
+                let is_over = evidence.is_over() || stop.load(Ordering::Acquire);
+                is_over.then_some(())
+            },
+        );
     }
 }
 
-/// Acknowledgements wait for some microseconds, and without this the system lets this thread sleep for 50 more.
+/// Sets the timer slack of this thread to its minimum. Acknowledgements wait for some microseconds,
+/// and by default the system adds 50 us to each sleep.
 fn sleep_exactly() {
     const NANOSECONDS: libc::c_ulong = 1;
-    // SAFETY: it takes a number, and concerns this thread alone. If it fails, sleeps are longer.
+    // SAFETY: the call takes a number and affects this thread only. If it fails, sleeps are longer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, NANOSECONDS) };
 }
 
-/// Shortens the time slice of this thread. It runs for microseconds and then sleeps, and is to
-/// preempt a thread that looks at memory in a loop: the scheduler prefers who asks for less (EEVDF,
-/// Linux 6.12 and later). Otherwise it waits until the slice of that thread is over, for
-/// milliseconds where the application has every processor.
+/// Shortens the time slice of this thread. The thread runs for microseconds and then sleeps, and it
+/// has to preempt a thread that looks at memory in a loop. The scheduler prefers the thread with
+/// the shorter slice (EEVDF, Linux 6.12 and later). With an equal slice this thread would wait
+/// until the slice of the other one is over, for milliseconds if the application uses every
+/// processor.
 fn run_at_once() {
-    /// `struct sched_attr` of `sched_setattr(2)` in its first version, as far as it says anything
-    /// here.
+    /// `struct sched_attr` of `sched_setattr(2)` in its first version.
     #[repr(C)]
     #[derive(Default)]
     struct Attributes {
@@ -290,8 +311,8 @@ fn run_at_once() {
     }
     let size = size_of::<Attributes>() as u32;
     let mut attributes = Attributes { size, ..Attributes::default() };
-    // SAFETY: the structure is as long as is said, and 0 means this thread. If a call fails, the
-    // slice stays as it is.
+    // SAFETY: the structure has the given size, and 0 means this thread. If a call fails, the slice
+    // stays as it is.
     unsafe {
         let at = &raw mut attributes;
         if libc::syscall(libc::SYS_sched_getattr, 0, at, size, 0) == 0
@@ -306,46 +327,46 @@ fn run_at_once() {
 #[cfg(test)]
 mod tests {
     use std::thread;
-    use std::time::Instant;
 
     use super::*;
 
-    /// The longest: the threads of a busy machine seldom wait for so long.
-    fn presence() -> Presence {
-        let presence = Presence::new(LONGEST_ABSENCE).unwrap();
-        assert_eq!(presence.absence, LONGEST_ABSENCE);
-        presence
+    /// Uses the longest absence, because threads of a busy machine seldom wait for that long.
+    fn activity() -> PollActivity {
+        let activity = PollActivity::new(LONGEST_ABSENCE).unwrap();
+        assert_eq!(activity.absence, LONGEST_ABSENCE);
+        activity
     }
 
-    /// Polls for `span` while another thread watches. Returns whether that was still watching at the end.
-    fn is_watched_for(presence: &Presence, span: Duration) -> bool {
+    /// Polls for `span` while another thread watches. Returns whether that thread still watched at
+    /// the end.
+    fn is_watched_for(activity: &PollActivity, span: Duration) -> bool {
         let (stop, start) = (AtomicBool::new(false), Instant::now());
         thread::scope(|scope| {
-            let watch = scope.spawn(|| presence.watch(&stop));
+            let watch = scope.spawn(|| activity.watch(&stop));
             while start.elapsed() < span {
-                presence.round(Time::ZERO + start.elapsed());
-                presence.has_polled();
+                activity.round(Time::ZERO + start.elapsed());
+                activity.has_polled();
                 thread::sleep(Duration::from_millis(1));
             }
-            !watch.is_finished() // and then it ends by itself
+            !watch.is_finished() // it ends once the timer fires
         })
     }
 
     #[test]
     fn the_attendant_is_not_woken_while_somebody_polls_and_is_once_nobody_does() {
-        let watched = || is_watched_for(&presence(), 3 * LONGEST_ABSENCE);
+        let watched = || is_watched_for(&activity(), 3 * LONGEST_ABSENCE);
         assert!((0..5).any(|_| watched()));
     }
 
-    /// What is left of the timer once the application has waited for twenty absences.
-    fn left_after_a_long_wait(presence: &Presence) -> Duration {
+    /// Returns the remaining time of the timer after a wait of twenty absences.
+    fn left_after_a_long_wait(activity: &PollActivity) -> Duration {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            presence.during(|| {
-                scope.spawn(|| presence.watch(&stop));
-                thread::sleep(20 * presence.absence);
+            activity.during(|| {
+                scope.spawn(|| activity.watch(&stop));
+                thread::sleep(20 * activity.absence);
             });
-            match presence.timer.get().unwrap() {
+            match activity.timer.get().unwrap() {
                 Some(Expiration::OneShot(left)) => left.into(),
                 _ => Duration::ZERO, // it has fired
             }
@@ -354,20 +375,21 @@ mod tests {
 
     #[test]
     fn a_wait_that_took_long_makes_no_absence_longer() {
-        let presence = Presence::new(Duration::ZERO).unwrap();
-        // The timer that was set while it waited has 44 of its 64 ms to go; it may be set so in the very moment that the wait ends.
-        assert!((0..5).any(|_| left_after_a_long_wait(&presence) <= presence.absence));
+        let activity = PollActivity::new(Duration::ZERO).unwrap();
+        // The timer that was set during the wait has 44 of its 64 ms left. It may be set at the
+        // very moment at which the wait ends.
+        assert!((0..5).any(|_| left_after_a_long_wait(&activity) <= activity.absence));
     }
 
-    /// Whether an attendant leaves after an application has polled `polls` times, and its polls
-    /// have taken so many packets and its own rounds so many.
+    /// Returns whether the attendant leaves after `polls` polls, which have received `polled`
+    /// packets while its own rounds have received `driven`.
     fn leaves(is_missed: bool, polls: u64, (polled, driven): (u64, u64)) -> bool {
-        let presence = presence();
-        let mut vigil = Vigil::new(&presence, is_missed);
-        (0..polls).for_each(|_| presence.has_polled());
-        presence.has_taken(polled as usize, true);
-        presence.has_taken(driven as usize, false);
-        vigil.is_over()
+        let activity = activity();
+        let mut evidence = Evidence::new(&activity, is_missed);
+        (0..polls).for_each(|_| activity.has_polled());
+        activity.has_taken(polled as usize, true);
+        activity.has_taken(driven as usize, false);
+        evidence.is_over()
     }
 
     #[test]
@@ -381,23 +403,23 @@ mod tests {
 
     #[test]
     fn it_is_woken_when_the_application_ends_or_the_engine_stops() {
-        let tell: [fn(&Presence, &AtomicBool); 2] = [
-            |presence, _| presence.ends(),
-            |presence, stop| {
+        let tell: [fn(&PollActivity, &AtomicBool); 2] = [
+            |activity, _| activity.ends(),
+            |activity, stop| {
                 stop.store(true, Ordering::Release);
-                presence.stops();
+                activity.stops();
             },
         ];
         for tell in tell {
-            let (presence, stop) = (presence(), AtomicBool::new(false));
-            // A thread that drives until it has what it waits for: then the timer alone does not end the watch.
-            presence.during(|| {
+            let (activity, stop) = (activity(), AtomicBool::new(false));
+            // During a wait the timer alone does not end the watch.
+            activity.during(|| {
                 thread::scope(|scope| {
-                    let watch = scope.spawn(|| presence.watch(&stop));
-                    while !presence.is_left.load(Ordering::Acquire) {
+                    let watch = scope.spawn(|| activity.watch(&stop));
+                    while !activity.is_left.load(Ordering::Acquire) {
                         thread::yield_now();
                     }
-                    tell(&presence, &stop);
+                    tell(&activity, &stop);
                     watch.join().unwrap();
                 });
             });

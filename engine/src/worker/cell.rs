@@ -1,4 +1,4 @@
-//! The lock around a worker, fair to control operations, and the loop of whoever drives it.
+//! The lock around a worker, fair to control operations, and the loop of the thread that drives it.
 
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -15,29 +15,30 @@ use crate::clock::Clock;
 use crate::event_fd::{EventFd, USUAL_FDS, sleep_on};
 use crate::signals::Signals;
 
-/// How long a driver sleeps that the datapath or other threads cannot wake.
+/// Longest sleep of a driver that the datapath or other threads cannot wake.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 /// Rounds without work, some 50 us, after which a driver yields.
 const PATIENT_ROUNDS: u32 = 128;
-/// A worker that has panicked leaves queue pairs that nobody can go on with.
+/// Panic message of later calls. A worker that has panicked leaves unusable queue pairs.
 const PANICKED: &str = "the engine's worker panicked earlier";
 
 /// A worker that several threads may drive, one at a time.
 pub(crate) struct WorkerCell {
     worker: Mutex<Worker>,
-    /// Threads that want the lock for a control operation. A driver that spins would take the lock
-    /// again before they wake up, so it steps aside while there are any.
+    /// Number of threads that want the lock for a control operation. A driver that spins would take
+    /// the lock again before they wake up, so it steps aside while there are any.
     control_waiting: AtomicU32,
     busy_wait: BusyWait,
     signals: Arc<Signals>,
     clock: Clock,
-    /// What becomes readable when something comes: the descriptors of the rails. They live as long as the worker, and that
-    /// as long as this. `None`: one of them has to be polled.
+    /// The descriptors of the rails, which become readable when something arrives. They live as
+    /// long as the worker, and the worker lives as long as the cell. `None`: a rail has no
+    /// descriptor and must be polled.
     ready: Option<Vec<RawFd>>,
 }
 
-/// The worker, for a control operation. When it is let go of, a sleeping driver wakes to see what
-/// has changed.
+/// Access to the worker for a control operation. Dropping it wakes a sleeping driver, which then
+/// looks at what has changed.
 pub(crate) struct Control<'a> {
     worker: Option<MutexGuard<'a, Worker>>,
     signals: &'a Signals,
@@ -58,7 +59,8 @@ impl WorkerCell {
         &self.signals
     }
 
-    /// Whether peers have not confirmed that queue pairs have ended; of a worker that has panicked they never will.
+    /// Whether peers have still to confirm that queue pairs have ended. False if the worker has
+    /// panicked, because peers cannot confirm then.
     pub(crate) fn is_disconnecting(&self) -> bool {
         self.lock_for_control().is_ok_and(|worker| worker.is_disconnecting())
     }
@@ -70,10 +72,10 @@ impl WorkerCell {
         worker
     }
 
-    /// Waits for the worker.
+    /// Waits for the worker and returns access to it.
     ///
     /// # Panics
-    /// If the worker has panicked: its queue pairs are in no state to go on with.
+    /// If the worker has panicked, because its queue pairs are unusable.
     pub(crate) fn control(&self) -> Control<'_> {
         let worker = Some(self.lock_for_control().expect(PANICKED));
         Control { worker, signals: &self.signals }
@@ -85,7 +87,7 @@ impl WorkerCell {
         Some(Control { worker, signals: &self.signals })
     }
 
-    /// Sends the acknowledgements that wait, unless another thread keeps the worker until then.
+    /// Sends the acknowledgements that wait, unless another thread holds the worker until `until`.
     pub(crate) fn acknowledge(&self, until: Instant) {
         loop {
             match self.worker.try_lock() {
@@ -97,7 +99,7 @@ impl WorkerCell {
         }
     }
 
-    /// Runs one round for an application that polls, unless somebody else is driving just now.
+    /// Runs one round for an application that polls, unless another thread drives at the moment.
     /// Returns whether there was anything to do.
     pub(crate) fn try_progress(&self) -> bool {
         let worked = match self.worker.try_lock() {
@@ -113,12 +115,25 @@ impl WorkerCell {
         worked
     }
 
-    /// Runs rounds until `done` gives a result or the time is over: spinning while there was work
-    /// less than `spin` ago and nobody else wants the processor, then asleep until something happens.
+    /// Runs rounds until `done` returns a result or the time is over. The thread spins while there
+    /// was work less than `spin` ago and no other thread wants the processor; then it sleeps until
+    /// something happens.
     pub(crate) fn drive<T>(
         &self,
         spin: Duration,
         until: Option<Instant>,
+        done: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        self.drive_unless(spin, until, |_| self.busy_wait.found_nothing(), done)
+    }
+
+    /// Drives as [`WorkerCell::drive`]. `is_wanted` decides whether another thread wants the
+    /// processor.
+    pub(super) fn drive_unless<T>(
+        &self,
+        spin: Duration,
+        until: Option<Instant>,
+        is_wanted: impl Fn(Instant) -> bool,
         mut done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let mut last_work = Instant::now();
@@ -135,7 +150,7 @@ impl WorkerCell {
             if worked {
                 last_work = now;
                 self.busy_wait.found_work();
-            } else if now - last_work >= spin || self.busy_wait.found_nothing() {
+            } else if now - last_work >= spin || is_wanted(now) {
                 if let Some(result) = self.sleep(until, &mut done) {
                     return Some(result);
                 }
@@ -144,7 +159,7 @@ impl WorkerCell {
         }
     }
 
-    /// What one driver has done may be what another one, asleep, waits for.
+    /// Runs a round and wakes sleeping drivers, which may wait for its results.
     fn round(&self, mut worker: MutexGuard<'_, Worker>, run: impl Fn(&mut Worker) -> bool) -> bool {
         let worked = run(&mut worker);
         drop(worker);
@@ -154,10 +169,10 @@ impl WorkerCell {
         worked
     }
 
-    /// Sleeps unless there is work, or a result, after all.
+    /// Sleeps unless there is work or a result.
     fn sleep<T>(&self, until: Option<Instant>, done: &mut impl FnMut() -> Option<T>) -> Option<T> {
         let sleeper = self.signals.sleepers().announce();
-        // Everything is looked at after this; see `wake`.
+        // The thread looks at everything after the announcement; see `wake`.
         let mut worker = self.lock();
         let worked = worker.prepare_sleep();
         let (deadline, has_posts) = (worker.next_deadline(), worker.has_posts());
@@ -176,7 +191,7 @@ impl WorkerCell {
         result
     }
 
-    /// Until one of the descriptors becomes readable, or the time is over.
+    /// Sleeps until one of the descriptors becomes readable or the time is over.
     fn sleep_on(&self, event: Option<&EventFd>, limit: Option<Duration>) {
         let wakes = self.ready.is_some() && event.is_some();
         let most =

@@ -1,4 +1,4 @@
-//! Control operations on queue pairs and memory. Whoever calls them holds the worker's lock.
+//! Control operations on queue pairs and memory. The caller holds the worker's lock.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::qp::QpShared;
 use crate::random;
 
 impl Worker {
-    /// Takes in a new queue pair, in RESET.
+    /// Adds a new queue pair in RESET.
     pub(crate) fn create(&mut self, shared: Arc<QpShared>, config: QpConfig) {
         self.signals.doorbells().admit(shared.index());
         let qp = fresh(shared.id, config);
         self.qps.insert(QpEntry::new(shared, qp));
     }
 
-    /// Ends a queue pair: the peer is told, what is outstanding is forgotten. Returns the attempt
-    /// that it was accepted for, if any.
+    /// Removes a queue pair, tells the peer and drops outstanding work requests. Returns the
+    /// attempt that the queue pair was accepted for, if any.
     pub(crate) fn destroy(&mut self, index: usize) -> Option<AttemptId> {
         self.leave_peer(index);
         let mut entry = self.qps.remove(index)?;
@@ -37,7 +37,8 @@ impl Worker {
         entry.accepted.map(|accepted| accepted.attempt())
     }
 
-    /// Says goodbye to the peer and flushes: ERR, or what it was if it was never connected.
+    /// Disconnects: tells the peer and flushes. The queue pair is then in ERR, or in its earlier
+    /// state if it was never connected.
     pub(crate) fn disconnect(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index) else { return };
         abandon(&mut self.initiators, entry.shared.id);
@@ -51,13 +52,13 @@ impl Worker {
             self.log_own_end(index);
         }
         self.retire(index);
-        // What the peer is told does not need the queue pair.
+        // The packet to the peer does not need the queue pair.
         self.settle();
         self.transmit(now);
         self.settle();
     }
 
-    /// Sends the acknowledgements that wait.
+    /// Sends the waiting acknowledgements.
     pub(crate) fn acknowledge(&mut self) {
         for (peer, slot) in self.qps.iter().filter_map(QpEntry::bound) {
             self.peers.endpoint_mut(peer).hasten_acks(slot);
@@ -65,12 +66,12 @@ impl Worker {
         self.transmit(self.clock.now());
     }
 
-    /// Changes the state of a queue pair; RESET: [`Worker::reset`].
+    /// Changes the state of a queue pair, except to RESET; see [`Worker::reset`].
     pub(crate) fn modify(&mut self, index: usize, to: QpState) -> Result<(), StateError> {
         let now = self.clock.now();
         let Some(entry) = self.qps.at(index) else { return Ok(()) };
         let was_ended = entry.shared.state() == QpState::Error;
-        // Work requests that were posted before take part in the change.
+        // Work requests posted earlier take part in the change.
         entry.take_posts(now, &mut self.peers);
         let changed = match &mut entry.place {
             Place::Unbound(qp) => qp.modify(to),
@@ -87,7 +88,7 @@ impl Worker {
         changed
     }
 
-    /// Changes what of its configuration may change while it exists.
+    /// Changes the options that may change during the life of a queue pair.
     pub(crate) fn set_attributes(&mut self, index: usize, attributes: QpAttributes) {
         let Some(entry) = self.qps.at(index) else { return };
         match &mut entry.place {
@@ -98,8 +99,8 @@ impl Worker {
         }
     }
 
-    /// Back to the beginning, with a new token: packets of the old connection find nobody. Returns the attempt that it
-    /// was accepted for, if any.
+    /// Resets a queue pair and gives it a new token, so that packets of the earlier connection do
+    /// not match. Returns the attempt that the queue pair was accepted for, if any.
     pub(crate) fn reset(&mut self, index: usize) -> Option<AttemptId> {
         self.leave_peer(index);
         let entry = self.qps.at(index)?;
@@ -114,8 +115,8 @@ impl Worker {
         entry.accepted.take().map(|accepted| accepted.attempt())
     }
 
-    /// Says goodbye to the peer and takes the queue pair out of its endpoint. What is outstanding
-    /// ends without completions.
+    /// Disconnects from the peer and takes the queue pair out of its endpoint. Outstanding work
+    /// requests end without completions.
     fn leave_peer(&mut self, index: usize) {
         if let Some(entry) = self.qps.at(index) {
             entry.muted = true;
@@ -125,7 +126,7 @@ impl Worker {
         entry.muted = false;
         let Some((peer, slot)) = entry.bound() else { return };
         let now = self.clock.now();
-        // The last look: a short connection may have had none.
+        // A last survey, because a short connection may have had none.
         self.survey(now, peer);
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
@@ -143,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// The application has ended it, which needs no event.
+    /// Logs an end that the application caused, which needs no event.
     fn log_own_end(&mut self, index: usize) {
         let shared = self.qps.at(index).map(|entry| &entry.shared);
         if let Some((shared, error)) = shared.and_then(|shared| Some((shared, shared.error()?))) {
@@ -151,7 +152,7 @@ impl Worker {
         }
     }
 
-    /// Nothing lands any more for a queue pair that does not receive.
+    /// Stops placement for a queue pair that does not receive.
     fn retire(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index).filter(|entry| entry.bound().is_some()) else {
             return;
@@ -167,7 +168,7 @@ impl Worker {
         }
     }
 
-    /// Makes sure that nothing refers to a region that is no longer in the table.
+    /// Drops every reference to regions that are no longer in the table.
     pub(crate) fn forget_memory(&mut self) {
         self.rails.forget_memory();
     }
@@ -202,7 +203,7 @@ impl Worker {
         Some(!self.rails.ids().any(|rail| endpoint.paths_are_blocked(rail)))
     }
 
-    /// The keys of its connection.
+    /// The keys of a queue pair's connection.
     pub(crate) fn session(&mut self, index: usize) -> Option<&Session> {
         let end = self.qps.at(index)?.keyed()?;
         self.sessions.get_mut(end).map(|session| &*session)

@@ -1,7 +1,7 @@
-//! Degradations: one list for each peer, which everybody reads.
+//! The degradations of each peer's connections, in one list that all readers use.
 //!
-//! The list is derived from what the endpoint knows of the paths, from the state of the rails, and
-//! from their datapaths. The log hears of the differences to the list before.
+//! The list is derived from the endpoint's knowledge of the paths, from the state of the rails, and
+//! from their datapaths. Differences to the previous list are logged.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use super::peers::Surveyed;
 use super::rails::{LocalRails, PeerAddrs};
 use crate::degradation::{Degradation, RailTrouble};
 
-/// Time between two looks that timers lead to, at least.
+/// The shortest time between two surveys caused by timers.
 const EVERY: Duration = Duration::from_millis(250);
-/// Time that a rail may take to show that it reaches the peer.
+/// Time in which a rail should prove that it reaches the peer.
 const PROVED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Worker {
-    /// A timer of a peer has run out: looks again if that was not done of late.
+    /// Surveys a peer whose timer has expired, unless that was done recently.
     pub(super) fn survey_if_due(&mut self, now: Time, index: usize) {
         if self.peers.surveyed(index).is_some_and(|surveyed| now >= surveyed.next_at) {
             self.survey(now, index);
         }
     }
 
-    /// Brings the list of a peer up to date, and tells the log of the differences.
+    /// Updates the list of a peer and logs the differences.
     #[cold]
     pub(super) fn survey(&mut self, now: Time, index: usize) {
         let Some((endpoint, rails, addrs)) = self.peers.known(index) else { return };
@@ -46,13 +46,13 @@ impl Worker {
         self.peers.set_surveyed(index, Surveyed { list: found, next_at, ..*surveyed });
     }
 
-    /// The same for all peers.
+    /// Updates the lists of all peers.
     pub(crate) fn survey_all(&mut self) {
         let now = self.clock.now();
         (0..self.peers.slots()).for_each(|index| self.survey(now, index));
     }
 
-    /// The degradations of a queue pair's connection; none while it has none.
+    /// The degradations of a queue pair's connection. Empty: it has no connection.
     pub(crate) fn degradations(&mut self, index: usize) -> Vec<Degradation> {
         let Some((peer, _)) = self.qps.at(index).and_then(|entry| entry.bound()) else {
             return Vec::new();
@@ -62,7 +62,7 @@ impl Worker {
     }
 }
 
-/// Numbers in it may change without its being another one.
+/// Whether the list has this degradation, with the same or other numbers.
 fn is_among(one: &Degradation, list: &[Degradation]) -> bool {
     let key = |of: &Degradation| match of {
         Degradation::SocketOptionRefused { option, .. } => (of.name(), of.rail(), *option),
@@ -71,7 +71,8 @@ fn is_among(one: &Degradation, list: &[Degradation]) -> bool {
     list.iter().any(|other| key(other) == key(one))
 }
 
-/// `is_new`: further rails have not had the time to show that they reach the peer.
+/// The degradations towards a peer. `is_new`: further rails have not had time to prove that they
+/// reach the peer.
 fn degradations(
     endpoint: &Endpoint,
     rails: &Rails,
@@ -94,18 +95,18 @@ fn degradations(
         }
         all.extend(of_paths(endpoint, rails, id));
     }
-    // An address that is no interface's to send by, as of a dummy device, is as good as one of the
-    // loopback where it is the only one.
+    // With a single rail, an address without an interface to send by, such as that of a dummy
+    // device, is no degradation, like one of the loopback.
     all.retain(|one| addrs.len() > 1 || !is_another_way(one));
     all
 }
 
-/// The rail's packets leave by another interface than its own.
+/// Whether the rail's packets leave by another interface than its own.
 fn is_another_way(of: &Degradation) -> bool {
     matches!(of, Degradation::RailMisrouted { cause, .. } if !cause.is_grave())
 }
 
-/// The degradations of a rail in use that the endpoint knows of.
+/// The degradations of a rail in use that the endpoint knows.
 fn of_paths(endpoint: &Endpoint, rails: &Rails, id: RailId) -> impl Iterator<Item = Degradation> {
     let rail = id.get();
     let paths = || rails.paths().filter(|report| report.path.rail() == id).count();

@@ -1,4 +1,4 @@
-//! Packets that leave: what the core wants to send, handed to the datapaths of their rails.
+//! Leaving packets: the core's packets are handed to the datapaths of their rails.
 
 use braid_keys::Session;
 use braid_transport::{Egress, Endpoint, Placement, Transmit, TransmitBody};
@@ -8,31 +8,31 @@ use super::Worker;
 use super::rails::via;
 use crate::datapath::{Readable, Room, Segment};
 
-/// Batches sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
+/// Batches sent before the worker receives again: about 1 MiB, or 100 us.
 const BATCHES: usize = 16;
-/// DISCONNECTs sent in one turn.
+/// The largest number of DISCONNECTs in one turn.
 const DISCONNECTS: usize = 64;
 
-/// What came of asking a peer for a packet.
+/// The result of asking a peer for a packet.
 enum Turn {
     Sent,
     Nothing,
-    /// None of its rails has room.
+    /// None of the peer's rails has room.
     Held,
 }
 
 impl Worker {
-    /// Sends what there is to send, within a budget. Returns whether there was anything that could be sent.
+    /// Sends packets within a budget. Returns whether there was anything to send.
     ///
-    /// Nothing, in a child that was forked: it has the keys of its parent's connections and the numbers of their next packets, and no
-    /// number may be used for two packets.
+    /// A forked child sends nothing: it has the keys of its parent's connections and their next
+    /// packet numbers, and no number may protect two packets.
     pub(super) fn transmit(&mut self, now: Time) -> bool {
         if !self.origin.is_here() {
             return false;
         }
         let (mut worked, mut now, mut batches) = (false, now, 0);
         let count = self.peers.active().len();
-        // Another peer is first each time, so that none starves when the budget is short.
+        // The first peer rotates, so that none starves if the budget is short.
         self.turn = self.turn.wrapping_add(1);
         for step in 0..count {
             let index = self.peers.active()[(self.turn + step) % count];
@@ -73,14 +73,14 @@ impl Worker {
         for count in 0..DISCONNECTS {
             let Some(due) = self.disconnects.poll_transmit(now) else {
                 if is_repeated {
-                    self.hear_refusals(now);
+                    self.read_refusals(now);
                 }
                 return count > 0;
             };
             is_repeated |= due.is_repeated;
             self.scratch.clear();
             let session = due.to.keyed.map(|end| self.sessions.get_mut(end));
-            // Its keys have gone: who would take it in clear does not take it at all.
+            // The keys are gone, and a peer of a keyed connection ignores unencrypted packets.
             let Some(session) = session.map_or(Some(None), |session| session.map(Some)) else {
                 continue;
             };
@@ -91,7 +91,7 @@ impl Worker {
         true
     }
 
-    /// Takes the next packet of one peer.
+    /// Takes and sends the next packet of one peer.
     fn transmit_one(&mut self, now: Time, index: usize) -> Turn {
         let Some((endpoint, rails, to)) = self.peers.parts(index) else { return Turn::Nothing };
         let full = self.rails.full();
@@ -101,7 +101,7 @@ impl Worker {
         if !full.is_empty() && full.contains_all(rails.live()) {
             return Turn::Held;
         }
-        // It is long: what is in it stays where it is.
+        // The value is large, so it is used in place.
         let mut transmit = endpoint.poll_transmit(now, rails);
         let Some(Transmit { slot, body }) = &mut transmit else { return Turn::Nothing };
         let slot = *slot;
@@ -164,8 +164,8 @@ impl Worker {
                 encode(packet, egress.rail(), session, |out| control.encode(out));
                 let egress = allowed(endpoint, *egress);
                 if let Some(to) = to.on(egress.rail()) {
-                    // A PING and its answer say something of their path: they share no batch, which
-                    // has the path of its first.
+                    // A PING and its answer measure their path. They share no batch, because a
+                    // batch takes the path of its first packet.
                     let rail = self.rails.of(egress.rail());
                     rail.flush();
                     rail.send_packet(id, to, via(egress), packet);
@@ -177,7 +177,7 @@ impl Worker {
                 let egress = *egress;
                 let rail = egress.rail();
                 let Some(to) = to.on(rail) else { return Turn::Sent };
-                // What the host knows of the path changes with every ICMP message.
+                // Every ICMP message may change the host's knowledge of the path.
                 if let Ok(datagram) = self.rails.of(rail).max_datagram(to) {
                     endpoint.route_takes(rail, datagram.try_into().unwrap_or(u16::MAX));
                 }
@@ -194,7 +194,7 @@ impl Worker {
     }
 }
 
-/// Appends a packet, in an envelope if its connection is keyed.
+/// Appends a packet, encrypted if its connection is keyed.
 #[inline]
 fn encode(
     out: &mut Vec<u8>,
@@ -208,7 +208,7 @@ fn encode(
     }
 }
 
-/// How a packet leaves where the ports of paths may be blocked.
+/// Replaces a path by the receiving port if the ports of paths are blocked.
 fn allowed(endpoint: &Endpoint, egress: Egress) -> Egress {
     match endpoint.paths_are_blocked(egress.rail()) {
         true => Egress::Port(egress.rail()),

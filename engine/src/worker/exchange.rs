@@ -1,11 +1,12 @@
-//! The key exchanges of connections that are being set up.
+//! The key exchanges of connections during set-up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use braid_keys::{
-    Asking as Handshake, Binding, Credentials, Date, Denied, KeyId, Listener, Session, Terms,
+    Binding, Credentials, Date, Denied, InitiatorHandshake as Handshake, KeyId, Listener, Session,
+    Terms,
 };
 use braid_transport::{AddrPair, Request};
 use braid_wire::{Connect, Offer, RejectReason, SealedOffer, Setup};
@@ -13,16 +14,16 @@ use braid_wire::{Connect, Offer, RejectReason, SealedOffer, Setup};
 use crate::random;
 use crate::security::Security;
 
-/// Cookies for which an attempt can be answered, the latest. A responder gives another when the one before has become too old,
-/// and may answer by then what was asked with that.
+/// The number of recent cookies whose answers an attempt accepts. A responder replaces a cookie
+/// that has become too old, and may still answer a packet with the earlier one.
 const COOKIES: usize = 4;
 
-/// The exchange of an attempt of ours.
+/// The key exchange of an attempt of this engine.
 pub(crate) struct Exchange {
     security: Arc<Security>,
-    /// What came with the latest cookies, the latest last.
+    /// The listeners of the latest cookies, the latest last.
     listeners: VecDeque<(Binding, KeyId)>,
-    /// One for each cookie, the latest last.
+    /// A handshake for each cookie, the latest last.
     handshakes: VecDeque<Handshake>,
     session: Option<Session>,
 }
@@ -33,15 +34,15 @@ impl Exchange {
         Exchange { security, listeners, handshakes, session: None }
     }
 
-    /// A COOKIE has come, which says that its listener has this key.
-    pub(crate) fn hear(&mut self, binding: Binding, key: KeyId) {
-        // The first counts: who answers later than the listener, with its cookie, is somebody else.
+    /// Records a COOKIE, which names the key of its listener.
+    pub(crate) fn on_cookie(&mut self, binding: Binding, key: KeyId) {
+        // The first one counts. A later one with the listener's cookie is from another host.
         if self.listeners.iter().all(|(known, _)| *known != binding) {
             push_latest(&mut self.listeners, (binding, key));
         }
     }
 
-    /// A CONNECT as it leaves: the same each time that it is repeated with the same cookie.
+    /// Builds a sealed CONNECT. Each repetition with the same cookie is identical.
     pub(crate) fn seal(&mut self, connect: &Connect) -> Setup {
         let Connect { nonce, cookie, .. } = *connect;
         let binding = Binding { nonce, cookie };
@@ -61,14 +62,14 @@ impl Exchange {
         let listener = Listener { binding, key, today: Date::from(SystemTime::now()) };
         let (credentials, terms) = (&self.security.credentials, Terms::from(&*self.security));
         let offer = connect.encode_offer();
-        let (handshake, denied) = credentials.ask(listener, random::bytes(), terms, &offer);
+        let (handshake, denied) = credentials.initiate(listener, random::bytes(), terms, &offer);
         if let Some(why) = denied {
             tracing::warn!(%why, "the listener is not one that may be connected to");
         }
         handshake
     }
 
-    /// Opens an ACCEPT. `None`: it is nobody's who has the key.
+    /// Decrypts an ACCEPT. `None`: its sender does not have the key.
     pub(crate) fn open(&mut self, sealed: &SealedOffer) -> Option<Setup> {
         let of_attempt = |handshake: &&mut Handshake| handshake.binding().nonce == sealed.nonce;
         let mut handshakes = self.handshakes.iter_mut().filter(of_attempt);
@@ -79,7 +80,7 @@ impl Exchange {
         Some(Setup::Accept(accept))
     }
 
-    /// What has come of it.
+    /// Takes the session that the exchange has produced.
     pub(crate) fn take_session(&mut self) -> Option<Session> {
         self.session.take()
     }
@@ -92,15 +93,15 @@ fn push_latest<T>(all: &mut VecDeque<T>, latest: T) {
     all.push_back(latest);
 }
 
-/// Which key a COOKIE says to be of; 0: of none.
+/// The id of the key that a COOKIE names. 0: none.
 pub(super) fn key_id(security: &Security, nonce: u64, cookie: u64) -> u64 {
     security.credentials.key_id(Binding { nonce, cookie }).0
 }
 
-/// Opens a CONNECT.
+/// Decrypts a CONNECT.
 ///
 /// # Errors
-/// What the initiator is told, and what is said here.
+/// Returns the reason for the initiator and the reason for the log.
 pub(super) fn open_request(
     security: &Security,
     from: AddrPair,
@@ -118,7 +119,8 @@ pub(super) fn open_request(
     Ok(Request { from, connect, sealed_in: sealed.message.clone(), peer })
 }
 
-/// One and the same for all that an initiator may not learn about the list of allowed keys.
+/// The reason for the initiator. It is the same for everything that must not reveal the list of
+/// allowed keys.
 fn reason(credentials: &Credentials, why: &Denied) -> RejectReason {
     match (why, credentials) {
         (Denied::Form, _) => RejectReason::KeyForm,
@@ -128,14 +130,14 @@ fn reason(credentials: &Credentials, why: &Denied) -> RejectReason {
     }
 }
 
-/// Accepts such a request. Returns the message of the ACCEPT.
+/// Accepts a decrypted request. Returns the message of the ACCEPT.
 ///
 /// # Panics
-/// If it was not opened with this by [`open_request`].
+/// Panics if [`open_request`] did not decrypt the request with this configuration.
 pub(super) fn accept(security: &Security, request: &Request, ours: &Connect) -> (Vec<u8>, Session) {
     let Request { connect, sealed_in, .. } = request;
     let binding = Binding { nonce: connect.nonce, cookie: connect.cookie };
-    // Its key was allowed on the day when it came.
+    // The key was allowed on the day when the request came.
     let asked = security.credentials.read(binding, Date::FIRST, random::bytes(), sealed_in);
     let asked = asked.expect("it was opened when it came");
     let agreed = asked.settle(&Terms::from(security)).expect("it was settled when it came");

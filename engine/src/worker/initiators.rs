@@ -1,4 +1,4 @@
-//! The attempts to connect that a worker's queue pairs make.
+//! The attempts to connect of a worker's queue pairs.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,27 +14,27 @@ use super::qps::QpEntry;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
 
-/// What a worker keeps with an attempt.
+/// The worker's data for an attempt.
 pub(crate) struct Asking {
-    /// What is known of each address of the responder, until one has answered.
+    /// The reachability of each address of the responder, until one has answered.
     pub(crate) reach: HashMap<SocketAddr, Reachability>,
-    /// Which attempt it is, for who gives it up.
+    /// The number of the attempt, which identifies it for cancellation.
     pub(crate) number: u64,
-    /// Where the application finds how it has ended.
+    /// The outcome that the application waits for.
     pub(crate) outcome: Arc<Outcome>,
-    /// Present if the connection is to be keyed.
+    /// The key exchange, if the connection is to be keyed.
     pub(crate) exchange: Option<Exchange>,
 }
 
-/// How an attempt has ended.
+/// The end of an attempt.
 pub(crate) enum Ended {
-    /// The peer has accepted it, or nobody has.
+    /// The peer has answered, or no answer came.
     Answered(Result<Connect, SetupError>),
-    /// The system knows that nobody can answer.
+    /// The system reports that no answer can come.
     Unreachable(io::Error),
 }
 
-/// Its queue pair is not to be connected any more: it was reset, disconnected or moved to ERR.
+/// Ends the attempt of a queue pair that was reset, disconnected or moved to ERR.
 pub(super) fn abandon(initiators: &mut Initiators<Asking>, qp: QpId) {
     if let Some(attempt) = initiators.cancel(qp) {
         attempt.driver.outcome.set(Err(ConnectError::Cancelled { addr: attempt.asked }));
@@ -42,7 +42,7 @@ pub(super) fn abandon(initiators: &mut Initiators<Asking>, qp: QpId) {
 }
 
 impl QpEntry {
-    /// Ends its attempt if it has left INIT.
+    /// Ends the attempt of a queue pair that has left INIT.
     pub(super) fn check_attempt(&self, initiators: &mut Initiators<Asking>) {
         if self.shared.state() != braid_transport::QpState::Init {
             abandon(initiators, self.shared.id);
@@ -51,7 +51,7 @@ impl QpEntry {
 }
 
 impl Worker {
-    /// Nobody wants to hear of this attempt any more, if it is under way.
+    /// Cancels an attempt if it is under way.
     pub(crate) fn give_up_connect(&mut self, qp: QpId, number: u64) {
         let attempt = self.initiators.get_mut(qp);
         if attempt.is_some_and(|attempt| attempt.driver.number == number) {
@@ -81,7 +81,7 @@ impl Worker {
         worked
     }
 
-    /// What a keyed attempt sends instead of a CONNECT.
+    /// Seals the CONNECT of a keyed attempt.
     fn seal_setup(&mut self, qp: QpId, setup: Setup) -> Setup {
         let Setup::Connect(connect) = &setup else { return setup };
         let attempt = self.initiators.get_mut(qp);
@@ -89,7 +89,7 @@ impl Worker {
         exchange.map(|exchange| exchange.seal(connect)).unwrap_or(setup)
     }
 
-    /// Why this packet cannot reach anybody, if the system knows.
+    /// The reason why this packet cannot arrive, if the system knows one.
     fn in_vain(&mut self, qp: QpId, setup: &Setup, bytes: &[u8]) -> Option<io::Error> {
         let is_short = |len: u16| usize::from(len) < BASE_DATAGRAM;
         let attempt = self.initiators.get_mut(qp).filter(|attempt| !attempt.is_answered())?;

@@ -1,4 +1,4 @@
-//! The worker that listens: HELLOs and CONNECTs go to the responder, new requests to the listener.
+//! The listening worker. HELLOs and CONNECTs go to the responder, and new requests to the listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::qp::{Asked, QpShared};
 use crate::random;
 use crate::security::Security;
 
-/// What a worker answers to those who want to connect.
+/// The state of a worker that answers initiators.
 pub(crate) struct Listening {
     responder: Responder<Arc<QpShared>>,
     backlog: Option<Arc<Backlog>>,
@@ -23,8 +23,9 @@ pub(crate) struct Listening {
     guesses: Guesses,
 }
 
-/// How many requests of one host are opened in vain in a second: some hundredths of a processor. Without the key, one with a pre-shared key
-/// takes a few microseconds, one with static keys two Diffie-Hellman operations.
+/// The number of requests of one host that may fail to decrypt per second, which costs a few
+/// percent of a processor. Without the key, a request with a pre-shared key costs a few
+/// microseconds, and one with static keys two Diffie-Hellman operations.
 fn refusals(credentials: &Credentials) -> u32 {
     match credentials {
         Credentials::Shared(_) => 4096,
@@ -40,7 +41,7 @@ impl Listening {
         Listening { responder, backlog: None, security, guesses }
     }
 
-    /// Begins to listen. False: somebody does already.
+    /// Begins to listen. Returns `false` if the engine listens already.
     pub(crate) fn listen(&mut self, backlog: Arc<Backlog>) -> bool {
         let free = self.backlog.is_none();
         if free {
@@ -86,8 +87,8 @@ impl Listening {
         self.reply(from, reply, None, outbox, counters);
     }
 
-    /// As [`Listening::on_connect`]. It is opened only once its cookie has proved where it comes from, and not while that host
-    /// has been refused too often.
+    /// Handles a sealed CONNECT, see [`Listening::on_connect`]. It is decrypted only if its cookie
+    /// proves its source and that host was not refused too often.
     pub(crate) fn on_sealed_connect(
         &mut self,
         now: Time,
@@ -120,7 +121,8 @@ impl Listening {
                         self.responder.on_new(now, request, waiting.as_deref_mut(), wanted)
                     }
                 };
-                // For whatever reason: it may come again as long as its cookie is good, from who has only seen it.
+                // Counts every rejection. A host that has only seen the packet may repeat it as
+                // long as its cookie is valid.
                 if matches!(reply, Reply::Rejected(_)) {
                     self.guesses.charge(now, from.remote);
                 }
@@ -140,14 +142,14 @@ impl Listening {
         counters: &WorkerCounters,
     ) {
         match reply {
-            Reply::Requested => self.backlog.iter().for_each(|backlog| backlog.tell()),
+            Reply::Requested => self.backlog.iter().for_each(|backlog| backlog.announce()),
             Reply::Pending => {}
             Reply::Repeat(qp) => qp.ask(Asked::Repeat),
             Reply::Rejected(reject) => {
                 match reject.reason {
                     RejectReason::Busy => counters.setup_busy.add(1),
                     reason if is_about_keys(reason) => {
-                        tell_refused(counters, from.remote, reason, denied)
+                        log_refusal(counters, from.remote, reason, denied)
                     }
                     _ => counters.setup_refused.add(1),
                 }
@@ -156,19 +158,19 @@ impl Listening {
         }
     }
 
-    /// A packet of a version that this build does not speak.
+    /// Answers a packet of a version that this build does not support.
     pub(crate) fn on_other_version(&self, from: AddrPair, bytes: &[u8], outbox: &mut Outbox) {
         if let Some(answer) = self.responder.on_other_version(bytes) {
             outbox.answer(from, &answer);
         }
     }
 
-    /// The application accepts with this queue pair, whose worker answers from now on.
+    /// Records that the application accepts with this queue pair, whose worker answers from now on.
     pub(crate) fn accepted(&mut self, attempt: AttemptId, qp: Arc<QpShared>) {
         self.responder.accepted(attempt, qp);
     }
 
-    /// The application has refused, or has not even looked.
+    /// Rejects an attempt that the application has refused or not taken.
     pub(crate) fn turn_down(
         &mut self,
         now: Time,
@@ -179,7 +181,7 @@ impl Listening {
         outbox.answer(attempt.from, &self.responder.turn_down(now, attempt, reason));
     }
 
-    /// The queue pair that was accepted for this attempt is gone, or something else by now.
+    /// Forgets the queue pair that was accepted for this attempt and is gone or was reset.
     pub(crate) fn forget(&mut self, now: Time, attempt: AttemptId, id: QpId) {
         self.responder.forget(now, attempt, |qp| qp.id == id);
     }
@@ -193,8 +195,9 @@ fn is_about_keys(reason: RejectReason) -> bool {
     of_static_keys || matches!(reason, NoKey | KeyRequired | WrongKey | Cipher)
 }
 
-/// Says so here as the REJECT does there, and why if that says less; anybody can bring it about, so not every time.
-fn tell_refused(
+/// Logs a refusal with its full reason, which the REJECT may not tell. Any host can cause refusals,
+/// so the log is rate-limited.
+fn log_refusal(
     counters: &WorkerCounters,
     from: SocketAddr,
     reason: RejectReason,

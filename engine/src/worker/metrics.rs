@@ -1,4 +1,4 @@
-//! What is told of queue pairs to those who look from outside. Whoever calls this holds the worker's lock.
+//! The worker's part of the metrics. The caller holds the worker's lock.
 
 use std::ops::Range;
 
@@ -8,29 +8,30 @@ use super::rails::PeerAddrs;
 use crate::metrics::QpMetrics;
 
 impl Worker {
-    /// Places of its table of queue pairs.
+    /// The number of places in the table of queue pairs.
     pub(crate) fn qp_slots(&self) -> usize {
         self.qps.slots()
     }
 
-    /// The queue pairs in these places.
+    /// The metrics of the queue pairs in these places.
     pub(crate) fn qp_metrics(&self, slots: Range<usize>) -> impl Iterator<Item = QpMetrics> {
         self.qps.within(slots).map(|entry| self.metrics_of(entry))
     }
 
     fn metrics_of(&self, entry: &QpEntry) -> QpMetrics {
         let (shared, core) = (&entry.shared, entry.core(&self.peers));
+        let connected = entry.connected(&self.peers);
         let surveyed = entry.bound().and_then(|(peer, _)| self.peers.surveyed(peer));
         QpMetrics {
             number: shared.id,
             state: core.state(),
             error: core.error(),
             peer: entry.remote_addrs.as_ref().map(PeerAddrs::first),
-            packet_payload: core.segment_payload(),
+            packet_payload: entry.packet_payload(&self.peers),
             outstanding_sends: shared.sends.outstanding(),
             outstanding_recvs: shared.recvs.outstanding(),
             counters: core.counters(),
-            subflows: core.subflows().collect(),
+            subflows: connected.into_iter().flat_map(|qp| qp.subflows()).collect(),
             degradations: surveyed.map_or(Vec::new(), |surveyed| surveyed.list.clone()),
         }
     }

@@ -12,6 +12,7 @@ mod exchange;
 mod initiators;
 mod listening;
 mod metrics;
+mod neighbours;
 mod outbox;
 mod peers;
 mod qps;
@@ -48,7 +49,7 @@ use crate::qp::Asked;
 use crate::security::Security;
 use crate::signals::Signals;
 
-pub(crate) use attendant::{Presence, attend};
+pub(crate) use attendant::{PollActivity, attend};
 pub(crate) use cell::{Control, WorkerCell};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
@@ -56,23 +57,24 @@ pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
 const BATCHES: usize = 4;
-/// After so many packets in a round their acknowledgement does not wait for the application, which may take long over what
-/// they complete: meanwhile the peer makes its next messages.
+/// Arrivals in a round after which the acknowledgement does not wait for the application. The
+/// application may take long to process completions, and the peer can prepare its next messages
+/// meanwhile.
 const MANY_ARRIVALS: usize = 16;
 
-/// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
+/// The state that one thread at a time owns. The holder of the lock of its [`WorkerCell`] runs it.
 pub(crate) struct Worker {
-    /// A child that was forked has a copy of all that follows, and sends nothing by it.
+    /// The process of the worker. A forked child has a copy of the state and sends nothing.
     origin: Origin,
     rails: LocalRails,
     caps: Caps,
     clock: Clock,
     plan: SetUpPlan,
     signals: Arc<Signals>,
-    /// Whether the application polls, where it drives.
-    presence: Arc<Presence>,
+    /// The polling activity of an application that drives the engine.
+    activity: Arc<PollActivity>,
     counters: Arc<WorkerCounters>,
-    /// The engine's.
+    /// The events of the engine.
     events: Arc<AsyncEvents>,
     regions: RegionCache,
     qps: QpTable,
@@ -80,22 +82,22 @@ pub(crate) struct Worker {
     listening: Listening,
     initiators: Initiators<Asking>,
     outbox: Outbox,
-    /// Queue pairs that have ended, by where their peers receive.
+    /// Ended queue pairs, by the receiving addresses of their peers.
     disconnects: Disconnects<Ended>,
     /// `None`: no connection is keyed.
     security: Option<Arc<Security>>,
     sessions: Sessions,
-    /// Where short packets are encoded.
+    /// The buffer in which short packets are encoded.
     scratch: Vec<u8>,
-    /// Which peer sends first.
+    /// The peer that sends first.
     turn: usize,
-    /// A datapath could not take all that there was to send.
+    /// Whether a datapath had no room for everything to send.
     is_full: bool,
-    /// The round is that of an application that polls.
+    /// Whether an application that polls runs this round.
     is_polled: bool,
 }
 
-/// What a worker is made of.
+/// The parts of a new worker.
 pub(crate) struct WorkerParts {
     pub(crate) rails: LocalRails,
     pub(crate) clock: Clock,
@@ -103,17 +105,17 @@ pub(crate) struct WorkerParts {
     pub(crate) security: Option<Arc<Security>>,
     pub(crate) paths: PathPlan,
     pub(crate) signals: Arc<Signals>,
-    pub(crate) presence: Arc<Presence>,
+    pub(crate) activity: Arc<PollActivity>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) events: Arc<AsyncEvents>,
     pub(crate) regions: RegionCache,
 }
 
-/// Result of receiving in one round.
+/// The result of receiving in one round.
 #[derive(Clone, Copy, Default)]
 struct Intake {
     packets: usize,
-    /// An acknowledgement should leave before the application hears of it.
+    /// Whether an acknowledgement should leave before the application learns of the arrivals.
     owes_ack: bool,
 }
 
@@ -126,7 +128,7 @@ impl Worker {
             clock: parts.clock,
             plan: parts.plan,
             signals: parts.signals,
-            presence: parts.presence,
+            activity: parts.activity,
             outbox: Outbox::default(),
             counters: parts.counters,
             events: parts.events,
@@ -145,25 +147,25 @@ impl Worker {
         }
     }
 
-    /// One round: what was posted, what is to be sent, what has arrived, what is overdue, what has
-    /// ended. Returns whether there was anything to do.
+    /// Runs one round: takes posted work, sends, receives, runs timers, and reports ends. Returns
+    /// whether there was anything to do.
     ///
-    /// Sending comes first and not last: what a round receives completes before the next round
-    /// spends time on acknowledging it, and an answer that the application posts right away leaves
-    /// together with the acknowledgement. What acknowledges many packets leaves at once, and so
-    /// does what no answer is expected for: the application may end its process as soon as it has
-    /// the message, and its peer would take that for lost.
+    /// Sending comes first. So the completions of a round's arrivals are delivered before the next
+    /// round spends time on acknowledging them, and a reply that the application posts at once
+    /// leaves together with the acknowledgement. The acknowledgement of many packets leaves at
+    /// once. So does one for which no reply is expected: the application may end its process as
+    /// soon as it has the message, and its peer would consider the message lost.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
-        self.presence.round(now);
+        self.activity.round(now);
         let mut worked = self.take_posts(now);
         worked |= self.transmit(now);
-        // Reading the clock costs as much as a look at everything else.
+        // Reading the clock costs as much as an idle look at everything else.
         let now = if worked { self.clock.now() } else { now };
         let Intake { packets: arrived, owes_ack } = self.receive(now);
         if arrived > 0 {
             worked = true;
-            self.presence.has_taken(arrived, self.is_polled);
+            self.activity.has_taken(arrived, self.is_polled);
         }
         if owes_ack || arrived >= MANY_ARRIVALS {
             self.transmit(self.clock.now());
@@ -174,7 +176,7 @@ impl Worker {
         worked
     }
 
-    /// As [`Worker::progress`], for an application that polls.
+    /// Runs one round for an application that polls, see [`Worker::progress`].
     pub(crate) fn poll(&mut self) -> bool {
         self.is_polled = true;
         let worked = self.progress();
@@ -182,7 +184,7 @@ impl Worker {
         worked
     }
 
-    /// Whether peers have not confirmed that queue pairs have ended.
+    /// Whether peers have yet to confirm the end of queue pairs.
     pub(crate) fn is_disconnecting(&self) -> bool {
         !self.disconnects.is_empty()
     }
@@ -192,7 +194,7 @@ impl Worker {
         self.signals.doorbells().any()
     }
 
-    /// Makes what the datapath has lost known to the counters.
+    /// Copies the datapath's losses to the counters.
     pub(crate) fn publish_losses(&self) {
         let losses = self.rails.losses();
         self.counters.overflowed.set(losses.overflowed);
@@ -200,7 +202,7 @@ impl Worker {
         self.counters.injected.set(losses.injected);
     }
 
-    /// When it has to run although nothing arrives and nothing is posted.
+    /// The next time at which the worker has to run without an arrival or a post.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         if !self.outbox.is_empty() {
             return Some(Time::ZERO);
@@ -215,18 +217,18 @@ impl Worker {
         timeouts.into_iter().flatten().chain(due).min()
     }
 
-    /// Descriptors that become readable when something comes; `None`: it has to be polled.
+    /// Descriptors that become readable when a packet arrives. `None`: the worker has to poll.
     pub(crate) fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         self.rails.readiness()
     }
 
-    /// Sees to it that whatever comes from now on makes a descriptor readable. Returns whether there was something to do
-    /// after all: what came before wakes nobody.
+    /// Prepares for sleep: from now on every arrival makes a descriptor readable. Returns whether
+    /// there was something to do, because earlier arrivals make no descriptor readable.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
         self.rails.arm() && self.progress()
     }
 
-    /// A rail has failed: so does every queue pair that has no other, and whatever is outstanding with it.
+    /// Fails the queue pairs without a working rail, and their outstanding work requests.
     fn fail_lost(&mut self) {
         let is_lost = |entry: &&QpEntry| {
             let rails = entry.remote_addrs.as_ref().map(PeerAddrs::len);
@@ -266,7 +268,7 @@ impl Worker {
         worked
     }
 
-    /// Takes in what has arrived, within a budget.
+    /// Takes arrived packets within a budget.
     fn receive(&mut self, now: Time) -> Intake {
         let mut intake = Intake::default();
         for batch in 0..BATCHES {
@@ -274,7 +276,7 @@ impl Worker {
             let regions = self.regions.load();
             let mut arrivals = Arrivals {
                 now,
-                may_be_replied_to: self.presence.is_new(),
+                may_be_replied_to: self.activity.is_new(),
                 rail: RailId::FIRST,
                 qps: &mut self.qps,
                 peers: &mut self.peers,
@@ -321,15 +323,15 @@ impl Worker {
             worked |= was_due;
         }
         if self.peers.poll_silence() {
-            self.hear_refusals(now);
+            self.read_refusals(now);
         }
         worked | self.run_initiators(now)
     }
 
-    /// A peer is silent, or does not confirm an end: perhaps its process has died, and its host
-    /// says so.
+    /// Reads reports of closed ports for a peer that is silent or does not confirm an end. Its
+    /// process may have died, and its host then reports that.
     #[cold]
-    fn hear_refusals(&mut self, now: Time) {
+    fn read_refusals(&mut self, now: Time) {
         let Worker { rails, peers, disconnects, .. } = self;
         rails.take_refused(&mut |rail, PortRefused { to, via }| {
             peers.on_unreachable(now, to, egress(via, rail));
@@ -337,12 +339,11 @@ impl Worker {
         });
     }
 
-    /// Hands out what the endpoints have to tell: first states, then the completions that follow
-    /// from them.
+    /// Delivers the endpoints' news: first states, then the completions that follow from them.
     fn settle(&mut self) {
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];
-            let Some((endpoint, to)) = self.peers.teller(index) else { continue };
+            let Some((endpoint, to)) = self.peers.endpoint_without_waking(index) else { continue };
             let mut has_news = false;
             while let Some(disconnect) = endpoint.poll_disconnect() {
                 let entry = self.qps.get(disconnect.of());
@@ -362,14 +363,15 @@ impl Worker {
                     self.counters.paths_blocked.add(1);
                 }
                 has_news = true;
-                // Before the completions that follow from it: nothing lands after those.
+                // This precedes the completions that follow, because nothing may be placed after
+                // those.
                 if !state.receives() {
                     self.rails.retire(event.qp);
                 }
                 if let Some(entry) = self.qps.get(event.qp) {
                     entry.shared.set_state(state, error);
                 }
-                // Who hears of it finds the queue pair so.
+                // The state is set before the announcement, so that its readers see it.
                 announce(&self.events, event.qp, event.kind);
             }
             while let Some(ended) = endpoint.poll_ended() {

@@ -1,4 +1,4 @@
-//! Packets of no queue pair that are to be sent: set-up packets, and answers that anybody can provoke.
+//! Packets that belong to no queue pair: set-up packets, and answers that any host can provoke.
 
 use braid_keys::Session;
 use braid_transport::{AddrPair, LocalAddr};
@@ -7,10 +7,10 @@ use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, RailId, Setup};
 use super::rails::LocalRails;
 use crate::datapath::Via;
 
-/// Bytes of packets that may wait; more are dropped, their senders ask again.
+/// Bytes of waiting packets. Beyond this, packets are dropped, and their senders ask again.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Collects what is to be said while packets are taken in, for when they all have been.
+/// The packets to send after the current arrivals have been taken.
 #[derive(Default)]
 pub(crate) struct Outbox {
     packets: Vec<Packet>,
@@ -22,24 +22,25 @@ struct Packet {
     rail: RailId,
     to: AddrPair,
     len: usize,
-    /// It may be longer than what the path carries.
+    /// Whether the packet may be longer than the path carries.
     is_probe: bool,
 }
 
 impl Outbox {
-    /// Adds a packet for the first rail, unless much is waiting already.
+    /// Adds a packet for the first rail, unless too much waits.
     pub(crate) fn send(&mut self, to: AddrPair, bytes: &[u8]) {
         self.add(RailId::FIRST, to, bytes, false);
     }
 
-    /// Adds the answer to a set-up packet, unless much is waiting already.
+    /// Adds the answer to a set-up packet, unless too much waits.
     pub(crate) fn answer(&mut self, to: AddrPair, answer: &Setup) {
         let mut bytes = Vec::with_capacity(HELLO_LEN);
         answer.encode(&mut bytes);
         self.send(to, &bytes);
     }
 
-    /// Adds a control packet for this rail, in an envelope if there is a `session`, unless much is waiting already.
+    /// Adds a control packet for this rail, encrypted if there is a `session`, unless too much
+    /// waits.
     pub(crate) fn control(
         &mut self,
         rail: RailId,
@@ -55,7 +56,7 @@ impl Outbox {
         self.add(rail, to, &bytes, false);
     }
 
-    /// Adds a packet that may be too long for its path, unless much is waiting already.
+    /// Adds a packet that may be too long for its path, unless too much waits.
     pub(crate) fn probe(&mut self, to: AddrPair, bytes: &[u8]) {
         self.add(RailId::FIRST, to, bytes, true);
     }
@@ -68,7 +69,7 @@ impl Outbox {
         }
     }
 
-    /// Hands everything to the datapaths.
+    /// Hands all packets to the datapaths.
     pub(crate) fn empty_into(&mut self, rails: &mut LocalRails) {
         let mut rest = &self.bytes[..];
         for packet in &self.packets {

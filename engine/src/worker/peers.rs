@@ -1,4 +1,4 @@
-//! A worker's peers: their endpoints, and the rails that lead to them.
+//! The peers of a worker: their endpoints, and the rails that lead to them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -14,43 +14,47 @@ use crate::discovery::PathMap;
 use crate::paths_to::PathsTo;
 use crate::random;
 
-/// How paths to a peer are made.
+/// The configuration of the paths to a peer.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPlan {
     pub(crate) policy: LbPolicy,
     pub(crate) rail_policy: RailScheme,
-    /// Of all workers.
+    /// The loads of all workers.
     pub(crate) host: Arc<HostLoads>,
-    /// On each rail.
+    /// The number of paths on each rail.
     pub(crate) count: usize,
     pub(crate) seed: u64,
-    /// Ways depend on the peer's port too, so each port of a peer has rails of its own.
+    /// Whether routes are discovered. Routes depend on the peer's port, so each port of a peer then
+    /// has rails of its own.
     pub(crate) discover: bool,
 }
 
-/// Endpoints by index. An endpoint exists as long as it has queue pairs, the rails to a destination as long as it has
-/// endpoints.
+/// The endpoints by index. An endpoint exists while it has queue pairs, and the rails to a
+/// destination exist while they have endpoints.
 ///
-/// A turn of the worker costs what is *active*: peers whose endpoints were touched since they last had nothing to send. The
-/// others cost nothing until their timers run out.
+/// The cost of a worker's turn depends on the *active* peers: those whose endpoints were touched
+/// since they last had nothing to send. The others cost nothing until their timers expire.
 ///
-/// Invariants: `active` has each peer once whose `is_active` is set; of the others `timers` has those that have a `due`, by
-/// that. What is due may have moved on since; it never moves to an earlier time without the peer becoming active.
+/// Invariants: `active` has each peer once whose `is_active` is set. Of the others, `timers` has
+/// those with a `due`, ordered by it. The real time-out may have moved later since. It never moves
+/// earlier without the peer becoming active.
 pub(crate) struct Peers {
     plan: PathPlan,
     peers: Vec<Option<Peer>>,
     names: HashMap<Name, usize>,
     free: Vec<usize>,
     shared: Vec<SharedRails>,
-    /// How many of them receive at an address, by rail: a host has a port for each thread of each engine.
+    /// The number of peers that receive at an address, by rail. A host has a port for each thread
+    /// of each engine.
     receivers: HashMap<(RailId, AddrPair), usize>,
     active: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
-    /// A peer has seemed silent.
+    /// Whether a peer has seemed silent.
     is_silent: bool,
 }
 
-/// A restarted peer is another one, even at the same addresses; and who has shown the key is not who has not.
+/// The identity of a peer. A restarted peer is another one, even at the same addresses, and so is a
+/// peer with a key and one without.
 type Name = (u64, PeerAddrs, bool);
 
 struct Peer {
@@ -58,38 +62,39 @@ struct Peer {
     endpoint: Endpoint,
     rails: usize,
     is_active: bool,
-    /// It has had nothing to send, and was not touched since.
+    /// Whether the peer had nothing to send and was not touched since.
     is_quiet: bool,
-    /// Where it stands among the timers.
+    /// The position of the peer among the timers.
     due: Option<Time>,
     surveyed: Surveyed,
 }
 
-/// The degradations of its connections, as of the last look.
+/// The degradations of the peer's connections at the last survey.
 pub(super) struct Surveyed {
     pub(super) list: Vec<Degradation>,
-    /// When the next look is due.
+    /// The time of the next survey.
     pub(super) next_at: Time,
     pub(super) made_at: Time,
 }
 
-/// The rails to one host, whatever engines and ports it has, or to one port of it.
+/// The rails to one host with all its engines and ports, or to one port of it.
 struct SharedRails {
-    /// By rail, with its scope: on another link the same link-local address is another host. Port 0: all.
+    /// The destination by rail, with its scope, because the same link-local address on another link
+    /// is another host. Port 0: all ports.
     to: Vec<AddrPair>,
     rails: Rails,
     users: usize,
 }
 
 impl SharedRails {
-    /// Whether they are in use, and for this.
+    /// Whether the rails are in use for these destinations.
     fn lead_to(&self, to: &[AddrPair]) -> bool {
         self.users > 0 && self.to == to
     }
 }
 
 impl PathPlan {
-    /// So many rails, for the destination of this index.
+    /// Creates the rails for the destination of this index.
     fn rails(&self, destination: u64, count: usize) -> Rails {
         let paths = |rail: usize| {
             let seed = self.seed.wrapping_add(destination).wrapping_add((rail as u64) << 24);
@@ -117,7 +122,7 @@ impl Peers {
         }
     }
 
-    /// The peer of this instance at these addresses; made if there is none.
+    /// Returns the peer of this instance at these addresses, and creates it if necessary.
     pub(crate) fn find_or_make(
         &mut self,
         now: Time,
@@ -170,7 +175,8 @@ impl Peers {
         index
     }
 
-    /// Removes the peer if it has no queue pairs left. Returns the addresses, by rail, at which nobody receives any more.
+    /// Removes the peer if it has no queue pairs left. Returns the addresses, by rail, at which no
+    /// peer receives any more.
     pub(crate) fn remove_if_empty(&mut self, index: usize) -> Vec<(RailId, AddrPair)> {
         let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty());
         let Some(peer) = peer else { return Vec::new() };
@@ -184,7 +190,7 @@ impl Peers {
         peer.name.1.by_rail().filter(|at| self.has_lost_last(*at)).collect()
     }
 
-    /// One that received at this address is gone: whether there is no other.
+    /// Records that a peer at this address is gone. Returns whether it was the last one.
     fn has_lost_last(&mut self, at: (RailId, AddrPair)) -> bool {
         let Some(count) = self.receivers.get_mut(&at) else { return false };
         *count -= 1;
@@ -195,7 +201,7 @@ impl Peers {
         is_last
     }
 
-    /// Spreads what goes to `to` evenly over the ways that were found.
+    /// Spreads the traffic to `to` evenly over the discovered routes.
     pub(crate) fn use_ways(&mut self, rail: RailId, to: AddrPair, map: &PathMap) {
         let plain = || (0..self.plan.count as u16).map(PathId::new).collect();
         let chosen: Vec<PathId> = map.balanced(self.plan.count).unwrap_or_else(plain);
@@ -209,12 +215,12 @@ impl Peers {
         }
     }
 
-    /// The peers that may have something to send or to tell.
+    /// The peers that may have something to send or to report.
     pub(crate) fn active(&self) -> &[usize] {
         &self.active
     }
 
-    /// What it takes to run one peer, which becomes active; `None`: there is none of this index.
+    /// The parts to run one peer, which becomes active. `None`: there is no peer of this index.
     pub(crate) fn parts(
         &mut self,
         index: usize,
@@ -224,28 +230,31 @@ impl Peers {
         Some((&mut peer.endpoint, &mut self.shared[peer.rails].rails, &peer.name.1))
     }
 
-    /// An active peer has nothing to send.
+    /// Records that an active peer has nothing to send.
     pub(crate) fn set_quiet(&mut self, index: usize) {
         self.peers[index].iter_mut().for_each(|peer| peer.is_quiet = true);
     }
 
-    /// An endpoint to ask what it has to tell, which makes nobody active.
-    pub(crate) fn teller(&mut self, index: usize) -> Option<(&mut Endpoint, &PeerAddrs)> {
+    /// An endpoint to take reports from, without making its peer active.
+    pub(crate) fn endpoint_without_waking(
+        &mut self,
+        index: usize,
+    ) -> Option<(&mut Endpoint, &PeerAddrs)> {
         self.peers[index].as_mut().map(|peer| (&mut peer.endpoint, &peer.name.1))
     }
 
-    /// Places for peers, taken or not.
+    /// The number of places for peers, free ones included.
     pub(super) fn slots(&self) -> usize {
         self.peers.len()
     }
 
-    /// The parts of a peer to look at, which makes nobody active.
+    /// The parts of a peer to read, without making the peer active.
     pub(super) fn known(&self, index: usize) -> Option<(&Endpoint, &Rails, &PeerAddrs)> {
         let peer = self.peers.get(index)?.as_ref()?;
         Some((&peer.endpoint, &self.shared[peer.rails].rails, &peer.name.1))
     }
 
-    /// The result of the last look.
+    /// The result of the last survey.
     pub(super) fn surveyed(&self, index: usize) -> Option<&Surveyed> {
         Some(&self.peers.get(index)?.as_ref()?.surveyed)
     }
@@ -256,7 +265,7 @@ impl Peers {
         }
     }
 
-    /// The end of a turn: who has nothing to send, and was not touched since, is active no more.
+    /// Ends a turn: peers that had nothing to send and were not touched since become inactive.
     pub(crate) fn end_turn(&mut self) {
         let Peers { peers, shared, active, timers, .. } = self;
         active.retain(|index| {
@@ -269,7 +278,7 @@ impl Peers {
         });
     }
 
-    /// Peers whose timers may have run out become active.
+    /// Makes the peers active whose timers may have expired.
     pub(crate) fn wake_due(&mut self, now: Time) {
         while let Some((at, index)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, index));
@@ -280,7 +289,7 @@ impl Peers {
         }
     }
 
-    /// Tells an active peer that time has passed, if that is due. Returns whether it was.
+    /// Runs the timer of an active peer if it is due. Returns whether it was.
     pub(crate) fn run_timer(&mut self, now: Time, index: usize) -> bool {
         let Some(peer) = &mut self.peers[index] else { return false };
         let rails = &mut self.shared[peer.rails].rails;
@@ -298,7 +307,8 @@ impl Peers {
         std::mem::take(&mut self.is_silent)
     }
 
-    /// The host of the peers that receive there says that nobody does, of what left by this port.
+    /// Handles the report of a host that the receiving port of its peers is closed. The reported
+    /// packet left by `left_by`.
     pub(crate) fn on_unreachable(&mut self, now: Time, to: SocketAddr, left_by: Egress) {
         for index in 0..self.peers.len() {
             let Some(peer) = &mut self.peers[index] else { continue };
@@ -310,7 +320,7 @@ impl Peers {
         }
     }
 
-    /// The endpoint that a connected queue pair is in.
+    /// The endpoint of a connected queue pair.
     pub(crate) fn endpoint(&self, index: usize) -> &Endpoint {
         &self.peers[index].as_ref().expect("a connected queue pair has a peer").endpoint
     }
@@ -336,13 +346,13 @@ impl Peers {
         })
     }
 
-    /// Whether all that goes to a destination on a rail leaves from the receiving port.
+    /// Whether all packets to a destination on a rail leave from the receiving port.
     fn are_blocked(&self, shared: usize, rail: RailId) -> bool {
         let mut users = self.peers.iter().flatten().filter(|peer| peer.rails == shared);
         users.all(|peer| peer.endpoint.path_ports_blocked(rail))
     }
 
-    /// When the first of them has something to do although nothing arrives: those that are active at once, if they `can_send`.
+    /// The next time-out of any peer. Active peers are due at once if they `can_send`.
     pub(crate) fn next_timeout(&self, can_send: bool) -> Option<Time> {
         match self.active.is_empty() || !can_send {
             true => self.timers.first().map(|(at, _)| *at),
@@ -360,7 +370,8 @@ impl Peer {
         }
     }
 
-    /// Files it under its next time-out. One that is filed earlier stays there: most time-outs are put off again and again.
+    /// Files the peer under its next time-out. An earlier entry stays, because most time-outs are
+    /// postponed repeatedly.
     fn file(&mut self, index: usize, rails: &Rails, timers: &mut BTreeSet<(Time, usize)>) {
         let Some(next) = self.endpoint.next_timeout(rails) else { return };
         if self.due.is_none_or(|due| next < due) {
@@ -408,7 +419,7 @@ mod tests {
         endpoint.adopt(at, qp, Remote::agree(&offer, &offer), rails);
     }
 
-    /// A turn in which nobody has anything to send.
+    /// A turn in which no peer has anything to send.
     fn quiet_turn(peers: &mut Peers) {
         for step in 0..peers.active().len() {
             peers.set_quiet(peers.active()[step]);
@@ -420,12 +431,12 @@ mod tests {
     fn engines_of_one_host_share_its_paths() {
         let path_sets = |addresses: &[&str]| peers_of(addresses).path_sets().count();
         assert_eq!(path_sets(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"]), 2);
-        // The same link-local address on two links: two hosts.
+        // The same link-local address on two links belongs to two hosts.
         assert_eq!(path_sets(&["[fe80::1%2]:1", "[fe80::1%2]:2", "[fe80::1%3]:1"]), 2);
     }
 
     #[test]
-    fn who_is_quiet_sleeps_until_it_is_touched_or_its_time_has_come() {
+    fn a_quiet_peer_sleeps_until_it_is_touched_or_due() {
         let start = Time::from_nanos(1 << 40);
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
         (0..3).for_each(|index| adopt(&mut peers, index, start));
@@ -435,7 +446,7 @@ mod tests {
         assert!(peers.active().is_empty() && due > start);
         peers.endpoint_mut(1);
         assert_eq!(peers.active(), [1]);
-        // Touched after it had nothing to send: it may have something now.
+        // The peer was touched after it had nothing to send, so it may have something now.
         peers.set_quiet(1);
         peers.endpoint_mut(1);
         peers.end_turn();
@@ -460,7 +471,8 @@ mod tests {
         assert_eq!((again, peers.find_or_make(Time::ZERO, 7, &gone, config)), (0, 0));
     }
 
-    /// What is watched for each address is let go of with the last peer that receives there, whoever else is at that host.
+    /// The watch of an address ends with the last peer that receives there, whatever other peers
+    /// the host has.
     #[test]
     fn an_address_is_of_no_interest_once_nobody_receives_there_any_more() {
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:2"]);

@@ -1,4 +1,4 @@
-//! A worker's queue pairs.
+//! The queue pairs of a worker.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use braid_lb::RailSet;
 use braid_transport::{
-    Accepted, Completion, EndCause, Ended, PostError, QpCounters, QpSlot, QueuePair, RecvWr,
-    Remote, SendWr,
+    Accepted, Completion, ConnectedQp, EndCause, Ended, PostError, QpCounters, QpSlot, QueuePair,
+    RecvWr, Remote, SendWr,
 };
 use braid_wire::{Crc, DataHeader, PART_LEN, Part, QpId, RailId, SEALED_PART_LEN, Time, Token};
 
@@ -22,50 +22,50 @@ use crate::events::AsyncEvents;
 use crate::qp::{PostedSend, QpShared};
 use crate::qp_numbers::QpNumber;
 
-/// By their places.
+/// The queue pairs by place.
 pub(crate) struct QpTable {
-    /// The place of each label; 0: nobody has had it here.
+    /// The place of each label. 0: none.
     places: Box<[u16; 1 << 16]>,
     entries: Vec<Option<Box<QpEntry>>>,
     reassembly: Reassembly,
 }
 
-/// One queue pair as its worker sees it.
+/// A queue pair as its worker sees it.
 ///
 /// Invariant: `sends` has one element for each send that the core holds and has not completed, in
-/// posting order; `recvs` counts the receives that it holds.
+/// posting order; `recvs` counts the receives that the core holds.
 pub(crate) struct QpEntry {
     pub(crate) shared: Arc<QpShared>,
     pub(crate) place: Place,
     pub(crate) token: Token,
-    /// Its connection is keyed: no packet counts but those that its keys open.
+    /// Whether the connection is keyed. If so, only packets that its keys decrypt count.
     pub(crate) is_keyed: bool,
-    /// Whether payloads of this connection carry a check.
+    /// Whether payloads of this connection carry a CRC.
     pub(crate) crc: Crc,
-    /// Where the other end receives, once connected.
+    /// The receiving addresses of the peer, once connected.
     pub(crate) remote_addrs: Option<PeerAddrs>,
-    /// The rails of its connection that take none of its segments for now.
+    /// The rails of the connection that take no segment now.
     pub(crate) full_rails: RailSet,
-    /// What it was accepted for.
+    /// The attempt that the queue pair was accepted for.
     pub(crate) accepted: Option<Accepted>,
-    /// The buffers of the inline data of sends that have not ended.
+    /// The inline buffers of sends that have not ended.
     sends: VecDeque<Option<u32>>,
     recvs: u32,
-    /// What ends from now on is forgotten: it is being reset or destroyed.
+    /// Whether ends are dropped, because the queue pair is being reset or destroyed.
     pub(crate) muted: bool,
 }
 
-/// Where the core's queue pair is.
+/// The location of the core's queue pair.
 pub(crate) enum Place {
     /// Not connected.
     Unbound(Box<QueuePair>),
-    /// Inside the endpoint of a peer.
+    /// In the endpoint of a peer.
     Bound { peer: usize, slot: QpSlot },
 }
 
 impl Default for QpTable {
     fn default() -> Self {
-        // The system hands out zeros a page at a time, as they are written to.
+        // The system provides zeroed pages one by one as they are written.
         let places = vec![0; 1 << 16].into_boxed_slice().try_into();
         let places = places.expect("it is as long as the array");
         QpTable { places, entries: Vec::new(), reassembly: Reassembly::default() }
@@ -93,23 +93,24 @@ impl QpTable {
         self.entries.get_mut(index)?.as_deref_mut()
     }
 
-    /// Where the queue pair of this number is, if there is one.
+    /// The place of the queue pair with this number, if there is one.
     pub(crate) fn index_of(&self, id: QpId) -> usize {
         self.places[usize::from(QpNumber::label(id))].into()
     }
 
-    /// The queue pair of a whole number.
+    /// The queue pair with this full number.
     pub(crate) fn get(&mut self, id: QpId) -> Option<&mut QpEntry> {
         self.at(self.index_of(id)).filter(|entry| entry.shared.id == id)
     }
 
-    /// The queue pair that a packet is for.
+    /// The queue pair that a packet addresses.
     pub(crate) fn addressed(&mut self, id: QpId, token: Token) -> Option<&mut QpEntry> {
         self.get(id).filter(|entry| entry.token == token)
     }
 
-    /// A part of a packet for a connected queue pair has come. Returns the packet if that completes it. One of a packet outside the
-    /// window is dropped: it would take the place of another.
+    /// Takes a part of a packet for a connected queue pair. Returns the packet if that completes
+    /// it. A part of a packet outside the window is dropped, because it would take the place of
+    /// another.
     pub(crate) fn take_part(
         &mut self,
         part: &Part,
@@ -118,22 +119,22 @@ impl QpTable {
     ) -> Option<Vec<u8>> {
         let entry = self.get(part.qp)?;
         let part_len = if entry.is_keyed { SEALED_PART_LEN } else { PART_LEN };
-        let core = entry.core(peers);
-        let mtu = core.remote().filter(|_| core.is_within_window(part.psn))?.mtu;
+        let qp = entry.connected(peers)?;
+        let mtu = Some(qp.remote()).filter(|_| qp.is_within_window(part.psn))?.mtu;
         self.reassembly.take(part, bytes, part_len, mtu)
     }
 
-    /// What is incomplete for this queue pair is of an earlier connection.
+    /// Drops the incomplete packets of an earlier connection of this queue pair.
     pub(crate) fn forget_parts(&mut self, id: QpId) {
         self.reassembly.forget(id);
     }
 
-    /// Places, taken or not.
+    /// The number of places, free ones included.
     pub(crate) fn slots(&self) -> usize {
         self.entries.len()
     }
 
-    /// Those in these places.
+    /// The queue pairs in these places.
     pub(crate) fn within(&self, slots: Range<usize>) -> impl Iterator<Item = &QpEntry> {
         let end = slots.end.min(self.entries.len());
         self.entries[slots.start.min(end)..end].iter().filter_map(|entry| entry.as_deref())
@@ -161,7 +162,7 @@ impl QpEntry {
         }
     }
 
-    /// Its peer and its place there, if it is connected.
+    /// The peer of a connected queue pair, and its place there.
     pub(crate) fn bound(&self) -> Option<(usize, QpSlot)> {
         match self.place {
             Place::Bound { peer, slot } => Some((peer, slot)),
@@ -169,12 +170,12 @@ impl QpEntry {
         }
     }
 
-    /// Whether a packet that has come by this rail from there may be its peer's.
+    /// Whether the peer may have sent a packet that arrived by this rail from `from`.
     pub(crate) fn is_peer(&self, from: Option<SocketAddr>, rail: RailId) -> bool {
         self.remote_addrs.as_ref().is_some_and(|addrs| addrs.may_send(from, rail))
     }
 
-    /// What envelopes for it are addressed to, if its connection is keyed.
+    /// The addressee of encrypted packets, if the connection is keyed.
     pub(crate) fn keyed(&self) -> Option<Addressee> {
         self.is_keyed.then_some((self.shared.id, self.token))
     }
@@ -183,14 +184,19 @@ impl QpEntry {
         self.core(peers).counters()
     }
 
-    /// What both ends agreed on, once connected.
+    /// The agreement of both ends, once connected.
     pub(crate) fn remote(&self, peers: &Peers) -> Option<Remote> {
-        self.core(peers).remote().copied()
+        self.connected(peers).map(|qp| *qp.remote())
     }
 
     /// Payload bytes of a full packet, once connected.
     pub(crate) fn packet_payload(&self, peers: &Peers) -> Option<u16> {
-        self.core(peers).segment_payload()
+        self.connected(peers).map(ConnectedQp::segment_payload)
+    }
+
+    /// The core's queue pair, if it is connected.
+    pub(super) fn connected<'a>(&self, peers: &'a Peers) -> Option<&'a ConnectedQp> {
+        self.bound().map(|(peer, slot)| peers.endpoint(peer).qp(slot))
     }
 
     pub(super) fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {
@@ -200,19 +206,19 @@ impl QpEntry {
         }
     }
 
-    /// Makes the core's state known to the posting threads.
+    /// Publishes the core's state to the posting threads.
     pub(crate) fn mirror_state(&self, peers: &Peers) {
         let core = self.core(peers);
         self.shared.set_state(core.state(), core.error());
     }
 
-    /// Hands over what has been posted.
+    /// Hands posted work requests to the core.
     pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
         while let Some(wr) = self.shared.recv_ring.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
                 Err(error) => {
-                    // It was posted while the queue pair was being reset, which forgets it.
+                    // The receive was posted during a reset, which drops it.
                     tracing::debug!(qp = %self.shared.id, %error, "a receive was dropped");
                     self.shared.recvs.release(1);
                 }
@@ -230,8 +236,8 @@ impl QpEntry {
         }
     }
 
-    /// Takes the receives from its shared queue, if it has one, that this segment needs and may
-    /// have. The endpoint refuses a segment for which there is none, and its sender hears of it.
+    /// Takes the receives for this segment from the shared receive queue, if the queue pair has
+    /// one. The endpoint refuses a segment without a receive and tells its sender.
     pub(crate) fn take_shared_receives(
         &mut self,
         now: Time,
@@ -265,9 +271,9 @@ impl QpEntry {
         }
     }
 
-    /// Moves it to ERR, because of something that the engine has found.
+    /// Moves the queue pair to ERR for a reason that the engine has found.
     pub(crate) fn end(&mut self, peers: &mut Peers, events: &AsyncEvents, cause: EndCause) {
-        // Only an endpoint hands out events.
+        // Only an endpoint reports events.
         let is_silent = match &mut self.place {
             Place::Unbound(qp) => qp.end(cause),
             Place::Bound { peer, slot } => {
@@ -281,7 +287,7 @@ impl QpEntry {
         }
     }
 
-    /// Delivers what an unconnected queue pair has flushed.
+    /// Delivers the flushed work requests of an unconnected queue pair.
     pub(crate) fn deliver_unbound(&mut self) {
         while let Place::Unbound(qp) = &mut self.place {
             let Some(ended) = qp.poll_ended() else { break };
@@ -289,41 +295,41 @@ impl QpEntry {
         }
     }
 
-    /// Puts a completion into its queue, if the application is to have it. The place in the work queue is free before
-    /// anybody can see the completion, so that whoever sees it can post again.
+    /// Puts a completion into its queue if the application asked for it. The place in the work
+    /// queue is freed first, so that a thread that sees the completion can post again.
     pub(crate) fn deliver(&mut self, ended: Ended) {
         if ended.completion.work.is_recv() {
             self.recvs -= 1;
             self.shared.release_recvs(1);
-            return self.tell(&self.shared.recv_cq, ended.completion);
+            return self.push(&self.shared.recv_cq, ended.completion);
         }
         let inline = self.sends.pop_front();
         debug_assert!(inline.is_some(), "nothing was posted that could have ended: {ended:?}");
         let Some(inline) = inline else { return };
         self.retire(inline);
         if let Some(completion) = ended.reported() {
-            self.tell(&self.shared.send_cq, completion);
+            self.push(&self.shared.send_cq, completion);
         }
     }
 
-    /// The first completion that finds no room condemns every queue pair that uses the queue: none
-    /// of them can keep the promise of one completion for each work request.
-    fn tell(&self, cq: &CqShared, completion: Completion) {
+    /// Pushes a completion. The first one without room ends every queue pair that uses the queue,
+    /// because none of them can still guarantee a completion for each work request.
+    fn push(&self, cq: &CqShared, completion: Completion) {
         if !self.muted && !cq.push(completion) {
-            cq.tell_overrun();
+            cq.announce_overrun();
         }
     }
 
-    /// A send has ended, whose inline data are in this buffer.
+    /// Releases the inline buffer of a send that has ended.
     fn retire(&self, inline: Option<u32>) {
         if let Some(inline) = inline {
-            // Cannot fail: there are as many places as buffers.
+            // The ring has a place for each buffer.
             let _ = self.shared.free_inline.push(inline);
         }
         self.shared.sends.release(1);
     }
 
-    /// Forgets everything that is posted, without completions.
+    /// Drops everything that is posted, without completions.
     pub(crate) fn forget_posts(&mut self) {
         let shared = self.shared.clone();
         while shared.recv_ring.pop().is_some() {

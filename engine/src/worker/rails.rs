@@ -1,4 +1,4 @@
-//! The rails of a worker: a datapath each, on its own address or device.
+//! The rails of a worker. Each rail is a datapath on its own address or device.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,24 +17,24 @@ use crate::datapath::{
 use crate::degradation::{Degradation, Misrouting};
 use crate::link::udp::canonical;
 
-/// By rail; at least one.
+/// The datapaths by rail; at least one.
 pub(crate) struct LocalRails {
     list: Vec<Box<dyn Datapath>>,
-    /// Those that had no room when they were last asked.
+    /// The rails without room at the last [`LocalRails::make_room`].
     full: RailSet,
-    /// Those whose devices are gone.
+    /// The rails whose devices are gone.
     failed: RailSet,
 }
 
 impl LocalRails {
     /// # Panics
-    /// Without any.
+    /// Panics if `list` is empty.
     pub(crate) fn new(list: Vec<Box<dyn Datapath>>) -> Self {
         assert!(!list.is_empty(), "a worker has a rail");
         LocalRails { list, full: RailSet::default(), failed: RailSet::default() }
     }
 
-    /// Puts another datapath in the place of a rail's, which it may go on with.
+    /// Replaces the datapath of a rail by one that may wrap it.
     #[cfg(test)]
     pub(crate) fn replace(
         &mut self,
@@ -45,7 +45,7 @@ impl LocalRails {
         self.list.insert(rail.get(), other);
     }
 
-    /// The one over which connections are set up.
+    /// The datapath over which connections are set up.
     pub(crate) fn first(&self) -> &dyn Datapath {
         &*self.list[0]
     }
@@ -58,29 +58,31 @@ impl LocalRails {
         (0..self.list.len()).map(RailId::new)
     }
 
-    /// Where each receives.
+    /// The receiving address of each rail.
     pub(crate) fn addrs(&self) -> Vec<SocketAddr> {
         self.list.iter().map(|rail| rail.local_addr()).collect()
     }
 
-    /// Where a peer receives, see [`PeerAddrs::agree`], and what each rail sends to it from.
+    /// The addresses of a peer (see [`PeerAddrs::agree`]) and the local address of each rail
+    /// towards it.
     pub(crate) fn agree(&self, first: AddrPair, further: &[FurtherRail]) -> PeerAddrs {
         let agreed = PeerAddrs::agree(first, further, &self.addrs());
         let pair = |(rail, pair): (usize, AddrPair)| match pair.local.ip {
             None => self.list[rail].pair(pair.remote),
-            // A rail that is bound to a wildcard answers from the address that was called.
+            // A rail that is bound to a wildcard answers from the address that the peer called.
             Some(_) => pair,
         };
         PeerAddrs(agreed.iter().enumerate().map(pair).collect())
     }
 
-    /// What all of them can do: a connection may use any.
+    /// The common capabilities of all rails, because a connection may use any of them.
     pub(crate) fn caps(&self) -> Caps {
         let all = self.list.iter().map(|rail| rail.caps());
         all.reduce(Caps::and).expect("a worker has a rail")
     }
 
-    /// Prepares our end of a connection on all of them. Returns how the peer reaches it. After an error it is closed.
+    /// Prepares this end of a connection on all rails. Returns the routing information for the
+    /// peer. An error closes the connection.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Routing, JoinError> {
         self.open_each(owner).inspect_err(|_| self.close(owner.id))
     }
@@ -95,8 +97,9 @@ impl LocalRails {
         Ok(Routing { nic, rails: further.collect::<Result<_, _>>()? })
     }
 
-    /// Joins our end with the peer's, which receives there. Returns how many segments may be in flight: they may all take
-    /// one rail. After an error it is closed, on all of them.
+    /// Joins this end with the peer's at `addrs`. Returns the number of segments that may be in
+    /// flight, which one rail has to hold because all may take the same. An error closes the
+    /// connection on all rails.
     pub(crate) fn join(
         &mut self,
         id: QpId,
@@ -126,23 +129,23 @@ impl LocalRails {
             };
             segments = segments.min(joined.map_err(on_rail)?);
         }
-        // The connection does not have these.
+        // The connection does not use these rails.
         self.list[addrs.len()..].iter_mut().for_each(|rail| rail.close(id));
         Ok(segments)
     }
 
-    /// See [`Datapath::retire`].
+    /// See [`crate::datapath::DatapathSetup::retire`].
     pub(crate) fn retire(&mut self, id: QpId) {
         self.list.iter_mut().for_each(|rail| rail.retire(id));
     }
 
-    /// See [`Datapath::close`].
+    /// See [`crate::datapath::DatapathSetup::close`].
     pub(crate) fn close(&mut self, id: QpId) {
         self.list.iter_mut().for_each(|rail| rail.close(id));
     }
 
-    /// Sends batches that are complete, to have room for another segment: on which rail it leaves is not known. Full: none
-    /// of them has any.
+    /// Sends complete batches to make room for another segment, whose rail is not known yet.
+    /// [`Room::Full`]: no rail has room.
     pub(crate) fn make_room(&mut self) -> Room {
         let mut made = Room::Full;
         self.full = RailSet::default();
@@ -156,31 +159,32 @@ impl LocalRails {
         made
     }
 
-    /// Those that had no room when [`LocalRails::make_room`] was last called.
+    /// The rails without room at the last [`LocalRails::make_room`].
     pub(crate) fn full(&self) -> RailSet {
         self.full
     }
 
-    /// Whether a connection over the first so many of them has none left; `None`: whether there is none left at all.
+    /// Whether the first rails, as many as a connection has, have all failed. `None`: whether all
+    /// rails have failed.
     pub(crate) fn have_failed(&self, connection: Option<usize>) -> bool {
         let mut all = self.ids().take(connection.unwrap_or(self.list.len()));
         all.all(|rail| self.failed.contains(rail))
     }
 
-    /// Takes a packet of no connection.
+    /// Takes a packet that belongs to no connection.
     pub(crate) fn send_datagram(&mut self, to: &PeerAddrs, egress: Egress, packet: &[u8]) {
         if let Some(to) = to.on(egress.rail()) {
             self.of(egress.rail()).send_datagram(to, via(egress), packet);
         }
     }
 
-    /// Sends all that was taken; false: some is left on one of them.
+    /// Sends all packets that were taken. Returns `false` if a rail has some left.
     pub(crate) fn flush(&mut self) -> bool {
         let flushed = self.list.iter_mut().map(|rail| rail.flush());
         flushed.filter(|is_empty| !is_empty).count() == 0
     }
 
-    /// Hands over what has come, see [`Datapath::receive`].
+    /// Hands arrivals of all rails to `sink`, see [`Datapath::receive`].
     pub(crate) fn receive(
         &mut self,
         now: Time,
@@ -207,19 +211,19 @@ impl LocalRails {
         Ok(all)
     }
 
-    /// See [`Datapath::take_refused`].
+    /// See [`crate::datapath::PathInfo::take_refused`].
     pub(crate) fn take_refused(&mut self, sink: &mut dyn FnMut(RailId, PortRefused)) {
         for (index, rail) in self.list.iter_mut().enumerate() {
             rail.take_refused(&mut |refused| sink(RailId::new(index), refused));
         }
     }
 
-    /// See [`Datapath::forget_memory`].
+    /// See [`crate::datapath::DatapathSetup::forget_memory`].
     pub(crate) fn forget_memory(&mut self) {
         self.list.iter_mut().for_each(|rail| rail.forget_memory());
     }
 
-    /// See [`Datapath::readiness`]. `None`: one of them has to be polled.
+    /// The descriptors of all rails, see [`Datapath::readiness`]. `None`: a rail has to be polled.
     pub(crate) fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         let each: Option<Vec<_>> = self.list.iter().map(|rail| rail.readiness()).collect();
         each.map(|each| each.into_iter().flatten().collect())
@@ -235,18 +239,18 @@ impl LocalRails {
         self.list.iter().filter_map(|rail| rail.next_due()).min()
     }
 
-    /// There are connections to this peer: find out which routes lead there.
+    /// Starts path discovery towards a peer that has connections.
     pub(crate) fn watch(&mut self, to: &PeerAddrs) {
         self.list.iter_mut().zip(to.iter()).for_each(|(rail, to)| rail.watch(to));
     }
 
-    /// There are none any more, of any peer, to this address on a rail.
+    /// Stops path discovery towards an address at which no peer receives any more.
     pub(crate) fn unwatch(&mut self, rail: RailId, to: AddrPair) {
         self.of(rail).unwatch(to);
     }
 
-    /// Why the first rail does not carry packets to `to` and from there by its own interface, as
-    /// far as this host knows.
+    /// The reason why the first rail does not carry packets between here and `to` by its own
+    /// interface, as far as this host knows.
     pub(super) fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
         let mut all = Vec::new();
         self.degradations(RailId::FIRST, to, &mut all);
@@ -256,12 +260,12 @@ impl LocalRails {
         })
     }
 
-    /// Adds what a rail does without towards `to`.
+    /// Adds the degradations of a rail towards `to`.
     pub(super) fn degradations(&self, rail: RailId, to: SocketAddr, all: &mut Vec<Degradation>) {
         self.list[rail.get()].degradations(rail.get(), to, all);
     }
 
-    /// What they have lost so far.
+    /// Packets lost so far on all rails.
     pub(crate) fn losses(&self) -> Losses {
         self.list.iter().map(|rail| rail.losses()).fold(Losses::default(), |a, b| Losses {
             overflowed: a.overflowed + b.overflowed,
@@ -271,14 +275,15 @@ impl LocalRails {
     }
 }
 
-/// All rails but the one that something comes by.
+/// All rails except the one of the current arrival.
 struct Others<'a> {
     before: &'a mut [Box<dyn Datapath>],
     after: &'a mut [Box<dyn Datapath>],
 }
 
 impl Others<'_> {
-    /// Closes what has to be closed on them before the packet is taken. Returns what is to be taken.
+    /// Closes the epoch that the packet names before the packet is taken. Returns the arrival to
+    /// take.
     fn close_for<'a>(&mut self, now: Time, arrived: Arrived<'a>) -> Option<Arrived<'a>> {
         let Arrived::Packet(Received { closes: Some((id, epoch)), .. }) = arrived else {
             return Some(arrived);
@@ -287,7 +292,7 @@ impl Others<'_> {
         let own = self.before.len();
         let other = match rail < own {
             true => self.before.get_mut(rail),
-            // The one that it has come by closes its own.
+            // The rail of the arrival closes its own epochs.
             false => rail.checked_sub(own + 1).and_then(|place| self.after.get_mut(place)),
         };
         match other.map_or(Closing::Refused, |other| other.close_epoch(now, id, epoch)) {
@@ -298,12 +303,12 @@ impl Others<'_> {
     }
 }
 
-/// By which port of its rail a packet leaves.
+/// The port of its rail by which a packet leaves.
 pub(crate) fn via(egress: Egress) -> Via {
     egress.path().map_or(Via::Port, Via::Path)
 }
 
-/// By which port of its sender a packet of this rail has left.
+/// The egress of a packet of this rail, from its sender's port.
 pub(crate) fn egress(via: Via, rail: RailId) -> Egress {
     match via {
         Via::Port => Egress::Port(rail),
@@ -311,21 +316,22 @@ pub(crate) fn egress(via: Via, rail: RailId) -> Egress {
     }
 }
 
-/// Where a peer receives, and what packets to it leave from, by rail of the connection; at least
-/// one.
+/// The receiving addresses of a peer and the local addresses towards it, by rail of the connection;
+/// at least one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct PeerAddrs(Arc<[AddrPair]>);
 
 impl From<SocketAddr> for PeerAddrs {
-    /// On one rail.
+    /// A peer with one rail.
     fn from(addr: SocketAddr) -> Self {
         PeerAddrs(Arc::new([addr.into()]))
     }
 }
 
 impl PeerAddrs {
-    /// Of a peer that is set up at `first` and offers `further`, where we receive at `ours`: rail n of both ends is one rail
-    /// of the connection, as far as both have it and speak the same IP version.
+    /// The addresses of a peer that is set up at `first` and offers `further`, for an end that
+    /// receives at `ours`. Rail n of both ends is one rail of the connection if both have it with
+    /// the same IP version.
     pub(crate) fn agree(
         first: impl Into<AddrPair>,
         further: &[FurtherRail],
@@ -340,28 +346,34 @@ impl PeerAddrs {
         let addrs: Arc<[AddrPair]> = std::iter::once(first).chain(scoped).collect();
         if addrs.len() < ours.len().max(further.len() + 1) {
             let theirs: Vec<SocketAddr> = further.iter().map(|rail| rail.addr).collect();
-            tracing::warn!(peer = %first.remote, ?theirs, ours = ?&ours[1..], rails = addrs.len(), "the further rails of the two ends do not match: only the first of them are used");
+            tracing::warn!(
+                peer = %first.remote,
+                ?theirs,
+                ours = ?&ours[1..],
+                rails = addrs.len(),
+                "the further rails of the two ends do not match: only the first of them are used"
+            );
         }
         PeerAddrs(addrs)
     }
 
-    /// Where connections are set up.
+    /// The address of set-up.
     pub(crate) fn first(&self) -> SocketAddr {
         self.0[0].remote
     }
 
-    /// As [`PeerAddrs::first`], with the address and interface of ours that packets leave from.
+    /// The address of set-up, with the local address and interface.
     pub(crate) fn first_pair(&self) -> AddrPair {
         self.0[0]
     }
 
-    /// On this rail, if the connection has it.
+    /// The address on this rail, if the connection has it.
     #[inline]
     pub(crate) fn on(&self, rail: RailId) -> Option<AddrPair> {
         self.0.get(rail.get()).copied()
     }
 
-    /// Whether the peer receives there on this rail. `at` is canonical.
+    /// Whether the peer receives at `at` on this rail. `at` is canonical.
     pub(crate) fn receives_at(&self, at: SocketAddr, rail: RailId) -> bool {
         self.on(rail).is_some_and(|addr| canonical(addr.remote) == at)
     }
@@ -370,7 +382,7 @@ impl PeerAddrs {
         self.0.iter().copied()
     }
 
-    /// As [`PeerAddrs::iter`], with the rail of each.
+    /// The addresses with their rails.
     pub(crate) fn by_rail(&self) -> impl Iterator<Item = (RailId, AddrPair)> {
         self.iter().enumerate().map(|(rail, addr)| (RailId::new(rail), addr))
     }
@@ -379,8 +391,9 @@ impl PeerAddrs {
         self.0.len()
     }
 
-    /// Whether a packet that has come by this rail from there may be theirs: any port of the host will do, it is that of a
-    /// path. Where the datapath cannot tell the source, the token alone has to do.
+    /// Whether the peer may have sent a packet that arrived by this rail from `from`. Any port of
+    /// the host may be that of a path. If the datapath does not know the source, only the token
+    /// identifies the peer.
     #[inline]
     pub(crate) fn may_send(&self, from: Option<SocketAddr>, rail: RailId) -> bool {
         let addr = self.0.get(rail.get());
@@ -388,7 +401,7 @@ impl PeerAddrs {
     }
 }
 
-/// A link-local address is one of the link that our own one is of.
+/// Gives a link-local address the scope of this end's own.
 fn with_scope(theirs: SocketAddr, ours: &SocketAddr) -> SocketAddr {
     match (theirs, ours) {
         (SocketAddr::V6(mut theirs), SocketAddr::V6(ours))

@@ -1,24 +1,26 @@
-//! Whether it is worth while to wait for an answer.
+//! Detects responders that cannot answer.
 
 use std::io;
 
 use braid_transport::AddrPair;
 
-use crate::datapath::{Datapath, Reach};
+use crate::datapath::{PathInfo, Reach};
 
-/// Short HELLOs without an answer, the last of which goes from a second socket as well: 300 ms after the first HELLO of
-/// all. So long a far responder may take, and a firewall may turn away what comes from another port than the engine's.
+/// The number of short HELLOs without an answer after which a second socket sends too: 300 ms after
+/// the first HELLO. A far responder may take this long. A firewall may also drop packets from other
+/// ports than the engine's.
 const PATIENCE: u32 = 3;
 
-/// What is known of a responder.
+/// The knowledge about a responder.
 pub(crate) enum Reachability {
-    /// So many short HELLOs have had no answer.
+    /// The number of short HELLOs without an answer.
     Silent(u32),
-    /// They go from a second socket as well.
+    /// A second socket sends the HELLOs too.
     Asked(Reach),
-    /// None of those can have arrived. That ends the attempt if there is no answer until the next is due.
+    /// None of the HELLOs can have arrived. The attempt ends unless an answer comes before the next
+    /// one.
     Refused(io::Error),
-    /// It has answered, and nobody else is listened to any more; or nobody knows.
+    /// The responder has answered, or the system does not know.
     Settled,
 }
 
@@ -29,10 +31,10 @@ impl Default for Reachability {
 }
 
 impl Reachability {
-    /// A short HELLO is due. Returns why it is in vain, if it is.
+    /// Handles a short HELLO that is due. Returns the reason if it cannot arrive.
     pub(crate) fn on_hello(
         &mut self,
-        datapath: &dyn Datapath,
+        datapath: &dyn PathInfo,
         to: AddrPair,
         hello: &[u8],
     ) -> Option<io::Error> {

@@ -1,4 +1,4 @@
-//! Packets that come in parts, of all queue pairs of a worker, and the memory that they may take up.
+//! Packets in parts, of all queue pairs of a worker, and the memory that they may use.
 
 use std::collections::HashMap;
 
@@ -6,20 +6,21 @@ use braid_wire::{MAX_DATA_HEADER_LEN, Part, QpId};
 
 use crate::parts::{OPEN, Parts};
 
-/// So many queue pairs may have [`OPEN`] incomplete packets each; those that come later have one. So peers that begin
-/// packets and never end them take up one packet for each connection, and connections of others still get theirs
-/// through: the parts of a packet leave one after the other, and on one path they arrive so.
+/// The number of queue pairs that may have [`OPEN`] incomplete packets each. Later ones have one.
+/// So a peer that begins packets and never ends them occupies one packet for each connection, and
+/// the packets of other connections still get through: the parts of a packet leave one after the
+/// other, and on one path they arrive in that order.
 const MANY: usize = 32;
 
-/// By queue pair; those that have no incomplete packet are not in it.
+/// The incomplete packets by queue pair. Queue pairs without any have no entry.
 #[derive(Default)]
 pub(crate) struct Reassembly {
     incomplete: HashMap<QpId, Parts>,
 }
 
 impl Reassembly {
-    /// A part of a packet has come, for a queue pair whose packets carry up to `mtu` bytes of payload and are cut every
-    /// `part_len` bytes. Returns the packet if that completes it.
+    /// Takes a part of a packet. The queue pair's packets carry up to `mtu` bytes of payload and
+    /// are cut every `part_len` bytes. Returns the packet if the part completes it.
     pub(crate) fn take(
         &mut self,
         part: &Part,
@@ -37,7 +38,7 @@ impl Reassembly {
         whole
     }
 
-    /// What is incomplete for this queue pair is dropped.
+    /// Drops the incomplete packets of this queue pair.
     pub(crate) fn forget(&mut self, id: QpId) {
         self.incomplete.remove(&id);
     }

@@ -10,23 +10,25 @@ use rustc_hash::FxHashMap;
 
 use super::rails::PeerAddrs;
 
-/// Keys of connections that have ended, at most: 10 MiB of them. Beyond that the oldest go earlier, and what their peers may
-/// still ask is not answered.
+/// The largest number of ended connections whose keys are kept, 10 MiB. Beyond it the oldest keys
+/// are wiped, and late questions of their peers are not answered.
 const MOST_ENDED: usize = 1 << 12;
 
-/// Our queue pair and its token, which no other connection of it has: what an envelope is addressed to.
+/// The queue pair and its token, which no other connection of the queue pair has. Encrypted packets
+/// carry both.
 pub(crate) type Addressee = (QpId, Token);
 
-/// Whom a DISCONNECT is for.
+/// The addressee of a DISCONNECT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ended {
     pub(crate) addrs: PeerAddrs,
-    /// Our end of a keyed connection.
+    /// This end of a keyed connection.
     pub(crate) keyed: Option<Addressee>,
 }
 
 impl Ended {
-    /// Whether a packet that has come by `rail` from there, in this envelope, may be of the peer.
+    /// Whether the peer may have sent a packet that arrived by `rail` from `from`, in this
+    /// envelope.
     pub(crate) fn may_say(
         &self,
         from: Option<SocketAddr>,
@@ -37,18 +39,19 @@ impl Ended {
     }
 }
 
-/// By our end. Those of connections that have ended stay for a while: DISCONNECT and CONFIRM are protected too.
+/// The sessions by this end. The keys of an ended connection stay for a while, because DISCONNECT
+/// and CONFIRM are protected too.
 ///
-/// Invariant: each of `ended` is of a connection that is not in use, in the order in which they have ended.
+/// Invariant: `ended` lists connections that are not in use, in the order of their ends.
 #[derive(Default)]
 pub(crate) struct Sessions {
     table: FxHashMap<Addressee, Box<Session>>,
-    /// When they go.
+    /// The times at which the keys are wiped.
     ended: VecDeque<(Time, Addressee)>,
 }
 
 impl Sessions {
-    /// Whether nothing that comes or leaves can be protected.
+    /// Whether no packet can be protected.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
@@ -63,7 +66,7 @@ impl Sessions {
         self.table.insert(end, Box::new(session));
     }
 
-    /// The connection is over; its keys are kept for so long.
+    /// Ends a connection and keeps its keys for `keep`.
     pub(crate) fn end(&mut self, now: Time, end: Addressee, keep: Duration) {
         if !self.table.contains_key(&end) {
             return;
@@ -74,7 +77,7 @@ impl Sessions {
         self.ended.push_back((now + keep, end));
     }
 
-    /// Wipes the keys whose time is over.
+    /// Wipes the keys whose time has expired.
     #[inline]
     pub(crate) fn forget_due(&mut self, now: Time) {
         while self.next_timeout().is_some_and(|until| until <= now) {
@@ -82,7 +85,7 @@ impl Sessions {
         }
     }
 
-    /// When the next keys go.
+    /// The time at which the next keys are wiped.
     #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.ended.front().map(|(until, _)| *until)
@@ -105,7 +108,7 @@ mod tests {
         let (key, binding) =
             (Credentials::from(Key::new([1; 32])), Binding { nonce: 1, cookie: 1 });
         let listener = Listener { binding, key: KeyId::NONE, today: Date::FIRST };
-        let (asking, _) = key.ask(listener, [2; 32], Terms::default(), b"");
+        let (asking, _) = key.initiate(listener, [2; 32], Terms::default(), b"");
         let asked = key.read(binding, Date::FIRST, [3; 32], asking.message()).unwrap();
         let agreed = asked.settle(&Terms::default()).unwrap();
         let (_, secrets) = asked.answer(agreed, b"");

@@ -1,4 +1,4 @@
-//! Connecting queue pairs: what both sides do, and the side that asks.
+//! Connecting queue pairs: the common part of both ends, and the initiator.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -23,12 +23,12 @@ use crate::connect::{ConnectError, Outcome};
 use crate::datapath::{JoinError, Owner, Partner};
 use crate::random;
 
-/// What every offer and every endpoint of a worker has in common.
+/// The part that all offers and endpoints of a worker share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetUpPlan {
-    /// Names this engine, as [`Offer::instance`] says.
+    /// The identity of this engine, see [`Offer::instance`].
     pub(crate) instance: u64,
-    /// Most payload bytes of a packet.
+    /// The largest payload of a packet in bytes.
     pub(crate) mtu: u16,
     pub(crate) crc: Crc,
     pub(crate) ping_interval: Duration,
@@ -38,8 +38,8 @@ pub(crate) struct SetUpPlan {
 }
 
 impl Worker {
-    /// Starts to connect queue pair `index` to a host with these addresses, at least one. How it
-    /// ends is put into `outcome`. Returns the number of the attempt.
+    /// Begins to connect queue pair `index` to a host with at least one address. The end is put
+    /// into `outcome`. Returns the number of the attempt.
     pub(crate) fn begin_connect(
         &mut self,
         index: usize,
@@ -65,7 +65,8 @@ impl Worker {
         Ok(number)
     }
 
-    /// The peer has accepted. Returns its application's data.
+    /// Completes a connection that the peer has accepted. Returns the private data of its
+    /// application.
     pub(super) fn complete(
         &mut self,
         now: Time,
@@ -86,7 +87,7 @@ impl Worker {
     }
 
     /// Those of a host's addresses that a route leads to, at least one, and the payload bytes that
-    /// a packet to any of them has room for.
+    /// fit in a packet to each of them.
     fn reachable(
         &self,
         addrs: &[SocketAddr],
@@ -108,8 +109,8 @@ impl Worker {
         }
     }
 
-    /// Our offer for a connection with `with`, whose packets have room for so many payload bytes,
-    /// keyed or not, and how it reaches us.
+    /// The offer of this end, with the routing information, for a connection whose packets carry
+    /// this many payload bytes.
     pub(super) fn offer(
         &mut self,
         index: usize,
@@ -120,7 +121,7 @@ impl Worker {
             instance: self.plan.instance,
             mtu,
             receive_buffer: self.caps.receive_buffer,
-            // A tag finds what a check would.
+            // The authentication tag replaces the CRC.
             crc: if self.caps.checks_payloads && !is_keyed { self.plan.crc } else { Crc::Off },
         };
         let entry = self.qps.at(index).expect("a queue pair with a handle exists");
@@ -142,7 +143,8 @@ impl Worker {
         Ok((offer, routing))
     }
 
-    /// Joins our rails with the peer's. Returns how many segments may be in flight, and where the peer receives.
+    /// Joins this end's rails with the peer's. Returns the number of segments that may be in
+    /// flight, and the peer's addresses.
     pub(super) fn join(
         &mut self,
         index: usize,
@@ -165,14 +167,15 @@ impl Worker {
         }
         let envelope = if is_keyed { Session::OVERHEAD } else { 0 };
         let payload = (packet - DATA_HEADER_LEN - envelope).min(self.plan.mtu.into());
-        // Whole words stay whole in one segment: readers may watch 8-byte words while they land.
+        // A segment never splits an 8-byte word, because readers may watch words while they are
+        // placed.
         let whole_words = if payload < 8 { payload } else { payload - payload % 8 };
         Ok(whole_words as u16)
     }
 
-    /// Puts a queue pair into the endpoint of its peer: RTS. Everything goes to the first of `addrs`, where the peer's set-up
-    /// packets came from, and where it has proved to receive, until it has proved that it receives at the others. With a
-    /// session the connection is keyed.
+    /// Moves a queue pair into the endpoint of its peer: RTS. Everything goes to the first of
+    /// `addrs`, from which the peer's set-up packets came and where it has proved to receive, until
+    /// it has proved that it receives at the others. With a session the connection is keyed.
     pub(super) fn bind(
         &mut self,
         now: Time,
@@ -220,7 +223,16 @@ impl Worker {
         entry.remote_addrs = Some(addrs);
         entry.full_rails = RailSet::default();
         entry.mirror_state(&self.peers);
-        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, rails, keyed = ?agreed, peer = peer.as_deref(), "connected");
+        tracing::info!(
+            qp = %entry.shared.id,
+            %addr,
+            remote = %theirs.qp,
+            mtu = remote.mtu,
+            rails,
+            keyed = ?agreed,
+            peer = peer.as_deref(),
+            "connected"
+        );
         let id = entry.shared.id;
         self.qps.forget_parts(id);
     }

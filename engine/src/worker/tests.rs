@@ -1,4 +1,4 @@
-//! A worker over a datapath that has no room for a connection's segments.
+//! Tests of a worker over a datapath without room for a connection's segments.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use braid_transport::{Access, AddrPair, EndCause, QpError, Regions, Status};
 use braid_wire::{QpId, RailId, Time};
 
-use crate::config::{Datapath as Named, EngineConfig};
+use crate::config::EngineConfig;
 use crate::datapath::{
-    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment, Sent, Taken,
-    Via,
+    Arrived, Caps, Datapath, DatapathSetup, JoinError, Losses, Owner, Partner, PathInfo, Reach,
+    Room, Segment, Sent, Taken, Via,
 };
+use crate::datapaths::Datapath as Named;
 use crate::{
     AsyncEvent, CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, QpOptions, QpState,
     QueuePair, RemoteRegion, wr,
@@ -25,14 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a WRITE of several segments.
 const LEN: usize = 256 << 10;
 
-/// Another datapath, which is full for one connection after each of its segments, for as long as it is `shut`.
+/// A datapath that is full for one connection after each of its segments while `shut` is set.
 struct Full {
     inner: Box<dyn Datapath>,
     id: QpId,
     shut: Arc<AtomicBool>,
-    /// It was said that it is full, and not that it is no more.
+    /// Whether it has reported that it is full and not yet that it has room.
     is_full: bool,
-    /// Its device is to be gone, of which it tells once.
+    /// Whether it reports a lost device, once.
     is_gone: bool,
 }
 
@@ -49,16 +50,11 @@ macro_rules! as_the_other {
     };
 }
 
-impl Datapath for Full {
+impl DatapathSetup for Full {
     as_the_other! {
         caps() -> Caps;
         local_addr() -> SocketAddr;
         pair(to: SocketAddr) -> AddrPair;
-        max_datagram(to: AddrPair) -> io::Result<usize>;
-        reach(to: AddrPair) -> Option<Reach>;
-        readiness() -> Option<Vec<BorrowedFd<'_>>>;
-        next_due() -> Option<Instant>;
-        losses() -> Losses;
     }
 
     as_the_other! { mut
@@ -66,15 +62,36 @@ impl Datapath for Full {
         join(id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
         retire(id: QpId);
         close(id: QpId);
+        forget_memory();
+    }
+}
+
+impl PathInfo for Full {
+    as_the_other! {
+        max_datagram(to: AddrPair) -> io::Result<usize>;
+        reach(to: AddrPair) -> Option<Reach>;
+        losses() -> Losses;
+    }
+
+    as_the_other! { mut
+        watch(to: AddrPair);
+        unwatch(to: AddrPair);
+    }
+}
+
+impl Datapath for Full {
+    as_the_other! {
+        readiness() -> Option<Vec<BorrowedFd<'_>>>;
+        next_due() -> Option<Instant>;
+    }
+
+    as_the_other! { mut
         make_room() -> Room;
         send_packet(id: QpId, to: AddrPair, via: Via, packet: &[u8]);
         send_datagram(to: AddrPair, via: Via, packet: &[u8]);
         send_probe(to: AddrPair, via: Via, packet: &[u8]);
         flush() -> bool;
-        forget_memory();
         arm() -> bool;
-        watch(to: AddrPair);
-        unwatch(to: AddrPair);
     }
 
     fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent {
@@ -110,7 +127,7 @@ struct Side {
 }
 
 impl Side {
-    /// An engine with a second rail, if that has an address.
+    /// An engine, with a second rail if `second` is set.
     fn new(fabric: &MemFabric, second: Option<IpAddr>) -> Self {
         let bind = "127.0.0.1:0".parse().expect("an address");
         let datapath = Named::Mem(fabric.clone());
@@ -124,7 +141,7 @@ impl Side {
         Side { engine, cq, memory, qps }
     }
 
-    /// Puts a datapath in the place of a rail's own that is full for `id` while it is `shut`.
+    /// Wraps the datapath of a rail in one that is full for `id` while `shut` is set.
     fn fill(&self, rail: RailId, id: QpId, shut: &Arc<AtomicBool>) {
         self.replace(rail, |inner| Full {
             inner,
@@ -135,7 +152,7 @@ impl Side {
         });
     }
 
-    /// The device of its first rail is gone.
+    /// Simulates the loss of the first rail's device.
     fn lose_device(&self) {
         let (id, shut) = (QpId::default(), Arc::default());
         self.replace(RailId::FIRST, |inner| Full {
@@ -157,7 +174,7 @@ impl Side {
         self.qps[qp].post_send(wr::write(qp as u64, [piece], to.at(0))).expect("there is room");
     }
 
-    /// The next completion within `limit`: of which queue pair it is.
+    /// The queue pair of the next completion within `limit`.
     fn next(&self, limit: Duration) -> Option<u64> {
         let done = self.cq.wait(limit).expect("it does not overrun");
         assert!(done.len() <= 1 && done.iter().all(|done| done.status == Status::Success));
@@ -172,7 +189,7 @@ fn accept(listener: &Listener, side: &Side) {
     }
 }
 
-/// Both queue pairs of the first are connected with the second's. Returns its memory.
+/// Connects both queue pairs of `a` with those of `b`. Returns the memory of `b`.
 fn connect(a: &Side, b: &Side) -> RemoteRegion {
     let listener = b.engine.listen(2).expect("nobody else listens");
     thread::scope(|scope| {
@@ -185,7 +202,7 @@ fn connect(a: &Side, b: &Side) -> RemoteRegion {
 }
 
 #[test]
-fn who_has_no_room_waits_until_there_is_and_holds_up_nobody() {
+fn a_full_connection_waits_for_room_and_delays_no_other() {
     let fabric = MemFabric::new();
     let (a, b) = (Side::new(&fabric, None), Side::new(&fabric, None));
     let remote = connect(&a, &b);
@@ -199,7 +216,7 @@ fn who_has_no_room_waits_until_there_is_and_holds_up_nobody() {
     assert_eq!(a.next(PATIENCE), Some(0));
 }
 
-/// [`Full`] sees to it: it takes no segment while it is.
+/// [`Full`] checks that it gets no segment while it is full.
 #[test]
 fn no_segment_goes_to_a_rail_without_room_because_another_has_some() {
     let fabric = MemFabric::new();

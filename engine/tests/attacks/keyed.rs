@@ -1,4 +1,5 @@
-//! Keyed connections over real sockets: who has the key, who has not, and who stands in between.
+//! Keyed connections over real sockets: peers with the key, peers without, and an attacker on the
+//! path.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -17,7 +18,7 @@ fn keyed(byte: u8) -> Security {
     Security::new(Key::new([byte; 32]))
 }
 
-/// With the private key of `own`, which allows the public keys of these.
+/// A configuration with the private key of `own`, which allows these public keys.
 fn own(own: u8, allowed: &[(u8, &str)]) -> Security {
     let private = |byte: u8| PrivateKey::new([byte; 32]);
     let line = |(byte, rest): &(u8, &str)| format!("{} {rest}\n", private(*byte).public());
@@ -25,7 +26,8 @@ fn own(own: u8, allowed: &[(u8, &str)]) -> Security {
     Security::new(StaticKeys::new(private(own), AllowList::parse(&text).unwrap()))
 }
 
-/// Both ends of a connection, with a shared key and with keys of their own, and what an initiator without the key is told.
+/// The configurations of both ends, with a shared key and with private keys, and the reason that an
+/// initiator without the key gets.
 fn both_forms() -> [([Security; 2], RejectReason); 2] {
     let own = [own(1, &[(2, "# b")]), own(2, &[(1, "# a")])];
     [([keyed(7), keyed(7)], RejectReason::WrongKey), (own, RejectReason::NotAllowed)]
@@ -35,7 +37,7 @@ fn with(security: Security) -> EngineConfig {
     EngineConfig { security: Some(security), ..local() }
 }
 
-/// Pairs over every protection, cipher and datapath.
+/// Runs a test over every protection, cipher and datapath.
 fn everywhere(test: impl Fn(&Pair, Agreed)) {
     for (name, config) in crate::pair::configs() {
         for protection in [Protection::Authenticate, Protection::Encrypt] {
@@ -55,7 +57,7 @@ fn everywhere(test: impl Fn(&Pair, Agreed)) {
     }
 }
 
-/// Writes other bytes than the round before, and checks all of them.
+/// Writes other bytes than the previous round and checks all of them.
 fn write(pair: &Pair, round: u64, len: usize) {
     let bytes: Vec<u8> = (0..len).map(|at| (at as u64 * 31 + round) as u8).collect();
     pair.a.memory.write_at(0, &bytes).unwrap();
@@ -141,7 +143,7 @@ fn two_rails_share_a_key() {
     assert_eq!((counters.forged, counters.replayed), (0, 0), "{counters:?}");
 }
 
-/// How connecting with `client` to a listener with `server` fails, and how long that takes.
+/// The error of connecting `client` to a listener with `server`, and its duration.
 fn refused(client: EngineConfig, server: EngineConfig) -> (ConnectError, Duration) {
     let (client, server) = (Side::new(&client, |_| {}), Side::new(&server, |_| {}));
     let listener: Listener = server.engine.listen(8).unwrap();
@@ -154,7 +156,7 @@ fn refused(client: EngineConfig, server: EngineConfig) -> (ConnectError, Duratio
 }
 
 #[test]
-fn who_does_not_have_the_key_is_told_so_at_once() {
+fn a_peer_without_the_key_is_rejected_at_once() {
     let only = |cipher| {
         let mut security = keyed(7);
         security.ciphers = vec![cipher];
@@ -195,7 +197,7 @@ fn hosts_with_keys_of_their_own_know_each_other_by_name() {
 }
 
 #[test]
-fn who_is_not_allowed_is_told_so_at_once_and_nothing_of_the_list() {
+fn a_key_that_is_not_allowed_is_rejected_without_revealing_the_list() {
     use RejectReason::{KeyForm, NoKey, NotAllowed, UnknownListener};
     let a = || own(1, &[(2, "")]);
     for (client, server, expected) in [
@@ -215,7 +217,7 @@ fn who_is_not_allowed_is_told_so_at_once_and_nothing_of_the_list() {
 }
 
 #[test]
-fn who_does_not_require_a_key_takes_others_too() {
+fn a_listener_that_requires_no_key_accepts_peers_without() {
     let mut security = keyed(7);
     security.required = false;
     let (a, b) = (Side::new(&local(), |_| {}), Side::new(&with(security), |_| {}));
@@ -237,12 +239,12 @@ fn there_are_no_keys_over_verbs() {
     assert!(matches!(made, Err(EngineError::KeyOverVerbs)));
 }
 
-/// Sends a set-up packet and reads what comes back.
+/// Sends a set-up packet and reads the answer.
 fn ask(socket: &UdpSocket, to: SocketAddr, packet: &Setup) -> Setup {
     let (mut bytes, mut answer) = (Vec::new(), [0; 2048]);
     packet.encode(&mut bytes);
     socket.send_to(&bytes, to).unwrap();
-    // Other packets were meant for the socket that had this port before, of any process.
+    // Other packets were meant for an earlier socket at this port, of any process.
     loop {
         let (len, from) = socket.recv_from(&mut answer).expect("an answer");
         if let Ok(Packet::Setup(setup)) = Packet::decode(&answer[..len])
@@ -272,7 +274,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// A cookie for this socket, as anybody gets one.
+/// A cookie for this socket, which any host can get.
 fn cookie(socket: &UdpSocket, server: SocketAddr, nonce: u64) -> u64 {
     match ask(socket, server, &Setup::Hello(Hello { nonce, len: BASE_DATAGRAM as u16 })) {
         Setup::Cookie { cookie, .. } => cookie,
@@ -280,7 +282,8 @@ fn cookie(socket: &UdpSocket, server: SocketAddr, nonce: u64) -> u64 {
     }
 }
 
-/// A host that was refused often is not looked at for a while, where each look is dear, and connects all the same once it has the key.
+/// The packets of a host that was refused often are ignored for a while if decrypting them is
+/// expensive. The host connects all the same once it has the key.
 #[test]
 fn guesses_of_a_host_are_slowed_and_its_connections_are_not_lost() {
     for (ends, told) in both_forms() {
@@ -310,7 +313,8 @@ fn guesses_of_a_host_are_slowed_and_its_connections_are_not_lost() {
     }
 }
 
-/// Who has captured a CONNECT can get a cookie of its own: the message does not fit that.
+/// An attacker that has captured a CONNECT can get a cookie of its own, which the message does not
+/// match.
 #[test]
 fn a_connect_that_was_captured_opens_nothing() {
     for (ends, told) in both_forms() {
@@ -349,7 +353,7 @@ fn captured_connect(ends: [Security; 2], told: RejectReason) {
             listener.accept(Duration::from_millis(50)).is_none(),
             "the application hears of it"
         );
-        // With its own cookie it is what it was.
+        // With its own cookie the message is unchanged.
         bytes.clear();
         Setup::SealedConnect(captured).encode(&mut bytes);
         between.send_to(&bytes, server).unwrap();
@@ -358,12 +362,13 @@ fn captured_connect(ends: [Security; 2], told: RejectReason) {
     });
 }
 
-/// Everything that passes is repeated, edited, cut, reflected and sent in clear as well, both ways; some of it is lost, and what is
-/// sent again has a number of its own.
+/// Repeats, edits, cuts, reflects and sends unencrypted every packet that passes, in both
+/// directions. Some packets are lost, and retransmissions have numbers of their own.
 ///
-/// `BRAID_FORGERIES=10000000` goes on until ten million of them have been refused; the normal run makes 20,000.
+/// `BRAID_FORGERIES=10000000` continues until ten million forgeries were refused. The default is
+/// 20,000.
 #[test]
-fn somebody_in_between_gets_nothing_done() {
+fn an_attacker_on_the_path_has_no_effect() {
     let protections = [Protection::Authenticate, Protection::Encrypt];
     for (protection, (ends, _)) in protections.into_iter().zip(both_forms()) {
         let [a, b] = ends.map(|security| {
@@ -376,7 +381,7 @@ fn somebody_in_between_gets_nothing_done() {
         let pair = Pair::connected([a, b], &listener, relay.addr(), b"application data");
         let least =
             std::env::var("BRAID_FORGERIES").map_or(20_000, |text| text.parse().unwrap()) / 2;
-        // Of what was sent, the kernel drops what a socket does not hold.
+        // The kernel drops sent packets that do not fit in a socket's buffer.
         let refused = |side: &Side| {
             let of = side.engine.counters();
             let headers = of.malformed + of.version + of.header_check + of.unknown_qp;
@@ -388,7 +393,7 @@ fn somebody_in_between_gets_nothing_done() {
             rounds += 1;
         }
         let took = begin.elapsed();
-        // What nobody has written has not changed, and both still work.
+        // Bytes without a writer have not changed, and both ends still work.
         assert!(pair.b.bytes(64 << 10..MEMORY).iter().all(|byte| *byte == 0));
         let seen = relay.stop().seen;
         let (a, b) = (pair.a.engine.counters(), pair.b.engine.counters());

@@ -1,7 +1,7 @@
-//! Peers that were accepted, and lie: they know number, token and PSN, and say anything with valid checks. A transfer of the
-//! same engine goes on, and each receive ends once. `transport/tests/hostile` has the same of the protocol alone, with a
-//! model; here it meets the engine's memory, threads and sockets. `BRAID_LIARS=1000` connects a thousand of them; the normal
-//! run connects 24.
+//! Accepted peers that lie: they know number, token and PSN, and send anything with valid checks. A
+//! transfer of the same engine continues, and each receive ends once. `transport/tests/hostile`
+//! tests the protocol alone, with a model. Here the lies meet the engine's memory, threads and
+//! sockets. `BRAID_LIARS=1000` connects a thousand such peers. The default is 24.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -19,11 +19,11 @@ use braid_wire::{
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Packets of each, the first of which are true, so that it is believed.
+/// The number of packets of each peer. The first ones are true, so that the peer is believed.
 const LIES: usize = 400;
 const TRUTHS: usize = 3;
 const RECEIVES: usize = 8;
-/// Bytes of a receive, and of what is transferred meanwhile.
+/// Bytes of a receive, and of the concurrent transfer.
 const LEN: usize = 4096;
 
 #[test]
@@ -34,7 +34,7 @@ fn a_peer_that_lies_harms_only_its_own_connection() {
     let b = &pair.b;
     let target = b.engine.local_addr();
     let listener = b.engine.listen(8).unwrap();
-    // Liars have the key of this, and of nothing else.
+    // Liars have the key of this region only.
     let open = b.pd.alloc_mr(LEN, Access::ALL).unwrap();
     let landing = b.pd.alloc_mr(RECEIVES * LEN, Access::LOCAL_WRITE).unwrap();
     let cq = b.engine.create_cq(receives).unwrap();
@@ -80,7 +80,8 @@ fn a_peer_that_lies_harms_only_its_own_connection() {
     assert!(believed > 0 && refused > 0, "{believed} packets believed, {refused} refused");
 }
 
-/// It begins messages that it never ends: the last of a whole queue at once, or one after the other.
+/// The peer begins messages that it never ends: the last ones of a whole queue at once, or one
+/// after the other.
 #[test]
 fn a_peer_that_lies_leaves_receives_of_a_shared_queue_to_others() {
     const POSTED: u32 = 64;
@@ -124,7 +125,7 @@ fn a_peer_that_lies_leaves_receives_of_a_shared_queue_to_others() {
     }
 }
 
-/// Says that the lies are over, however they end.
+/// Signals the end of the lies, however they end.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -133,7 +134,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Writes bytes that differ from the round before, and checks all of them.
+/// Writes bytes that differ from the previous round's, and checks all of them.
 fn transfer(pair: &Pair, round: u64) {
     let bytes: Vec<u8> = (0..LEN).map(|i| (i as u64 * 31 + round) as u8).collect();
     pair.a.memory.write_at(0, &bytes).unwrap();
@@ -145,7 +146,7 @@ fn transfer(pair: &Pair, round: u64) {
     assert_eq!(pair.b.bytes(0..LEN), bytes, "round {round}");
 }
 
-/// Connects as a peer would, and lies.
+/// Connects like a peer and lies.
 fn lie(target: SocketAddr, index: u32, open: RemoteRegion) {
     let socket = Scripted::new();
     let mut rng = Pcg64Mcg::seed_from_u64(index.into());
@@ -172,7 +173,7 @@ fn lie(target: SocketAddr, index: u32, open: RemoteRegion) {
     }
 }
 
-/// A SEND as it has to be.
+/// A valid SEND.
 fn truth(to: &Offer, psn: u32, bytes: &mut Vec<u8>) {
     send(to, psn, psn, [7; 100].as_slice(), 100, bytes);
 }
@@ -205,7 +206,7 @@ fn send(to: &Offer, psn: u32, number: u32, payload: &[u8], message_len: u32, byt
 }
 
 fn data(rng: &mut Pcg64Mcg, to: &Offer, psn: u32, open: RemoteRegion, bytes: &mut Vec<u8>) {
-    // An answer that nobody waits for ends the connection: rarely.
+    // An unexpected answer ends the connection, so it is rare.
     let opcodes = match rng.random_range(0..40) {
         0 => [Opcode::ReadResponse; 3],
         _ => [Opcode::Send, Opcode::Write, Opcode::WriteImm],

@@ -1,5 +1,5 @@
-//! Who harms a connection: peers that lie, strangers, and somebody between two ends that have keys. `cargo xtask flood` runs them with
-//! more of each.
+//! Attackers of a connection: peers that lie, strangers, and an attacker between two ends that have
+//! keys. `cargo xtask flood` runs them with larger numbers.
 
 mod forger;
 mod keyed;

@@ -1,7 +1,8 @@
-//! Strangers at a keyed connection, who see its packets and are not on its path: from an address of their own, and in the name
-//! of the peer. They make envelopes up, and change and repeat those that they have seen.
+//! Strangers at a keyed connection, who see its packets and are not on its path. They send from an
+//! address of their own and in the name of the peer. They invent encrypted packets, and change and
+//! repeat those that they have seen.
 //!
-//! `BRAID_STRANGERS=2000000` has so many of them refused; the normal run 20,000.
+//! `BRAID_STRANGERS=2000000` continues until that many were refused. The default is 20,000.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,15 +16,15 @@ use braid_wire::{Packet, QpId, SealedHeader, Token};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Bytes that are written for them to see.
+/// Bytes that are written for the strangers to see.
 const SEEN: usize = 64 << 10;
-/// Longer than the queue pairs need to fall silent, but for signs of life.
+/// Time after which the queue pairs are silent, except for PINGs.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// The envelopes that passed, by the token of the end that they are for.
+/// The captured encrypted packets, by the token of their destination.
 type Captured = Arc<Mutex<HashMap<Token, Vec<Vec<u8>>>>>;
 
-/// Sees all packets, and changes none.
+/// Records all packets and changes none.
 struct Tap(Captured);
 
 impl Visitor for Tap {
@@ -35,7 +36,7 @@ impl Visitor for Tap {
     }
 }
 
-/// What they send: nothing that the peer has not sent opens, and what it has sent has come already.
+/// A forged packet. Either its keys do not match, or its number has been received before.
 fn forge(captured: &[Vec<u8>], rng: &mut Pcg64Mcg) -> Vec<u8> {
     let seen = &captured[rng.random_range(0..captured.len())];
     let mut forged = seen.clone();
@@ -45,7 +46,7 @@ fn forge(captured: &[Vec<u8>], rng: &mut Pcg64Mcg) -> Vec<u8> {
             let at = rng.random_range(0..forged.len());
             forged[at] ^= 1 << rng.random_range(0..8);
         }
-        // The number of one that has not come, and ciphertext of one that has.
+        // The number of a packet that was not sent, with the ciphertext of another.
         2 => forged[20..28].copy_from_slice(&rng.random_range(0..1_u64 << 20).to_be_bytes()),
         3 => rng.fill_bytes(&mut forged[28..]),
         _ => {
@@ -64,7 +65,7 @@ fn refused(of: &EngineCounters) -> u64 {
     headers + of.forged + of.replayed
 }
 
-/// All that a connection is to this side.
+/// The state of a connection at this side.
 fn state(side: &Side) -> (QpCounters, QpState, Vec<u8>) {
     (side.qp.counters(), side.qp.state(), side.bytes(0..MEMORY))
 }
@@ -94,7 +95,7 @@ fn strangers_get_nothing_done() {
         let before = [&pair.a, &pair.b].map(state);
         let seen: Vec<Vec<Vec<u8>>> = captured.lock().unwrap().values().cloned().collect();
         assert_eq!(seen.len(), 2, "of both directions");
-        // By its address alone the second is the peer.
+        // The second stranger has the address of the peer.
         let strangers = ["127.0.0.2:0", "127.0.0.1:0"].map(|addr| UdpSocket::bind(addr).unwrap());
         let targets = [&pair.a, &pair.b].map(|side| side.engine.local_addr());
         let (mut rng, begin) = (Pcg64Mcg::seed_from_u64(11), Instant::now());
@@ -118,7 +119,7 @@ fn strangers_get_nothing_done() {
     }
 }
 
-/// One of them sends to one of the ends, what was meant for it or for the other.
+/// One stranger sends to one of the ends a packet that was meant for it or for the other.
 fn send(
     strangers: &[UdpSocket; 2],
     targets: &[SocketAddr; 2],

@@ -1,6 +1,6 @@
-//! Each way in which a queue pair can end: the queue pair, the event stream and the log say the same. What C says is in
-//! `ffi/tests/ends.rs`; an RDMA device that goes, in `engine/src/worker/tests.rs`; a peer that acknowledges what it has not
-//! received, in `optimistic_acks.rs`.
+//! Tests each cause of a queue pair's end: the queue pair, the event stream and the log agree. The
+//! C API is in `ffi/tests/ends.rs`, a lost RDMA device in `engine/src/worker/tests.rs`, and a peer
+//! that acknowledges data that it has not received in `optimistic_acks.rs`.
 
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use braid::{
 };
 use braid_wire::{Control, ControlKind, Offer, QpId, Token};
 
-/// The log says of the queue pair what it says itself.
+/// Checks that the log has the error of the queue pair.
 fn check_log(side: &Side, error: QpError) {
     check_log_of(side.qp.number(), error);
 }
@@ -25,7 +25,7 @@ fn check_log_of(qp: QpId, error: QpError) {
     assert!(log.contains(&line), "no `{line}` among {log:?}");
 }
 
-/// What the queue pair says, after its event stream has said it.
+/// The error of the queue pair, after its event stream has reported it.
 fn end_of(p: &Pair, side: &Side) -> QpError {
     let mut said = None;
     p.until("event", || {
@@ -39,7 +39,7 @@ fn end_of(p: &Pair, side: &Side) -> QpError {
     error
 }
 
-/// As [`end_of`], of one end alone.
+/// The error of one end alone, see [`end_of`].
 fn wait_for_end(side: &Side) -> QpError {
     loop {
         match side.engine.wait_event(PATIENCE).expect("an event") {
@@ -105,7 +105,7 @@ fn a_message_longer_than_its_receive_is_named_at_both_ends() {
     });
 }
 
-/// The sender has done nothing wrong, and the receive says what has.
+/// The sender has made no mistake, and the receive names the error.
 #[test]
 fn a_receive_whose_memory_is_gone_is_named_at_its_end() {
     listen_to_log();
@@ -140,7 +140,7 @@ fn no_receive_in_time() {
 fn memory_that_is_gone() {
     listen_to_log();
     everywhere(|p| {
-        // No receive: what is to be sent stays, and its memory goes.
+        // Without a receive the message stays queued, and its memory goes.
         let region = p.a.pd.alloc_mr(1 << 16, braid::Access::NONE).unwrap();
         p.a.qp.post_send(wr::send(4, [region.slice(..).unwrap()])).unwrap();
         p.until("refusal", || p.a.qp.counters().rnr_naks > 0);
@@ -177,7 +177,7 @@ fn a_completion_queue_that_overruns() {
     });
 }
 
-/// A victim that is connected with a peer of ours, and what both agreed on.
+/// A victim that is connected with a scripted peer, and their agreement.
 fn with_scripted(config: EngineConfig) -> (Side, Scripted, Offer) {
     listen_to_log();
     let victim = Side::new(&config, |options| {
@@ -242,7 +242,7 @@ fn a_listener_that_has_no_room_says_that_it_is_busy() {
     let _listener = busy.engine.listen(1).unwrap();
     let waits = Scripted::at("127.0.0.2:0".parse().unwrap());
     waits.connect(busy.engine.local_addr(), 1, QpId::new(9), Token(5));
-    // The one that waits is not repeated, and after two seconds not wanted any more.
+    // The waiting request is not repeated, and expires after two seconds.
     let limit = Duration::from_millis(500);
     let error = side.qp.connect(busy.engine.local_addr(), &[], limit).unwrap_err();
     let reason = RejectReason::Busy;

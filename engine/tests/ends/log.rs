@@ -1,4 +1,4 @@
-//! What the log of this process has said since the first test asked.
+//! The log of this process since the first test asked for it.
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -8,7 +8,7 @@ pub(crate) fn log() -> MutexGuard<'static, Vec<String>> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From here on.
+/// Starts to record the log.
 pub(crate) fn listen_to_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

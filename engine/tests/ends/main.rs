@@ -1,4 +1,5 @@
-//! Each way in which a queue pair can end. It is a program of its own because the log has one reader in a process.
+//! Tests each cause of a queue pair's end. They form a program of their own because the log has one
+//! reader in a process.
 
 mod each_way;
 mod log;

@@ -1,5 +1,5 @@
-//! A peer over real sockets that acknowledges what it has not received: it never reads its socket. In virtual time, and by
-//! more ways: `transport/tests/pair/receipt.rs`.
+//! A peer over real sockets that acknowledges data that it has not received: it never reads its
+//! socket. In virtual time, and with more variants: `transport/tests/pair/receipt.rs`.
 
 use std::thread;
 
@@ -9,11 +9,11 @@ use crate::scripted::Scripted;
 use braid::{AsyncEvent, EndCause, QpState, Status, wr};
 use braid_wire::{Ack, Offer, QpId, Token};
 
-/// WRITEs of a MiB each: it could have so much.
+/// The number of WRITEs of a MiB each, which the peer could have received.
 const WRITES: u64 = 64;
 const LEN: usize = 1 << 20;
-/// Segments among which the first is that leaves late, what `scripted` says that its socket holds, and what is sent again
-/// while nothing is acknowledged.
+/// The largest number of bytes that leave: the segments up to the first late one, the socket buffer
+/// that `scripted` announces, and retransmissions while nothing is acknowledged.
 const BOUND: u64 = 64 * 1024 + (1 << 20) + (64 << 10);
 
 #[test]
@@ -67,7 +67,7 @@ fn a_peer_that_acknowledges_optimistically_ends_its_connection() {
     }
 }
 
-/// So many segments have arrived.
+/// An acknowledgement of this number of segments.
 fn optimistic_ack(to: &Offer, segments: u64) -> Ack {
     let cumulative = (u64::from(to.psn) + segments) as u32 & 0xFF_FFFF;
     Ack { cumulative, highest: cumulative, ..crate::scripted::ack(to.qp, to.token) }

@@ -1,4 +1,5 @@
-//! What a listener says, and from where: to initiators that repeat themselves, come late, or ask for too much.
+//! The packets of a listener and their source: to initiators that repeat packets, come late, or ask
+//! for too much.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -54,7 +55,7 @@ fn write(side: &Side, qp: &QueuePair) {
     qp.post_send(wr::write(1, [side.memory.slice(..64).unwrap()], remote)).unwrap();
 }
 
-/// Each worker of the engine has a port of its own, and answers from that, also when it is asked again.
+/// Each worker of the engine has a port of its own and answers from it, repeated packets included.
 #[test]
 fn an_accept_leaves_from_where_the_queue_pair_receives() {
     const WORKERS: usize = 3;
@@ -74,7 +75,8 @@ fn an_accept_leaves_from_where_the_queue_pair_receives() {
     }
 }
 
-/// The cookie proves that the initiator receives where its CONNECT comes from, and nothing else does.
+/// The cookie proves that the initiator receives at the source of its CONNECT, and nothing else
+/// does.
 #[test]
 fn data_goes_where_the_connect_came_from_whatever_else_it_names() {
     let side = Side::new(&local(), |_| {});
@@ -107,7 +109,7 @@ fn data_goes_where_the_accept_came_from() {
     assert_eq!(side.qp.remote_addr(), Some(worker.addr()));
 }
 
-/// Whoever was asked could otherwise have data sent to somebody who never asked for it.
+/// A responder could otherwise direct data to a host that never asked for it.
 #[test]
 fn an_accept_from_another_host_is_not_believed() {
     let side = Side::new(&local(), |_| {});
@@ -122,7 +124,7 @@ fn an_accept_from_another_host_is_not_believed() {
     });
 }
 
-/// A host that is bound to all its addresses answers from the one that its routes say.
+/// A host bound to a wildcard answers from the address that its routes select.
 #[test]
 fn a_host_may_answer_from_another_address_if_it_receives_there() {
     let side = Side::new(&local(), |_| {});
@@ -145,10 +147,10 @@ fn a_host_may_answer_from_another_address_if_it_receives_there() {
     assert_eq!(side.qp.remote_addr(), Some(other.addr()));
 }
 
-/// Ends a connection; what is left of its queue pair.
+/// Ends a connection. Returns the queue pair if it still exists.
 type End = fn(QueuePair) -> Option<QueuePair>;
 
-/// With several workers, those that listen and those that have the queue pair are not the same.
+/// With several workers, the listening worker and that of the queue pair differ.
 #[test]
 fn a_connect_that_comes_after_the_end_is_no_new_request() {
     let ends: [(&str, End); 3] = [
@@ -198,7 +200,7 @@ fn one_host_takes_its_share_of_the_backlog_and_no_more() {
 }
 
 #[test]
-fn who_is_not_wanted_is_refused_although_nobody_accepts() {
+fn unwanted_requests_are_rejected_without_an_accept() {
     let (a, b) = (Side::new(&local(), |_| {}), Side::new(&local(), |_| {}));
     let listener = b.engine.listen_for(4, |private_data| private_data == b"wanted").unwrap();
     let error = a.qp.connect(listener.local_addr(), b"not wanted", PATIENCE).unwrap_err();

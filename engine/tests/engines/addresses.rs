@@ -1,5 +1,5 @@
-//! Hosts with several addresses: which one an engine answers from, and which one is tried. All of
-//! 127.0.0.0/8 are of this host, and its routing table prefers 127.0.0.1.
+//! Hosts with several addresses: the address that an engine answers from, and the address that is
+//! tried. All of 127.0.0.0/8 belong to this host, and its routing table prefers 127.0.0.1.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -39,7 +39,7 @@ fn a_peer_is_answered_from_the_address_that_it_has_called() {
 #[test]
 fn all_addresses_of_a_host_are_tried() {
     let (client, server) = (side("127.0.0.1:0", 1), side("127.0.0.7:0", 1));
-    // One that no route leads to, two at which nobody receives, one of the wrong IP version.
+    // An address without a route, two without a receiver, and one of the other IP version.
     let wrong = [[192, 0, 2, 1], [127, 0, 0, 8], [127, 0, 0, 9]].map(|ip| at(ip, &server));
     let mut addrs = wrong.to_vec();
     addrs.push("[::1]:9".parse().unwrap());
@@ -54,7 +54,7 @@ fn all_addresses_of_a_host_are_tried() {
     assert_eq!(client.qp.remote_addr(), Some(server.engine.local_addr()));
 }
 
-/// As soon as with one address, and not when the time is over.
+/// The error comes as soon as with one address, and not after the time-out.
 #[test]
 fn a_host_at_none_of_whose_addresses_anybody_receives_is_unreachable() {
     let (client, gone) = (side("127.0.0.1:0", 1), side("127.0.0.7:0", 1));

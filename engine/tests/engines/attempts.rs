@@ -1,5 +1,5 @@
-//! Attempts to connect that end otherwise than both sides think: timed out here and accepted there,
-//! answered twice, answered late. What is left of one never touches the next.
+//! Attempts to connect that end differently than both ends believe: timed out here and accepted
+//! there, answered twice, answered late. One attempt never affects the next.
 
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use braid_wire::{Connect, Control, ControlKind, Offer, QpId, Token};
 
 const THEIRS: QpId = QpId::new(0x0B_0B0B);
 const TOKEN: Token = Token(0xCAFE_F00D);
-/// Time enough for a CONNECT to leave.
+/// Time for a CONNECT to leave.
 const SHORT: Duration = Duration::from_millis(100);
 
 fn ends() -> (Side, Scripted) {
@@ -51,7 +51,7 @@ fn a_refusal_is_not_believed_after_an_answer() {
     thread::scope(|scope| {
         let attempt = scope.spawn(move || qp.connect(addr, &[], Duration::from_secs(1)));
         responder.hear_connect();
-        // Nobody has the port now.
+        // The port has no receiver now.
         drop(responder);
         assert!(timed_out(&attempt.join().unwrap().unwrap_err()));
     });
@@ -87,7 +87,7 @@ fn a_repeated_accept_harms_no_connection() {
     for _ in 0..3 {
         responder.accept(&connect, THEIRS, TOKEN);
     }
-    // The PING comes after them, so what they provoke comes before the PONG.
+    // The PING follows the packets, so their effects precede the PONG.
     let offer = connect.what.offer;
     let (kind, from) = (ControlKind::Ping, THEIRS);
     let ping = Control { kind, qp: offer.qp, from, token: offer.token, stamp: 7 };
@@ -116,7 +116,7 @@ fn a_ping_of_what_was_accepted_too_late_is_answered_with_unknown() {
             responder.send_control(connect.from, ping);
         };
         let denied = || responder.hear_control(ControlKind::Unknown).what.token;
-        // To the one that waits for its ACCEPT nothing is said yet.
+        // The queue pair that waits for its ACCEPT has sent nothing yet.
         ping(&live, 1);
         ping(&early, 2);
         assert_eq!(denied(), early.what.offer.token);
@@ -129,7 +129,7 @@ fn a_ping_of_what_was_accepted_too_late_is_answered_with_unknown() {
     });
 }
 
-/// Whatever takes the queue pair out of INIT ends the attempt, and nothing brings it back.
+/// Every way out of INIT ends the attempt, and nothing brings it back.
 #[test]
 fn a_queue_pair_that_goes_to_err_connects_to_nobody() {
     let (side, responder) = ends();
@@ -147,7 +147,7 @@ fn a_queue_pair_that_goes_to_err_connects_to_nobody() {
     assert_eq!(side.qp.state(), QpState::Error);
 }
 
-/// As above, by a completion queue that another queue pair overruns.
+/// The same with a completion queue that another queue pair overruns.
 #[test]
 fn an_overrun_completion_queue_ends_an_attempt() {
     let (side, responder) = ends();
@@ -174,13 +174,13 @@ fn an_overrun_completion_queue_ends_an_attempt() {
 const ROUNDS: usize = 400;
 /// Timed-out attempts before each that succeeds.
 const TRIES: usize = 4;
-/// Bytes that each queue pair writes, many segments.
+/// Bytes that each queue pair writes: many segments.
 const LEN: usize = 16 << 10;
 
-/// Every WRITE of a queue pair that was accepted too late ends in an error and places nothing; every WRITE of the
-/// live one is there when it has completed.
+/// Every WRITE of a queue pair that was accepted too late fails and places nothing. Every WRITE of
+/// the live queue pair has arrived when it completes.
 #[test]
-fn what_was_accepted_too_late_touches_nothing() {
+fn late_accepts_place_nothing() {
     let config = EngineConfig { datapath: Datapath::Mem(MemFabric::new()), ..local() };
     let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
     let listener = b.engine.listen(8).unwrap();
@@ -231,7 +231,7 @@ fn connect_and_accept(a: &Side, b: &Side, listener: &Listener, round: usize) -> 
     thread::scope(|scope| {
         let attempt = scope.spawn(|| a.qp.connect(listener.local_addr(), &token, PATIENCE));
         let live = loop {
-            // A CONNECT of a timed-out attempt may still have been on its way.
+            // A CONNECT of a timed-out attempt may still be in flight.
             let request = listener.accept(PATIENCE).unwrap();
             if request.private_data() == token {
                 let qp = queue_pair(b);

@@ -1,5 +1,5 @@
-//! Memory that its owner changes while it is sent: what arrives is a mixture of old and new, never an error, and
-//! nothing is sent twice because of it.
+//! Memory that its owner changes while it is sent. The receiver gets a mixture of old and new,
+//! never an error, and nothing is sent twice because of the change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,8 +10,8 @@ use braid::{Crc, Faults, MemoryRegion, wr};
 /// Large messages.
 const LEN: usize = 64 << 10;
 
-/// Runs a test in each way, with and without losses, while another thread writes to the first `len` bytes of one
-/// side's memory.
+/// Runs a test in each way, with and without losses, while another thread writes to the first `len`
+/// bytes of one side's memory.
 fn while_memory_changes(side: fn(&Pair) -> &Side, len: usize, test: impl Fn(&Pair)) {
     let none = Faults::default();
     let some = Faults { drop: 0.02, reorder: 0.02, seed: 3, ..none };
@@ -23,7 +23,7 @@ fn while_memory_changes(side: fn(&Pair) -> &Side, len: usize, test: impl Fn(&Pai
             let changes = AtomicBool::new(true);
             thread::scope(|scope| {
                 scope.spawn(|| change(&side(&p).memory, len, &changes));
-                // Also if the test panics.
+                // Stops the thread even if the test panics.
                 let _stop = Stop(&changes);
                 test(&p);
             });
@@ -43,7 +43,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Counts in every word.
+/// Increments every word repeatedly.
 fn change(memory: &MemoryRegion, len: usize, changes: &AtomicBool) {
     for value in 1.. {
         if !changes.load(Ordering::Acquire) {
@@ -52,12 +52,12 @@ fn change(memory: &MemoryRegion, len: usize, changes: &AtomicBool) {
         for offset in (0..len).step_by(8) {
             memory.store_u64(offset, value).unwrap();
         }
-        // Where there are fewer processors than threads, the engines have to run, too.
+        // With fewer processors than threads, the engines have to run, too.
         thread::yield_now();
     }
 }
 
-/// Every word holds what it once held there.
+/// Checks that every word at the receiver is an earlier value of the same word.
 fn assert_a_mixture(words: &MemoryRegion, at: usize, newest: &MemoryRegion) {
     let newest = newest.load_u64(0).unwrap();
     for offset in (at..at + LEN).step_by(8) {

@@ -1,4 +1,4 @@
-//! What has arrived counts as sent well, also when its receiver closes right after.
+//! Data that has arrived counts as sent successfully, even if its receiver closes at once.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use braid::{
 };
 use braid_wire::{Control, ControlKind, QpId, Token};
 
-/// Connections that are closed, one after the other.
+/// The number of connections that are closed one after the other.
 const CLOSES: u64 = 30;
 
 fn fresh(side: &Side) -> QueuePair {
@@ -34,7 +34,7 @@ fn next(side: &Side, other: &Side) -> Completion {
     }
 }
 
-/// Connects `from` with `to`, a queue pair of `side`, which runs until both ends know.
+/// Connects `from` with `to`, a queue pair of `side`, which runs until both ends are connected.
 fn connect(from: &QueuePair, listener: &Listener, to: &QueuePair, side: &Side) {
     let connected = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -49,7 +49,7 @@ fn connect(from: &QueuePair, listener: &Listener, to: &QueuePair, side: &Side) {
     });
 }
 
-/// `b` gets a message of `a` and closes: `a` never hears of a failure.
+/// `b` receives a message of `a` and closes. `a` must not report a failure.
 fn close_right_after(name: &str, config: &EngineConfig) {
     println!("-- {name}");
     let (a, b) = (Side::new(config, |_| {}), Side::new(config, |_| {}));
@@ -80,7 +80,7 @@ fn a_delivered_send_succeeds_although_its_receiver_closes() {
     }
 }
 
-/// The closing side's engine ends at once: it lingers until the peer has confirmed.
+/// The engine of the closing side lingers until the peer has confirmed.
 #[test]
 fn a_delivered_send_succeeds_although_its_receivers_engine_ends() {
     for progress in [Progress::Threads(1), Progress::Application] {
@@ -101,10 +101,10 @@ fn a_delivered_send_succeeds_although_its_receivers_engine_ends() {
     }
 }
 
-/// Connections that two engines have with each other, which end at the same time.
+/// The number of connections between two engines that end at the same time.
 const CROSSING: usize = 32;
 
-/// How long two engines take to end at the same time.
+/// The time that two engines take to end at the same time.
 fn end_both(faults: Faults) -> Duration {
     let config = EngineConfig { linger: PATIENCE, faults, ..local() };
     let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
@@ -131,7 +131,7 @@ fn end_both(faults: Faults) -> Duration {
     })
 }
 
-/// Each takes what the other says for its confirmation, and waits for nothing else: the first
+/// Each end takes the other's DISCONNECT as the confirmation and waits for nothing else. The first
 /// time-out is 20 ms.
 #[test]
 fn engines_that_end_at_the_same_time_are_over_at_once() {
@@ -140,8 +140,8 @@ fn engines_that_end_at_the_same_time_are_over_at_once() {
     assert!(*took.iter().min().unwrap() < Duration::from_millis(15), "{took:?}");
 }
 
-/// Packets are lost, and who has gone confirms nothing any more. Its host says that nobody has its
-/// port.
+/// Packets are lost, and an engine that is gone confirms nothing. Its host reports that the port is
+/// closed.
 #[test]
 fn engines_that_end_at_the_same_time_do_not_wait_for_one_that_has_gone() {
     let faults = |seed| Faults { drop: 0.1, seed, ..Faults::default() };
@@ -150,7 +150,7 @@ fn engines_that_end_at_the_same_time_do_not_wait_for_one_that_has_gone() {
     assert!(took.iter().all(|took| *took < Duration::from_millis(1500)), "{took:?}");
 }
 
-/// Nobody confirms: it ends all the same.
+/// The peer confirms nothing, and the engine ends all the same.
 #[test]
 fn an_engine_ends_although_its_peer_is_silent() {
     let linger = Duration::from_millis(50);
@@ -162,7 +162,8 @@ fn an_engine_ends_although_its_peer_is_silent() {
     assert_eq!(peer.hear_disconnect().what.token, Token(0xCAFE_F00D));
 }
 
-/// UNKNOWN is addressed to the queue pair that asked, and ends it alone, and only with what its PING had.
+/// An UNKNOWN is addressed to the queue pair that asked. It ends only that one, and only with the
+/// contents of its PING.
 #[test]
 fn only_who_asked_can_be_told_that_the_other_is_unknown() {
     let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());

@@ -1,4 +1,4 @@
-//! Setting up, tearing down, many of them, and peers that go.
+//! Setting up connections, tearing them down, many of them, and peers that disappear.
 
 use std::io;
 use std::thread;
@@ -68,8 +68,8 @@ fn refusals_say_why() {
             assert!(matches!(error, ConnectError::Rejected { reason, .. } if reason == no));
         });
 
-        // The backlog of one is taken by an attempt that nobody answers; the next is put off
-        // until its time is over, and then knows why.
+        // An attempt that is never accepted occupies the backlog of one. The next attempt is told
+        // to wait until its time-out, and then reports the reason.
         assert!(matches!(rejected(Duration::from_millis(100)), ConnectError::TimedOut { .. }));
         let (error, busy) = (rejected(Duration::from_millis(100)), RejectReason::Busy);
         assert!(matches!(error, ConnectError::Rejected { reason, .. } if reason == busy));
@@ -80,7 +80,7 @@ fn refusals_say_why() {
 }
 
 #[test]
-fn nobody_there() {
+fn an_address_without_a_listener_times_out() {
     for (name, config) in configs() {
         let side = Side::new(&config, |_| {});
         // A port that was free a moment ago.
@@ -94,7 +94,7 @@ fn nobody_there() {
     }
 }
 
-/// Loopback answers at once that nobody has the port.
+/// Loopback reports at once that the port is closed.
 #[test]
 fn a_port_that_nobody_has_is_not_waited_for() {
     for progress in [Progress::Threads(1), Progress::Application] {
@@ -165,7 +165,7 @@ fn a_peer_that_is_dropped() {
     }
 }
 
-/// A side, and a peer that has accepted its connection and says nothing any more.
+/// A side, and a peer that has accepted its connection and is silent from then on.
 pub(crate) fn silent_peer(config: &EngineConfig) -> (Side, Scripted) {
     let (side, peer) = (Side::new(config, |_| {}), Scripted::new());
     let (qp, addr) = (&side.qp, peer.addr());
@@ -195,7 +195,7 @@ fn a_peer_that_falls_silent() {
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
-/// An application that does something else for longer than its peer waits is not dead.
+/// An application that is busy for longer than its peer waits is not considered dead.
 #[test]
 fn an_application_that_is_busy_is_not_taken_for_dead() {
     let limit = Duration::from_millis(600);
@@ -205,7 +205,7 @@ fn an_application_that_is_busy_is_not_taken_for_dead() {
     let (a, b) = (Side::new(&impatient, |_| {}), Side::new(&busy, |_| {}));
     crate::pair::connect(&a.qp, &b.engine.listen(1).unwrap(), &b.qp, &[]);
     b.post_recv(1, 0..64);
-    // From here on nobody runs `b`.
+    // From here on no thread runs `b`.
     a.qp.post_send(wr::send(2, [a.memory.slice(..64).unwrap()])).unwrap();
     let done = a.cq.wait(PATIENCE).unwrap();
     assert_eq!(done[0].status, Status::Success);

@@ -1,5 +1,5 @@
-//! Descriptors of completion queues, listeners, attempts to connect and event streams: readable when there is something, and
-//! never asleep when there is.
+//! Descriptors of completion queues, listeners, attempts to connect and event streams. They are
+//! readable whenever there is something to take.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::pair::{PATIENCE, Pair, Side, local};
 use braid::{AsyncEvent, ConnectError, EndCause, RejectReason, wr};
 
-/// Whether it becomes readable in time.
+/// Whether the descriptor becomes readable within `limit`.
 fn readable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which outlives the call.
@@ -26,7 +26,7 @@ fn a_listener_and_an_attempt_are_readable_when_their_turn_has_come() {
     assert!(attempt.result().is_none() && !readable(attempt.as_fd(), Duration::ZERO));
     let request = listener.accept(Duration::ZERO).expect("the descriptor says so");
     assert_eq!(request.private_data(), b"hello");
-    // Readable until somebody has found nothing.
+    // The descriptor stays readable until a call has found nothing.
     assert!(listener.accept(Duration::ZERO).is_none());
     assert!(!readable(listener.as_fd(), Duration::ZERO));
     request.accept(&b.qp, b"welcome").unwrap();
@@ -79,7 +79,7 @@ fn events_are_told_by_a_descriptor_also_those_that_came_before_it() {
     assert!(!readable(fd, Duration::ZERO));
 }
 
-/// Arm, poll, sleep: no completion is slept through, however the two threads meet.
+/// Arm, poll, sleep: no completion is missed, however the two threads interleave.
 #[test]
 fn no_completion_is_slept_through() {
     use std::os::fd::AsFd;

@@ -10,7 +10,7 @@ use braid::{
 
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-/// At 127.0.0.1 and at ::1.
+/// A configuration for 127.0.0.1 and ::1.
 fn both() -> EngineConfig {
     EngineConfig { second_addr: Some(V6), ..local() }
 }
@@ -19,12 +19,12 @@ fn only_v6() -> EngineConfig {
     EngineConfig { bind: SocketAddr::new(V6, 0), ..local() }
 }
 
-/// Whether this machine has IPv6; containers often have not, and then there is nothing to test.
+/// Whether this machine has IPv6, which containers often lack.
 fn has_ipv6() -> bool {
     UdpSocket::bind((V6, 0)).is_ok()
 }
 
-/// Sends something each way.
+/// Sends data in both directions.
 fn exchange(pair: &Pair) {
     for (from, to) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
         to.post_recv(1, 0..65_536);
@@ -35,7 +35,7 @@ fn exchange(pair: &Pair) {
     }
 }
 
-/// Another queue pair of that engine.
+/// Another queue pair of the same engine.
 fn another(of: &Side) -> Side {
     let (engine, pd) = (of.engine.clone(), of.pd.clone());
     let cq = engine.create_cq(64).unwrap();
@@ -56,7 +56,7 @@ fn it_is_reached_at_both_and_reaches_peers_of_both_versions() {
         let listener = server.engine.listen(8).unwrap();
         let at_v4 = server.engine.local_addr();
         assert!(at_v4.is_ipv4());
-        // Both come to one listener.
+        // Both connect to one listener.
         let mut pairs = Vec::new();
         for (config, to) in [(local(), at_v4), (only_v6(), SocketAddr::new(V6, at_v4.port()))] {
             let ends = [Side::new(&config, |_| {}), another(&server)];
@@ -68,7 +68,7 @@ fn it_is_reached_at_both_and_reaches_peers_of_both_versions() {
             let to = listener.local_addr();
             pairs.push(Pair::connected([another(&server), peer], &listener, to, &[]));
         }
-        // All connections last beside each other.
+        // All connections exist at the same time.
         for _ in 0..3 {
             pairs.iter().for_each(exchange);
         }
@@ -96,7 +96,7 @@ fn the_port_has_to_be_free_at_both() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn invalid_configurations_are_named() {
     let wrong = [
         (EngineConfig { second_addr: Some([127, 0, 0, 2].into()), ..local() }, "of IPv6"),
         (EngineConfig { second_addr: Some([0; 4].into()), ..only_v6() }, "`[::]` alone"),
@@ -107,6 +107,6 @@ fn what_cannot_be_is_named() {
     ];
     for (config, word) in wrong {
         let error = Engine::new(config).unwrap_err().to_string();
-        assert!(error.contains(word) && error.contains("cannot be received at"), "{error}");
+        assert!(error.contains(word) && error.contains("cannot receive on"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The metrics of engines, read from outside: by HTTP and at the local socket.
+//! Metrics of engines as other processes read them: by HTTP and at the local socket.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -48,7 +48,7 @@ fn value(page: &str, name: &str, labels: &[String]) -> f64 {
     line.rsplit_once(' ').unwrap().1.parse().unwrap()
 }
 
-/// One after the other: all of a process share the local socket.
+/// The parts run one after the other, because all engines of a process share the local socket.
 #[test]
 fn engines_can_be_read_from_outside_while_they_live() {
     both_ways_say_what_the_engine_says();
@@ -75,7 +75,7 @@ fn both_ways_say_what_the_engine_says() {
     assert_eq!(value(&page, "braid_qp_state", &of), 1.0);
     let path = [engine.clone(), "path=\"3\"".to_owned()];
     assert_eq!(value(&page, "braid_path_live", &path), 1.0);
-    // Both engines have asked for any port: they share one.
+    // Both engines have asked for any port, so they share one.
     assert_eq!(p.b.engine.metrics_addr(), Some(addr));
     assert!(page.contains(&format!("engine=\"{}\"", p.b.engine.local_addr())));
     let answer = ask(local_socket().unwrap(), GET);
@@ -97,7 +97,7 @@ fn hostile_requests_are_answered_shortly_and_hold_up_nobody_for_long() {
                 thread::sleep(Duration::from_millis(50));
             }
         });
-        // Who says nothing and who never finishes have a second each.
+        // A client that is silent and one that never finishes have a second each.
         assert!(page(addr).contains("braid_queue_pairs"));
     });
     drop(silent);
@@ -126,16 +126,16 @@ fn eight_silent_clients_delay_no_answer() {
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let start = Instant::now();
     assert!(page(addr).contains("braid_queue_pairs"));
-    // One after the other they would take 8 s.
+    // Served one after the other, they would take 8 s.
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
-    // More than are served at a time: each newcomer takes the place of the oldest.
+    // More clients than are served at a time: each new one replaces the oldest.
     let _crowd: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(addr).unwrap()).collect();
     assert!(page(addr).contains("braid_queue_pairs"));
-    // One after the other they would take 200 s.
+    // Served one after the other, they would take 200 s.
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
-/// The names of sockets of this process that listen, in the abstract namespace.
+/// The names of this process's listening sockets in the abstract namespace.
 fn names() -> Vec<String> {
     let start = format!("@braid-{}", std::process::id());
     let all = std::fs::read_to_string("/proc/net/unix").unwrap();
@@ -165,8 +165,8 @@ fn ticks(pid: u32) -> u64 {
     words[11..13].iter().map(|word| word.parse::<u64>().unwrap()).sum()
 }
 
-/// In a process of its own: at the limit of open files those that ask wait, the thread of the
-/// metrics does not spin meanwhile, and they are answered once there is room.
+/// Runs in a process of its own. At the limit of open files the clients wait, the thread of the
+/// metrics does not spin, and the clients are answered once there is room.
 #[test]
 fn at_the_limit_of_open_files_nobody_spins() {
     if std::env::var_os(SCRAPED).is_some() {

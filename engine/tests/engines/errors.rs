@@ -1,4 +1,4 @@
-//! What goes wrong, and what the application is told.
+//! Errors and the reports of them to the application.
 
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,7 @@ fn a_full_queue_takes_no_more_and_then_again() {
     }
     p.successes(&p.b, 4);
     p.successes(&p.a, 4);
-    // Receives are missing for these, so they stay.
+    // These have no receives, so they stay.
     for id in 0..4 {
         p.a.qp.post_send_inline(wr::send(id, []), b"x").unwrap();
     }
@@ -100,14 +100,14 @@ fn a_full_queue_takes_no_more_and_then_again() {
     p.successes(&p.a, 1);
 }
 
-/// A breach of the peer's protection, and the bytes that it was to touch.
+/// A violation of the peer's protection, and the bytes that it targets.
 struct Breach {
     name: &'static str,
     target: RemoteAddr,
     len: usize,
 }
 
-/// With the regions that they are about: that the keys exist is the point.
+/// The violations with the regions that they target, whose keys exist.
 fn breaches(p: &Pair) -> (Vec<Breach>, [MemoryRegion; 2]) {
     let none = p.b.pd.alloc_mr(4096, Access::LOCAL_WRITE).unwrap();
     let foreign = p.b.engine.alloc_pd().alloc_mr(4096, Access::ALL).unwrap();
@@ -211,13 +211,13 @@ fn an_overrun_completion_queue_takes_its_queue_pairs_down() {
             assert_eq!(small.poll_one().unwrap().unwrap().wr_id, id);
         }
         assert_eq!(small.poll_one(), Err(CqError::Overrun { capacity: 4 }));
-        // The queue pair beside it goes on.
+        // The other queue pair continues.
         p.a.qp.post_send(wr::write(1, [piece], p.remote.at(0))).unwrap();
         p.successes(&p.a, 1);
     });
 }
 
-/// While completions come, and without losing one.
+/// The queue grows while completions arrive, and loses none.
 #[test]
 fn a_completion_queue_grows_and_completions_stay_in_order() {
     everywhere(|p| {

@@ -1,4 +1,4 @@
-//! Everything arrives, once and intact, whatever happens below the protocol.
+//! Everything arrives once and intact, whatever happens below the protocol.
 
 use std::time::Duration;
 

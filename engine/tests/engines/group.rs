@@ -1,4 +1,5 @@
-//! Groups and their all-to-all: every byte against a model, and every way in which ranks can fail each other.
+//! Groups and their all-to-all: every byte is compared with a model, and ranks fail each other in
+//! every way.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -15,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Every rank has an error this soon after another was killed.
+/// Time within which every rank gets an error after another was killed.
 const DEATH: Duration = Duration::from_secs(5);
 
 /// An engine at 127.0.0.1, over a fabric in memory or over UDP.
@@ -25,7 +26,7 @@ pub(crate) fn engine(fabric: Option<&MemFabric>, port: u16) -> Engine {
     Engine::new(EngineConfig { datapath, bind, paths: 2, ..EngineConfig::default() }).unwrap()
 }
 
-/// Runs what each rank does in a thread of its own; what they return, by rank.
+/// Runs a function for each rank in a thread of its own. Returns the results by rank.
 pub(crate) fn on_ranks<T: Send>(size: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let run = &run;
@@ -34,7 +35,7 @@ pub(crate) fn on_ranks<T: Send>(size: usize, run: impl Fn(usize) -> T + Sync) ->
     })
 }
 
-/// Engines that know where rank 0 is, and the configuration of each.
+/// Engines that know the address of rank 0, with the configuration of each.
 pub(crate) fn ranks(fabric: Option<&MemFabric>, size: usize) -> Vec<(Engine, GroupConfig)> {
     let engines: Vec<Engine> = (0..size).map(|_| engine(fabric, 0)).collect();
     let root = engines[0].local_addr();
@@ -47,13 +48,13 @@ fn groups(fabric: Option<&MemFabric>, size: usize) -> Vec<Group> {
     on_ranks(size, |rank| Group::join(&ranks[rank].0, &ranks[rank].1).unwrap())
 }
 
-/// What a rank sends to another in a round, byte by byte.
+/// The byte at an offset that one rank sends to another in a round.
 fn byte(round: u64, from: usize, to: usize, at: usize) -> u8 {
     let mixed = (round << 40 ^ (from as u64) << 20 ^ to as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 32) as u8 ^ (at as u8).wrapping_mul(167) ^ (at >> 8) as u8
 }
 
-/// A rank's memory, as large as any round needs.
+/// The memory of a rank, large enough for any round.
 struct Buffers {
     send: Arc<MemoryRegion>,
     recv: Arc<MemoryRegion>,
@@ -68,7 +69,7 @@ impl Buffers {
         }
     }
 
-    /// A round whose counts, by sender and receiver, are these.
+    /// A round with these counts, by sender and receiver.
     fn operation(&self, own: usize, counts: &[Vec<usize>], round: u64) -> AllToAllV {
         let size = counts.len();
         let sends = ranges((0..size).map(|to| counts[own][to]));
@@ -82,7 +83,7 @@ impl Buffers {
         AllToAllV { send: self.send.clone(), sends, recv: self.recv.clone(), receives }
     }
 
-    /// Every byte that was to come is here, and no other has changed.
+    /// Checks that every expected byte has arrived and no other has changed.
     fn check(&self, own: usize, counts: &[Vec<usize>], round: u64) {
         let mut found = vec![0; self.recv.len()];
         self.recv.read_at(0, &mut found).unwrap();
@@ -97,7 +98,7 @@ impl Buffers {
     }
 }
 
-/// One after the other.
+/// Consecutive ranges of these lengths.
 fn ranges(counts: impl IntoIterator<Item = usize>) -> Vec<Range<usize>> {
     let mut end = 0;
     let mut next = |count| {
@@ -120,7 +121,7 @@ fn random_counts(rng: &mut Pcg64Mcg, size: usize) -> Vec<Vec<usize>> {
     (0..size).map(|_| (0..size).map(|_| count()).collect()).collect()
 }
 
-/// The same matrices at all ranks, `rounds` of them, `in_flight` at a time.
+/// Runs `rounds` random rounds, the same at all ranks, `in_flight` at a time.
 pub(crate) fn random_rounds(groups: &[Group], seed: u64, rounds: u64, in_flight: usize) {
     const LEN: usize = 80_000;
     on_ranks(groups.len(), |own| {
@@ -143,8 +144,8 @@ pub(crate) fn random_rounds(groups: &[Group], seed: u64, rounds: u64, in_flight:
     });
 }
 
-/// A rank that means memory of another protection domain, or that does not take WRITEs, hears so at
-/// once, and its group goes on.
+/// A rank that uses memory of another protection domain, or without remote writes, gets an error at
+/// once, and its group continues.
 fn refused_start(group: &Group, good: &AllToAllV) {
     let elsewhere = group.pd().alloc_mr(good.recv.len(), Access::LOCAL_WRITE).unwrap();
     let deaf = AllToAllV { recv: Arc::new(elsewhere), ..good.clone() };
@@ -207,7 +208,7 @@ fn a_list_of_addresses_makes_a_group() {
     random_rounds(&groups, 3, 3, 1);
 }
 
-/// What each rank says of a group that does not come about. Each has its own idea of it.
+/// The errors of all ranks of a group that is not formed. Each rank has its own configuration.
 fn refusals(
     size: usize,
     timeout: Duration,
@@ -269,7 +270,7 @@ fn lists_that_differ_are_named_at_every_rank() {
         if rank == 2 {
             list[1].set_port(9);
         }
-        // So that whoever differs is one of us, and nobody else is waited for.
+        // A job's name, so that a differing rank belongs to this run and no other is awaited.
         let job = "a".to_owned();
         let config = GroupConfig { job, ..GroupConfig::listed(rank, list) };
         Group::join(&engines[rank], &config).unwrap_err().to_string()
@@ -285,7 +286,7 @@ fn an_address_that_is_not_ours_is_refused_at_once() {
     assert!(matches!(refused, GroupError::NotOurs { rank: 0, addr, .. } if addr == elsewhere));
 }
 
-/// What ended the group, at one rank.
+/// The cause of the end of a group, at one rank.
 fn blame(error: GroupError) -> Blame {
     match error {
         GroupError::Failed { blame, .. } => blame,
@@ -293,8 +294,9 @@ fn blame(error: GroupError) -> Blame {
     }
 }
 
-/// What ends a group in which this rank takes part in a round. One that is late hears it as soon as it starts; one that has
-/// exchanged everything with everybody before it hears it has had a good round, and finds the group ended.
+/// The cause of the end of a group in which this rank takes part in a round. A late rank gets the
+/// error as soon as it starts. A rank that has exchanged everything before has a successful round
+/// and then finds the group ended.
 fn ends_by(group: &Group, operation: AllToAllV) -> Blame {
     let ended = group.start(operation).and_then(|round| round.wait(PATIENCE));
     blame(ended.err().unwrap_or_else(|| end_of(group)))
@@ -355,7 +357,7 @@ fn a_cancelled_round_ends_the_group_and_names_who_cancelled() {
 }
 
 #[test]
-fn who_leaves_after_its_rounds_disturbs_nobody() {
+fn a_rank_may_leave_after_its_rounds() {
     for _ in 0..20 {
         let groups = groups(None, 4);
         thread::scope(|scope| {
@@ -375,7 +377,7 @@ fn who_leaves_after_its_rounds_disturbs_nobody() {
 }
 
 #[test]
-fn who_starts_a_round_with_one_that_has_left_hears_so() {
+fn a_round_with_a_rank_that_left_fails() {
     let mut groups = groups(None, 2);
     drop(groups.pop());
     let buffers = Buffers::new(&groups[0], 100);
@@ -405,7 +407,7 @@ fn rounds_beyond_the_limit_are_refused_and_a_new_group_can_be_made() {
     }
 }
 
-/// Where rank 0 of the process that is killed is.
+/// The variable with the address of rank 0 for the process that is killed.
 const ROOT: &str = "BRAID_TEST_GROUP_ROOT";
 const VICTIM: usize = 2;
 

@@ -1,4 +1,4 @@
-//! Groups that come about while ranks of other runs and strangers try to be in them.
+//! Groups that form while ranks of other runs and strangers try to join them.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -14,7 +14,7 @@ fn of_job(job: &str, config: &GroupConfig) -> GroupConfig {
     GroupConfig { job: job.to_owned(), ..config.clone() }
 }
 
-/// Tries to be a rank of another run at this root for a second and a half; what comes of it.
+/// Tries for a second and a half to join as a rank of another run. Returns the result.
 fn left_over(job: &str, rank: usize, size: usize, root: SocketAddr) -> String {
     let config = of_job(job, &GroupConfig::with_root(rank, size, root));
     let config = GroupConfig { timeout: Duration::from_millis(1_500), ..config };
@@ -26,13 +26,13 @@ fn ranks_left_over_from_another_run_are_refused_and_the_group_comes_about() {
     let ranks = ranks(None, 3);
     let root = ranks[0].0.local_addr();
     thread::scope(|scope| {
-        // Of the same and of another size, with a number that is taken and with one that there is
-        // not.
+        // Ranks of the same and of another size, with a number that is taken and with an invalid
+        // one.
         let old = [(1, 3), (2, 3), (1, 4), (7, 9)];
         let old = old.map(|(rank, size)| scope.spawn(move || left_over("old", rank, size, root)));
         let nameless = scope.spawn(move || left_over("", 2, 3, root));
         let groups = on_ranks(3, |rank| {
-            // They are there first.
+            // The old ranks come first.
             thread::sleep(Duration::from_millis(300 * u64::from(rank > 0)));
             Group::join(&ranks[rank].0, &of_job("new", &ranks[rank].1)).unwrap()
         });
@@ -46,7 +46,7 @@ fn ranks_left_over_from_another_run_are_refused_and_the_group_comes_about() {
 }
 
 #[test]
-fn who_was_missing_and_who_was_refused_is_named_at_every_rank() {
+fn missing_and_rejected_ranks_are_named_at_every_rank() {
     let ranks = ranks(None, 3);
     let root = ranks[0].0.local_addr();
     thread::scope(|scope| {
@@ -79,7 +79,7 @@ fn without_names_a_rank_of_another_size_hears_that_the_group_came_about_without_
     });
 }
 
-/// A rank that gave up, or died, before all had come is forgotten, and may be started anew.
+/// Rank 0 forgets a rank that gave up or died before all had come, so that it may be restarted.
 #[test]
 fn a_rank_that_went_away_may_come_again() {
     let ranks = ranks(None, 3);
@@ -94,8 +94,7 @@ fn a_rank_that_went_away_may_come_again() {
     });
 }
 
-/// What a rank says that comes to rank 0: its job, how many there are, its number, its port, and no
-/// list.
+/// A greeting of a rank of another run to rank 0: its job, size, number and port, and no list.
 fn greeting_of_another_run(rng: &mut Pcg64Mcg) -> Vec<u8> {
     let job = ["old", "ne", "new ", "older"][rng.random_range(0..4)];
     let (size, rank) = (rng.random_range(0..5u32), rng.random_range(0..5u32));
@@ -104,8 +103,8 @@ fn greeting_of_another_run(rng: &mut Pcg64Mcg) -> Vec<u8> {
     [head, numbers, vec![0x12, 0xB7], vec![0; 8]].concat()
 }
 
-/// Strangers of all kinds at rank 0's port, all the time: Braid's own with random private data and
-/// with what ranks say, and datagrams of random bytes.
+/// Strangers of all kinds connect to rank 0's port all the time: with random private data, with
+/// greetings of ranks, and with datagrams of random bytes.
 #[test]
 fn random_strangers_at_the_root_do_no_harm() {
     let ranks = ranks(None, 3);
@@ -124,7 +123,7 @@ fn random_strangers_at_the_root_do_no_harm() {
                         (0..rng.random_range(0..512)).map(|_| rng.random()).collect();
                     match rng.random_range(0..3) {
                         0 => {}
-                        // What ranks begin with, and then anything.
+                        // The beginning of a rank's greeting, and then random bytes.
                         1 => data
                             .splice(..0, [*b"BRDG\x02", [rng.random_range(0..3); 5]].concat())
                             .for_each(drop),

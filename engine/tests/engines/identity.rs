@@ -1,4 +1,5 @@
-//! Whose packets a queue pair believes: those with its number and its token that come from its peer's host.
+//! The packets that a queue pair accepts: those with its number and its token that come from its
+//! peer's host.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ const TOKEN: Token = Token(0xCAFE_F00D);
 const GOODBYE: ControlKind =
     ControlKind::Disconnect(FinalAck { requests: 0, responses: 0, refusal: None });
 
-/// Every packet that a connection knows, for this queue pair.
+/// Every kind of packet of a connection, for this queue pair.
 fn packets(qp: QpId, token: Token) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let mut add = |encode: &dyn Fn(&mut Vec<u8>)| {
@@ -67,7 +68,7 @@ fn data(qp: QpId, token: Token) -> DataHeader {
     }
 }
 
-/// Waits until the engine has counted so many.
+/// Waits until the engine has counted this many.
 fn until(side: &Side, what: &str, count: u64, counted: impl Fn(&EngineCounters) -> u64) {
     let start = Instant::now();
     while counted(&side.engine.counters()) < count {
@@ -110,7 +111,7 @@ fn number_token_and_source_have_to_be_right() {
     assert_eq!(side.qp.state(), QpState::ReadyToSend);
     assert_eq!(side.cq.poll_one(), Ok(None));
 
-    // Packets come from the ports of paths: any port of the host will do.
+    // Packets come from the ports of paths, so any port of the host is valid.
     let by_a_path = Scripted::new();
     by_a_path.send(to, &forged[0]);
     let done = side.cq.wait(PATIENCE).unwrap();

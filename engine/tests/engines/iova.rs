@@ -1,14 +1,15 @@
-//! Memory that work requests and peers name otherwise than by its addresses.
+//! Memory that work requests and peers address by an `iova` instead of its virtual address.
 
 use crate::pair::everywhere;
 use braid::wr::SendWrExt;
 use braid::{Access, MemoryRegion, ProtectionDomain, RegisterError, Status, Work, wr};
 
 const LEN: usize = 64 << 10;
-/// Of each side: as a rule both sides have offsets, or the same names for what lies elsewhere at either.
+/// The `iova` at each side. Both sides use offsets, or the same addresses for memory at different
+/// virtual addresses.
 const NAMES: [u64; 2] = [0, 0x7000_0000_0000];
 
-/// Memory of the application's own.
+/// Memory of the application.
 struct Buffer(Box<[u64]>);
 
 impl Buffer {
@@ -70,7 +71,7 @@ fn every_operation_finds_the_memory_behind_the_names() {
 }
 
 #[test]
-fn what_has_another_name_is_not_found_by_its_address() {
+fn memory_with_an_iova_is_not_found_by_its_virtual_address() {
     everywhere(|p| {
         let mut buffer = Buffer::new();
         let region = buffer.register(&p.b.pd, NAMES[1]).unwrap();

@@ -1,4 +1,5 @@
-//! Keys of memory regions: who holds one can guess no other, and a key is dead for good when its region goes.
+//! Keys of memory regions: the holder of one cannot guess another, and a key never works again
+//! after its region is gone.
 
 use std::collections::HashSet;
 

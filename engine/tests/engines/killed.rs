@@ -1,7 +1,7 @@
-//! A peer that is killed in mid-transfer: everything outstanding towards it ends with an error in
-//! bounded time, and the survivor takes a new peer and runs on.
+//! A peer that is killed during a transfer. All outstanding work requests towards it fail in
+//! bounded time, and the survivor accepts a new peer and continues.
 //!
-//! The peer is this test program once more, in a process of its own.
+//! The peer is this test program in a process of its own.
 
 use std::env;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use crate::pair::{PATIENCE, Side, local};
 use braid::{EndCause, EngineConfig, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr};
 
 const ADDRESS: &str = "BRAID_TEST_SURVIVOR";
-/// Set: the peer waits to be killed, and sends nothing.
+/// If set, the peer sends nothing and waits to be killed.
 const IDLE: &str = "BRAID_TEST_IDLE";
-/// Less than the 3 s after which a silent peer is given up: the host of one that was killed says
-/// that nobody has its port, and the peer has 150 ms from then on. If nothing is under way, that is
-/// found out with the next PING.
+/// Less than the 3 s after which a silent peer is considered dead. The host of a killed peer
+/// reports that its port is closed, and the peer has 150 ms from then on. Without traffic, the next
+/// PING reveals that.
 const BOUND: Duration = Duration::from_secs(2);
 const RECEIVES: u64 = 10;
 const CHUNK: usize = 1 << 20;
@@ -52,8 +52,8 @@ fn kill(victim: &mut Child) {
     victim.wait().unwrap();
 }
 
-/// A peer that is killed while nothing is under way: how the survivor's queue pair ends after
-/// `then` was done, and when.
+/// Kills an idle peer. Returns the cause of the end of the survivor's queue pair after `then` was
+/// done.
 fn end_of_idle<T>(then: impl FnOnce(SocketAddr) -> T) -> EndCause {
     let survivor = Side::new(&local(), |_| {});
     let listener = survivor.engine.listen(1).unwrap();
@@ -82,7 +82,7 @@ fn a_peer_that_is_killed_while_nothing_is_under_way_is_noticed() {
     assert_eq!(end_of_idle(|_| ()), EndCause::PeerGone);
 }
 
-/// The host refuses nothing, and the new engine does not know the connection.
+/// The host reports no closed port, and the new engine does not know the connection.
 #[test]
 fn a_peer_whose_port_another_engine_has_taken_is_noticed() {
     let take = |bind| braid::Engine::new(EngineConfig { bind, ..local() }).expect("it is free");
@@ -105,7 +105,7 @@ fn spawn(survivor: SocketAddr, idle: &str) -> Child {
         .unwrap()
 }
 
-/// The victim: writes, unless it is idle.
+/// The victim, which writes unless it is idle.
 fn live_until_killed(survivor: SocketAddr) {
     let side = Side::new(&local(), |_| {});
     let private = side.memory.remote().to_bytes();
@@ -122,7 +122,7 @@ fn live_until_killed(survivor: SocketAddr) {
     }
 }
 
-/// Work of every kind is outstanding, and some of it has gone well.
+/// Work of every kind is outstanding, and some of it has succeeded.
 fn transfer_until_busy(survivor: &Side, qp: &QueuePair, remote: RemoteRegion) {
     for id in 0..RECEIVES {
         qp.post_recv(wr::recv(id, [survivor.memory.slice(..64).unwrap()])).unwrap();

@@ -1,6 +1,7 @@
-//! Engines of one process that talk to each other, or to a peer that speaks by script. One program, because each has to be linked
-//! anew for every profile and sanitizer. What needs a process of its own is beside it: `ends` reads the log, `forked` forks, `flooded`
-//! counts resident memory, `stale` takes a port twice; `attacks` floods ports.
+//! Engines of one process that communicate with each other or with a scripted peer. They form one
+//! program, because each program has to be linked anew for every profile and sanitizer. Tests that
+//! need a process of their own are separate: `ends` reads the log, `forked` forks, `flooded` counts
+//! resident memory, `stale` takes a port twice, `attacks` floods ports.
 
 mod accepting;
 mod addresses;

@@ -1,4 +1,4 @@
-//! A snapshot of an engine says what its queue pairs, paths and counters say themselves, while it works.
+//! A snapshot of an engine agrees with its queue pairs, paths and counters, while it works.
 
 use std::thread;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn a_snapshot_says_what_the_parts_say() {
 }
 
 #[test]
-fn whoever_answers_a_read_has_a_subflow_of_responses() {
+fn the_responder_of_a_read_has_a_response_subflow() {
     everywhere(|p| {
         let piece = p.a.memory.slice(..4096).unwrap();
         p.a.qp.post_send(wr::read(1, [piece], p.remote.at(0))).unwrap();

@@ -8,7 +8,7 @@ use crate::pair::{MEMORY, Pair, everywhere, local};
 use braid::wr::SendWrExt;
 use braid::{Work, wr};
 
-/// Bytes that tell their place.
+/// Bytes that encode their offset.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
 }
@@ -216,7 +216,7 @@ fn waiting_for_completions() {
         let serving = AtomicBool::new(true);
         std::thread::scope(|scope| {
             let (b, on) = (&p.b, &serving);
-            // Where the application drives, the passive side too has to be driven.
+            // If the application drives the engines, the passive side has to be driven too.
             scope.spawn(move || {
                 while on.load(Ordering::Relaxed) {
                     b.cq.wait(Duration::from_millis(1)).unwrap();

@@ -1,4 +1,4 @@
-//! A congestion control that the application brings along.
+//! A congestion controller of the application.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crate::pair::{Pair, configs};
 use braid::congestion::{AckSample, CcConfig, Controller, ControllerFactory, Metrics, Subflow};
 use braid::{EngineConfig, wr};
 
-/// A constant number of packets, which keeps a record of what was in flight.
+/// A window of a constant number of packets, which records the bytes in flight.
 #[derive(Clone, Debug)]
 struct Packets {
     packets: u64,
-    /// Bytes: as many may be in flight.
+    /// The window in bytes.
     window: u64,
     most_in_flight: Arc<AtomicU64>,
     acknowledged: Arc<AtomicU64>,
@@ -52,7 +52,7 @@ impl Controller for Packets {
     }
 }
 
-/// Packets in flight at most, and bytes acknowledged, of a WRITE of 1 MiB.
+/// The largest number of packets in flight, and the bytes acknowledged, for a WRITE of 1 MiB.
 fn transfer(config: &EngineConfig, own: &Packets) -> (u64, u64) {
     let p = Pair::with(config, |options| options.config.cc = CcConfig::new(own.clone()));
     let data: Vec<u8> = (0..1 << 20).map(|i: u32| (i % 251) as u8).collect();

@@ -1,4 +1,4 @@
-//! A path policy that the application brings along.
+//! A path policy of the application.
 
 use crate::pair::{Pair, configs};
 use braid::paths::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements, StreamId};
@@ -26,7 +26,7 @@ impl PathPolicyFactory for LastFactory {
     }
 }
 
-/// Segments that left on each path, under a policy and over each datapath.
+/// Segments sent on each path, under a policy and over each datapath.
 fn sent_by_path(lb: LbPolicy) -> Vec<[u64; 8]> {
     let carried = |config: EngineConfig| {
         let p = Pair::new(&EngineConfig { lb, paths: 8, ..config });

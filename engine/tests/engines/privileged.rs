@@ -1,4 +1,4 @@
-//! A program with more rights than its user obeys no variable of its environment.
+//! A program with more rights than its user ignores the environment.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,7 +11,7 @@ use braid::{Engine, EngineConfig, MetricsEndpoint, environment};
 const CHILD: &str = "BRAID_TEST_PRIVILEGED";
 const NAME: &str = "privileged::a_program_with_more_rights_than_its_user_ignores_the_environment";
 
-/// A copy of this program that runs as somebody else, deleted with this value.
+/// A copy of this program that runs as another user, deleted with this value.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -32,9 +32,9 @@ impl Drop for Copy {
     }
 }
 
-/// Needs root, who alone can give a file away: one copy belongs to `nobody` and is setuid, so that
-/// it has other rights than who starts it. The other belongs to root, so that setuid changes
-/// nothing, and there the variable is refused.
+/// The test needs root to give a file away. One copy belongs to `nobody` and is setuid, so that it
+/// has other rights than its user. The other copy belongs to root, so that setuid changes nothing,
+/// and it reads and rejects the variable.
 #[test]
 fn a_program_with_more_rights_than_its_user_ignores_the_environment() {
     if std::env::var_os(CHILD).is_some() {
@@ -57,7 +57,7 @@ fn a_program_with_more_rights_than_its_user_ignores_the_environment() {
 fn obeys() -> bool {
     let read = environment::variable("BRAID_METRICS").is_some();
     let listed = !environment::names("BRAID_").is_empty();
-    // A value that makes no sense is refused.
+    // An invalid value is rejected.
     let config = EngineConfig { metrics: MetricsEndpoint::Environment, ..local() };
     read || listed || Engine::new(config).is_err()
 }

@@ -15,13 +15,13 @@ fn rails(count: u8) -> EngineConfig {
     EngineConfig { rails: further, ..local() }
 }
 
-/// Packets that have left, by rail.
+/// The number of sent packets by rail.
 fn sent(engine: &Engine) -> Vec<u64> {
     let of_rail = |to: &PathsTo| to.paths.iter().map(|path| path.counters.sent).sum();
     engine.paths().iter().map(of_rail).collect()
 }
 
-/// Writes all of `a`'s memory to `b` again and again until `done`.
+/// Writes all of `a`'s memory to `b` repeatedly until `done`.
 fn write_until(pair: &Pair, done: impl Fn(&Pair) -> bool) {
     let began = Instant::now();
     for round in 0u8.. {
@@ -78,12 +78,12 @@ fn a_connection_has_the_rails_that_both_ends_have() {
     assert_eq!((sent(&pair.a.engine).len(), sent(&pair.b.engine).len()), (2, 2));
 }
 
-/// An engine with two rails that has much to send to a peer, which calls `named` its second rail.
+/// An engine with two rails and much to send to a peer, whose second rail is at `named`.
 struct Named {
     _side: Side,
     _peer: Scripted,
     named: Scripted,
-    /// What the engine has offered, and where its second rail receives.
+    /// The offer of the engine with the address of its second rail.
     offer: Offer,
     rail: SocketAddr,
 }
@@ -108,7 +108,7 @@ impl Named {
         Named { _side: side, _peer: peer, named, offer, rail }
     }
 
-    /// Answers a PING, but for the stamp, in which bits are `changed`.
+    /// Answers a PING, with the bits `changed` flipped in the stamp.
     fn answer(&self, ping: &Control, changed: u32) {
         let Offer { qp, token, .. } = self.offer;
         let stamp = ping.stamp ^ changed;
@@ -116,7 +116,7 @@ impl Named {
         self.named.send_control(self.rail, pong);
     }
 
-    /// Whether one of the next packets on the second rail is no PING.
+    /// Whether one of the next packets on the second rail is not a PING.
     fn gets_data(&self, packets: usize) -> bool {
         let is_data = |packet: Packet<'_>| match packet {
             Packet::Control(control) => Some(control.kind != ControlKind::Ping),
@@ -131,7 +131,7 @@ fn nothing_but_pings_goes_to_a_rail_that_has_not_answered_one() {
     let named = Named::new();
     let began = Instant::now();
     assert!(!named.gets_data(10), "data goes to a host that has not asked for it");
-    // 2 + 4 + .. + 128 + 250 + 250 ms.
+    // The intervals are 2 + 4 + .. + 128 + 250 + 250 ms.
     assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
@@ -144,13 +144,13 @@ fn a_rail_whose_ping_was_answered_carries_data() {
 }
 
 #[test]
-fn who_guesses_an_answer_gets_nothing_even_with_the_right_one() {
+fn a_guessed_pong_gets_no_data() {
     let named = Named::new();
     let ping = named.named.hear_control(ControlKind::Ping).what;
     (1..=64).for_each(|guess| named.answer(&ping, guess));
     named.answer(&ping, 0);
     thread::sleep(Duration::from_millis(300));
-    // What has come meanwhile, up to a packet of our own.
+    // Reads the packets that have arrived, up to one of this test.
     named.named.send_control(named.named.addr(), Control { kind: ControlKind::Pong, ..ping });
     let first = named.named.hear(|packet| match packet {
         Packet::Control(control) if control.kind == ControlKind::Ping => None,

@@ -1,5 +1,5 @@
-//! Shared receive queues, and what else a verbs library needs of the engine: connecting without waiting, attributes that change,
-//! completions of the application's own.
+//! Shared receive queues, and other parts of the engine for verbs libraries: connecting in the
+//! background, attributes that change, and the application's own completions.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};

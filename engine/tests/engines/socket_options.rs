@@ -1,5 +1,5 @@
-//! Systems that refuse socket options: what a connection can do without, and errors that name the
-//! call.
+//! Systems that refuse socket options: options that a connection can do without, and errors that
+//! name the call.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::pair::{Pair, local};
 const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
-/// Where `seccomp_data` has the number of the call, and the lower half of an argument (of a
+/// The offsets in `seccomp_data` of the call's number and of the lower half of an argument (on a
 /// little-endian machine).
 const NUMBER: u32 = 0;
 const fn argument(index: u32) -> u32 {
@@ -25,7 +25,7 @@ fn step(code: u16, k: u32, otherwise: u8) -> sock_filter {
     sock_filter { code, jt: 0, jf: otherwise, k }
 }
 
-/// From now on the system refuses these options to this thread, and to those that it starts.
+/// Makes the system refuse these options to this thread and to the threads that it starts.
 fn refuse(options: &[(c_int, c_int)], errno: c_int) {
     let mut program = Vec::new();
     for (level, name) in options {

@@ -1,5 +1,5 @@
-//! Every public function and field that takes a time takes the longest and none at all, or refuses
-//! it with its name and its range.
+//! Every public function and field with a time accepts the longest time and zero, or rejects it
+//! with its name and its range.
 
 use std::sync::Arc;
 use std::thread;
@@ -19,7 +19,7 @@ fn both() -> [EngineConfig; 2] {
     progress.map(|progress| EngineConfig { progress, linger: Duration::ZERO, ..local() })
 }
 
-/// A WRITE gets through.
+/// Checks that a WRITE succeeds.
 fn works(p: &Pair) {
     p.a.qp.post_send(wr::write(1, [p.a.memory.slice(..100_000).unwrap()], p.remote.at(0))).unwrap();
     p.successes(&p.a, 1);
@@ -30,7 +30,7 @@ fn waits_of_any_length_end_when_there_is_something_and_at_once_when_there_is_no_
     for config in both() {
         let p = Pair::new(&config);
         assert!(p.a.cq.wait(Duration::ZERO).unwrap().is_empty());
-        // The path's size may have been found out: nothing else has happened.
+        // The path MTU may have been found. Nothing else has happened.
         while p.a.engine.wait_event(Duration::ZERO).is_some() {}
         let piece = p.a.memory.slice(..64).unwrap();
         p.a.qp.post_send(wr::write(7, [piece], p.remote.at(0))).unwrap();
@@ -62,7 +62,7 @@ fn connecting_and_accepting_take_any_time_limit() {
         drop(a.qp.begin_connect(listener.local_addr(), &[], Duration::MAX).unwrap());
         thread::scope(|scope| {
             scope.spawn(|| {
-                // Those that were given up may still be there.
+                // Cancelled attempts may still be there.
                 while a.qp.remote_addr().is_none() {
                     let Some(request) = listener.accept(Duration::MAX) else { continue };
                     match request.private_data() {
@@ -115,7 +115,7 @@ const ENGINE: [EngineField; 4] = [
     ("linger", |config, time| config.linger = time),
 ];
 
-/// It names the field, its value, and what it may be.
+/// Checks that the error names the field, its value and its range.
 fn check_refusal(error: &TimerError, field: &str, time: Duration) {
     let text = error.to_string();
     assert_eq!((error.name, error.value, error.max), (field, time, MAX_TIMER));
@@ -163,8 +163,8 @@ fn times_of_a_queue_pair_are_refused_or_work() {
             let mut options = QpOptions::new(&side.cq, &side.cq);
             set(&mut options.config, time);
             match side.pd.create_qp(options) {
-                // Without any time to retry, a single late packet ends it: that is what was asked
-                // for.
+                // Without any time to retry, a single late packet ends the connection, as
+                // requested.
                 Ok(_) if time.is_zero() && field == "retry_timeout" => {}
                 Ok(_) => works(&Pair::with(&local(), |options| set(&mut options.config, time))),
                 Err(CreateQpError::Timer(error)) => check_refusal(&error, field, time),
@@ -185,8 +185,8 @@ fn times_that_change_later_take_any_value() {
         p.b.qp.set_attributes(attributes);
         works(&p);
     }
-    // A message that finds no receive has the delay told, and one that comes soon ends the wait for
-    // it.
+    // A message without a receive makes the peer announce the delay, and a receive posted soon ends
+    // the wait for it.
     let wait = Duration::from_millis(50);
     p.a.qp.post_send_inline(wr::send(1, []), b"x").unwrap();
     thread::sleep(wait);
@@ -226,7 +226,7 @@ fn discovery_refuses_times_or_works() {
     }
 }
 
-/// The time-out of an attempt holds however long it is; nobody is there.
+/// The time-out of an attempt holds however long it is. The address has no receiver.
 #[test]
 fn an_attempt_without_limit_can_be_given_up() {
     let side = Side::new(&local(), |_| {});
@@ -240,7 +240,7 @@ fn an_attempt_without_limit_can_be_given_up() {
         let error = attempt.join().unwrap().unwrap_err();
         assert!(matches!(error, ConnectError::Cancelled { .. }), "{error}");
     });
-    // It is as new.
+    // The queue pair is as new.
     let other = Side::new(&local(), |_| {});
     let listener = other.engine.listen(1).unwrap();
     side.qp.modify(braid::QpState::Reset).unwrap();

@@ -1,6 +1,6 @@
-//! Several threads that wait at the same time: each learns of what is for it.
+//! Several threads that wait at the same time, each of which gets its own results.
 //!
-//! Threads that miss a wake-up sleep for ever; so they are left behind when a test ends, well or badly.
+//! A thread that misses a wake-up sleeps for ever, so threads are left behind when a test ends.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use crate::pair::{PATIENCE, Pair, configs, local};
 use braid::{CompletionQueue, EngineConfig, Progress, wr};
 
-/// Longer than any test: whoever misses a wake-up is never woken by time.
+/// Longer than any test, so that a time-out never hides a missed wake-up.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 const ROUNDS: u64 = 300;
 
-/// No timer of the engine wakes anybody, and nobody spins.
+/// A configuration in which no timer of the engine wakes a thread, and no thread spins.
 fn quiet(config: EngineConfig) -> EngineConfig {
     EngineConfig { ping_interval: FOR_EVER, spin: Duration::ZERO, ..config }
 }
 
-/// A thread that waits at a queue again and again, and says how many completions it was given.
+/// Starts a thread that waits at a queue repeatedly and reports the number of completions.
 fn waiting_at(cq: &CompletionQueue) -> Receiver<usize> {
     let (cq, (say, heard)) = (cq.clone(), mpsc::channel());
     thread::spawn(move || while say.send(cq.wait(FOR_EVER).unwrap().len()).is_ok() {});
@@ -38,13 +38,14 @@ fn threads_that_drive_an_engine_together_do_not_take_each_others_wake_ups() {
         }
         println!("-- {name}");
         let pair = Pair::new(&quiet(config));
-        // They wake up whenever anything happens, and nothing is ever for them.
+        // These threads wake up whenever anything happens, and never get a completion.
         let idle = [(); 3].map(|()| waiting_at(&pair.b.engine.create_cq(1).unwrap()));
         let heard = waiting_at(&pair.b.cq);
         for round in 0..ROUNDS {
             send_one(&pair, round);
             let start = Instant::now();
-            // This thread drives the engine too: often it is the one that brings what the other waits for.
+            // This thread drives the engine too. Often it takes the completion that the other waits
+            // for.
             while heard.try_recv().is_err() {
                 pair.progress();
                 assert!(start.elapsed() < PATIENCE, "round {round}: who waits is not woken");

@@ -1,4 +1,4 @@
-//! Two engines and a connection between them: what every test begins with.
+//! Two engines and a connection between them, with which every test begins.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use braid::{
     RemoteRegion, Status,
 };
 
-/// How long anything may take before a test calls it a hang.
+/// Time after which a test considers a wait a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of each side's memory.
 pub(crate) const MEMORY: usize = 4 << 20;
@@ -25,11 +25,11 @@ pub(crate) struct Side {
     pub(crate) memory: MemoryRegion,
 }
 
-/// Two connected sides; `a` has connected to `b`.
+/// Two connected sides. `a` has connected to `b`.
 pub(crate) struct Pair {
     pub(crate) a: Side,
     pub(crate) b: Side,
-    /// `b`'s memory, as `a` knows it.
+    /// The memory of `b`, as `a` knows it.
     pub(crate) remote: RemoteRegion,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
     let mem = || Datapath::Mem(MemFabric::new());
     let config = |datapath, progress| {
         let mut config = EngineConfig { datapath, progress, ..local() };
-        // One thread drives both engines: while one ends, the other confirms nothing.
+        // One thread drives both engines: while one closes, the other does not confirm.
         if progress == Progress::Application {
             config.linger = Duration::ZERO;
         }
@@ -52,7 +52,7 @@ pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
     ]
 }
 
-/// Any free port of this machine.
+/// A configuration for any free port of this machine.
 pub(crate) fn local() -> EngineConfig {
     EngineConfig { bind: "127.0.0.1:0".parse().unwrap(), ..EngineConfig::default() }
 }
@@ -101,7 +101,8 @@ impl Pair {
         Self::connected([a, b], &listener, reachable(listener.local_addr()), &[])
     }
 
-    /// Of sides that are new: the first connects to `to`, which leads to the listener of the second, and says `private` there.
+    /// Connects two new sides. The first connects to `to`, which leads to the listener of the
+    /// second, with `private` as private data.
     pub(crate) fn connected(
         [a, b]: [Side; 2],
         listener: &Listener,
@@ -117,20 +118,20 @@ impl Pair {
         Pair { a, b, remote }
     }
 
-    /// Lets both engines run, where the test has to.
+    /// Runs both engines if the test has to drive them.
     pub(crate) fn progress(&self) {
         self.a.engine.progress();
         self.b.engine.progress();
     }
 
-    /// The next `count` completions of `side`, all of them successes.
+    /// Waits for the next `count` completions of `side`, which must be successes.
     pub(crate) fn successes(&self, side: &Side, count: usize) -> Vec<Completion> {
         let done = self.completions(side, count);
         assert!(done.iter().all(|c| c.status == Status::Success), "{done:?}");
         done
     }
 
-    /// The next `count` completions of `side`.
+    /// Waits for the next `count` completions of `side`.
     pub(crate) fn completions(&self, side: &Side, count: usize) -> Vec<Completion> {
         let mut done = Vec::new();
         self.until("completions", || {
@@ -141,7 +142,7 @@ impl Pair {
         done
     }
 
-    /// The first error of `side`'s completion queue.
+    /// Waits for the first error of `side`'s completion queue.
     pub(crate) fn cq_error(&self, side: &Side) -> CqError {
         let mut error = None;
         self.until("an error of the completion queue", || {
@@ -159,7 +160,7 @@ impl Pair {
         }
     }
 
-    /// Nothing completes on either side for a while.
+    /// Checks that nothing completes on either side for a while.
     pub(crate) fn quiet(&self, span: Duration) {
         let start = Instant::now();
         while start.elapsed() < span {
@@ -170,7 +171,8 @@ impl Pair {
     }
 }
 
-/// Connects `from` with `to`, whose side listens; returns what that side's application handed over.
+/// Connects `from` with `to`, whose side listens. Returns the private data of that side's
+/// application.
 pub(crate) fn connect(
     from: &QueuePair,
     listener: &Listener,
@@ -188,7 +190,7 @@ fn accept(listener: &Listener, to: &QueuePair, private: &[u8]) {
     request.accept(to, private).unwrap();
 }
 
-/// Where to connect to, for an engine that is bound to every address.
+/// The address to connect to, for an engine that is bound to a wildcard.
 pub(crate) fn reachable(addr: SocketAddr) -> SocketAddr {
     match addr {
         addr if !addr.ip().is_unspecified() => addr,

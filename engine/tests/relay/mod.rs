@@ -1,4 +1,4 @@
-//! Somebody on the path between two ends, who sees each packet that they say to each other.
+//! A relay on the path between two ends, which sees each packet.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What becomes of the packets.
+/// The handler of the packets.
 pub(crate) trait Visitor: Send + 'static {
-    /// A packet of one end, which is spoken to over `near`, has come, for the other.
+    /// Handles a packet that one end, reached over `near`, has sent to the other.
     fn pass(&mut self, packet: &[u8], near: &Face, far: &Face);
 }
 
-/// What one end speaks to, and where that end receives, once it is known.
+/// The socket towards one end, and the address of that end once it is known.
 pub(crate) struct Face {
     socket: UdpSocket,
     end: Option<SocketAddr>,
@@ -25,13 +25,13 @@ impl Face {
         Face { socket, end }
     }
 
-    /// Sends to the end. Returns whether that is known and its socket has taken it.
+    /// Sends to the end. Returns whether its address is known and the socket has taken the packet.
     pub(crate) fn send(&self, packet: &[u8]) -> bool {
         self.end.is_some_and(|end| self.socket.send_to(packet, end).is_ok())
     }
 }
 
-/// Runs until [`Relay::stop`].
+/// A relay that runs until [`Relay::stop`].
 pub(crate) struct Relay<V> {
     addr: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -39,7 +39,7 @@ pub(crate) struct Relay<V> {
 }
 
 impl<V: Visitor> Relay<V> {
-    /// In front of a listener at `to`.
+    /// Starts a relay in front of a listener at `to`.
     pub(crate) fn start(to: SocketAddr, visitor: V) -> Self {
         let faces = [Face::new(None), Face::new(Some(to))];
         let addr = faces[0].socket.local_addr().unwrap();
@@ -49,7 +49,7 @@ impl<V: Visitor> Relay<V> {
         Relay { addr, stop, thread }
     }
 
-    /// Where the other end connects to.
+    /// The address that the other end connects to.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -67,7 +67,7 @@ fn pass_on<V: Visitor>(mut faces: [Face; 2], mut visitor: V, stop: &AtomicBool) 
         for from in 0..2 {
             let Ok((len, addr)) = faces[from].socket.recv_from(&mut buffer) else { continue };
             idle = false;
-            // Set-up comes first, from the receiving port.
+            // Set-up packets come first, from the receiving port.
             faces[from].end.get_or_insert(addr);
             visitor.pass(&buffer[..len], &faces[from], &faces[1 - from]);
         }

@@ -1,4 +1,4 @@
-//! An end of a connection that says what the test tells it to, over a socket of its own.
+//! An end of a connection whose packets the test scripts, over a socket of its own.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use braid_wire::{
     Routing, Setup, Stream, Token,
 };
 
-/// How long an answer may take before a test calls it lost.
+/// Time after which a test considers an answer lost.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Scripted {
@@ -19,7 +19,7 @@ pub(crate) struct Scripted {
     heard: RefCell<Vec<u64>>,
 }
 
-/// What has come in, and where from.
+/// A received value and its source.
 pub(crate) struct Heard<T> {
     pub(crate) what: T,
     pub(crate) from: SocketAddr,
@@ -56,7 +56,7 @@ impl Scripted {
         self.send(to, &bytes);
     }
 
-    /// The first packet that `pick` makes something of; others are passed over.
+    /// Receives packets until `pick` accepts one.
     pub(crate) fn hear<T>(&self, mut pick: impl FnMut(Packet<'_>) -> Option<T>) -> Heard<T> {
         let mut bytes = [0; 2048];
         loop {
@@ -99,7 +99,7 @@ impl Scripted {
         })
     }
 
-    /// Answers HELLOs until the CONNECT of another attempt comes.
+    /// Answers HELLOs until the CONNECT of another attempt arrives.
     pub(crate) fn hear_connect(&self) -> Heard<Connect> {
         loop {
             let Heard { what, from } = self.hear_setup();
@@ -122,12 +122,12 @@ impl Scripted {
         self.send_setup(connect.from, &Setup::Accept(answer(nonce, 0, qp, token)));
     }
 
-    /// Asks for a cookie and shows it with an offer of this queue pair and token.
+    /// Requests a cookie and returns it in a CONNECT with this queue pair and token.
     pub(crate) fn connect(&self, to: SocketAddr, nonce: u64, qp: QpId, token: Token) -> Connect {
         self.connect_with(to, nonce, qp, token, |_| {})
     }
 
-    /// As [`Scripted::connect`], with a CONNECT that is changed.
+    /// Sends a modified CONNECT, see [`Scripted::connect`].
     pub(crate) fn connect_with(
         &self,
         to: SocketAddr,

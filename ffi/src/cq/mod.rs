@@ -15,8 +15,8 @@ use crate::failure::Failure;
 use crate::handle::{Child, Children, find, hand_out, object, take};
 use crate::{braid_engine, braid_wc};
 
-/// A completion queue: where work requests end. Its queue pairs must not have more work requests
-/// outstanding than it has room for.
+/// A completion queue, which receives the completions of work requests. Its queue pairs must not
+/// have more outstanding work requests than its capacity.
 pub struct braid_cq {
     turns: Turns,
     pub(crate) children: Children,
@@ -39,11 +39,11 @@ impl braid_cq {
 }
 
 thread_local! {
-    /// On their way from the engine's form into C's; kept, so that polling allocates nothing.
+    /// A buffer for the conversion of completions, which is kept so that polling does not allocate.
     static BATCH: RefCell<Vec<Completion>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lets `fill` put completions into a vector, and C have them.
+/// Passes the completions that `fill` adds to a vector on to C.
 fn hand_over(
     room: &mut Room<braid_wc>,
     fill: impl FnOnce(&mut Vec<Completion>, usize) -> Result<(), Failure>,
@@ -52,12 +52,12 @@ fn hand_over(
         batch.clear();
         let result = fill(batch, room.left().min(c_int::MAX as usize));
         room.extend(batch.drain(..).map(braid_wc::from));
-        // An overrun is told after the completions that did find room.
+        // An overrun is reported after the completions that fit the queue.
         if room.used() == 0 { result.map(|()| 0) } else { Ok(room.used()) }
     })
 }
 
-/// Makes a completion queue for `capacity` completions.
+/// Creates a completion queue for `capacity` completions.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn braid_cq_create(
     })
 }
 
-/// Closes a completion queue; its queue pairs are closed before.
+/// Closes a completion queue. Its queue pairs must be closed before.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]
@@ -85,10 +85,10 @@ pub unsafe extern "C" fn braid_cq_close(cq: *mut braid_cq) -> c_int {
     enter(|| take(cq).map(|_| 0))
 }
 
-/// Takes up to `max` completions into the array `wcs` and returns how many; does not wait. Where the
-/// application makes progress, an empty queue runs the engine once.
+/// Takes up to `max` completions into the array `wcs` and returns their number. Does not wait. If
+/// the application makes progress, a call with an empty queue runs the engine once.
 ///
-/// BRAID_ERR_OVERRUN, after the completions that did find room, means that others are lost and that the
+/// BRAID_ERR_OVERRUN, after the completions that fit the queue: other completions are lost, and the
 /// queue pairs are in ERR.
 ///
 /// Threads: any; each completion goes to one of them.
@@ -102,8 +102,8 @@ pub unsafe extern "C" fn braid_cq_poll(cq: *mut braid_cq, wcs: *mut braid_wc, ma
     })
 }
 
-/// As braid_cq_poll, but waits up to `timeout_us` microseconds until there is a completion. 0: none came
-/// in time. Where the application makes progress, this is where it does.
+/// Takes completions like braid_cq_poll, but waits up to `timeout_us` microseconds for the first
+/// one. Returns 0 after the time-out. If the application makes progress, waiting runs the engine.
 ///
 /// Threads: any; each completion goes to one of them.
 #[unsafe(no_mangle)]
@@ -121,8 +121,8 @@ pub unsafe extern "C" fn braid_cq_wait(
     })
 }
 
-/// The descriptor, an eventfd, that becomes readable when the queue was armed and a completion comes; for
-/// poll, epoll and the like. It stays the queue's: do not read or close it.
+/// Returns the descriptor, an eventfd, that becomes readable when a completion arrives on an armed
+/// queue; for poll, epoll and the like. The queue owns it: do not read or close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -130,9 +130,10 @@ pub unsafe extern "C" fn braid_cq_fd(cq: *const braid_cq) -> c_int {
     enter(|| Ok(find(cq)?.queue().as_fd().as_raw_fd()))
 }
 
-/// Arms the queue: its descriptor is cleared, and becomes readable with the next completion, once; with
-/// `solicited_only` 1 with the next that failed or that the peer marked as solicited; otherwise that is
-/// 0. Poll after this call, because what came before it does not count.
+/// Arms the queue. Its descriptor is cleared and becomes readable once, with the next completion.
+/// If `solicited_only` is 1, it becomes readable with the next failed or solicited completion;
+/// otherwise it is 0. Poll the queue after this call, because earlier completions do not make the
+/// descriptor readable.
 ///
 /// Threads: any; the last call counts.
 #[unsafe(no_mangle)]
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn braid_cq_arm(cq: *mut braid_cq, solicited_only: c_int) 
     })
 }
 
-/// Writes how many completions the queue holds into `capacity`.
+/// Writes the capacity of the queue into `capacity`.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -1,8 +1,8 @@
-//! Waiting for as many completions as C has room for.
+//! Waiting for at most as many completions as C has space for.
 //!
-//! The engine's `wait` returns what it finds, up to 64. What C has no room for stays here, for whoever
-//! asks next. One thread at a time waits in the engine; the others wait for it, so that none sleeps
-//! while there is something left over.
+//! The engine's `wait` returns up to 64 completions. Those that do not fit are kept here for the
+//! next caller. One thread at a time waits in the engine, and the others wait for it, so that no
+//! thread sleeps while completions are left over.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use braid::{Completion, CompletionQueue};
 
 use crate::failure::Failure;
 
-/// A completion queue and what was taken out of it too early.
+/// A completion queue and the completions that are left over.
 pub(super) struct Turns {
     queue: CompletionQueue,
-    /// How many are left over, for those who poll and would rather not take the lock.
+    /// Number of left-over completions, so that polling threads need not take the lock.
     left_over: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
@@ -39,7 +39,7 @@ impl Turns {
         &self.queue
     }
 
-    /// Takes up to `max` completions, those left over first.
+    /// Takes up to `max` completions, left-over ones first.
     pub(super) fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<(), Failure> {
         if self.left_over.load(Ordering::Acquire) > 0 {
             self.take_left_over(&mut self.state(), out, max);
@@ -50,7 +50,7 @@ impl Turns {
         Ok(())
     }
 
-    /// As [`Turns::poll`], but waits for the first.
+    /// Takes completions like [`Turns::poll`], but waits for the first one.
     pub(super) fn wait(
         &self,
         out: &mut Vec<Completion>,
@@ -76,7 +76,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Adds what comes to those left over.
+    /// Adds arriving completions to the left-over ones.
     fn wait_in_engine(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -84,7 +84,7 @@ impl Turns {
     ) -> Result<(), Failure> {
         state.waiting = true;
         drop(state);
-        // Also when the engine panics, or the others would wait for a thread that is gone.
+        // Also ends the turn if the engine panics. Otherwise the other threads would wait forever.
         let turn = Turn(self);
         let come = self.queue.wait(limit)?;
         let mut state = self.state();
@@ -101,7 +101,7 @@ impl Turns {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whole between any two statements.
+        // The state is consistent between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

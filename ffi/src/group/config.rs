@@ -1,4 +1,4 @@
-//! Who is in a group, as each rank has to say it.
+//! The configuration of a group, which each rank provides.
 
 use std::ffi::{c_char, c_int};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,36 +12,37 @@ use crate::boundary::enter;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
 
-/// Most ranks of a group.
+/// Maximum number of ranks of a group.
 pub const BRAID_MAX_RANKS: usize = 4096;
 const _: () = assert!(BRAID_MAX_RANKS == braid::MAX_RANKS);
 
-/// Room for the longest name of a job with its NUL.
+/// Maximum length of a job's name with its NUL.
 pub const BRAID_JOB_LEN: usize = 256;
 const _: () = assert!(BRAID_JOB_LEN == braid::MAX_JOB + 1);
 
-/// Who this process is in a group, and where the others are: `root` or `addresses`. Filled by braid_group_config_init, or
-/// by braid_group_config_from_env with what a launcher has left in the environment.
+/// The rank of this process and the addresses of the others: `root` or `addresses`. Initialised by
+/// braid_group_config_init, or by braid_group_config_from_env from the environment of a launcher.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_group_config {
     /// Set by braid_group_config_init.
     pub size: usize,
-    /// This process, 0 to `ranks` - 1.
+    /// The rank of this process, 0 to `ranks` - 1.
     pub rank: u32,
-    /// How many there are, at most BRAID_MAX_RANKS.
+    /// Number of ranks, at most BRAID_MAX_RANKS.
     pub ranks: u32,
-    /// Where rank 0 is, which tells each rank where the others are: `10.0.0.1:4791`, or a name and a port. Empty: see
-    /// `addresses`.
+    /// The address of rank 0, which sends each rank the addresses of the others: `10.0.0.1:4791`,
+    /// or a name and a port. Empty: see `addresses`.
     pub root: [c_char; BRAID_ADDR_LEN],
-    /// `ranks` addresses, that of each rank, the same at all of them. NULL: see `root`.
+    /// The addresses of all `ranks` ranks, equal at all of them. NULL: see `root`.
     pub addresses: *const *const c_char,
-    /// How long to wait until all are there, in microseconds; a day at most.
+    /// Maximum time to wait for all ranks in microseconds; at most one day.
     pub timeout_us: u64,
-    /// Congestion control of what this rank sends, by name, to each other rank on each rail. NULL: the default.
+    /// Name of the congestion control for the data to each other rank on each rail. NULL: the
+    /// default.
     pub cc: *const c_char,
-    /// The run that the ranks belong to, the same at all of them: rank 0 takes no rank of another run, such as one that was left
-    /// over. Empty: only ranks that do not say it either belong together.
+    /// The job of the ranks, equal at all of them. Rank 0 rejects ranks of another job, for example
+    /// of an earlier run. Empty: accepts only ranks without a job.
     pub job: [c_char; BRAID_JOB_LEN],
 }
 
@@ -116,7 +117,7 @@ impl braid_group_config {
     }
 }
 
-/// The text up to the NUL in an array of a struct.
+/// Returns the text up to the NUL in an array of a struct.
 fn array_text(array: &[c_char], name: &'static str) -> Result<String, Failure> {
     let bytes: Vec<u8> =
         array.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
@@ -126,8 +127,8 @@ fn array_text(array: &[c_char], name: &'static str) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::Text { name, why: "it is not UTF-8" })
 }
 
-/// Fills `config` with the defaults; `size` is sizeof(braid_group_config). `rank`, `ranks`, and `root` or `addresses` have to be
-/// set.
+/// Fills `config` with the defaults; `size` is sizeof(braid_group_config). The caller must set
+/// `rank`, `ranks`, and `root` or `addresses`.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -139,10 +140,15 @@ pub unsafe extern "C" fn braid_group_config_init(
     enter(|| unsafe { growing::init(config, size, Default::default()) }.map(|()| 0))
 }
 
-/// As braid_group_config_init, with `rank`, `ranks`, `root` and `job` from the environment: RANK and WORLD_SIZE (PyTorch), or
-/// OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun); MASTER_ADDR, and MASTER_PORT (4791); BRAID_JOB, or what the launcher
-/// calls the run (TORCHELASTIC_RUN_ID, PMIX_NAMESPACE, SLURM_JOB_ID and SLURM_STEP_ID and so on).
-/// BRAID_ERR_INVALID names the variable that is missing or cannot be.
+/// Initialises `config` like braid_group_config_init, with `rank`, `ranks`, `root` and `job` from
+/// the environment.
+///
+/// Rank and number of ranks: RANK and WORLD_SIZE (PyTorch), OMPI_COMM_WORLD_RANK and _SIZE or
+/// PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun). Root: MASTER_ADDR and
+/// MASTER_PORT (default 4791). Job: BRAID_JOB, or the name that the launcher sets
+/// (TORCHELASTIC_RUN_ID, PMIX_NAMESPACE, SLURM_JOB_ID and SLURM_STEP_ID and so on).
+///
+/// BRAID_ERR_INVALID names the variable that is missing or invalid.
 ///
 /// Threads: any, while none changes the environment.
 #[unsafe(no_mangle)]
@@ -156,7 +162,7 @@ pub unsafe extern "C" fn braid_group_config_from_env(
         let (rank, ranks) = (narrow(rank), narrow(ranks));
         let root = match members {
             Members::Root(root) => address::to_text(root),
-            // The environment lists no addresses.
+            // The environment contains no list of addresses.
             _ => NO_ADDRESS,
         };
         let mut job = [0; BRAID_JOB_LEN];
@@ -169,8 +175,8 @@ pub unsafe extern "C" fn braid_group_config_from_env(
     })
 }
 
-/// Writes where this rank's engine has to be bound into `text` of `size` bytes, for `bind` of braid_engine_config;
-/// BRAID_ADDR_LEN suffice. That is its own address where the others know it beforehand, or else any port.
+/// Writes the `bind` address of this rank's engine into `text` of `size` bytes; BRAID_ADDR_LEN
+/// suffice. This is its own address if the others know it in advance, otherwise any port.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

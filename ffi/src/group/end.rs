@@ -1,4 +1,4 @@
-//! Why groups have ended, and by which rank.
+//! The causes for which groups end, and the responsible ranks.
 
 use std::ffi::{c_char, c_int};
 
@@ -11,40 +11,41 @@ use crate::handle::find;
 
 /// The group has not ended.
 pub const BRAID_BLAME_NONE: c_int = 0;
-/// A rank has died, or cannot be reached any more.
+/// A rank has died or cannot be reached any more.
 pub const BRAID_BLAME_DEAD: c_int = 1;
-/// Two ranks do not agree on how many bytes one sends to the other.
+/// Two ranks disagree on the number of bytes that one sends to the other.
 pub const BRAID_BLAME_COUNTS: c_int = 2;
-/// A rank sent what no rank sends.
+/// A rank sent an invalid message.
 pub const BRAID_BLAME_MALFORMED: c_int = 3;
-/// A rank has cancelled a round, or closed its group before it was over.
+/// A rank has cancelled a round, or closed its group during a round.
 pub const BRAID_BLAME_CANCELLED: c_int = 4;
 /// A rank has left the group while others had more rounds.
 pub const BRAID_BLAME_LEFT: c_int = 5;
-/// The memory of a rank is not of the group's protection domain, or does not allow this.
+/// The memory of a rank does not belong to the group's protection domain, or does not permit the
+/// access.
 pub const BRAID_BLAME_MEMORY: c_int = 6;
-/// What this version of the C API has no number for: see the text.
+/// A cause without a number in this version of the C API; see the text.
 pub const BRAID_BLAME_OTHER: c_int = 7;
 
-/// Why a group has ended.
+/// The reason why a group has ended.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_group_end {
     /// Set it to sizeof(braid_group_end).
     pub size: usize,
-    /// BRAID_BLAME_NONE and so on.
+    /// The cause: BRAID_BLAME_NONE and so on.
     pub blame: c_int,
-    /// The rank that it ended by; with BRAID_BLAME_COUNTS the one that sends. -1: none.
+    /// The responsible rank, or -1. With BRAID_BLAME_COUNTS, the sending rank.
     pub rank: i32,
-    /// With BRAID_BLAME_COUNTS: the rank that receives. Otherwise -1.
+    /// The receiving rank with BRAID_BLAME_COUNTS, otherwise -1.
     pub receiver: i32,
-    /// The rank that has noticed it. -1: this one.
+    /// The rank that detected the cause, or -1 for this one.
     pub told_by: i32,
     /// The round, with BRAID_BLAME_COUNTS and BRAID_BLAME_CANCELLED.
     pub round: u64,
-    /// Bytes, says the rank that sends, with BRAID_BLAME_COUNTS,
+    /// Number of bytes by the sending rank, with BRAID_BLAME_COUNTS.
     pub sent: u64,
-    /// and the rank that receives.
+    /// Number of bytes by the receiving rank, with BRAID_BLAME_COUNTS.
     pub expected: u64,
 }
 
@@ -90,7 +91,7 @@ impl From<Option<GroupError>> for braid_group_end {
     }
 }
 
-/// Reads why the group has ended, and by which rank.
+/// Reads the reason why the group has ended, and the responsible rank.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn braid_group_query_end(
     })
 }
 
-/// The meaning of a `blame`, in one phrase; never NULL, whatever the number.
+/// Returns the text of a `blame`; never NULL.
 ///
 /// Threads: any. The text is constant.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! Groups of processes that exchange data, each with each.
+//! Groups of processes that exchange data all-to-all.
 
 mod config;
 mod end;
@@ -19,11 +19,11 @@ use crate::failure::Failure;
 use crate::handle::{Child, Children, find, hand_out, object, take};
 use crate::{braid_engine, braid_pd};
 
-/// A rank's membership of a group: an all-to-all with counts by peer, as MPI_Alltoallv.
+/// A rank's membership of a group: an all-to-all with counts per peer, like MPI_Alltoallv.
 pub struct braid_group {
     pub(crate) group: Group,
     children: Children,
-    /// Where the engine receives.
+    /// The receiving address of the engine.
     ours: IpAddr,
     engine: Child,
 }
@@ -37,13 +37,14 @@ object!(
     }
 );
 
-/// Finds the other ranks and connects with each. The engine must not listen while it joins; it may afterwards. It can be in
+/// Connects to all other ranks. The engine must not listen during the call. It can belong to
 /// several groups.
 ///
-/// Every rank has an error within `timeout_us` and a few seconds if any is missing or says something else than the others:
-/// BRAID_ERR_REJECTED with the same text at all, BRAID_ERR_UNREACHABLE where rank 0, or another, was not reached.
+/// If a rank is missing or provides a different configuration, every rank gets an error within
+/// `timeout_us` and a few seconds. The error is BRAID_ERR_REJECTED with the same text at all ranks,
+/// or BRAID_ERR_UNREACHABLE if rank 0 or another rank was not reached.
 ///
-/// Threads: any. It waits.
+/// Threads: any. The call waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_join(
     engine: *mut braid_engine,
@@ -66,16 +67,17 @@ pub unsafe extern "C" fn braid_group_join(
     })
 }
 
-/// Leaves the group. The other ranks are told; a round that is not over ends there with an error that names this rank. When
-/// this returns 0, nobody touches the memory of its rounds any more.
+/// Leaves the group and notifies the other ranks. An unfinished round ends there with an error that
+/// names this rank. When this returns 0, no rank accesses the memory of its rounds any more.
 ///
-/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it, or a round of it has not been closed.
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it, or a round of it has
+/// not been closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_close(group: *mut braid_group) -> c_int {
     enter(|| take(group).map(|_| 0))
 }
 
-/// This process's number in the group, from 0.
+/// Returns the rank of this process, from 0.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -83,7 +85,7 @@ pub unsafe extern "C" fn braid_group_rank(group: *const braid_group) -> c_int {
     enter(|| Ok(find(group)?.group.rank() as c_int))
 }
 
-/// How many ranks there are.
+/// Returns the number of ranks.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -91,8 +93,8 @@ pub unsafe extern "C" fn braid_group_size(group: *const braid_group) -> c_int {
     enter(|| Ok(find(group)?.group.size() as c_int))
 }
 
-/// Makes a handle of the protection domain that the memory of the group's rounds is registered with. It is closed as any other,
-/// after its regions, and may outlast the group.
+/// Creates a handle of the protection domain in which the memory of the group's rounds must be
+/// registered. The handle is closed like any other, after its regions, and may outlive the group.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -12,7 +12,7 @@ use crate::braid_mr;
 use crate::failure::Failure;
 use crate::handle::{Child, find, hand_out, object, take};
 
-/// A round in flight. It goes on without being asked, and after it is closed.
+/// A round in flight. It proceeds without calls, also after its handle is closed.
 pub struct braid_round {
     round: Round,
     _group: Child,
@@ -24,28 +24,31 @@ object!(braid_round, 13, "round");
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_range {
-    /// Bytes before it.
+    /// Offset in bytes.
     pub offset: usize,
-    /// Its bytes; 0: nothing.
+    /// Length in bytes, or 0 for no data.
     pub len: usize,
 }
 
 impl From<braid_range> for Range<usize> {
-    /// What is beyond all memory is refused where the region is known.
+    /// An overflow saturates, so that the check of the region refuses it.
     fn from(range: braid_range) -> Self {
         range.offset..range.offset.saturating_add(range.len)
     }
 }
 
-/// Starts a round and returns at once, but for copying what this rank has for itself. `sends` are the parts of `send` for each of
-/// the `ranks` ranks, `receives` where in `recv` what they send goes, as long as what they send here; these do not overlap. All
-/// ranks start the same rounds in the same order; at most 8 are in flight, or this is BRAID_ERR_FULL.
+/// Starts a round. Returns after copying this rank's data for itself. `sends` holds the part of
+/// `send` for each of the `ranks` ranks. `receives` holds the part of `recv` for the data of each
+/// rank, of the same length as that data. The parts of `recv` must not overlap. All ranks start the
+/// same rounds in the same order. At most 8 rounds are in flight; another one fails with
+/// BRAID_ERR_FULL.
 ///
-/// The regions are of the group's protection domain (braid_group_pd), and `recv` allows BRAID_ACCESS_LOCAL_WRITE and
-/// BRAID_ACCESS_REMOTE_WRITE. Until the round is over, what is sent must not change, and what is received belongs to the
-/// peers; they are closed afterwards.
+/// The regions must belong to the group's protection domain (braid_group_pd), and `recv` must
+/// permit BRAID_ACCESS_LOCAL_WRITE and BRAID_ACCESS_REMOTE_WRITE. During the round, the application
+/// must not change the data to send nor use the memory to receive into. It must not close the
+/// regions before the end of the round.
 ///
-/// Threads: any; those that start rounds of one group take turns.
+/// Threads: any; threads that start rounds of one group take turns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_start(
     group: *mut braid_group,
@@ -80,8 +83,9 @@ pub unsafe extern "C" fn braid_group_start(
     })
 }
 
-/// Returns 1 if the round is over, or else 0: all that this rank receives is here, and all that it sends is at its peers.
-/// BRAID_ERR_GROUP: the group has ended before; then nobody touches the memory any more, and braid_group_query_end says why.
+/// Returns 1 if the round is complete, otherwise 0. A round is complete when this rank has received
+/// all data and its data has arrived at all peers. BRAID_ERR_GROUP: the group has ended before, no
+/// rank accesses the memory any more, and braid_group_query_end gives the reason.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -89,8 +93,9 @@ pub unsafe extern "C" fn braid_round_test(round: *const braid_round) -> c_int {
     enter(|| Ok(find(round)?.round.test()?.into()))
 }
 
-/// Waits until the round is over. As braid_round_test on errors; BRAID_ERR_TIMED_OUT after `timeout_us`, with the ranks that are
-/// waited for in the text: it goes on, and can be waited for again.
+/// Waits for the end of the round. Errors are those of braid_round_test, and BRAID_ERR_TIMED_OUT
+/// after `timeout_us`, with the missing ranks in the text. The round continues after the time-out,
+/// and the caller can wait again.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -101,7 +106,8 @@ pub unsafe extern "C" fn braid_round_wait(round: *const braid_round, timeout_us:
     })
 }
 
-/// Gives the round up, and closes it: if it is not over, the group ends at all ranks with an error that names this one.
+/// Cancels and closes the round. If it is not complete, the group ends at all ranks with an error
+/// that names this one.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]
@@ -112,7 +118,7 @@ pub unsafe extern "C" fn braid_round_cancel(round: *mut braid_round) -> c_int {
     })
 }
 
-/// Closes the handle; the round goes on.
+/// Closes the handle. The round continues.
 ///
 /// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 #[unsafe(no_mangle)]
@@ -120,7 +126,7 @@ pub unsafe extern "C" fn braid_round_close(round: *mut braid_round) -> c_int {
     enter(|| take(round).map(|_| 0))
 }
 
-/// What C gets for it.
+/// Returns the error code of a group error.
 pub(crate) fn code(error: &GroupError) -> c_int {
     use crate::error::*;
     match error {

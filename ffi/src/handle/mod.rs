@@ -1,6 +1,8 @@
-//! Handles: numbers in the shape of pointers, so that C's type checking applies to them while
-//! nothing trusts them. 8 bits name the kind, 32 the generation, 24 the slot; the kind makes the
-//! number an address that no process has.
+//! Handles: numbers with pointer types, so that C checks their types although the library never
+//! dereferences them.
+//!
+//! 8 bits name the kind, 32 the generation and 24 the slot. The kind makes the number an address
+//! that no process uses.
 
 mod table;
 
@@ -17,27 +19,28 @@ const GENERATION_BITS: u32 = 32;
 
 const _: () = assert!(usize::BITS == 64, "handles of the C API have 64 bits");
 
-/// What C has handles of.
+/// A type of objects with handles in C.
 pub(crate) trait Object: Sized + Send + Sync + 'static {
-    /// What messages call it.
+    /// The name in messages.
     const NAME: &'static str;
-    /// Different for each.
+    /// The unique number of the kind.
     const KIND: u8;
-    /// Where its objects are.
+    /// Returns the table of the objects.
     fn table() -> &'static Table<Self>;
 
-    /// Whether it can be closed now.
+    /// Returns whether the object can be closed now.
     fn may_close(&self) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// A number that a kind has taken. It is implemented for the array type of that length, so two kinds with one number do not compile.
+/// The number of a kind, implemented for the array type of that length, so that two kinds with the
+/// same number do not compile.
 pub(crate) trait Kind {
     const NUMBER: u8;
 }
 
-/// Makes a type an [`Object`] with a table of its own.
+/// Implements [`Object`] for a type, with its own table.
 macro_rules! object {
     ($type:ident, $kind:literal, $name:literal $(, $may_close:item)?) => {
         impl $crate::handle::Object for $type {
@@ -57,18 +60,18 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Gives an object a handle.
+/// Creates a handle for an object.
 pub(crate) fn hand_out<T: Object>(object: T) -> Result<*mut T, Failure> {
     let place = T::table().insert(object).ok_or(Failure::Handles { kind: T::NAME })?;
     Ok(ptr::without_provenance_mut(encode(T::KIND, place)))
 }
 
-/// The object of a handle.
+/// Returns the object of a handle.
 pub(crate) fn find<T: Object>(handle: *const T) -> Result<Held<T>, Failure> {
     T::table().get(decode(handle)?).ok_or(Failure::Handle { kind: T::NAME })
 }
 
-/// Takes an object out of its handle, which is closed by that. The object is the caller's alone.
+/// Closes a handle and returns its object to the caller, who then owns it.
 pub(crate) fn take<T: Object>(handle: *mut T) -> Result<T, Failure> {
     T::table().remove(decode(handle)?, T::may_close).map_err(|refused| match refused {
         Refused::Gone => Failure::Handle { kind: T::NAME },
@@ -94,11 +97,11 @@ fn decode<T: Object>(handle: *const T) -> Result<Place, Failure> {
     Ok(Place { index, generation: (bits >> INDEX_BITS) as u32 })
 }
 
-/// Counts what was made with an object and has to be closed before it. Each child holds a [`Child`].
+/// A count of the objects that must be closed before their parent. Each of them holds a [`Child`].
 #[derive(Default)]
 pub(crate) struct Children(Arc<()>);
 
-/// Exists for as long as the child does. A clone counts as a child of its own.
+/// A registration with the parent that lasts as long as the child. A clone counts as another child.
 #[derive(Clone)]
 pub(crate) struct Child {
     _of: Arc<()>,

@@ -1,4 +1,4 @@
-//! Where the objects behind the handles are.
+//! The table of the objects behind handles.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -6,57 +6,59 @@ use std::thread;
 
 use arc_swap::{ArcSwapOption, Guard};
 
-/// Slots of the first chunk; each further one has twice as many.
+/// Number of slots in the first chunk. Each further chunk has twice as many.
 const FIRST: usize = 64;
-/// Chunks: 16,777,152 slots in all, about as many as an engine has keys for memory.
+/// Number of chunks: 16,777,152 slots in all, about as many as an engine has memory keys.
 const CHUNKS: usize = 18;
 
-/// What a slot holds, and its generation, which tells it from what was there before.
+/// The contents of a slot and its generation, which distinguishes them from earlier contents.
 pub(super) struct Entry<T> {
     generation: u32,
-    /// `None`: a thread is about to close the object, and has not decided yet whether it can be.
+    /// `None` while a thread decides whether it can close the object.
     value: Option<T>,
 }
 
 struct Slot<T> {
-    /// Of what is there, or comes next. It is asked first: who has a stale handle does not hold, not even for an
-    /// instant, what another thread may be about to close.
+    /// The generation of the present or next contents. It is checked first, so that a stale handle
+    /// never holds an object that another thread may be closing.
     generation: AtomicU32,
     entry: ArcSwapOption<Entry<T>>,
 }
 
-/// Objects of one kind. Looking one up takes no lock, and what was found stays until it is let go of.
+/// The objects of one kind. A look-up takes no lock, and its result stays valid until it is
+/// released.
 ///
-/// Who closes an object first takes it out of everybody's reach, then decides; those who ask meanwhile wait the
-/// few instructions that this takes. So nobody can begin to use it, or make something with it, between the
-/// decision and the end, and nobody is told that an object is gone which then stays.
+/// A thread that closes an object first withdraws it from all others, then decides. Concurrent
+/// look-ups wait for these few instructions. So no thread can start to use the object or create a
+/// child between the decision and the end, and no thread finds an object closed that then stays
+/// open.
 ///
-/// Slots never move and are never freed, so a stale handle always leads to a slot, whose generation
-/// gives it away.
+/// Slots never move and are never freed. A stale handle always leads to a slot with another
+/// generation.
 pub(crate) struct Table<T> {
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
     vacant: Mutex<Vacant>,
 }
 
-/// Where the next objects go.
+/// The slots for new objects.
 struct Vacant {
-    /// Slots given back.
+    /// Free slots.
     reusable: Vec<u32>,
-    /// Slots that were ever used.
+    /// Number of slots that were ever used.
     used: u32,
 }
 
-/// A slot and a generation: what a handle says.
+/// A slot and a generation: the contents of a handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) index: u32,
     pub(super) generation: u32,
 }
 
-/// An object that somebody is using.
+/// An object in use.
 pub(crate) struct Held<T>(Guard<Option<Arc<Entry<T>>>>);
 
-/// Why an object was not taken out.
+/// The reason why an object was not removed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused<E> {
     Gone,
@@ -70,7 +72,7 @@ impl<T> Table<T> {
         Table { chunks: [const { OnceLock::new() }; CHUNKS], vacant }
     }
 
-    /// `None`: it is full.
+    /// Returns `None` if the table is full.
     pub(super) fn insert(&self, value: T) -> Option<Place> {
         let index = self.vacancy()?;
         let (chunk, offset) = locate(index)?;
@@ -94,11 +96,11 @@ impl<T> Table<T> {
     }
 
     fn vacant(&self) -> MutexGuard<'_, Vacant> {
-        // Whole between any two statements.
+        // The state is consistent between any two statements.
         self.vacant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None`: the place is stale.
+    /// Returns `None` if the place is stale.
     fn slot(&self, place: Place) -> Option<&Slot<T>> {
         let (chunk, offset) = locate(place.index)?;
         let slot = self.chunks[chunk].get()?.get(offset)?;
@@ -117,7 +119,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Takes an object out, if nobody is using it and it is `willing`.
+    /// Removes an object if no thread uses it and it is `willing`.
     pub(super) fn remove<E>(
         &self,
         place: Place,
@@ -125,7 +127,7 @@ impl<T> Table<T> {
     ) -> Result<T, Refused<E>> {
         let slot = self.slot(place).ok_or(Refused::Gone)?;
         let entry = self.withdraw(slot, place).ok_or(Refused::Gone)?;
-        // The swap has turned the loans of other threads into references that count.
+        // The swap has converted the loans of other threads into counted references.
         let Entry { value, generation } = Arc::try_unwrap(entry).map_err(|entry| {
             slot.entry.store(Some(entry));
             Refused::InUse
@@ -141,7 +143,7 @@ impl<T> Table<T> {
         Ok(value)
     }
 
-    /// Takes an open object out of everybody's reach, until something is stored in the slot again.
+    /// Withdraws an open object from all threads, until the slot is stored to again.
     fn withdraw(&self, slot: &Slot<T>, place: Place) -> Option<Arc<Entry<T>>> {
         let undecided = Arc::new(Entry { generation: place.generation, value: None });
         loop {
@@ -160,7 +162,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// The chunk of a slot and its place there.
+/// Returns the chunk of a slot and its position there.
 fn locate(index: u32) -> Option<(usize, usize)> {
     let position = index as usize + FIRST;
     let chunk = (position / FIRST).ilog2() as usize;
@@ -252,7 +254,7 @@ mod tests {
             let (tell, told) = std::sync::mpsc::channel();
             let closed = table.remove(place, |children| {
                 let none = children.load(Ordering::SeqCst) == 0;
-                // Between the look and the end of the object, as far as it goes.
+                // Runs between the check and the end of the object, if possible.
                 scope.spawn(move || {
                     let made = table.get(place).map(|found| found.fetch_add(1, Ordering::SeqCst));
                     let _ = tell.send(made);

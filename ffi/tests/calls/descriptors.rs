@@ -5,7 +5,7 @@ use std::ptr;
 use crate::pair::{PATIENCE_US, Side, config, made, ok};
 use braid_ffi::*;
 
-/// Whether it becomes readable within so many milliseconds.
+/// Returns whether the descriptor becomes readable within `ms` milliseconds.
 fn readable(fd: i32, limit_ms: i32) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which outlives the call.
@@ -19,7 +19,8 @@ fn both_ends_connect_without_waiting_inside_the_library() {
     let config = config(1, ptr::null_mut());
     let (a, b) = (Side::new(&config), Side::new(&config));
     let addr = b.local_addr();
-    // SAFETY: handles are open until they are closed here, and pointers are to values that outlive the calls.
+    // SAFETY: handles are open until they are closed here, and pointers are to values that outlive
+    // the calls.
     unsafe {
         let listener = made(|listener| braid_listener_create(b.engine, 4, listener));
         let listening = braid_listener_fd(listener);

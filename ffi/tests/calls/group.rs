@@ -1,4 +1,5 @@
-//! Groups of ranks through the C API: rounds, what goes wrong and by whom, and what is refused.
+//! Groups of ranks through the C API: rounds, failures with the responsible rank, and refused
+//! arguments.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -61,7 +62,7 @@ impl Rank {
         }
     }
 
-    /// Starts a round in which it sends so much to the other rank and expects so much of it.
+    /// Starts a round that sends and receives these numbers of bytes.
     fn start(&self, sends: usize, receives: usize) -> *mut braid_round {
         made(|out| self.try_start(sends, receives, out))
     }
@@ -207,7 +208,7 @@ fn who_cancels_is_named_at_the_other() {
     // SAFETY: the handles are open until they are closed.
     unsafe {
         ok(braid_round_cancel(cancelled));
-        // It may have heard of it before it starts its own.
+        // The rank may learn about the cancellation before it starts its own round.
         let mut waits = ptr::null_mut();
         let code = match second.try_start(EACH, EACH, &raw mut waits) {
             BRAID_OK => braid_round_wait(waits, PATIENCE_US),

@@ -1,4 +1,4 @@
-//! What C may get wrong without harm.
+//! Mistakes of C programs that must do no harm.
 
 use std::ffi::c_int;
 use std::ptr::{null, null_mut};
@@ -8,7 +8,7 @@ use crate::pair::{
 };
 use braid_ffi::*;
 
-/// Asserts an error code, and that the text of the error holds some words.
+/// Asserts an error code and words of the error's text.
 #[track_caller]
 fn fails(result: c_int, code: c_int, words: &str) {
     let text = last_error();
@@ -16,7 +16,7 @@ fn fails(result: c_int, code: c_int, words: &str) {
     assert!(text.contains(words), "{text}");
 }
 
-/// Calls with one NULL each, everything else being as it should be.
+/// Calls with one NULL each and otherwise valid arguments.
 macro_rules! each_null_fails {
     ($($call:expr),+ $(,)?) => {
         $(assert_eq!($call, BRAID_ERR_NULL, "{}: {}", stringify!($call), last_error());)+
@@ -167,7 +167,7 @@ fn closed_and_mistaken_handles_are_refused() {
         let closed = made(|pd| braid_pd_create(side.engine, pd));
         ok(braid_pd_close(closed));
         fails(braid_pd_close(closed), BRAID_ERR_HANDLE, "protection domain");
-        // The next takes the same slot; the old handle does not lead to it.
+        // The new object takes the same slot, and the old handle does not lead to it.
         let next = made(|pd| braid_pd_create(side.engine, pd));
         fails(braid_pd_close(closed), BRAID_ERR_HANDLE, "protection domain");
         ok(braid_pd_close(next));
@@ -211,7 +211,11 @@ fn bad_configurations_are_named() {
     for (config, words) in [
         (braid_engine_config { lb: c"spray".as_ptr(), ..good }, "`spray`"),
         (braid_engine_config { xdp: 2, ..good }, "`xdp`"),
-        (braid_engine_config { xdp: 1, device, ..good }, "more than one is set"),
+        (braid_engine_config { xdp: 1, device, ..good }, "more than one of"),
+        (braid_engine_config { datapath: c"pigeon".as_ptr(), ..good }, "`pigeon`"),
+        (braid_engine_config { datapath: c"verbs".as_ptr(), ..good }, "needs an RDMA device"),
+        (braid_engine_config { datapath: c"udp".as_ptr(), device, ..good }, "selects `verbs`"),
+        (braid_engine_config { datapath: c"xdp".as_ptr(), ..good }, "no Ethernet interface"),
         (braid_engine_config { xdp: 1, ..good }, "no Ethernet interface"),
         (braid_engine_config { xdp: 1, threads: 2, ..good }, "one worker, not 2"),
         (braid_engine_config { rail_policy: c"dice".as_ptr(), ..good }, "`dice`"),
@@ -221,16 +225,19 @@ fn bad_configurations_are_named() {
         (braid_engine_config { allowed_keys: c"/no/list".as_ptr(), ..good }, "/no/list"),
         (
             braid_engine_config { rails: c"10.0.0.1,there".as_ptr(), ..good },
-            "`there` is no address",
+            "`there` is not a valid address",
         ),
-        (braid_engine_config { bind: c"nowhere".as_ptr(), ..good }, "`nowhere` is no address"),
+        (
+            braid_engine_config { bind: c"nowhere".as_ptr(), ..good },
+            "`nowhere` is not a valid address",
+        ),
         (braid_engine_config { bind: c"\xFF\xFE".as_ptr(), ..good }, "not UTF-8"),
         (braid_engine_config { bind: long.as_ptr(), ..good }, "more than 255 bytes"),
         (braid_engine_config { threads: 65, ..good }, "65 threads"),
         (braid_engine_config { threads: u32::MAX, ..good }, "threads"),
-        (braid_engine_config { paths: 0, ..good }, "0 paths"),
+        (braid_engine_config { paths: 0, ..good }, "paths 0"),
         (braid_engine_config { paths: 4097, ..good }, "4097"),
-        (braid_engine_config { mtu: 65_536, ..good }, "`mtu` is 65536; take 0 to 65535"),
+        (braid_engine_config { mtu: 65_536, ..good }, "`mtu` is 65536; use 0 to 65535"),
         (braid_engine_config { crc: 2, ..good }, "`crc`"),
         (braid_engine_config { discover: -1, ..good }, "`discover`"),
         (braid_engine_config { receive_buffer: usize::MAX, ..good }, "`receive_buffer`"),
@@ -260,7 +267,7 @@ fn bad_configurations_are_named() {
     fails(create(braid_engine_config { fabric: gone, ..good }), BRAID_ERR_HANDLE, "fabric");
 }
 
-/// Whatever this machine has: no library, no device, or devices of other names.
+/// Holds on any machine: without the library, without a device, or with devices of other names.
 #[test]
 fn a_device_that_is_not_there_is_named_with_what_to_do() {
     let config = braid_engine_config { device: c"nosuch0".as_ptr(), ..config(1, null_mut()) };
@@ -391,12 +398,12 @@ fn addresses_and_private_data_are_checked() {
             let (data, none) = (data.as_ptr().cast(), null_mut());
             braid_qp_connect(side.qp, addr.as_ptr(), data, len, PATIENCE_US, none, null_mut())
         };
-        fails(connect(c"127.0.0.1", 0), BRAID_ERR_INVALID, "`127.0.0.1` is no address");
-        fails(connect(c"127.0.0.1:99999", 0), BRAID_ERR_INVALID, "is no address");
+        fails(connect(c"127.0.0.1", 0), BRAID_ERR_INVALID, "`127.0.0.1` is not a valid address");
+        fails(connect(c"127.0.0.1:99999", 0), BRAID_ERR_INVALID, "is not a valid address");
         fails(connect(c"127.0.0.1:9", 513), BRAID_ERR_INVALID, "513 bytes of private data");
         let mut room = [0; 4];
         let cut = braid_engine_local_addr(side.engine, room.as_mut_ptr(), room.len());
-        fails(cut, BRAID_ERR_INVALID, "4 bytes of room");
+        fails(cut, BRAID_ERR_INVALID, "has 4 bytes");
         let mut cq = null_mut();
         fails(braid_cq_create(side.engine, 0, &mut cq), BRAID_ERR_INVALID, "hold 0");
         let mut listener = null_mut();
@@ -426,7 +433,7 @@ fn discovery_checks_its_arguments_and_maps_this_machine() {
         };
         let (here, there) = (c"127.0.0.1", c"127.0.0.1:9");
         fails(discover(config, here, there, 4096).0, BRAID_ERR_INVALID, "`paths` is 4096");
-        fails(discover(config, c"x", there, 0).0, BRAID_ERR_INVALID, "`x` is no address");
+        fails(discover(config, c"x", there, 0).0, BRAID_ERR_INVALID, "`x` is not a valid address");
         fails(discover(config, here, c"127.0.0.1:0", 0).0, BRAID_ERR_INVALID, "no port");
         config.max_ttl = 256;
         fails(discover(config, here, there, 0).0, BRAID_ERR_INVALID, "`max_ttl` is 256");
@@ -438,7 +445,7 @@ fn discovery_checks_its_arguments_and_maps_this_machine() {
         let (mut hops, mut count, mut paths) = (0, 0, [0; 4]);
         let none = braid_path_map_way(map, info.ways, &mut hops, &mut count);
         fails(none, BRAID_ERR_INVALID, "`way` is");
-        // This machine answers for itself: one hop, the destination.
+        // This machine answers itself: one hop, the destination.
         assert_eq!((info.ways, info.unanswered), (1, 0));
         ok(braid_path_map_way(map, 0, &mut hops, &mut count));
         let mut name = [0; BRAID_ADDR_LEN];

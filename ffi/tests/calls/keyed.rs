@@ -1,4 +1,4 @@
-//! Keyed connections as a C program has them: each end is told whom it talks to.
+//! Keyed connections through the C API: each end learns the name of its peer.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs;
@@ -9,7 +9,7 @@ use std::thread;
 use crate::pair::{PATIENCE_US, Side, config, last_error, made, ok, text};
 use braid_ffi::*;
 
-/// A folder that goes with the test.
+/// A folder that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -30,7 +30,7 @@ impl Drop for Folder {
     }
 }
 
-/// What such a function writes.
+/// Returns the text that a function writes.
 fn name(write: impl FnOnce(*mut c_char, usize) -> c_int) -> String {
     let mut room = [1; BRAID_PEER_NAME_LEN];
     ok(write(room.as_mut_ptr(), room.len()));

@@ -1,5 +1,7 @@
-//! What a C program calls, and gets. What needs a process of its own is beside it: `ends` hears the log, `nothing_left` counts
-//! descriptors, threads and memory.
+//! Calls of the C API and their results.
+//!
+//! Other test programs need a process of their own: `ends` receives the log, and `nothing_left`
+//! counts descriptors, threads and memory.
 
 mod descriptors;
 mod group;

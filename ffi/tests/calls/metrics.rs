@@ -1,4 +1,4 @@
-//! Snapshots of an engine, as a C program reads them.
+//! Snapshots of an engine through the C API.
 
 use crate::pair::{everywhere, made, ok, queried, text, wr};
 use braid_ffi::*;
@@ -12,7 +12,8 @@ fn a_snapshot_has_what_the_queue_pair_says_itself() {
         (write.remote_addr, write.rkey) = (remote.addr, remote.rkey);
         pair.a.post_send(write);
         pair.complete(1, 0);
-        // SAFETY: handles are open until they are closed here, and structs have the size that they say.
+        // SAFETY: handles are open until they are closed here, and structs have the size that they
+        // say.
         unsafe {
             let metrics = made(|metrics| braid_engine_query_metrics(pair.a.engine, metrics));
             let engine: braid_engine_metrics =

@@ -280,7 +280,7 @@ fn policies_are_chosen_by_name_and_injected_faults_are_survived() {
             let report: braid_path_report = queried(|to| braid_paths_get(paths, index, to));
             report.sent > report.probes
         });
-        // Another one too where the faults have hit one three times in a row.
+        // Faults may hit a path three times in a row, so that another one is used, too.
         let used = used.count();
         assert!(
             count == 4 && (1..=2).contains(&used),

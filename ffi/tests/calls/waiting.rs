@@ -41,7 +41,7 @@ fn room_for_one_loses_none_and_keeps_the_order() {
             scope.spawn(|| {
                 let ids = (0..SENDS).map(|_| wait_for_one(&pair.b, PATIENCE_US).unwrap().wr_id);
                 assert!(ids.eq(0..SENDS));
-                // Where the application makes progress, the last acknowledgements need it, too.
+                // If the application makes progress, the last acknowledgements need it, too.
                 while !done.load(Ordering::Relaxed) {
                     assert_eq!(wait_for_one(&pair.b, 1000), None);
                 }
@@ -63,7 +63,7 @@ fn nobody_sleeps_while_something_is_left_over() {
     let ids = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..SENDS {
-            // Each takes one, and does not come back for those that another has left.
+            // Each thread takes one completion and does not return for others.
             scope.spawn(|| {
                 let wc = wait_for_one(&pair.b, PATIENCE_US).expect("there is one for each");
                 ids.lock().unwrap().push(wc.wr_id);

@@ -1,4 +1,4 @@
-//! Two connected engines, made as a C program would: what the tests of the C API begin with.
+//! Two connected engines, created as a C program would. The tests of the C API start with them.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use braid_ffi::*;
 
-/// How long anything may take before a test calls it a hang, in microseconds.
+/// Time after which a test assumes a hang, in microseconds.
 pub(crate) const PATIENCE_US: u64 = 10_000_000;
-/// Bytes of each side's memory.
+/// Length of each side's memory in bytes.
 pub(crate) const MEMORY: usize = 1 << 20;
 
-/// An engine with one of everything.
+/// An engine with one object of each kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Side {
     pub(crate) engine: *mut braid_engine,
@@ -31,20 +31,20 @@ unsafe impl Send for Side {}
 // SAFETY: as above.
 unsafe impl Sync for Side {}
 
-/// What the last failed call of this thread has said.
+/// Returns the text of the last error in this thread.
 pub(crate) fn last_error() -> String {
     // SAFETY: never NULL, ends with NUL, and is copied at once.
     unsafe { CStr::from_ptr(braid_last_error()) }.to_str().unwrap().to_owned()
 }
 
-/// A result that is no error.
+/// Asserts success and returns the result.
 #[track_caller]
 pub(crate) fn ok(result: c_int) -> usize {
     assert!(result >= 0, "{result}: {}", last_error());
     result as usize
 }
 
-/// What a function writes to its last argument.
+/// Returns the value that a function writes to its last argument.
 #[track_caller]
 pub(crate) fn made<T>(make: impl FnOnce(*mut T) -> c_int) -> T {
     let mut value = MaybeUninit::uninit();
@@ -53,7 +53,7 @@ pub(crate) fn made<T>(make: impl FnOnce(*mut T) -> c_int) -> T {
     unsafe { value.assume_init() }
 }
 
-/// A struct that grows, filled by a query.
+/// Returns a growing struct that a query fills.
 #[track_caller]
 pub(crate) fn queried<T>(query: impl FnOnce(*mut T) -> c_int) -> T {
     let mut value = MaybeUninit::<T>::zeroed();
@@ -64,12 +64,12 @@ pub(crate) fn queried<T>(query: impl FnOnce(*mut T) -> c_int) -> T {
     unsafe { value.assume_init() }
 }
 
-/// The text of a field or a buffer.
+/// Returns the text of a field or a buffer.
 pub(crate) fn text(bytes: &[c_char]) -> String {
     bytes.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
 }
 
-/// A configuration for this machine alone: any free port.
+/// Creates a configuration for this machine only, with a free port.
 pub(crate) fn config(threads: u32, fabric: *mut braid_fabric) -> braid_engine_config {
     let size = size_of::<braid_engine_config>();
     // SAFETY: pointers are to values that live as long as the call.
@@ -92,7 +92,7 @@ impl Side {
         Side::with(config, 1024, |_| {})
     }
 
-    /// With a completion queue of this size, and other options of its queue pair.
+    /// Creates a side with a completion queue of this size and other options of its queue pair.
     pub(crate) fn with(
         config: &braid_engine_config,
         cqe: usize,
@@ -178,7 +178,7 @@ impl Side {
     }
 }
 
-/// A work request that is signalled.
+/// Creates a signalled work request.
 pub(crate) fn wr(id: u64, opcode: u32, sges: &[braid_sge]) -> braid_send_wr {
     braid_send_wr {
         id,
@@ -194,7 +194,7 @@ pub(crate) fn wr(id: u64, opcode: u32, sges: &[braid_sge]) -> braid_send_wr {
     }
 }
 
-/// Two connected sides; `a` has connected to `b`.
+/// Two connected sides. `a` has connected to `b`.
 pub(crate) struct Pair {
     pub(crate) a: Side,
     pub(crate) b: Side,
@@ -205,7 +205,7 @@ impl Pair {
         Pair::of(Side::new(config), Side::new(config))
     }
 
-    /// Of these, connected.
+    /// Connects two sides.
     pub(crate) fn of(a: Side, b: Side) -> Pair {
         // SAFETY: as in `config`.
         unsafe {
@@ -220,7 +220,7 @@ impl Pair {
         Pair { a, b }
     }
 
-    /// Completions of both sides until `a` has had `of_a` and `b` has had `of_b`.
+    /// Returns the completions of both sides once `a` has `of_a` and `b` has `of_b`.
     #[track_caller]
     pub(crate) fn complete(&self, of_a: usize, of_b: usize) -> (Vec<braid_wc>, Vec<braid_wc>) {
         let (mut a, mut b) = (Vec::new(), Vec::new());

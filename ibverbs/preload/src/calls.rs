@@ -1,4 +1,4 @@
-//! Functions that take a path and need nothing but that of the stand-in.
+//! Functions that take a path and need nothing but the path of the stand-in.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -6,7 +6,7 @@ use std::ptr;
 use crate::next::next;
 use crate::place::{self, Room};
 
-/// The open directory that a relative path begins at.
+/// The open directory at which a relative path begins.
 macro_rules! beginning {
     () => {
         libc::AT_FDCWD
@@ -16,8 +16,8 @@ macro_rules! beginning {
     };
 }
 
-/// Functions that are called with the path of the stand-in. The arguments before the path stand
-/// before the first semicolon.
+/// Calls a function with the path of the stand-in. The arguments before the path stand before the
+/// first semicolon.
 macro_rules! with_stand_in {
     ($($name:ident($($b:ident: $B:ty,)*; $path:ident $(in $dir:ident)?; $($a:ident: $A:ty,)*)
         -> $result:ty = $failure:expr;)*) => {$(
@@ -34,8 +34,8 @@ macro_rules! with_stand_in {
     )*};
 }
 
-// `open` and its like take the mode as a variable argument, if the flags ask for one. On all Linux
-// platforms that Rust supports a fixed argument is passed in the same place.
+// `open` and similar functions take the mode as a variable argument, if the flags ask for one. On
+// all Linux platforms that Rust supports, a fixed argument is passed in the same place.
 with_stand_in! {
     open(; path; flags: c_int, mode: c_int,) -> c_int = -1;
     open64(; path; flags: c_int, mode: c_int,) -> c_int = -1;
@@ -60,7 +60,7 @@ with_stand_in! {
 
     stat(; path; to: *mut c_void,) -> c_int = -1;
     stat64(; path; to: *mut c_void,) -> c_int = -1;
-    // The names of programs that were built before glibc 2.33.
+    // Names for programs that were built before glibc 2.33.
     __xstat(version: c_int,; path; to: *mut c_void,) -> c_int = -1;
     __xstat64(version: c_int,; path; to: *mut c_void,) -> c_int = -1;
 
@@ -76,8 +76,8 @@ with_stand_in! {
     llistxattr(; path; to: *mut c_char, size: usize,) -> isize = -1;
 }
 
-/// Functions that describe a symbolic link itself: for a device file, whose stand-in is one, the
-/// function that follows it is called.
+/// Functions that describe a symbolic link itself. The stand-in of a device file is a link, so the
+/// function that follows links is called for it.
 macro_rules! not_following {
     ($($name:ident or $following:ident($($b:ident: $B:ty)?);)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -114,7 +114,7 @@ unsafe fn following(path: *const c_char, flags: c_int) -> c_int {
     if unsafe { place::is_device(path) } { flags & !libc::AT_SYMLINK_NOFOLLOW } else { flags }
 }
 
-/// As [`not_following`], where a flag says so.
+/// Functions as in [`not_following`], for which a flag decides.
 macro_rules! following_by_flag {
     ($($name:ident($($version:ident)?; $($a:ident: $A:ty),*; $flags:ident);)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]

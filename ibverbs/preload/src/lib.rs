@@ -1,17 +1,17 @@
-//! The library that `braid-run` preloads with the drop-in libibverbs: it shows programs the files
-//! of Braid's devices where they look for those of NICs, in `/dev/infiniband` and in sysfs.
+//! The library that `braid-run` preloads with the drop-in libibverbs. Programs look for the files
+//! of RDMA devices in `/dev/infiniband` and in sysfs, and the library shows them those of Braid's
+//! devices.
 //!
-//! Each function replaces the one of the C library that has its name. A path that leads to such
-//! files is replaced by that of their stand-in, in the directory that libibverbs makes
-//! (`braid_device_files`). Everything else is passed on unchanged.
+//! Each function replaces the function of the C library that has the same name. If a path leads to
+//! such a file, the function uses the path of the stand-in, in the directory that libibverbs makes
+//! (`braid_device_files`). All other calls are passed on unchanged.
 //!
-//! `docs/libibverbs.md` says why the calls are replaced, what that costs, and which programs it
-//! does not reach.
+//! `docs/libibverbs.md` gives the reasons, the cost, and the programs that this does not reach.
 //!
 //! # The caller's promise
 //!
-//! Arguments are those that the manual page of the function asks for. The SAFETY comments rely on
-//! that and on nothing else.
+//! Arguments are as the manual page of the function requires. The SAFETY comments rely on nothing
+//! else.
 //!
 //! # Cancellation
 //!

@@ -1,10 +1,10 @@
-//! The functions that these replace: those of the C library, or of another preloaded library.
+//! The replaced functions: those of the C library, or of another preloaded library.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// One of them, looked up when it is first needed.
+/// A replaced function, which is looked up when it is first needed.
 pub(crate) struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -15,7 +15,7 @@ impl Next {
         Next { name, found: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Its address. Null with `ENOSYS` if this C library is too old to have it.
+    /// The address of the function. Null with `ENOSYS`: the C library is too old to have it.
     pub(crate) fn get(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
         if !found.is_null() {
@@ -25,14 +25,14 @@ impl Next {
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.found.store(found, Ordering::Relaxed);
         if found.is_null() {
-            // SAFETY: it points to this thread's errno.
+            // SAFETY: the pointer leads to this thread's errno.
             unsafe { *libc::__errno_location() = libc::ENOSYS };
         }
         found
     }
 }
 
-/// Calls the function that is replaced.
+/// Calls the replaced function.
 macro_rules! next {
     ($name:ident: fn($($type:ty),*) -> $result:ty = $failure:expr, ($($argument:expr),*)) => {{
         static NEXT: $crate::next::Next = $crate::next::Next::new(
@@ -47,8 +47,8 @@ macro_rules! next {
         if found.is_null() {
             $failure
         } else {
-            // SAFETY: that is its type in the C library, and by the caller's promise the arguments
-            // are as it wants them.
+            // SAFETY: the type is that of the C library, and by the caller's promise the arguments
+            // are valid.
             unsafe {
                 ::std::mem::transmute::<
                     *mut ::std::ffi::c_void,

@@ -1,4 +1,4 @@
-//! Paths that lead to the files of RDMA devices, and those of their stand-ins.
+//! The paths of RDMA device files and of their stand-ins.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::mem::{MaybeUninit, transmute};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// The directories that have stand-ins. All else in them is hidden.
+/// The directories that have stand-ins. Other files in them are hidden.
 const PLACES: [&CStr; 5] = [
     c"/dev/infiniband",
     c"/sys/class/infiniband",
@@ -17,7 +17,7 @@ const PLACES: [&CStr; 5] = [
 /// The directory of device files.
 const DEV: &CStr = PLACES[0];
 
-/// The bytes of the longest path, with its end.
+/// The length of the longest path, with its end.
 pub(crate) const PATH_MAX: usize = libc::PATH_MAX as usize;
 
 /// Room for the path of a stand-in.
@@ -37,7 +37,7 @@ impl Room {
         // SAFETY: by the caller's promise.
         if unsafe { may_be_relative(path) } {
             let mut whole = Room::new();
-            // SAFETY: as above, and what `join` returns is null or a string.
+            // SAFETY: as above; `join` returns null or a string.
             return unsafe {
                 let whole = whole.join(dir, path);
                 self.of(whole).unwrap_or(path)
@@ -61,7 +61,7 @@ impl Room {
         self.write(&[root()?.to_bytes(), path.to_bytes_with_nul()])
     }
 
-    /// The absolute path of a relative one; null if the directory is not there.
+    /// The absolute path of a relative one. Null: the directory does not exist.
     ///
     /// # Safety
     /// `path` points to a string.
@@ -76,7 +76,7 @@ impl Room {
         };
         let mut base = [0u8; PATH_MAX];
         let (name, to) = (name.as_ptr().cast(), base.as_mut_ptr().cast());
-        // SAFETY: the name ends with 0, and there is room for so many bytes.
+        // SAFETY: the name ends with 0, and the buffer has `PATH_MAX` bytes.
         let len = unsafe { libc::readlink(name, to, PATH_MAX) };
         let base = base.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
         // SAFETY: by the caller's promise.
@@ -85,7 +85,7 @@ impl Room {
         joined.filter(|_| !base.is_empty()).unwrap_or(ptr::null())
     }
 
-    /// A text of these parts; `None`: it is longer than a path may be.
+    /// A text of these parts. `None`: the text is longer than a path may be.
     fn write(&mut self, parts: &[&[u8]]) -> Option<*const c_char> {
         let len = parts.iter().map(|part| part.len()).sum();
         let room = self.0.get_mut(..len)?;
@@ -95,7 +95,8 @@ impl Room {
     }
 }
 
-/// Whether a relative path may lead to a place: all that lead there from above have this in them.
+/// Whether a relative path may lead to one of the directories: all paths that lead there from above
+/// contain this text.
 ///
 /// # Safety
 /// `path` is null or points to a string.
@@ -115,22 +116,22 @@ pub(crate) unsafe fn is_device(path: *const c_char) -> bool {
     unsafe { leads_to(path, &[DEV]) }
 }
 
-/// The directory of the stand-ins. `None`: there is none, which the error output says.
+/// The directory of the stand-ins. `None`: there is none, and standard error gives the reason.
 pub(crate) fn root() -> Option<&'static CStr> {
     static MAKE: OnceLock<Option<unsafe extern "C" fn() -> *const c_char>> = OnceLock::new();
     let make = *MAKE.get_or_init(|| {
-        // SAFETY: the name is a string; libibverbs has it, if it is Braid's.
+        // SAFETY: the name is a string. Braid's libibverbs has the function.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"braid_device_files".as_ptr()) };
-        // SAFETY: that is its type.
+        // SAFETY: the function has this type.
         (!found.is_null()).then(|| unsafe { transmute::<*mut libc::c_void, _>(found) })
     });
-    // SAFETY: it may always be called.
+    // SAFETY: the function has no preconditions.
     let root = unsafe { make?() };
-    // SAFETY: it is null, or a string that is never freed.
+    // SAFETY: the pointer is null, or leads to a string that is never freed.
     (!root.is_null()).then(|| unsafe { CStr::from_ptr(root) })
 }
 
-/// Whether a path is one of the places or leads into it; `//` is as good as `/`.
+/// Whether a path is one of the places or leads into it. `//` is equivalent to `/`.
 ///
 /// # Safety
 /// `path` is null or points to a string.
@@ -138,17 +139,20 @@ unsafe fn leads_to(path: *const c_char, places: &[&CStr]) -> bool {
     if path.is_null() {
         return false;
     }
-    // SAFETY: by the caller's promise; the second byte is there if the first is a slash.
+    // SAFETY: by the caller's promise; the second byte exists if the first is a slash.
     let may_lead =
         unsafe { *path == b'/' as c_char && matches!(*path.add(1) as u8, b'd' | b's' | b'/') };
     // SAFETY: as above.
     may_lead && places.iter().any(|place| unsafe { begins_with(path, place) })
 }
 
+/// Whether a path begins with a place.
+///
 /// # Safety
 /// `path` points to a string.
 unsafe fn begins_with(mut path: *const c_char, place: &CStr) -> bool {
-    // SAFETY: nothing is read behind the end of the string, which equals no byte of the place.
+    // SAFETY: nothing is read behind the end of the string, because its last byte differs from all
+    // bytes of the place.
     unsafe {
         for byte in place.to_bytes() {
             if *path as u8 != *byte {
@@ -168,12 +172,12 @@ mod tests {
     use super::*;
 
     fn leads(path: &CStr) -> bool {
-        // SAFETY: it is a string.
+        // SAFETY: the pointer leads to a string.
         unsafe { leads_to(path.as_ptr(), &PLACES) }
     }
 
     #[test]
-    fn the_places_and_what_is_in_them_have_stand_ins() {
+    fn the_places_and_their_files_have_stand_ins() {
         for path in [
             c"/dev/infiniband",
             c"/dev/infiniband/uverbs-braid0",
@@ -202,14 +206,14 @@ mod tests {
         ] {
             assert!(!leads(path), "{path:?}");
         }
-        // SAFETY: no pointer leads nowhere.
+        // SAFETY: a null pointer is allowed.
         assert!(!unsafe { leads_to(ptr::null(), &PLACES) });
     }
 
     #[test]
     fn relative_paths_begin_at_a_directory() {
         let mut room = Room::new();
-        // SAFETY: the paths are strings, and the descriptor is closed by nobody else.
+        // SAFETY: the paths are strings, and no other code closes the descriptor.
         unsafe {
             let class = libc::open(c"/sys/class".as_ptr(), libc::O_RDONLY);
             let joined = CStr::from_ptr(room.join(class, c"infiniband/x".as_ptr())).to_owned();
@@ -229,7 +233,7 @@ mod tests {
     fn without_the_library_a_path_stays_what_it_is() {
         let mut room = Room::new();
         let path = c"/dev/infiniband/uverbs-braid0";
-        // SAFETY: it is a string.
+        // SAFETY: the pointer leads to a string.
         assert_eq!(unsafe { room.stand_in(libc::AT_FDCWD, path.as_ptr()) }, path.as_ptr());
     }
 }

@@ -3,26 +3,29 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use super::asking::in_time;
-use super::connect::{run, wait_for_end};
+use super::answering::{answer, take_request};
 use super::connection::Connection;
-use super::events::Kind;
-use super::exchange::{Reply, Speech};
-use super::id::{Id, Shared};
+use super::events::EventKind;
+use super::exchange::{PendingAnswer, Protection};
+use super::id::{Id, IdShared};
 use super::lookup;
-use super::message::{self, Message};
+use super::message::{CmMessage, MessageKind};
+use super::own_message::own_message;
 use super::purpose::Purpose;
 use super::queue_pair;
+use super::requesting::in_time;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
+use super::threads::{run, wait_for_end};
 use crate::errno::{self, Errno};
 use crate::messages::Link;
-use crate::qp::Peer;
+use crate::peer::Peer;
 
-/// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the
-/// other end is ready, `.._CONNECT_ERROR` or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP`
-/// nothing follows. An identifier without a queue pair says the number of one that the program
-/// connects by itself. `EINVAL`: there is neither a queue pair nor `param`, or nobody asks.
+/// Accepts a connection after `RDMA_CM_EVENT_CONNECT_REQUEST`. The program gets
+/// `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, or `.._CONNECT_ERROR` or
+/// `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP` no event follows. An identifier without a
+/// queue pair sends the number of one that the program connects by itself. `EINVAL`: there is
+/// neither a queue pair nor `param`, or no request waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {
@@ -34,12 +37,12 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
         if object.base.qp.is_null() && param.is_none() {
             return Err(Errno::INVALID);
         }
-        let accept = queue_pair::message(object, message::Kind::Accept, param)?;
-        let (link, peer, reply) = take_asked(&object.shared)?;
+        let accept = own_message(object, MessageKind::Accept, param)?;
+        let (link, peer, reply) = take_request(&object.shared)?;
         let shared = object.shared.clone();
-        let speech = begin_accept(&shared, &link, (&peer, reply), &accept)
+        let protection = begin_accept(&shared, &link, (&peer, reply), &accept)
             .inspect_err(|_| shared.connection().lose(&link))?;
-        run("braid-cm", move || finish_accept(&shared, &link, speech))?;
+        run("braid-cm", move || finish_accept(&shared, &link, protection))?;
         // SAFETY: as above.
         unsafe { complete(id) }?;
         Ok(0)
@@ -47,51 +50,36 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
 }
 
 fn begin_accept(
-    shared: &Shared,
+    shared: &IdShared,
     link: &Link,
-    (peer, reply): (&Peer, Reply),
-    accept: &Message,
-) -> Result<Speech, Errno> {
+    (peer, reply): (&Peer, PendingAnswer),
+    accept: &CmMessage,
+) -> Result<Protection, Errno> {
     if shared.has_queue_pair() {
         shared.connect(peer, accept)?;
     }
-    reply.give(link, accept).map_err(|_| Errno(libc::ECONNRESET))
+    reply.send(link, accept).map_err(|_| Errno(libc::ECONNRESET))
 }
 
-fn finish_accept(shared: &Shared, link: &Arc<Link>, speech: Speech) {
-    let (kind, status) = match in_time(link, || speech.hear(link)) {
+fn finish_accept(shared: &IdShared, link: &Arc<Link>, protection: Protection) {
+    let (kind, status) = match in_time(link, || protection.recv(link)) {
         Ok(ready) if is_ready(&ready) => {
-            shared.happened(Kind::Established, 0, Some(ready.into()));
+            shared.report(EventKind::Established, 0, Some(ready.into()));
             return wait_for_end(shared, link);
         }
-        Ok(_) => (Kind::ConnectError, -libc::ECONNRESET),
+        Ok(_) => (EventKind::ConnectError, -libc::ECONNRESET),
         Err((kind, status, _)) => (kind, status),
     };
     shared.connection().lose(link);
-    shared.happened(kind, status, None);
+    shared.report(kind, status, None);
 }
 
-fn is_ready(message: &Message) -> bool {
-    message.kind == message::Kind::Ready && matches!(message.purpose, Purpose::Connection(_))
+fn is_ready(message: &CmMessage) -> bool {
+    message.kind == MessageKind::Ready && matches!(message.purpose, Purpose::Connection(_))
 }
 
-/// Who asks, if nobody has answered yet.
-fn take_asked(shared: &Shared) -> Result<(Arc<Link>, Peer, Reply), Errno> {
-    shared.connection().answer().ok_or(Errno::INVALID)
-}
-
-/// Says the last that is said to who asks.
-///
-/// # Errors
-/// `EINVAL`: somebody has answered already. `ECONNRESET`: who asks is gone.
-pub(super) fn answer(shared: &Shared, message: &Message) -> Result<(), Errno> {
-    let (link, _, reply) = take_asked(shared)?;
-    let given = reply.give(&link, message);
-    shared.connection().close();
-    given.map(drop).map_err(|_| Errno(libc::ECONNRESET))
-}
-
-/// Turns it down: `RDMA_CM_EVENT_REJECTED` at the other end, in `RDMA_PS_UDP` `RDMA_CM_EVENT_UNREACHABLE`.
+/// Rejects a connection. The other end gets `RDMA_CM_EVENT_REJECTED`, or
+/// `RDMA_CM_EVENT_UNREACHABLE` in `RDMA_PS_UDP`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_reject(
     id: *mut rdma_cm_id,
@@ -101,16 +89,17 @@ pub unsafe extern "C" fn rdma_reject(
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
-        // SAFETY: it consists of numbers and pointers.
+        // SAFETY: the structure consists of numbers and pointers, so zero is valid.
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
-        let reject = queue_pair::message(object, message::Kind::Reject, Some(&param))?;
+        let reject = own_message(object, MessageKind::Reject, Some(&param))?;
         answer(&object.shared, &reject)?;
         Ok(0)
     })
 }
 
-/// Flushes what is posted, and tells the other end, if there is a connection: `RDMA_CM_EVENT_DISCONNECTED` at both.
+/// Disconnects: flushes the posted work, and informs the other end if there is a connection. Both
+/// ends get `RDMA_CM_EVENT_DISCONNECTED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     errno::number(|| {

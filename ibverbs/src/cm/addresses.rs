@@ -1,4 +1,4 @@
-//! IP addresses as C writes them.
+//! Conversion of IP addresses to and from their form in C.
 
 use std::ffi::c_int;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -6,14 +6,14 @@ use std::ptr;
 
 use crate::errno::Errno;
 
-/// An address as C writes it.
+/// The form of an address in C.
 pub(super) fn to_c(addr: SocketAddr) -> libc::sockaddr_storage {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
     let place = &raw mut storage;
     match addr {
         SocketAddr::V4(v4) => {
-            // SAFETY: as above, and the storage has room for every kind of address.
+            // SAFETY: as above; the storage has room for every kind of address.
             let sin = unsafe { &mut *place.cast::<libc::sockaddr_in>() };
             sin.sin_family = libc::AF_INET as libc::sa_family_t;
             sin.sin_port = v4.port().to_be();
@@ -31,7 +31,7 @@ pub(super) fn to_c(addr: SocketAddr) -> libc::sockaddr_storage {
     storage
 }
 
-/// `None`: it is no IP address.
+/// The address in its form in C. `None`: the family is not IP.
 pub(super) fn from_c(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let place = ptr::from_ref(storage);
     match c_int::from(storage.ss_family) {
@@ -78,7 +78,7 @@ mod tests {
             let addr: SocketAddr = text.parse().expect("an address");
             assert_eq!(from_c(&to_c(addr)), Some(addr));
         }
-        // SAFETY: it consists of numbers.
+        // SAFETY: the structure consists of numbers, so zero is valid.
         assert_eq!(from_c(&unsafe { std::mem::zeroed() }), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Names and services become addresses.
+//! Resolution of names and services: `rdma_getaddrinfo`.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::mem;
@@ -12,14 +12,14 @@ use super::port_space::PortSpace;
 use super::structs::rdma_addrinfo;
 use crate::errno::{self, Errno};
 
-/// `RAI_PASSIVE`: the address is to be listened at.
+/// `RAI_PASSIVE`: the program will listen at the address.
 pub(super) const PASSIVE: c_int = 1;
-/// `RAI_NUMERICHOST`: the node is an address, and no name is looked up.
+/// `RAI_NUMERICHOST`: the node is an address, so no name is looked up.
 const NUMERIC_HOST: c_int = 2;
-/// `RAI_FAMILY`: the address is of the family that the hints name.
+/// `RAI_FAMILY`: the address has the family that the hints name.
 const FAMILY: c_int = 8;
 
-/// An answer, with what it points to.
+/// An answer, with the values that it points to.
 #[repr(C)]
 struct Answer {
     base: rdma_addrinfo,
@@ -27,10 +27,10 @@ struct Answer {
     destination: libc::sockaddr_storage,
 }
 
-/// All addresses of the name, in the order in which they are to be tried. Without `node` and
-/// `service` the addresses are those of `hints`, and there is one result. -1 with `errno`: `EINVAL`
-/// if there is none of the three, or an address of `hints` is longer than any; `ENODATA` for an
-/// unknown name or service.
+/// Returns all addresses of a name, in the order in which the program should try them. Without
+/// `node` and `service`, there is one result with the addresses of `hints`. -1 with `errno`:
+/// `EINVAL` if all three are missing or an address of `hints` is too long, `ENODATA` for an unknown
+/// name or service.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_getaddrinfo(
     node: *const c_char,
@@ -91,10 +91,10 @@ impl Addr {
         Addr { storage: to_c(addr), len }
     }
 
-    /// Copies an address of a program; `None`: NULL, or no bytes.
+    /// Copies an address of a program. `None`: the pointer is NULL, or the length 0.
     ///
     /// # Errors
-    /// `EINVAL`: it is longer than any address.
+    /// `EINVAL`: the length exceeds that of every address.
     unsafe fn given(addr: *const libc::sockaddr, len: c_uint) -> Result<Option<Self>, Errno> {
         let len = len as usize;
         if addr.is_null() || len == 0 {
@@ -103,9 +103,9 @@ impl Addr {
         if len > size_of::<libc::sockaddr_storage>() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: it consists of numbers.
+        // SAFETY: the structure consists of numbers, so zero is valid.
         let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
-        // SAFETY: by the caller's promise, and there is room for every kind of address.
+        // SAFETY: by the caller's promise; the storage has room for every kind of address.
         unsafe { ptr::copy_nonoverlapping(addr.cast::<u8>(), (&raw mut storage).cast(), len) };
         Ok(Some(Addr { storage, len }))
     }
@@ -125,13 +125,13 @@ unsafe fn named(hints: &rdma_addrinfo) -> Result<[Option<Addr>; 2], Errno> {
     }
 }
 
-/// One result.
+/// Makes one result.
 fn answer(
     source: Option<Addr>,
     destination: Option<Addr>,
     hints: Option<&rdma_addrinfo>,
 ) -> Box<Answer> {
-    // SAFETY: it consists of numbers and pointers.
+    // SAFETY: the structure consists of numbers and pointers, so zero is valid.
     let mut answer: Box<Answer> = Box::new(unsafe { mem::zeroed() });
     let family = destination.or(source).map(|addr| c_int::from(addr.storage.ss_family));
     answer.base.ai_flags = hints.map_or(0, |hints| hints.ai_flags);
@@ -150,7 +150,7 @@ fn answer(
     answer
 }
 
-/// The type of queue pairs and the port space: where the hints name one of both, the other follows.
+/// The type of queue pairs and the port space. If the hints name one of the two, the other follows.
 fn type_and_space(hints: Option<&rdma_addrinfo>) -> (c_int, c_int) {
     let named = hints.map_or((0, 0), |hints| (hints.ai_qp_type, hints.ai_port_space));
     let is_ud = named.0 == IBV_QPT_UD as c_int || named.1 == PortSpace::Udp as c_int;
@@ -164,12 +164,12 @@ unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Errno> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: by the caller's promise it ends with NUL.
+    // SAFETY: by the caller's promise, the text ends with NUL.
     unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| Errno::INVALID)
 }
 
-/// The addresses of a name and service, as the hints restrict them. None: the name or the service
-/// is unknown, or neither is given.
+/// The addresses of a name and service, restricted by the hints. Empty: the name or the service is
+/// unknown, or neither is given.
 fn resolve(
     node: Option<&str>,
     service: Option<&str>,
@@ -198,7 +198,7 @@ fn resolve(
     };
     let mut found = braid::resolve(node.unwrap_or(default), port).unwrap_or_default();
     found.retain(is_wanted);
-    // A device has an IPv4 address wherever its interface has one.
+    // IPv4 first, because a device has an IPv4 address whenever its interface has one.
     found.sort_by_key(SocketAddr::is_ipv6);
     found
 }
@@ -207,8 +207,8 @@ fn resolve(
 pub unsafe extern "C" fn rdma_freeaddrinfo(answer: *mut rdma_addrinfo) {
     let mut next = answer;
     while !next.is_null() {
-        // SAFETY: by the caller's promise `rdma_getaddrinfo` has given it, and made those behind it
-        // as well.
+        // SAFETY: by the caller's promise `rdma_getaddrinfo` has made this answer and those behind
+        // it.
         let answer = unsafe { Box::from_raw(next.cast::<Answer>()) };
         next = answer.base.ai_next;
     }
@@ -219,13 +219,13 @@ mod tests {
     use super::*;
 
     fn hints(ai_flags: c_int, ai_family: c_int) -> rdma_addrinfo {
-        // SAFETY: it consists of numbers and pointers.
+        // SAFETY: the structure consists of numbers and pointers, so zero is valid.
         let hints: rdma_addrinfo = unsafe { mem::zeroed() };
         rdma_addrinfo { ai_flags, ai_family, ..hints }
     }
 
     #[test]
-    fn numbers_are_understood_and_nonsense_is_not() {
+    fn numbers_are_parsed_and_other_text_is_refused() {
         let addr = |text: &str| vec![text.parse::<SocketAddr>().unwrap()];
         assert_eq!(resolve(Some("127.0.0.1"), Some("7471"), None), addr("127.0.0.1:7471"));
         assert_eq!(resolve(Some("::1"), Some("1"), None), addr("[::1]:1"));

@@ -1,33 +1,35 @@
-//! Connecting, and the end of a connection.
+//! `rdma_connect`.
 
 use std::ffi::c_int;
 
-use super::asking::{Asks, Failed, ask, broken, failed};
-use super::events::Kind;
-use super::exchange::Speech;
-use super::id::{Id, Shared};
+use super::events::EventKind;
+use super::exchange::Protection;
+use super::id::{Id, IdShared};
 use super::lookup::look_up;
-use super::message::{self, Message};
+use super::message::{CmMessage, MessageKind};
+use super::own_message::own_message;
 use super::purpose::Purpose;
-use super::queue_pair;
+use super::requesting::{Failed, Request, broken, failed, send_request};
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
+use super::threads::{run, wait_for_end};
 use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::messages::Link;
-use crate::threads;
 
-pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    threads::spawn(name, body).map(drop).map_err(|_| Errno::NO_MEMORY)
-}
-
-/// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`,
-/// `.._UNREACHABLE` or `.._CONNECT_ERROR`. One that is rejected has its queue pair in ERR then. In
-/// `RDMA_PS_UDP` it asks who takes datagrams there: `.._ESTABLISHED` or `.._UNREACHABLE`, and no
-/// queue pair is needed. An identifier without a queue pair says the number of one that the program
-/// connects by itself: `RDMA_CM_EVENT_CONNECT_RESPONSE` in place of `.._ESTABLISHED`, and then the
-/// program calls `rdma_establish`. `EINVAL`: the address is not resolved, there is neither a queue
-/// pair nor `param`, or it is connected.
+/// Connects to the listener at the resolved address. The program gets `RDMA_CM_EVENT_ESTABLISHED`,
+/// `.._REJECTED`, `.._UNREACHABLE` or `.._CONNECT_ERROR`. The queue pair of a rejected connection
+/// goes to ERR.
+///
+/// In `RDMA_PS_UDP`, the call looks up the queue pair that takes datagrams: `.._ESTABLISHED` or
+/// `.._UNREACHABLE`. No queue pair is needed.
+///
+/// An identifier without a queue pair sends the number of one that the program connects by itself.
+/// The program gets `RDMA_CM_EVENT_CONNECT_RESPONSE` in place of `.._ESTABLISHED`, and then calls
+/// `rdma_establish`.
+///
+/// `EINVAL`: the address is not resolved, there is neither a queue pair nor `param`, or the
+/// identifier is connected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {
@@ -38,28 +40,30 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         }
         let (from, to) = (object.source(), object.destination());
         let ends = (from.ok_or(Errno::INVALID)?, to.ok_or(Errno::INVALID)?);
-        let request = queue_pair::message(object, message::Kind::Request, param)?;
-        // SAFETY: it is resolved, so its device is open.
+        let request = own_message(object, MessageKind::Request, param)?;
+        // SAFETY: the address is resolved, so the device is open.
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
         let shared = object.shared.clone();
         let attempt = shared.connection().begin()?;
         run("braid-cm", move || {
-            let asks = Asks { security: security.as_ref(), request: &request };
+            let protected = Request { security: security.as_ref(), message: &request };
             if let Purpose::Datagrams { .. } = request.purpose {
-                return look_up(&shared, &attempt, ends, asks, &device.gids);
+                return look_up(&shared, &attempt, ends, protected, &device.gids);
             }
-            let connected = ask(&shared, &attempt, ends, asks, |link, answer, speech| {
-                finish(&shared, link, &request, answer, speech)
-            });
+            let connected =
+                send_request(&shared, &attempt, ends, protected, |link, answer, protection| {
+                    finish(&shared, link, &request, answer, protection)
+                });
             match connected {
                 Ok((link, ())) => wait_for_end(&shared, &link),
-                Err((kind, status, said)) => {
-                    if kind == Kind::Rejected {
-                        // As librdmacm does: a program may wait for its receives, as `rping` does, and be told in no other way.
+                Err((kind, status, peer)) => {
+                    if kind == EventKind::Rejected {
+                        // As in librdmacm, the receives are flushed. A program such as `rping` may
+                        // wait for nothing else.
                         shared.fail(request.queue_pair.number);
                     }
-                    shared.happened(kind, status, said.map(Into::into));
+                    shared.report(kind, status, peer.map(Into::into));
                 }
             }
         })?;
@@ -69,30 +73,23 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
     })
 }
 
-/// The other end has accepted: connects the queue pair, or leaves that to the program.
+/// Connects the queue pair after the other end has accepted, or leaves that to the program.
 fn finish(
-    shared: &Shared,
+    shared: &IdShared,
     link: &Link,
-    request: &Message,
-    answer: Message,
-    speech: Speech,
+    request: &CmMessage,
+    answer: CmMessage,
+    protection: Protection,
 ) -> Result<(), Failed> {
-    let ready = Message { kind: message::Kind::Ready, private_data: Vec::new(), ..request.clone() };
+    let ready = CmMessage { kind: MessageKind::Ready, private_data: Vec::new(), ..request.clone() };
     if !shared.has_queue_pair() {
-        shared.wire_up.hear(&answer);
-        shared.wire_up.defer(speech, ready);
-        shared.happened(Kind::ConnectResponse, 0, Some(answer.into()));
+        shared.wire_up.set_peer(&answer);
+        shared.wire_up.defer(protection, ready);
+        shared.report(EventKind::ConnectResponse, 0, Some(answer.into()));
         return Ok(());
     }
     shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
-    speech.say(link, &ready).map_err(broken)?;
-    shared.happened(Kind::Established, 0, Some(answer.into()));
+    protection.send(link, &ready).map_err(broken)?;
+    shared.report(EventKind::Established, 0, Some(answer.into()));
     Ok(())
-}
-
-/// `RDMA_CM_EVENT_DISCONNECTED` when either end has closed.
-pub(super) fn wait_for_end(shared: &Shared, link: &Link) {
-    // Nothing more is said; an error is an end as well.
-    while link.recv().is_ok() {}
-    shared.happened(Kind::Disconnected, 0, None);
 }

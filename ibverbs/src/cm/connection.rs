@@ -3,31 +3,31 @@
 use std::io;
 use std::sync::Arc;
 
-use super::exchange::Reply;
+use super::exchange::PendingAnswer;
 use crate::errno::Errno;
 use crate::messages::{Link, Listener, Port};
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 /// The link of an identifier, or its listener.
 #[derive(Default)]
 pub(super) enum Connection {
     #[default]
     None,
-    /// On its way to a listener, in this attempt: nothing can be closed yet.
-    Reaching(Arc<()>),
-    /// What the other end has said, until it is accepted.
-    Asked(Arc<Link>, Peer, Reply),
+    /// This attempt is on its way to a listener. There is no link to close yet.
+    Connecting(Arc<()>),
+    /// The other end has asked, and the program has not answered.
+    Requested(Arc<Link>, Peer, PendingAnswer),
     Open(Arc<Link>),
     Listening(Arc<Listener>),
-    /// By the program, or as it has failed: an attempt that was under way ends.
+    /// The program has closed it, or it has failed. An attempt that was under way ends.
     Closed,
 }
 
 impl Connection {
-    /// Who waits at it sees the end.
+    /// Closes the link or listener. Threads that wait at it see the end.
     pub(super) fn close(&mut self) {
         match self {
-            Connection::Asked(link, ..) | Connection::Open(link) => link.close(),
+            Connection::Requested(link, ..) | Connection::Open(link) => link.close(),
             Connection::Listening(listener) => listener.close(),
             _ => {}
         }
@@ -37,8 +37,8 @@ impl Connection {
     /// Listens at the port.
     ///
     /// # Errors
-    /// `EINVAL`: there is something else already, or no port. `EADDRINUSE`: another one that shares
-    /// the port listens.
+    /// `EINVAL`: the identifier has a link or listener, or no port. `EADDRINUSE`: another listener
+    /// shares the port.
     pub(super) fn listen(&mut self, port: Option<&Port>) -> Result<Arc<Listener>, Errno> {
         let (Connection::None, Some(port)) = (&self, port) else { return Err(Errno::INVALID) };
         let errno = |e: io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
@@ -47,29 +47,36 @@ impl Connection {
         Ok(listener)
     }
 
-    /// A new attempt to connect; not of a listener, nor of one that is connected.
+    /// Begins an attempt to connect.
+    ///
+    /// # Errors
+    /// `EINVAL`: the identifier is connected, or a listener.
     pub(super) fn begin(&mut self) -> Result<Arc<()>, Errno> {
-        if matches!(self, Connection::Asked(..) | Connection::Open(_) | Connection::Listening(_)) {
+        if matches!(
+            self,
+            Connection::Requested(..) | Connection::Open(_) | Connection::Listening(_)
+        ) {
             return Err(Errno::INVALID);
         }
         let attempt = Arc::new(());
-        *self = Connection::Reaching(attempt.clone());
+        *self = Connection::Connecting(attempt.clone());
         Ok(attempt)
     }
 
-    /// The attempt has reached the listener, and may go on: whether it was not closed meanwhile, nor another one begun.
+    /// Opens the link of an attempt. Returns false if the attempt was closed meanwhile, or another
+    /// one has begun.
     pub(super) fn open(&mut self, attempt: &Arc<()>, link: &Arc<Link>) -> bool {
-        let goes_on = matches!(self, Connection::Reaching(other) if Arc::ptr_eq(other, attempt));
+        let goes_on = matches!(self, Connection::Connecting(other) if Arc::ptr_eq(other, attempt));
         if goes_on {
             *self = Connection::Open(link.clone());
         }
         goes_on
     }
 
-    /// What has been asked, once, if it was: it is open then.
-    pub(super) fn answer(&mut self) -> Option<(Arc<Link>, Peer, Reply)> {
+    /// Takes the request, if one waits, and opens its link.
+    pub(super) fn answer(&mut self) -> Option<(Arc<Link>, Peer, PendingAnswer)> {
         match std::mem::take(self) {
-            Connection::Asked(link, peer, reply) => {
+            Connection::Requested(link, peer, reply) => {
                 *self = Connection::Open(link.clone());
                 Some((link, peer, reply))
             }
@@ -80,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// The exchange over this link has failed.
+    /// Closes the link, over which the exchange has failed.
     pub(super) fn lose(&mut self, link: &Arc<Link>) {
         if matches!(self, Connection::Open(other) if Arc::ptr_eq(other, link)) {
             self.close();

@@ -1,4 +1,5 @@
-//! What identifiers have: queue pairs, shared receive queues, and the completion queues that are made with them.
+//! The queue pairs and shared receive queues of identifiers, with the completion queues that are
+//! made for them.
 
 use std::ffi::{c_int, c_uint};
 use std::{mem, ptr};
@@ -15,11 +16,14 @@ use crate::qp::ibv_destroy_qp;
 use crate::srq::{ibv_create_srq, ibv_destroy_srq};
 use crate::work_requests::{MASK_PD, create_qp_ex};
 
-/// Creates a queue pair in INIT, so that receives can be posted; one of type UD in RTS, with the Q_Key `RDMA_UDP_QKEY`. NULL as protection
-/// domain: the identifier's. A completion queue that is NULL is made, with a channel of its own, and is the identifier's from then on
-/// (`send_cq`, `send_cq_channel` and so on). -1 with `errno`: `EINVAL` without a device, with a queue pair already, of a type that is not the
-/// port space's, with a domain of another context, with completion queues beside those that the identifier has; or what
-/// `ibv_create_qp` says.
+/// Creates a queue pair in INIT, so that receives can be posted. One of type UD is in RTS and has
+/// the Q_Key `RDMA_UDP_QKEY`. The protection domain NULL stands for that of the identifier. For a
+/// completion queue that is NULL, a queue with a channel is made, which then belongs to the
+/// identifier (`send_cq`, `send_cq_channel` and so on).
+///
+/// -1 with `errno`: `EINVAL` if the identifier has no device or has a queue pair, or if the type
+/// does not fit the port space. `EINVAL` also for a domain of another context, and for completion
+/// queues other than those of the identifier. Otherwise as for `ibv_create_qp`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_qp(
     id: *mut rdma_cm_id,
@@ -29,9 +33,10 @@ pub unsafe extern "C" fn rdma_create_qp(
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let plain = unsafe { init.as_mut() }.ok_or(Errno::INVALID)?;
-        // SAFETY: it consists of numbers and pointers.
+        // SAFETY: the structure consists of numbers and pointers, so zero is valid.
         let mut extended: ibv_qp_init_attr_ex = unsafe { mem::zeroed() };
-        // It begins with the fields of the plain attributes, in their order; what follows them may be overwritten with them.
+        // The structure begins with the fields of the plain attributes, in their order. The fields
+        // behind them may be overwritten.
         let beginning = (&raw mut extended).cast::<ibv_qp_init_attr>();
         // SAFETY: as above.
         unsafe { beginning.write(*plain) };
@@ -45,7 +50,7 @@ pub unsafe extern "C" fn rdma_create_qp(
     })
 }
 
-/// As [`rdma_create_qp`], with what `ibv_create_qp_ex` takes.
+/// Creates a queue pair as [`rdma_create_qp`] does, with the attributes of `ibv_create_qp_ex`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_qp_ex(
     id: *mut rdma_cm_id,
@@ -54,7 +59,7 @@ pub unsafe extern "C" fn rdma_create_qp_ex(
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let given = unsafe { init.as_mut() }.ok_or(Errno::INVALID)?;
-        // SAFETY: it consists of numbers and pointers.
+        // SAFETY: the structure consists of numbers and pointers, so a copy is valid.
         let mut changed = unsafe { ptr::read(given) };
         if changed.comp_mask & MASK_PD == 0 {
             (changed.comp_mask, changed.pd) = (changed.comp_mask | MASK_PD, ptr::null_mut());
@@ -100,14 +105,14 @@ unsafe fn create(id: *mut rdma_cm_id, init: &mut ibv_qp_init_attr_ex) -> Result<
             Ok(())
         }
         Err(errno) => {
-            // SAFETY: no queue pair uses them.
+            // SAFETY: no queue pair uses the queues.
             unsafe { destroy_queues(base) };
             Err(errno)
         }
     }
 }
 
-/// A queue pair as identifiers have them, with the completion queues that it needs.
+/// Creates the queue pair of an identifier, with the completion queues that it needs.
 unsafe fn with_queues(
     id: *mut rdma_cm_id,
     base: &mut rdma_cm_id,
@@ -138,7 +143,8 @@ unsafe fn with_queues(
     }
 }
 
-/// A completion queue whose context is the identifier, and its channel. The least there is for a queue of no work requests.
+/// Creates a completion queue with a channel. The context of the queue is the identifier. A queue
+/// for no work requests has the smallest size.
 unsafe fn queue(
     id: *mut rdma_cm_id,
     context: *mut ibv_context,
@@ -161,13 +167,14 @@ unsafe fn queue(
     }
 }
 
-/// Destroys the completion queues of an identifier. Those that the program gave are not its own.
+/// Destroys the completion queues of an identifier, but not those that the program has given.
 unsafe fn destroy_queues(base: &mut rdma_cm_id) {
     let take = |cq: &mut *mut ibv_cq| mem::replace(cq, ptr::null_mut());
     let (send, recv) = (take(&mut base.send_cq), take(&mut base.recv_cq));
     let take = |channel: &mut *mut ibv_comp_channel| mem::replace(channel, ptr::null_mut());
     let channels = (take(&mut base.send_cq_channel), take(&mut base.recv_cq_channel));
-    // SAFETY: no queue pair uses them; what is null is refused, not looked into. A program may have set both to one.
+    // SAFETY: no queue pair uses them, and null is refused. A program may have set both to one
+    // queue.
     unsafe {
         ibv_destroy_cq(send);
         if recv != send {
@@ -180,21 +187,22 @@ unsafe fn destroy_queues(base: &mut rdma_cm_id) {
     }
 }
 
-/// Destroys the queue pair, and the completion queues that were made with it.
+/// Destroys the queue pair, and the completion queues that were made for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
     // SAFETY: by the caller's promise.
     let Ok(object) = (unsafe { Id::of(id) }) else { return };
     let qp = mem::replace(&mut object.base.qp, ptr::null_mut());
     object.shared.set_queue_pair(ptr::null_mut());
-    // SAFETY: it exists, or is null, which is refused.
+    // SAFETY: the queue pair exists, or is null, which is refused.
     unsafe {
         ibv_destroy_qp(qp);
         destroy_queues(&mut object.base);
     }
 }
 
-/// A shared receive queue that queue pairs of the identifier take receives from. NULL as protection domain: the identifier's.
+/// Creates a shared receive queue for the queue pairs of the identifier. The protection domain NULL
+/// stands for that of the identifier.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_srq(
     id: *mut rdma_cm_id,
@@ -223,6 +231,6 @@ pub unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
     // SAFETY: by the caller's promise.
     let Ok(object) = (unsafe { Id::of(id) }) else { return };
     let srq = mem::replace(&mut object.base.srq, ptr::null_mut());
-    // SAFETY: it exists, or is null, which is refused.
+    // SAFETY: the queue exists, or is null, which is refused.
     unsafe { ibv_destroy_srq(srq) };
 }

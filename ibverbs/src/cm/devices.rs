@@ -1,4 +1,4 @@
-//! The contexts that connections use: one for each device, which is never closed.
+//! The contexts of connections: one for each device, which is never closed.
 
 use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -7,28 +7,28 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use braid_verbs::abi::{ibv_context, ibv_pd};
 
-use crate::context::ibv_open_device;
 use crate::device::{self, Device, by_address};
 use crate::errno::{self, Errno};
 use crate::memory::ibv_alloc_pd;
+use crate::op_table::ibv_open_device;
 
-/// A device that is open.
+/// An open device.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
     device: &'static Device,
     pub(super) context: *mut ibv_context,
-    /// For queue pairs that are created without one.
+    /// The domain of queue pairs that are created without one. NULL until a connection uses the
+    /// device, because the domain starts the engine.
     pub(super) pd: *mut ibv_pd,
 }
 
-// SAFETY: contexts and protection domains may be used from any thread, and these exist for ever.
+// SAFETY: contexts and protection domains may be used from any thread, and these are never freed.
 unsafe impl Send for Open {}
 
-/// In the order in which they were opened, each once for the addresses that it had then. A domain is NULL until a connection uses the device:
-/// with it the engine starts.
+/// The open devices, in the order of opening. Each stands once for the addresses that it had then.
 #[derive(Default)]
 struct Devices {
-    /// Whose they are. A child that was forked has a copy, whose engines are its parent's.
+    /// The process of the contexts. A forked child has a copy, whose engines belong to its parent.
     process: u32,
     all: Vec<Open>,
 }
@@ -48,7 +48,7 @@ fn open<'a>(devices: &'a mut Vec<Open>, device: &'static Device) -> Result<&'a m
     let same = |known: &Open| known.device.interface.addrs().eq(device.interface.addrs());
     let known = devices.iter().position(same);
     if known.is_none() {
-        // SAFETY: devices exist for ever.
+        // SAFETY: devices are never freed.
         let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
         if context.is_null() {
             return Err(Errno::last());
@@ -59,7 +59,7 @@ fn open<'a>(devices: &'a mut Vec<Open>, device: &'static Device) -> Result<&'a m
     Ok(&mut devices[index])
 }
 
-/// Checks that a device has the address of this host.
+/// Checks that a device has this address.
 ///
 /// # Errors
 /// `ENODEV`.
@@ -67,10 +67,10 @@ pub(super) fn exists(addr: IpAddr) -> Result<(), Errno> {
     by_address(addr).map(drop).ok_or(Errno(libc::ENODEV))
 }
 
-/// The device of a host's address, with a protection domain.
+/// The device of an address of this host, with a protection domain.
 ///
 /// # Errors
-/// `ENODEV`: no device has it; what opening it says.
+/// `ENODEV`: no device has the address. Otherwise those of opening the device.
 pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
     let devices = &mut all().all;
     let known = devices.iter().find(|open| open.device.interface.addrs().any(|its| its == addr));
@@ -78,7 +78,7 @@ pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
         known.map(|open| open.device).or_else(|| by_address(addr)).ok_or(Errno(libc::ENODEV))?;
     let device = open(devices, device)?;
     if device.pd.is_null() {
-        // SAFETY: it is open.
+        // SAFETY: the context is open.
         device.pd = unsafe { ibv_alloc_pd(device.context) };
         if device.pd.is_null() {
             return Err(Errno::last());
@@ -87,7 +87,8 @@ pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
     Ok(*device)
 }
 
-/// The contexts that connections use, as an array that ends with NULL; `count` may be NULL. NULL with `errno`: `ENODEV` where there is none.
+/// Lists the contexts of connections in an array that ends with NULL. `count` may be NULL. NULL
+/// with `errno`: `ENODEV` if there is no device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
     errno::pointer(|| {
@@ -108,20 +109,20 @@ pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_co
     })
 }
 
-/// The contexts stay open.
+/// Frees the array. The contexts stay open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
     if list.is_null() {
         return;
     }
-    // SAFETY: by the caller's promise `rdma_get_devices` has given it, with a NULL at its end.
+    // SAFETY: by the caller's promise `rdma_get_devices` has made the array, which ends with NULL.
     unsafe {
         let count = (0..).take_while(|i| !(*list.add(*i)).is_null()).count();
         drop(Box::from_raw(ptr::slice_from_raw_parts_mut(list, count + 1)));
     }
 }
 
-/// The address of this host that packets to `to` leave from.
+/// The source address of packets from this host to `to`.
 pub(super) fn local_address(to: SocketAddr) -> Result<IpAddr, Errno> {
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
     let found = UdpSocket::bind((any, 0)).and_then(|socket| {

@@ -13,13 +13,15 @@ use super::resolve::{rdma_bind_addr, rdma_resolve_addr, rdma_resolve_route};
 use super::structs::{rdma_addrinfo, rdma_cm_id};
 use crate::errno::{self, Errno};
 
-/// How long an address and a route may take, as librdmacm has it. Neither takes any time here.
+/// The time limit for an address or a route, as in librdmacm. Neither takes any time here.
 const RESOLVE_MS: c_int = 2000;
 
-/// A synchronous identifier with the addresses of `res`. Where they are to be listened at, the protection domain and the attributes are those
-/// of the queue pairs that [`rdma_get_request`](super::rdma_get_request) makes; otherwise addresses and route are resolved, and the queue pair
-/// is made at once. Without attributes there is none. -1 with `errno`: `EOPNOTSUPP` for queue pairs of another type than the port space has,
-/// or what the single steps say.
+/// Creates a synchronous identifier with the addresses of `res`. For a passive address, the domain
+/// and the attributes are those of the queue pairs that
+/// [`rdma_get_request`](super::rdma_get_request) makes. Otherwise, address and route are resolved
+/// and the queue pair is made at once. Without attributes there is no queue pair. -1 with `errno`:
+/// `EOPNOTSUPP` for queue pairs whose type does not fit the port space; otherwise as for the single
+/// steps.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_ep(
     id: *mut *mut rdma_cm_id,

@@ -1,13 +1,13 @@
 //! Event channels, and the events of connections.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::mem;
 use std::sync::Arc;
+use std::{mem, ptr};
 
 use braid::Uncancelled;
 
 use super::id::Id;
-use super::said::Said;
+use super::peer_message::PeerMessage;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::acknowledgements::Acknowledgements;
 use crate::cancel;
@@ -17,7 +17,7 @@ use crate::waiting::Waiting;
 /// `enum rdma_cm_event_type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     AddrResolved = 0,
     AddrError = 1,
     RouteResolved = 2,
@@ -53,28 +53,29 @@ const NAMES: [&CStr; 16] = [
 #[repr(C)]
 struct Event {
     base: rdma_cm_event,
-    /// What `base.param` points to.
+    /// The memory behind pointers of `base.param`.
     _private_data: Vec<u8>,
 }
 
-/// A channel as programs hold it.
+/// A channel, as programs hold it.
 #[repr(C)]
-struct Channel {
+struct EventChannel {
     base: rdma_event_channel,
     shared: Arc<Events>,
 }
 
-impl Channel {
+impl EventChannel {
     fn make(shared: Arc<Events>) -> *mut rdma_event_channel {
         let base = rdma_event_channel { fd: shared.0.fd() };
-        Box::into_raw(Box::new(Channel { base, shared })).cast()
+        Box::into_raw(Box::new(EventChannel { base, shared })).cast()
     }
 }
 
-/// The events of connections that nobody has taken.
+/// The events that the program has not taken.
 pub(super) struct Events(Waiting<Box<Event>>);
 
-// SAFETY: the pointers in the events are only used while the identifiers exist: who destroys one forgets its events first.
+// SAFETY: the pointers in the events are used only while the identifiers exist, because the
+// destruction of an identifier forgets its events first.
 unsafe impl Send for Events {}
 // SAFETY: as above, and behind a lock.
 unsafe impl Sync for Events {}
@@ -84,58 +85,61 @@ impl Events {
         Ok(Events(Waiting::new()?))
     }
 
-    /// Adds an event of an identifier, with what the other end has said.
+    /// Adds an event of an identifier, with the message of the other end.
     pub(super) fn push(
         &self,
         (id, listener): (*mut rdma_cm_id, *mut rdma_cm_id),
-        kind: Kind,
+        kind: EventKind,
         status: c_int,
-        said: Option<Said>,
+        peer: Option<PeerMessage>,
     ) {
-        // SAFETY: both members of the union consist of numbers and pointers.
+        // SAFETY: both members of the union consist of numbers and pointers, so zero is valid.
         let nothing = || (unsafe { mem::zeroed() }, Vec::new());
-        let (param, private_data) = said.map_or_else(nothing, Said::into_param);
+        let (param, private_data) = peer.map_or_else(nothing, PeerMessage::into_param);
         let event = kind as c_int;
         let base = rdma_cm_event { id, listen_id: listener, event, status, param };
         self.0.push(Box::new(Event { base, _private_data: private_data }));
     }
 
-    /// What is to be destroyed has no events any more. Returns the connections that have come to it and that nobody knows.
+    /// Removes the events of an identifier that is about to be destroyed. Returns the connections
+    /// that have come to it and that the program does not know.
     pub(super) fn forget(&self, id: *mut rdma_cm_id) -> Vec<*mut rdma_cm_id> {
         let gone = self.0.forget(|event| event.base.id == id || event.base.listen_id == id);
         let unknown = gone.iter().filter(|event| event.base.listen_id == id);
         unknown.map(|event| event.base.id).collect()
     }
 
-    /// What is about an identifier, or has come to it, is found there from now on, not here.
+    /// Moves the events of an identifier, and those of connections that have come to it, to another
+    /// channel.
     pub(super) fn move_to(&self, id: *mut rdma_cm_id, to: &Target) {
         for event in self.0.forget(|event| event.base.id == id || event.base.listen_id == id) {
             if event.base.listen_id == id {
-                // SAFETY: it exists, and nobody knows it yet.
+                // SAFETY: the connection exists, and the program does not know it yet.
                 unsafe { follow(event.base.id, to) };
             }
             to.events.0.push(event);
         }
     }
 
-    /// Waits for one, unless the program has made the descriptor a non-blocking one.
+    /// Waits for an event, unless the program has made the descriptor non-blocking.
     pub(super) fn take(&self) -> Result<*mut rdma_cm_event, Errno> {
         self.0.take(|event| expect(event)).map(|event| Box::into_raw(event).cast())
     }
 
-    /// As [`Events::take`], but does not wait: `None` where that would.
+    /// Takes an event as [`Events::take`] does. `None`: there is none, and the caller has to wait.
     fn look(&self) -> Result<Option<*mut rdma_cm_event>, Errno> {
         Ok(self.0.look(|event| expect(event))?.map(|event| Box::into_raw(event).cast()))
     }
 }
 
-/// Counts an event that somebody takes just now.
+/// Counts an event that the program takes.
 fn expect(event: &Event) {
-    // SAFETY: it waits, so neither of its identifiers is destroyed while the lock is held.
+    // SAFETY: the event waits, so neither of its identifiers is destroyed while the lock is held.
     unsafe { counted_on(&event.base) }.expect();
 }
 
-/// A connection that has come to a listener goes with it; without a channel of its own, which cannot be made, it stays where it is.
+/// Moves a connection that has come to a listener along with the listener. If no channel can be
+/// made for it, the connection stays where it is.
 unsafe fn follow(connection: *mut rdma_cm_id, listener: &Target) {
     // SAFETY: by the caller's promise.
     if let (Ok(object), Ok(target)) = (unsafe { Id::of(connection) }, listener.of_connection()) {
@@ -143,7 +147,7 @@ unsafe fn follow(connection: *mut rdma_cm_id, listener: &Target) {
     }
 }
 
-/// Where the events of an identifier go.
+/// The destination of an identifier's events.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) channel: *mut rdma_event_channel,
@@ -153,10 +157,10 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// A channel of the program's; NULL: one that is made for the identifier.
+    /// The channel that a program names. For NULL, makes one for the identifier.
     pub(super) unsafe fn given(channel: *mut rdma_event_channel) -> Result<Self, Errno> {
         // SAFETY: by the caller's promise.
-        match unsafe { channel.cast::<Channel>().as_ref() } {
+        match unsafe { channel.cast::<EventChannel>().as_ref() } {
             Some(known) => Ok(Target { channel, events: known.shared.clone(), is_own: false }),
             None => Self::own(),
         }
@@ -164,49 +168,54 @@ impl Target {
 
     fn own() -> Result<Self, Errno> {
         let events = Arc::new(Events::new()?);
-        Ok(Target { channel: Channel::make(events.clone()), events, is_own: true })
+        Ok(Target { channel: EventChannel::make(events.clone()), events, is_own: true })
     }
 
-    /// Where the events of a connection go that has come to a listener of this one.
+    /// The destination of the events of a connection that comes to a listener with this one.
     pub(super) fn of_connection(&self) -> Result<Self, Errno> {
         if self.is_own { Self::own() } else { Ok(self.clone()) }
     }
 
-    /// The identifier's events go elsewhere, or it is destroyed.
+    /// Frees the channel of an identifier, if it is its own. The events go elsewhere, or the
+    /// identifier is destroyed.
     pub(super) fn release(self) {
         if self.is_own {
-            // SAFETY: it was made for the identifier alone.
+            // SAFETY: the channel was made for this identifier alone.
             unsafe { rdma_destroy_event_channel(self.channel) };
         }
     }
 }
 
-/// Where an event is counted until it is acknowledged. That a connection has come is an event of the listener: programs refuse it and destroy
-/// its identifier before they acknowledge the event.
+/// The identifier that counts an event until it is acknowledged. A connection request counts for
+/// the listener, because programs reject a connection and destroy its identifier before they
+/// acknowledge the event.
 ///
 /// # Safety
-/// The listener of the event, or else its identifier, is not destroyed meanwhile.
+/// The listener of the event or, if there is none, the identifier is not destroyed meanwhile.
 unsafe fn counted_on<'a>(event: &rdma_cm_event) -> &'a Acknowledgements {
     let id = if event.listen_id.is_null() { event.id } else { event.listen_id };
-    // SAFETY: by the caller's promise. Only the counter is borrowed: other threads may use the identifier.
+    // SAFETY: by the caller's promise. Only the counter is borrowed, because other threads may use
+    // the identifier.
     unsafe { &(*id.cast::<Id>()).events }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
-    errno::pointer(|| Ok(Channel::make(Arc::new(Events::new()?))))
+    errno::pointer(|| Ok(EventChannel::make(Arc::new(Events::new()?))))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
     if !channel.is_null() {
         let _uncancelled = Uncancelled::begin();
-        // SAFETY: by the caller's promise it was made by `rdma_create_event_channel` and is not used any more.
-        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+        // SAFETY: by the caller's promise `rdma_create_event_channel` has made the channel, and it
+        // is not used any more.
+        drop(unsafe { Box::from_raw(channel.cast::<EventChannel>()) });
     }
 }
 
-/// Waits for the next event. -1 with `errno`, `EAGAIN` among them where the program has made the descriptor non-blocking.
+/// Waits for the next event. Returns -1 with `errno`: `EAGAIN` if there is no event and the program
+/// has made the descriptor non-blocking.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
@@ -214,7 +223,7 @@ pub unsafe extern "C-unwind" fn rdma_get_cm_event(
 ) -> c_int {
     cancel::until(|| {
         // SAFETY: by the caller's promise.
-        let (channel, event) = unsafe { (channel.cast::<Channel>().as_ref(), event.as_mut()) };
+        let (channel, event) = unsafe { (channel.cast::<EventChannel>().as_ref(), event.as_mut()) };
         let (channel, event) = (channel.ok_or(Errno::INVALID)?, event.ok_or(Errno::INVALID)?);
         let Some(taken) = channel.shared.look()? else { return Ok(Some(channel.shared.0.fd())) };
         *event = taken;
@@ -222,20 +231,30 @@ pub unsafe extern "C-unwind" fn rdma_get_cm_event(
     })
 }
 
-/// The event is not valid any more; what it is counted on may be destroyed once all its events are acknowledged: the listener where a
-/// connection has come, what it is about otherwise.
+/// Acknowledges an event, and frees it. The identifier may be destroyed once all its events are
+/// acknowledged; a connection request counts for the listener.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
     errno::number(|| {
         if event.is_null() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: by the caller's promise `rdma_get_cm_event` has given it, and it was not acknowledged.
+        // SAFETY: by the caller's promise `rdma_get_cm_event` has returned the event, and it was
+        // not acknowledged.
         let event = unsafe { Box::from_raw(event.cast::<Event>()) };
-        // SAFETY: what it is counted on exists until it is acknowledged.
+        // SAFETY: the identifier that counts the event exists until the event is acknowledged.
         unsafe { counted_on(&event.base) }.take(1);
         Ok(0)
     })
+}
+
+/// Acknowledges the latest event of a synchronous identifier.
+pub(super) fn acknowledge(id: &mut rdma_cm_id) {
+    let event = std::mem::replace(&mut id.event, ptr::null_mut());
+    if !event.is_null() {
+        // SAFETY: the event was taken for this identifier, and is acknowledged only here.
+        unsafe { rdma_ack_cm_event(event) };
+    }
 }
 
 #[unsafe(no_mangle)]

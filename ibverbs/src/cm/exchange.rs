@@ -1,8 +1,9 @@
-//! The exchange over a link: in clear or, if both hosts have keys, under those.
+//! The exchange of messages over a link: in clear or, if both hosts have keys, protected by them.
 //!
-//! Keyed, who connects asks for a cookie first, and what it says then is good with that cookie only: a request that somebody has
-//! recorded begins nothing when it comes again. The request is the first message of the handshake in `docs/keys.md`, what the program answers is the
-//! second, and that the queue pair is ready is said under the keys that follow from both.
+//! With keys, the connecting end asks for a cookie first, and its request is valid with that cookie
+//! only. So a recorded request has no effect when somebody sends it again. The request is the first
+//! message of the handshake in `docs/keys.md`, and the answer of the program is the second. The
+//! message that the queue pair is ready is sealed by the session keys that follow from both.
 
 #[cfg(test)]
 mod tests;
@@ -11,51 +12,54 @@ use std::io;
 use std::time::SystemTime;
 
 use braid::{Agreed, Security};
-use braid_keys::{Asked, Asking, Binding, Date, KeyId, Listener, Session, Terms};
+use braid_keys::{
+    Binding, Date, InitiatorHandshake, KeyId, Listener, ResponderHandshake, Session, Terms,
+};
 use braid_wire::{QpId, RailId, Token};
 
-use super::message::Message;
+use super::message::CmMessage;
 use crate::messages::Link;
 
-/// The beginning of the first message of an end that has a key. A nonce follows.
+/// The beginning of the first message of an end that has a key, before a nonce.
 const KEYED: [u8; 4] = *b"BrCk";
-/// In place of an answer: who asks is denied.
+/// The answer to an end that is denied.
 const DENIED: &[u8] = &[];
-/// No queue pair is meant: envelopes go over a link of their own.
-const NOBODY: (QpId, Token) = (QpId::new(0), Token(0));
-/// Of the one packet that is sealed.
+/// The queue pair in the binding of envelopes. They travel over a link of their own, so none is
+/// meant.
+const NO_QUEUE_PAIR: (QpId, Token) = (QpId::new(0), Token(0));
+/// The number of the only sealed packet.
 const NUMBER: u64 = 0;
 
-/// What who has asked needs for the answer.
-pub(super) enum Pending {
+/// The state of the asking end until the answer arrives.
+pub(super) enum PendingRequest {
     Clear,
-    Keyed(Box<Asking>),
+    Keyed(Box<InitiatorHandshake>),
 }
 
-/// What who was asked needs to answer.
-pub(super) enum Reply {
+/// The state of the asked end until it answers.
+pub(super) enum PendingAnswer {
     Clear,
-    Keyed(Box<Asked>, Agreed),
+    Keyed(Box<ResponderHandshake>, Agreed),
 }
 
-/// What both need for all that follows.
-pub(super) enum Speech {
+/// The state of both ends after the answer.
+pub(super) enum Protection {
     Clear,
     Keyed(Box<Session>),
 }
 
-/// Asks, under a key if there is one.
+/// Sends the request, protected if this host has a key.
 ///
 /// # Errors
-/// The link's, or `EACCES`: the listener has a key that is not allowed.
-pub(super) fn ask(
+/// Those of the link. `EACCES`: the key of the listener is not allowed.
+pub(super) fn send_request(
     link: &Link,
     security: Option<&Security>,
-    request: &Message,
-) -> io::Result<Pending> {
+    request: &CmMessage,
+) -> io::Result<PendingRequest> {
     let Some(security) = security else {
         link.send(&request.encode())?;
-        return Ok(Pending::Clear);
+        return Ok(PendingRequest::Clear);
     };
     let nonce = number()?;
     link.send(&[&KEYED[..], &nonce.to_be_bytes()].concat())?;
@@ -63,62 +67,71 @@ pub(super) fn ask(
     let (binding, key) = (Binding { nonce, cookie }, KeyId(key));
     let listener = Listener { binding, key, today: Date::from(SystemTime::now()) };
     let (credentials, terms) = (&security.credentials, Terms::from(security));
-    let (asking, denied) = credentials.ask(listener, seed()?, terms, &request.encode());
+    let (asking, denied) = credentials.initiate(listener, seed()?, terms, &request.encode());
     link.send(asking.message())?;
     match denied {
-        None => Ok(Pending::Keyed(Box::new(asking))),
+        None => Ok(PendingRequest::Keyed(Box::new(asking))),
         Some(why) => {
-            tracing::warn!(%why, "the listener is not one that may be connected to");
+            tracing::warn!(%why, "the listener's key is not allowed");
             Err(denial())
         }
     }
 }
 
-impl Pending {
-    /// Reads the answer.
+impl PendingRequest {
+    /// Waits for the answer.
     ///
     /// # Errors
-    /// The link's, `EACCES`: this host's key is denied; or `InvalidData`: it is nobody's who has the key.
-    pub(super) fn answer(self, link: &Link) -> io::Result<(Message, Speech)> {
+    /// Those of the link. `EACCES`: the listener denies the key of this host. `InvalidData`: the
+    /// answer does not come from the owner of the key.
+    pub(super) fn answer(self, link: &Link) -> io::Result<(CmMessage, Protection)> {
         let part = link.recv()?;
-        let Pending::Keyed(mut asking) = self else {
-            return Ok((Message::decode(&part)?, Speech::Clear));
+        let PendingRequest::Keyed(mut asking) = self else {
+            return Ok((CmMessage::decode(&part)?, Protection::Clear));
         };
         if part == DENIED {
             tracing::warn!("the listener denies this host's key");
             return Err(denial());
         }
         let answer = asking.read(&part).ok_or(io::ErrorKind::InvalidData)?;
-        let message = Message::decode(&answer.offer)?;
-        let session = Session::new(answer.secrets, answer.agreed, NOBODY);
-        Ok((message, Speech::Keyed(Box::new(session))))
+        let message = CmMessage::decode(&answer.offer)?;
+        let session = Session::new(answer.secrets, answer.agreed, NO_QUEUE_PAIR);
+        Ok((message, Protection::Keyed(Box::new(session))))
     }
 }
 
-/// Reads what somebody asks.
+/// Receives a request.
 ///
 /// # Errors
-/// The link's, `InvalidData`: it is no end of ours; or `EACCES`: it has another key, or one and this end has none, or has none
-/// where one is required.
-pub(super) fn hear(link: &Link, security: Option<&Security>) -> io::Result<(Message, Reply)> {
+/// Those of the link. `InvalidData`: the other end does not speak this protocol. `EACCES`: the two
+/// ends have keys that do not fit, only the connecting end has a key, or it has none and this end
+/// requires one.
+pub(super) fn recv_request(
+    link: &Link,
+    security: Option<&Security>,
+) -> io::Result<(CmMessage, PendingAnswer)> {
     let first = link.recv()?;
     let nonce = first.strip_prefix(&KEYED).map(numbers);
     match (security, nonce) {
-        (Some(security), Some(Some([nonce]))) => hear_keyed(link, security, nonce),
+        (Some(security), Some(Some([nonce]))) => recv_keyed_request(link, security, nonce),
         (_, Some(None)) => Err(io::ErrorKind::InvalidData.into()),
         (None, Some(Some(_))) => {
-            tracing::warn!("who connects has a key, and BRAID_KEY_FILE is not set here");
+            tracing::warn!("the connecting end has a key; set BRAID_KEY_FILE here");
             Err(denial())
         }
-        (Some(security), None) if security.required && Message::is_begun_by(&first) => {
-            tracing::warn!("who connects has no key, and BRAID_SECURITY requires one here");
+        (Some(security), None) if security.required && CmMessage::is_begun_by(&first) => {
+            tracing::warn!("the connecting end has no key, which BRAID_SECURITY requires");
             Err(denial())
         }
-        (_, None) => Ok((Message::decode(&first)?, Reply::Clear)),
+        (_, None) => Ok((CmMessage::decode(&first)?, PendingAnswer::Clear)),
     }
 }
 
-fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(Message, Reply)> {
+fn recv_keyed_request(
+    link: &Link,
+    security: &Security,
+    nonce: u64,
+) -> io::Result<(CmMessage, PendingAnswer)> {
     let binding = Binding { nonce, cookie: number()? };
     let key = security.credentials.key_id(binding);
     link.send(&[binding.cookie.to_be_bytes(), key.0.to_be_bytes()].concat())?;
@@ -126,59 +139,59 @@ fn hear_keyed(link: &Link, security: &Security, nonce: u64) -> io::Result<(Messa
     let asked = security.credentials.read(binding, today, seed()?, &link.recv()?);
     let asked = asked.map_err(|why| deny(link, &why))?;
     let agreed = asked.settle(&Terms::from(security)).map_err(|why| deny(link, &why))?;
-    let message = Message::decode(asked.offer())?;
-    Ok((message, Reply::Keyed(Box::new(asked), agreed)))
+    let message = CmMessage::decode(asked.offer())?;
+    Ok((message, PendingAnswer::Keyed(Box::new(asked), agreed)))
 }
 
-/// Tells who asks no more than that it is denied, and the log why.
+/// Denies a request. The other end learns nothing else, and the log gets the reason.
 fn deny(link: &Link, why: &dyn std::error::Error) -> io::Error {
-    tracing::warn!(%why, "who connects is denied");
-    // It is gone, or hears it.
+    tracing::warn!(%why, "the connecting end is denied");
+    // The other end receives this, or is gone.
     let _ = link.send(DENIED);
     denial()
 }
 
-impl Reply {
-    /// Answers.
+impl PendingAnswer {
+    /// Sends the answer.
     ///
     /// # Errors
-    /// The link's.
-    pub(super) fn give(self, link: &Link, answer: &Message) -> io::Result<Speech> {
-        let Reply::Keyed(asked, agreed) = self else {
+    /// Those of the link.
+    pub(super) fn send(self, link: &Link, answer: &CmMessage) -> io::Result<Protection> {
+        let PendingAnswer::Keyed(asked, agreed) = self else {
             link.send(&answer.encode())?;
-            return Ok(Speech::Clear);
+            return Ok(Protection::Clear);
         };
         let (part, secrets) = asked.answer(agreed, &answer.encode());
         link.send(&part)?;
-        Ok(Speech::Keyed(Box::new(Session::new(secrets, agreed, NOBODY))))
+        Ok(Protection::Keyed(Box::new(Session::new(secrets, agreed, NO_QUEUE_PAIR))))
     }
 }
 
-impl Speech {
-    /// Says the one thing that is left to say.
+impl Protection {
+    /// Sends the last message.
     ///
     /// # Errors
-    /// The link's.
-    pub(super) fn say(self, link: &Link, message: &Message) -> io::Result<()> {
-        let Speech::Keyed(mut session) = self else { return link.send(&message.encode()) };
+    /// Those of the link.
+    pub(super) fn send(self, link: &Link, message: &CmMessage) -> io::Result<()> {
+        let Protection::Keyed(mut session) = self else { return link.send(&message.encode()) };
         let mut part = Vec::new();
         session.seal(RailId::FIRST, &mut part, |out| out.extend_from_slice(&message.encode()));
         link.send(&part)
     }
 
-    /// Hears it.
+    /// Receives the last message.
     ///
     /// # Errors
-    /// The link's, or `InvalidData`: it is nobody's who has the key.
-    pub(super) fn hear(self, link: &Link) -> io::Result<Message> {
+    /// Those of the link. `InvalidData`: the message does not come from the owner of the key.
+    pub(super) fn recv(self, link: &Link) -> io::Result<CmMessage> {
         let mut part = link.recv()?;
-        let Speech::Keyed(mut session) = self else { return Message::decode(&part) };
+        let Protection::Keyed(mut session) = self else { return CmMessage::decode(&part) };
         let opened = session.open(RailId::FIRST, NUMBER, &mut part);
-        Message::decode(opened.map_err(|_| io::ErrorKind::InvalidData)?)
+        CmMessage::decode(opened.map_err(|_| io::ErrorKind::InvalidData)?)
     }
 }
 
-/// One end does not take the other's key.
+/// The error of an end that does not accept the other's key.
 fn denial() -> io::Error {
     io::Error::from_raw_os_error(libc::EACCES)
 }
@@ -193,7 +206,7 @@ fn number() -> io::Result<u64> {
     Ok(getrandom::u64()?)
 }
 
-/// The numbers that these bytes are, all of them.
+/// The numbers that these bytes consist of.
 fn numbers<const COUNT: usize>(bytes: &[u8]) -> Option<[u64; COUNT]> {
     let (chunks, rest) = bytes.as_chunks::<8>();
     let numbers: [[u8; 8]; COUNT] = chunks.try_into().ok()?;

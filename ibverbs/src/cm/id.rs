@@ -10,82 +10,84 @@ use braid_verbs::abi::{IBV_QPT_UD, ibv_qp, ibv_qp_init_attr};
 use super::addresses::{from_c, to_c};
 use super::connection::Connection;
 use super::devices;
-use super::events::{Kind, Target};
-use super::message::Message;
+use super::events::{EventKind, Target, acknowledge};
+use super::message::CmMessage;
 use super::options::Options;
+use super::peer_message::PeerMessage;
 use super::port_space::PortSpace;
 use super::queue_pair;
-use super::said::Said;
 use super::structs::{rdma_cm_id, rdma_event_channel};
-use super::synchronous::acknowledge;
 use super::wire_up::WireUp;
 use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::gid;
 use crate::messages::Port;
-use crate::qp::Peer;
+use crate::peer::Peer;
 use crate::settings::Settings;
 
-/// An identifier as programs hold it.
+/// An identifier, as programs hold it.
 #[repr(C)]
 pub(super) struct Id {
     pub(super) base: rdma_cm_id,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<IdShared>,
     pub(super) events: Acknowledgements,
-    /// Of a listener that `rdma_create_ep` has made: what the queue pairs of its connections are like.
+    /// The attributes of the queue pairs that connections of a listener get, if `rdma_create_ep`
+    /// has made the listener.
     pub(super) attributes: Option<ibv_qp_init_attr>,
 }
 
-/// What the threads of a connection or listener hold on to.
-pub(super) struct Shared {
-    /// What programs know it by; `None`: it is destroyed.
+/// The part of an identifier that the threads of its connection or listener hold.
+pub(super) struct IdShared {
+    /// The program's name of the identifier. `None`: it is destroyed.
     handle: Mutex<Option<Handle>>,
     connection: Mutex<Connection>,
-    /// From binding or resolving on, until the identifier is destroyed.
+    /// The port, from binding or resolving until the identifier is destroyed.
     port: Mutex<Option<Arc<Port>>>,
     options: Mutex<Options>,
-    /// What a thread connects, while it exists.
-    queue_pair: Mutex<Option<QueuePair>>,
+    /// The queue pair that a thread connects.
+    queue_pair: Mutex<Option<QpHandle>>,
     pub(super) wire_up: WireUp,
 }
 
 #[derive(Clone, Copy)]
-struct QueuePair(*mut ibv_qp);
+struct QpHandle(*mut ibv_qp);
 
-// SAFETY: it is only used while the queue pair exists, which the lock around it ensures.
-unsafe impl Send for QueuePair {}
+// SAFETY: the pointer is used only while the queue pair exists, which the lock around it ensures.
+unsafe impl Send for QpHandle {}
 
-/// The pointer that programs have, and where they hear of it.
+/// The pointer that the program has, and the destination of its events.
 struct Handle {
     id: *mut rdma_cm_id,
     target: Target,
 }
 
-// SAFETY: the pointer is only used while the identifier exists, which the lock around it ensures.
+// SAFETY: the pointer is used only while the identifier exists, which the lock around it ensures.
 unsafe impl Send for Handle {}
 
-impl Shared {
-    /// Tells the program, unless the identifier is destroyed.
-    pub(super) fn happened(&self, kind: Kind, status: c_int, said: Option<Said>) {
+impl IdShared {
+    /// Reports an event to the program, unless the identifier is destroyed.
+    pub(super) fn report(&self, kind: EventKind, status: c_int, peer: Option<PeerMessage>) {
         if let Some(Handle { id, target }) = &*self.handle() {
-            target.events.push((*id, ptr::null_mut()), kind, status, said);
+            target.events.push((*id, ptr::null_mut()), kind, status, peer);
         }
     }
 
-    /// As [`Shared::happened`], of a connection that has come to this listener. Returns whether the program is told.
-    pub(super) fn arrived(&self, connection: *mut rdma_cm_id, said: Message) -> bool {
+    /// Reports a connection that has come to this listener. Returns whether the program gets the
+    /// event.
+    pub(super) fn report_request(&self, connection: *mut rdma_cm_id, peer: CmMessage) -> bool {
         let handle = self.handle();
         let Some(Handle { id, target }) = &*handle else { return false };
-        target.events.push((connection, *id), Kind::ConnectRequest, 0, Some(said.into()));
+        target.events.push((connection, *id), EventKind::ConnectRequest, 0, Some(peer.into()));
         true
     }
 
-    /// Where its events go; `None`: it is destroyed.
+    /// The destination of the events. `None`: the identifier is destroyed.
     pub(super) fn target(&self) -> Option<Target> {
         self.handle().as_ref().map(|handle| handle.target.clone())
     }
 
-    /// Events that nobody has taken go to another channel, and so do later ones. Returns where they went before.
+    /// Moves the events that the program has not taken, and all later ones, to another channel.
+    /// Returns the previous one.
     fn retarget(&self, target: Target) -> Option<Target> {
         let mut handle = self.handle();
         let handle = handle.as_mut()?;
@@ -97,20 +99,20 @@ impl Shared {
         self.handle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queue pair was created, or is about to be destroyed (null).
+    /// Sets the queue pair after it was created, or null before it is destroyed.
     pub(super) fn set_queue_pair(&self, qp: *mut ibv_qp) {
-        *self.queue_pair() = Some(QueuePair(qp)).filter(|_| !qp.is_null());
+        *self.queue_pair() = Some(QpHandle(qp)).filter(|_| !qp.is_null());
     }
 
-    /// Whether a queue pair was created with it. Otherwise the program connects one of its own.
+    /// Whether the identifier has a queue pair. Otherwise the program connects one by itself.
     pub(super) fn has_queue_pair(&self) -> bool {
         self.queue_pair().is_some()
     }
 
     /// Moves the queue pair to RTS, towards the one that the other end has named.
-    pub(super) fn connect(&self, peer: &Peer, param: &Message) -> Result<(), Errno> {
+    pub(super) fn connect(&self, peer: &Peer, param: &CmMessage) -> Result<(), Errno> {
         let held = self.queue_pair();
-        let QueuePair(qp) = held.ok_or(Errno(libc::ENOTCONN))?;
+        let QpHandle(qp) = held.ok_or(Errno(libc::ENOTCONN))?;
         let options = *self.options();
         queue_pair::connect(qp, peer, param, options)
     }
@@ -118,15 +120,15 @@ impl Shared {
     /// Moves the queue pair of this number to ERR, unless it is destroyed.
     pub(super) fn fail(&self, number: u32) {
         let held = self.queue_pair();
-        let Some(QueuePair(qp)) = *held else { return };
-        // SAFETY: it exists while the lock is held.
+        let Some(QpHandle(qp)) = *held else { return };
+        // SAFETY: the queue pair exists while the lock is held.
         if unsafe { (*qp).qp_num } == number {
-            // It is there already, or can always go there.
+            // Every queue pair can go to ERR.
             let _ = queue_pair::fail(qp);
         }
     }
 
-    fn queue_pair(&self) -> MutexGuard<'_, Option<QueuePair>> {
+    fn queue_pair(&self) -> MutexGuard<'_, Option<QpHandle>> {
         self.queue_pair.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +140,7 @@ impl Shared {
         self.port.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The port of the identifier, or none any more.
+    /// Sets the port of the identifier.
     pub(super) fn set_port(&self, port: Option<Arc<Port>>) {
         *self.port.lock().unwrap_or_else(PoisonError::into_inner) = port;
     }
@@ -151,34 +153,34 @@ impl Shared {
 impl Id {
     /// The identifier that a program names.
     pub(super) unsafe fn of<'a>(id: *mut rdma_cm_id) -> Result<&'a mut Id, Errno> {
-        // SAFETY: by the caller's promise it was made by `Id::make`.
+        // SAFETY: by the caller's promise `Id::make` has made the identifier.
         unsafe { id.cast::<Id>().as_mut() }.ok_or(Errno::INVALID)
     }
 
-    /// A new one.
+    /// Makes an identifier.
     pub(super) fn make(target: Target, context: *mut c_void, ps: PortSpace) -> *mut rdma_cm_id {
-        // SAFETY: it consists of numbers and pointers.
+        // SAFETY: the structure consists of numbers and pointers, so zero is valid.
         let mut base: rdma_cm_id = unsafe { std::mem::zeroed() };
         (base.channel, base.context) = (target.channel, context);
         (base.ps, base.qp_type) = (ps as c_int, ps.qp_type());
         let (connection, port, options) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (handle, queue_pair) = (Mutex::default(), Mutex::default());
         let wire_up = WireUp::default();
-        let shared = Shared { handle, connection, port, options, queue_pair, wire_up };
+        let shared = IdShared { handle, connection, port, options, queue_pair, wire_up };
         let shared = Arc::new(shared);
         let events = Acknowledgements::default();
         let id = Box::into_raw(Box::new(Id { base, shared, events, attributes: None }));
-        // SAFETY: it has just been made.
+        // SAFETY: the identifier has just been made.
         *unsafe { &*id }.shared.handle() = Some(Handle { id: id.cast(), target });
         id.cast()
     }
 
-    /// Nothing is connected then.
+    /// Whether the identifier is for datagrams, so that nothing is connected.
     pub(super) fn is_for_datagrams(&self) -> bool {
         self.base.qp_type == IBV_QPT_UD
     }
 
-    /// Sets the source address, and the device that has it.
+    /// Sets the source address, and the device that has the address.
     pub(super) fn bind_to(&mut self, addr: SocketAddr) -> Result<(), Errno> {
         let open = devices::of(addr.ip())?;
         (self.base.verbs, self.base.pd) = (open.context, open.pd);
@@ -188,12 +190,13 @@ impl Id {
         Ok(())
     }
 
-    /// Sets the source address alone.
+    /// Sets the source address without a device.
     pub(super) fn set_source(&mut self, addr: SocketAddr) {
         self.base.route.addr.src_addr = to_c(addr);
     }
 
-    /// Its events go there from now on. It has no latest event any more.
+    /// Moves the events to another channel. Acknowledges the latest event of a synchronous
+    /// identifier.
     pub(super) fn retarget(&mut self, target: Target) {
         self.base.channel = target.channel;
         if let Some(before) = self.shared.retarget(target) {
@@ -211,10 +214,11 @@ impl Id {
     }
 }
 
-/// Without a channel it is synchronous: calls that cause an event wait for it, and `event` of the identifier is the latest one.
+/// Creates an identifier. Without a channel it is synchronous: calls that cause an event wait for
+/// it, and the field `event` is the latest one.
 ///
-/// `EOPNOTSUPP`: port spaces other than `RDMA_PS_TCP`, `RDMA_PS_UDP` and `RDMA_PS_IB`.
-/// `EINVAL`: a setting in the environment cannot be.
+/// `EOPNOTSUPP`: port spaces other than `RDMA_PS_TCP`, `RDMA_PS_UDP` and `RDMA_PS_IB`. `EINVAL`: an
+/// environment variable has an invalid value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_id(
     channel: *mut rdma_event_channel,
@@ -226,7 +230,7 @@ pub unsafe extern "C" fn rdma_create_id(
         // SAFETY: by the caller's promise.
         let id = unsafe { id.as_mut() }.ok_or(Errno::INVALID)?;
         let ps = PortSpace::of(ps)?;
-        Settings::obey()?;
+        Settings::load()?;
         // SAFETY: as above.
         let target = unsafe { Target::given(channel) }?;
         *id = Id::make(target, context, ps);
@@ -234,7 +238,8 @@ pub unsafe extern "C" fn rdma_create_id(
     })
 }
 
-/// Waits until all events about it are acknowledged. Its queue pair has to be destroyed before.
+/// Destroys an identifier, whose queue pair has to be destroyed before. Waits until all its events
+/// are acknowledged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     errno::number(|| {
@@ -250,7 +255,7 @@ pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
         drop(unsafe { Box::from_raw(id.cast::<Id>()) });
         target.release();
         for connection in unknown {
-            // SAFETY: the program was never told of it.
+            // SAFETY: the program does not know the connection.
             unsafe { rdma_destroy_id(connection) };
         }
         Ok(0)

@@ -1,4 +1,4 @@
-//! Listening.
+//! Listening: `rdma_listen`.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -7,96 +7,101 @@ use std::time::Duration;
 use braid::Security;
 
 use super::addresses::to_c;
-use super::connect::run;
 use super::connection::Connection;
 use super::exchange;
-use super::hearing::Hearing;
-use super::id::{Id, Shared, rdma_destroy_id};
-use super::message::{Kind, Message};
+use super::half_open::HalfOpenLinks;
+use super::id::{Id, IdShared, rdma_destroy_id};
+use super::message::{CmMessage, MessageKind};
 use super::port_space::PortSpace;
 use super::structs::rdma_cm_id;
+use super::threads::run;
 use crate::errno;
 use crate::gid;
 use crate::messages::{Link, Listener};
 use crate::settings::Settings;
 
-/// How long who has connected may be silent before it has said why.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time in which a connecting end has to send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What connections that come inherit from their listener.
+/// The properties that connections inherit from their listener.
 #[derive(Clone)]
-struct Heritage {
+struct Inherited {
     context: *mut c_void,
     ps: PortSpace,
     security: Option<Arc<Security>>,
 }
 
 // SAFETY: the pointers are only handed on to the program.
-unsafe impl Send for Heritage {}
+unsafe impl Send for Inherited {}
 
-/// Takes connections from now on: `RDMA_CM_EVENT_CONNECT_REQUEST` for each. -1 with `errno`: `EADDRINUSE` where another listens at the port,
-/// `EINVAL` where it has no address of its own.
+/// Listens. The program gets `RDMA_CM_EVENT_CONNECT_REQUEST` for each connection. -1 with `errno`:
+/// `EADDRINUSE` if another listener has the port, `EINVAL` if the identifier has no address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
-        let security = Settings::obey()?.engine.security.map(Arc::new);
+        let security = Settings::load()?.engine.security.map(Arc::new);
         let port = object.shared.port();
         let listener = object.shared.connection().listen(port.as_deref())?;
         let (context, ps) = (object.base.context, PortSpace::of(object.base.ps)?);
-        let heritage = Heritage { context, ps, security };
+        let inherited = Inherited { context, ps, security };
         let shared = object.shared.clone();
-        run("braid-cm-listen", move || accept(&listener, &shared, &heritage))?;
+        run("braid-cm-listen", move || accept(&listener, &shared, &inherited))?;
         Ok(0)
     })
 }
 
-fn accept(listener: &Listener, shared: &Arc<Shared>, heritage: &Heritage) {
-    let hearing = Arc::new(Hearing::default());
+fn accept(listener: &Listener, shared: &Arc<IdShared>, inherited: &Inherited) {
+    let half_open = Arc::new(HalfOpenLinks::default());
     while let Some(link) = listener.accept() {
         let link = Arc::new(link);
-        hearing.begin(&link);
-        let (shared, heritage) = (shared.clone(), heritage.clone());
-        let (of_thread, in_thread) = (link.clone(), hearing.clone());
-        let hear = move || hear(of_thread, &in_thread, &shared, &heritage);
-        if run("braid-cm", hear).is_err() {
-            hearing.end(&link); // who has connected sees the end of the link
+        half_open.begin(&link);
+        let (shared, inherited) = (shared.clone(), inherited.clone());
+        let (of_thread, in_thread) = (link.clone(), half_open.clone());
+        let take = move || take_request(of_thread, &in_thread, &shared, &inherited);
+        if run("braid-cm", take).is_err() {
+            half_open.end(&link); // the connecting end sees the end of the link
         }
     }
 }
 
-/// Makes an identifier of who has said what it wants.
-fn hear(link: Arc<Link>, hearing: &Hearing, shared: &Shared, heritage: &Heritage) {
-    link.set_limit(Some(PATIENCE));
-    let heard = exchange::hear(&link, heritage.security.as_deref());
-    let has_place = hearing.end(&link);
-    let (Ok((request, reply)), true) = (heard, has_place) else { return link.close() };
+/// Waits for the request of a connecting end, and makes an identifier for it.
+fn take_request(
+    link: Arc<Link>,
+    half_open: &HalfOpenLinks,
+    shared: &IdShared,
+    inherited: &Inherited,
+) {
+    link.set_limit(Some(REQUEST_TIMEOUT));
+    let received = exchange::recv_request(&link, inherited.security.as_deref());
+    let has_place = half_open.end(&link);
+    let (Ok((request, reply)), true) = (received, has_place) else { return link.close() };
     link.set_limit(None);
-    if request.kind != Kind::Request {
+    if request.kind != MessageKind::Request {
         return link.close();
     }
-    if request.purpose.qp_type() != heritage.ps.qp_type() {
-        // It hears it, or is gone.
-        let _ = reply.give(&link, &Message::unserved(request.purpose));
+    if request.purpose.qp_type() != inherited.ps.qp_type() {
+        // The other end receives this, or is gone.
+        let _ = reply.send(&link, &CmMessage::unserved(request.purpose));
         return link.close();
     }
     let (from, local) = (link.peer_addr(), link.local_addr());
-    // Without a channel, who has connected sees the end of the link.
+    // Without a channel, the connecting end sees the end of the link.
     let Some(Ok(target)) = shared.target().map(|target| target.of_connection()) else {
         return link.close();
     };
-    let id = Id::make(target, heritage.context, heritage.ps);
-    // SAFETY: it has just been made.
+    let id = Id::make(target, inherited.context, inherited.ps);
+    // SAFETY: the identifier has just been made.
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
-        object.shared.wire_up.hear(&request);
-        *object.shared.connection() = Connection::Asked(link, request.queue_pair, reply);
-        object.bind_to(local).is_ok() && shared.arrived(id, request)
+        object.shared.wire_up.set_peer(&request);
+        *object.shared.connection() = Connection::Requested(link, request.queue_pair, reply);
+        object.bind_to(local).is_ok() && shared.report_request(id, request)
     });
     if !is_known {
-        // SAFETY: as above, and nobody else knows it.
+        // SAFETY: as above; the program does not know the identifier.
         unsafe { rdma_destroy_id(id) };
     }
 }

@@ -1,4 +1,5 @@
-//! Who takes datagrams at an address and port (`RDMA_PS_UDP`): the listener's end says which queue pair does, and nothing is connected.
+//! Lookup of the queue pair that takes datagrams at an address and port (`RDMA_PS_UDP`). The
+//! listener's end names the queue pair, and nothing is connected.
 
 use std::ffi::c_int;
 use std::net::SocketAddr;
@@ -6,15 +7,16 @@ use std::sync::Arc;
 
 use braid_verbs::abi::ibv_ah_attr;
 
-use super::accept::answer;
-use super::asking::{Asks, Failed, NOBODY_LISTENS, REFUSED, ask, failed, leave};
-use super::events::Kind;
-use super::id::{Id, Shared};
-use super::message::{self, Message};
-use super::queue_pair;
-use super::said::Said;
+use super::answering::answer;
+use super::events::{EventKind, acknowledge};
+use super::id::{Id, IdShared};
+use super::message::{CmMessage, MessageKind};
+use super::own_message::own_message;
+use super::peer_message::PeerMessage;
+use super::requesting::{
+    Failed, NOBODY_LISTENS, REFUSED, Request, close_link, failed, send_request,
+};
 use super::structs::rdma_conn_param;
-use super::synchronous::acknowledge;
 use crate::ah;
 use crate::errno::Errno;
 use crate::gid;
@@ -22,58 +24,62 @@ use crate::gid_table::GidTable;
 use crate::messages::Link;
 use crate::numbers::MAX_NUMBER;
 
-/// Of `enum ib_cm_sidr_status`: what a lookup that is turned down ends with.
+/// Values of `enum ib_cm_sidr_status`, the results of a refused lookup.
 const SIDR_UNSUPPORTED: c_int = 1;
 const SIDR_REJECT: c_int = 2;
 
-/// Asks the listener: `RDMA_CM_EVENT_ESTABLISHED` with what it says, or `.._UNREACHABLE`.
+/// Sends the request to the listener. The program gets `RDMA_CM_EVENT_ESTABLISHED` with the answer,
+/// or `.._UNREACHABLE`.
 pub(super) fn look_up(
-    shared: &Shared,
+    shared: &IdShared,
     attempt: &Arc<()>,
     ends: (SocketAddr, SocketAddr),
-    asks: Asks<'_>,
+    request: Request<'_>,
     gids: &GidTable,
 ) {
-    let found = ask(shared, attempt, ends, asks, |link, answer, _| {
-        let way = way_to(link, gids)?;
-        Ok(Said::by_destination(answer, way))
+    let found = send_request(shared, attempt, ends, request, |link, answer, _| {
+        let way = destination(link, gids)?;
+        Ok(PeerMessage::by_destination(answer, way))
     });
     match found {
-        Ok((link, said)) => {
-            // The program may look up another one as soon as it is told.
-            leave(shared, &link);
-            shared.happened(Kind::Established, 0, Some(said));
+        Ok((link, peer)) => {
+            // The link ends first, because the program may begin another lookup as soon as it has
+            // the event.
+            close_link(shared, &link);
+            shared.report(EventKind::Established, 0, Some(peer));
         }
         Err(why) => {
-            let (status, said) = in_terms_of_lookups(why);
-            shared.happened(Kind::Unreachable, status, said.map(Into::into));
+            let (status, peer) = lookup_status(why);
+            shared.report(EventKind::Unreachable, status, peer.map(Into::into));
         }
     }
 }
 
-/// To the host that has answered, whichever GID it says that it has: it shall not send this host's datagrams to another one.
-fn way_to(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
+/// The attributes of an address handle for the host that has answered. The GID in the answer does
+/// not count, so that a host cannot direct datagrams to another one.
+fn destination(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
     let dgid = gid::of(link.peer_addr().ip());
     let index = gids.towards(&dgid).ok_or_else(|| failed(libc::EINVAL))?;
-    Ok(ah::way(dgid, index))
+    Ok(ah::attributes_to(dgid, index))
 }
 
-/// A lookup fails in one way only, with a status of its own (`rdma_get_cm_event(3)`).
-fn in_terms_of_lookups((_, status, said): Failed) -> (c_int, Option<Message>) {
+/// The status of a failed lookup, which has only one kind of event (`rdma_get_cm_event(3)`).
+fn lookup_status((_, status, peer): Failed) -> (c_int, Option<CmMessage>) {
     let status = match status {
         NOBODY_LISTENS => SIDR_UNSUPPORTED,
         REFUSED => SIDR_REJECT,
         errno => errno,
     };
-    (status, said)
+    (status, peer)
 }
 
-/// Says which queue pair takes datagrams: the identifier's, or the one that the program names.
+/// Answers with the queue pair that takes datagrams: that of the identifier, or the one that the
+/// program names.
 ///
 /// # Errors
-/// `EINVAL`: there is none, or nobody has asked.
+/// `EINVAL`: there is no such queue pair, or no request waits.
 pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result<(), Errno> {
-    let mut accept = queue_pair::message(object, message::Kind::Accept, param)?;
+    let mut accept = own_message(object, MessageKind::Accept, param)?;
     if object.base.qp.is_null() {
         accept.queue_pair.number = param.map_or(0, |param| param.qp_num);
     }
@@ -81,7 +87,7 @@ pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result
         return Err(Errno::INVALID);
     }
     answer(&object.shared, &accept)?;
-    // No event follows that would take the place of the request.
+    // No event follows that would replace the request.
     acknowledge(&mut object.base);
     Ok(())
 }

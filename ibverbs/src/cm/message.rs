@@ -4,47 +4,53 @@ use std::io;
 
 use super::purpose::{self, Purpose};
 use crate::numbers::MAX_NUMBER;
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 const MAGIC: [u8; 4] = *b"BrCm";
 /// Bytes before the private data.
 const HEAD: usize = 32;
 
-/// What a message says.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Kind {
-    /// The first of who connects.
+pub(super) enum MessageKind {
+    /// The first message of the connecting end.
     Request = 1,
     Accept = 2,
     Reject = 3,
-    /// The last of who connects: its queue pair is ready.
+    /// The last message of the connecting end: its queue pair is ready.
     Ready = 4,
-    /// In place of an answer: the listener is one for another purpose.
+    /// An answer of a listener that serves another purpose.
     Unserved = 5,
 }
 
-impl Kind {
+impl MessageKind {
     fn decode(byte: u8) -> Option<Self> {
-        let all = [Kind::Request, Kind::Accept, Kind::Reject, Kind::Ready, Kind::Unserved];
+        let all = [
+            MessageKind::Request,
+            MessageKind::Accept,
+            MessageKind::Reject,
+            MessageKind::Ready,
+            MessageKind::Unserved,
+        ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
-/// One message. The queue pair is its sender's.
+/// A message, with the queue pair of its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Message {
-    pub(super) kind: Kind,
+pub(super) struct CmMessage {
+    pub(super) kind: MessageKind,
     pub(super) queue_pair: Peer,
     pub(super) purpose: Purpose,
     pub(super) private_data: Vec<u8>,
 }
 
-impl Message {
-    /// That nobody listens for that. It says nothing of a queue pair.
+impl CmMessage {
+    /// The answer to a request that the listener does not serve. The queue pair has no meaning.
     pub(super) fn unserved(purpose: Purpose) -> Self {
         let queue_pair = Peer { gid: [0; 16], number: 0 };
-        Message { kind: Kind::Unserved, queue_pair, purpose, private_data: Vec::new() }
+        CmMessage { kind: MessageKind::Unserved, queue_pair, purpose, private_data: Vec::new() }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -59,37 +65,39 @@ impl Message {
         bytes
     }
 
-    /// Whether these bytes begin as messages do.
+    /// Whether the bytes begin like a message.
     pub(super) fn is_begun_by(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }
 
+    /// Decodes a message.
+    ///
     /// # Errors
     /// `InvalidData`: the bytes are no message.
     pub(super) fn decode(bytes: &[u8]) -> io::Result<Self> {
         let decoded = || {
             let (head, private_data) = bytes.split_first_chunk::<HEAD>()?;
-            let mut message = Message::decode_head(head)?;
+            let mut message = CmMessage::decode_head(head)?;
             message.private_data = private_data.to_vec();
             (private_data.len() == usize::from(head[5])).then_some(message)
         };
         decoded().ok_or(io::ErrorKind::InvalidData.into())
     }
 
-    /// Without its private data.
+    /// Decodes all but the private data.
     fn decode_head(head: &[u8; HEAD]) -> Option<Self> {
         if head[..4] != MAGIC {
             return None;
         }
-        let kind = Kind::decode(head[4])?;
+        let kind = MessageKind::decode(head[4])?;
         let purpose = Purpose::decode(array(head, 6))?;
         let (gid, number) = (array(head, 16), u32::from_be_bytes(array(head, 12)));
         let queue_pair = (number <= MAX_NUMBER).then_some(Peer { gid, number })?;
-        Some(Message { kind, queue_pair, purpose, private_data: Vec::new() })
+        Some(CmMessage { kind, queue_pair, purpose, private_data: Vec::new() })
     }
 }
 
-/// The bytes from there on.
+/// The bytes from this offset on.
 fn array<const LEN: usize>(head: &[u8; HEAD], from: usize) -> [u8; LEN] {
     let mut bytes = [0; LEN];
     bytes.copy_from_slice(&head[from..from + LEN]);
@@ -98,15 +106,15 @@ fn array<const LEN: usize>(head: &[u8; HEAD], from: usize) -> [u8; LEN] {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::purpose::Limits;
+    use super::super::purpose::ConnectionLimits;
     use super::*;
 
-    /// One that says this.
-    pub(in crate::cm) fn message(kind: Kind, private_data: &[u8]) -> Message {
-        Message {
+    /// A message of this kind with this private data.
+    pub(in crate::cm) fn message(kind: MessageKind, private_data: &[u8]) -> CmMessage {
+        CmMessage {
             kind,
             queue_pair: Peer { gid: [3; 16], number: 0x12_3456 },
-            purpose: Purpose::Connection(Limits {
+            purpose: Purpose::Connection(ConnectionLimits {
                 responder_resources: 1,
                 initiator_depth: 2,
                 rnr_retry_count: 7,
@@ -116,27 +124,27 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_said_is_heard_and_anything_else_is_not() {
-        let message = message(Kind::Request, &[9; 255]);
+    fn messages_are_decoded_as_encoded_and_other_bytes_are_refused() {
+        let message = message(MessageKind::Request, &[9; 255]);
         let bytes = message.encode();
-        assert_eq!(Message::decode(&bytes).expect("it is whole"), message);
-        assert!(Message::decode(&[&bytes[..], &[0]].concat()).is_err(), "and another byte");
+        assert_eq!(CmMessage::decode(&bytes).expect("it is whole"), message);
+        assert!(CmMessage::decode(&[&bytes[..], &[0]].concat()).is_err(), "and another byte");
         for cut in [0, 10, HEAD, bytes.len() - 1] {
-            assert!(Message::decode(&bytes[..cut]).is_err());
+            assert!(CmMessage::decode(&bytes[..cut]).is_err());
         }
         for (at, value) in [(0, 0), (4, 0), (4, 6), (9, 1), (10, 1), (11, 2), (12, 1)] {
             let mut wrong = bytes.clone();
             wrong[at] = value;
-            assert!(Message::decode(&wrong).is_err(), "{value} at {at}");
+            assert!(CmMessage::decode(&wrong).is_err(), "{value} at {at}");
         }
     }
 
     #[test]
-    fn a_q_key_is_heard_as_it_was_said() {
+    fn messages_carry_a_q_key() {
         let purpose = Purpose::Datagrams { q_key: 0x8123_4567 };
-        let said = Message { purpose, ..message(Kind::Accept, b"here") };
-        assert_eq!(Message::decode(&said.encode()).expect("it is whole"), said);
-        let unserved = Message::unserved(purpose);
-        assert_eq!(Message::decode(&unserved.encode()).expect("it is whole"), unserved);
+        let peer = CmMessage { purpose, ..message(MessageKind::Accept, b"here") };
+        assert_eq!(CmMessage::decode(&peer.encode()).expect("it is whole"), peer);
+        let unserved = CmMessage::unserved(purpose);
+        assert_eq!(CmMessage::decode(&unserved.encode()).expect("it is whole"), unserved);
     }
 }

@@ -1,34 +1,16 @@
-//! The options of identifiers (`rdma_set_option(3)`).
+//! The options of identifiers.
 
-use std::ffi::{c_int, c_void};
-
-use braid_verbs::abi::IBV_QPT_RC;
-
-use super::connection::Connection;
-use super::id::{Id, Shared};
-use super::structs::rdma_cm_id;
-use crate::errno::{self, Errno};
+use crate::errno::Errno;
 use crate::messages::PortOptions;
 use crate::settings::Settings;
 
-/// `RDMA_OPTION_ID`.
-const LEVEL_ID: c_int = 0;
-/// `RDMA_OPTION_ID_TOS` and so on.
-const TOS: c_int = 0;
-const REUSE_ADDR: c_int = 1;
-const AF_ONLY: c_int = 2;
-const ACK_TIMEOUT: c_int = 3;
-/// The largest exponent of a local ack timeout.
-const MAX_TIMEOUT: u8 = 31;
-
-/// The options of an identifier. They are the program's alone: a connection does not inherit those
-/// of its listener.
+/// The options of an identifier. A connection does not inherit those of its listener.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options {
     /// The type of service of the exchange, and the traffic class of the queue pair.
     pub(super) tos: u8,
-    is_address_reused: bool,
-    is_family_only: bool,
+    pub(super) is_address_reused: bool,
+    pub(super) is_family_only: bool,
     /// The local ack timeout of the queue pair, if the program has set one.
     pub(super) ack_timeout: Option<u8>,
 }
@@ -37,99 +19,13 @@ impl Options {
     /// The options of a port.
     ///
     /// # Errors
-    /// `EINVAL`: a setting in the environment cannot be.
+    /// `EINVAL`: an environment variable has an invalid value.
     pub(super) fn of_port(&self) -> Result<PortOptions, Errno> {
         Ok(PortOptions {
             is_only_v6: self.is_family_only,
             is_shared: self.is_address_reused,
             tos: self.tos,
-            faults: Settings::obey()?.engine.faults,
+            faults: Settings::load()?.engine.faults,
         })
     }
-}
-
-/// `RDMA_OPTION_ID_TOS`, `_REUSEADDR`, `_AFONLY` and `_ACK_TIMEOUT` take effect. -1 with `errno`:
-/// `ENOSYS` for any other option. `EINVAL` for a value of another size, NULL, a time-out above 31
-/// or of an identifier for datagrams, `_AFONLY` once a port is bound, and `_REUSEADDR` of a
-/// listener. Nothing changes then.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_set_option(
-    id: *mut rdma_cm_id,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: usize,
-) -> c_int {
-    errno::number(|| {
-        // SAFETY: by the caller's promise.
-        let object = unsafe { Id::of(id) }?;
-        // SAFETY: as above.
-        unsafe {
-            match (level, name) {
-                (LEVEL_ID, TOS) => set_tos(&object.shared, given(value, len)?)?,
-                (LEVEL_ID, REUSE_ADDR) => {
-                    reuse_address(&object.shared, given::<c_int>(value, len)? != 0)?;
-                }
-                (LEVEL_ID, AF_ONLY) => {
-                    set_family_only(&object.shared, given::<c_int>(value, len)? != 0)?;
-                }
-                (LEVEL_ID, ACK_TIMEOUT) => set_ack_timeout(object, given(value, len)?)?,
-                _ => return Err(Errno(libc::ENOSYS)),
-            }
-        }
-        Ok(0)
-    })
-}
-
-/// A value of a program.
-///
-/// # Errors
-/// `EINVAL`: it is NULL, or of another size.
-unsafe fn given<T: Copy>(value: *const c_void, len: usize) -> Result<T, Errno> {
-    if value.is_null() || len != size_of::<T>() {
-        return Err(Errno::INVALID);
-    }
-    // SAFETY: by the caller's promise it points to as many bytes; all types are numbers.
-    Ok(unsafe { value.cast::<T>().read_unaligned() })
-}
-
-fn errno(error: std::io::Error) -> Errno {
-    Errno(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-fn set_tos(shared: &Shared, tos: u8) -> Result<(), Errno> {
-    if let Some(port) = shared.port() {
-        port.set_tos(tos).map_err(errno)?;
-    }
-    shared.options().tos = tos;
-    Ok(())
-}
-
-fn reuse_address(shared: &Shared, is_reused: bool) -> Result<(), Errno> {
-    let is_listener = matches!(*shared.connection(), Connection::Listening(_));
-    match shared.port() {
-        Some(_) if is_listener => return Err(Errno::INVALID),
-        Some(port) if is_reused => port.share().map_err(errno)?,
-        // As in the kernel: what is shared stays so.
-        Some(_) => return Err(Errno::INVALID),
-        None => {}
-    }
-    shared.options().is_address_reused = is_reused;
-    Ok(())
-}
-
-fn set_family_only(shared: &Shared, is_only: bool) -> Result<(), Errno> {
-    if shared.port().is_some() {
-        return Err(Errno::INVALID);
-    }
-    shared.options().is_family_only = is_only;
-    Ok(())
-}
-
-fn set_ack_timeout(id: &Id, exponent: u8) -> Result<(), Errno> {
-    if id.base.qp_type != IBV_QPT_RC || exponent > MAX_TIMEOUT {
-        return Err(Errno::INVALID);
-    }
-    id.shared.options().ack_timeout = Some(exponent);
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Port spaces: what the queue pairs of an identifier are for.
+//! Port spaces, which decide the purpose of queue pairs.
 
 use std::ffi::{c_int, c_uint};
 
@@ -6,7 +6,7 @@ use braid_verbs::abi::{IBV_QPT_RC, IBV_QPT_UD};
 
 use crate::errno::Errno;
 
-/// Of `enum rdma_port_space`. All of them have the same ports, those of UDP.
+/// Values of `enum rdma_port_space`. All port spaces share the ports of UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(super) enum PortSpace {
@@ -16,6 +16,8 @@ pub(super) enum PortSpace {
 }
 
 impl PortSpace {
+    /// The port space of a number.
+    ///
     /// # Errors
     /// `EOPNOTSUPP`: any other, such as `RDMA_PS_IPOIB`.
     pub(super) fn of(number: c_int) -> Result<Self, Errno> {

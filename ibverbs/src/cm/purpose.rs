@@ -1,27 +1,28 @@
-//! What the queue pairs of two ends are for, as messages say it.
+//! The purpose of the queue pairs of two ends, in messages.
 
 use std::ffi::c_uint;
 
 use braid_verbs::abi::{IBV_QPT_RC, IBV_QPT_UD};
 
-/// Bytes of a message that say it: four about the sender's queue pair, one that is 0, and which purpose it is.
+/// Bytes of the purpose in a message: four that describe the sender's queue pair, one that is 0,
+/// and the kind.
 pub(super) const LEN: usize = 6;
 const CONNECTION: u8 = 0;
 const DATAGRAMS: u8 = 1;
 
-/// With what each end says of its own queue pair.
+/// The purpose, with the properties of the sender's queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    Connection(Limits),
-    /// With the Q_Key that it takes.
+    Connection(ConnectionLimits),
+    /// The Q_Key that the queue pair accepts.
     Datagrams {
         q_key: u32,
     },
 }
 
-/// Of a connection.
+/// The limits of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Limits {
+pub(super) struct ConnectionLimits {
     pub(super) responder_resources: u8,
     pub(super) initiator_depth: u8,
     pub(super) rnr_retry_count: u8,
@@ -38,7 +39,8 @@ impl Purpose {
     pub(super) fn encode(&self) -> [u8; LEN] {
         match *self {
             Purpose::Connection(limits) => {
-                let Limits { responder_resources, initiator_depth, rnr_retry_count } = limits;
+                let ConnectionLimits { responder_resources, initiator_depth, rnr_retry_count } =
+                    limits;
                 [responder_resources, initiator_depth, rnr_retry_count, 0, 0, CONNECTION]
             }
             Purpose::Datagrams { q_key } => {
@@ -48,11 +50,11 @@ impl Purpose {
         }
     }
 
-    /// `None`: it is none that this version knows.
+    /// Decodes a purpose. `None`: this version does not know it.
     pub(super) fn decode(bytes: [u8; LEN]) -> Option<Self> {
         let [a, b, c, d, 0, purpose] = bytes else { return None };
         match (purpose, d) {
-            (CONNECTION, 0) => Some(Purpose::Connection(Limits {
+            (CONNECTION, 0) => Some(Purpose::Connection(ConnectionLimits {
                 responder_resources: a,
                 initiator_depth: b,
                 rnr_retry_count: c,

@@ -1,21 +1,19 @@
-//! The queue pairs of identifiers: their steps, and what is said of them.
+//! The steps of the queue pairs of identifiers, from INIT to RTS and to ERR.
 
 use std::ffi::c_int;
 use std::mem;
 
 use braid_verbs::abi::*;
 
-use super::id::Id;
-use super::message::{Kind, Message};
+use super::message::CmMessage;
 use super::options::Options;
-use super::purpose::{Limits, Purpose};
-use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
+use super::purpose::{ConnectionLimits, Purpose};
 use crate::errno::Errno;
-use crate::numbers::MAX_NUMBER;
-use crate::qp::{Peer, Qp, ibv_modify_qp};
-use crate::query::MAX_RD_ATOMIC;
+use crate::peer::Peer;
+use crate::qp::handle::Qp;
+use crate::qp::modify::ibv_modify_qp;
 
-/// What a peer may do.
+/// The operations that a peer may perform.
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -23,17 +21,17 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 /// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a
 /// second.
 const TIMEOUT: u8 = 18;
-/// `min_rnr_timer`: 0.64 ms, as the kernel's.
+/// The value of `min_rnr_timer`: 0.64 ms, as in the kernel.
 const RNR_TIMER: u8 = 12;
 
-/// `RDMA_UDP_QKEY`: the Q_Key of all queue pairs of type UD, unless the program gives one another.
-const UDP_Q_KEY: u32 = 0x0123_4567;
+/// `RDMA_UDP_QKEY`: the Q_Key of a queue pair of type UD, unless the program sets another one.
+pub(super) const UDP_Q_KEY: u32 = 0x0123_4567;
 
-/// Attributes, and which of them a queue pair needs to take a step.
+/// The attributes of a change of state, and their mask.
 pub(super) type Step = (ibv_qp_attr, u32);
 
 fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: u32) -> Result<(), Errno> {
-    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
+    // SAFETY: the queue pair exists, because the caller has it of an identifier that does.
     match unsafe { ibv_modify_qp(qp, &raw mut attr, mask as c_int) } {
         0 => Ok(()),
         errno => Err(Errno(errno)),
@@ -41,7 +39,7 @@ fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: u32) -> Result<(), Errno
 }
 
 fn attributes(state: u32) -> ibv_qp_attr {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut attr: ibv_qp_attr = unsafe { mem::zeroed() };
     attr.qp_state = state;
     attr
@@ -49,7 +47,12 @@ fn attributes(state: u32) -> ibv_qp_attr {
 
 /// The step to RTR, towards the queue pair that the other end has named, from the GID of this
 /// index.
-pub(super) fn to_rtr(peer: &Peer, limits: Limits, options: Options, sgid_index: u8) -> Step {
+pub(super) fn to_rtr(
+    peer: &Peer,
+    limits: ConnectionLimits,
+    options: Options,
+    sgid_index: u8,
+) -> Step {
     let mut attr = attributes(IBV_QPS_RTR);
     (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);
     attr.max_dest_rd_atomic = limits.responder_resources;
@@ -68,7 +71,7 @@ pub(super) fn to_rtr(peer: &Peer, limits: Limits, options: Options, sgid_index: 
 }
 
 /// The step from RTR to RTS.
-pub(super) fn to_rts(limits: Limits, options: Options) -> Step {
+pub(super) fn to_rts(limits: ConnectionLimits, options: Options) -> Step {
     let mut attr = attributes(IBV_QPS_RTS);
     attr.timeout = options.ack_timeout.unwrap_or(TIMEOUT);
     (attr.retry_cnt, attr.rnr_retry) = (7, limits.rnr_retry_count.min(7));
@@ -86,11 +89,11 @@ pub(super) fn to_rts(limits: Limits, options: Options) -> Step {
 pub(super) fn connect(
     qp: *mut ibv_qp,
     peer: &Peer,
-    own: &Message,
+    own: &CmMessage,
     options: Options,
 ) -> Result<(), Errno> {
     let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };
-    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
+    // SAFETY: the queue pair exists, because the caller has it of an identifier that does.
     let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
     let ours = object.shared.running.gids.towards(&ibv_gid { raw: peer.gid });
     let (attr, mask) = to_rtr(peer, limits, options, ours.ok_or(Errno::INVALID)? as u8);
@@ -99,72 +102,12 @@ pub(super) fn connect(
     modify(qp, attr, mask)
 }
 
-/// Flushes what is posted.
+/// Moves a queue pair to ERR, which flushes its work.
 pub(super) fn fail(qp: *mut ibv_qp) -> Result<(), Errno> {
     modify(qp, attributes(IBV_QPS_ERR), IBV_QP_STATE)
 }
 
-/// READs and atomics at a time: as many as the device can where the program asks for the `most`.
-fn granted(asked: u8, most: u8) -> Result<u8, Errno> {
-    match asked {
-        asked if asked == most => Ok(MAX_RD_ATOMIC as u8),
-        asked if c_int::from(asked) > MAX_RD_ATOMIC => Err(Errno::INVALID),
-        asked => Ok(asked),
-    }
-}
-
-/// What this end says of its queue pair: the identifier's, or the one that the program names.
-///
-/// # Errors
-/// `EINVAL`: more READs and atomics at a time than the device can, or a number of more than 24 bits.
-pub(super) fn message(
-    id: &Id,
-    kind: Kind,
-    param: Option<&rdma_conn_param>,
-) -> Result<Message, Errno> {
-    // SAFETY: both members of the union are plain bytes.
-    let gid = unsafe { id.base.route.addr.ibaddr.sgid.raw };
-    // SAFETY: the queue pair exists, if there is one.
-    let number = match (unsafe { id.base.qp.as_ref() }, param) {
-        (Some(qp), _) => qp.qp_num,
-        (None, param) => param.map_or(0, |param| param.qp_num),
-    };
-    if number > MAX_NUMBER {
-        return Err(Errno::INVALID);
-    }
-    let private_data = param.filter(|param| !param.private_data.is_null()).map(|param| {
-        let len = usize::from(param.private_data_len);
-        // SAFETY: by the caller's promise.
-        unsafe { std::slice::from_raw_parts(param.private_data.cast::<u8>(), len) }.to_vec()
-    });
-    let purpose = match id.is_for_datagrams() {
-        true => Purpose::Datagrams { q_key: q_key(id.base.qp) },
-        false => Purpose::Connection(limits(param)?),
-    };
-    if let (Purpose::Connection(limits), Kind::Request | Kind::Accept) = (purpose, kind) {
-        id.shared.wire_up.say(limits);
-    }
-    let private_data = private_data.unwrap_or_default();
-    Ok(Message { kind, queue_pair: Peer { gid, number }, purpose, private_data })
-}
-
-fn limits(param: Option<&rdma_conn_param>) -> Result<Limits, Errno> {
-    let responders = param.map_or(RDMA_MAX_RESP_RES, |param| param.responder_resources);
-    let depth = param.map_or(RDMA_MAX_INIT_DEPTH, |param| param.initiator_depth);
-    Ok(Limits {
-        responder_resources: granted(responders, RDMA_MAX_RESP_RES)?,
-        initiator_depth: granted(depth, RDMA_MAX_INIT_DEPTH)?,
-        rnr_retry_count: param.map_or(7, |param| param.rnr_retry_count),
-    })
-}
-
-/// That of the queue pair, or the one that all have where the program keeps it for itself.
-fn q_key(qp: *mut ibv_qp) -> u32 {
-    // SAFETY: the queue pair exists, if there is one.
-    unsafe { Qp::of(qp).as_ref() }.map_or(UDP_Q_KEY, |qp| qp.shared.q_key())
-}
-
-/// As far as it gets without another end: of type UD to RTS, any other to INIT.
+/// Moves a queue pair as far as possible without another end: of type UD to RTS, any other to INIT.
 pub(super) fn initialize(qp: *mut ibv_qp, qp_type: u32) -> Result<(), Errno> {
     match qp_type {
         IBV_QPT_UD => take_datagrams(qp),
@@ -192,7 +135,7 @@ fn take_datagrams(qp: *mut ibv_qp) -> Result<(), Errno> {
     })
 }
 
-/// The step to INIT, with everything allowed that a peer may be allowed.
+/// The step to INIT. It permits all remote operations.
 pub(super) fn to_init() -> Step {
     let mut attr = attributes(IBV_QPS_INIT);
     (attr.port_num, attr.qp_access_flags) = (1, ACCESS);

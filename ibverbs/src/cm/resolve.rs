@@ -1,4 +1,4 @@
-//! Addresses, devices and routes of identifiers.
+//! Resolution of addresses, devices and routes.
 
 use std::ffi::c_int;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::addresses::{given, to_c};
 use super::connection::Connection;
 use super::devices;
-use super::events::Kind;
+use super::events::EventKind;
 use super::id::Id;
 use super::structs::rdma_cm_id;
 use super::synchronous::complete;
@@ -15,8 +15,9 @@ use crate::errno::{self, Errno};
 use crate::gid;
 use crate::messages::Port;
 
-/// Finds the device of `src`, or of the address that the identifier is bound to, or else the one that leads to `dst`, and takes a port of it
-/// unless the identifier has one: `RDMA_CM_EVENT_ADDR_RESOLVED`, or `.._ADDR_ERROR`.
+/// Finds the device and takes a port of it, unless the identifier has one. The device is that of
+/// `src`, that of the bound address, or the one that leads to `dst`. The program gets
+/// `RDMA_CM_EVENT_ADDR_RESOLVED` or `.._ADDR_ERROR`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_resolve_addr(
     id: *mut rdma_cm_id,
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn rdma_resolve_addr(
         object.base.route.addr.dst_addr = to_c(dst);
         object.base.route.addr.ibaddr.dgid = gid::of(dst.ip());
         match found {
-            Ok(()) => object.shared.happened(Kind::AddrResolved, 0, None),
-            Err(errno) => object.shared.happened(Kind::AddrError, -errno.0, None),
+            Ok(()) => object.shared.report(EventKind::AddrResolved, 0, None),
+            Err(errno) => object.shared.report(EventKind::AddrError, -errno.0, None),
         }
         // SAFETY: as above.
         unsafe { complete(id) }?;
@@ -58,7 +59,7 @@ fn leave_from(id: &mut Id, named: Option<SocketAddr>, dst: SocketAddr) -> Result
     }
 }
 
-/// Takes the UDP port, or any that is free for 0. The identifier's address has it from now on.
+/// Takes the UDP port, or any free one for port 0. The address of the identifier then has the port.
 ///
 /// # Errors
 /// `EADDRINUSE`, `EACCES` for a port below 1024, `EADDRNOTAVAIL`.
@@ -71,7 +72,8 @@ fn reserve(id: &mut Id, addr: SocketAddr) -> Result<(), Errno> {
     Ok(())
 }
 
-/// There is nothing to find: the IP network has the routes. `RDMA_CM_EVENT_ROUTE_RESOLVED`.
+/// Reports `RDMA_CM_EVENT_ROUTE_RESOLVED`. The IP network knows the routes, so there is nothing to
+/// find.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, _timeout_ms: c_int) -> c_int {
     errno::number(|| {
@@ -80,7 +82,7 @@ pub unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, _timeout_ms: c_
         if object.base.verbs.is_null() {
             return Err(Errno::INVALID);
         }
-        object.shared.happened(Kind::RouteResolved, 0, None);
+        object.shared.report(EventKind::RouteResolved, 0, None);
         // SAFETY: as above.
         unsafe { complete(id) }?;
         Ok(0)
@@ -88,11 +90,10 @@ pub unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, _timeout_ms: c_
 }
 
 /// Sets the local address, at which a listener listens and from which a connection comes. The
-/// device that has the address becomes the identifier's (`verbs`). An unspecified address is that
-/// of all devices, and the kernel gives a loopback address no device either: in both cases `verbs`
-/// stays NULL. Port 0 takes any that is free; `rdma_get_src_port` returns it. -1 with `errno`:
-/// `EADDRINUSE`; `EINVAL` if the identifier is bound already; `ENODEV` if no device has the
-/// address.
+/// identifier gets the device of the address (`verbs`). An unspecified address belongs to all
+/// devices, and the kernel gives a loopback address no device either: `verbs` stays NULL in both
+/// cases. Port 0 stands for any free one, which `rdma_get_src_port` returns. -1 with `errno`:
+/// `EADDRINUSE`; `EINVAL` if the identifier is bound; `ENODEV` if no device has the address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut libc::sockaddr) -> c_int {
     errno::number(|| {
@@ -112,7 +113,7 @@ pub unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut libc::so
     })
 }
 
-/// In network byte order; 0: it has none.
+/// Returns the source port in network byte order. 0: there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
     // SAFETY: by the caller's promise.
@@ -120,7 +121,7 @@ pub unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
     addr.map_or(0, |addr| addr.port().to_be())
 }
 
-/// As [`rdma_get_src_port`].
+/// Returns the destination port as [`rdma_get_src_port`] returns the source port.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
     // SAFETY: by the caller's promise.

@@ -52,7 +52,8 @@ pub struct rdma_cm_id {
     pub qp_type: c_uint,
 }
 
-/// As `responder_resources` and `initiator_depth` of a `rdma_conn_param`: as many as the device can.
+/// The values of `responder_resources` and `initiator_depth` in `rdma_conn_param` that stand for
+/// the device's maximum.
 pub(super) const RDMA_MAX_RESP_RES: u8 = 0xFF;
 pub(super) const RDMA_MAX_INIT_DEPTH: u8 = 0xFF;
 
@@ -80,7 +81,7 @@ pub struct rdma_ud_param {
     pub qkey: u32,
 }
 
-/// Which it is follows from the identifier's port space.
+/// The port space of the identifier decides which member is valid.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union rdma_cm_param {
@@ -116,7 +117,7 @@ pub struct rdma_addrinfo {
     pub ai_next: *mut rdma_addrinfo,
 }
 
-/// What the C compiler says of the header of rdma-core 44, on 64-bit machines.
+/// The layout of the header in rdma-core 44, according to the C compiler for 64-bit machines.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use std::mem::offset_of;

@@ -1,27 +1,18 @@
-//! Identifiers without a channel of the program's: calls wait for the event that they cause.
+//! Synchronous identifiers, which have no channel of the program: calls wait for the events that
+//! they cause.
 
 use std::ffi::c_int;
-use std::ptr;
 
 use super::create_qp::rdma_create_qp;
-use super::events::{Kind, Target, rdma_ack_cm_event};
+use super::events::{EventKind, Target, acknowledge};
 use super::id::Id;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::errno::{self, Errno};
 
-/// The latest event of a synchronous identifier is not valid any more.
-pub(super) fn acknowledge(id: &mut rdma_cm_id) {
-    let event = std::mem::replace(&mut id.event, ptr::null_mut());
-    if !event.is_null() {
-        // SAFETY: it was taken for this identifier, and is acknowledged only here.
-        unsafe { rdma_ack_cm_event(event) };
-    }
-}
-
-/// The next event of a synchronous identifier, in place of the latest one.
+/// Waits for the next event of a synchronous identifier, and acknowledges the latest one.
 ///
 /// # Errors
-/// `EINVAL`: it has a channel of the program's.
+/// `EINVAL`: the identifier has a channel of the program.
 unsafe fn next(id: *mut rdma_cm_id) -> Result<*mut rdma_cm_event, Errno> {
     let events = {
         // SAFETY: by the caller's promise.
@@ -31,14 +22,14 @@ unsafe fn next(id: *mut rdma_cm_id) -> Result<*mut rdma_cm_event, Errno> {
         acknowledge(&mut object.base);
         events
     };
-    // Nothing is borrowed meanwhile: another thread may disconnect.
+    // Nothing is borrowed while this waits, because another thread may disconnect.
     events.take()
 }
 
-/// Waits for the event that a call has caused, if the identifier is synchronous.
+/// Waits for the event of a call, if the identifier is synchronous.
 ///
 /// # Errors
-/// What the event says; `ECONNREFUSED` of one that was rejected.
+/// The status of the event. `ECONNREFUSED`: the connection was rejected.
 pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
     // SAFETY: by the caller's promise.
     if !unsafe { is_synchronous(id) }? {
@@ -52,7 +43,7 @@ pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
     };
     match status {
         0 => Ok(()),
-        _ if kind == Kind::Rejected as c_int => Err(Errno(libc::ECONNREFUSED)),
+        _ if kind == EventKind::Rejected as c_int => Err(Errno(libc::ECONNREFUSED)),
         status => Err(Errno(status.abs())),
     }
 }
@@ -63,9 +54,10 @@ unsafe fn is_synchronous(id: *mut rdma_cm_id) -> Result<bool, Errno> {
     Ok(target.is_some_and(|target| target.is_own))
 }
 
-/// Waits for the next connection of a synchronous listener. It is synchronous as well, its `event` is the request, and it has a queue pair if
-/// the listener was made by `rdma_create_ep` with attributes of one. -1 with `errno`: `EINVAL` for a listener with a channel, or what
-/// `rdma_create_qp` says, and then the request is the listener's `event`.
+/// Waits for the next connection of a synchronous listener. The connection is synchronous too, and
+/// its `event` is the request. If `rdma_create_ep` has made the listener with attributes, the
+/// connection gets a queue pair. -1 with `errno`: `EINVAL` for a listener with a channel, or as for
+/// `rdma_create_qp`. In the latter case the request is the `event` of the listener.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_request(
     listener: *mut rdma_cm_id,
@@ -74,7 +66,7 @@ pub unsafe extern "C" fn rdma_get_request(
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let place = unsafe { id.as_mut() }.ok_or(Errno::INVALID)?;
-        // SAFETY: as above; what is asked for exists until its event is acknowledged.
+        // SAFETY: as above; the connection exists until its event is acknowledged.
         unsafe {
             let event = next(listener)?;
             let connection = (*event).id;
@@ -96,8 +88,9 @@ pub unsafe extern "C" fn rdma_get_request(
     })
 }
 
-/// Events go to another channel from now on, those that nobody has taken among them; NULL: the identifier is synchronous from now on. Waits
-/// until the events that were taken are acknowledged. -1 with `errno`: `EINVAL` where it is synchronous already.
+/// Moves an identifier to another channel, with the events that the program has not taken. With
+/// NULL, the identifier becomes synchronous. Waits until the taken events are acknowledged. -1 with
+/// `errno`: `EINVAL` if the identifier is synchronous already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_migrate_id(
     id: *mut rdma_cm_id,

@@ -1,11 +1,12 @@
-//! What there is not: multicast, XRC, enhanced connection establishment (ECE).
+//! Unsupported calls: multicast, XRC, enhanced connection establishment (ECE).
 
 use std::ffi::c_int;
 
 use super::structs::rdma_cm_id;
 use crate::errno::{self, Errno};
 
-/// Functions that return -1 with `EOPNOTSUPP`. All of them take pointers and numbers, none of which is looked at.
+/// Defines functions that return -1 with `EOPNOTSUPP`. The arguments are pointers and numbers, and
+/// are ignored.
 macro_rules! unsupported {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
@@ -17,10 +18,12 @@ macro_rules! unsupported {
 
 unsupported! {
     rdma_create_srq_ex rdma_get_remote_ece rdma_join_multicast rdma_join_multicast_ex
-    rdma_leave_multicast rdma_notify rdma_query_addrinfo rdma_reject_ece rdma_resolve_addrinfo rdma_set_local_ece rdma_write_cm_event
+    rdma_leave_multicast rdma_notify rdma_query_addrinfo rdma_reject_ece rdma_resolve_addrinfo
+    rdma_set_local_ece rdma_write_cm_event
 }
 
-/// The socket interface over RDMA: -1 with `EOPNOTSUPP`, from `rsocket` on. None of what these take is looked at.
+/// Defines the socket interface over RDMA, from `rsocket` on: -1 with `EOPNOTSUPP`. The arguments
+/// are ignored.
 macro_rules! no_sockets {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
@@ -31,7 +34,7 @@ macro_rules! no_sockets {
 }
 
 no_sockets! {
-    raccept rbind rclose rconnect rfcntl rgetpeername rgetsockname rgetsockopt riomap riounmap riowrite rlisten rpoll rread
-    rreadv rrecv rrecvfrom rrecvmsg rselect rsend rsendmsg rsendto rsetsockopt rshutdown rsocket rwrite rwritev
-    repoll_create repoll_ctl repoll_wait
+    raccept rbind rclose rconnect rfcntl rgetpeername rgetsockname rgetsockopt riomap riounmap
+    riowrite rlisten rpoll rread rreadv rrecv rrecvfrom rrecvmsg rselect rsend rsendmsg rsendto
+    rsetsockopt rshutdown rsocket rwrite rwritev repoll_create repoll_ctl repoll_wait
 }

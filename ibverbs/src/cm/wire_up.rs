@@ -1,133 +1,61 @@
-//! Queue pairs that programs connect by themselves: the identifier tells them what the other end
-//! has said.
+//! The state of a connection whose queue pair the program connects by itself.
 
-use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use braid_verbs::abi::{IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, ibv_gid, ibv_qp_attr};
+use super::exchange::Protection;
+use super::message::CmMessage;
+use super::purpose::{ConnectionLimits, Purpose};
+use crate::peer::Peer;
 
-use super::connection::Connection;
-use super::exchange::Speech;
-use super::id::Id;
-use super::message::Message;
-use super::purpose::{Limits, Purpose};
-use super::queue_pair::{self, Step};
-use super::structs::rdma_cm_id;
-use crate::context::Context;
-use crate::errno::{self, Errno};
-use crate::qp::Peer;
-
-/// What both ends have said of their queue pairs.
+/// The properties of the queue pairs that both ends have named.
 #[derive(Default)]
-pub(super) struct WireUp(Mutex<Said>);
+pub(super) struct WireUp(Mutex<Descriptions>);
 
 #[derive(Default)]
-struct Said {
-    own: Option<Limits>,
-    peer: Option<(Peer, Limits)>,
-    /// That this end is ready, which the program has not let it say yet.
-    ready: Option<(Speech, Message)>,
+struct Descriptions {
+    own: Option<ConnectionLimits>,
+    peer: Option<(Peer, ConnectionLimits)>,
+    /// The message that this end is ready, until the program lets it leave.
+    ready: Option<(Protection, CmMessage)>,
 }
 
 impl WireUp {
-    /// This end asks or accepts.
-    pub(super) fn say(&self, own: Limits) {
-        self.said().own = Some(own);
+    /// This end asks or accepts with these limits.
+    pub(super) fn set_own(&self, own: ConnectionLimits) {
+        self.descriptions().own = Some(own);
     }
 
-    /// The other end has asked or accepted.
-    pub(super) fn hear(&self, message: &Message) {
+    /// The other end has asked or accepted with this message.
+    pub(super) fn set_peer(&self, message: &CmMessage) {
         if let Purpose::Connection(limits) = message.purpose {
-            self.said().peer = Some((message.queue_pair, limits));
+            self.descriptions().peer = Some((message.queue_pair, limits));
         }
     }
 
-    /// The program is to connect its queue pair before this is said.
-    pub(super) fn defer(&self, speech: Speech, ready: Message) {
-        self.said().ready = Some((speech, ready));
+    /// Keeps `ready` until the program has connected its queue pair.
+    pub(super) fn defer(&self, protection: Protection, ready: CmMessage) {
+        self.descriptions().ready = Some((protection, ready));
     }
 
-    /// What was deferred, once.
-    fn take_ready(&self) -> Option<(Speech, Message)> {
-        self.said().ready.take()
+    /// Takes the deferred message.
+    pub(super) fn take_ready(&self) -> Option<(Protection, CmMessage)> {
+        self.descriptions().ready.take()
     }
 
-    /// The queue pair of the other end, and READs and atomics at a time: what this end has said, or
-    /// what suits the other.
-    fn agreed(&self) -> Option<(Peer, Limits)> {
-        let said = self.said();
-        let (peer, limits) = said.peer.as_ref()?;
-        let suits = Limits {
+    /// The queue pair of the other end, with the limits that this end has named or, if it has named
+    /// none, those that suit the other end.
+    pub(super) fn agreed(&self) -> Option<(Peer, ConnectionLimits)> {
+        let descriptions = self.descriptions();
+        let (peer, limits) = descriptions.peer.as_ref()?;
+        let suits = ConnectionLimits {
             responder_resources: limits.initiator_depth,
             initiator_depth: limits.responder_resources,
             ..*limits
         };
-        Some((*peer, said.own.unwrap_or(suits)))
+        Some((*peer, descriptions.own.unwrap_or(suits)))
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
+    fn descriptions(&self) -> MutexGuard<'_, Descriptions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Tells the other end that the program's own queue pair is connected, after
-/// `RDMA_CM_EVENT_CONNECT_RESPONSE`: `.._ESTABLISHED` at the other end. -1 with `errno`: `EINVAL`
-/// where nothing is to be told, `ECONNRESET` where the other end is gone.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
-    errno::number(|| {
-        // SAFETY: by the caller's promise.
-        let object = unsafe { Id::of(id) }?;
-        if !object.base.qp.is_null() {
-            return Err(Errno::INVALID);
-        }
-        let (speech, ready) = object.shared.wire_up.take_ready().ok_or(Errno::INVALID)?;
-        let link = match &*object.shared.connection() {
-            Connection::Open(link) => link.clone(),
-            _ => return Err(Errno(libc::ECONNRESET)),
-        };
-        speech.say(&link, &ready).map_err(|_| Errno(libc::ECONNRESET))?;
-        Ok(0)
-    })
-}
-
-/// Attributes for the step of the program's own queue pair to `qp_state` of `attr`, and their mask.
-/// -1 with `errno`: `EINVAL` for a state other than INIT, RTR and RTS, an address that is not
-/// resolved, or, unless it is for INIT, a connection of which the other end has said nothing.
-/// Nothing is written then.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_init_qp_attr(
-    id: *mut rdma_cm_id,
-    attr: *mut ibv_qp_attr,
-    mask: *mut c_int,
-) -> c_int {
-    errno::number(|| {
-        // SAFETY: by the caller's promise.
-        let (object, attr, mask) = unsafe { (Id::of(id)?, attr.as_mut(), mask.as_mut()) };
-        let (attr, mask) = (attr.ok_or(Errno::INVALID)?, mask.ok_or(Errno::INVALID)?);
-        let (filled, bits) = step(object, attr.qp_state)?;
-        (*attr, *mask) = (filled, bits as c_int);
-        Ok(0)
-    })
-}
-
-fn step(object: &Id, state: u32) -> Result<Step, Errno> {
-    if object.base.verbs.is_null() || !matches!(state, IBV_QPS_INIT | IBV_QPS_RTR | IBV_QPS_RTS) {
-        return Err(Errno::INVALID);
-    }
-    if object.is_for_datagrams() {
-        return Ok(queue_pair::of_datagrams(state));
-    }
-    if state == IBV_QPS_INIT {
-        return Ok(queue_pair::to_init());
-    }
-    let options = *object.shared.options();
-    let (peer, limits) = object.shared.wire_up.agreed().ok_or(Errno::INVALID)?;
-    if state == IBV_QPS_RTS {
-        return Ok(queue_pair::to_rts(limits, options));
-    }
-    // SAFETY: it is resolved, so its device is open.
-    let device = unsafe { Context::of(object.base.verbs) }?.open.device;
-    let index = device.gids.towards(&ibv_gid { raw: peer.gid }).ok_or(Errno::INVALID)?;
-    Ok(queue_pair::to_rtr(&peer, limits, options, index as u8))
 }

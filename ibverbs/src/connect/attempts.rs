@@ -1,4 +1,5 @@
-//! The attempts to connect that are under way, the requests that came too early, and when to look again.
+//! The attempts to connect that are under way, the requests that came too early, and the times of
+//! the next steps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,31 +7,33 @@ use std::time::{Duration, Instant};
 
 use braid::{Connecting, ConnectionRequest, Status};
 
-use super::Hello;
-use super::watch::{Asker, Watch};
+use super::hello::Hello;
+use super::watch::{AttemptOwner, Watch};
 use crate::numbers;
-use crate::qp::{MOST_PATIENCE, QueuePair};
-use crate::running::Running;
+use crate::qp::attributes::MAX_PEER_TIMEOUT;
+use crate::qp::queue_pair::QueuePair;
+use crate::registry::Registry;
 
-/// How long one attempt asks: as long as any queue pair waits. Where an attempt ended while the
-/// other end's answer is under way, that end would be connected to nobody and refuse all later
-/// attempts.
-const ATTEMPT: Duration = MOST_PATIENCE;
-/// How long a request that came too early is worth answering: its end must still be asking.
+/// The time-out of an attempt: the longest patience of any queue pair. If an attempt ended while
+/// the answer of the other end is under way, that end would be connected to nobody and reject all
+/// later attempts.
+const ATTEMPT: Duration = MAX_PEER_TIMEOUT;
+/// The time for which a request that came too early is worth an answer: its sender must still be
+/// waiting.
 const KEPT: Duration = Duration::from_millis(1500);
-/// How long to wait before asking again, at first and at most.
+/// The first and the longest pause before the next attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct Attempts {
     watch: Watch,
-    /// Requests whose queue pair is not in RTR yet, by its number.
+    /// Requests for queue pairs that are not in RTR yet, by number.
     early: HashMap<u32, (Instant, ConnectionRequest)>,
-    /// Queue pairs that will ask again.
+    /// Queue pairs that will try again.
     pausing: HashMap<u32, Pause>,
-    /// When sends that are held have waited long enough.
+    /// The times at which held sends fail, by number.
     deadlines: HashMap<u32, Instant>,
-    /// When queue pairs whose peer is gone exceed their retries.
+    /// The times at which queue pairs without a peer exceed their retries, by number.
     unanswered: HashMap<u32, Instant>,
 }
 
@@ -47,18 +50,20 @@ impl Attempts {
         Attempts { watch, early, pausing, deadlines, unanswered }
     }
 
-    /// Waits until there is something to do. Returns the attempts that have ended, and whether well.
-    pub(super) fn wait(&mut self) -> Vec<(Asker, bool)> {
+    /// Waits until there is something to do. Returns the attempts that have ended, and whether each
+    /// has connected.
+    pub(super) fn wait(&mut self) -> Vec<(AttemptOwner, bool)> {
         let pauses = self.pausing.values().map(|pause| pause.until);
         let deadlines = self.deadlines.values().chain(self.unanswered.values()).copied();
         self.watch.wait(pauses.chain(deadlines).min())
     }
 
-    /// The queue pair is in RTR.
-    pub(super) fn begin(&mut self, running: &Arc<Running>, number: u32, attempt: u64) {
-        let Some((qp, hello)) = named(running, number, attempt) else { return };
+    /// Connects a queue pair that the program has moved to RTR: the end with the smaller name asks,
+    /// and the other one answers.
+    pub(super) fn begin(&mut self, registry: &Registry, number: u32, attempt: u64) {
+        let Some((qp, hello)) = ends_of(registry, number, attempt) else { return };
         if hello.from <= hello.to {
-            return self.ask(&qp, &hello, attempt, FIRST_PAUSE);
+            return self.request(&qp, &hello, attempt, FIRST_PAUSE);
         }
         match self.early.remove(&number) {
             Some((since, request)) if since.elapsed() < KEPT => answer(&qp, &hello, request),
@@ -66,44 +71,49 @@ impl Attempts {
         }
     }
 
-    /// Asks the other end.
-    fn ask(&mut self, qp: &Arc<QueuePair>, hello: &Hello, attempt: u64, pause: Duration) {
+    /// Sends a connection request to the other end.
+    fn request(&mut self, qp: &Arc<QueuePair>, hello: &Hello, attempt: u64, pause: Duration) {
         let number = qp.number;
         let again = Pause { until: Instant::now() + pause, attempt, length: pause };
         self.pausing.insert(number, again);
         let Some(to) = numbers::address(&hello.to) else { return };
         let begun = match qp.engine.begin_connect(to, &hello.encode(), ATTEMPT) {
             Ok(begun) => begun,
-            Err(error) => return tracing::debug!(qp = number, %to, %error, "asking again later"),
+            Err(error) => {
+                return tracing::debug!(qp = number, %to, %error, "no attempt; trying again");
+            }
         };
-        match self.watch.await_end(Asker::QueuePair { number, attempt }, begun) {
-            // Nothing to do before it has ended.
-            Ok(()) => self.asks(number),
-            Err(error) => tracing::debug!(qp = number, %to, %error, "asking again later"),
+        match self.watch.await_end(AttemptOwner::QueuePair { number, attempt }, begun) {
+            // The next step is due when the attempt ends.
+            Ok(()) => self.postpone(number),
+            Err(error) => {
+                tracing::debug!(qp = number, %to, %error, "no attempt; trying again")
+            }
         }
     }
 
-    /// A flow of datagrams asks.
-    pub(super) fn await_flow(&mut self, running: &Running, id: u32, attempt: Connecting) {
-        if let Err(error) = self.watch.await_end(Asker::Flow(id), attempt) {
+    /// Watches the attempt of a flow of datagrams.
+    pub(super) fn await_flow(&mut self, registry: &Registry, id: u32, attempt: Connecting) {
+        if let Err(error) = self.watch.await_end(AttemptOwner::Flow(id), attempt) {
             tracing::debug!(%error, "datagrams are lost");
-            end_flow(running, id, false);
+            end_flow(registry, id, false);
         }
     }
 
-    /// It asks just now.
-    fn asks(&mut self, number: u32) {
+    /// Postpones the next attempt of a queue pair while one is under way.
+    fn postpone(&mut self, number: u32) {
         if let Some(pause) = self.pausing.get_mut(&number) {
             pause.until = Instant::now() + 2 * ATTEMPT;
         }
     }
 
-    pub(super) fn ended(&mut self, running: &Arc<Running>, asker: Asker, is_connected: bool) {
-        let (number, attempt) = match asker {
-            Asker::QueuePair { number, attempt } => (number, attempt),
-            Asker::Flow(id) => return end_flow(running, id, is_connected),
+    /// Handles the end of an attempt.
+    pub(super) fn ended(&mut self, registry: &Registry, owner: AttemptOwner, is_connected: bool) {
+        let (number, attempt) = match owner {
+            AttemptOwner::QueuePair { number, attempt } => (number, attempt),
+            AttemptOwner::Flow(id) => return end_flow(registry, id, is_connected),
         };
-        let Some((qp, _)) = named(running, number, attempt) else { return };
+        let Some((qp, _)) = ends_of(registry, number, attempt) else { return };
         if is_connected {
             self.pausing.remove(&number);
             self.deadlines.remove(&number);
@@ -114,25 +124,27 @@ impl Attempts {
         }
     }
 
-    pub(super) fn arrived(&mut self, running: &Arc<Running>, request: ConnectionRequest) {
+    /// Answers a connection request, or keeps it if it comes too early.
+    pub(super) fn arrived(&mut self, registry: &Registry, request: ConnectionRequest) {
         let Some(hello) = Hello::decode(request.private_data()) else { return request.reject() };
-        let Some(qp) = running.qp(hello.to.number) else { return request.reject() };
+        let Some(qp) = registry.qp(hello.to.number) else { return request.reject() };
         if let Some(datagrams) = &qp.datagrams {
             return qp.take_flow(datagrams, &hello, request);
         }
         let (ends, attempt) = {
-            let link = qp.link();
-            (link.ends, link.attempt)
+            let connection = qp.connection();
+            (connection.ends, connection.attempt)
         };
         match ends {
             None => {
                 self.early.insert(qp.number, (Instant::now(), request));
             }
             Some(_) => {
-                if let Some((qp, ours)) = named(running, qp.number, attempt) {
+                if let Some((qp, ours)) = ends_of(registry, qp.number, attempt) {
                     answer(&qp, &ours, request);
-                    // It may have come from somebody else, and what is held waits on.
-                    if qp.link().is_connected {
+                    // The request may have come from a stranger. In that case the held sends wait
+                    // on.
+                    if qp.connection().is_connected {
                         self.deadlines.remove(&qp.number);
                     }
                 }
@@ -140,15 +152,15 @@ impl Attempts {
         }
     }
 
-    /// It holds sends: they fail if it is not connected in time.
-    pub(super) fn hold(&mut self, running: &Running, number: u32) {
-        let deadline = running.qp(number).and_then(|qp| qp.link().deadline);
+    /// Sets the time at which the held sends of a queue pair fail unless it is connected.
+    pub(super) fn hold(&mut self, registry: &Registry, number: u32) {
+        let deadline = registry.qp(number).and_then(|qp| qp.connection().deadline);
         if let Some(deadline) = deadline {
             self.deadlines.insert(number, deadline);
         }
     }
 
-    /// Its peer is gone: what it has sent is not answered any more.
+    /// Sets the time at which a queue pair whose peer is gone exceeds its retries.
     pub(super) fn give_up_at(&mut self, number: u32, until: Instant) {
         self.unanswered.insert(number, until);
     }
@@ -161,8 +173,8 @@ impl Attempts {
         self.watch.give_up(number);
     }
 
-    /// Does what is due.
-    pub(super) fn run_due(&mut self, running: &Arc<Running>) {
+    /// Performs the steps that are due.
+    pub(super) fn run_due(&mut self, registry: &Registry) {
         let now = Instant::now();
         self.early.retain(|_, (since, _)| since.elapsed() < KEPT);
         let due = |until: &Instant| *until <= now;
@@ -170,14 +182,14 @@ impl Attempts {
             self.deadlines.iter().filter(|(_, at)| due(at)).map(|(number, _)| *number).collect();
         for number in late {
             self.forget(number);
-            if let Some(qp) = running.qp(number).filter(|qp| !qp.link().is_connected) {
-                tracing::info!(qp = number, "the other end was not found in time");
+            if let Some(qp) = registry.qp(number).filter(|qp| !qp.connection().is_connected) {
+                tracing::info!(qp = number, "the other end did not connect in time");
                 qp.fail_held(Status::RetryExceeded);
             }
         }
         self.unanswered.retain(|number, until| {
             let is_due = due(until);
-            if is_due && let Some(qp) = running.qp(*number) {
+            if is_due && let Some(qp) = registry.qp(*number) {
                 qp.exceed_retries();
             }
             !is_due
@@ -189,48 +201,54 @@ impl Attempts {
             .map(|(number, pause)| (*number, pause.attempt, pause.length))
             .collect();
         for (number, attempt, length) in again {
-            match named(running, number, attempt) {
-                Some((qp, hello)) => self.ask(&qp, &hello, attempt, (2 * length).min(LAST_PAUSE)),
+            match ends_of(registry, number, attempt) {
+                Some((qp, hello)) => {
+                    self.request(&qp, &hello, attempt, (2 * length).min(LAST_PAUSE))
+                }
                 None => self.forget(number),
             }
         }
     }
 }
 
-/// The attempt to connect a flow of datagrams has ended.
-fn end_flow(running: &Running, id: u32, is_connected: bool) {
-    if let Some(flow) = running.flows.get(id) {
+/// Handles the end of a flow's attempt to connect.
+fn end_flow(registry: &Registry, id: u32, is_connected: bool) {
+    if let Some(flow) = registry.flows.get(id) {
         if is_connected { flow.connected() } else { flow.end() }
     }
 }
 
-/// The queue pair of a number, if it has not begun anew since, and who it is for whom.
-fn named(running: &Arc<Running>, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
-    let qp = running.qp(number)?;
+/// The queue pair of a number, with its own name and that of the other end. `None` if it was reset
+/// since.
+fn ends_of(registry: &Registry, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
+    let qp = registry.qp(number)?;
     let ends = {
-        let link = qp.link();
-        link.ends.filter(|_| link.attempt == attempt)
+        let connection = qp.connection();
+        connection.ends.filter(|_| connection.attempt == attempt)
     };
     let (from, to) = ends?;
     Some((qp, Hello { from, to, key: None }))
 }
 
-/// Connects if it is the other end that asks; `ours` is what we would ask.
+/// Accepts the request if it comes from the other end. `ours` is the request that this end would
+/// send.
 fn answer(qp: &Arc<QueuePair>, ours: &Hello, request: ConnectionRequest) {
     let is_other_end = Hello::decode(request.private_data())
         .is_some_and(|hello| (hello.from, hello.to, hello.key) == (ours.to, ours.from, None));
     if !is_other_end {
         return request.reject();
     }
-    // Connected to itself: it asks, and a second queue pair of the engine's answers.
-    let twin = qp.link().twin.take();
+    // A queue pair that is connected to itself asks, and a second queue pair of the engine answers.
+    let twin = qp.connection().twin.take();
     let accepted = match &twin {
         Some(twin) => request.accept(twin, &[]),
         None => request.accept(&qp.engine, &[]),
     };
     match accepted {
-        Ok(()) if twin.is_some() => qp.link().twin = twin,
+        Ok(()) if twin.is_some() => qp.connection().twin = twin,
         Ok(()) => qp.connected(),
-        Err(error) => tracing::debug!(qp = qp.number, %error, "not connected"),
+        Err(error) => {
+            tracing::debug!(qp = qp.number, %error, "a connection request was not accepted")
+        }
     }
 }

@@ -1,19 +1,19 @@
-//! What the asking end says of itself: the private data of its connection request.
+//! The private data of a connection request, by which the asking end introduces itself.
 
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 const MAGIC: [u8; 4] = *b"BrVb";
 const LEN: usize = 49;
-/// What it is for: one connection, or datagrams.
+/// The purpose of the connection.
 const CONNECTED: u8 = 0;
 const DATAGRAMS: u8 = 1;
 
-/// Who asks, and for whom.
+/// The two ends of a connection that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hello {
     pub(crate) from: Peer,
     pub(crate) to: Peer,
-    /// Of datagrams: the Q_Key.
+    /// The Q_Key, for datagrams.
     pub(crate) key: Option<u32>,
 }
 
@@ -32,7 +32,7 @@ impl Hello {
         bytes
     }
 
-    /// `None`: whoever that is, it is no queue pair of a program on this library.
+    /// `None`: the bytes do not come from a queue pair of this library.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LEN] = bytes.try_into().ok()?;
         let peer = |start: usize| {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard_and_anything_else_is_not() {
+    fn hellos_are_decoded_as_encoded_and_other_bytes_are_refused() {
         let (from, to) =
             (Peer { gid: [1; 16], number: 0x12_3456 }, Peer { gid: [2; 16], number: 7 });
         for key in [None, Some(0), Some(0x8765_4321)] {

@@ -1,4 +1,4 @@
-//! What other threads have the connecting thread do.
+//! The messages of other threads to the control thread.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,25 +7,26 @@ use std::time::Instant;
 use braid::Connecting;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// What the thread is told. Queue pairs go by their numbers.
-pub(crate) enum Message {
-    /// It is in RTR. With the count of its attempts.
+/// A message to the control thread. Numbers are those of queue pairs.
+pub(crate) enum ControlMessage {
+    /// The queue pair is in RTR. The second number is that of its attempt.
     Connect(u32, u64),
-    /// A flow of datagrams is being connected; the engine's number of it.
+    /// A flow of datagrams is being connected. The number is the engine's.
     Flow(u32, Connecting),
-    /// It holds sends, which do not wait for ever.
+    /// The queue pair holds sends, which fail after a while.
     Held(u32),
-    /// Its peer is gone, and a send waits for an answer: until then.
+    /// The peer is gone, and a send exceeds its retries at this time.
     Unanswered(u32, Instant),
-    /// It is destroyed, or reset.
+    /// The queue pair is destroyed or reset.
     Forget(u32),
     /// The device is closed.
     Close,
 }
 
-/// The messages that the thread has not taken, in order. Its descriptor is readable while there are any.
+/// The messages that the thread has not taken, in order. The descriptor is readable while there are
+/// any.
 pub(crate) struct Inbox {
-    messages: Mutex<Vec<Message>>,
+    messages: Mutex<Vec<ControlMessage>>,
     event: EventFd,
     turn: Mutex<()>,
 }
@@ -36,20 +37,22 @@ impl Inbox {
         Ok(Inbox { messages: Mutex::default(), event, turn: Mutex::default() })
     }
 
-    /// The thread's turn, which it holds while it holds any object. Who else holds it knows that the thread holds none.
+    /// The turn of the thread, which it holds while it holds any object. Another thread that holds
+    /// the turn knows that the control thread holds no object.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn push(&self, message: Message) {
+    pub(crate) fn push(&self, message: ControlMessage) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        // Fails only where it is readable already.
+        // This fails only if the descriptor is readable already.
         let _ = self.event.write(1);
     }
 
-    /// All that there are.
-    pub(super) fn take(&self) -> Vec<Message> {
-        // Before the messages: one that comes in between makes it readable again. Fails where there is nothing.
+    /// Takes all messages.
+    pub(super) fn take(&self) -> Vec<ControlMessage> {
+        // The descriptor is read first, so that a message that arrives in between makes it readable
+        // again. The read fails if there is no message.
         let _ = self.event.read();
         std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! The descriptors that the connecting thread waits for.
+//! The descriptors that the control thread waits for.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
@@ -7,24 +7,26 @@ use std::time::{Duration, Instant};
 use braid::Connecting;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-/// Attempts whose ends are taken in at once.
+/// Ended attempts that one wait returns, at most.
 const BATCH: usize = 64;
-/// What is none of an attempt's: the thread looks at all of those whenever it wakes. No descriptor has this number.
+/// The number of all descriptors that do not belong to an attempt. The thread looks at each of
+/// these whenever it wakes. No descriptor has this number.
 const OTHER: u64 = u64::MAX;
 
-/// Who is being connected.
+/// The object that an attempt connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asker {
-    /// A queue pair, and the count of its attempts.
+pub(crate) enum AttemptOwner {
+    /// A queue pair, and the number of its attempt.
     QueuePair { number: u32, attempt: u64 },
-    /// A flow of datagrams, by the engine's number of it.
+    /// A flow of datagrams, by the engine's number.
     Flow(u32),
 }
 
-/// Attempts by the numbers of their descriptors, and an epoll instance that watches these and others.
+/// The attempts by the numbers of their descriptors, and an epoll instance that watches all
+/// descriptors.
 pub(crate) struct Watch {
     epoll: Epoll,
-    attempts: HashMap<u64, (Asker, Connecting)>,
+    attempts: HashMap<u64, (AttemptOwner, Connecting)>,
 }
 
 impl Watch {
@@ -33,24 +35,32 @@ impl Watch {
         Ok(Watch { epoll, attempts: HashMap::new() })
     }
 
-    /// Wakes the thread whenever this is readable.
+    /// Wakes the thread whenever the descriptor is readable.
     pub(crate) fn add(&self, descriptor: impl AsFd) -> nix::Result<()> {
         self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, OTHER))
     }
 
-    /// Wakes the thread once the attempt has ended. It is given up with an error if that is not possible.
-    pub(super) fn await_end(&mut self, asker: Asker, attempt: Connecting) -> nix::Result<()> {
+    /// Wakes the thread when the attempt has ended.
+    ///
+    /// # Errors
+    /// The kernel's. The attempt is given up.
+    pub(super) fn await_end(
+        &mut self,
+        owner: AttemptOwner,
+        attempt: Connecting,
+    ) -> nix::Result<()> {
         let number = attempt.as_raw_fd() as u64;
         self.epoll.add(&attempt, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
-        self.attempts.insert(number, (asker, attempt));
+        self.attempts.insert(number, (owner, attempt));
         Ok(())
     }
 
     /// Gives up the attempts of a queue pair.
     pub(super) fn give_up(&mut self, number: u32) {
         let epoll = &self.epoll;
-        self.attempts.retain(|_, (asker, attempt)| {
-            let goes_on = !matches!(asker, Asker::QueuePair { number: of, .. } if *of == number);
+        self.attempts.retain(|_, (owner, attempt)| {
+            let goes_on =
+                !matches!(owner, AttemptOwner::QueuePair { number: of, .. } if *of == number);
             if !goes_on {
                 stop(epoll, attempt);
             }
@@ -58,30 +68,31 @@ impl Watch {
         });
     }
 
-    /// Waits until a descriptor is readable, or for the time. Returns the attempts that have ended, and whether well.
-    pub(super) fn wait(&mut self, until: Option<Instant>) -> Vec<(Asker, bool)> {
+    /// Waits until a descriptor is readable or the time has come. Returns the attempts that have
+    /// ended, and whether each has connected.
+    pub(super) fn wait(&mut self, until: Option<Instant>) -> Vec<(AttemptOwner, bool)> {
         let mut events = [EpollEvent::empty(); BATCH];
-        // Interrupted by a signal: the caller looks at everything, and comes back.
+        // If a signal interrupts the wait, the caller finds nothing to do and waits again.
         let count = self.epoll.wait(&mut events, timeout(until)).unwrap_or(0);
         let ready = events[..count].iter().map(EpollEvent::data).filter(|number| *number != OTHER);
         ready.filter_map(|number| self.ended(number)).collect()
     }
 
-    fn ended(&mut self, number: u64) -> Option<(Asker, bool)> {
+    fn ended(&mut self, number: u64) -> Option<(AttemptOwner, bool)> {
         let result = self.attempts.get(&number)?.1.result()?;
-        let (asker, attempt) = self.attempts.remove(&number)?;
+        let (owner, attempt) = self.attempts.remove(&number)?;
         stop(&self.epoll, &attempt);
-        Some((asker, result.is_ok()))
+        Some((owner, result.is_ok()))
     }
 }
 
-/// The engine may keep the descriptor for another moment.
+/// Stops to watch an attempt, whose descriptor the engine may keep for another moment.
 fn stop(epoll: &Epoll, attempt: &Connecting) {
-    // It is watched: nothing else can be wrong.
+    // The descriptor is watched, so nothing else can fail.
     let _ = epoll.delete(attempt);
 }
 
-/// Whole milliseconds, not too few.
+/// The time until then in milliseconds, rounded up.
 fn timeout(until: Option<Instant>) -> EpollTimeout {
     let Some(until) = until else { return EpollTimeout::NONE };
     let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(999);

@@ -1,4 +1,4 @@
-//! The way from a queue pair to one destination.
+//! Flows: the connection of a queue pair of type UD with one destination.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,23 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use braid::{Completion, SendWr, Status, Work};
 
 use crate::errno::Errno;
-use crate::post::errno_of;
-use crate::qp::QueuePair;
+use crate::qp::queues::Queues;
 
-/// A datagram as it leaves: the work request, and the GRH with the payload.
-pub(crate) struct Datagram {
+/// A datagram on its way: the work request, and the GRH with the payload.
+pub(crate) struct OutgoingDatagram {
     pub(crate) wr: SendWr,
     pub(crate) bytes: Vec<u8>,
 }
 
 pub(crate) struct Flow {
     pub(crate) engine: braid::QueuePair,
-    of: Weak<QueuePair>,
+    of: Weak<Queues>,
     state: Mutex<State>,
 }
 
-/// Invariant: `outstanding` are those that the engine has, in posting order; the engine knows each by how many were before it,
-/// and `first` is the number of the first.
+/// The state of a flow.
+///
+/// Invariant: `outstanding` holds the sends that the engine has, in posting order. The engine knows
+/// each send by the number of sends before it, and `first` is the number of the first one.
 struct State {
     stage: Stage,
     outstanding: VecDeque<Sent>,
@@ -30,13 +31,13 @@ struct State {
 }
 
 enum Stage {
-    /// With what waits for it.
-    Connecting(Vec<Datagram>),
+    /// Not connected yet, with the datagrams that wait.
+    Connecting(Vec<OutgoingDatagram>),
     Connected,
     Ended,
 }
 
-/// What the program knows a send as.
+/// A send, as the program knows it.
 #[derive(Clone, Copy)]
 struct Sent {
     wr_id: u64,
@@ -44,25 +45,27 @@ struct Sent {
 }
 
 impl Flow {
-    pub(crate) fn new(engine: braid::QueuePair, of: &Arc<QueuePair>) -> Self {
+    pub(crate) fn new(engine: braid::QueuePair, of: &Arc<Queues>) -> Self {
         let stage = Stage::Connecting(Vec::new());
         let state = State { stage, outstanding: VecDeque::new(), first: 0 };
         Flow { engine, of: Arc::downgrade(of), state: Mutex::new(state) }
     }
 
-    /// The engine's number of it.
+    /// The engine's number of the flow.
     pub(crate) fn id(&self) -> u32 {
         self.engine.number().get()
     }
 
+    /// Sends a datagram, at once or when the flow is connected.
+    ///
     /// # Errors
-    /// `ENOMEM`: as many are outstanding as the queue holds.
-    pub(crate) fn send(&self, datagram: Datagram) -> Result<(), Errno> {
+    /// `ENOMEM`: the send queue is full.
+    pub(crate) fn send(&self, datagram: OutgoingDatagram) -> Result<(), Errno> {
         let mut state = self.state();
         match &mut state.stage {
             Stage::Connected => self.post(&mut state, &datagram),
             Stage::Connecting(waiting) => {
-                let room = self.of.upgrade().map_or(0, |qp| qp.limits.send_wr as usize);
+                let room = self.of.upgrade().map_or(0, |queues| queues.limits.send_wr as usize);
                 if waiting.len() >= room {
                     return Err(Errno::NO_MEMORY);
                 }
@@ -76,15 +79,15 @@ impl Flow {
         }
     }
 
-    fn post(&self, state: &mut State, datagram: &Datagram) -> Result<(), Errno> {
+    fn post(&self, state: &mut State, datagram: &OutgoingDatagram) -> Result<(), Errno> {
         let number = state.first + state.outstanding.len() as u64;
         let wr = SendWr { id: number, ..datagram.wr.clone() };
-        self.engine.post_send_inline(wr, &datagram.bytes).map_err(errno_of)?;
+        self.engine.post_send_inline(wr, &datagram.bytes).map_err(Errno::from)?;
         state.outstanding.push_back(Sent::of(datagram));
         Ok(())
     }
 
-    /// It is connected: what has waited leaves.
+    /// Sends the datagrams that have waited for the connection.
     pub(crate) fn connected(&self) {
         let mut state = self.state();
         let Stage::Connecting(waiting) = &mut state.stage else { return };
@@ -97,7 +100,8 @@ impl Flow {
         }
     }
 
-    /// The destination is not there, or not any more: what has waited is lost, which a sender of datagrams does not hear of.
+    /// Ends the flow, because the destination is not reachable. The waiting datagrams are lost, and
+    /// their sends succeed, as on a NIC.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         if let Stage::Connecting(waiting) = &state.stage {
@@ -107,7 +111,7 @@ impl Flow {
         state.stage = Stage::Ended;
     }
 
-    /// The queue pair goes to ERR: what has not ended is flushed.
+    /// Flushes the outstanding sends, because the queue pair goes to ERR.
     pub(crate) fn flush(&self) {
         let mut state = self.state();
         let mut flushed: Vec<Sent> = state.outstanding.drain(..).collect();
@@ -116,8 +120,8 @@ impl Flow {
         }
         state.stage = Stage::Ended;
         drop(state);
-        let Some(qp) = self.of.upgrade() else { return };
-        flushed.iter().for_each(|sent| qp.complete(sent.wr_id, Work::Send, Status::Flushed));
+        let Some(queues) = self.of.upgrade() else { return };
+        flushed.iter().for_each(|sent| queues.complete(sent.wr_id, Work::Send, Status::Flushed));
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -128,11 +132,11 @@ impl Flow {
         !self.state().outstanding.is_empty()
     }
 
-    /// A completion of the engine's, as the program shall see it; `None`: it did not ask for one. A datagram that did not
-    /// arrive was sent well all the same.
+    /// A completion of the engine, as the program sees it. `None`: the send was not signalled. A
+    /// lost datagram was sent successfully.
     pub(crate) fn translate(&self, completion: Completion) -> Option<Completion> {
         let mut state = self.state();
-        // Those before it were not signalled, and have ended.
+        // The sends before this one were not signalled, and have ended.
         let before = completion.wr_id.checked_sub(state.first)? as usize;
         let known = before.min(state.outstanding.len());
         state.outstanding.drain(..known);
@@ -143,9 +147,9 @@ impl Flow {
     }
 
     fn complete(&self, lost: &[Sent]) {
-        let Some(qp) = self.of.upgrade() else { return };
+        let Some(queues) = self.of.upgrade() else { return };
         for sent in lost.iter().filter(|sent| sent.signalled) {
-            qp.complete(sent.wr_id, Work::Send, Status::Success);
+            queues.complete(sent.wr_id, Work::Send, Status::Success);
         }
     }
 
@@ -155,7 +159,7 @@ impl Flow {
 }
 
 impl Sent {
-    fn of(datagram: &Datagram) -> Self {
+    fn of(datagram: &OutgoingDatagram) -> Self {
         Sent { wr_id: datagram.wr.id, signalled: datagram.wr.signalled }
     }
 }

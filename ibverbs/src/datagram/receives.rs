@@ -1,22 +1,24 @@
-//! The receives of a queue pair of type UD. Each is kept until its datagram is there: where the sender is gone before that,
-//! the receive takes another datagram.
+//! The receives of a queue pair of type UD.
+//!
+//! Each receive is kept until its datagram has arrived. If the sender disappears before that, the
+//! receive takes another datagram.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use braid::RecvWr;
 
-/// By place; the engine knows a receive by its place.
+/// The kept receives. The engine knows each by its place.
 #[derive(Default)]
-pub(crate) struct Receives(Mutex<Places>);
+pub(crate) struct Receives(Mutex<KeptReceives>);
 
 #[derive(Default)]
-struct Places {
+struct KeptReceives {
     posted: Vec<Option<RecvWr>>,
     free: Vec<usize>,
 }
 
 impl Receives {
-    /// Keeps a receive, and returns it as the engine shall know it.
+    /// Keeps a receive, and returns it under the id that the engine uses.
     pub(crate) fn keep(&self, wr: RecvWr) -> RecvWr {
         let mut places = self.places();
         let sges = wr.sges.clone();
@@ -29,7 +31,7 @@ impl Receives {
         RecvWr { id: place as u64, sges }
     }
 
-    /// The receive that the engine knows by this id, which has ended.
+    /// Takes the receive that the engine knows by this id and that has ended.
     pub(crate) fn take(&self, id: u64) -> Option<RecvWr> {
         let mut places = self.places();
         let place = usize::try_from(id).ok()?;
@@ -38,7 +40,7 @@ impl Receives {
         Some(taken)
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, KeptReceives> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,13 +12,13 @@ use braid::environment;
 
 use super::entries::{Content, Entry};
 
-/// Files of sysfs may be read by all.
+/// Everyone may read files of sysfs.
 const FILE_MODE: u32 = 0o444;
 
-/// Finds the directory of these entries, or makes it, in the first place that can hold it.
+/// Finds the directory of these entries, or creates it in the first suitable place.
 ///
 /// # Errors
-/// No place can: the reasons, and the remedy.
+/// No place is suitable: the reasons, and the remedy.
 pub(super) fn make(entries: &[Entry]) -> Result<PathBuf, String> {
     let name = name_of(entries);
     let mut reasons = Vec::new();
@@ -35,12 +35,12 @@ pub(super) fn make(entries: &[Entry]) -> Result<PathBuf, String> {
     ))
 }
 
-/// Whether the directory is still there.
+/// Whether the directory still exists.
 pub(super) fn is_there(root: &CString) -> bool {
     Path::new(OsStr::from_bytes(root.as_bytes())).is_dir()
 }
 
-/// Directories in memory first.
+/// The places for the directory, those in memory first.
 fn places() -> Vec<PathBuf> {
     let named = |name: &str| {
         environment::variable(name).map(PathBuf::from).filter(|place| place.is_absolute())
@@ -50,7 +50,8 @@ fn places() -> Vec<PathBuf> {
     places.into_iter().flatten().collect()
 }
 
-/// The user is part of the name, because users share `/dev/shm` and `/tmp`.
+/// The name of the directory. The user is part of the name, because users share `/dev/shm` and
+/// `/tmp`.
 fn name_of(entries: &[Entry]) -> String {
     let mut hasher = DefaultHasher::new();
     entries.hash(&mut hasher);
@@ -62,7 +63,8 @@ fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Everything is made under another name first: a directory of this name is complete.
+/// Creates the directory under another name first, so that a directory of the final name is
+/// complete.
 fn make_in(place: &Path, name: &str, entries: &[Entry]) -> io::Result<PathBuf> {
     let place = place.canonicalize()?;
     let root = place.join(name);
@@ -70,13 +72,13 @@ fn make_in(place: &Path, name: &str, entries: &[Entry]) -> io::Result<PathBuf> {
         return Ok(root);
     }
     let unfinished = place.join(format!("{name}.{}", std::process::id()));
-    // One that a process of the same number has left behind.
+    // A process of the same number may have left one behind.
     let _ = fs::remove_dir_all(&unfinished);
     let made = fill(&unfinished, entries).and_then(|()| fs::rename(&unfinished, &root));
     match made {
         Ok(()) => Ok(root),
         Err(error) => {
-            // Nobody knows of it.
+            // No other process knows the unfinished directory.
             let _ = fs::remove_dir_all(&unfinished);
             // Another process was faster.
             if is_ours(&root)? { Ok(root) } else { Err(error) }
@@ -84,10 +86,10 @@ fn make_in(place: &Path, name: &str, entries: &[Entry]) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether the directory is there.
+/// Whether the directory exists.
 ///
 /// # Errors
-/// Another user made it, or others may write to it.
+/// Another user has made it, or others may write to it.
 fn is_ours(root: &Path) -> io::Result<bool> {
     match root.symlink_metadata() {
         Ok(found) if found.is_dir() && found.uid() == user() && found.mode() & 0o022 == 0 => {
@@ -103,7 +105,7 @@ fn is_ours(root: &Path) -> io::Result<bool> {
 }
 
 fn fill(root: &Path, entries: &[Entry]) -> io::Result<()> {
-    // Whatever the umask, others may read it and not write to it.
+    // Others may read the directory but not write to it, whatever the umask is.
     DirBuilder::new().mode(0o755).create(root)?;
     for entry in entries {
         let path = root.join(&entry.path);

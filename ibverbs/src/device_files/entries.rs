@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::device::Device;
 use crate::query;
 
-/// A file below the directory, which has no leading slash in its path.
+/// A file below the directory. The path has no leading slash.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
     pub(super) content: Content,
 }
 
-/// Its content.
+/// The content of an entry.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Content {
     /// A line of text, as sysfs has it.
@@ -28,9 +28,10 @@ const DEV: &str = "dev/infiniband";
 const CLASS: &str = "sys/class/infiniband";
 const VERBS_CLASS: &str = "sys/class/infiniband_verbs";
 const CM_CLASS: &str = "sys/class/misc/rdma_cm";
-/// Each device's own directory, where a NIC has that of its PCI function.
+/// The directory of each device, which corresponds to the PCI function of a NIC.
 const DEVICES: &str = "sys/devices/virtual/braid";
-/// The interface of uverbs and of rdma_cm with the kernel that librdmacm and libibverbs ask for.
+/// The version of the kernel's interface to uverbs and rdma_cm that librdmacm and libibverbs
+/// expect.
 const UVERBS_ABI: &str = "6";
 const DEVICE_ABI: &str = "1";
 const CM_ABI: &str = "4";
@@ -74,11 +75,12 @@ impl Entries {
         self.link(&verbs, "device", &format!("../../../{name}"));
     }
 
-    /// The directory of a NIC's PCI function: the network interface, and where it is plugged in.
+    /// Adds the directory that corresponds to the PCI function of a NIC: the network interface and
+    /// its parent.
     fn parent(&mut self, own: &str, interface: &str) {
         let real = format!("/sys/class/net/{interface}");
         self.link(&format!("{own}/net"), interface, &real);
-        // No PCI vendor: a program must not take the device for the interface's own NIC.
+        // The vendor 0 tells programs that the device is not the interface's own NIC.
         self.text(own, "vendor", "0x0000");
         self.text(own, "device", "0x0000");
         let plug = |name: &str| fs::read_to_string(format!("{real}/device/{name}")).ok();
@@ -132,7 +134,8 @@ impl Entries {
     }
 }
 
-/// Groups of four digits, as sysfs writes GUIDs and GIDs: `fe80:0000`, nothing left out.
+/// Formats bytes as groups of four digits, as sysfs writes GUIDs and GIDs: `fe80:0000`, without
+/// abbreviation.
 fn groups(bytes: &[u8]) -> String {
     let groups: Vec<String> =
         bytes.chunks(2).map(|two| two.iter().map(|byte| format!("{byte:02x}")).collect()).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::datagram::{Body, Datagram};
 
-/// Time after which an end first repeats what is not acknowledged. It doubles each time.
+/// Time after which an end first repeats unacknowledged messages. It doubles each time.
 const FIRST_REPEAT: Duration = Duration::from_millis(50);
 const LAST_REPEAT: Duration = Duration::from_secs(1);
 /// Time without a datagram after which an end probes. The connecting end waits a little longer, so
@@ -19,8 +19,8 @@ const QUICK_PROBE: Duration = Duration::from_millis(100);
 const REPORTS: u32 = 3;
 /// Time for which a closed end repeats its `Close`.
 const LINGER: Duration = Duration::from_secs(3);
-/// Messages that are not acknowledged, and messages that nobody has taken, at most.
-const MOST: usize = 16;
+/// The limit of unacknowledged messages, and of messages that the owner has not taken.
+pub(super) const MAX_PENDING: usize = 16;
 
 /// Progress of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ enum Phase {
     /// The connecting end has a cookie, but its first message is not acknowledged.
     Cookie(u64),
     Open,
-    /// Nothing is sent or expected any more.
+    /// The exchange is finished.
     Over,
 }
 
@@ -45,33 +45,50 @@ pub(super) enum Taken {
     Failed(c_int),
 }
 
+/// Unacknowledged messages and `Close` (`None`).
+#[derive(Default)]
+struct Unacknowledged {
+    messages: VecDeque<Option<Vec<u8>>>,
+    /// The number of the oldest one.
+    first: u32,
+}
+
+impl Unacknowledged {
+    /// The number of the next message.
+    fn next(&self) -> u32 {
+        self.first + self.messages.len() as u32
+    }
+
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+}
+
 /// One end of a link.
 pub(super) struct Association {
     link: u64,
     phase: Phase,
     is_client: bool,
-    /// Messages and `Close` (`None`) that are not acknowledged. `first` is the oldest one's number.
-    unacknowledged: VecDeque<Option<Vec<u8>>>,
-    first: u32,
+    unacknowledged: Unacknowledged,
     /// Number of the next message of the other end.
     expected: u32,
     received: VecDeque<Vec<u8>>,
     is_closed_by_peer: bool,
-    /// When this end stops to repeat its `Close`.
+    /// The time at which this end stops to repeat its `Close`.
     closed: Option<Instant>,
     failed: Option<c_int>,
-    /// The next repetition or probe.
+    /// The time of the next repetition or probe.
     timer: Option<Instant>,
     repeat: Duration,
-    heard: Instant,
-    /// Reports in a row that the other end is gone, and when the next one counts.
+    last_received: Instant,
+    /// Consecutive reports that the other end is gone, and the time from which the next one counts.
     reports: (u32, Instant),
     /// Datagrams to be sent.
     outgoing: VecDeque<Vec<u8>>,
 }
 
 impl Association {
-    /// The connecting end. It says `Hello`.
+    /// The connecting end, which sends `Hello`.
     pub(super) fn client(link: u64, now: Instant) -> Self {
         let mut client = Self::new(link, Phase::Hello, now);
         client.transmit(now);
@@ -91,8 +108,7 @@ impl Association {
             link,
             phase,
             is_client: phase == Phase::Hello,
-            unacknowledged: VecDeque::new(),
-            first: 0,
+            unacknowledged: Unacknowledged::default(),
             expected: 0,
             received: VecDeque::new(),
             is_closed_by_peer: false,
@@ -100,7 +116,7 @@ impl Association {
             failed: None,
             timer: None,
             repeat: FIRST_REPEAT,
-            heard: now,
+            last_received: now,
             reports: (0, now),
             outgoing: VecDeque::new(),
         }
@@ -111,7 +127,7 @@ impl Association {
         self.phase != Phase::Hello
     }
 
-    /// Whether nothing is left to do: the link can be forgotten.
+    /// Whether the exchange is finished, so that the link can be forgotten.
     pub(super) fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
@@ -128,14 +144,14 @@ impl Association {
         if self.closed.is_some() || self.is_closed_by_peer {
             return Err(libc::EPIPE);
         }
-        if self.unacknowledged.len() >= MOST {
+        if self.unacknowledged.messages.len() >= MAX_PENDING {
             return Err(libc::ENOBUFS);
         }
         self.push(Some(message.to_vec()), now);
         Ok(())
     }
 
-    /// The next message, or why there is none.
+    /// Takes the next message, or the reason why there is none.
     pub(super) fn take(&mut self) -> Taken {
         match (self.received.pop_front(), self.failed) {
             _ if self.closed.is_some() => Taken::End,
@@ -152,26 +168,27 @@ impl Association {
             return;
         }
         self.closed = Some(now + LINGER);
-        let has_said_nothing = self.phase == Phase::Hello || self.is_client && self.next() == 0;
-        if has_said_nothing || self.is_closed_by_peer || self.failed.is_some() {
+        let has_sent_nothing =
+            self.phase == Phase::Hello || self.is_client && self.unacknowledged.next() == 0;
+        if has_sent_nothing || self.is_closed_by_peer || self.failed.is_some() {
             self.end();
         } else {
             self.push(None, now);
         }
     }
 
-    /// Asks the other end for an answer, now.
+    /// Asks the other end for an answer at once.
     pub(super) fn probe(&mut self, now: Instant) {
         if self.phase == Phase::Open && self.failed.is_none() {
-            self.say(Body::Probe, 0);
+            self.queue(Body::Probe, 0);
             let soon = now + FIRST_REPEAT;
             self.timer = Some(self.timer.map_or(soon, |timer| timer.min(soon)));
-            // The probe is repeated.
-            self.heard = now.checked_sub(self.idle()).unwrap_or(now);
+            // If no answer comes, the probe is repeated.
+            self.last_received = now.checked_sub(self.idle()).unwrap_or(now);
         }
     }
 
-    /// A datagram of this link has come. Returns whether it is one of the other end.
+    /// Handles a datagram of this link. Returns whether it comes from the other end.
     pub(super) fn on_datagram(&mut self, datagram: &Datagram<'_>, now: Instant) -> bool {
         let is_answer = matches!(datagram.body, Body::Cookie(_));
         if self.phase == Phase::Over || is_answer && !self.is_client {
@@ -189,10 +206,10 @@ impl Association {
             Body::Open(..) => return false,
             Body::Data(message) => self.take_in_order(datagram.number, Some(message)),
             Body::Close => self.take_in_order(datagram.number, None),
-            Body::Probe => self.say(Body::Ack, 0),
+            Body::Probe => self.queue(Body::Ack, 0),
             Body::Ack => {}
         }
-        (self.heard, self.reports) = (now, (0, now));
+        (self.last_received, self.reports) = (now, (0, now));
         if !is_answer {
             self.on_acknowledged(datagram.expected, now);
         }
@@ -206,36 +223,37 @@ impl Association {
         }
     }
 
-    /// The message or `Close` of this number, once and in order. It is acknowledged unless there is
-    /// no room for it.
+    /// Takes the message or `Close` of this number, if it is the next one. Acknowledges it unless
+    /// there is no room.
     fn take_in_order(&mut self, number: u32, message: Option<&[u8]>) {
         if number == self.expected && !self.is_closed_by_peer {
             match message {
-                Some(_) if self.received.len() >= MOST => return,
+                Some(_) if self.received.len() >= MAX_PENDING => return,
                 Some(message) if self.closed.is_none() => self.received.push_back(message.to_vec()),
                 Some(_) => {}
                 None => self.is_closed_by_peer = true,
             }
             self.expected += 1;
         }
-        self.say(Body::Ack, 0);
+        self.queue(Body::Ack, 0);
     }
 
-    /// The other end expects this number next: it has all before it.
+    /// Handles an acknowledgement: `expected` is the number that the other end expects next.
     fn on_acknowledged(&mut self, expected: u32, now: Instant) {
         if self.is_closed_by_peer {
-            // It takes nothing any more.
-            self.first = self.next();
-            self.unacknowledged.clear();
+            // The other end takes nothing any more.
+            self.unacknowledged.first = self.unacknowledged.next();
+            self.unacknowledged.messages.clear();
         }
-        let is_news = expected > self.first && expected <= self.next();
+        let is_news =
+            expected > self.unacknowledged.first && expected <= self.unacknowledged.next();
         if is_news {
             if let Phase::Cookie(_) = self.phase {
                 self.phase = Phase::Open;
             }
-            let is_first = self.is_client && self.first == 0;
-            self.unacknowledged.drain(..(expected - self.first) as usize);
-            (self.first, self.repeat) = (expected, FIRST_REPEAT);
+            let is_first = self.is_client && self.unacknowledged.first == 0;
+            self.unacknowledged.messages.drain(..(expected - self.unacknowledged.first) as usize);
+            (self.unacknowledged.first, self.repeat) = (expected, FIRST_REPEAT);
             if is_first && !self.unacknowledged.is_empty() {
                 self.transmit(now);
             }
@@ -243,24 +261,24 @@ impl Association {
         if self.closed.is_some() && self.unacknowledged.is_empty() {
             return self.end();
         }
-        // Anything else does not put off a repetition.
+        // Other datagrams do not postpone a repetition.
         if is_news || self.unacknowledged.is_empty() {
             self.schedule(now);
         }
     }
 
-    /// The network, or another process, says that the other end cannot be reached. An errno of 0 is
-    /// no report.
+    /// Handles a report of the network or of another process that the other end cannot be reached.
+    /// An errno of 0 is no report.
     pub(super) fn on_report(&mut self, errno: c_int, now: Instant) {
         let is_gone = errno == libc::ECONNREFUSED;
         match self.phase {
             Phase::Over => {}
             _ if errno == 0 => {}
             Phase::Hello => self.fail(errno),
-            // An error of routing may pass.
+            // A routing error may be temporary.
             _ if !is_gone => {}
             _ if self.closed.is_some() => self.end(),
-            // Only what is sent after a report can be a reason for the next one.
+            // Only datagrams that were sent after a report can cause the next one.
             _ if now < self.reports.1 => {}
             _ => {
                 self.reports = (self.reports.0 + 1, now + QUICK_PROBE / 2);
@@ -282,10 +300,10 @@ impl Association {
 
     fn end(&mut self) {
         (self.phase, self.timer) = (Phase::Over, None);
-        self.unacknowledged.clear();
+        self.unacknowledged.messages.clear();
     }
 
-    /// When [`Association::on_timeout`] is due.
+    /// The time at which [`Association::on_timeout`] is due.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.timer
     }
@@ -302,8 +320,8 @@ impl Association {
             return self.transmit(now);
         }
         let is_doubtful = self.reports.0 > 0;
-        if is_doubtful || now.duration_since(self.heard) >= self.idle() {
-            self.say(Body::Probe, 0);
+        if is_doubtful || now.duration_since(self.last_received) >= self.idle() {
+            self.queue(Body::Probe, 0);
             self.timer = Some(now + if is_doubtful { QUICK_PROBE } else { self.idle() });
         } else {
             self.schedule(now);
@@ -319,48 +337,43 @@ impl Association {
         if self.is_client { CLIENT_PROBE } else { LISTENER_PROBE }
     }
 
-    /// The number of the next message of this end.
-    fn next(&self) -> u32 {
-        self.first + self.unacknowledged.len() as u32
-    }
-
     fn push(&mut self, message: Option<Vec<u8>>, now: Instant) {
         let was_idle = self.unacknowledged.is_empty();
-        self.unacknowledged.push_back(message);
+        self.unacknowledged.messages.push_back(message);
         if was_idle {
             self.repeat = FIRST_REPEAT;
         }
-        self.say_numbered(self.unacknowledged.len() - 1);
+        self.queue_numbered(self.unacknowledged.messages.len() - 1);
         self.schedule(now);
     }
 
-    /// Sends all that is not acknowledged.
+    /// Sends all unacknowledged messages.
     fn transmit(&mut self, now: Instant) {
         if self.phase == Phase::Hello {
-            self.say(Body::Hello, 0);
+            self.queue(Body::Hello, 0);
         } else {
-            (0..self.unacknowledged.len()).for_each(|index| self.say_numbered(index));
+            (0..self.unacknowledged.messages.len()).for_each(|index| self.queue_numbered(index));
         }
         self.schedule(now);
     }
 
-    fn say_numbered(&mut self, index: usize) {
-        let number = self.first + index as u32;
-        let message = self.unacknowledged[index].take();
+    fn queue_numbered(&mut self, index: usize) {
+        let number = self.unacknowledged.first + index as u32;
+        let message = self.unacknowledged.messages[index].take();
         match (self.phase, &message) {
             (Phase::Hello | Phase::Over, _) => {}
             (Phase::Cookie(cookie), Some(message)) if number == 0 => {
-                self.say(Body::Open(cookie, message), 0);
+                self.queue(Body::Open(cookie, message), 0);
             }
             // The listener's end exists only once the first message has come.
             (Phase::Cookie(_), _) => {}
-            (Phase::Open, Some(message)) => self.say(Body::Data(message), number),
-            (Phase::Open, None) => self.say(Body::Close, number),
+            (Phase::Open, Some(message)) => self.queue(Body::Data(message), number),
+            (Phase::Open, None) => self.queue(Body::Close, number),
         }
-        self.unacknowledged[index] = message;
+        self.unacknowledged.messages[index] = message;
     }
 
-    fn say(&mut self, body: Body<'_>, number: u32) {
+    fn queue(&mut self, body: Body<'_>, number: u32) {
         let datagram = Datagram { link: self.link, number, expected: self.expected, body };
         self.outgoing.push_back(datagram.encode());
     }
@@ -373,7 +386,7 @@ impl Association {
         } else if self.is_closed_by_peer || matches!(self.phase, Phase::Cookie(_)) {
             self.timer = None;
         } else {
-            self.timer = Some(self.heard + self.idle());
+            self.timer = Some(self.last_received + self.idle());
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | then | `Open`, `Data`: the message |
 
 const MAGIC: [u8; 4] = *b"BrMs";
-/// Bytes before what only some kinds have.
+/// Bytes before the fields that only some kinds have.
 const HEAD: usize = 24;
 const COOKIE: usize = 8;
 /// Longest message. Its datagram fits the smallest MTU of IPv6, 1280 bytes, on every path.
@@ -29,16 +29,16 @@ const ACK: u8 = 6;
 const PROBE: u8 = 7;
 const GONE: u8 = 8;
 
-/// The kind of a datagram, with what only this kind has.
+/// The kind of a datagram, with the fields that only this kind has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Body<'a> {
-    /// Asks for a cookie. As long as the answer.
+    /// Asks for a cookie. The datagram is as long as the answer.
     Hello,
     Cookie(u64),
     /// The first message of the connecting end.
     Open(u64, &'a [u8]),
     Data(&'a [u8]),
-    /// Nothing follows. Numbered like a message.
+    /// The last message, numbered like the others.
     Close,
     Ack,
     /// Asks for an `Ack`.
@@ -86,14 +86,14 @@ impl<'a> Datagram<'a> {
         bytes
     }
 
-    /// The link of a datagram of which the network has returned the beginning.
+    /// The link of a datagram, from the beginning of it that the network has returned.
     pub(super) fn decode_beginning(bytes: &[u8]) -> Option<u64> {
         let (head, _) = bytes.split_first_chunk::<16>()?;
         let link = head.last_chunk::<8>()?;
         (head[..4] == MAGIC).then(|| u64::from_be_bytes(*link))
     }
 
-    /// `None`: the bytes are no datagram of a link.
+    /// Decodes a datagram. `None`: the bytes are no datagram of a link.
     pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
         let (magic, head) = head.split_first_chunk::<4>()?;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_datagram() {
+    fn other_bytes_are_no_datagram() {
         for body in [Body::Hello, Body::Cookie(3), Body::Close, Body::Ack, Body::Gone] {
             let bytes = Datagram::new(9, body).encode();
             for len in 0..bytes.len() {
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(Datagram::decode(&long), None);
     }
 
-    /// A source that is not proven gets no more bytes than it has sent.
+    /// An answer to an unproven source is not longer than the datagram that it answers.
     #[test]
     fn answers_to_an_unproven_source_are_not_longer_than_what_they_answer() {
         let len = |body| Datagram::new(1, body).encode().len();

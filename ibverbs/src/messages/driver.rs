@@ -1,4 +1,4 @@
-//! The thread that receives for all ports of this process, and repeats what was lost.
+//! The driver: one thread that receives for all ports of this process, and repeats lost datagrams.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::port::{Shared, lock};
+use super::port::{PortShared, lock};
 use crate::threads;
 
-/// The token of the wake-up call; ports count from 1.
+/// The token of the wake-up event. Those of ports count from 1.
 const WAKE: u64 = 0;
-/// Longest sleep. Nothing waits for its end.
+/// The longest sleep. Nothing depends on its end.
 const SLEEP: Duration = Duration::from_secs(60);
 
-/// A new token of a port.
+/// A new token for a port.
 pub(super) fn token() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(WAKE + 1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -27,13 +27,13 @@ pub(super) fn token() -> u64 {
 pub(super) struct Driver {
     epoll: Epoll,
     wake: EventFd,
-    ports: Mutex<HashMap<u64, Arc<Shared>>>,
+    ports: Mutex<HashMap<u64, Arc<PortShared>>>,
 }
 
 static DRIVER: Mutex<Option<(u32, &Driver)>> = Mutex::new(None);
 
-/// Closes all links as the process ends. A signal handler may end it while locks are held, so that
-/// nobody waits for one.
+/// Closes all links as the process ends. A signal handler may end the process while a thread holds
+/// a lock, so this does not wait for locks.
 pub(crate) fn close_at_exit() {
     let Ok(driver) = DRIVER.try_lock() else { return };
     if let Some((owner, driver)) = *driver
@@ -44,10 +44,10 @@ pub(crate) fn close_at_exit() {
     }
 }
 
-/// The driver of this process. A forked child has its own, without its parent's ports.
+/// The driver of this process. A forked child has a driver of its own, without its parent's ports.
 ///
 /// # Errors
-/// There are too many descriptors or threads.
+/// The system has no more descriptors or threads.
 pub(super) fn get() -> io::Result<&'static Driver> {
     let mut driver = lock(&DRIVER);
     let process = std::process::id();
@@ -66,32 +66,32 @@ impl Driver {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         epoll.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
-        // It serves until the process ends.
+        // The driver serves until the process ends.
         let driver: &'static Driver =
             Box::leak(Box::new(Driver { epoll, wake, ports: Mutex::default() }));
         threads::spawn("braid-cm-links", || driver.run())?;
         Ok(driver)
     }
 
-    /// Receives for a port, which may have a new socket.
+    /// Receives for a port, also after the port has got a new socket.
     ///
     /// # Errors
-    /// The kernel's.
-    pub(super) fn add(&self, port: &Arc<Shared>) -> io::Result<()> {
+    /// Those of the kernel.
+    pub(super) fn add(&self, port: &Arc<PortShared>) -> io::Result<()> {
         lock(&self.ports).insert(port.token, port.clone());
         let event = EpollEvent::new(EpollFlags::EPOLLIN, port.token);
         port.with_udp(|udp| Ok(self.epoll.add(udp, event)?))
     }
 
-    pub(super) fn remove(&self, port: &Shared) {
+    pub(super) fn remove(&self, port: &PortShared) {
         lock(&self.ports).remove(&port.token);
-        // Fails if the parent's driver receives for it.
+        // This fails if the driver of the parent process receives for the port.
         let _ = port.with_udp(|udp| Ok(self.epoll.delete(udp)?));
     }
 
-    /// A timeout may be due sooner than before.
+    /// Wakes the thread, because a timeout may be due sooner than before.
     pub(super) fn wake(&self) {
-        // Fails only if it is awake anyway.
+        // This fails only if the thread is awake.
         let _ = self.wake.write(1);
     }
 
@@ -118,7 +118,7 @@ impl Driver {
         }
     }
 
-    /// Until the next timeout, rounded up.
+    /// The time until the next timeout, rounded up.
     fn sleep(&self) -> EpollTimeout {
         let next = lock(&self.ports).values().filter_map(|port| port.next_timeout()).min();
         let sleep = next.map_or(SLEEP, |next| next.saturating_duration_since(Instant::now()));

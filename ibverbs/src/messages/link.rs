@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 use super::association::{Association, Taken};
 use super::datagram::{Datagram, MAX_MESSAGE};
 use super::driver;
-use super::port::{Port, Shared, lock};
+use super::port::{Port, PortShared, lock};
 
-/// One end of a link. It is closed when this is dropped.
+/// One end of a link. Dropping it closes the link.
 pub(crate) struct Link {
     end: Arc<End>,
     limit: Mutex<Option<Duration>>,
 }
 
 impl Link {
-    /// Reaches the listener at `to`, which needs no more than its answer that it listens. `from` is
-    /// the address of this host that is used.
+    /// Connects to the listener at `to`, from the address `from` of this host. Returns when the
+    /// listener has answered `Hello`, before it has accepted the link.
     ///
     /// # Errors
-    /// `ConnectionRefused`: nobody listens. `TimedOut`: nobody has answered within `limit`. Or the
-    /// network's.
+    /// `ConnectionRefused`: nobody listens. `TimedOut`: no answer within `limit`. Otherwise those
+    /// of the network.
     pub(crate) fn connect(
         port: &Port,
         from: IpAddr,
@@ -46,7 +46,7 @@ impl Link {
         Ok(link)
     }
 
-    /// The end of a listener.
+    /// The end of the link at the listener.
     pub(super) fn accepted(end: Arc<End>) -> Self {
         Link { end, limit: Mutex::default() }
     }
@@ -79,17 +79,17 @@ impl Link {
         })?
     }
 
-    /// How long each [`Link::recv`] waits; `None`: without limit.
+    /// Sets the time for which each [`Link::recv`] waits. `None`: no limit.
     pub(crate) fn set_limit(&self, limit: Option<Duration>) {
         *lock(&self.limit) = limit;
     }
 
-    /// Closes the link in both directions, after the messages that were sent.
+    /// Closes the link in both directions, after the sent messages.
     pub(crate) fn close(&self) {
         self.end.with(Association::close);
     }
 
-    /// The address of this host that the link uses, and the port at which it began.
+    /// The address of this host on the link, with the port at which the link began.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.end.local
     }
@@ -108,9 +108,9 @@ impl Drop for Link {
 /// One end of a link, as its port and the driver hold it.
 pub(super) struct End {
     pub(super) number: u64,
-    port: Arc<Shared>,
+    port: Arc<PortShared>,
     local: SocketAddr,
-    /// The other end. Its port may change.
+    /// The address of the other end. The port may change.
     peer: Mutex<SocketAddr>,
     association: Mutex<Association>,
     changed: Condvar,
@@ -120,14 +120,14 @@ impl End {
     pub(super) fn new(
         number: u64,
         association: Association,
-        port: &Arc<Shared>,
+        port: &Arc<PortShared>,
         (local, peer): (SocketAddr, SocketAddr),
     ) -> Self {
         let (association, peer) = (Mutex::new(association), Mutex::new(peer));
         End { number, port: port.clone(), local, peer, association, changed: Condvar::new() }
     }
 
-    /// Sends what a new association has to send.
+    /// Sends the first datagrams of a new association.
     pub(super) fn begin(&self) {
         self.with(|_, _| ());
         if let Ok(driver) = driver::get() {
@@ -135,7 +135,7 @@ impl End {
         }
     }
 
-    /// Changes the association, sends what it has to send, and wakes who waits for it.
+    /// Changes the association, sends its datagrams, and wakes the threads that wait.
     pub(super) fn with<T>(&self, change: impl FnOnce(&mut Association, Instant) -> T) -> T {
         let mut association = lock(&self.association);
         let before = association.next_timeout();
@@ -188,7 +188,7 @@ impl End {
         }
     }
 
-    /// Closes the link as the process ends: no lock is waited for, and nothing is repeated.
+    /// Closes the link as the process ends, without waiting for locks or repeating datagrams.
     pub(super) fn leave(&self) {
         let (Ok(mut association), Ok(peer)) = (self.association.try_lock(), self.peer.try_lock())
         else {
@@ -200,7 +200,8 @@ impl End {
         }
     }
 
-    /// A datagram with the number of the link. The other end's host is known; its port may change.
+    /// Handles a datagram with the number of the link. The host of the other end is fixed; the port
+    /// may change.
     pub(super) fn on_datagram(&self, datagram: &Datagram<'_>, from: SocketAddr) {
         if lock(&self.peer).ip() != from.ip() {
             return;

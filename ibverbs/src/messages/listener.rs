@@ -12,17 +12,17 @@ use braid_wire::Time;
 use super::association::Association;
 use super::datagram::Body;
 use super::link::{End, Link};
-use super::port::{Port, Shared, lock};
+use super::port::{Port, PortShared, lock};
 
-/// Links that wait to be accepted, at most. One more is opened when its connecting end repeats
-/// itself.
+/// Links that wait to be accepted, at most. A further link opens when its connecting end repeats
+/// the first message.
 const BACKLOG: usize = 1024;
 /// Links whose numbers are remembered, at most. The oldest is forgotten first.
 const REMEMBERED: usize = 65_536;
 
 /// Accepts links at a port.
 pub(crate) struct Listener {
-    port: Arc<Shared>,
+    port: Arc<PortShared>,
     queue: Arc<Queue>,
 }
 
@@ -37,7 +37,7 @@ impl Listener {
         getrandom::fill(&mut key)?;
         let queue = Arc::new(Queue {
             cookies: CookieJar::new(key),
-            begun: Instant::now(),
+            start: Instant::now(),
             waiting: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -88,16 +88,16 @@ impl Drop for Listener {
 /// The links that have come to a listener.
 pub(super) struct Queue {
     cookies: CookieJar,
-    begun: Instant,
-    waiting: Mutex<Waiting>,
+    start: Instant,
+    waiting: Mutex<PendingLinks>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingLinks {
     is_closed: bool,
     ends: VecDeque<Arc<End>>,
-    /// Links whose cookies may be good still, oldest first.
+    /// Links whose cookies may still be valid, oldest first.
     remembered: VecDeque<(Instant, u64)>,
     numbers: HashSet<u64>,
 }
@@ -113,7 +113,7 @@ impl Queue {
         &self,
         (link, cookie, message): (u64, u64, &[u8]),
         (from, to): (SocketAddr, SocketAddr),
-        port: &Arc<Shared>,
+        port: &Arc<PortShared>,
     ) -> Option<Body<'static>> {
         if !self.cookies.verify(self.now(), &source(from), link, cookie) {
             return Some(self.cookie(link, from));
@@ -138,15 +138,15 @@ impl Queue {
     }
 
     fn now(&self) -> Time {
-        Time::ZERO + self.begun.elapsed()
+        Time::ZERO + self.start.elapsed()
     }
 }
 
-impl Waiting {
-    /// Forgets links whose cookies are not good any more, and the oldest if there are too many.
+impl PendingLinks {
+    /// Forgets links whose cookies have expired, and the oldest if there are too many.
     fn forget(&mut self, now: Instant) {
-        while let Some((begun, link)) = self.remembered.front()
-            && (now.duration_since(*begun) > CookieJar::LONGEST
+        while let Some((start, link)) = self.remembered.front()
+            && (now.duration_since(*start) > CookieJar::LONGEST
                 || self.remembered.len() >= REMEMBERED)
         {
             self.numbers.remove(link);
@@ -155,7 +155,7 @@ impl Waiting {
     }
 }
 
-/// The source of a datagram, as cookies prove it.
+/// The source of a datagram, in the form that cookies prove.
 fn source(from: SocketAddr) -> Vec<u8> {
     let port = from.port().to_be_bytes();
     match from.ip() {

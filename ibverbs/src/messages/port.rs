@@ -20,29 +20,30 @@ use super::udp::Udp;
 pub(crate) struct PortOptions {
     /// A port of IPv6 does not take IPv4 (`IPV6_V6ONLY`).
     pub(crate) is_only_v6: bool,
-    /// Others that say so too may have the port, until one of them listens (`SO_REUSEADDR`).
+    /// Other ports with this option may have the same number, until one of them listens
+    /// (`SO_REUSEADDR`).
     pub(crate) is_shared: bool,
     /// Type of service. Default: 0.
     pub(crate) tos: u8,
-    /// Datagrams that are lost or sent twice.
+    /// Losses and duplicates that the port causes on purpose.
     pub(crate) faults: Faults,
 }
 
-/// A UDP port. Its number is free once this is dropped.
+/// A UDP port. Dropping it frees the number.
 pub(crate) struct Port {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PortShared>,
     addr: SocketAddr,
 }
 
 impl Port {
-    /// Takes the port, or any that is free for 0.
+    /// Takes the port, or any free one for port 0.
     ///
     /// # Errors
-    /// The kernel's, such as `AddrInUse` and `AddrNotAvailable`.
+    /// Those of the kernel, such as `AddrInUse` and `AddrNotAvailable`.
     pub(crate) fn bind(addr: SocketAddr, options: PortOptions) -> io::Result<Self> {
         let udp = options.bind(addr, options.is_shared)?;
         let addr = udp.addr();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PortShared {
             token: driver::token(),
             udp: Mutex::new(Some(udp)),
             links: Mutex::default(),
@@ -67,18 +68,19 @@ impl Port {
     /// Sets the type of service.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of the kernel.
     pub(crate) fn set_tos(&self, tos: u8) -> io::Result<()> {
         self.shared.with_udp(|udp| udp.set_tos(tos))
     }
 
-    /// Others that say so too may have the port from now on, until one of them listens.
+    /// Shares the number with other ports that do so too, until one of them listens.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of the kernel.
     pub(crate) fn share(&self) -> io::Result<()> {
         self.shared.with_udp(|udp| {
-            // It takes nothing from another one that listens at the port.
+            // A socket that is connected to itself takes nothing from another one that listens at
+            // the port.
             udp.connect(itself(udp.addr()))?;
             udp.set_shared(true)
         })?;
@@ -86,17 +88,17 @@ impl Port {
         Ok(())
     }
 
-    /// Takes the port away from others that share it, for a listener.
+    /// Takes the number away from other ports that share it, for a listener.
     ///
     /// # Errors
-    /// `AddrInUse`: another one listens already.
+    /// `AddrInUse`: another port listens.
     pub(super) fn claim(&self) -> io::Result<()> {
         static CLAIMING: Mutex<()> = Mutex::new(());
         if !self.shared.is_shared() {
             return Ok(());
         }
         let _one_at_a_time = lock(&CLAIMING);
-        // One that does not share any more is one that listens.
+        // A port that does not share any more is one that listens.
         let udp = self.shared.options.bind(self.addr, true)?;
         udp.set_shared(false)?;
         self.shared.is_shared.store(false, Ordering::Release);
@@ -106,7 +108,7 @@ impl Port {
     /// Prepares the port for a link to this address.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of the kernel.
     pub(super) fn prepare(&self, to: SocketAddr) -> io::Result<()> {
         match self.shared.is_shared() {
             true => self.shared.with_udp(|udp| udp.connect(to)),
@@ -125,7 +127,7 @@ impl PortOptions {
     }
 }
 
-/// The address of a socket, or of the loopback for all addresses.
+/// The address of a socket, or the loopback address if the socket has all addresses.
 fn itself(addr: SocketAddr) -> SocketAddr {
     let ip = match addr.ip() {
         ip if !ip.is_unspecified() => ip,
@@ -142,22 +144,22 @@ impl Drop for Port {
 }
 
 /// A port, as its links and the driver hold it.
-pub(super) struct Shared {
+pub(super) struct PortShared {
     pub(super) token: u64,
-    /// `None`: the port was given up, and no links remain. Nobody else holds the socket, so that
-    /// its number is free as soon as another one takes its place.
+    /// `None`: the port was given up, and no links remain. The socket has no other owner, so that
+    /// the number is free as soon as another socket takes its place.
     udp: Mutex<Option<Udp>>,
     links: Mutex<HashMap<u64, Arc<End>>>,
-    /// The listener's.
+    /// The queue of the listener.
     queue: Mutex<Option<Arc<Queue>>>,
     is_shared: AtomicBool,
     has_owner: AtomicBool,
-    /// State of the random numbers of the faults.
+    /// The state of the random numbers that decide the faults.
     sent: AtomicU64,
     options: PortOptions,
 }
 
-impl Shared {
+impl PortShared {
     fn number(&self) -> u16 {
         self.with_udp(|udp| Ok(udp.addr().port())).unwrap_or_default()
     }
@@ -166,8 +168,10 @@ impl Shared {
         self.is_shared.load(Ordering::Acquire)
     }
 
+    /// Calls `action` with the socket.
+    ///
     /// # Errors
-    /// `NotConnected`: the port was given up. Or those of `action`.
+    /// `NotConnected`: the port was given up. Otherwise those of `action`.
     pub(super) fn with_udp<T>(&self, action: impl FnOnce(&Udp) -> io::Result<T>) -> io::Result<T> {
         lock(&self.udp).as_ref().ok_or(io::ErrorKind::NotConnected.into()).and_then(action)
     }
@@ -175,7 +179,7 @@ impl Shared {
     /// Sends a datagram from an address of this host, or loses it, as the options say.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of the kernel.
     pub(super) fn send(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<()> {
         let Faults { drop, duplicate, .. } = self.options.faults;
         if drop > 0.0 && self.random() < drop {
@@ -185,7 +189,8 @@ impl Shared {
         self.with_udp(|udp| (0..copies).try_for_each(|_| udp.send(bytes, from, to)))
     }
 
-    /// As [`Shared::send`], without waiting for a lock. A datagram that is not sent is lost.
+    /// Sends a datagram as [`PortShared::send`] does, without waiting for a lock. If another thread
+    /// holds it, the datagram is lost.
     pub(super) fn send_at_exit(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) {
         if let Ok(udp) = self.udp.try_lock()
             && let Some(udp) = udp.as_ref()
@@ -201,7 +206,7 @@ impl Shared {
         }
     }
 
-    /// From 0 to 1 (splitmix64).
+    /// A random number from 0 to 1 (splitmix64).
     fn random(&self) -> f64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut z = self.sent.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -220,7 +225,7 @@ impl Shared {
         is_new
     }
 
-    /// Removes a link that is over. The last one takes a port without an owner with it.
+    /// Removes a link that is over. The last link of a port without an owner ends the port.
     pub(super) fn remove(&self, end: &End) {
         let is_empty = {
             let mut links = lock(&self.links);
@@ -244,7 +249,7 @@ impl Shared {
         *lock(&self.queue) = queue;
     }
 
-    /// Takes all that has come.
+    /// Receives all datagrams and errors that have arrived.
     pub(super) fn receive(self: &Arc<Self>) {
         let recv_error = || lock(&self.udp).as_ref().and_then(Udp::recv_error);
         while let Some((received, errno)) = recv_error() {
@@ -276,18 +281,18 @@ impl Shared {
             _ => Some(Body::Gone),
         };
         if let Some(body) = answer {
-            // Whoever waits for it asks again.
+            // If this fails, the other end asks again.
             let _ = self.send(&Datagram::new(datagram.link, body).encode(), to, from);
         }
     }
 
-    /// Goes on with another socket.
+    /// Continues with another socket.
     fn replace(self: &Arc<Self>, udp: Udp) -> io::Result<()> {
         *lock(&self.udp) = Some(udp);
         driver::get()?.add(self)
     }
 
-    /// Gives the number up. Links that remain go on at another port.
+    /// Gives the number up. Remaining links continue at another port.
     fn leave(self: &Arc<Self>, ip: IpAddr) {
         self.set_queue(None);
         self.has_owner.store(false, Ordering::Release);
@@ -298,7 +303,7 @@ impl Shared {
         if moved {
             links.iter().for_each(|end| end.probe());
         } else {
-            // Links that could not move hear nothing more.
+            // Links that cannot move receive nothing any more.
             self.end();
         }
     }

@@ -1,4 +1,4 @@
-//! Links over real sockets, and what others send to them.
+//! Links over real sockets, and datagrams that strangers send to them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use super::association::{Association, Taken};
 use super::datagram::{Body, Datagram};
 use super::*;
 
-/// Longer than anything takes on a loaded machine.
+/// A limit that no step exceeds on a loaded machine.
 const LONG: Duration = Duration::from_secs(20);
 
 fn port(options: PortOptions) -> Port {
@@ -57,7 +57,7 @@ impl Pairs {
         [near, far]
     }
 
-    /// Both ends of a link over which nothing has to be received.
+    /// Both ends of a link. The second end has taken the first message.
     pub(crate) fn begin(&self) -> [Link; 2] {
         let ends = self.open(b"begin");
         assert_eq!(ends[1].recv().expect("the first message"), b"begin");
@@ -88,7 +88,7 @@ fn messages_and_the_end_arrive_in_order_over_a_network_that_loses_and_repeats() 
 }
 
 #[test]
-fn nobody_at_a_port_refuses_and_a_listener_that_has_gone_too() {
+fn a_port_without_a_listener_refuses() {
     let near = port(PortOptions::default());
     let pairs = Pairs::new();
     let to = pairs.port.addr();
@@ -130,14 +130,14 @@ fn the_first_that_listens_has_a_shared_port() {
     let listener = Listener::new(&one).expect("nobody else listens");
     assert_eq!(kind(Listener::new(&other)), io::ErrorKind::AddrInUse);
     assert_eq!(kind(bind(shared.clone())), io::ErrorKind::AddrInUse, "it is a listener's");
-    // Neither of the two others takes what is the listener's.
+    // Neither of the two other ports takes datagrams for the listener.
     let stranger = port(PortOptions::default());
     let from = Ipv4Addr::LOCALHOST.into();
     let near = Link::connect(&stranger, from, one.addr(), LONG).expect("it listens");
     near.send(b"to the listener").expect("it is open");
     let far = listener.accept().expect("it listens");
     assert_eq!(far.recv().expect("it comes"), b"to the listener");
-    // And who shares it reaches others.
+    // A port that shares its number can connect.
     let pairs = Pairs::new();
     let near = Link::connect(&client, from, pairs.port.addr(), LONG).expect("it listens");
     near.send(b"from the port").expect("it is open");
@@ -148,7 +148,7 @@ fn the_first_that_listens_has_a_shared_port() {
     );
 }
 
-/// Somebody who speaks the datagrams by hand.
+/// A socket that speaks the datagrams by hand.
 struct Stranger(UdpSocket, SocketAddr);
 
 impl Stranger {
@@ -187,7 +187,7 @@ const ACK: Option<u8> = Some(6);
 const COOKIE: Option<u8> = Some(2);
 
 impl Pairs {
-    /// Whether a link has come.
+    /// Whether a link has reached the listener.
     fn has_link(&self) -> bool {
         self.listener.is_waited_for()
     }
@@ -230,14 +230,14 @@ fn an_open_that_comes_late_or_twice_begins_one_link() {
     assert_eq!(stranger.kind(), Some(5), "the end");
     stranger.say(&Datagram { expected: 1, ..Datagram::new(5, Body::Ack) }.encode());
     stranger.say(&open);
-    // What comes after it is answered, and it is not.
+    // The probe behind the datagram is answered, and the datagram is not.
     stranger.say(&Datagram::new(6, Body::Probe).encode());
     assert_eq!(stranger.kind(), GONE);
     assert!(!pairs.has_link(), "the link has ended");
 }
 
 #[test]
-fn nobody_else_speaks_in_a_link() {
+fn datagrams_of_strangers_do_not_enter_a_link() {
     let pairs = Pairs::new();
     let stranger = Stranger::at([127, 0, 0, 1], pairs.port.addr());
     stranger.say(&Datagram::new(5, Body::Open(stranger.cookie(5), b"message")).encode());
@@ -245,14 +245,16 @@ fn nobody_else_speaks_in_a_link() {
     let link = pairs.listener.accept().expect("it listens");
     assert_eq!(link.recv().expect("it has come"), b"message");
     let data = |link, number, body| Datagram { number, ..Datagram::new(link, body) }.encode();
-    // From another host with the right number, and from the right host with another number.
+    // One datagram from another host with the right number, and one from the right host with
+    // another number.
     Stranger::at([127, 0, 0, 2], pairs.port.addr()).say(&data(5, 1, Body::Data(b"forged")));
     stranger.say(&data(6, 1, Body::Data(b"forged")));
     assert_eq!(stranger.kind(), GONE);
     for body in [Body::Close, Body::Gone] {
         Stranger::at([127, 0, 0, 2], pairs.port.addr()).say(&data(5, 1, body));
     }
-    // Too early, acknowledged too far, and no datagrams at all.
+    // A number that is too high, an acknowledgement that is too high, and bytes that are no
+    // datagram.
     stranger.say(&data(5, 9, Body::Data(b"early")));
     stranger.say(&Datagram { expected: u32::MAX, ..Datagram::new(5, Body::Ack) }.encode());
     for garbage in [&b""[..], b"BrMs", &[0; 2000], &[0xFF; 24]] {
@@ -264,7 +266,7 @@ fn nobody_else_speaks_in_a_link() {
     assert_eq!(kind(link.recv()), io::ErrorKind::TimedOut, "nothing else");
 }
 
-/// As many bytes as a source that is not proven has sent.
+/// An unproven source gets no more bytes than it has sent.
 #[test]
 fn nothing_is_amplified() {
     let pairs = Pairs::new();
@@ -301,14 +303,14 @@ fn gone(pairs: &Pairs) {
 #[test]
 fn a_process_that_is_gone_ends_its_links() {
     gone(&Pairs::new());
-    // The errors of IPv4 at a socket of IPv6.
+    // A socket of IPv6 also reports the errors of IPv4.
     match Port::bind((std::net::Ipv6Addr::UNSPECIFIED, 0).into(), PortOptions::default()) {
         Ok(port) => gone(&Pairs::at(port)),
         Err(error) => eprintln!("this host has no IPv6: {error}"),
     }
 }
 
-/// A datagram from another address of the host would not be taken.
+/// The other end would not accept a datagram from another address of the host.
 #[test]
 fn a_listener_at_all_addresses_answers_from_the_one_that_was_called() {
     for any in ["0.0.0.0:0", "[::]:0"] {
@@ -337,7 +339,7 @@ fn silence_does_not_end_a_link() {
     stranger.say(&Datagram::new(5, Body::Open(stranger.cookie(5), b"message")).encode());
     let link = pairs.listener.accept().expect("it listens");
     assert_eq!(link.recv().expect("it has come"), b"message");
-    // It exists, and says nothing, as a process that is stopped.
+    // The end exists and is silent, like a stopped process.
     link.set_limit(Some(Duration::from_secs(3)));
     assert_eq!(kind(link.recv()), io::ErrorKind::TimedOut);
     stranger.say(&Datagram { number: 1, ..Datagram::new(5, Body::Data(b"again")) }.encode());
@@ -365,7 +367,7 @@ fn many_links_open_at_once() {
     });
 }
 
-/// A network in virtual time, which loses, repeats and reorders.
+/// A network in virtual time that loses, repeats and reorders.
 #[test]
 fn two_ends_agree_over_any_network() {
     for seed in 0..300 {
@@ -376,10 +378,10 @@ fn two_ends_agree_over_any_network() {
 struct Network {
     random: u64,
     now: Instant,
-    /// Datagrams under way, by arrival: to which end, and the bytes.
+    /// Datagrams under way, by arrival: the receiving end, and the bytes.
     underway: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     count: u64,
-    /// The connecting end, and the other once it exists.
+    /// The connecting end, and the other one once it exists.
     ends: [Option<Association>; 2],
     taken: [Vec<Vec<u8>>; 2],
 }
@@ -423,7 +425,7 @@ impl Network {
         }
     }
 
-    /// Both send ten messages, and the connecting end closes once it has all.
+    /// Both ends send ten messages, and the connecting end closes when it has received all.
     fn run(&mut self) {
         const MESSAGES: usize = 10;
         let (mut sent, begun) = ([0; 2], self.now);
@@ -455,7 +457,7 @@ impl Network {
         assert_eq!(self.taken, [all.clone(), all]);
     }
 
-    /// The next arrival or timeout.
+    /// Performs the next arrival or timeout.
     fn step(&mut self) {
         let timeouts = self.ends.iter().flatten().filter_map(Association::next_timeout);
         let timeout = timeouts.min();

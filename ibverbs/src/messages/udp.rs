@@ -1,6 +1,6 @@
-//! A UDP socket that tells at which address of this host a datagram has come, sends from any of
-//! them, and reads the errors that the network reports about single datagrams (`ip(7)`,
-//! `IP_PKTINFO` and `IP_RECVERR`).
+//! A UDP socket that reports the local address of each datagram (`ip(7)`, `IP_PKTINFO`) and sends
+//! from any local address. It also reads the errors that the network reports about single datagrams
+//! (`IP_RECVERR`).
 
 use std::ffi::c_int;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -16,7 +16,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::datagram::MAX_DATAGRAM;
 
-/// A datagram, or what is left of one that could not be delivered.
+/// A datagram, or the rest of one that could not be delivered.
 pub(super) struct Received {
     bytes: [u8; MAX_DATAGRAM + 1],
     len: usize,
@@ -55,36 +55,37 @@ impl Udp {
         Ok(Udp { socket, is_v6: addr.is_ipv6(), addr })
     }
 
-    /// The address and port that it is bound to.
+    /// The bound address and port.
     pub(super) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Whether another socket that shares may take the port.
+    /// Sets whether other sockets that share may have the port.
     pub(super) fn set_shared(&self, is_shared: bool) -> io::Result<()> {
         self.socket.set_reuse_address(is_shared)
     }
 
-    /// Takes nothing that does not come from this address.
+    /// Restricts the socket to datagrams from this address.
     pub(super) fn connect(&self, to: SocketAddr) -> io::Result<()> {
         self.socket.connect(&to.into())
     }
 
-    /// The type of service of all that it sends.
+    /// Sets the type of service of all datagrams.
     pub(super) fn set_tos(&self, tos: u8) -> io::Result<()> {
         if self.is_v6 {
             self.socket.set_tclass_v6(tos.into())?;
         }
-        // A socket of IPv6 needs it for the datagrams of IPv4 that it sends.
+        // An IPv6 socket needs this for the IPv4 datagrams that it sends.
         self.socket.set_tos_v4(tos.into())
     }
 
-    /// Sends a datagram from an address of this host. One that the socket has no room for is lost.
+    /// Sends a datagram from an address of this host. It is lost if the socket has no room.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of the kernel.
     pub(super) fn send(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<()> {
-        // An error that an earlier datagram has met is reported once, and is in the error queue.
+        // The first attempt may report the error of an earlier datagram, which is in the error
+        // queue too.
         let sent = self.send_once(bytes, from, to);
         match sent.or_else(|_| self.send_once(bytes, from, to)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -122,8 +123,8 @@ impl Udp {
         Ok(())
     }
 
-    /// The next datagram, with the sender's address and the one of this host that it came to.
-    /// `None`: there is none.
+    /// The next datagram, with the address of the sender and its local address. `None`: there is
+    /// none.
     pub(super) fn recv(&self) -> Option<(Received, SocketAddr, IpAddr)> {
         loop {
             let mut to = self.addr.ip();
@@ -138,7 +139,7 @@ impl Udp {
             });
             match received {
                 Ok((received, Some(from))) => return Some((received, canonical(from), to)),
-                // An error that a datagram has met, reported here too.
+                // The error of a datagram is reported here too.
                 Ok((_, None)) => {}
                 Err(nix::Error::EAGAIN | nix::Error::EBADF) => return None,
                 Err(_) => {}
@@ -146,7 +147,7 @@ impl Udp {
         }
     }
 
-    /// The next error that a datagram has met, with what the network has returned of it. `None`:
+    /// The next error of a datagram, with the part of it that the network has returned. `None`:
     /// there is none.
     pub(super) fn recv_error(&self) -> Option<(Received, c_int)> {
         let mut errno = 0;
@@ -192,7 +193,7 @@ fn socket_addr(addr: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| addr.as_sockaddr_in6().map(|addr| SocketAddr::V6((*addr).into())))
 }
 
-/// An address of IPv4 that is mapped into IPv6 is one of IPv4.
+/// Converts an IPv4 address that is mapped into IPv6 to IPv4.
 pub(super) fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),

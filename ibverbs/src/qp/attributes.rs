@@ -1,4 +1,4 @@
-//! What `ibv_modify_qp` has set, and what of it the engine is told.
+//! The attributes that a program has set by `ibv_modify_qp`, and the engine's part of them.
 
 use std::mem;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use braid_verbs::abi::{
     IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_TIMEOUT, ibv_qp_attr,
 };
 
-/// No peer is given up sooner: its process may have been paused, which a NIC's answers do not depend on.
-const LEAST_PATIENCE: Duration = Duration::from_secs(3);
-/// What a time-out of 0, which means none, comes to.
-pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
-/// `rnr_retry` that means no limit.
+/// The shortest time after which a peer is given up. A NIC answers by itself, but the process of
+/// this peer may have been paused.
+const MIN_PEER_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time that stands for a time-out of 0, which means that there is none.
+pub(crate) const MAX_PEER_TIMEOUT: Duration = Duration::from_secs(3600);
+/// The `rnr_retry` without a limit.
 const RETRY_FOR_EVER: u8 = 7;
 /// Delays of `min_rnr_timer`, in units of 10 us (IBTA vol. 1, table 46).
 const RNR_DELAYS: [u32; 32] = [
@@ -23,22 +24,22 @@ const RNR_DELAYS: [u32; 32] = [
     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 ];
 
-/// The state that the program has asked for, and all else that it has set.
+/// The state that the program has asked for, and the attributes that it has set.
 #[derive(Clone, Copy)]
 pub(super) struct Attributes {
     pub(super) state: u32,
     pub(super) given: ibv_qp_attr,
-    /// In SQD: the program has asked to be told when the send queue is drained.
-    pub(super) tells_drained: bool,
+    /// In SQD, the program wants to know when the send queue is drained.
+    pub(super) reports_drained: bool,
 }
 
 impl Attributes {
     pub(super) fn new() -> Self {
-        // SAFETY: it consists of numbers.
-        Attributes { state: 0, given: unsafe { mem::zeroed() }, tells_drained: false }
+        // SAFETY: the structure consists of numbers, so zero is valid.
+        Attributes { state: 0, given: unsafe { mem::zeroed() }, reports_drained: false }
     }
 
-    /// Takes over what the mask names.
+    /// Takes over the attributes that the mask names.
     pub(super) fn merge(&mut self, new: &ibv_qp_attr, mask: u32) {
         let given = &mut self.given;
         macro_rules! take {
@@ -65,33 +66,34 @@ impl Attributes {
         }
     }
 
-    /// What the engine is told of a queue pair that is reliable by its type or not. One that is not has no retries to set, and drops what
-    /// finds no receive; served by a reliable one, its sends wait for a receive without limit.
+    /// The attributes of the engine's queue pair. An unreliable queue pair has no retries to set
+    /// and drops messages that find no receive. Because the engine serves it reliably, its sends
+    /// wait for a receive without limit.
     pub(super) fn engine(&self, is_reliable: bool) -> QpAttributes {
         let rnr_retry = self.given.rnr_retry;
         QpAttributes {
             access: access(self.given.qp_access_flags),
-            retry_timeout: self.patience(),
+            retry_timeout: self.peer_timeout(),
             rnr_retry: Some(rnr_retry).filter(|retries| is_reliable && *retries < RETRY_FOR_EVER),
             rnr_delay: rnr_delay(self.given.min_rnr_timer),
         }
     }
 
-    /// How long a peer may be without an answer. A NIC waits up to four times the local ack timeout before each try (IBTA
-    /// vol. 1, 9.7.6.1.3).
-    pub(super) fn patience(&self) -> Duration {
+    /// The longest time without an answer from the peer. A NIC waits up to four times the local ack
+    /// timeout before each try (IBTA vol. 1, 9.7.6.1.3).
+    pub(super) fn peer_timeout(&self) -> Duration {
         match self.tries() {
-            Some(tries) => (4 * tries).clamp(LEAST_PATIENCE, MOST_PATIENCE),
-            None => MOST_PATIENCE,
+            Some(tries) => (4 * tries).clamp(MIN_PEER_TIMEOUT, MAX_PEER_TIMEOUT),
+            None => MAX_PEER_TIMEOUT,
         }
     }
 
-    /// How soon a NIC gives up a peer that is known to be gone, and no later than one that is waited for.
+    /// The time in which a NIC gives up a peer that is gone, at most the shortest peer time-out.
     pub(super) fn retry_time(&self) -> Duration {
-        self.tries().unwrap_or(LEAST_PATIENCE).min(LEAST_PATIENCE)
+        self.tries().unwrap_or(MIN_PEER_TIMEOUT).min(MIN_PEER_TIMEOUT)
     }
 
-    /// The local ack timeout, once for each try; `None`: no limit.
+    /// The local ack timeouts of all tries together. `None`: no limit.
     fn tries(&self) -> Option<Duration> {
         let exponent = u32::from(self.given.timeout & 31);
         let tries = u32::from(self.given.retry_cnt) + 1;
@@ -99,7 +101,7 @@ impl Attributes {
     }
 }
 
-/// What a peer may do, by `qp_access_flags`.
+/// The remote operations that `qp_access_flags` permit.
 fn access(flags: u32) -> Access {
     let bits = [
         (IBV_ACCESS_REMOTE_WRITE, Access::REMOTE_WRITE),
@@ -125,18 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn patience_follows_the_timeout_within_bounds() {
-        assert_eq!(with(0, 7).patience(), MOST_PATIENCE);
-        assert_eq!(with(1, 0).patience(), LEAST_PATIENCE);
-        assert_eq!(with(31, 7).patience(), MOST_PATIENCE);
-        assert_eq!(with(18, 7).patience(), 32 * Duration::from_nanos(4096 << 18));
+    fn the_peer_timeout_follows_the_ack_timeout_within_bounds() {
+        assert_eq!(with(0, 7).peer_timeout(), MAX_PEER_TIMEOUT);
+        assert_eq!(with(1, 0).peer_timeout(), MIN_PEER_TIMEOUT);
+        assert_eq!(with(31, 7).peer_timeout(), MAX_PEER_TIMEOUT);
+        assert_eq!(with(18, 7).peer_timeout(), 32 * Duration::from_nanos(4096 << 18));
     }
 
     #[test]
     fn a_peer_that_is_gone_is_given_up_after_as_many_timeouts_as_tries() {
         assert_eq!(with(14, 6).retry_time(), 7 * Duration::from_nanos(4096 << 14));
-        assert_eq!(with(0, 7).retry_time(), LEAST_PATIENCE);
-        assert_eq!(with(31, 7).retry_time(), LEAST_PATIENCE);
+        assert_eq!(with(0, 7).retry_time(), MIN_PEER_TIMEOUT);
+        assert_eq!(with(31, 7).retry_time(), MIN_PEER_TIMEOUT);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `ibv_create_qp`, `ibv_destroy_qp`.
+//! `ibv_create_qp` and `ibv_destroy_qp`.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU8};
@@ -6,89 +6,56 @@ use std::sync::{Arc, Mutex};
 
 use braid::{CreateQpError, QpOptions};
 use braid_verbs::abi::{
-    IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr,
+    IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, ibv_pd, ibv_qp, ibv_qp_init_attr,
 };
 
-use super::{Attributes, Failures, Link, Places, Qp, QueuePair, Service};
+use super::attributes::Attributes;
+use super::connection::QpConnection;
+use super::failures::Failures;
+use super::handle::Qp;
+use super::limits::Limits;
+use super::places::Places;
+use super::queue_pair::QueuePair;
+use super::queues::Queues;
+use super::service::Service;
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
-use crate::connect::Message;
-use crate::cq::{CompletionQueue, Cq};
-use crate::datagram::Datagrams;
+use crate::connect::inbox::ControlMessage;
+use crate::cq::handle::Cq;
+use crate::cq::shared::CompletionQueue;
+use crate::datagram::datagrams::Datagrams;
+use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
-use crate::memory::{Domain, Pd};
-use crate::query::{MAX_INLINE, MAX_SGE, MAX_WR};
-use crate::running::Route;
-use crate::srq::{self, Srq};
-use crate::work_requests::Extension;
+use crate::routes::Route;
+use crate::srq::Srq;
+use crate::srq::shared::SharedReceives;
+use crate::work_requests::extension::QpExtension;
 
-/// Sends that every queue pair may have outstanding: programs that ask for one count on the handful that NICs grant, and post the next when
-/// they have its answer, not its completion.
-const LEAST_SEND_WR: u32 = 64;
-
-/// Inline data is rounded up to whole pieces of a send queue, as by NIC drivers: programs that ask
-/// for none send a few bytes inline all the same.
-const INLINE_STEP: u32 = 64;
-const _: () = assert!(MAX_INLINE.is_multiple_of(INLINE_STEP));
-
-/// What its queues hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) send_wr: u32,
-    pub(crate) recv_wr: u32,
-    pub(crate) sge: u32,
-    pub(crate) inline: u32,
-}
-
-impl Limits {
-    /// At least what was asked for.
-    fn granted(asked: &ibv_qp_cap) -> Result<Self, Errno> {
-        let sge = asked.max_send_sge.max(asked.max_recv_sge);
-        let wr = asked.max_send_wr.max(asked.max_recv_wr);
-        if wr > MAX_WR || sge > MAX_SGE || asked.max_inline_data > MAX_INLINE {
-            return Err(Errno::INVALID);
-        }
-        Ok(Limits {
-            send_wr: asked.max_send_wr.max(LEAST_SEND_WR),
-            recv_wr: asked.max_recv_wr.max(1),
-            sge: sge.max(1),
-            inline: asked.max_inline_data.max(1).next_multiple_of(INLINE_STEP),
-        })
-    }
-
-    pub(super) fn to_c(self) -> ibv_qp_cap {
-        ibv_qp_cap {
-            max_send_wr: self.send_wr,
-            max_recv_wr: self.recv_wr,
-            max_send_sge: self.sge,
-            max_recv_sge: self.sge,
-            max_inline_data: self.inline,
-        }
-    }
-}
-
-/// NULL with `errno`: `EINVAL` for queues of another device or limits beyond the device's, `EOPNOTSUPP` for a type that there
-/// is not, `ENOMEM` where there are too many.
+/// Creates a queue pair. NULL with `errno`: `EINVAL` for queues of another device or limits beyond
+/// the device's, `EOPNOTSUPP` for an unsupported type, `ENOMEM` if there are too many queue pairs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
     // SAFETY: by the caller's promise.
-    errno::pointer(|| unsafe { create(pd, attr, Extension::none()) })
+    errno::pointer(|| unsafe { create(pd, attr, QpExtension::none()) })
 }
 
-/// Makes a queue pair; both forms of `ibv_create_qp` come here.
+/// Creates a queue pair, for both forms of `ibv_create_qp`.
 pub(crate) unsafe fn create(
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
-    extension: Extension,
+    extension: QpExtension,
 ) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: by the caller's promise.
     let (pd, attr) = unsafe { (Pd::of(pd)?, attr.as_mut().ok_or(Errno::INVALID)?) };
     // SAFETY: as above.
     let shared = unsafe { make(pd, attr) }?;
-    attr.cap = shared.limits.to_c();
+    attr.cap = shared.queues.limits.to_c();
+    // SAFETY: `make` has checked that the queue exists.
+    let registry = unsafe { (*Cq::of(attr.send_cq)).registry.clone() };
+    registry.enter(&shared);
     let base = ibv_qp {
         context: pd.base.context,
         qp_context: attr.qp_context,
@@ -103,9 +70,10 @@ pub(crate) unsafe fn create(
     };
     let acknowledgements = Acknowledgements::default();
     pd.shared.enter();
-    let qp = Box::new(Qp { base, reserved: [0; 12], extension, shared, acknowledgements });
+    let reserved = [0; 12];
+    let qp = Box::new(Qp { base, reserved, extension, shared, registry, acknowledgements });
     let qp = Box::into_raw(qp);
-    // SAFETY: it has just been made.
+    // SAFETY: the object has just been made.
     unsafe { *(*qp).shared.handle() = Some(Element::Qp(qp.cast())) };
     Ok(qp.cast())
 }
@@ -131,35 +99,30 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
     };
     let number = running.take_number().ok_or(Errno::NO_MEMORY)?;
     running.routes.set(engine.number(), Route::Own { number });
-    let shared = Arc::new(QueuePair {
+    let (cqs, signals_all) = ((&send_cq, &recv_cq), attr.sq_sig_all != 0);
+    let queues = Queues::enter(engine.number(), cqs, srq.as_ref(), limits, signals_all);
+    Ok(Arc::new(QueuePair {
         number,
         engine,
         datagrams,
         domain: pd.shared.clone(),
-        send_cq: send_cq.enter(),
-        recv_cq: recv_cq.enter(),
-        srq: srq.map(|srq| srq.enter()),
+        queues: Arc::new(queues),
         service,
-        limits,
         places: Places::new(limits.send_wr),
-        signals_all: attr.sq_sig_all != 0,
         sends: AtomicU8::new(0),
         attributes: Mutex::new(Attributes::new()),
-        link: Mutex::new(Link::default()),
+        connection: Mutex::new(QpConnection::default()),
         failures: Mutex::new(Failures::default()),
         handle: Mutex::default(),
-        has_left: AtomicBool::new(false),
-        has_told_last: AtomicBool::new(false),
+        has_reported_last: AtomicBool::new(false),
         running,
-    });
-    shared.running.enter(&shared);
-    Ok(shared)
+    }))
 }
 
-/// The engine's queue pair, with what the environment says.
+/// Makes a queue pair of the engine, with the settings of the environment.
 fn engine_qp(
     domain: &Domain,
-    (send_cq, recv_cq, srq): (&CompletionQueue, &CompletionQueue, Option<&srq::Shared>),
+    (send_cq, recv_cq, srq): (&CompletionQueue, &CompletionQueue, Option<&SharedReceives>),
     limits: Limits,
 ) -> Result<braid::QueuePair, Errno> {
     let settings = &domain.running.settings;
@@ -178,18 +141,20 @@ fn engine_qp(
 }
 
 impl QueuePair {
-    /// A queue pair of the engine's like its own.
+    /// Makes a second queue pair of the engine, which receives what this one sends to itself.
     pub(super) fn make_twin(&self, new: &Attributes) -> Result<braid::QueuePair, Errno> {
-        let queues = (&*self.send_cq, &*self.recv_cq, self.srq.as_deref());
-        let twin = engine_qp(&self.domain, queues, self.limits)?;
+        let Queues { send_cq, recv_cq, srq, .. } = &*self.queues;
+        let queues = (&**send_cq, &**recv_cq, srq.as_deref());
+        let twin = engine_qp(&self.domain, queues, self.queues.limits)?;
         twin.set_attributes(new.engine(self.service.is_reliable()));
         self.running.routes.set(twin.number(), Route::Own { number: self.number });
         Ok(twin)
     }
 }
 
-/// A shared queue of the program's, or one that only this queue pair has.
-fn datagrams(pd: &Pd, srq: Option<&srq::Shared>, limits: Limits) -> Result<Datagrams, Errno> {
+/// Makes the datagrams of a queue pair. It receives from the program's shared queue or, if there is
+/// none, from a queue of its own.
+fn datagrams(pd: &Pd, srq: Option<&SharedReceives>, limits: Limits) -> Result<Datagrams, Errno> {
     let domain = pd.shared.clone();
     let receives = match srq {
         Some(srq) => srq.engine.clone(),
@@ -201,7 +166,8 @@ fn datagrams(pd: &Pd, srq: Option<&srq::Shared>, limits: Limits) -> Result<Datag
     Ok(Datagrams::new(domain, receives, srq.is_none()))
 }
 
-/// Waits until all asynchronous events about it are acknowledged. What is outstanding has no completions any more.
+/// Destroys a queue pair. Outstanding work gets no completions. Waits until all asynchronous events
+/// of the queue pair are acknowledged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     errno::code(|| {
@@ -212,13 +178,14 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         let running = shared.running.clone();
         running.events.forget(Element::Qp(qp));
         object.acknowledgements.wait();
-        running.tell(Message::Forget(shared.number));
-        shared.forget_link();
+        running.send_control(ControlMessage::Forget(shared.number));
+        shared.forget_connection();
         shared.datagrams.iter().for_each(Datagrams::clear);
-        shared.leave_queues();
+        shared.queues.leave();
         // SAFETY: as above: the domain outlives its queue pairs.
         unsafe { Pd::of(object.base.pd) }?.shared.leave();
-        // SAFETY: it was made by `ibv_create_qp`, and nothing leads to it any more.
+        object.registry.leave(shared.number);
+        // SAFETY: `ibv_create_qp` has made the object, and nothing leads to it any more.
         drop(unsafe { Box::from_raw(Qp::of(qp)) });
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! `ibv_modify_qp`, `ibv_query_qp`.
+//! `ibv_modify_qp` and `ibv_query_qp`.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -6,30 +6,30 @@ use std::sync::atomic::Ordering;
 
 use braid::{QpState, RecvWr, Status, Work};
 use braid_verbs::abi::{
-    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN,
-    IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU,
-    IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE,
-    IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS,
-    IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
+    IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT,
+    IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
+    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 use super::attributes::Attributes;
-use super::link::Peer;
+use super::handle::Qp;
+use super::queue_pair::{QueuePair, Sends};
+use super::queues::Queues;
 use super::transition::{self, CUR_STATE, SQD_NOTIFY};
-use super::{Qp, QueuePair, Sends};
-use crate::connect::Message;
+use crate::connect::inbox::ControlMessage;
 use crate::errno::{self, Errno};
-use crate::query::MAX_RD_ATOMIC;
+use crate::limits::MAX_RD_ATOMIC;
+use crate::peer::Peer;
 
 /// Queue pair numbers have 24 bits.
 const MAX_NUMBER: u32 = (1 << 24) - 1;
-/// Flags of `enum ibv_access_flags` that are accepted: from local writing to flushing, relaxed
-/// ordering and the flags that a device may ignore. Only the remote flags change anything, because
-/// no peer's FLUSH is served.
+/// The accepted bits of `enum ibv_access_flags`: local writing to flushing, relaxed ordering, and
+/// the optional ones. Only the remote ones have an effect. A peer cannot ask for a FLUSH.
 const KNOWN_ACCESS: u32 = 0x3FF0_03FF;
 
-/// `EINVAL`: the state machine has no such transition, or attributes are missing, too many or out of range. Nothing is
-/// changed then.
+/// Changes the state or the attributes. `EINVAL`, without any change: the state machine has no such
+/// transition, or attributes are missing, not allowed or out of range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_qp(
     qp: *mut ibv_qp,
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     })
 }
 
-/// Returns the state that it is in now.
+/// Returns the new state.
 fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errno> {
     let mut attributes = qp.attributes();
     let from = qp.state_seen(attributes.state);
@@ -58,9 +58,9 @@ fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errn
     let mut changed = *attributes;
     changed.merge(new, mask);
     changed.state = to;
-    changed.tells_drained =
+    changed.reports_drained =
         to == IBV_QPS_SQD && mask & SQD_NOTIFY != 0 && new.en_sqd_async_notify != 0;
-    // They hold from the transition on.
+    // The attributes hold from the transition on.
     let is_reliable = qp.service.is_reliable();
     qp.engine.set_attributes(changed.engine(is_reliable));
     if let Err(error) = apply(qp, &changed, from, to) {
@@ -86,12 +86,13 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
     if is_refused {
         return Err(Errno::INVALID);
     }
-    // Its receives would have to be those of the other end.
+    // The receives of a queue pair that is connected to itself have to come from a shared queue.
     let is_own = has(IBV_QP_DEST_QPN) && new.dest_qp_num == qp.number;
-    if is_own && qp.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
+    if is_own && qp.queues.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
 }
 
-/// Timers have five bits, counts of retries three, and a device answers so many READs and atomics at a time as it says.
+/// Whether a value exceeds its range. Timers have five bits, and counts of retries three. READs and
+/// atomics at a time are limited by the device.
 fn is_out_of_range(new: &ibv_qp_attr, mask: u32) -> bool {
     let limits = [
         (IBV_QP_TIMEOUT, new.timeout, 31),
@@ -106,34 +107,35 @@ fn is_out_of_range(new: &ibv_qp_attr, mask: u32) -> bool {
         || (mask & IBV_QP_ACCESS_FLAGS != 0 && new.qp_access_flags & !KNOWN_ACCESS != 0)
 }
 
-/// Carries the change out. The engine is in INIT until it is connected, which it does by itself from RTR on.
+/// Carries the change out. The engine's queue pair stays in INIT until the control thread connects
+/// it.
 fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<(), Errno> {
     let engine = |state| qp.engine.modify(state).map_err(|_| Errno::INVALID);
     match (from, to) {
         (_, IBV_QPS_RESET) => {
             qp.set_sends(Sends::Refused);
-            qp.running.tell(Message::Forget(qp.number));
-            qp.forget_link();
+            qp.running.send_control(ControlMessage::Forget(qp.number));
+            qp.forget_connection();
             qp.stop_datagrams(false);
             engine(QpState::Reset)?;
             qp.hide_completions();
             qp.forget_failures();
             qp.places.clear();
-            qp.has_told_last.store(false, Ordering::Relaxed);
+            qp.has_reported_last.store(false, Ordering::Relaxed);
         }
         (_, IBV_QPS_ERR) => {
             qp.fail_held(Status::Flushed);
             qp.stop_datagrams(true);
             qp.failed_by_program();
-            qp.took_last_receive();
+            qp.report_last_receive();
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
         (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new)?,
         (IBV_QPS_RTR, IBV_QPS_RTS) if qp.datagrams.is_some() => qp.set_sends(Sends::Posted),
         (IBV_QPS_RTR, IBV_QPS_RTS) => {
-            let mut link = qp.link();
+            let mut connection = qp.connection();
             qp.set_sends(Sends::Held);
-            qp.post_held(&mut link);
+            qp.post_held(&mut connection);
         }
         (IBV_QPS_RTS, IBV_QPS_SQD) if qp.sends() == Sends::Posted => {
             engine(QpState::SendQueueDrained)?;
@@ -141,44 +143,24 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
         (IBV_QPS_SQD, IBV_QPS_RTS) if qp.engine.state() == QpState::SendQueueDrained => {
             engine(QpState::ReadyToSend)?;
         }
-        // What it changes is in the attributes.
+        // All other changes concern attributes only.
         _ => {}
     }
     Ok(())
 }
 
 impl QueuePair {
-    /// Whether datagrams for it may come.
-    pub(crate) fn takes_datagrams(&self) -> bool {
-        matches!(self.attributes().state, IBV_QPS_RTR | IBV_QPS_RTS)
-    }
-
-    pub(crate) fn q_key(&self) -> u32 {
-        self.attributes().given.qkey
-    }
-
-    /// It is in ERR: no receive of a shared queue is consumed for it any more, which the program is told once (IBTA vol. 1, 11.6.3.2),
-    /// whether the connection has ended first or the program has moved it there.
-    pub(crate) fn took_last_receive(&self) {
-        if self.srq.is_some() && !self.has_told_last.swap(true, Ordering::Relaxed) {
-            self.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
-        }
-    }
-
-    /// Whether the program has asked to be told when the send queue is drained.
-    pub(crate) fn tells_drained(&self) -> bool {
-        self.attributes().tells_drained
-    }
-
-    /// It was reset: the program sees no completion of before.
+    /// Hides the completions that precede a reset.
     fn hide_completions(&self) {
-        self.send_cq.resets.reset(self.number, &self.send_cq.engine);
-        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
-            self.recv_cq.resets.reset(self.number, &self.recv_cq.engine);
+        let Queues { send_cq, recv_cq, .. } = &*self.queues;
+        send_cq.resets.reset(self.number, &send_cq.engine);
+        if !self.queues.have_one_cq() {
+            recv_cq.resets.reset(self.number, &recv_cq.engine);
         }
     }
 
-    /// Nothing is sent or received any more; what is posted is flushed, if the program shall see that.
+    /// Stops sending and receiving datagrams. The posted work is flushed if the program is to see
+    /// that (`is_seen`).
     fn stop_datagrams(&self, is_seen: bool) {
         let Some(datagrams) = &self.datagrams else { return };
         if is_seen {
@@ -188,26 +170,27 @@ impl QueuePair {
         let Some(posted) = &datagrams.posted else { return };
         while let Some(wr) = datagrams.receives.take_back() {
             if let Some(RecvWr { id, .. }) = posted.take(wr.id).filter(|_| is_seen) {
-                self.push(&self.recv_cq, id, Work::Recv, Status::Flushed);
+                self.queues.push(&self.queues.recv_cq, id, Work::Recv, Status::Flushed);
             }
         }
     }
 }
 
-/// RTR: both ends are known, and the control thread brings them together. If they are one, what it sends arrives at a second
-/// queue pair of the engine's.
+/// Begins to connect, in RTR: the program has named both ends. A queue pair that is connected to
+/// itself gets a second queue pair of the engine, which receives.
 fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
     let route = &new.given.ah_attr.grh;
     let ours = Peer::new(&qp.running.gids.source(route)?, qp.number);
     let theirs = Peer::new(&route.dgid, new.given.dest_qp_num);
     let twin = if ours == theirs { Some(qp.make_twin(new)?) } else { None };
-    let mut link = qp.link();
-    (link.ends, link.twin) = (Some((ours, theirs)), twin);
-    qp.running.tell(Message::Connect(qp.number, link.attempt));
+    let mut connection = qp.connection();
+    (connection.ends, connection.twin) = (Some((ours, theirs)), twin);
+    qp.running.send_control(ControlMessage::Connect(qp.number, connection.attempt));
     Ok(())
 }
 
-/// What was set, the state as it is now, and what it was created with; the mask is a hint, and all is given.
+/// Returns the attributes that the program has set, the present state and the initial attributes.
+/// All fields are filled in, whatever the mask.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
@@ -224,7 +207,7 @@ pub unsafe extern "C" fn ibv_query_qp(
         let state = shared.state_seen(attributes.state);
         *attr = attributes.given;
         (attr.qp_state, attr.cur_qp_state) = (state, state);
-        attr.cap = shared.limits.to_c();
+        attr.cap = shared.queues.limits.to_c();
         let is_draining = shared.engine.state() == QpState::SendQueueDrained;
         attr.sq_draining = u8::from(is_draining && shared.engine.outstanding().0 > 0);
         object.base.state = state;
@@ -234,7 +217,7 @@ pub unsafe extern "C" fn ibv_query_qp(
             (init.send_cq, init.recv_cq) = (object.base.send_cq, object.base.recv_cq);
             (init.srq, init.cap) = (object.base.srq, attr.cap);
             init.qp_type = object.base.qp_type;
-            init.sq_sig_all = shared.signals_all.into();
+            init.sq_sig_all = shared.queues.signals_all.into();
         }
         Ok(())
     })

@@ -1,6 +1,9 @@
-//! Places in a send queue. A send takes one when it is posted; it is free once the program has polled the send's completion or, where it has
-//! none, that of a later one, as with the drivers of NICs. So a program that posts until `ENOMEM` does not overrun a
-//! completion queue that has room for all its queues.
+//! Places in a send queue.
+//!
+//! A send takes a place when it is posted. As in drivers of NICs, the place is free once the
+//! program has polled the completion of the send or, if it has none, that of a later send. So a
+//! program that posts until `ENOMEM` does not overrun a completion queue that is as large as its
+//! queues together.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,9 +19,10 @@ pub(crate) struct Places {
 #[derive(Default)]
 struct Posted {
     taken: u32,
-    /// For each send that has a completion, how many places that frees: its own, and those of the unsignalled ones before it.
+    /// The number of places that each signalled send frees: its own, and those of the unsignalled
+    /// sends before it.
     signalled: VecDeque<u32>,
-    /// Those of unsignalled ones that no signalled one has followed.
+    /// Unsignalled sends that no signalled one has followed.
     rest: u32,
 }
 
@@ -27,8 +31,11 @@ impl Places {
         Places { capacity, posted: Mutex::default() }
     }
 
-    /// Takes one for a send that is about to be posted. Threads that post to one queue at once may get each other's numbers of unsignalled
-    /// ones, which makes no difference to the sum.
+    /// Takes a place for a send that is about to be posted. Threads that post to one queue at the
+    /// same time may count each other's unsignalled sends, which does not change the sum.
+    ///
+    /// # Errors
+    /// `QueueFull`.
     pub(crate) fn take(&self, signalled: bool) -> Result<(), PostError> {
         let (capacity, mut posted) = (self.capacity, self.posted());
         if posted.taken == capacity {
@@ -43,7 +50,7 @@ impl Places {
         Ok(())
     }
 
-    /// Gives back the latest: the send was not posted.
+    /// Gives the latest place back, because the send was not posted.
     pub(crate) fn give_back(&self, signalled: bool) {
         let mut posted = self.posted();
         if signalled && let Some(frees) = posted.signalled.pop_back() {
@@ -52,8 +59,8 @@ impl Places {
         posted.free_rest(1);
     }
 
-    /// The program has polled the completion of a send. In ERR unsignalled ones have one, too: it frees one place where no signalled one
-    /// is left.
+    /// Frees the places of a send whose completion the program has polled. In ERR, unsignalled
+    /// sends have completions too: each frees one place if no signalled send is left.
     pub(crate) fn polled(&self) {
         let mut posted = self.posted();
         match posted.signalled.pop_front() {
@@ -62,17 +69,17 @@ impl Places {
         }
     }
 
-    /// The queue begins anew.
+    /// Frees all places.
     pub(super) fn clear(&self) {
         *self.posted() = Posted::default();
     }
 
-    /// How many are free.
+    /// The number of free places.
     pub(crate) fn free(&self) -> u32 {
         self.capacity - self.posted().taken
     }
 
-    /// Whether no send is outstanding, as the program knows it.
+    /// Whether no send is outstanding from the program's point of view.
     pub(crate) fn are_all_free(&self) -> bool {
         self.posted().taken == 0
     }
@@ -94,7 +101,7 @@ impl Posted {
 mod tests {
     use super::*;
 
-    /// Posts until the queue is full. Returns how many that were.
+    /// Posts until the queue is full. Returns the number of posted sends.
     fn fill(places: &Places, signalled: bool) -> u32 {
         let mut count = 0;
         while places.take(signalled).is_ok() {
@@ -118,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_not_posted_leaves_no_trace() {
+    fn a_send_that_was_not_posted_frees_its_place() {
         let places = Places::new(2);
         places.take(false).unwrap();
         for signalled in [true, false] {

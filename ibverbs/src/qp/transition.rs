@@ -1,8 +1,8 @@
-//! Which attributes a change of state needs, and which it may have (IBTA vol. 1, table 91).
+//! The attributes that a change of state needs, and those that it permits (IBTA vol. 1, table 91).
 
 use braid_verbs::abi::*;
 
-use super::Service;
+use super::service::Service;
 use crate::errno::Errno;
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`, `IBV_QP_ALT_PATH` and `IBV_QP_PATH_MIG_STATE`.
@@ -11,16 +11,16 @@ pub(super) const SQD_NOTIFY: u32 = 1 << 2;
 const ALT_PATH: u32 = 1 << 14;
 const PATH_MIG_STATE: u32 = 1 << 18;
 
-/// Attributes that a change needs, and those that it may have besides.
+/// The attributes that a change needs, and those that it permits besides.
 struct Masks {
     needed: u32,
     allowed: u32,
 }
 
-/// Whether the change exists and the mask fits it.
+/// Checks that the transition exists and that the mask fits it.
 ///
 /// # Errors
-/// `EINVAL` for one that does not; `EOPNOTSUPP` for path migration.
+/// `EINVAL` if not; `EOPNOTSUPP` for path migration.
 pub(super) fn check(service: Service, from: u32, to: u32, mask: u32) -> Result<(), Errno> {
     if mask & (ALT_PATH | PATH_MIG_STATE) != 0 {
         return Err(Errno::UNSUPPORTED);
@@ -78,7 +78,7 @@ fn masks(service: Service, from: u32, to: u32) -> Option<Masks> {
     }
 }
 
-/// Of type UD, which has no peer.
+/// The masks of type UD, which has no peer.
 fn datagram_masks(from: u32, to: u32) -> Option<Masks> {
     let identity = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
     let key = IBV_QP_QKEY;
@@ -102,7 +102,7 @@ mod tests {
     const UC: Service = Service::Connected { reliable: false };
 
     #[test]
-    fn what_is_missing_or_too_much_is_refused() {
+    fn missing_and_excess_attributes_are_refused() {
         let init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         assert_eq!(check(RC, IBV_QPS_RESET, IBV_QPS_INIT, init), Ok(()));
         assert_eq!(

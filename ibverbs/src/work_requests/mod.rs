@@ -1,10 +1,11 @@
-//! The extended form of queue pairs, `ibv_qp_ex`: programs describe sends by `ibv_wr_send` and the like, and post them by
-//! `ibv_wr_complete`.
+//! The extended form of queue pairs, `ibv_qp_ex`: programs describe sends by `ibv_wr_send` and
+//! similar calls, and post them by `ibv_wr_complete`.
 
 mod batch;
+pub(crate) mod extension;
 
-use std::ffi::{c_int, c_uint, c_void};
-use std::mem::{self, offset_of};
+use std::ffi::{c_int, c_void};
+use std::mem;
 use std::ptr;
 
 use braid_verbs::Sge;
@@ -15,47 +16,21 @@ use braid_verbs::abi::{
 };
 
 use self::batch::Batch;
+use self::extension::QpExtension;
 use crate::errno::{self, Errno};
-use crate::gate::Gate;
-use crate::post::{IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ};
-use crate::qp::{self, Qp};
+use crate::post;
+use crate::qp::create::create;
+use crate::qp::handle::Qp;
+use crate::requests::{IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ};
 
-/// Of `enum ibv_qp_init_attr_mask`.
+/// Values of `enum ibv_qp_init_attr_mask`.
 pub(crate) const MASK_PD: u32 = 1 << 0;
 const MASK_CREATE_FLAGS: u32 = 1 << 2;
 const MASK_SEND_OPS: u32 = 1 << 6;
-/// Of `enum ibv_qp_create_send_ops_flags`: WRITEs, SENDs, READs and atomics, and those of them that UD has.
+/// Values of `enum ibv_qp_create_send_ops_flags`: WRITEs, SENDs, READs and atomics, and the subset
+/// for UD.
 const KNOWN_OPS: u64 = 0x7F;
 const DATAGRAM_OPS: u64 = 0xC;
-
-/// What `ibv_qp_ex` has after `ibv_qp`, and what the program is describing.
-#[repr(C)]
-pub(crate) struct Extension {
-    comp_mask: u64,
-    wr_id: u64,
-    wr_flags: c_uint,
-    /// In the order of `ibv_qp_ex`, from `wr_atomic_cmp_swp` to `wr_atomic_write`.
-    functions: [*const (); 21],
-    gate: Gate,
-    batch: Batch,
-}
-
-const _: () = assert!(
-    offset_of!(Extension, functions)
-        == offset_of!(ibv_qp_ex, wr_atomic_cmp_swp) - offset_of!(ibv_qp_ex, comp_mask)
-);
-
-impl Extension {
-    fn new(functions: [*const (); 21]) -> Self {
-        let (gate, batch) = (Gate::default(), Batch::default());
-        Extension { comp_mask: 0, wr_id: 0, wr_flags: 0, functions, gate, batch }
-    }
-
-    /// Of a queue pair that has only `ibv_post_send`.
-    pub(crate) fn none() -> Self {
-        Self::new([ptr::null(); 21])
-    }
-}
 
 const FUNCTIONS: [*const (); 21] = [
     wr_atomic_cmp_swp as *const (),
@@ -81,7 +56,7 @@ const FUNCTIONS: [*const (); 21] = [
     wr_unsupported as *const (), // wr_atomic_write
 ];
 
-/// `verbs_context.create_qp_ex`. `EOPNOTSUPP`: operations, flags or attributes that there are not.
+/// `verbs_context.create_qp_ex`. `EOPNOTSUPP`: unsupported operations, flags or attributes.
 pub(crate) unsafe extern "C" fn create_qp_ex(
     _context: *mut ibv_context,
     attr: *mut ibv_qp_init_attr_ex,
@@ -101,14 +76,15 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
             return Err(Errno::UNSUPPORTED);
         }
         let functions = if has(MASK_SEND_OPS) { FUNCTIONS } else { [ptr::null(); 21] };
-        // It begins with the fields of the plain attributes, in their order.
+        // The structure begins with the fields of the plain attributes, in their order.
         let plain = attr.cast::<ibv_qp_init_attr>();
         // SAFETY: as above.
-        unsafe { qp::create(given.pd, plain, Extension::new(functions)) }
+        unsafe { create(given.pd, plain, QpExtension::new(functions)) }
     })
 }
 
-/// NULL: it was not created with operations of the extended form.
+/// Returns the extended form of a queue pair. NULL: the queue pair was created without extended
+/// operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     errno::pointer(|| {
@@ -124,17 +100,19 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 
 /// The batch of the thread that has begun one.
 unsafe fn batch<'a>(qp: *mut ibv_qp) -> &'a mut Batch {
-    // SAFETY: by the caller's promise the queue pair exists and this thread has called `wr_start`, which lets one thread in.
+    // SAFETY: by the caller's promise the queue pair exists and this thread has called `wr_start`,
+    // which admits one thread.
     unsafe { &mut (*Qp::of(qp)).extension.batch }
 }
 
-/// Begins a work request with the identifier and flags that the program has written into the queue pair.
+/// Begins a work request with the identifier and flags that the program has written into the queue
+/// pair.
 unsafe fn begin(qp: *mut ibv_qp, opcode: u32, describe: impl FnOnce(&mut ibv_send_wr)) {
-    // SAFETY: it consists of numbers and pointers.
+    // SAFETY: the structure consists of numbers and pointers, so zero is valid.
     let mut wr: ibv_send_wr = unsafe { mem::zeroed() };
     // SAFETY: by the caller's promise.
     let (id, flags) = unsafe { ((*Qp::of(qp)).extension.wr_id, (*Qp::of(qp)).extension.wr_flags) };
-    // That it is inline is said by how its data is given.
+    // The call that gives the data decides whether the send is inline.
     (wr.wr_id, wr.opcode, wr.send_flags) = (id, opcode, flags & !IBV_SEND_INLINE);
     describe(&mut wr);
     // SAFETY: as above.
@@ -153,13 +131,38 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp) {
     }
 }
 
-/// 0, or why none was posted: `ENOMEM` where there is no room for all, `EOPNOTSUPP`, `EINVAL`.
+/// Posts the batch. Returns 0, or an errno value if no send was posted: `ENOMEM` if the queue has
+/// not enough room, `EOPNOTSUPP`, `EINVAL`.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp) -> c_int {
     // SAFETY: by the caller's promise.
-    let code = errno::code(|| unsafe { batch(qp).post(qp) });
+    let code = errno::code(|| unsafe { post_batch(qp) });
     // SAFETY: as above.
     unsafe { (*Qp::of(qp)).extension.gate.give_back() };
     code
+}
+
+/// Posts the described sends: all of them or, where a failure is known before, none. A datagram may
+/// be refused when those before it have left.
+///
+/// # Safety
+/// The caller's promise, for the queue pair and the memory of all sends.
+unsafe fn post_batch(qp: *mut ibv_qp) -> Result<(), Errno> {
+    // SAFETY: by the caller's promise.
+    let (batch, queue_pair) = unsafe { (batch(qp), &(*Qp::of(qp)).shared) };
+    let head = batch.link()?;
+    if batch.len() > queue_pair.places.free() as usize {
+        return Err(Errno::NO_MEMORY);
+    }
+    for wr in batch.latest_first() {
+        // SAFETY: as above.
+        unsafe { post::check(queue_pair, wr) }?;
+    }
+    let mut bad = ptr::null_mut();
+    // SAFETY: the list consists of the batch's work requests, which nobody changes meanwhile.
+    match unsafe { post::post_send(qp, head, &raw mut bad) } {
+        0 => Ok(()),
+        errno => Err(Errno(errno)),
+    }
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp) {
@@ -167,7 +170,7 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp) {
     unsafe { (*Qp::of(qp)).extension.gate.give_back() };
 }
 
-/// Every one of those takes more arguments, which are not looked at.
+/// Refuses an unsupported operation. Each of these calls has more arguments, which are ignored.
 unsafe extern "C" fn wr_unsupported(qp: *mut ibv_qp) {
     // SAFETY: by the caller's promise.
     unsafe { batch(qp) }.fail(Errno::UNSUPPORTED);
@@ -266,7 +269,7 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp, addr: *const c_void, le
 unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp, count: usize, list: *const DataBuf) {
     // SAFETY: by the caller's promise.
     let (batch, shared) = unsafe { (batch(qp), &(*Qp::of(qp)).shared) };
-    let limit = shared.limits.inline as usize;
+    let limit = shared.queues.limits.inline as usize;
     if list.is_null() && count > 0 {
         return batch.fail(Errno::INVALID);
     }

@@ -11,7 +11,7 @@ use super::init_attr;
 pub const TCP: c_int = 0x0106;
 pub const UDP: c_int = 0x0111;
 
-/// Of `enum rdma_cm_event_type`.
+/// Values of `enum rdma_cm_event_type`.
 pub const ADDR_RESOLVED: c_int = 0;
 pub const ADDR_ERROR: c_int = 1;
 pub const ROUTE_RESOLVED: c_int = 2;
@@ -22,7 +22,7 @@ pub const REJECTED: c_int = 8;
 pub const ESTABLISHED: c_int = 9;
 pub const DISCONNECTED: c_int = 10;
 
-/// Of the loopback, and of no device.
+/// An address of the loopback that no device has.
 pub const NO_DEVICE: [u8; 4] = [127, 0, 0, 77];
 
 pub fn address(port: u16) -> libc::sockaddr_in {
@@ -30,7 +30,7 @@ pub fn address(port: u16) -> libc::sockaddr_in {
 }
 
 pub fn address_of(host: [u8; 4], port: u16) -> libc::sockaddr_in {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut addr: libc::sockaddr_in = unsafe { std::mem::zeroed() };
     addr.sin_family = libc::AF_INET as libc::sa_family_t;
     addr.sin_port = port.to_be();
@@ -38,9 +38,9 @@ pub fn address_of(host: [u8; 4], port: u16) -> libc::sockaddr_in {
     addr
 }
 
-/// ::1.
+/// The address ::1.
 pub fn address_v6(port: u16) -> libc::sockaddr_in6 {
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut addr: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
     addr.sin6_family = libc::AF_INET6 as libc::sa_family_t;
     addr.sin6_port = port.to_be();
@@ -48,7 +48,7 @@ pub fn address_v6(port: u16) -> libc::sockaddr_in6 {
     addr
 }
 
-/// What an event says, which is acknowledged.
+/// The contents of an event that was acknowledged.
 pub struct Told {
     pub id: *mut rdma_cm_id,
     pub kind: c_int,
@@ -56,7 +56,7 @@ pub struct Told {
     pub private_data: Vec<u8>,
 }
 
-/// The next event, which is not acknowledged.
+/// The next event, without acknowledging it.
 pub unsafe fn take(channel: *mut rdma_event_channel) -> *mut rdma_cm_event {
     let mut event = ptr::null_mut();
     // SAFETY: the channel exists.
@@ -116,9 +116,9 @@ pub unsafe fn new_id_in(space: c_int, channel: *mut rdma_event_channel) -> *mut 
     id
 }
 
-/// A listener at any free port.
+/// A listener at a free port.
 pub unsafe fn listen(channel: *mut rdma_event_channel) -> (*mut rdma_cm_id, u16) {
-    // SAFETY: the address is one of IPv4.
+    // SAFETY: the address is an IPv4 address.
     unsafe { listen_at(channel, ptr::from_mut(&mut address(0)).cast()) }
 }
 
@@ -135,7 +135,7 @@ pub unsafe fn listen_in(
     channel: *mut rdma_event_channel,
     at: *mut libc::sockaddr,
 ) -> (*mut rdma_cm_id, u16) {
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let listener = new_id_in(space, channel);
         assert_eq!(rdma_bind_addr(listener, at), 0);
@@ -144,9 +144,9 @@ pub unsafe fn listen_in(
     }
 }
 
-/// An identifier whose route to that port is resolved.
+/// An identifier with a resolved route to that port.
 pub unsafe fn resolved(channel: *mut rdma_event_channel, port: u16) -> *mut rdma_cm_id {
-    // SAFETY: the address is one of IPv4.
+    // SAFETY: the address is an IPv4 address.
     unsafe { resolved_to(channel, ptr::from_mut(&mut address(port)).cast()) }
 }
 
@@ -174,7 +174,7 @@ pub unsafe fn resolved_in(
     }
 }
 
-/// A queue pair of the identifier, and its completion queue.
+/// Creates a queue pair for the identifier. Returns its completion queue.
 pub unsafe fn with_qp(id: *mut rdma_cm_id) -> *mut ibv_cq {
     // SAFETY: as above.
     unsafe {

@@ -1,11 +1,12 @@
-//! A test program once more, with connections that are keyed.
+//! Runs a test program once more, with keyed connections.
 
 use std::path::Path;
 use std::process::Command;
 
 const KEY_FILE: &str = "BRAID_KEY_FILE";
 
-/// All tests of this program but `name`, which calls this, in a process of its own: settings are read from its environment.
+/// Runs all tests of this program except `name`, which calls this, in a second process with other
+/// settings in its environment.
 pub fn again(name: &str) {
     let again = |key: &Path| {
         let mut command = Command::new(std::env::current_exe().expect("this test"));

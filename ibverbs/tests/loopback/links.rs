@@ -8,7 +8,7 @@ const COOKIE: u8 = 2;
 const OPEN: u8 = 3;
 const DATA: u8 = 4;
 const CLOSE: u8 = 5;
-/// Bytes before the message of `DATA`; `OPEN` has a cookie before it.
+/// Bytes before the message of `DATA`. `OPEN` has a cookie before the message.
 const HEAD: usize = 24;
 
 /// One end of a link.
@@ -27,7 +27,7 @@ impl Speaker {
     pub fn new() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a time");
-        // A number that no other one has.
+        // The port serves as a unique number.
         let link = socket.local_addr().expect("an address").port().into();
         Speaker(socket, link)
     }

@@ -26,7 +26,7 @@ pub struct Side {
 
 impl Side {
     pub fn open() -> Self {
-        // SAFETY: the calls are those of the man pages, with what the calls before have made.
+        // SAFETY: the calls follow the man pages, with the results of earlier calls.
         unsafe {
             let mut count = 0;
             let list = ibv_get_device_list(&raw mut count);
@@ -104,7 +104,7 @@ pub fn init_attr(cq: *mut ibv_cq, kind: u32, sends: u32, receives: u32) -> ibv_q
 }
 
 fn zeroed<T>() -> T {
-    // SAFETY: only used for structures of numbers and pointers.
+    // SAFETY: only used for structures of numbers and pointers, for which zero is valid.
     unsafe { mem::zeroed() }
 }
 
@@ -114,7 +114,7 @@ pub fn modify(qp: *mut ibv_qp, attr: &ibv_qp_attr, mask: u32) -> c_int {
     unsafe { ibv_modify_qp(qp, &raw mut attr, mask as c_int) }
 }
 
-/// What the steps of a reliable queue pair need.
+/// The masks of the steps of a reliable queue pair.
 pub const INIT: u32 = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 pub const RTR: u32 = IBV_QP_STATE
     | IBV_QP_AV
@@ -140,7 +140,7 @@ pub fn to_rtr(qp: *mut ibv_qp, gid: ibv_gid, number: u32) {
     assert_eq!(to_rtr_from(qp, 0, gid, number), 0);
 }
 
-/// From the GID of that index.
+/// Moves a queue pair to RTR, from the GID of this index.
 pub fn to_rtr_from(qp: *mut ibv_qp, sgid_index: u8, gid: ibv_gid, number: u32) -> c_int {
     let mut attr: ibv_qp_attr = zeroed();
     (attr.qp_state, attr.path_mtu, attr.dest_qp_num) = (IBV_QPS_RTR, IBV_MTU_1024, number);
@@ -154,7 +154,7 @@ pub fn to_rts(qp: *mut ibv_qp, rnr_retry: u8) {
     to_rts_within(qp, rnr_retry, 8);
 }
 
-/// Two tries of 4.096 us times two to the power of `timeout`.
+/// Moves a queue pair to RTS, with two tries of 4.096 us times two to the power of `timeout`.
 pub fn to_rts_within(qp: *mut ibv_qp, rnr_retry: u8, timeout: u8) {
     let mut attr: ibv_qp_attr = zeroed();
     (attr.qp_state, attr.timeout, attr.retry_cnt) = (IBV_QPS_RTS, timeout, 1);
@@ -173,12 +173,13 @@ pub fn number(qp: *mut ibv_qp) -> u32 {
     unsafe { (*qp).qp_num }
 }
 
-/// Brings two of one device to RTS, one after the other, as a program with one thread would.
+/// Moves two queue pairs of one device to RTS, one after the other, as a program with one thread
+/// would.
 pub fn connect(side: &Side, one: *mut ibv_qp, other: *mut ibv_qp) {
     connect_within(side, one, other, 8);
 }
 
-/// As [`connect`], with a time-out as [`to_rts_within`] takes it.
+/// Connects as [`connect`] does, with a time-out as for [`to_rts_within`].
 pub fn connect_within(side: &Side, one: *mut ibv_qp, other: *mut ibv_qp, timeout: u8) {
     for (qp, peer) in [(one, other), (other, one)] {
         to_init(qp);
@@ -187,7 +188,7 @@ pub fn connect_within(side: &Side, one: *mut ibv_qp, other: *mut ibv_qp, timeout
     }
 }
 
-/// Two that are connected, and the completion queue of each.
+/// Two connected queue pairs, with the completion queue of each.
 pub fn pair(side: &Side) -> [(*mut ibv_qp, *mut ibv_cq); 2] {
     let ends = [(); 2].map(|()| {
         let cq = side.cq(64);
@@ -200,7 +201,7 @@ pub fn pair(side: &Side) -> [(*mut ibv_qp, *mut ibv_cq); 2] {
 /// The Q_Key of all queue pairs of type UD.
 pub const KEY: u32 = 0x1234;
 
-/// Brings one of type UD to RTS.
+/// Moves a queue pair of type UD to RTS.
 pub fn take_datagrams(qp: *mut ibv_qp) {
     let mut attr: ibv_qp_attr = zeroed();
     (attr.qp_state, attr.port_num, attr.qkey) = (IBV_QPS_INIT, 1, KEY);
@@ -221,7 +222,8 @@ pub fn handle(side: &Side) -> *mut ibv_ah {
     ah
 }
 
-/// From the GID of that index to another; null where it does not lead there.
+/// An address handle from the GID of this index to another one. Null if that GID does not lead
+/// there.
 pub fn handle_from(side: &Side, sgid_index: u8, to: ibv_gid) -> *mut ibv_ah {
     let mut attr: ibv_ah_attr = zeroed();
     (attr.is_global, attr.port_num) = (1, 1);
@@ -266,7 +268,7 @@ pub fn post_recv(qp: *mut ibv_qp, id: u64, mut piece: braid_verbs::Sge) -> c_int
     }
 }
 
-/// The next completion, if one comes in time.
+/// The next completion, if one comes within the limit.
 pub fn poll_within(cq: *mut ibv_cq, limit: Duration) -> Option<ibv_wc> {
     let until = Instant::now() + limit;
     loop {

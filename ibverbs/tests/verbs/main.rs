@@ -1,6 +1,8 @@
-//! Verbs, called as C programs call them. What needs a process of its own is beside it: `gids` and `log` start their own programs once
-//! more, `rails` sets the environment, `sharing` forks. Each file about `librdmacm` starts its program once more with a key; in one
-//! program they fail then.
+//! Verbs, called as C programs call them.
+//!
+//! Tests that need a process of their own stand beside this program: `gids` and `log` run their own
+//! program once more, `rails` sets the environment, and `sharing` forks. Each file about
+//! `librdmacm` runs its program once more with a key, and such tests fail if they share a program.
 
 #[path = "../loopback/mod.rs"]
 mod loopback;

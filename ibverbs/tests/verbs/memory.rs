@@ -1,11 +1,11 @@
-//! Memory regions: registered anew, and named otherwise than by addresses.
+//! Memory regions: registering them again, and addressing them by other names than their addresses.
 
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
 use crate::loopback::*;
 
-/// `IBV_WR_RDMA_READ`, `IBV_ACCESS_ZERO_BASED`.
+/// `IBV_WR_RDMA_READ` and `IBV_ACCESS_ZERO_BASED`.
 const READ: u32 = 4;
 const ZERO_BASED: i32 = 1 << 5;
 
@@ -17,7 +17,7 @@ fn memory_is_registered_anew_under_the_same_keys() {
     connect(&side, one, other);
     let mut memory = vec![0u8; 8192];
     let start = memory.as_mut_ptr();
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let mr = ibv_reg_mr(side.pd, start.cast(), 4096, ALL);
         let old = (*mr).lkey;
@@ -35,14 +35,14 @@ fn memory_is_registered_anew_under_the_same_keys() {
         let mut piece = side.sge(0, 8);
         assert_eq!(post_send(one, &mut send_wr(3, &mut piece)).0, 0);
         assert_eq!([poll(cq).status, poll(cq).status], [IBV_WC_SUCCESS; 2]);
-        // Without permission to write, and then in another domain.
+        // The region loses the permission to write, and then moves to another domain.
         assert_eq!(rereg(4, std::ptr::null_mut(), 0, 0), 0);
         assert_eq!(receive(2, (*mr).lkey, 0), libc::EINVAL);
         let pd = ibv_alloc_pd(side.context);
         assert_eq!(rereg(2 | 4, pd, 0, ALL), 0);
         assert_eq!(((*mr).pd, receive(2, (*mr).lkey, 0)), (pd, libc::EINVAL));
         assert_eq!(ibv_dealloc_pd(pd), libc::EBUSY);
-        // What cannot be leaves it as it is.
+        // An invalid change leaves the region as it is.
         let before = (*mr).lkey;
         assert_eq!(before, old);
         for (flags, length) in [(0, 0), (8, 0), (1, 0)] {
@@ -58,14 +58,15 @@ fn memory_is_registered_anew_under_the_same_keys() {
     }
 }
 
-/// Bytes of a region by other names than their addresses: `iova`, or offsets from its beginning.
+/// The bytes of a region have other names than their addresses: `iova`, or offsets from the
+/// beginning.
 #[test]
-fn memory_has_the_names_that_its_owner_gives_it() {
+fn memory_has_the_addresses_that_its_owner_gives_it() {
     let side = Side::open();
     let [(one, cq), (other, others)] = pair(&side);
     let mut memory = [vec![1u8; 4096], vec![2u8; 4096]];
     let [near, far] = memory.each_mut().map(|bytes| bytes.as_mut_ptr());
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let near = ibv_reg_mr_iova(side.pd, near.cast(), 4096, 0x7000_0000, ALL);
         let far = ibv_reg_mr(side.pd, far.cast(), 4096, ALL | ZERO_BASED);
@@ -88,7 +89,7 @@ fn memory_has_the_names_that_its_owner_gives_it() {
         assert_eq!([poll(cq).status, poll(others).status], [IBV_WC_SUCCESS; 2]);
         assert_eq!((memory[1][63], &memory[1][64..72], memory[1][72]), (2, &side.memory[..8], 2));
 
-        // Names stay with other access, and go with the translation.
+        // The names stay when the access changes, and end with the translation.
         assert_eq!(ibv_rereg_mr(near, 4, side.pd, std::ptr::null_mut(), 0, ALL), 0);
         let piece = braid_verbs::Sge { addr: 0x7000_0000, len: 8, lkey: (*near).lkey };
         assert_eq!(post_recv(other, 4, piece), 0);
@@ -96,7 +97,7 @@ fn memory_has_the_names_that_its_owner_gives_it() {
         let piece = braid_verbs::Sge { lkey: (*near).lkey, ..piece };
         assert_eq!(post_recv(other, 5, piece), libc::EINVAL);
 
-        // By its address nobody finds it.
+        // The address of the memory does not name it.
         let mut piece = side.sge(0, 8);
         let mut wr = send_wr(6, &mut piece);
         let remote_addr = memory[1].as_mut_ptr() as u64;

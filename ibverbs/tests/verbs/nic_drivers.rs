@@ -11,7 +11,7 @@ use crate::loopback::*;
 
 /// `IBV_ACCESS_FLUSH_GLOBAL` and `IBV_ACCESS_FLUSH_PERSISTENT`.
 const FLUSH: [u32; 2] = [1 << 8, 1 << 9];
-/// Nothing comes for so long.
+/// A time in which nothing comes.
 const QUIET: Duration = Duration::from_millis(100);
 const INLINE: u32 = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
 
@@ -21,25 +21,25 @@ fn access_flags_of_a_queue_pair_may_name_flushes() {
     let cq = side.cq(16);
     for flush in [FLUSH[0], FLUSH[1], FLUSH[0] | FLUSH[1]] {
         let qp = side.qp(cq, IBV_QPT_RC, 4, 4);
-        // SAFETY: it consists of numbers.
+        // SAFETY: the structure consists of numbers, so zero is valid.
         let mut attr: ibv_qp_attr = unsafe { mem::zeroed() };
         (attr.qp_state, attr.port_num) = (IBV_QPS_INIT, 1);
         attr.qp_access_flags = ALL as u32 | flush;
         assert_eq!(modify(qp, &attr, INIT), 0, "{flush:#x}");
-        // SAFETY: both structures consist of numbers and pointers.
+        // SAFETY: both structures consist of numbers and pointers, so zero is valid.
         let (mut now, mut init): (ibv_qp_attr, ibv_qp_init_attr) = unsafe { mem::zeroed() };
         let mask = IBV_QP_ACCESS_FLAGS as i32;
         // SAFETY: the queue pair exists.
         assert_eq!(unsafe { ibv_query_qp(qp, &raw mut now, mask, &raw mut init) }, 0);
         assert_eq!(now.qp_access_flags, ALL as u32 | flush);
-        // Memory that peers flush there is not.
+        // The device has no memory that peers flush.
         let memory = side.memory.as_ptr().cast_mut().cast();
         // SAFETY: the memory exists.
         assert!(unsafe { ibv_reg_mr(side.pd, memory, 8, ALL | flush as i32) }.is_null());
     }
 }
 
-/// As `rdma_xclient` does, which asks for none and sends 16 bytes.
+/// `rdma_xclient` asks for no inline data and sends 16 bytes inline.
 #[test]
 fn inline_data_is_rounded_up_and_what_is_granted_can_be_sent() {
     let side = Side::open();
@@ -66,12 +66,12 @@ fn inline_data_is_rounded_up_and_what_is_granted_can_be_sent() {
         let received = [poll(cq), poll(cq)].into_iter().find(|wc| wc.opcode == IBV_WC_RECV);
         assert_eq!(received.map(|wc| wc.byte_len), Some(granted));
         assert_eq!(side.memory[4096..][..granted as usize], text[..granted as usize]);
-        // SAFETY: they exist.
+        // SAFETY: both queue pairs exist.
         assert_eq!(unsafe { (ibv_destroy_qp(one), ibv_destroy_qp(other)) }, (0, 0));
     }
 }
 
-/// A program that uses a queue pair anew does not find completions of before.
+/// A program that reuses a queue pair does not find completions of its earlier use.
 #[test]
 fn a_reset_removes_completions_of_its_queue_pair_alone() {
     let side = Side::open();
@@ -91,7 +91,7 @@ fn a_reset_removes_completions_of_its_queue_pair_alone() {
     assert_eq!(ids, [flushed(2, two), flushed(3, one)]);
     assert_eq!(poll_within(cq, QUIET).map(|wc| wc.wr_id), None);
 
-    // Successes go as well, and the send queue has all its places.
+    // Successful completions go as well, and the send queue has all its places.
     assert_eq!(to_state(one, IBV_QPS_RESET), 0);
     let other = side.qp(others, IBV_QPT_RC, 4, 4);
     connect(&side, one, other);
@@ -99,7 +99,7 @@ fn a_reset_removes_completions_of_its_queue_pair_alone() {
     let mut piece = side.sge(0, 8);
     assert_eq!(post_send(one, &mut send_wr(5, &mut piece)).0, 0);
     assert_eq!(poll(others).wr_id, 4);
-    // Until it is acknowledged.
+    // Wait until the message is acknowledged.
     assert_eq!(poll_within(others, QUIET).map(|wc| wc.wr_id), None);
     assert_eq!(to_state(one, IBV_QPS_RESET), 0);
     assert_eq!(poll_within(cq, QUIET).map(|wc| wc.wr_id), None);
@@ -129,10 +129,10 @@ fn a_reset_does_not_overrun_a_full_completion_queue() {
 #[test]
 fn a_device_has_a_vendor_that_no_nic_has() {
     let side = Side::open();
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut device: ibv_device_attr = unsafe { mem::zeroed() };
     // SAFETY: the context exists.
     assert_eq!(unsafe { ibv_query_device(side.context, ptr::from_mut(&mut device)) }, 0);
-    // The bit of IEEE 802 that marks numbers nobody is given.
+    // The bit of IEEE 802 that marks locally administered numbers.
     assert_eq!((device.vendor_id >> 16 & 2, device.vendor_part_id), (2, 1));
 }

@@ -1,4 +1,4 @@
-//! Queue pairs as programs on a NIC know them: states, completions, errors.
+//! Queue pairs as on a NIC: states, completions, errors.
 
 use std::ptr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn one_thread_connects_both_ends_and_data_arrives() {
     to_init(one);
     to_rtr(one, side.gid(), number(other));
     to_rts(one, 7);
-    // The other end is not there yet.
+    // The other end is not ready yet.
     let mut piece = side.sge(0, 5);
     let mut wr = send_wr(7, &mut piece);
     (wr.opcode, wr.imm_data) = (IBV_WR_SEND_WITH_IMM, 0x1234_5678u32.to_be());
@@ -40,7 +40,7 @@ fn one_thread_connects_both_ends_and_data_arrives() {
     assert_eq!(&side.memory[4096..4101], b"hello");
 }
 
-/// As libiscsi has them, in packed structures.
+/// libiscsi keeps the list in packed structures.
 #[test]
 fn lists_of_pieces_may_be_at_odd_addresses() {
     #[repr(C, packed)]
@@ -51,7 +51,7 @@ fn lists_of_pieces_may_be_at_odd_addresses() {
     connect(&side, one, other);
     side.memory[..5].copy_from_slice(b"hello");
     let [mut sent, mut received] = [(0, 5), (64, 8)].map(|(at, len)| Packed(0, side.sge(at, len)));
-    // SAFETY: it consists of numbers and pointers.
+    // SAFETY: the structure consists of numbers and pointers, so zero is valid.
     let mut recv: ibv_recv_wr = unsafe { std::mem::zeroed() };
     (recv.wr_id, recv.sg_list, recv.num_sge) = (9, &raw mut received.1, 1);
     let mut bad = ptr::null_mut();
@@ -87,7 +87,7 @@ fn states_and_masks_are_those_of_the_man_page() {
     assert_eq!((code, bad), (libc::EINVAL, &raw mut first), "INIT takes no sends");
     assert_eq!(to_state(qp, IBV_QPS_RESET), 0);
     assert_eq!(state(qp), IBV_QPS_RESET);
-    // SAFETY: null is refused, not looked into.
+    // SAFETY: the library refuses null.
     unsafe {
         assert_eq!(ibv_modify_qp(ptr::null_mut(), ptr::null_mut(), 0), libc::EINVAL);
         assert!(ibv_create_qp(side.pd, ptr::null_mut()).is_null());
@@ -131,7 +131,7 @@ fn a_peer_that_is_gone_is_noticed_by_sending() {
     assert_eq!(post_send(one, &mut send_wr(1, &mut piece)).0, 0);
     assert_eq!((poll(cq).status, poll(other_cq).wr_id), (IBV_WC_SUCCESS, 5));
     assert_eq!(post_recv(one, 3, side.sge(64, 8)), 0);
-    // SAFETY: it exists.
+    // SAFETY: the queue pair exists.
     assert_eq!(unsafe { ibv_destroy_qp(other) }, 0);
     assert!(poll_within(cq, SHORT).is_none(), "a NIC hears nothing");
     assert_eq!(state(one), IBV_QPS_RTS);
@@ -143,9 +143,9 @@ fn a_peer_that_is_gone_is_noticed_by_sending() {
     assert_eq!(state(one), IBV_QPS_ERR);
 }
 
-/// The thread that connects queue pairs looks at one whose peer has gone, perhaps just while the program destroys it.
+/// The control thread may look at a queue pair whose peer is gone while the program destroys it.
 #[test]
-fn what_a_queue_pair_used_can_be_destroyed_at_once() {
+fn queues_of_a_destroyed_queue_pair_can_be_destroyed_at_once() {
     let side = Side::open();
     for _ in 0..300 {
         let (cq, other_cq) = (side.cq(16), side.cq(16));
@@ -164,8 +164,8 @@ fn what_a_queue_pair_used_can_be_destroyed_at_once() {
 }
 
 #[test]
-fn what_a_peer_that_goes_leaves_unanswered_fails_no_sooner_than_on_a_nic() {
-    /// 0.54 s, twice.
+fn sends_to_a_gone_peer_fail_no_sooner_than_on_a_nic() {
+    /// A time-out of 0.54 s, for two tries.
     const TIMEOUT: u8 = 17;
     let side = Side::open();
     let (cq, other_cq) = (side.cq(64), side.cq(64));
@@ -182,8 +182,8 @@ fn what_a_peer_that_goes_leaves_unanswered_fails_no_sooner_than_on_a_nic() {
         assert_eq!(post_send(one, &mut send_wr(id, &mut piece)).0, 0);
     }
     assert_eq!((poll(other_cq).wr_id, poll(cq).wr_id), (5, 1));
-    // Nobody has received the second.
-    // SAFETY: it exists.
+    // Nobody has received the second message.
+    // SAFETY: the queue pair exists.
     assert_eq!(unsafe { ibv_destroy_qp(other) }, 0);
     assert!(poll_within(cq, SHORT).is_none(), "it is tried again");
     assert_eq!(state(one), IBV_QPS_RTS);
@@ -192,13 +192,13 @@ fn what_a_peer_that_goes_leaves_unanswered_fails_no_sooner_than_on_a_nic() {
     assert_eq!(state(one), IBV_QPS_ERR);
 }
 
-/// A queue pair of somebody else's asks all the time, and is turned down.
+/// A queue pair of a stranger asks again and again, and is rejected.
 #[test]
-fn who_is_asked_by_a_stranger_waits_for_its_peer_no_longer() {
+fn requests_of_strangers_do_not_prolong_the_wait_for_the_peer() {
     let side = Side::open();
     let cq = side.cq(64);
     let pair = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
-    // Who has the smaller number asks.
+    // The queue pair with the smaller number asks.
     let (stranger, one) = if number(pair.0) < number(pair.1) { pair } else { (pair.1, pair.0) };
     to_init(one);
     // No process has that port.
@@ -232,7 +232,7 @@ fn a_peer_that_never_comes_exceeds_the_retries() {
 }
 
 #[test]
-fn what_the_peer_may_not_do_fails_and_changes_nothing() {
+fn forbidden_operations_of_the_peer_fail_and_change_nothing() {
     let side = Side::open();
     let cq = side.cq(64);
     let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
@@ -280,7 +280,8 @@ fn a_thousand_queue_pairs_carry_a_message_each() {
         .map(|_| (side.qp(cq, IBV_QPT_RC, 1, 1), side.qp(other_cq, IBV_QPT_RC, 1, 1)))
         .collect();
     side.memory[..8].copy_from_slice(&7u64.to_le_bytes());
-    // 34 s: a loaded machine takes seconds to connect a thousand with keys.
+    // A time-out of 34 s: a loaded machine takes seconds to connect a thousand queue pairs with
+    // keys.
     let timeout = 20;
     for (id, (one, other)) in pairs.iter().enumerate() {
         connect_within(&side, *one, *other, timeout);
@@ -302,6 +303,6 @@ fn a_thousand_queue_pairs_carry_a_message_each() {
 }
 
 #[test]
-fn all_of_this_works_with_a_key() {
-    keyed::again("all_of_this_works_with_a_key");
+fn all_tests_pass_with_a_key() {
+    keyed::again("all_tests_pass_with_a_key");
 }

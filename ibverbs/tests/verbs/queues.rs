@@ -12,7 +12,7 @@ use crate::loopback::*;
 #[test]
 fn no_wake_up_is_lost_between_asking_and_sleeping() {
     let side = Side::open();
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let channel = ibv_create_comp_channel(side.context);
         let mark = 0x77 as *mut c_void;
@@ -73,7 +73,7 @@ fn events_come_in_the_order_in_which_they_went_off() {
         for _ in 0..20 {
             complete(first);
             assert_eq!(take(), first.0);
-            // The one that was taken last goes off last.
+            // The event that was taken last is raised last.
             complete(second);
             complete(first);
             assert_eq!([take(), take()], [second.0, first.0]);
@@ -150,7 +150,8 @@ fn a_shared_receive_queue_serves_all_and_tells_when_it_runs_low() {
         ibv_ack_async_event(&raw mut event);
         assert_eq!(ibv_query_srq(srq, &raw mut limit), 0);
         assert_eq!((limit.max_wr, limit.srq_limit), (16, 0), "it is told once");
-        // Both ends go to ERR: whichever comes first, the program is told once that no receive is taken any more.
+        // Both ends go to ERR. Whichever comes first, the program learns once that the queue pair
+        // takes no more receives.
         for (one, other) in &pairs {
             assert_eq!((to_state(*one, IBV_QPS_ERR), to_state(*other, IBV_QPS_ERR)), (0, 0));
             assert_eq!(ibv_get_async_event(side.context, &raw mut event), 0);
@@ -175,7 +176,7 @@ fn a_completion_queue_that_is_resized_loses_nothing() {
     let cq = side.cq(16);
     let [one, other] = [(); 2].map(|()| side.qp(cq, IBV_QPT_RC, 1024, 8));
     connect(&side, one, other);
-    // SAFETY: it exists.
+    // SAFETY: the queue exists.
     let held = unsafe { (*cq).cqe };
     let write = |ids: std::ops::Range<u64>| {
         for id in ids {
@@ -202,14 +203,14 @@ fn a_completion_queue_that_is_resized_loses_nothing() {
 }
 
 #[test]
-fn memory_that_is_not_there_is_refused() {
+fn unmapped_memory_is_refused() {
     let side = Side::open();
-    // SAFETY: what is refused is not touched.
+    // SAFETY: the library does not touch memory that it refuses.
     unsafe {
         let nowhere = 0x1000 as *mut c_void;
         assert!(ibv_reg_mr(side.pd, nowhere, 4096, ALL).is_null());
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
-        // Code may be read, not written.
+        // Code is readable but not writable.
         let code = poll as *const () as *mut c_void;
         assert!(ibv_reg_mr(side.pd, code, 64, ALL).is_null());
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
@@ -218,7 +219,7 @@ fn memory_that_is_not_there_is_refused() {
             assert!(!readable.is_null(), "{access}");
             assert_eq!(ibv_dereg_mr(readable), 0);
         }
-        // Remote writing needs local writing.
+        // Remote writing requires local writing.
         assert!(ibv_reg_mr(side.pd, side.memory.as_ptr() as *mut c_void, 64, 2).is_null());
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
     }
@@ -259,16 +260,16 @@ fn a_place_in_the_send_queue_is_free_once_its_completion_is_polled() {
     let fill = |flags| (0..).take_while(|id| post(*id, flags) == 0).count();
     let places = fill(IBV_SEND_SIGNALED);
     assert!((8..=256).contains(&places), "{places}");
-    // All of them have ended after the last, and wait.
+    // All sends have ended after the last one, and wait to be polled.
     assert_eq!(poll(cq).wr_id, 0);
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(fill(IBV_SEND_SIGNALED), 1, "one was polled");
     (0..places).for_each(|_| assert_eq!(poll(cq).status, IBV_WC_SUCCESS));
-    // Unsignalled ones hold theirs until one after them is polled.
+    // Unsignalled sends keep their places until a later completion is polled.
     assert!((1..places as u64).all(|id| post(id, 0) == 0));
     assert_eq!((fill(IBV_SEND_SIGNALED), fill(0)), (1, 0));
     assert_eq!(poll(cq).wr_id, 0);
     assert_eq!(fill(0), places);
-    // In RESET they are forgotten.
+    // A reset frees all places.
     assert_eq!((to_state(one, IBV_QPS_RESET), post(1, 0)), (0, libc::EINVAL));
 }

@@ -1,4 +1,4 @@
-//! What rdma-core's man pages say is an error is one, and nothing is written.
+//! Errors that the man pages of rdma-core require, with nothing written.
 
 use std::ffi::c_int;
 use std::mem;
@@ -10,14 +10,15 @@ use braid_verbs::abi::*;
 
 use crate::loopback::*;
 
-/// Of `enum ibv_access_flags`, `enum ibv_wr_opcode`, `enum ibv_srq_attr_mask` and `enum ibv_qp_attr_mask`.
+/// Values of `enum ibv_access_flags`, `enum ibv_wr_opcode`, `enum ibv_srq_attr_mask` and `enum
+/// ibv_qp_attr_mask`.
 const LOCAL_ONLY: c_int = 1;
 const READ: u32 = 4;
 const FETCH_AND_ADD: u32 = 6;
 const BIND_MW: u32 = 8;
 const SRQ_LIMIT: c_int = 2;
 const UNKNOWN_ATTRIBUTE: u32 = 1 << 27;
-/// For what must not come.
+/// The wait for completions that must not come.
 const SHORT: Duration = Duration::from_millis(20);
 
 fn last_errno() -> Option<i32> {
@@ -40,7 +41,7 @@ fn remote_wr(opcode: u32, piece: &mut braid_verbs::Sge, addr: u64, rkey: u32) ->
 #[test]
 fn null_is_refused_by_all_that_take_an_object() {
     let side = Side::open();
-    // SAFETY: null is refused, not looked into.
+    // SAFETY: the library refuses null.
     unsafe {
         let context = side.context;
         let codes = [
@@ -84,9 +85,9 @@ fn null_is_refused_by_all_that_take_an_object() {
 }
 
 #[test]
-fn what_is_beyond_the_devices_limits_is_refused() {
+fn values_beyond_the_limits_of_the_device_are_refused() {
     let side = Side::open();
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let mut device: ibv_device_attr = mem::zeroed();
         assert_eq!(ibv_query_device(side.context, &raw mut device), 0);
@@ -133,7 +134,7 @@ fn attributes_out_of_range_are_refused_and_change_nothing() {
     let side = Side::open();
     let cq = side.cq(16);
     let qp = side.qp(cq, IBV_QPT_RC, 4, 4);
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut init: ibv_qp_attr = unsafe { mem::zeroed() };
     (init.qp_state, init.port_num) = (IBV_QPS_INIT, 1);
     let wrong: [fn(&mut ibv_qp_attr); 4] = [
@@ -178,7 +179,8 @@ fn attributes_out_of_range_are_refused_and_change_nothing() {
     to_rts(qp, 7);
 }
 
-/// Each of these makes attributes wrong that are right without it, as the next step of the caller shows.
+/// Checks that each change makes valid attributes invalid. The next step of the caller shows that
+/// they were valid.
 fn refuse_each(qp: *mut ibv_qp, right: &ibv_qp_attr, mask: u32, wrong: &[fn(&mut ibv_qp_attr)]) {
     let before = state(qp);
     for (index, change) in wrong.iter().enumerate() {
@@ -193,7 +195,7 @@ fn refuse_each(qp: *mut ibv_qp, right: &ibv_qp_attr, mask: u32, wrong: &[fn(&mut
 fn memory_and_destinations_of_another_domain_are_refused() {
     let side = Side::open();
     let [(one, _), _] = pair(&side);
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let pd = ibv_alloc_pd(side.context);
         let mut memory = vec![0u8; 4096];
@@ -211,7 +213,7 @@ fn memory_and_destinations_of_another_domain_are_refused() {
         let post = (*side.context).ops.post_srq_recv.expect("it is set");
         assert_eq!(post(srq, &raw mut receive, &raw mut bad), libc::EINVAL);
         assert_eq!(bad, &raw mut receive);
-        // Datagrams: the address handle belongs to a domain as well.
+        // An address handle of a datagram belongs to a domain too.
         let datagrams = side.qp(side.cq(16), IBV_QPT_UD, 8, 8);
         take_datagrams(datagrams);
         let mut attr: ibv_ah_attr = mem::zeroed();
@@ -264,10 +266,10 @@ fn the_first_wrong_work_request_of_a_list_is_named_and_what_is_before_it_is_done
 }
 
 #[test]
-fn what_the_peer_has_not_allowed_writes_nothing() {
+fn forbidden_remote_operations_write_nothing() {
     let mut side = Side::open();
     side.memory.fill(3);
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     let (local, foreign, gone, pd) = unsafe {
         let register = |pd, access| {
             let mr = ibv_reg_mr(pd, side.memory.as_ptr().cast_mut().cast(), 4096, access);
@@ -303,7 +305,7 @@ fn what_the_peer_has_not_allowed_writes_nothing() {
         // SAFETY: both exist.
         unsafe { assert_eq!((ibv_destroy_qp(one), ibv_destroy_qp(other)), (0, 0)) };
     }
-    // An atomic is of eight bytes at a multiple of eight.
+    // An atomic has eight bytes at a multiple of eight.
     let [(one, _), _] = pair(&side);
     let mut piece = side.sge(8192, 8);
     let mut wr = remote_wr(FETCH_AND_ADD, &mut piece, at + 4, all_key);
@@ -321,7 +323,7 @@ fn a_queue_pair_allows_no_more_than_its_access_flags() {
     let cq = side.cq(64);
     let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
     connect(&side, one, other);
-    // SAFETY: it consists of numbers.
+    // SAFETY: the structure consists of numbers, so zero is valid.
     let mut none: ibv_qp_attr = unsafe { mem::zeroed() };
     none.qp_state = IBV_QPS_RTS;
     assert_eq!(modify(other, &none, IBV_QP_ACCESS_FLAGS), 0);
@@ -345,10 +347,10 @@ fn a_message_that_is_too_long_for_its_receive_fails_at_both_ends() {
     assert!(side.memory[4128..].iter().all(|byte| *byte == 0), "nothing behind it is written");
 }
 
-/// A region of its own within the memory of a side.
+/// A separate region within the memory of a side.
 fn region(side: &Side, offset: usize, len: usize) -> (*mut ibv_mr, braid_verbs::Sge) {
     let addr = side.memory.as_ptr().wrapping_add(offset);
-    // SAFETY: the domain exists, and the memory longer than the region.
+    // SAFETY: the domain exists, and the memory is longer than the region.
     unsafe {
         let mr = ibv_reg_mr(side.pd, addr as *mut _, len, ALL);
         assert!(!mr.is_null());
@@ -356,14 +358,14 @@ fn region(side: &Side, offset: usize, len: usize) -> (*mut ibv_mr, braid_verbs::
     }
 }
 
-/// The sender has done nothing wrong.
+/// The sender's memory is valid, so the error is the receiver's.
 #[test]
-fn a_receive_whose_memory_is_gone_says_so_and_its_sender_hears_of_an_error_there() {
+fn a_receive_without_memory_fails_at_both_ends() {
     let side = Side::open();
     let [(one, cq), (other, other_cq)] = pair(&side);
     let (mr, piece) = region(&side, 4096, 64);
     assert_eq!((post_recv(other, 5, piece), post_recv(other, 6, side.sge(0, 64))), (0, 0));
-    // SAFETY: it exists.
+    // SAFETY: the region exists.
     assert_eq!(unsafe { ibv_dereg_mr(mr) }, 0);
     assert_eq!(post_send(one, &mut send_wr(1, &mut side.sge(0, 64))).0, 0);
     assert_eq!(poll(cq).status, IBV_WC_REM_OP_ERR);
@@ -371,9 +373,9 @@ fn a_receive_whose_memory_is_gone_says_so_and_its_sender_hears_of_an_error_there
     assert_eq!(received, [(5, IBV_WC_LOC_PROT_ERR), (6, IBV_WC_WR_FLUSH_ERR)]);
 }
 
-/// They wait for the other end to be ready, so that the memory goes before they leave.
+/// The sends wait for the other end, so that the memory is deregistered before they leave.
 #[test]
-fn sends_and_writes_whose_memory_is_gone_say_so() {
+fn sends_and_writes_without_memory_fail() {
     for opcode in [IBV_WR_SEND, IBV_WR_RDMA_WRITE] {
         let side = Side::open();
         let cq = side.cq(64);
@@ -382,7 +384,7 @@ fn sends_and_writes_whose_memory_is_gone_say_so() {
         to_init(one);
         to_rtr(one, side.gid(), number(other));
         to_rts(one, 7);
-        // SAFETY: it exists.
+        // SAFETY: the region exists.
         let rkey = unsafe { (*side.mr).rkey };
         let mut wr = remote_wr(opcode, &mut piece, side.sge(4096, 0).addr, rkey);
         assert_eq!(post_send(one, &mut wr).0, 0);
@@ -397,7 +399,7 @@ fn sends_and_writes_whose_memory_is_gone_say_so() {
     }
 }
 
-/// What fails ends the queue pair, and what was posted behind it is flushed (IBTA vol. 1, 10.8.5).
+/// A failed send ends the queue pair, and the sends behind it are flushed (IBTA vol. 1, 10.8.5).
 #[test]
 fn nothing_leaves_behind_a_send_whose_memory_is_gone() {
     let side = Side::open();
@@ -411,7 +413,7 @@ fn nothing_leaves_behind_a_send_whose_memory_is_gone() {
     for (id, piece) in [(1, &mut there.clone()), (2, &mut gone), (3, &mut there)] {
         assert_eq!(post_send(one, &mut send_wr(id, piece)).0, 0);
     }
-    // SAFETY: it exists.
+    // SAFETY: the region exists.
     assert_eq!(unsafe { ibv_dereg_mr(mr) }, 0);
     to_init(other);
     for id in 11..14 {

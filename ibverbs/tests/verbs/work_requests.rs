@@ -10,14 +10,15 @@ use braid_verbs::abi::*;
 
 use crate::loopback::*;
 
-/// Of `enum ibv_qp_init_attr_mask`, and of `enum ibv_qp_create_send_ops_flags`.
+/// Values of `enum ibv_qp_init_attr_mask` and `enum ibv_qp_create_send_ops_flags`.
 const MASK: u32 = 1 << 0 | 1 << 6;
 const ALL_OPS: u64 = 0x7F;
 const TSO: u64 = 1 << 10;
 
 unsafe fn create(side: &Side, cq: *mut ibv_cq, kind: u32, ops: u64) -> *mut ibv_qp {
     let plain = init_attr(cq, kind, 8, 8);
-    // SAFETY: the attributes begin with the plain ones, and are numbers and pointers; the context has the function.
+    // SAFETY: the attributes begin with the plain ones and consist of numbers and pointers, and the
+    // context has the function.
     unsafe {
         let mut attr: ibv_qp_init_attr_ex = mem::zeroed();
         (&raw mut attr).cast::<ibv_qp_init_attr>().write(plain);
@@ -32,18 +33,18 @@ unsafe fn create(side: &Side, cq: *mut ibv_cq, kind: u32, ops: u64) -> *mut ibv_
     }
 }
 
-/// A queue pair in its extended form, and its functions as `infiniband/verbs.h` calls them.
+/// A queue pair in its extended form, with its functions by the names of `infiniband/verbs.h`.
 #[derive(Clone, Copy)]
 struct Extended(*mut ibv_qp_ex);
 
-// SAFETY: its functions may be called by any thread.
+// SAFETY: any thread may call the functions.
 unsafe impl Send for Extended {}
 
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         impl Extended {
             $(fn $name(self $(, $argument: $type)*) $(-> $result)? {
-                // SAFETY: the queue pair exists and has the function, which is of this type.
+                // SAFETY: the queue pair exists and has the function of this type.
                 unsafe {
                     let function: unsafe extern "C" fn(*mut ibv_qp_ex $(, $type)*) $(-> $result)? =
                         mem::transmute((*self.0).$name);
@@ -77,7 +78,7 @@ impl Extended {
         Extended(extended)
     }
 
-    /// The next work request has this identifier.
+    /// Sets the identifier and flags of the next work request.
     fn with(self, id: u64, flags: c_uint) {
         // SAFETY: as above.
         unsafe { ((*self.0).wr_id, (*self.0).wr_flags) = (id, flags) };
@@ -88,10 +89,10 @@ impl Extended {
     }
 }
 
-/// Two that are connected, the first in its extended form, each with a completion queue.
+/// Two connected queue pairs, the first one in its extended form, each with a completion queue.
 unsafe fn pair(side: &Side) -> (Extended, *mut ibv_cq, *mut ibv_qp, *mut ibv_cq) {
     let (cq, other_cq) = (side.cq(64), side.cq(64));
-    // SAFETY: what the calls before have made.
+    // SAFETY: as the results of earlier calls.
     let one = unsafe { create(side, cq, IBV_QPT_RC, ALL_OPS) };
     assert!(!one.is_null());
     let other = side.qp(other_cq, IBV_QPT_RC, 8, 8);
@@ -102,7 +103,7 @@ unsafe fn pair(side: &Side) -> (Extended, *mut ibv_cq, *mut ibv_qp, *mut ibv_cq)
 #[test]
 fn a_batch_of_all_operations_completes_in_its_order() {
     let mut side = Side::open();
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
     let (qp, cq, other, other_cq) = unsafe { pair(&side) };
     side.memory[..8].copy_from_slice(b"8 bytes!");
     side.memory[512..520].copy_from_slice(&40u64.to_ne_bytes());
@@ -138,7 +139,7 @@ fn a_batch_of_all_operations_completes_in_its_order() {
 }
 
 #[test]
-fn a_batch_with_a_mistake_leaves_nothing_behind() {
+fn a_batch_with_an_error_posts_nothing() {
     let (side, foreign) = (Side::open(), Side::open());
     // SAFETY: as above.
     let (qp, cq, _, _) = unsafe { pair(&side) };
@@ -213,7 +214,7 @@ fn threads_take_turns() {
         }
         let mut seen = Vec::new();
         for _ in 0..4 * EACH {
-            // Both of a batch, one after the other.
+            // The two sends of a batch follow each other.
             let (first, second) = (poll(cq).wr_id, poll(cq).wr_id);
             assert_eq!(first + 1000, second);
             seen.push(first);
@@ -246,7 +247,7 @@ fn datagrams_name_their_destination() {
 }
 
 #[test]
-fn what_there_is_not_is_refused_when_it_is_created() {
+fn unsupported_attributes_are_refused_at_creation() {
     let side = Side::open();
     let cq = side.cq(64);
     // SAFETY: as above.

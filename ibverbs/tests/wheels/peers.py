@@ -1,6 +1,6 @@
 """Two processes of one program that move data, and the bytes that Braid counts in one of them.
 
-The initiator starts the target. They tell each other what they have to know over pipes.
+The initiator starts the target. They exchange addresses and keys over pipes.
 """
 
 import os
@@ -29,7 +29,7 @@ os.environ["BRAID_METRICS"] = _METRICS
 
 
 def pattern(seed):
-    """Bytes that are others for each seed."""
+    """Random bytes that depend on the seed."""
     return random.Random(seed).randbytes(LEN)
 
 

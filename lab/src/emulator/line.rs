@@ -9,45 +9,45 @@ use rand_pcg::Pcg64Mcg;
 use super::network::{HEADER_BYTES, Link, Reordering};
 use super::packet;
 
-/// What became of a packet at its queue.
+/// The fate of a packet at its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It passed.
+    /// The packet passed.
     Passed,
-    /// It passed, with the mark of congestion.
+    /// The packet passed with a congestion mark.
     Marked,
     /// The queue was full.
     Dropped,
 }
 
-/// One packet's way through the emulator.
+/// The passage of one packet through the emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
     /// The link.
     pub link: u16,
-    /// The host that it comes from.
+    /// The sending host.
     pub from: u16,
-    /// Its length on the link, in bytes.
+    /// The length on the link, in bytes.
     pub bytes: u32,
-    /// When it came, since the network was made.
+    /// The arrival at the queue, since the network was made.
     pub at: Duration,
-    /// How long it stood in the queue.
+    /// The time in the queue.
     pub waited: Duration,
-    /// How long after its time the emulator has delivered it: what it adds to the delay because it had to wait for a processor.
+    /// The time by which the emulator was late because it had to wait for a processor.
     pub late: Duration,
-    /// Whether it passed.
+    /// The fate of the packet.
     pub fate: Fate,
 }
 
-/// Its packets leave the queue in the order in which they came, each as long after the one before
-/// as the rate wants. Nothing happens when a packet reaches the head of the queue: when it came, it
-/// was known when it would.
+/// A queue and the wire behind it. Packets leave the queue in the order of their arrival, at the
+/// rate of the link. The time at which a packet leaves is known when it arrives, so that no event
+/// is needed.
 pub(super) struct Line {
     link: Link,
     index: u16,
-    /// When the last packet so far has left the queue.
+    /// The time at which the last packet so far has left the queue.
     free_at: Duration,
-    /// In the order in which they are due.
+    /// The packets on the link, in the order in which they are due.
     held: VecDeque<(Duration, Passage, Box<[u8]>)>,
     rng: Pcg64Mcg,
 }
@@ -58,7 +58,7 @@ impl Line {
         Line { link, index, free_at: Duration::ZERO, held: VecDeque::new(), rng }
     }
 
-    /// Takes a packet; returns it as an entry of the trace if the queue has no room for it.
+    /// Takes a packet. Returns an entry for the trace if the queue has no room.
     pub(super) fn take(&mut self, now: Duration, from: u16, packet: &mut [u8]) -> Option<Passage> {
         let bytes = packet.len() as u64 + HEADER_BYTES;
         let waited = self.free_at.saturating_sub(now);
@@ -86,7 +86,7 @@ impl Line {
         None
     }
 
-    /// From the end of the queue to the other end of the link, for the next packet.
+    /// The delay of the next packet from the end of the queue to the other end of the link.
     fn delay(&mut self) -> Duration {
         let usual = self.link.delay;
         match self.link.reordering {
@@ -109,7 +109,7 @@ impl Line {
         Some((Passage { late: now - due, ..passage }, packet))
     }
 
-    /// When the next packet is due.
+    /// The time at which the next packet is due.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.held.front().map(|(due, ..)| *due)
     }

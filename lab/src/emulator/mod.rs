@@ -1,13 +1,15 @@
-//! A network emulator: hosts are namespaces, and every packet between them passes one bottleneck whose
-//! rate, queue, delay, marking and reordering are exact.
+//! A network emulator. Hosts are namespaces, and every packet between them passes one bottleneck
+//! whose rate, queue, delay, marking and reordering are exact.
 //!
-//! Each host's only device is a tun device whose other end this process holds. A thread reads the packets, sends each through
-//! the queue of one [`Link`], and writes it to the host that it is for. What became of every packet is in the
-//! [trace](Emulator::take_trace), so queueing delays, shares and utilisation over time need no help of the programs that are
-//! judged. The devices have no offloads: what stands in the queue are packets as they are on a wire.
+//! Each host has one tun device whose other end this process holds. A thread reads the packets,
+//! sends each through the queue of one [`Link`], and writes it to its host. The
+//! [trace](Emulator::take_trace) has every packet, so that queueing delays, shares and utilisation
+//! do not depend on the programs. The devices have no offloads, so the queue holds packets as on a
+//! wire.
 //!
-//! It needs neither netem nor any queueing discipline of the kernel. It carries about 500 Mb/s of full packets of 1500 bytes
-//! beside two busy programs on two cores; [`Passage::late`] says when it could not keep up.
+//! The emulator needs neither netem nor a queueing discipline of the kernel. It carries about 500
+//! Mb/s of packets of 1500 bytes beside two busy programs on two cores. [`Passage::late`] tells
+//! when it could not keep up.
 
 mod line;
 mod network;
@@ -34,8 +36,8 @@ pub use network::{HEADER_BYTES, Link, Network, Reordering, Topology};
 /// Packets that wait for the switch before the kernel drops them: more than two windows of 4 MiB.
 const WAITING: u32 = 10_000;
 
-/// An emulated network, which goes with this value. What a killed process leaves is removed by the next network or fabric
-/// that anybody makes.
+/// An emulated network, which goes with this value. The next network or fabric removes the remains
+/// of a killed process.
 #[derive(Debug)]
 pub struct Emulator {
     network: Network,
@@ -46,10 +48,10 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Makes a network. Needs root and `ip`.
+    /// Makes a network. The caller needs root and `ip`.
     ///
     /// # Errors
-    /// The network cannot be, or the system refuses; then nothing is left.
+    /// The network is not possible, or the system refuses; then nothing is left.
     pub fn up(network: Network) -> Result<Self, FabricError> {
         network.check()?;
         tools::need()?;
@@ -66,7 +68,7 @@ impl Emulator {
         Ok(emulator)
     }
 
-    /// What it was planned to be.
+    /// The plan of the network.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
@@ -78,13 +80,13 @@ impl Emulator {
         &self.hosts
     }
 
-    /// A command that runs a program on a host. What still runs when the network goes is killed.
+    /// A command that runs a program on a host. The end of the network kills the program.
     pub fn command_on(&self, host: &Host, program: &Path) -> Command {
         tools::inside(&host.netns, program)
     }
 
-    /// Does something on a host, on a thread of its own: sockets that it opens there stay on that host, wherever they are used
-    /// later.
+    /// Runs a function on a host, on a thread of its own. Sockets that the function opens stay on
+    /// that host, wherever they are used later.
     ///
     /// # Errors
     /// The host's namespace is gone.
@@ -102,7 +104,7 @@ impl Emulator {
         self.began.elapsed()
     }
 
-    /// What became of every packet that was delivered or dropped since this was asked last.
+    /// The passage of every packet that was delivered or dropped since the last call.
     ///
     /// # Errors
     /// The network has failed meanwhile.
@@ -143,9 +145,9 @@ impl Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         let names: Vec<String> = self.hosts.iter().map(|host| host.netns.clone()).collect();
-        // What cannot be removed now is removed by the next network.
+        // The next network removes the rest.
         let _ = namespace::remove(&names);
-        // A failure was told by `take_trace`, or nobody has asked.
+        // `take_trace` has returned the error to a caller who asked.
         let _ = self.stop();
     }
 }
@@ -161,7 +163,7 @@ fn hosts(network: &Network) -> Vec<Host> {
     (0..network.hosts()).map(host).collect()
 }
 
-/// For `ip` in a host.
+/// Lines for `ip` in a host.
 fn configured(host: &Host, mtu: u32) -> String {
     format!(
         "link set lo up\n\

@@ -1,11 +1,11 @@
-//! What an emulated network is to be.
+//! The plan of an emulated network.
 
 use std::time::Duration;
 
 use super::packet::Packet;
 use crate::{FabricError, Rate};
 
-/// What a packet is longer on a link than at its host: the header of Ethernet, in bytes.
+/// The length of the Ethernet header, which packets have on a link only.
 pub const HEADER_BYTES: u64 = 14;
 
 const MAX_HOSTS: usize = 64;
@@ -16,38 +16,40 @@ const MTUS: std::ops::RangeInclusive<u32> = 576..=9000;
 /// A FIFO queue that drops at its tail, and the wire behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// At which the queue drains, Ethernet headers included.
+    /// The rate at which the queue drains, with Ethernet headers.
     pub rate: Rate,
     /// Bytes that the queue holds before it drops.
     pub queue: u64,
-    /// From the end of the queue to the other end of the link.
+    /// The delay from the end of the queue to the other end of the link.
     pub delay: Duration,
-    /// ECN-capable packets that find more than so many bytes in the queue are marked (RFC 3168).
+    /// Bytes in the queue above which ECN-capable packets are marked (RFC 3168).
     pub mark: Option<u64>,
-    /// Whether packets overtake each other on the wire.
+    /// The reordering on the wire.
     pub reordering: Reordering,
 }
 
-/// How packets overtake each other behind the queue: within one flow, as on aggregated links and in
-/// fabrics that spray.
+/// The reordering of packets of one flow behind the queue, as on aggregated links and in fabrics
+/// that spray.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Reordering {
-    /// They do not.
+    /// No reordering.
     #[default]
     None,
-    /// The delay of each differs by up to so much, either way; at most the delay.
+    /// The delay of each packet differs by up to this time in either direction, at most by the
+    /// delay.
     Jitter(Duration),
-    /// So many percent of them, at random, have no delay.
+    /// This percentage of the packets, at random, has no delay.
     Skip(u32),
 }
 
-/// Which link a packet passes.
+/// The links of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// One switch: link `i` leads to host `i`.
     Star(Vec<Link>),
-    /// Two hosts with as many links between them as there are here, the same in both directions: the spines between two leaves.
-    /// A packet's source port chooses, as in [`Routing::Acl`](crate::Routing::Acl).
+    /// Two hosts with these links between them in both directions, like the spines between two
+    /// leaves. The source port of a packet chooses the link, as in
+    /// [`Routing::Acl`](crate::Routing::Acl).
     Parallel(Vec<Link>),
 }
 
@@ -56,14 +58,14 @@ pub enum Topology {
 pub struct Network {
     /// Up to 12 lower-case letters and digits, a letter first.
     pub name: String,
-    /// Of every host's device, in bytes.
+    /// The MTU of the devices of all hosts, in bytes.
     pub mtu: u32,
     /// Hosts and links.
     pub topology: Topology,
 }
 
 impl Network {
-    /// How many hosts there are.
+    /// The number of hosts.
     #[must_use]
     pub fn hosts(&self) -> usize {
         match &self.topology {
@@ -72,7 +74,7 @@ impl Network {
         }
     }
 
-    /// Every queue; packets name theirs by its index. Of parallel links, those towards host 0 come first.
+    /// All queues, by the index that packets use. Parallel links towards host 0 come first.
     #[must_use]
     pub fn links(&self) -> Vec<Link> {
         match &self.topology {

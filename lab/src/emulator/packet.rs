@@ -1,21 +1,22 @@
-//! What the emulator reads of an IPv4 packet, and the one thing that it writes.
+//! The fields of an IPv4 packet that the emulator reads, and the ECN mark, which it writes.
 
 use std::net::Ipv4Addr;
 
 const HEADER: usize = 20;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// The two ECN bits: not capable (0), capable (1 and 2), congestion experienced (3) (RFC 3168, section 5).
+/// The ECN bits: not capable (0), capable (1 and 2), congestion experienced (3) (RFC 3168, section
+/// 5).
 const ECN: u8 = 3;
 /// The source ports that name a path, and the bits of a port that switches read.
 const PATH_PORTS: std::ops::RangeInclusive<u16> = 0xC000..=0xCFFF;
 const PATH_BITS: u16 = 0x3F;
 
-/// Where a packet goes.
+/// The addresses and ports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) to: Ipv4Addr,
-    /// 0: it has no ports.
+    /// The source port, or 0 if the packet has no ports.
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
     pub(super) is_udp: bool,
@@ -28,7 +29,7 @@ impl Default for Packet {
 }
 
 impl Packet {
-    /// None: it is no IPv4 packet.
+    /// Reads a packet. Returns none if it is not IPv4.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let header = usize::from(bytes.first()? & 0xF) * 4;
         if bytes[0] >> 4 != 4 || header < HEADER || bytes.len() < header {
@@ -48,7 +49,8 @@ impl Packet {
         })
     }
 
-    /// A number that chooses among parallel links: the path that a source port names, or a hash of the ports.
+    /// A number that chooses among parallel links: the path of the source port, or a hash of the
+    /// ports.
     pub(super) fn choice(self) -> usize {
         if self.is_udp && PATH_PORTS.contains(&self.source_port) {
             return usize::from(self.source_port & PATH_BITS);
@@ -57,7 +59,7 @@ impl Packet {
     }
 }
 
-/// Marks a packet that [`Packet::read`] takes. False: its sender does not understand marks.
+/// Marks a packet that [`Packet::read`] takes. Returns false if the packet is not ECN-capable.
 pub(super) fn mark(bytes: &mut [u8]) -> bool {
     let old = bytes[1];
     if old & ECN == 0 {

@@ -18,14 +18,15 @@ use super::network::Network;
 use super::packet::Packet;
 use crate::{FabricError, tools};
 
-/// Packets that are read from a host in one go before what is due is sent.
+/// Packets that are read from a host at once before those that are due are sent.
 const BATCH: usize = 64;
-/// Between two looks at the hosts: every packet may come so much later than it should, and a core is not kept busy for it.
+/// Time between two looks at the hosts. A packet may be late by this time, but no core is kept
+/// busy.
 const REST: Duration = Duration::from_micros(50);
-/// How soon the end is noticed.
+/// Time between two checks for the end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What the thread and its owner share.
+/// The data that the thread and its owner share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
@@ -36,14 +37,15 @@ pub(super) struct Switch {
     pub(super) network: Network,
     pub(super) addresses: Vec<Ipv4Addr>,
     pub(super) devices: Vec<SyncDevice>,
-    /// When the network was made.
+    /// The time at which the network was made.
     pub(super) began: Instant,
 }
 
 impl Switch {
     /// Forwards until it is told to stop.
     pub(super) fn run(&self, shared: &Shared) -> Result<(), FabricError> {
-        // Packets that wait for this thread would come to the queue all at once, which loses some of them where it is short.
+        // Packets that wait for this thread would reach a short queue at once, which would drop
+        // some.
         tools::run_first()?;
         // The default slack, 50 us, would be added to every delay.
         nix::sys::prctl::set_timerslack(1).map_err(FabricError::system("set the timer slack"))?;
@@ -67,7 +69,7 @@ impl Switch {
             for (index, line) in lines.iter_mut().enumerate() {
                 let to = &self.devices[self.network.end_of(index)];
                 while let Some((passage, packet)) = line.pop_due(self.began.elapsed()) {
-                    // A device that takes no packet is of a host that is being removed.
+                    // Only the device of a host that is being removed takes no packet.
                     let _ = to.send(&packet);
                     fresh.push(passage);
                 }
@@ -80,7 +82,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Takes what a host has sent, up to a batch. What is for nobody vanishes.
+    /// Takes the packets of a host, up to a batch. Packets for no host vanish.
     fn take(
         &self,
         from: usize,

@@ -9,18 +9,18 @@ use tun_rs::SyncDevice;
 /// An Ethernet header with a VLAN tag, and the longest IP packet.
 pub(super) const LONGEST_FRAME: usize = 18 + 65_535;
 
-/// Frames that are read in one go before what is due is sent.
+/// Frames that are read at once before those that are due are sent.
 const BATCH: usize = 64;
 
-/// One direction of a link: everything is delayed equally, so the frames' order is their time's.
+/// One direction of a link. All frames have the same delay, so they stay in order.
 pub(super) struct Line {
     delay: Duration,
     held: VecDeque<(Instant, Box<[u8]>)>,
 }
 
-/// Where frames come from and go to, without waiting.
+/// A source and destination of frames that does not block.
 pub(super) trait Port {
-    /// Reads a frame; [`io::ErrorKind::WouldBlock`] when there is none.
+    /// Reads a frame. The error is [`io::ErrorKind::WouldBlock`] if there is none.
     fn recv(&self, frame: &mut [u8]) -> io::Result<usize>;
     /// Writes a frame.
     fn send(&self, frame: &[u8]) -> io::Result<usize>;
@@ -59,7 +59,8 @@ impl Line {
         Ok(())
     }
 
-    /// Sends what is due. A frame that the port does not take is lost, as on a cut wire.
+    /// Sends the frames that are due. A frame that the port does not take is lost, as on a cut
+    /// wire.
     pub(super) fn send_due(&mut self, to: &impl Port, now: Instant) {
         while self.next_due().is_some_and(|due| due <= now) {
             let (_, frame) = self.held.pop_front().expect("it is due");
@@ -67,7 +68,7 @@ impl Line {
         }
     }
 
-    /// When the next frame is due.
+    /// The time at which the next frame is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.held.front().map(|(due, _)| *due)
     }

@@ -1,9 +1,9 @@
-//! Starting the relay, and being it.
+//! The relay process: its start and its main function.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -11,29 +11,28 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use super::line::{LONGEST_FRAME, Line};
 use crate::layout::Layout;
+use crate::process::Program;
 use crate::state::State;
 use crate::{FabricError, Plan, namespace};
 
-/// The first argument that a program which plans delays is called with; the second is the fabric's
-/// name, and both go to [`main`].
+/// The first argument of the relay process. The second argument is the name of the fabric, for
+/// [`main`].
 pub const SUBCOMMAND: &str = "fabric-relay";
 
-/// What the relay says when its devices are there.
+/// The line that the relay prints once its devices exist.
 const READY: &str = "ready";
 
-/// Packets that wait for the relay before the kernel drops them: 0.1 s at 1 Gb/s and MTU 1500. These
-/// drops would not be in the links' counters.
+/// Packets that wait for the relay before the kernel drops them: 0.1 s at 1 Gb/s and MTU 1500. The
+/// counters of links do not include these drops.
 const WAITING: u32 = 10_000;
 
-/// The relay of a fabric that this process owns: it ends when our end of its input closes.
-#[derive(Debug)]
-pub(crate) struct Relay(Child);
+/// Time that the relay has to make its devices.
+const READY_LIMIT: Duration = Duration::from_secs(30);
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The relay of a fabric. The relay of this process's fabric ends when its standard input closes.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    _program: Program,
 }
 
 impl Relay {
@@ -43,34 +42,24 @@ impl Relay {
             return Ok(None);
         };
         let own = std::env::current_exe().map_err(FabricError::system("find our executable"))?;
-        let mut relay = Self(
-            Command::new("ip")
-                .args(["netns", "exec", &layout.spine(first)])
-                .arg(own)
-                .args([SUBCOMMAND, &plan.name])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .map_err(FabricError::system("start the relay"))?,
-        );
-        let mut said = String::new();
-        // One that fails closes its output by ending.
-        let _ = BufReader::new(relay.0.stdout.as_mut().expect("it is piped")).read_line(&mut said);
-        if said.trim() == READY {
-            return Ok(Some(relay));
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &layout.spine(first)]).arg(own);
+        command.args([SUBCOMMAND, &plan.name]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = Program::start_in_our_group(&mut command)?;
+        match program.line(READY_LIMIT) {
+            Ok(line) if line == READY => Ok(Some(Self { _program: program })),
+            Ok(line) => Err(FabricError::Relay { said: line }),
+            Err(error) => Err(FabricError::Relay { said: error.to_string() }),
         }
-        let _ = relay.0.kill();
-        let _ = relay.0.stderr.as_mut().expect("it is piped").read_to_string(&mut said);
-        Err(FabricError::Relay { said: said.trim().to_owned() })
     }
 }
 
-/// Is the relay of the fabric `name` until the fabric is gone. Only [`Fabric::up`](crate::Fabric::up)
-/// calls for it, by way of [`SUBCOMMAND`].
+/// Runs the relay of a fabric until the fabric is gone. [`Fabric::up`](crate::Fabric::up) starts
+/// the process, with [`SUBCOMMAND`].
 pub fn main(name: &str) -> Result<(), FabricError> {
     let state = State::read(name)?.ok_or_else(|| FabricError::NotUp { name: name.into() })?;
-    // A standing fabric outlives the terminal that it was made from.
+    // A standing fabric outlives the terminal of its user.
     let _ = nix::unistd::setsid();
     // The default slack, 50 us, would be added to every delay.
     nix::sys::prctl::set_timerslack(1).map_err(FabricError::system("set the timer slack"))?;
@@ -80,7 +69,8 @@ pub fn main(name: &str) -> Result<(), FabricError> {
     run(&ends, lines, state.owner.is_some())
 }
 
-/// Makes both ends of every delayed link. Ends stand in pairs: the line from end `i` goes to end `i ^ 1`.
+/// Makes both ends of every delayed link. Ends come in pairs: the line from end `i` goes to end `i
+/// ^ 1`.
 fn make(layout: &Layout, plan: &Plan) -> Result<(Vec<SyncDevice>, Vec<Line>), FabricError> {
     let (mut ends, mut lines) = (Vec::new(), Vec::new());
     for spine in 0..plan.spines {
@@ -112,13 +102,13 @@ fn tap(namespace: &str, device: &str) -> Result<SyncDevice, FabricError> {
         .map_err(|e: io::Error| FabricError::system(format!("make {device} in {namespace}"))(e))
 }
 
-/// Relays until a device is gone or, where the fabric is a process's, that process is.
+/// Relays until a device is gone or the process that owns the fabric has ended.
 fn run(ends: &[SyncDevice], mut lines: Vec<Line>, owned: bool) -> Result<(), FabricError> {
     let stdin = io::stdin();
     let mut waits: Vec<PollFd<'_>> =
         ends.iter().map(|end| PollFd::new(end.as_fd(), PollFlags::POLLIN)).collect();
     if owned {
-        // Nobody writes: what wakes us is that the owner's end closes.
+        // Nobody writes here. The end of the owner closes the pipe, which wakes the relay.
         waits.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
     }
     let mut buffer = vec![0; LONGEST_FRAME];

@@ -1,26 +1,29 @@
-//! PRO's order (`pro.rs`), with a window for each path that falls behind the others, or is new. It assumes neither that paths are
-//! equally fast nor that switches mark, only that a queue shows in the round trip.
+//! PRO's order (`pro.rs`) with a window for each path that is new or falls behind the others. The
+//! policy does not assume equal paths or congestion marks, only that a queue increases the
+//! round-trip time.
 //!
-//! Equal shares suit equal paths. Where one path takes less than others, its queue grows until it holds the whole window
-//! of the sender, and every path carries what that one does. Here:
+//! Equal shares suit equal paths. If one path carries less than others, its queue grows until it
+//! holds the sender's whole window, and every path carries as much as the slowest. This policy
+//! differs as follows:
 //!
-//! - A path is on **trial** at first: it has a window of one segment, which doubles in every round trip that was in time, and
-//!   ends as others do. Else a sender with many paths, whose own window doubles in every round trip, fills the queue of a slow
-//!   link before it hears of that.
-//! - A batch is **late** if one that left after more than half of its round trip had passed has come back before it. That
-//!   compares with what other paths do now: a busy receiver, or a host that stood still, is on all of them. So round trips
-//!   are kept within a factor of two of each other, which for paths of about the same length is Wardrop's equilibrium:
-//!   every path has a queue, or none has.
-//! - A path with a late batch gets a **window**: what was in flight on it, less in proportion to the delay. That is what the path
-//!   delivers in a round trip that is not late (Little's law). It shrinks again with every late batch, once in a
-//!   round trip, grows by an eighth in a round trip that was in time, and ends when it has held nothing back.
-//! - Windows are of parts of a segment, too: of many paths over one slow link each has little. Such a path is paced, one segment in
-//!   so many round trips (Swift, SIGCOMM 2020, section 3.1.3), yet one in a quarter of a second always: it may have become
-//!   fast.
-//! - Windows say how paths compare; how much is in flight at all is the controller's affair. Where every path is held back, all
-//!   windows double.
+//! - A new path is on **trial**: its window of one segment doubles in every round trip that is in
+//!   time, and ends as others do. Otherwise a sender with many paths, whose own window doubles in
+//!   every round trip, would fill the queue of a slow link before the first feedback.
+//! - A batch is **late** if a batch that was sent after more than half of its round trip returned
+//!   before it. This compares paths at the same time, so a busy receiver or a paused host affects
+//!   all of them. Round trips stay within a factor of two of each other. For paths of about equal
+//!   length, that is Wardrop's equilibrium: every path has a queue, or none has.
+//! - A path with a late batch gets a **window**: its packets in flight, reduced in proportion to
+//!   the delay. That is the amount that the path delivers in a round trip that is not late
+//!   (Little's law). The window shrinks with every late batch, once per round trip. It grows by an
+//!   eighth in a round trip that is in time, and ends when it has not limited the path.
+//! - A window may be smaller than a segment, if many paths share one slow link. Such a path is
+//!   paced at one segment per several round trips (Swift, SIGCOMM 2020, section 3.1.3), and at
+//!   least one per 250 ms, because it may have become fast.
+//! - Windows only compare paths. The controller limits the total in flight, so if every path is
+//!   limited, all windows double.
 //!
-//! While no path has a window this is PRO's Algorithm 1, batch for batch.
+//! While no path has a window, the policy equals PRO's Algorithm 1.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -34,20 +37,20 @@ use crate::{
     Batch, Outcome, PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements, StreamId,
 };
 
-/// So many round trips of the batch that came back most recently are in time.
+/// A batch is in time within this multiple of the latest batch's round trip.
 const IN_TIME: u64 = 2;
-/// A segment, as windows count.
+/// Units of a window per segment.
 const SEGMENT: u64 = 256;
-/// What a late batch leaves of a window at least: one part in so many.
+/// Divisor of the maximum reduction: a late batch leaves at least this fraction of a window.
 const MOST_CUT: u64 = 4;
-/// What a batch in time adds to a window: one part in so many.
+/// Divisor of the growth: a batch in time adds this fraction of a window.
 const GROWTH: u64 = 8;
-/// The longest pause of a path.
+/// Maximum pause of a path.
 const MOST_PAUSE: Duration = Duration::from_millis(250);
 
-pub(crate) struct Factory;
+pub(crate) struct AdaptiveFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for AdaptiveFactory {
     fn name(&self) -> &str {
         "adaptive"
     }
@@ -65,11 +68,11 @@ impl PathPolicyFactory for Factory {
 #[derive(Debug)]
 struct Adaptive {
     order: Pro,
-    /// By path.
+    /// Indexed by path.
     windows: Vec<Window>,
-    /// Segments that the batch may have that was picked for last.
+    /// Maximum number of segments of the batch just picked for.
     most: Option<NonZeroU32>,
-    /// When the latest batch left of those that have come back.
+    /// Send time of the latest batch that has returned.
     newest: Time,
 }
 
@@ -119,7 +122,7 @@ impl PathPolicy for Adaptive {
 }
 
 impl Adaptive {
-    /// From `path` on in PRO's order, the first that is not held back.
+    /// Returns the first path from `path` on in PRO's order that its window does not limit.
     #[inline(never)]
     fn pick_by_windows(
         &mut self,
@@ -146,19 +149,19 @@ impl Adaptive {
     }
 }
 
-/// What may be in flight on a path that is on trial, or has fallen behind.
+/// The limit of a path that is on trial or has fallen behind.
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    /// In parts of a segment, [`SEGMENT`] each; 0: there is no window.
+    /// Size in units of 1/[`SEGMENT`] segment. 0 means no window.
     size: u64,
-    /// Of the batch that changed it last, in nanoseconds.
+    /// Round trip of the batch that last changed the window, in nanoseconds.
     rtt: u64,
     changed_at: Time,
-    /// When a batch was last let through.
+    /// Time of the last batch on the path.
     left_at: Time,
-    /// It has held something back since it changed.
+    /// The window has limited the path since its last change.
     holds: bool,
-    /// Everything has been in time so far.
+    /// All batches have been in time so far.
     is_trial: bool,
 }
 
@@ -174,7 +177,8 @@ impl Window {
         }
     }
 
-    /// So many segments may leave now, whoever joins the batch that is picked for; none is held back by a full one.
+    /// Returns the number of segments that may be sent now, for all queue pairs that join the
+    /// batch, or 0 if the window is full.
     fn take(&mut self, batch: Batch, in_flight: u32) -> u32 {
         let room = if self.size >= SEGMENT {
             (self.size / SEGMENT).saturating_sub(in_flight.into())
@@ -189,10 +193,11 @@ impl Window {
         u32::try_from(room).unwrap_or(u32::MAX)
     }
 
-    /// A batch that left at `left_at` took `rtt` where `in_time` would have been in time.
+    /// Processes a batch sent at `left_at` that took `rtt` instead of at most `in_time`.
     fn on_late(&mut self, now: Time, left_at: Time, in_flight: u64, in_time: u64, rtt: u64) {
         if self.size > 0 && left_at < self.changed_at {
-            return; // that says nothing of the last change
+            // The batch was sent before the last change.
+            return;
         }
         let used = if self.size > 0 { self.size.min(in_flight) } else { in_flight };
         let kept = u128::from(used) * u128::from(in_time.max(rtt / MOST_CUT)) / u128::from(rtt);

@@ -1,12 +1,13 @@
-//! Destination rotation in its host form (OFAN, section 6.1): round robin with a pointer per destination that begins
-//! anywhere, so that senders to one destination do not take the same paths at once. It assumes equivalent paths.
+//! Destination rotation in its host form (OFAN, section 6.1): round robin with one pointer per
+//! destination. The pointer starts at a random path, so that senders to one destination do not use
+//! the same paths at once. Assumes equivalent paths.
 
 use super::round_robin::RoundRobin;
 use crate::{PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements};
 
-pub(crate) struct Factory;
+pub(crate) struct DrFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for DrFactory {
     fn name(&self) -> &str {
         "dr"
     }

@@ -1,13 +1,14 @@
-//! Equal-cost multipath as switches do it: one path per queue pair, by hash. It assumes nothing of the fabric and cannot
-//! avoid collisions: two queue pairs with the same hash share a path while others idle.
+//! Equal-cost multipath, as in switches: one path per queue pair, by hash. Assumes nothing about
+//! the fabric and cannot avoid collisions: two queue pairs with the same hash share a path while
+//! others are idle.
 
 use braid_wire::PathId;
 
 use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, StreamId};
 
-pub(crate) struct Factory;
+pub(crate) struct EcmpFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for EcmpFactory {
     fn name(&self) -> &str {
         "ecmp"
     }
@@ -19,12 +20,12 @@ impl PathPolicyFactory for Factory {
 
 #[derive(Debug, Default)]
 struct Ecmp {
-    flows: PerStream<Flow>,
+    flows: PerStream<HashedFlow>,
 }
 
 impl PathPolicy for Ecmp {
     fn admit(&mut self, stream: StreamId, rng: &mut PathRng) {
-        self.flows.admit(stream, Flow { hash: rng.number(), at: None });
+        self.flows.admit(stream, HashedFlow { hash: rng.number(), at: None });
     }
 
     fn pick(&mut self, stream: StreamId, _: Batch, paths: &Paths, _: &mut PathRng) -> PathId {
@@ -33,13 +34,14 @@ impl PathPolicy for Ecmp {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+struct HashedFlow {
     hash: u32,
     at: Option<PathId>,
 }
 
-impl Flow {
-    /// The path it is on. It moves only when that dies: other deaths must not move it (resilient hashing).
+impl HashedFlow {
+    /// Returns the current path. The flow moves only when this path dies, not when others do
+    /// (resilient hashing).
     fn pick(&mut self, paths: &Paths) -> PathId {
         match self.at {
             Some(path) if paths.is_live(path) => path,
@@ -55,7 +57,7 @@ mod tests {
     #[test]
     fn moves_only_when_its_own_path_dies() {
         let mut paths = Paths::all_live(8);
-        let mut flow = Flow { hash: 13, at: None }; // 13 mod 8 = 5
+        let mut flow = HashedFlow { hash: 13, at: None }; // 13 mod 8 = 5
         assert_eq!(flow.pick(&paths), PathId::new(5));
         paths.without(&[0, 6]);
         assert_eq!(flow.pick(&paths), PathId::new(5));

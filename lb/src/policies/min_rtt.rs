@@ -1,19 +1,20 @@
-//! The path with the lowest smoothed round-trip time that has window, as MPTCP's default scheduler picks subflows; what
-//! stands for the window is said in `rank.rs`. It assumes nothing of the fabric.
+//! The path with the lowest smoothed round-trip time that has space in its window, as MPTCP's
+//! default scheduler picks subflows. `rank.rs` explains the substitute for the window. Assumes
+//! nothing about the fabric.
 
 use braid_wire::PathId;
 
 use crate::{Batch, Order, PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements, StreamId};
 
-pub(crate) struct Factory;
+pub(crate) struct MinRttFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for MinRttFactory {
     fn name(&self) -> &str {
         "min-rtt"
     }
 
     fn requirements(&self) -> Requirements {
-        // It counts what is on each path, so each batch has its own.
+        // The policy counts the load of each path, so batches are not shared.
         Requirements { order: Order::Rank, shares_batches: false, quanta: 32 }
     }
 

@@ -1,4 +1,4 @@
-//! The path policies: a file each, and a row each in the table below, which is all that names them.
+//! The path policies: one file each, and one row each in the table below.
 
 mod adaptive;
 mod dr;
@@ -15,43 +15,44 @@ mod two_choice;
 
 use crate::LbPolicy;
 
-/// Makes of each row a constant of [`LbPolicy`], and of all rows the list of those.
+/// Defines a constant of [`LbPolicy`] for each row, and the list of all constants.
 macro_rules! table {
     ($($(#[doc = $doc:expr])+ $constant:ident = $factory:expr;)+) => {
         impl LbPolicy {
             $($(#[doc = $doc])+ pub const $constant: LbPolicy = LbPolicy::custom(&$factory);)+
 
-            /// Every policy of the table.
+            /// All policies of the table.
             pub const ALL: [LbPolicy; [$(stringify!($constant)),+].len()] = [$(LbPolicy::$constant),+];
         }
     };
 }
 
 table! {
-    /// One path per queue pair, by hash: what a switch does with an ordinary connection.
-    ECMP = ecmp::Factory;
-    /// Four random paths per queue pair, one after the other.
-    SUBFLOW = subflow::Factory;
-    /// One path after the other, whichever queue pair of the path set sends.
-    ROUND_ROBIN = round_robin::Factory;
+    /// One path per queue pair, by hash, as a switch assigns an ordinary connection.
+    ECMP = ecmp::EcmpFactory;
+    /// Four random paths per queue pair in turn.
+    SUBFLOW = subflow::SubflowFactory;
+    /// Round robin over the paths, common to all queue pairs of the path set.
+    ROUND_ROBIN = round_robin::RoundRobinFactory;
     /// A random path for every batch.
-    OBLIVIOUS = oblivious::Factory;
-    /// Orchestrated round robin (PRO, Alg. 1, with its batch form): every queue pair goes round all paths,
-    /// staggered against the others.
-    PRO = pro::Factory;
+    OBLIVIOUS = oblivious::ObliviousFactory;
+    /// Orchestrated round robin (PRO, Alg. 1, in its batch form): every queue pair visits all
+    /// paths, staggered against the others.
+    PRO = pro::ProFactory;
     /// PRO's order, with a window for each path that falls behind the others.
-    ADAPTIVE = adaptive::Factory;
-    /// The path follows from the packet sequence number (Themis, Eq. 1).
-    PSN = psn::Factory;
-    /// Destination rotation in its host form (OFAN, section 6.1): one pointer per destination, from a random
-    /// start.
-    DR = dr::Factory;
-    /// Recycled entropies: paths whose packets came back unmarked are used again (REPS).
-    REPS = reps::Factory;
-    /// One path per queue pair, exchanged when it stays congested (PLB, as in Linux).
-    PLB = plb::Factory;
-    /// The path with the lowest smoothed round-trip time that has window (MPTCP's default).
-    MIN_RTT = min_rtt::Factory;
+    ADAPTIVE = adaptive::AdaptiveFactory;
+    /// The path is a function of the packet sequence number (Themis, Eq. 1).
+    PSN = psn::PsnFactory;
+    /// Destination rotation in its host form (OFAN, section 6.1): one pointer per destination with
+    /// a random start.
+    DR = dr::DrFactory;
+    /// Recycled entropies: paths whose packets returned unmarked are used again (REPS).
+    REPS = reps::RepsFactory;
+    /// One path per queue pair, replaced when it stays congested (PLB, as in Linux).
+    PLB = plb::PlbFactory;
+    /// The path with the lowest smoothed round-trip time that has space in its window (MPTCP's
+    /// default).
+    MIN_RTT = min_rtt::MinRttFactory;
     /// The better of two random paths (UCCL).
-    TWO_CHOICE = two_choice::Factory;
+    TWO_CHOICE = two_choice::TwoChoiceFactory;
 }

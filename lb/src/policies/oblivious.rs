@@ -1,12 +1,13 @@
-//! Oblivious spraying: a random path for every batch. It assumes nothing of the fabric and learns nothing from it.
+//! Oblivious spraying: a random path for every batch. Assumes nothing about the fabric and ignores
+//! feedback.
 
 use braid_wire::PathId;
 
 use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements, StreamId};
 
-pub(crate) struct Factory;
+pub(crate) struct ObliviousFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for ObliviousFactory {
     fn name(&self) -> &str {
         "oblivious"
     }

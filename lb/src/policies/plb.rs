@@ -1,6 +1,9 @@
-//! Protective load balancing (PLB, SIGCOMM 2022; constants and rules as in Linux's tcp_plb.c): one path per
-//! queue pair, exchanged for a random other one when it stays congested, best while nothing is in flight, so
-//! that nothing is reordered. It assumes that switches mark congestion, or that round-trip times show it.
+//! Protective load balancing (PLB, SIGCOMM 2022), with the constants and rules of Linux's
+//! tcp_plb.c.
+//!
+//! Each queue pair has one path. If the path stays congested, another random path replaces it,
+//! preferably while nothing is in flight, to avoid reordering. Assumes that switches mark
+//! congestion or that round-trip times show it.
 
 use std::time::Duration;
 
@@ -11,18 +14,18 @@ use crate::{
     StreamId,
 };
 
-/// A round is congested when at least this many of 256 packets were (tcp_plb_cong_thresh).
+/// A round is congested if at least this many of 256 packets were (tcp_plb_cong_thresh).
 const CONGESTED_OF_256: u64 = 128;
-/// Congested rounds in a row that make an idle queue pair move (tcp_plb_idle_rehash_rounds).
+/// Consecutive congested rounds after which an idle queue pair moves (tcp_plb_idle_rehash_rounds).
 const IDLE_ROUNDS: u8 = 3;
-/// Congested rounds in a row that make it move in any case (tcp_plb_rehash_rounds).
+/// Consecutive congested rounds after which any queue pair moves (tcp_plb_rehash_rounds).
 const FORCED_ROUNDS: u8 = 12;
-/// A time-out stops the exchange for this long, up to twice (tcp_plb_suspend_rto_sec).
+/// Time for which a time-out suspends moves, up to twice this value (tcp_plb_suspend_rto_sec).
 const SUSPEND: Duration = Duration::from_secs(60);
 
-pub(crate) struct Factory;
+pub(crate) struct PlbFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for PlbFactory {
     fn name(&self) -> &str {
         "plb"
     }
@@ -38,7 +41,7 @@ impl PathPolicyFactory for Factory {
 
 #[derive(Debug, Default)]
 struct Plb {
-    /// Made by a stream's first pick: most streams of responses never have one.
+    /// Allocated by a stream's first pick, because most response streams never pick a path.
     flows: PerStream<Option<Box<Flow>>>,
 }
 
@@ -82,10 +85,10 @@ impl PathPolicy for Plb {
 #[derive(Debug)]
 struct Flow {
     path: PathId,
-    /// Packets acknowledged in this round, and how many of them had met congestion.
+    /// Packets acknowledged in this round, and those of them that were congested.
     packets: u64,
     congested: u64,
-    /// Since the first acknowledgement on this path.
+    /// Start of the round, from the first acknowledgement on this path.
     round_start: Option<Time>,
     congested_rounds: u8,
     picked_at: Time,
@@ -117,20 +120,20 @@ impl Flow {
         self.path
     }
 
-    /// A path set is not told what one queue pair has in flight: after a round trip without a batch,
-    /// everything has been heard of or is lost.
+    /// Returns whether nothing is in flight. A path set does not know a queue pair's packets in
+    /// flight, but after a round trip without a batch, all have arrived or are lost.
     fn is_idle(&self, now: Time) -> bool {
         self.latest_rtt.is_some_and(|rtt| now - self.picked_at >= rtt)
     }
 
-    /// To another path, where there is one.
+    /// Moves to another path, if there is one.
     fn leave(&mut self, paths: &Paths, rng: &mut PathRng) {
         self.path = paths.random_beside(&[self.path], rng).unwrap_or(self.path);
         (self.packets, self.congested, self.congested_rounds) = (0, 0, 0);
         (self.round_start, self.latest_rtt) = (None, None);
     }
 
-    /// `packets` came back from `path`. A round lasts one round trip.
+    /// Processes `packets` acknowledged on `path`. A round lasts one round trip.
     fn on_arrival(
         &mut self,
         now: Time,
@@ -156,8 +159,8 @@ impl Flow {
         (self.packets, self.congested, self.round_start) = (0, 0, Some(now));
     }
 
-    /// Linux takes a new flow label on every time-out, and suspends PLB so that the two do not both move
-    /// the connection.
+    /// Moves to another path. Linux takes a new flow label on every time-out and suspends PLB, so
+    /// that the two do not both move the connection.
     fn on_timeout(&mut self, now: Time, paths: &Paths, rng: &mut PathRng) {
         self.leave(paths, rng);
         self.suspended_until = now + SUSPEND.mul_f64(rng.within(1.0..2.0));
@@ -200,7 +203,7 @@ mod tests {
             }
         }
 
-        /// A round in which batches leave all the time, so that it is never idle.
+        /// A round in which batches are sent all the time, so that the flow is never idle.
         fn busy_round(&mut self, clean: u32, congested: u32) {
             let path = self.flow.path;
             self.now += RTT / 2;

@@ -1,16 +1,17 @@
 //! Orchestrated round robin: PRO, Alg. 1 and its batch form (PRO, section III-A).
 //!
-//! Every queue pair goes round all M paths in steps of a common `span`, and a new one starts where the
-//! last pick left off, so that queue pairs of one sender are staggered. It assumes equivalent paths and a
+//! Every queue pair visits all M paths in steps of a common `span`. A new queue pair starts after
+//! the last pick, so that the queue pairs of a sender are staggered. Assumes equivalent paths and a
 //! scheduler that serves the queue pairs in turn, one batch each.
 //!
-//! - `span` is P, the number of invited queue pairs, raised until it is coprime with the number of turns.
-//!   The paper takes M for a power of two and makes `span` odd, which there is the same; M is any number
-//!   here, also because paths die.
-//! - A batch of n packets takes one path here (one GSO call has one source port), where the paper numbers
-//!   them in sequence. b is the largest divisor of M that is at most n, and G = M/b, the paper's "M becomes
-//!   M/n": a queue pair takes G turns, one batch each, then the next of the b rows of G paths. So G batches
-//!   in a row are on G paths, M in a row on all M, and with n = 1 this is Alg. 1 itself.
+//! - `span` is P, the number of invited queue pairs, raised until it is coprime with the number of
+//!   turns. The paper assumes that M is a power of two and makes `span` odd, which is equivalent.
+//!   Here M is any number, because paths die.
+//! - A batch of n packets takes one path (one GSO call has one source port), whereas the paper
+//!   numbers the packets. b is the largest divisor of M that is at most n, and G = M/b, the paper's
+//!   "M becomes M/n". A queue pair takes G turns of one batch each, then the next of the b rows of
+//!   G paths. So G consecutive batches use G paths, and M use all M. With n = 1, this is Alg. 1
+//!   itself.
 
 use braid_wire::PathId;
 
@@ -18,9 +19,9 @@ use crate::{
     Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, Requirements, StreamId,
 };
 
-pub(crate) struct Factory;
+pub(crate) struct ProFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for ProFactory {
     fn name(&self) -> &str {
         "pro"
     }
@@ -38,7 +39,7 @@ impl PathPolicyFactory for Factory {
 #[derive(Debug)]
 pub(super) struct Pro {
     shared: Shared,
-    /// `None`: not invited yet.
+    /// `None` until the queue pair is invited.
     turns: PerStream<Option<Turn>>,
 }
 
@@ -64,16 +65,16 @@ impl PathPolicy for Pro {
     }
 }
 
-/// What one queue pair remembers: the path of its last batch is `turn + row * G`.
+/// The position of one queue pair: the path of its last batch is `turn + row * G`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Turn {
     turn: u16,
     row: u16,
-    /// Batches since the row began.
+    /// Batches since the start of the row.
     taken: u16,
 }
 
-/// How far a step goes; it follows from the first three.
+/// The step size, which follows from the first three fields.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     paths: u32,
@@ -88,7 +89,7 @@ impl Step {
         let divides = |batch: &u32| paths.is_multiple_of(*batch);
         let batch = (1..=segments.min(paths)).rev().find(divides).expect("1 divides everything");
         let turns = paths / batch;
-        // Only its remainder matters; so that an even P becomes P + 1, it is reduced after rounding.
+        // Only the remainder matters. It is taken after rounding, so that an even P becomes P + 1.
         let coprime = |span: &u32| gcd(*span, turns) == 1;
         let span = (invited..).find(coprime).expect("one in `turns` numbers is coprime with it");
         Step { paths, segments, invited, batch, span: span % turns }
@@ -99,7 +100,7 @@ fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// What the queue pairs of a path set share.
+/// The state that the queue pairs of a path set share.
 #[derive(Debug)]
 struct Shared {
     /// P.
@@ -114,12 +115,13 @@ impl Shared {
         Shared { invited: 0, counter: 0, step: Step::new(1, 1, 1) }
     }
 
-    /// An invited queue pair has gone.
+    /// Removes an invited queue pair.
     fn dismiss(&mut self) {
         self.invited = self.invited.saturating_sub(1);
     }
 
-    /// The slot, below `paths`, of the next batch of a queue pair; `None` before its first.
+    /// Returns the slot, below `paths`, of a queue pair's next batch. `qp` is `None` before its
+    /// first batch.
     fn pick(&mut self, qp: &mut Option<Turn>, paths: usize, segments: u32) -> usize {
         if qp.is_none() {
             self.invited += 1;
@@ -145,7 +147,7 @@ impl Shared {
 }
 
 impl Turn {
-    /// Also right after the number of turns or rows has changed.
+    /// Returns the next position, also after the number of turns or rows has changed.
     fn next(self, turns: u32, step: Step) -> Turn {
         let (mut row, mut taken) = (u32::from(self.row), u32::from(self.taken));
         if taken >= turns {
@@ -162,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// Rounds of `qps` queue pairs that are picked in turn.
+    /// Runs rounds of `qps` queue pairs that pick in turn.
     fn rounds(qps: usize, paths: usize, segments: u32, rounds: usize) -> Vec<Vec<usize>> {
         let mut pro = Shared::new();
         let mut turns = vec![None; qps];
@@ -177,15 +179,16 @@ mod tests {
         slots.len()
     }
 
-    /// Alg. 1 line by line: two queue pairs, M = 4. Both are new: C = 0 gives 0, C = 1 gives 1, C = 2. Then
-    /// P = 2 makes span 3: 0 + 3, 1 + 3 = 0 (mod 4), and so on.
+    /// Alg. 1 line by line: two queue pairs, M = 4. Both are new: C = 0 gives 0, C = 1 gives 1, C =
+    /// 2. Then P = 2 makes span 3: 0 + 3, 1 + 3 = 0 (mod 4), and so on.
     #[test]
     fn two_queue_pairs_over_four_paths_follow_algorithm_1() {
         let taken = rounds(2, 4, 1, 5);
         assert_eq!(taken, [[0, 1], [3, 0], [2, 3], [1, 2], [0, 1]]);
     }
 
-    /// A third queue pair comes after [3, 0]: C = 0 + 1, so it starts at 1, and P = 3 is odd already.
+    /// A third queue pair joins after [3, 0]: C = 0 + 1, so it starts at 1, and P = 3 is already
+    /// odd.
     #[test]
     fn a_new_queue_pair_starts_after_the_last_pick() {
         let mut pro = Shared::new();
@@ -205,8 +208,8 @@ mod tests {
         assert_eq!([pro.pick(&mut a, 8, 1), pro.pick(&mut a, 8, 1)], [1, 2]); // P = 1: span 1
     }
 
-    /// M = 8, n = 2: b = 2, G = 4. One queue pair, span 1: turns 0 1 2 3 of row 0, then of row 1 (+4).
-    /// C after the first batch is 0 * 2 + 2, so a second queue pair takes turn 2 / 2 = 1.
+    /// M = 8, n = 2: b = 2, G = 4. One queue pair, span 1: turns 0 1 2 3 of row 0, then of row 1
+    /// (+4). C after the first batch is 0 * 2 + 2, so a second queue pair takes turn 2 / 2 = 1.
     #[test]
     fn the_batch_form_fills_rows() {
         let alone: Vec<usize> = rounds(1, 8, 2, 9).concat();
@@ -228,7 +231,7 @@ mod tests {
         fn any_m_picks_of_a_queue_pair_cover_all_m_paths(
             paths in 1_usize..100, qps in 1_usize..20, segments in 1_u32..20,
         ) {
-            // The first rounds change P; from the second on it is constant.
+            // The first rounds change P. From the second round on it is constant.
             let taken = rounds(qps, paths, segments, 3 * paths + 1);
             for qp in 0..qps {
                 let of_qp: Vec<usize> = taken[1..].iter().map(|round| round[qp]).collect();

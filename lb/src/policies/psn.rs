@@ -1,14 +1,14 @@
-//! The path follows from the packet sequence number: path = (PSN mod N + base) mod N (Themis, Eq. 1), with the index of
-//! the batch in the place of the PSN, and a random base per stream. A retransmission falls on the path of the first try.
-//! It assumes equivalent paths.
+//! The path is a function of the packet sequence number: path = (PSN mod N + base) mod N (Themis,
+//! Eq. 1). The batch index replaces the PSN, and each stream has a random base. A retransmission
+//! takes the path of the first transmission. Assumes equivalent paths.
 
 use braid_wire::PathId;
 
 use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, StreamId};
 
-pub(crate) struct Factory;
+pub(crate) struct PsnFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for PsnFactory {
     fn name(&self) -> &str {
         "psn"
     }

@@ -1,7 +1,9 @@
-//! Recycled entropies (REPS: Recycled Entropy Packet Spraying, EuroSys 2026; constants from its public
-//! simulator). A path whose packet came back unmarked is used once more; where nothing is known, the path
-//! is random. After a time-out only paths that have worked before are used for a while. It assumes that
-//! switches mark congestion, or that round-trip times show it.
+//! Recycled entropies (REPS: Recycled Entropy Packet Spraying, EuroSys 2026), with the constants of
+//! its public simulator.
+//!
+//! A path whose packet returned unmarked is used once more. Otherwise the path is random. After a
+//! time-out, only paths that have worked are used for a while. Assumes that switches mark
+//! congestion or that round-trip times show it.
 
 use std::time::Duration;
 
@@ -12,17 +14,17 @@ use crate::{
     StreamId,
 };
 
-/// Entropies remembered.
+/// Number of stored entropies.
 const RING: usize = 8;
-/// How long a time-out keeps to known paths, at least.
+/// Minimum time for which only known paths are used after a time-out.
 const FREEZE: Duration = Duration::from_millis(10);
-/// Most picks that explore. The source explores for BDP/MTU packets; a path set knows neither, so it
-/// takes two picks per path up to this many.
+/// Maximum number of exploring picks. The paper explores for BDP/MTU packets. A path set knows
+/// neither, so it explores for two picks per path up to this number.
 const MAX_EXPLORE: usize = 64;
 
-pub(crate) struct Factory;
+pub(crate) struct RepsFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for RepsFactory {
     fn name(&self) -> &str {
         "reps"
     }
@@ -38,7 +40,7 @@ impl PathPolicyFactory for Factory {
 
 #[derive(Debug, Default)]
 struct Reps {
-    /// Made by a stream's first pick: most streams of responses never have one.
+    /// Allocated by a stream's first pick, because most response streams never pick a path.
     rings: PerStream<Option<Box<Ring>>>,
 }
 
@@ -84,20 +86,20 @@ impl PathPolicy for Reps {
 /// The state of one stream. An entropy is a path here.
 #[derive(Clone, Debug)]
 struct Ring {
-    /// `written` of them have been set since the ring was cleared, the newest before `head`.
+    /// `written` entries were set since the ring was cleared, the newest one before `head`.
     entropies: [PathId; RING],
     written: u8,
-    /// The newest `fresh` entropies have not been used again yet.
+    /// The newest `fresh` entropies have not been reused yet.
     fresh: u8,
     head: u8,
-    /// Where the cyclic reuse stands.
+    /// Position of the cyclic reuse.
     frozen_at: u8,
     frozen_until: Option<Time>,
-    /// Packets that came back clean since the last entropy was set.
+    /// Unmarked packets that returned since the last entropy was set.
     clean: u32,
     /// Packets of a batch.
     batch: u32,
-    /// Picks left that are random whatever is known.
+    /// Remaining picks that are random regardless of the ring.
     explore: u8,
 }
 
@@ -126,7 +128,7 @@ impl Ring {
         known.unwrap_or_else(|| paths.random(rng))
     }
 
-    /// The oldest entropy not used again yet; those of dead paths are dropped.
+    /// Returns the oldest entropy that was not reused yet. Drops those of dead paths.
     fn pop(&mut self, paths: &Paths) -> Option<PathId> {
         while self.fresh > 0 {
             let oldest = (usize::from(self.head) + RING - usize::from(self.fresh)) % RING;
@@ -138,7 +140,7 @@ impl Ring {
         None
     }
 
-    /// The next entropy of the ring, used before or not.
+    /// Returns the next entropy of the ring, reused before or not.
     fn cycle(&mut self, paths: &Paths) -> Option<PathId> {
         for _ in 0..self.written {
             let at = self.frozen_at % self.written;
@@ -151,15 +153,15 @@ impl Ring {
         None
     }
 
-    /// Any feedback: the freeze may be over.
+    /// Ends the freeze if its time is over. Called for any feedback.
     fn thaw(&mut self, now: Time, paths: &Paths) {
         if self.frozen_until.is_some_and(|until| now >= until) {
             *self = Ring::new(paths.len());
         }
     }
 
-    /// `packets` came back from `path` without a sign of congestion. As many as a batch has are worth an
-    /// entropy, as each batch takes one, however many acknowledgements they are spread over.
+    /// Processes `packets` that returned from `path` unmarked. The packets of one batch yield one
+    /// entropy, because each batch takes one, over any number of acknowledgements.
     fn on_clean(&mut self, path: PathId, packets: u32) {
         self.clean = self.clean.saturating_add(packets);
         if self.frozen_until.is_some() || self.clean < self.batch {
@@ -191,7 +193,7 @@ mod tests {
     }
 
     impl Setting {
-        /// A ring that has done exploring over 64 paths and then heard from `clean`.
+        /// Creates a ring that has explored 64 paths and then received `clean`.
         fn new(clean: &[u16]) -> Self {
             let paths = Paths::all_live(64);
             let mut it =
@@ -214,7 +216,7 @@ mod tests {
     fn explores_first_then_reuses_each_clean_path_once_oldest_first() {
         let mut it = Setting::new(&[9, 4, 7]);
         assert_eq!(it.pick(3), [9, 4, 7]);
-        // All are used up, so the path is random again: 40 draws from 64 are not three values.
+        // All are used, so the path is random again: 40 draws from 64 are not three values.
         let mut random = it.pick(40);
         random.sort_unstable();
         random.dedup();

@@ -1,12 +1,12 @@
-//! Round robin: one path after the other, whichever queue pair sends. It assumes equivalent paths.
+//! Round robin over the paths, common to all queue pairs. Assumes equivalent paths.
 
 use braid_wire::PathId;
 
 use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements, StreamId};
 
-pub(crate) struct Factory;
+pub(crate) struct RoundRobinFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for RoundRobinFactory {
     fn name(&self) -> &str {
         "round-robin"
     }
@@ -20,10 +20,10 @@ impl PathPolicyFactory for Factory {
     }
 }
 
-/// A pointer over the live paths, shared by all streams of a path set.
+/// A pointer into the live paths, shared by all streams of a path set.
 #[derive(Debug)]
 pub(super) struct RoundRobin {
-    /// The slot of the next batch, before it is reduced to the number of live paths.
+    /// The slot of the next batch, before reduction to the number of live paths.
     next: usize,
 }
 

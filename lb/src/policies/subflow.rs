@@ -1,16 +1,16 @@
-//! A few random paths per queue pair, one after the other (SUBFLOW of OFAN, section 4). One that dies is replaced by
-//! another random one. It assumes nothing of the fabric.
+//! A few random paths per queue pair in turn (SUBFLOW of OFAN, section 4). Another random path
+//! replaces one that dies. Assumes nothing about the fabric.
 
 use braid_wire::PathId;
 
 use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, StreamId};
 
-/// How many paths a queue pair takes.
+/// Number of paths per queue pair.
 const SUBFLOWS: usize = 4;
 
-pub(crate) struct Factory;
+pub(crate) struct SubflowFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for SubflowFactory {
     fn name(&self) -> &str {
         "subflow"
     }
@@ -38,7 +38,7 @@ impl PathPolicy for Subflow {
 
 #[derive(Clone, Copy, Debug)]
 struct Subflows {
-    /// The first `len` count.
+    /// The first `len` entries are valid.
     paths: [PathId; SUBFLOWS],
     len: u8,
     next: u8,
@@ -62,7 +62,7 @@ impl Subflows {
             let at = usize::from(self.next);
             self.next = ((at + 1) % len) as u8;
             if !live.is_live(self.paths[at]) {
-                // Nothing beside the others: fewer paths live than there are subflows.
+                // Fewer paths are live than there are subflows.
                 let Some(path) = live.random_beside(&self.paths[..len], rng) else { continue };
                 self.paths[at] = path;
             }

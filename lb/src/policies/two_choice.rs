@@ -1,17 +1,17 @@
-//! The better of two random paths (UCCL): nearly the balance of the best of all, without all senders going to the same
-//! one. It assumes nothing of the fabric.
+//! The better of two random paths (UCCL). The balance is close to that of the best path, but
+//! senders do not all use the same one. Assumes nothing about the fabric.
 
 use braid_wire::PathId;
 
 use crate::rank::is_far_worse;
 use crate::{Batch, Order, PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements, StreamId};
 
-/// Pairs that are drawn at most.
+/// Maximum number of pairs drawn.
 const DRAWS: u32 = 4;
 
-pub(crate) struct Factory;
+pub(crate) struct TwoChoiceFactory;
 
-impl PathPolicyFactory for Factory {
+impl PathPolicyFactory for TwoChoiceFactory {
     fn name(&self) -> &str {
         "two-choice"
     }

@@ -1,8 +1,8 @@
-//! What a rail policy chooses from.
+//! The candidates of a rail policy.
 
-use braid_wire::{MAX_RAILS, RailId};
+use braid_wire::{MAX_RAILS, PathId, RailId};
 
-use super::{HostLoads, as_path};
+use super::host_loads::HostLoads;
 use crate::PathCounters;
 use crate::paths::Paths;
 
@@ -13,13 +13,13 @@ pub struct RailSet(u8);
 const _: () = assert!(MAX_RAILS <= u8::BITS as usize);
 
 impl RailSet {
-    /// Whether a rail is in it.
+    /// Returns whether the set contains a rail.
     #[inline]
     pub fn contains(self, rail: RailId) -> bool {
         self.0 >> rail.get() & 1 == 1
     }
 
-    /// Whether all of `others` are in it.
+    /// Returns whether the set contains all of `others`.
     #[inline]
     pub fn contains_all(self, others: RailSet) -> bool {
         others.0 & !self.0 == 0
@@ -30,22 +30,22 @@ impl RailSet {
         self.0 |= 1 << rail.get();
     }
 
-    /// Takes a rail out.
+    /// Removes a rail.
     pub fn remove(&mut self, rail: RailId) {
         self.0 &= !(1 << rail.get());
     }
 
-    /// How many are in it.
+    /// Returns the number of rails.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those in it, ascending.
+    /// Returns the rails in ascending order.
     pub fn iter(self) -> impl Iterator<Item = RailId> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -64,33 +64,42 @@ impl FromIterator<RailId> for RailSet {
     }
 }
 
-/// The rails in use, and what is known of them.
+/// The rails in use and their state.
 #[derive(Clone, Copy, Debug)]
 pub struct RailChoice<'a> {
-    /// Those in use; at least one.
+    /// The rails in use, at least one.
     pub live: RailSet,
-    /// Those of them that have room for the chunk now; at least one.
+    /// The rails in use that have space for the chunk now, at least one.
     pub open: RailSet,
     pub(super) known: &'a Paths,
     pub(super) host: &'a HostLoads,
-    /// The rail that comes first among equals.
+    /// The first rail among equals.
     pub(super) start: usize,
 }
 
 impl RailChoice<'_> {
-    /// How loaded a rail is, over all streams to the destination; the smaller, the better. As [`Paths::rank`]: rails of which
-    /// no round trip is known, the emptiest first; then by the smoothed round-trip time times the packets under way.
+    /// Returns the load of a rail over all streams to the destination. A smaller load is better.
+    ///
+    /// The order is that of [`Paths::rank`]: rails without a round-trip sample come first, the
+    /// emptiest of them foremost. The others are ordered by the smoothed round-trip time times the
+    /// packets in flight.
     pub fn load(&self, rail: RailId) -> u64 {
         self.known.rank(as_path(rail))
     }
 
-    /// What has been seen of a rail, over all streams to the destination.
+    /// Returns the counters of a rail over all streams to the destination.
     pub fn counters(&self, rail: RailId) -> PathCounters {
         self.known.counters(as_path(rail)).unwrap_or_default()
     }
 
-    /// How far a rail comes after the one that comes first among equals, which is another for each destination.
+    /// Returns the distance of a rail from the first one among equals, which differs for each
+    /// destination.
     pub fn turn(&self, rail: RailId) -> usize {
         (rail.get() + MAX_RAILS - self.start) % MAX_RAILS
     }
+}
+
+/// Returns the path number that stands for a rail in `Paths`.
+pub(super) fn as_path(rail: RailId) -> PathId {
+    PathId::new(rail.get() as u16)
 }

@@ -1,14 +1,15 @@
-//! One rail per stream, whatever the others carry: what a host with bonded interfaces does. A stream waits for its rail, and
-//! takes another only while that is out of use.
+//! One rail per stream, independent of load, as on a host with bonded interfaces. A stream waits
+//! for its rail and takes another one only while the rail is down.
 //!
-//! Streams are numbered for each destination: the destination's own start among the rails stands for the addresses that an
-//! interface's hash has in it. Without that, the first queue pairs to all destinations would take the same rail.
+//! Stream ids are per destination. The destination's start rail replaces the addresses in the hash
+//! of a bonded interface. Without it, the first queue pairs to all destinations would share a rail.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use braid_wire::RailId;
 
-use super::{RailChoice, RailPolicy};
+use super::choice::RailChoice;
+use super::policy::RailPolicy;
 use crate::StreamId;
 
 #[derive(Debug)]

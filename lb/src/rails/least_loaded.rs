@@ -1,8 +1,10 @@
-//! The rail with the least under way for its round-trip time: a faster rail answers sooner and is given more.
+//! The rail with the smallest product of round-trip time and packets in flight. A faster rail
+//! responds earlier and gets more chunks.
 
 use braid_wire::RailId;
 
-use super::{RailChoice, RailPolicy};
+use super::choice::RailChoice;
+use super::policy::RailPolicy;
 use crate::StreamId;
 
 #[derive(Debug)]

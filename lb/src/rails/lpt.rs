@@ -1,45 +1,51 @@
-//! RailS, Algorithm 2, for traffic that is not known ahead: each chunk goes to the rail on which the host has sent least
-//! (Graham's list scheduling; where all sizes are known, [`LptRound`](crate::LptRound) takes the longest first).
+//! RailS, Algorithm 2, for traffic that is not known in advance: each chunk goes to the rail on
+//! which the host has sent the least (Graham's list scheduling). If all sizes are known,
+//! [`LptRound`](crate::LptRound) assigns the longest chunks first.
 //!
-//! Loads are the host's, over all destinations. Among rails that are level, the one that has carried least to this
-//! destination is taken, and among those the first from the destination's own start on: otherwise hosts that send in the same
-//! order would all reach a receiver on the same rail, and Theorem 3, that even sending makes even receiving, would not hold.
+//! Loads are those of the host over all destinations. Among rails of about equal load, the policy
+//! takes the one with the least load to this destination, then the next one from the destination's
+//! start. Otherwise, hosts that send in the same order would all reach a receiver on the same rail.
+//! Theorem 3, by which even sending makes even receiving, would not hold.
 //!
-//! Rails need not be equally fast: a packet weighs the more, the less its rail delivers while it is full.
+//! Rails may have different speeds: a packet weighs more on a rail that delivers less while it is
+//! full.
 
 use braid_wire::{MAX_RAILS, RailId};
 
-use super::{RailChoice, RailPolicy};
+use super::choice::RailChoice;
+use super::policy::RailPolicy;
 use crate::StreamId;
 
 /// The load of a packet on a rail of full speed.
 const PACKET: u64 = 1 << 10;
-/// Rails whose loads differ by less are level: a chunk of 64 KiB in packets of 4 KiB.
+/// Rails whose loads differ by less are equal: a chunk of 64 KiB in packets of 4 KiB.
 const LEVEL: u64 = 16 * PACKET;
-/// A rail that carried nothing for a while owes this much at most: it is not to take everything when it is back.
+/// Maximum deficit of a rail that was idle, so that it does not take all chunks when it is back.
 const LONGEST_DEBT: u64 = 16 * LEVEL;
-/// Speeds are compared each time so many packets have arrived at this destination. Our choice, as the next two.
+/// Arrivals at this destination between two comparisons of speeds. Our choice, like the next two
+/// constants.
 const PERIOD: u64 = 1024;
-/// Who delivers seven eighths of the fastest is as fast: what full rails deliver in a period varies by as much.
+/// A rail that delivers seven eighths of the fastest one counts as equally fast, because the
+/// deliveries of full rails vary by as much.
 const EQUAL: (u64, u64) = (7, 8);
-/// No packet weighs more than so many of the fastest rail.
+/// Maximum weight of a packet in packets of the fastest rail.
 const HEAVIEST: u64 = 64;
 
 #[derive(Debug)]
 struct Lpt {
-    /// Packets to this destination, by rail.
+    /// Load to this destination, by rail.
     here: [u64; MAX_RAILS],
-    /// The load of a packet, by rail.
+    /// Load of a packet, by rail.
     weights: [u64; MAX_RAILS],
     period: Period,
 }
 
-/// What is seen of the rails until their speeds are compared next.
+/// Observations since the last comparison of speeds.
 #[derive(Debug, Default)]
 struct Period {
-    /// Packets that had arrived when it began, by rail.
+    /// Number of arrivals at the start of the period, by rail.
     arrived: [u64; MAX_RAILS],
-    /// Those that had no room for a chunk meanwhile: they deliver what they can, the others what they are given.
+    /// Rails that lacked space for a chunk in the period. Only these deliver at their full speed.
     full: [bool; MAX_RAILS],
 }
 
@@ -84,7 +90,7 @@ impl Lpt {
             let is_equal = speed * EQUAL.1 >= fastest * EQUAL.0;
             let weight = if is_equal { PACKET } else { PACKET * fastest / speed };
             let weight = weight.min(HEAVIEST * PACKET);
-            // Half of what is new, as what one period shows is not the whole truth.
+            // Takes half of the change, because one period is a small sample.
             let held = &mut self.weights[rail.get()];
             *held = held.midpoint(weight);
         }

@@ -1,7 +1,7 @@
-//! Several rails to one peer: the paths of each, and the policy that chooses among the rails.
+//! The rails to one peer: the paths of each rail, and the policy that picks among the rails.
 //!
-//! A rail is taken out of use, probed and put back by the rules that hold for paths: it loses everything when all of its
-//! paths do. With one rail nothing is kept of it beside its paths.
+//! A rail goes down, is probed and comes up by the rules for paths: it is dead when all its paths
+//! are. A single rail has no state besides its paths.
 
 mod choice;
 mod hash;
@@ -10,6 +10,8 @@ mod least_loaded;
 mod lpt;
 mod min_rtt;
 mod path_checks;
+mod policy;
+mod probe;
 mod proof;
 mod round_robin;
 mod scheme;
@@ -22,8 +24,11 @@ use braid_wire::{MAX_RAILS, PathId, RailId, Time};
 
 pub use self::choice::{RailChoice, RailSet};
 pub use self::host_loads::HostLoads;
-pub use self::scheme::{RailPolicy, RailScheme, UnknownRailScheme, rail_scheme_names};
+pub use self::policy::RailPolicy;
+pub use self::probe::RailProbe;
+pub use self::scheme::{RailScheme, UnknownRailScheme, rail_scheme_names};
 
+use self::choice::as_path;
 use self::path_checks::{PathChecks, REFERENCES, SUSPECTS};
 use self::proof::Proof;
 use crate::health::STAMP_UNIT;
@@ -33,29 +38,29 @@ use crate::slots::index;
 use crate::states::States;
 use crate::{Batch, Order, Outcome, PathReport, PathSet, Reordering, Requirements, StreamId};
 
-/// The rails to one destination group, shared by all queue pairs that go there. The calls are those of a [`PathSet`]; a
-/// path's name says which rail it is of.
+/// The rails to one destination group, shared by all queue pairs that send to it. The methods match
+/// those of [`PathSet`], and a [`PathId`] includes the rail.
 #[derive(Debug)]
 pub struct Rails {
-    /// Apart, because most destinations have one rail.
+    /// A separate field, because most destinations have one rail.
     first: Rail,
     further: Vec<Rail>,
     policy: Box<dyn RailPolicy>,
     host: Arc<HostLoads>,
-    /// The rail that comes first among equals.
+    /// The first rail among equals.
     start: usize,
-    /// What is known of each rail, under the path number that its rail number is.
+    /// The state of each rail. The rail number serves as a path number.
     known: Paths,
-    /// Rails whose datapaths take nothing more for now.
+    /// Rails whose datapaths currently accept no packets.
     held: RailSet,
-    /// The rail of the next packet that belongs to no stream's chunk.
+    /// The rail of the next packet that belongs to no chunk.
     next_single: usize,
-    /// When a path was probed last: a rail's probe has another stamp.
+    /// Time of the last probe of a path. A rail's probe needs another stamp.
     path_probed: Option<Time>,
     reordering: Reordering,
-    /// Paths of which it is to be found out whether they work.
+    /// Tests of paths that may have failed.
     path_checks: PathChecks,
-    /// When a PING left last to find that out, or was first to leave.
+    /// Time of the last PING of such a test, sent or due.
     path_checked: Option<Time>,
 }
 
@@ -63,35 +68,26 @@ pub struct Rails {
 struct Rail {
     paths: PathSet,
     proof: Proof,
-    /// What brought it into use last came from the peer's receiving port.
+    /// The PONG that last brought the rail up came from the peer's receiving port.
     by_port: bool,
 }
 
-/// A PING that is to leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RailProbe {
-    /// By this path, ...
-    pub path: PathId,
-    /// ... or from the receiving port of its rail: the ports of paths may be blocked.
-    pub by_port: bool,
-    /// With this stamp.
-    pub stamp: u32,
-}
-
 impl From<PathSet> for Rails {
-    /// A single rail, with these paths.
+    /// Creates a single rail.
     fn from(paths: PathSet) -> Self {
         Rails::new(RailScheme::default(), paths, [])
     }
 }
 
 impl Rails {
-    /// Rail 0 with the paths `first`, and each further rail with its paths. Those are used once the peer has answered a
-    /// PING there with its stamp, the `u32` beside them: a number that nobody else knows, so that no peer can have
-    /// others' addresses flooded by calling them its own (as QUIC's path validation, RFC 9000, section 8.2).
+    /// Creates rail 0 with the paths `first`, and each further rail with its paths.
+    ///
+    /// A further rail is used once the peer has echoed the stamp beside its paths in a PONG. The
+    /// stamp is secret, so that a peer cannot direct traffic to addresses of others (compare QUIC's
+    /// path validation, RFC 9000, section 8.2).
     ///
     /// # Panics
-    /// With more than [`MAX_RAILS`] rails.
+    /// If there are more than [`MAX_RAILS`] rails.
     pub fn new(
         scheme: RailScheme,
         first: PathSet,
@@ -100,7 +96,7 @@ impl Rails {
         let unproved = |(paths, stamp)| Rail { paths, proof: Proof::needed(stamp), by_port: false };
         let further: Vec<Rail> = further.into_iter().map(unproved).collect();
         let count = 1 + further.len();
-        assert!(count <= MAX_RAILS, "{count} rails; at most {MAX_RAILS}");
+        assert!(count <= MAX_RAILS, "invalid number of rails {count}; use at most {MAX_RAILS}");
         let mut rails = Rails {
             first: Rail { paths: first, proof: Proof::not_needed(), by_port: false },
             further,
@@ -119,14 +115,16 @@ impl Rails {
         rails
     }
 
-    /// As one of several destinations of a host, whose loads these are. `turn`: any number that differs from one pair of hosts
-    /// to the next; it says where the rails begin among which the policy finds no difference.
+    /// Declares these rails one of several destinations of a host with shared loads.
+    ///
+    /// `turn` is a number that differs between pairs of hosts. It selects the first rail among
+    /// equals.
     pub fn of_host(mut self, host: Arc<HostLoads>, turn: usize) -> Self {
         (self.host, self.start) = (host, turn % self.count());
         self
     }
 
-    /// How many there are, whatever their state.
+    /// Returns the number of rails in any state.
     pub fn count(&self) -> usize {
         1 + self.further.len()
     }
@@ -160,59 +158,59 @@ impl Rails {
         self.get_mut(rail).expect("a rail of this destination")
     }
 
-    /// Those in use now; at least one.
+    /// Returns the live rails, at least one.
     pub fn live(&self) -> RailSet {
         let all = (0..self.count()).map(RailId::new);
         all.filter(|rail| self.known.is_live(as_path(*rail))).collect()
     }
 
-    /// Whether a rail is in use now.
+    /// Returns whether a rail is live.
     #[inline]
     pub fn is_live(&self, rail: RailId) -> bool {
         self.known.is_live(as_path(rail))
     }
 
-    /// Whether the peer has shown that it receives on a rail.
+    /// Returns whether the peer has proved that it receives on a rail.
     pub fn is_proved(&self, rail: RailId) -> bool {
         self.at(rail).proof.is_given()
     }
 
-    /// How often a rail was taken out of use.
+    /// Returns the number of times that a rail went down.
     pub fn downs(&self, rail: RailId) -> u64 {
         self.known.counters(as_path(rail)).map_or(0, |counters| counters.downs)
     }
 
-    /// No chunk begins or goes on on these rails, as long as another is in use.
+    /// Excludes these rails from chunks while another rail is live.
     pub fn hold(&mut self, rails: RailSet) {
         self.held = rails;
     }
 
-    /// Those in use that are not held; all in use if all are held.
+    /// Returns the live rails that are not excluded, or all live rails if all are excluded.
     pub fn open(&self) -> RailSet {
         let live = self.live();
         let open: RailSet = live.iter().filter(|rail| !self.held.contains(*rail)).collect();
         if open.is_empty() { live } else { open }
     }
 
-    /// What the path policy wants; asked for each segment.
+    /// Returns the requirements of the path policy. Called for each segment.
     #[inline]
     pub fn requirements(&self) -> &Requirements {
         self.first.paths.requirements()
     }
 
-    /// What is known of paths that do not keep order.
+    /// Returns the state of paths that do not preserve order.
     #[inline]
     pub fn reordering(&self) -> &Reordering {
         &self.reordering
     }
 
-    /// A packet has arrived so long after one that was sent later on the same path.
+    /// Records a packet that arrived `lateness` after a packet sent later on the same path.
     pub fn on_late(&mut self, path: PathId, lateness: Duration) {
         let arrived = self.arrived(path);
         self.reordering.on_late(path, lateness, arrived);
     }
 
-    /// A packet is taken for lost because later ones of its path have arrived.
+    /// Records a packet that is declared lost because later packets of its path arrived.
     pub fn on_overtaken(&mut self, path: PathId) {
         let arrived = self.arrived(path);
         self.reordering.on_loss(path, arrived);
@@ -223,7 +221,7 @@ impl Rails {
         counters.map_or(0, |counters| counters.arrived)
     }
 
-    /// The paths of a rail.
+    /// Returns the paths of a rail.
     ///
     /// # Panics
     /// If there is no such rail.
@@ -231,7 +229,7 @@ impl Rails {
         &self.at(rail).paths
     }
 
-    /// A new outgoing stream of a queue pair: what it is called from now on, on all rails.
+    /// Adds an outgoing stream of a queue pair on all rails and returns its id.
     pub fn admit(&mut self) -> StreamId {
         let stream = self.first.paths.admit();
         for rail in &mut self.further {
@@ -244,13 +242,13 @@ impl Rails {
         stream
     }
 
-    /// An admitted stream is gone; call it once, and nothing that names it afterwards.
+    /// Removes a stream. The caller must not use its id afterwards.
     pub fn dismiss(&mut self, stream: StreamId) {
         self.all_mut().for_each(|rail| rail.paths.dismiss(stream));
     }
 
-    /// The rail of a stream's next chunk. `open`: those in use that have room for it, at least one. If the rail that is
-    /// returned is none of them, the chunk waits for it.
+    /// Returns the rail of a stream's next chunk. `open` contains the live rails with space for it,
+    /// at least one. If the returned rail is not among them, the chunk waits for it.
     pub fn pick_rail(&mut self, stream: StreamId, open: RailSet) -> RailId {
         let (known, host, start) = (&self.known, &*self.host, self.start);
         let choice = RailChoice { live: self.live(), open, known, host, start };
@@ -259,48 +257,50 @@ impl Rails {
         if choice.live.contains(picked) { picked } else { first_open() }
     }
 
-    /// The path of a stream's next batch on a rail: one that is in use and not known to be dead.
+    /// Returns a live path on a rail for a stream's next batch.
     #[inline]
     pub fn pick(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
         self.at_mut(rail).paths.pick(stream, batch).on(rail)
     }
 
-    /// The path of a batch that is to find out whether any path of a rail works, whatever the
-    /// policy prefers: see [`PathSet::pick_any`].
+    /// Returns a path for a batch that tests whether any path of a rail works: see
+    /// [`PathSet::pick_any`].
     pub fn pick_any(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
         self.at_mut(rail).paths.pick_any(stream, batch).on(rail)
     }
 
-    /// What [`PathSet::most_segments`] says of the batch just picked for on a rail.
+    /// Returns [`PathSet::most_segments`] of the batch just picked for on a rail.
     #[inline]
     pub fn most_segments(&self, rail: RailId) -> Option<NonZeroU32> {
         self.at(rail).paths.most_segments()
     }
 
-    /// The path of a packet that belongs to no chunk: the rails in use take turns.
+    /// Returns the path of a packet that belongs to no chunk. The live rails take turns.
     pub fn pick_single(&mut self, stream: StreamId, batch: Batch) -> PathId {
         let rail = self.next_live();
         self.pick(rail, stream, batch)
     }
 
-    /// The rail of a packet that belongs to no chunk and to no path: those in use take turns.
+    /// Returns the rail of a packet that belongs to no chunk and no path. The live rails take
+    /// turns.
     pub fn next_live(&mut self) -> RailId {
         self.next_single = self.next_single.wrapping_add(1);
         RailId::new(self.known.at(self.next_single).get().into())
     }
 
-    /// The rail in use that comes after this one.
+    /// Returns the live rail after `rail`.
     pub fn next_live_after(&self, rail: RailId) -> RailId {
         let (live, count) = (self.live(), self.count());
         let mut others = (1..=count).map(|step| RailId::new((rail.get() + step) % count));
         others.find(|rail| live.contains(*rail)).unwrap_or(rail)
     }
 
-    /// The path of an acknowledgement that echoes this one: that one has worked, unless it is out
-    /// of use by now or none of ours. An acknowledgement that says for the `repeats`-th time what
-    /// those before it have said seems not to get through: every second one takes another path, of
-    /// each other rail in turn. Where the health of paths is ignored, all take the path that they
-    /// echo.
+    /// Returns the path of an acknowledgement that echoes the path `echoed`.
+    ///
+    /// The echoed path has just worked, so the acknowledgement takes it if it is one of ours and
+    /// live. Otherwise it takes another path. The `repeats`-th repetition of an acknowledgement
+    /// suggests that its predecessors were lost. Every second repetition therefore takes a path of
+    /// another rail, in turn. If health is disabled, all acknowledgements take the echoed path.
     #[inline]
     pub fn of_ack(&mut self, echoed: PathId, repeats: u32) -> PathId {
         let is_echoed = match self.first.paths.paths.has_health {
@@ -313,8 +313,8 @@ impl Rails {
         self.other_than(echoed, repeats as usize / 2)
     }
 
-    /// The path by which an answer leaves to what has come by this one: the same, if it is one of
-    /// ours. Otherwise a peer could have this host use any number of paths.
+    /// Returns the path of a reply to a packet that came by `came_by`: the same path if it is one
+    /// of ours. Otherwise a peer could make this host use any number of paths.
     pub fn of_answer(&self, came_by: PathId) -> PathId {
         let rail = self.all().nth(came_by.rail().get());
         match rail.filter(|rail| index(came_by) >= rail.paths.count()) {
@@ -323,7 +323,7 @@ impl Rails {
         }
     }
 
-    /// Whether a path of ours may be used, as far as is known.
+    /// Returns whether a path is one of ours and live.
     #[inline]
     fn works(&self, path: PathId) -> bool {
         let rail = path.rail();
@@ -331,8 +331,8 @@ impl Rails {
         is_in_use && self.at(rail).paths.paths.is_up(within(path))
     }
 
-    /// A path of the `nth` rail in use after this path's; that one comes last. It is a random one:
-    /// a turn could keep step with that of the peer.
+    /// Returns a random path of the `nth` live rail after the rail of `path`, which comes last. A
+    /// rotation could stay in step with that of the peer.
     #[inline(never)]
     fn other_than(&mut self, path: PathId, nth: usize) -> PathId {
         let (live, count, first) = (self.live(), self.count(), path.rail().get());
@@ -342,8 +342,8 @@ impl Rails {
         self.at_mut(rail).paths.random().on(rail)
     }
 
-    /// The peer repeats what was acknowledged by this path. The path is asked whether it works. If
-    /// it does not, others of its rail are.
+    /// Tests a path because the peer repeats packets that were acknowledged on it. If the path does
+    /// not respond, other paths of its rail are tested.
     #[cold]
     pub fn check_paths(&mut self, now: Time, path: PathId) {
         let may_begin = self.path_checks.may_begin(now);
@@ -352,7 +352,7 @@ impl Rails {
         }
     }
 
-    /// Asks up to `most` paths of a rail whether they work, this one and those that follow it.
+    /// Tests up to `most` paths of a rail: `path` and its successors.
     fn begin_check(&mut self, now: Time, path: PathId, most: usize) {
         let (rail, rails) = (path.rail(), self.live().len());
         let ours = &self.at(rail).paths.paths;
@@ -360,7 +360,7 @@ impl Rails {
         if in_use * rails < 2 {
             return;
         }
-        // Where there is one rail, some of its paths are the others to compare with.
+        // With a single rail, some of its paths serve as references.
         let most = most.min(if rails == 1 { in_use / 2 } else { in_use });
         let following = (0..in_use).map(|step| ours.at(usize::from(path.get()) + step));
         let following = following.map(|other| other.on(rail)).filter(|other| *other != path);
@@ -372,13 +372,13 @@ impl Rails {
         self.choose_references(first);
     }
 
-    /// The peer has ended a queue pair: PINGs in its name are not answered any more, and nothing
-    /// follows from that.
+    /// Ends the tests without a result, because the peer has closed a queue pair and answers no
+    /// more PINGs for it.
     pub fn forget_path_checks(&mut self, now: Time) {
         self.path_checks.forget(now);
     }
 
-    /// Some paths to compare with those that are checked: of other rails, if there are any.
+    /// Selects reference paths for the tested paths, on other rails if there are any.
     fn choose_references(&mut self, path: PathId) {
         let is_alone = self.live().len() == 1;
         let mut references = Vec::new();
@@ -393,7 +393,7 @@ impl Rails {
         self.path_checks.compare_with(&references);
     }
 
-    /// Takes out of use what has not answered, and the rail if nothing has that was asked of it.
+    /// Takes down the paths that did not respond, and the rail if no tested path of it responded.
     fn settle_path_checks(&mut self, now: Time) {
         let Some(dead) = self.path_checks.verdict(now) else { return };
         let Some(rail) = dead.first().map(|path| path.rail()) else { return };
@@ -403,7 +403,7 @@ impl Rails {
         }
         let paths = &mut self.at_mut(rail).paths.paths;
         for path in dead.iter().copied().map(within) {
-            // Its losses may have told before.
+            // The path may already be down because of losses.
             if paths.is_live(path) {
                 paths.take_down(now, path);
             }
@@ -413,7 +413,7 @@ impl Rails {
         }
     }
 
-    /// A segment leaves on a path; once per segment.
+    /// Records a segment that is sent on a path.
     #[inline]
     pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
         let rail = path.rail();
@@ -424,8 +424,8 @@ impl Rails {
         self.at_mut(rail).paths.on_sent(within(path), retransmission);
     }
 
-    /// What became of packets that a stream sent on `path`. A path that does not exist is ignored: the name may be an echo
-    /// from the network.
+    /// Processes feedback on packets that a stream sent on `path`. Ignores a path that does not
+    /// exist, because the number may come from the network.
     #[inline]
     pub fn on_feedback(&mut self, stream: StreamId, now: Time, path: PathId, outcome: Outcome) {
         let several = !self.further.is_empty();
@@ -436,22 +436,21 @@ impl Rails {
         }
     }
 
-    /// A retransmission time-out of this stream: nothing that was in flight has been heard of.
+    /// Processes a retransmission time-out of a stream: no feedback arrived for any packet in
+    /// flight.
     pub fn on_timeout(&mut self, stream: StreamId, now: Time) {
         self.all_mut().for_each(|rail| rail.paths.on_timeout(stream, now));
     }
 
-    /// Only these paths of a rail from now on, in this order; see [`PathSet::use_paths`].
-    ///
-    /// # Errors
-    /// As there.
+    /// Limits a rail to these paths in this order; see [`PathSet::use_paths`] for the errors.
     pub fn use_paths(&mut self, rail: RailId, paths: &[PathId]) -> Result<(), PathsError> {
         self.at_mut(rail).paths.use_paths(paths)
     }
 
-    /// What is due for a PING: a rail that has to be proved, or is out of use, or a path that is. Call until `None`.
+    /// Returns the next PING that is due: for a rail to prove, or for a rail or a path that is
+    /// down. The caller calls again until the result is `None`.
     ///
-    /// The stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
+    /// The stamp identifies the probe, so no other PING may carry that stamp.
     pub fn poll_probe(&mut self, now: Time) -> Option<RailProbe> {
         if self.next_path_check().is_some_and(|due| due <= now) {
             self.settle_path_checks(now);
@@ -478,15 +477,18 @@ impl Rails {
             }
         }
         self.next_of_rails().filter(|at| *at <= now)?;
-        // The probe of a rail takes another of its paths each time: some may be dead.
+        // Each probe of a rail takes another path, because some may be dead.
         let rail = RailId::new(self.known.poll_probe(now)?.get().into());
         let nth = self.known.counters(as_path(rail)).map_or(0, |counters| counters.probes);
         let path = self.at(rail).paths.paths.at(nth as usize).on(rail);
         Some(RailProbe { path, by_port: nth.is_multiple_of(2), stamp: now.stamp() })
     }
 
-    /// A PONG came by this rail, `by_port`: from the peer's receiving port, as does the answer to a PING that left from ours; and
-    /// echoes `stamp`. True: it answers a probe, and a rail or a path is in its place by that.
+    /// Processes a PONG on this rail that echoes `stamp`. Returns whether it answers a probe, so
+    /// that a rail or a path is live again.
+    ///
+    /// `by_port` says whether the PONG came from the peer's receiving port, as does the reply to a
+    /// PING from ours.
     pub fn on_probe_answer(&mut self, now: Time, rail: RailId, by_port: bool, stamp: u32) -> bool {
         let was_live = self.is_live(rail);
         let is_answered = self.is_answered(now, rail, stamp);
@@ -516,13 +518,13 @@ impl Rails {
         is_answered
     }
 
-    /// Whether it was an answer from the peer's receiving port that brought this rail into use last: what leaves from the ports of
-    /// its paths may not get through.
+    /// Returns whether a PONG from the peer's receiving port last brought this rail up. Packets
+    /// from the ports of its paths may then be blocked.
     pub fn came_by_port(&self, rail: RailId) -> bool {
         self.at(rail).by_port
     }
 
-    /// When [`Rails::poll_probe`] next has something.
+    /// Returns the time at which [`Rails::poll_probe`] next returns a probe.
     #[inline]
     pub fn next_probe(&self) -> Option<Time> {
         let of_paths = match self.further.is_empty() {
@@ -540,7 +542,7 @@ impl Rails {
         Some(self.path_probed.map_or(due, |at| due.max(at + STAMP_UNIT)))
     }
 
-    /// When a probe or a check of a path is next due; the last check left at `checked`.
+    /// Returns the time of the next probe or path test. The last test was sent at `checked`.
     #[cold]
     fn next_beside_checks(&self, probe: Option<Time>, checked: Time) -> Option<Time> {
         // No two probes have the same stamp.
@@ -554,14 +556,15 @@ impl Rails {
         of_paths.flatten().chain(self.next_of_rails()).min()
     }
 
-    /// When a packet of this path was last acknowledged. A path that does not exist has carried
-    /// none: the name may come from the network.
+    /// Returns the time of the last acknowledgement on a path. A path that does not exist has none,
+    /// because the number may come from the network.
     pub fn last_arrival(&self, path: PathId) -> Option<Time> {
         let rail = self.all().nth(path.rail().get())?;
         rail.paths.paths.last_arrival(within(path))
     }
 
-    /// The paths of all rails, as [`PathSet::paths`] has them, but that those of a rail out of use are not live.
+    /// Returns the paths of all rails, as [`PathSet::paths`] does. The paths of a rail that is down
+    /// are not live.
     pub fn paths(&self) -> impl Iterator<Item = PathReport> {
         self.all().enumerate().flat_map(|(index, rail)| {
             let id = RailId::new(index);
@@ -586,12 +589,7 @@ impl Rails {
     }
 }
 
-/// What a rail is called where `Paths` keeps what is known of it.
-fn as_path(rail: RailId) -> PathId {
-    PathId::new(rail.get() as u16)
-}
-
-/// A path as the path set of its rail knows it.
+/// Returns a path as the path set of its rail identifies it.
 fn within(path: PathId) -> PathId {
     PathId::new(path.get())
 }

@@ -1,13 +1,13 @@
-//! Whether what leaves by a path arrives, where nothing else tells: who sends nothing but
-//! acknowledgements hears of no loss.
+//! Tests of paths by PINGs, for a sender of acknowledgements only, which receives no feedback on
+//! losses.
 //!
-//! When the peer repeats what was acknowledged, the path of that acknowledgement is asked by PINGs,
-//! and so are others, for comparison. The answer to a PING comes by the same path. A path that has
-//! not answered several PINGs, each for longer than two round trips of the others, while later ones
-//! were answered, is out of use. Then more paths of its rail are asked.
+//! If the peer repeats packets that were acknowledged, the path of that acknowledgement is tested
+//! by PINGs, together with reference paths. A PONG returns on the path of its PING. A path goes
+//! down if it does not answer several PINGs, each for longer than two round trips of the
+//! references, while later PINGs were answered. Then more paths of its rail are tested.
 //!
-//! A peer that is overloaded repeats as much. So few PINGs are sent at first, and ever more seldom
-//! as long as they find nothing.
+//! An overloaded peer repeats packets as well. So the first tests send few PINGs, and tests become
+//! rarer as long as they find nothing.
 
 use std::time::Duration;
 
@@ -15,34 +15,32 @@ use braid_wire::{PathId, RailId, Time};
 
 use crate::health::STAMP_UNIT;
 
-/// Paths of a rail that are asked at a time.
+/// Number of paths of a rail that are tested at a time.
 pub(super) const SUSPECTS: usize = 8;
-/// Paths that are asked for comparison.
+/// Number of reference paths.
 pub(super) const REFERENCES: usize = 2;
-/// PINGs that a path must have left unanswered to be out of use.
+/// Unanswered PINGs after which a path goes down.
 const UNANSWERED: usize = 3;
-/// PINGs to a path in one round, at most.
+/// Maximum number of PINGs per path in one test.
 const MOST_ASKED: usize = 8;
-/// How long a PING has beside two round trips, and the shortest time between two.
+/// Time for a reply in addition to two round trips, and the minimum interval of PINGs.
 const SLACK: Duration = Duration::from_millis(2);
-/// No path is taken out of use before so many further looks, each so long after the one before,
-/// have found no answer.
+/// Number and interval of further checks for replies before a path goes down.
 const LOOKS: u32 = 4;
 const LOOK: Duration = Duration::from_micros(250);
-/// After a round that has found nothing no other begins for so long; after each further one for
-/// twice as long, up to the longest.
+/// Pause after a test without a result, which doubles with each such test up to the maximum.
 const REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_millis(1600);
-/// The peer repeats so many things before a round begins.
+/// Repetitions of the peer before a test starts.
 const REPEATS: u32 = 4;
 
-/// One path that is asked.
+/// One tested path.
 #[derive(Clone, Debug)]
 struct Asked {
     path: PathId,
     is_reference: bool,
     is_answered: bool,
-    /// The PINGs: when they left.
+    /// Times of the PINGs.
     sent: Vec<Time>,
 }
 
@@ -52,40 +50,39 @@ impl Asked {
     }
 }
 
-/// One round of questions at a time.
+/// The state of the current test.
 #[derive(Debug, Default)]
 pub(super) struct PathChecks {
     asked: Vec<Asked>,
-    /// Those before this one have been asked in this turn.
+    /// Index of the next path in this turn.
     next: usize,
-    /// When the next PING, or the verdict, is due.
+    /// Time of the next PING or of the verdict.
     due: Time,
-    /// From one turn to the next, while no round trip is known.
+    /// Interval between turns while no round trip is known.
     wait: Duration,
-    /// The longest round trip of what was answered.
+    /// The longest round trip of an answered PING.
     round_trip: Option<Duration>,
-    /// When the newest PING left that was answered. The peer may have paused since.
+    /// Time of the newest answered PING. The peer may have paused since then.
     answered: Time,
-    /// Looks in a row that have found no new answer and a path to take out of use.
+    /// Consecutive checks that found no new reply but a path to take down.
     looks: u32,
-    /// When the last look was.
+    /// Time of the last check.
     looked_at: Time,
-    /// What the peer has repeated since the last round.
+    /// Repetitions of the peer since the last test.
     repeats: u32,
     rests_until: Time,
-    /// The last rest; zero: the last round has found something.
+    /// The last pause, or zero if the last test found a dead path.
     rest: Duration,
 }
 
 impl PathChecks {
-    /// The peer repeats something. Returns whether it has done so often enough, so that a round may
-    /// begin.
+    /// Records a repetition of the peer. Returns whether a test may start.
     pub(super) fn may_begin(&mut self, now: Time) -> bool {
         self.repeats = self.repeats.saturating_add(1);
         self.repeats >= REPEATS && self.asked.is_empty() && now >= self.rests_until
     }
 
-    /// Begins a round.
+    /// Starts a test.
     pub(super) fn begin(&mut self, now: Time, suspects: &[PathId], references: &[PathId]) {
         self.asked = suspects.iter().map(|path| Asked::new(*path, false)).collect();
         (self.next, self.due, self.wait, self.round_trip) = (0, now, SLACK, None);
@@ -93,7 +90,7 @@ impl PathChecks {
         self.compare_with(references);
     }
 
-    /// Ends a round of which nothing can be concluded.
+    /// Ends a test without a result.
     pub(super) fn forget(&mut self, now: Time) {
         if !self.asked.is_empty() {
             self.asked.clear();
@@ -101,8 +98,8 @@ impl PathChecks {
         }
     }
 
-    /// The path in doubt, if a turn is over in which nothing was answered: what it is compared with
-    /// may be dead, too.
+    /// Returns the suspected path if no PING of a turn was answered, because the references may be
+    /// dead, too.
     pub(super) fn needs_references(&self) -> Option<PathId> {
         let begins = self.next == 0 && self.round_trip.is_none();
         self.asked.first().filter(|_| begins).map(|asked| asked.path)
@@ -112,20 +109,20 @@ impl PathChecks {
         self.asked.iter().any(|asked| asked.path == path && !asked.is_reference)
     }
 
-    /// Asks these instead of those before.
+    /// Replaces the reference paths.
     pub(super) fn compare_with(&mut self, references: &[PathId]) {
         self.asked.retain(|asked| !asked.is_reference);
         self.asked.extend(references.iter().map(|path| Asked::new(*path, true)));
     }
 
-    /// When [`PathChecks::poll`] or [`PathChecks::verdict`] next has something.
+    /// Returns the time at which [`PathChecks::poll`] or [`PathChecks::verdict`] next has a result.
     pub(super) fn next_due(&self) -> Option<Time> {
         let due = if self.looks > 0 { self.looked_at + LOOK } else { self.due };
         (!self.asked.is_empty()).then_some(due)
     }
 
-    /// Whether the driver has read all answers that have come. One that was away reads many at
-    /// once, in any order.
+    /// Returns whether the driver has read all replies that have arrived. After a pause, it reads
+    /// many at once in any order.
     fn has_listened(&mut self, now: Time) -> bool {
         if self.looks == 0 || now >= self.looked_at + LOOK {
             (self.looks, self.looked_at) = (self.looks + 1, now);
@@ -133,7 +130,7 @@ impl PathChecks {
         self.looks > LOOKS
     }
 
-    /// The path of the next PING, which has the stamp of `now`.
+    /// Returns the path of the next PING, which carries the stamp of `now`.
     pub(super) fn poll(&mut self, now: Time) -> Option<PathId> {
         if self.asked.is_empty() || now < self.due || self.looks > 0 {
             return None;
@@ -151,7 +148,8 @@ impl PathChecks {
         Some(self.asked[index].path)
     }
 
-    /// A PONG that came by this rail echoes `stamp`. True: it answers one of these.
+    /// Processes a PONG on this rail that echoes `stamp`. Returns whether it answers a PING of this
+    /// test.
     pub(super) fn on_answer(&mut self, now: Time, rail: RailId, stamp: u32) -> bool {
         for asked in self.asked.iter_mut().filter(|asked| asked.path.rail() == rail) {
             let Some(&at) = asked.sent.iter().find(|at| at.stamp() == stamp) else { continue };
@@ -159,7 +157,7 @@ impl PathChecks {
             self.round_trip = self.round_trip.max(Some(now - at));
             self.answered = self.answered.max(at);
             if self.looks > 0 {
-                // A turn that had to wait for the looks is not overdue.
+                // A turn that waited for the checks is not overdue.
                 (self.looks, self.due) = (0, self.due.max(now + LOOK));
             }
             return true;
@@ -167,7 +165,7 @@ impl PathChecks {
         false
     }
 
-    /// Ends the round if it has come to something, with the paths that do not answer.
+    /// Ends the test if it has a result. Returns the paths that did not respond.
     pub(super) fn verdict(&mut self, now: Time) -> Option<Vec<PathId>> {
         if self.asked.is_empty() || self.next > 0 {
             return None;

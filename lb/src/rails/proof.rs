@@ -1,26 +1,27 @@
-//! Whether the peer receives at the address that it calls a rail's.
+//! Proof that the peer receives at the address that it gave for a rail.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// From the first PING to the second; each further one waits twice as long as the one before ..
+/// Interval between the first two PINGs. Each further interval doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
-/// .. up to this.
+/// Maximum interval between PINGs.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
-/// After so many PONGs with another stamp the peer is guessing, and the rail is never used.
+/// PONGs with a wrong stamp after which the peer is assumed to be guessing, and the rail is never
+/// used.
 const WRONG_ANSWERS: u32 = 16;
 
-/// The state of one rail's proof.
+/// The state of the proof of one rail.
 #[derive(Debug)]
 pub(super) enum Proof {
-    /// Given, or not needed.
+    /// Complete, or not needed.
     Given,
     Open {
         stamp: u32,
         due: Time,
         wait: Duration,
-        /// PINGs sent.
+        /// Number of PINGs sent.
         sent: u32,
         wrong: u32,
     },
@@ -28,12 +29,12 @@ pub(super) enum Proof {
 }
 
 impl Proof {
-    /// The peer has shown at set-up that it receives there.
+    /// Creates the state of a rail whose address the set-up has proved.
     pub(super) fn not_needed() -> Self {
         Proof::Given
     }
 
-    /// The peer has to echo this stamp.
+    /// Creates the state of a rail on which the peer must echo `stamp`.
     pub(super) fn needed(stamp: u32) -> Self {
         Proof::Open { stamp, due: Time::ZERO, wait: FIRST_WAIT, sent: 0, wrong: 0 }
     }
@@ -46,7 +47,8 @@ impl Proof {
         matches!(self, Proof::Open { .. })
     }
 
-    /// If a PING is due: how many there were before, and its stamp, always the same, so that a late answer counts.
+    /// Returns the number of earlier PINGs and the stamp if a PING is due. The stamp is constant,
+    /// so that a late reply counts.
     pub(super) fn poll(&mut self, now: Time) -> Option<(u32, u32)> {
         let Proof::Open { stamp, due, wait, sent, .. } = self else { return None };
         if *due > now {
@@ -66,7 +68,7 @@ impl Proof {
         }
     }
 
-    /// A PONG has come by this rail. Returns whether that proves it.
+    /// Processes a PONG on this rail. Returns whether it completes the proof.
     pub(super) fn on_answer(&mut self, echoed: u32) -> bool {
         let Proof::Open { stamp, wrong, .. } = self else { return false };
         if echoed == *stamp {

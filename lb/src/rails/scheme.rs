@@ -1,25 +1,12 @@
-//! What a rail policy is, and how it is named.
+//! The table of rail policies and their names.
 
 use std::fmt;
 use std::str::FromStr;
 
-use braid_wire::RailId;
+use super::policy::RailPolicy;
+use super::{hash, least_loaded, lpt, min_rtt, round_robin};
 
-use super::{HostLoads, RailChoice, hash, least_loaded, lpt, min_rtt, round_robin};
-use crate::StreamId;
-
-/// Picks the rail of each chunk of a stream: so many bytes in a row that one rail carries. One is made for each
-/// destination.
-pub trait RailPolicy: fmt::Debug + Send {
-    /// The rail of the stream's next chunk: one that is [open](RailChoice::open), or one that the chunk is to wait for. In the
-    /// place of one that is not in use the first open one is taken.
-    fn pick(&mut self, stream: StreamId, rails: &RailChoice<'_>) -> RailId;
-
-    /// A packet leaves on a rail. For policies that keep count of the host's loads, which no other has to.
-    fn on_sent(&mut self, _rail: RailId, _host: &HostLoads) {}
-}
-
-/// Names a rail policy: one of the table ([`RailScheme::ALL`]), or one that a program brings along.
+/// A rail policy: one of the table ([`RailScheme::ALL`]) or one of the program.
 ///
 /// ```
 /// use braid_lb::RailScheme;
@@ -34,9 +21,9 @@ pub struct RailScheme {
 }
 
 impl RailScheme {
-    /// The open rail with the least under way for its round-trip time.
+    /// The open rail with the smallest product of round-trip time and packets in flight.
     pub const LEAST_LOADED: RailScheme = RailScheme::custom("least-loaded", least_loaded::build);
-    /// One open rail after the other.
+    /// Round robin over the open rails.
     pub const ROUND_ROBIN: RailScheme = RailScheme::custom("round-robin", round_robin::build);
     /// One rail per queue pair, by hash, as bonded interfaces do.
     pub const HASH: RailScheme = RailScheme::custom("hash", hash::build);
@@ -45,21 +32,21 @@ impl RailScheme {
     /// The open rail with the lowest round-trip time (MPTCP).
     pub const MIN_RTT: RailScheme = RailScheme::custom("min-rtt", min_rtt::build);
 
-    /// Every policy of the table.
+    /// All policies of the table.
     pub const ALL: [RailScheme; 5] =
         [Self::LEAST_LOADED, Self::ROUND_ROBIN, Self::HASH, Self::LPT, Self::MIN_RTT];
 
-    /// A policy of the program's own.
+    /// Creates a policy of the program.
     pub const fn custom(name: &'static str, build: fn() -> Box<dyn RailPolicy>) -> Self {
         RailScheme { name, build }
     }
 
-    /// Its name, as users type it.
+    /// Returns the name as users type it.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Makes the policy.
+    /// Creates the policy.
     pub(super) fn build(self) -> Box<dyn RailPolicy> {
         (self.build)()
     }
@@ -92,14 +79,14 @@ impl fmt::Display for RailScheme {
     }
 }
 
-/// The names of the table.
+/// Returns the names of the table.
 pub fn rail_scheme_names() -> impl Iterator<Item = &'static str> {
     RailScheme::ALL.into_iter().map(RailScheme::name)
 }
 
-/// A name that no policy has.
+/// An unknown policy name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no rail policy is called `{0}`; there is: {names}", names = rail_scheme_names().collect::<Vec<_>>().join(", "))]
+#[error("unknown rail policy `{0}`; available: {names}", names = rail_scheme_names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownRailScheme(pub String);
 
 impl FromStr for RailScheme {

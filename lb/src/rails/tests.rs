@@ -11,7 +11,7 @@ fn paths() -> PathSet {
     PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap()
 }
 
-/// So many rails, of which the first alone is proved.
+/// Creates `count` rails of which only the first is proved.
 fn unproved(scheme: RailScheme, count: usize) -> Rails {
     Rails::new(scheme, paths(), (1..count).map(|_| (paths(), STAMP)))
 }
@@ -75,7 +75,7 @@ fn an_unproved_rail_is_asked_ever_more_seldom_and_never_used() {
         now = rails.next_probe().expect("it is asked for ever");
         let probe = rails.poll_probe(now).expect("it is due");
         count += u32::from(probe.path.rail() == RailId::new(1));
-        // What the first rail loses brings no other into use.
+        // Losses on the first rail bring no other rail up.
         lose(&mut rails, stream, now, 0, 5);
         assert_eq!(rails.live(), ids(&[0]));
     }
@@ -167,7 +167,7 @@ fn least_loaded_takes_the_open_rail_with_the_least_under_way() {
     assert_eq!(rails.pick_rail(stream, ids(&[0, 1])), RailId::new(0));
 }
 
-/// Sends `packets` of a stream where the policy says, and has them arrive at once.
+/// Sends `packets` of a stream on the picked rail, which arrive at once.
 fn send(rails: &mut Rails, stream: StreamId, open: RailSet, packets: usize) -> RailId {
     let rail = rails.pick_rail(stream, open);
     for _ in 0..packets {
@@ -202,7 +202,8 @@ fn lpt_evens_out_the_loads_of_all_destinations_of_a_host() {
     let (mut one, mut other) = (to(0), to(2));
     let (a, b) = (one.admit(), other.admit());
     let all = ids(&[0, 1, 2, 3]);
-    // Much to one destination on two of the rails; what goes to the other then takes the other two.
+    // Many chunks to one destination on two rails: traffic to the other destination takes the other
+    // two.
     for rail in (0..32).map(|chunk| chunk % 2) {
         send(&mut one, a, ids(&[rail]), 16);
     }
@@ -246,11 +247,12 @@ fn lpt_gives_a_rail_as_much_as_it_delivers() {
     let mut rails = proved(RailScheme::LPT, 2);
     let stream = rails.admit();
     let (fast, both) = (ids(&[0]), ids(&[0, 1]));
-    // Rail 1 has room once in four times only, and delivers a quarter of what rail 0 does.
+    // Rail 1 has space once in four times and delivers a quarter of rail 0.
     for round in 0..2_000 {
         send(&mut rails, stream, if round % 5 == 4 { ids(&[1]) } else { fast }, 16);
     }
-    // As long as nothing else is seen of them, so many more chunks go to the faster one. What it was behind is made up first.
+    // Without new observations, the faster rail gets as many more chunks, after rail 1 has caught
+    // up.
     (0..60).for_each(|_| {
         send(&mut rails, stream, both, 16);
     });
@@ -290,7 +292,7 @@ fn a_scheme_is_found_by_its_name_and_an_unknown_one_lists_them() {
     let error = "spray".parse::<RailScheme>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "no rail policy is called `spray`; there is: least-loaded, round-robin, hash, lpt, min-rtt"
+        "unknown rail policy `spray`; available: least-loaded, round-robin, hash, lpt, min-rtt"
     );
 }
 
@@ -315,7 +317,7 @@ fn an_acknowledgement_leaves_by_the_path_that_it_echoes_unless_it_does_not_get_t
     assert_eq!(rails_taken, [2, 0, 1, 2], "first those of the other rails");
     let repeated: HashSet<PathId> = repeated.into_iter().collect();
     assert!(repeated.len() > 6, "any path: {repeated:?}");
-    // With word of no other rail for a round trip, it is dead.
+    // Without feedback on another rail for a round trip, the rail is dead.
     lose(&mut rails, stream, Time::ZERO, 1, 3);
     assert_eq!(rails.live(), ids(&[0, 2]));
     for repeats in 0..12 {

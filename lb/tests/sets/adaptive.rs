@@ -1,4 +1,4 @@
-//! What `adaptive` promises, on links with queues in front of them.
+//! Properties of `adaptive` on links with queues.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use braid_lb::{Batch, LbPolicy, Outcome, PathSet, StreamId};
 use braid_wire::{PathId, Time};
 use proptest::prelude::*;
 
-/// A round trip without queues, apart from the time that segments take.
+/// Round trip without queues and without the transmission time.
 const BASE: Duration = Duration::from_micros(200);
-/// What a segment takes on a fast link.
+/// Transmission time of a segment on a fast link.
 const FAST: Duration = Duration::from_micros(60);
 
 #[derive(Clone, Copy)]
 struct Link {
-    /// What a segment takes.
+    /// Transmission time of a segment.
     segment: Duration,
-    /// When its queue is empty.
+    /// Time at which the queue is empty.
     free_at: Time,
     carried: u32,
 }
 
-/// A batch on its way.
+/// A batch in flight.
 struct Sent {
     at: Time,
     back_at: Time,
@@ -29,7 +29,8 @@ struct Sent {
     segments: u32,
 }
 
-/// A sender that has a window of segments in flight over links side by side; path `i` takes link `i` modulo their number.
+/// A sender with a window of segments over parallel links. Path `i` takes link `i` modulo their
+/// number.
 struct Fabric {
     paths: PathSet,
     stream: StreamId,
@@ -43,7 +44,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    /// `slowness`: how many times as long as on a fast link a segment takes.
+    /// Creates a fabric. `slowness` is the transmission time of each link relative to a fast one.
     fn new(policy: LbPolicy, paths: usize, slowness: &[u32], window: u32, batch: u32) -> Self {
         let mut paths = PathSet::new(policy, paths, 5).unwrap();
         let link =
@@ -61,12 +62,13 @@ impl Fabric {
         }
     }
 
-    /// One at a tenth of the others' rate; 64 KiB in flight, in batches of an eighth of that.
+    /// Creates one link at a tenth of the others' rate, with 64 KiB in flight in batches of an
+    /// eighth.
     fn with_a_slow_link(policy: LbPolicy) -> Self {
         Fabric::new(policy, 64, &[10, 1, 1, 1], 43, 5)
     }
 
-    /// Returns how many segments left.
+    /// Returns the number of segments sent.
     fn send(&mut self) -> u32 {
         let planned = Batch { now: self.now, psn: 0, segments: self.batch };
         let path = self.paths.pick(self.stream, planned);
@@ -92,7 +94,7 @@ impl Fabric {
         self.rtts.push(back_at - at);
     }
 
-    /// Sends for so long. Returns what left, as a part of what the links can carry.
+    /// Sends for `ms` milliseconds. Returns the share of the links' capacity that was used.
     fn run(&mut self, ms: u64) -> f64 {
         self.links.iter_mut().for_each(|link| link.carried = 0);
         (self.rtts, self.picks) = (Vec::new(), Vec::new());
@@ -124,7 +126,7 @@ fn a_slow_link_holds_up_neither_the_others_nor_its_own_packets() {
     adaptive.run(200);
     let share = adaptive.run(1000);
     assert!(share > 0.95, "{share}");
-    // Three equal links with the same window: what a round trip is where nothing is slow.
+    // Three equal links with the same window show the round trip without a slow link.
     let mut equal = Fabric::new(LbPolicy::PRO, 63, &[1, 1, 1], 43, 5);
     equal.run(1000);
     let (p99, usual) = (adaptive.p99(), equal.p99());
@@ -172,7 +174,7 @@ fn no_path_is_left_out_for_longer_than_half_a_second() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// However fast the links, however many paths over each.
+    /// Holds for any speed of the links and any number of paths per link.
     #[test]
     fn every_link_is_used(
         slowness in prop::collection::vec(1_u32..=20, 2..5), paths_per_link in 1_usize..20, batch in 1_u32..=16,
@@ -185,7 +187,8 @@ proptest! {
         prop_assert!(share > 0.9, "{}", share);
     }
 
-    /// While no path falls behind, every batch is whole, and paths take turns as Algorithm 1 has it: each in every round.
+    /// While no path falls behind, every batch is whole, and each path is used once per round, as
+    /// in Algorithm 1.
     #[test]
     fn equal_links_are_used_as_by_pro_once_each_path_has_been_tried(
         links in 1_usize..6, paths_per_link in 1_usize..20, batch in 1_u32..=16, batches in 8_u32..40,

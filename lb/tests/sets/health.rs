@@ -1,4 +1,4 @@
-//! Paths that die, are probed and come back, through the public interface.
+//! Tests of paths that go down, are probed and come up, through the public interface.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Setting {
         self.set.on_feedback(self.stream, self.now, PathId::new(path), outcome);
     }
 
-    /// Something arrives, and a round trip passes.
+    /// Acknowledges a packet and advances the time by a round trip.
     fn arrive(&mut self, path: u16) {
         let outcome = Outcome::Arrived { packets: 1, rtt: RTT, congested: false };
         self.set.on_feedback(self.stream, self.now, PathId::new(path), outcome);
@@ -46,7 +46,7 @@ impl Setting {
         self.set.paths().find(|report| report.path.get() == path).expect("the path is listed")
     }
 
-    /// The time from now to the next probe, which is sent.
+    /// Sends the next probe and returns the time until then.
     fn probe(&mut self, path: u16) -> Duration {
         let due = self.set.next_probe().expect("something is down");
         let wait = due - self.now;
@@ -78,8 +78,8 @@ fn a_path_that_loses_three_in_a_row_is_left_alone_probed_and_put_back_in_its_pla
     assert!(!it.round(1).contains(&1));
     assert!(!it.report(1).live);
 
-    // 2 ms + 2 round trips, of the fastest that is known; the only measured path is the dead one here, but it
-    // was alive when it was measured.
+    // 2 ms plus two round trips of the fastest known path. Only the dead path was measured here,
+    // while it was alive.
     assert_eq!(it.probe(1), ms(2) + 2 * RTT);
     it.now += ms(1);
     assert!(!it.set.on_probe_answer(it.now, it.now.stamp()), "not the stamp of a probe");
@@ -136,7 +136,7 @@ fn the_only_path_stays_and_when_all_die_all_come_back() {
     assert_eq!(it.round(1), [1]);
     it.lose(1, 3);
     assert_eq!((it.set.live(), it.set.next_probe()), (3, None));
-    // Having been down together, none of them flaps.
+    // All paths were down together, so none of them is flapping.
     it.lose(0, 3);
     assert_eq!(it.probe(0), ms(2));
 }

@@ -1,4 +1,4 @@
-//! Path sets and their policies, through the public interface.
+//! Tests of path sets and their policies, through the public interface.
 
 mod adaptive;
 mod health;

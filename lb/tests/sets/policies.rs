@@ -1,4 +1,4 @@
-//! What every policy owes, and what each of the shared ones does.
+//! Properties of all policies, and the behaviour of each shared one.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -24,7 +24,8 @@ fn arrived(us: u64) -> Outcome {
     Outcome::Arrived { packets: 1, rtt: Duration::from_micros(us), congested: false }
 }
 
-/// What a set picks while one packet in five is lost, and some paths lose all; and what it has then seen of each path.
+/// Returns the picks of a set while one packet in five is lost and some paths lose all, and the
+/// final state of the paths.
 fn course(mut set: PathSet) -> (Vec<u16>, Vec<braid_lb::PathReport>) {
     let stream = set.admit();
     let mut picks = Vec::new();
@@ -93,7 +94,7 @@ fn single_path_policies_stay_and_spraying_ones_reach_every_path() {
             assert_eq!(reached.len(), paths, "{policy}");
         }
     };
-    // Nothing is sent or heard of: under `min-rtt` the first stays the emptiest.
+    // Nothing is sent or acknowledged: under `min-rtt`, the first path stays the emptiest.
     reaches(1, &[LbPolicy::ECMP, LbPolicy::PLB, LbPolicy::MIN_RTT]);
     reaches(4, &[LbPolicy::SUBFLOW]);
     reaches(8, &[LbPolicy::ROUND_ROBIN, LbPolicy::OBLIVIOUS, LbPolicy::PRO, LbPolicy::PSN]);
@@ -109,7 +110,8 @@ fn as_many_paths_as_there_are_names_work() {
     assert_eq!(round.len(), 4096);
 }
 
-/// A network in which each path answers after a round trip of its own. Returns how many batches each took.
+/// Simulates a network in which each path has a constant round trip. Returns the number of batches
+/// per path.
 fn steady(policy: LbPolicy, rtts_us: &[u64], batches: u32, in_flight: usize) -> Vec<usize> {
     let mut set = PathSet::new(policy, rtts_us.len(), 5).unwrap();
     let stream = set.admit();
@@ -153,7 +155,8 @@ fn min_rtt_weighs_round_trips_with_what_is_under_way() {
             path
         })
         .collect();
-    // 100 < 150; then 2 x 100 > 150; 2 x 100 < 2 x 150; 3 x 100 = 2 x 150, the lower number first.
+    // 100 < 150; then 2 x 100 > 150; 2 x 100 < 2 x 150; 3 x 100 = 2 x 150, so the lower number
+    // first.
     assert_eq!(taken, [fast, slow, fast, slow, fast]);
 }
 
@@ -169,7 +172,7 @@ fn a_round_trip_time_that_is_not_renewed_loses_weight() {
         let batch = Batch { now: at(ms), psn: 0, segments: 1 };
         (0..3).map(|_| set.pick(stream, batch)).collect::<Vec<_>>()
     };
-    // 900 us, halved once every 250 ms, is below 100 us after the fourth time.
+    // 900 us, halved every 250 ms, is below 100 us after the fourth time.
     for ms in [250, 251, 502, 753] {
         assert_eq!(taken(ms), [fast; 3], "after {ms} ms");
     }
@@ -200,7 +203,7 @@ fn two_choice_prefers_fast_paths_but_not_only_the_fastest() {
 
 #[test]
 fn reps_settles_on_paths_that_come_back_clean() {
-    // Path 3 is late by more than twice the lowest plus 200 us: never clean.
+    // Path 3 exceeds twice the lowest round trip plus 200 us, so it is never clean.
     let taken = steady(LbPolicy::REPS, &[100, 100, 100, 900], 2000, 4);
     assert!(taken[3] < 100 && taken[..3].iter().all(|batches| *batches > 200), "{taken:?}");
 }
@@ -272,13 +275,13 @@ fn says_which_paths_cannot_be_used() {
         let paths: Vec<PathId> = paths.iter().map(|path| PathId::new(*path)).collect();
         set.use_paths(&paths).unwrap_err().to_string()
     };
-    assert_eq!(refused(&[]), "0 paths cannot be used; take 1 to 4096");
+    assert_eq!(refused(&[]), "invalid number of paths 0; use 1 to 4096");
     assert_eq!(refused(&[1, 4]), "path 4 is unknown; the path set has paths 0 to 3");
     assert_eq!(refused(&[1, 2, 1]), "path 1 is listed twice; list it once");
     assert_eq!(set.live(), 4, "a refused list changes nothing");
 }
 
-/// A policy from outside that does not keep to the contract.
+/// An external policy that violates the contract.
 #[derive(Clone, Copy, Debug)]
 struct Careless {
     path: PathId,
@@ -320,7 +323,7 @@ fn a_policy_that_picks_what_is_not_live_harms_nobody() {
     }
 }
 
-/// A call that a driver makes.
+/// A call of a driver.
 #[derive(Clone, Debug)]
 enum Call {
     Pick { stream: usize, psn: u32, segments: u32, retransmission: bool },
@@ -355,7 +358,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 1..300)
 }
 
-/// Makes the calls and returns all that the path set said; fails when it breaks a promise.
+/// Makes the calls and returns all results of the path set. Panics if the set breaks a guarantee.
 fn drive(policy: LbPolicy, count: usize, calls: &[Call]) -> Vec<Option<PathId>> {
     let mut set = PathSet::new(policy, count, 11).unwrap();
     let mut streams: Vec<StreamId> = (0..4).map(|_| set.admit()).collect();
@@ -417,8 +420,8 @@ fn drive(policy: LbPolicy, count: usize, calls: &[Call]) -> Vec<Option<PathId>> 
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever happens, a pick is a live path in use, down paths and no others are probed, and the same calls
-    /// give the same answers.
+    /// After any calls, a pick is a live path in use, only paths that are down are probed, and the
+    /// same calls return the same results.
     #[test]
     fn every_policy_picks_live_paths_whatever_happens(count in 1_usize..13, calls in calls()) {
         for policy in LbPolicy::ALL {

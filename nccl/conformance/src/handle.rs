@@ -1,20 +1,20 @@
-//! What a listener hands to those that connect to it.
+//! Handles of listening communicators.
 
-/// 128 bytes, aligned as NCCL's.
+/// A handle: 128 bytes, aligned as in NCCL.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 pub(crate) struct Handle(pub(crate) [u8; 128]);
 
 impl Handle {
-    /// As a line of hexadecimal digits.
+    /// Returns the handle as a line of hexadecimal digits.
     pub(crate) fn to_line(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The other way round.
+    /// Parses the result of `to_line`.
     ///
     /// # Errors
-    /// It is no such line.
+    /// If the line is invalid.
     pub(crate) fn from_line(line: &str) -> Result<Self, String> {
         let line = line.trim();
         let byte =

@@ -1,11 +1,11 @@
-//! What the plugin says to NCCL's logger.
+//! NCCL's logger, which records the messages of the plugin.
 
 use std::ffi::{CStr, c_char, c_int, c_ulong};
 use std::sync::Mutex;
 
 static LOG: Mutex<Vec<(c_int, String)>> = Mutex::new(Vec::new());
 
-/// NCCL's logger. It is variadic there; a call with one pointer after the format passes its
+/// NCCL's logger. NCCL's function is variadic. A call with one pointer after the format passes its
 /// arguments in the same registers, on x86-64 and AArch64 Linux alike.
 pub(crate) unsafe extern "C" fn log(
     level: c_int,
@@ -20,12 +20,12 @@ pub(crate) unsafe extern "C" fn log(
     LOG.lock().expect("nothing panics with the log").push((level, text));
 }
 
-/// What the plugin has said so far: level (2: warning, 3: information) and text.
+/// Returns the messages so far: level (2: warning, 3: information) and text.
 pub(crate) fn logged() -> Vec<(c_int, String)> {
     LOG.lock().expect("nothing panics with the log").clone()
 }
 
-/// Starts the log anew.
+/// Clears the log.
 pub(crate) fn forget_log() {
     *LOG.lock().expect("nothing panics with the log") = Vec::new();
 }

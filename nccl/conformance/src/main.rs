@@ -1,8 +1,8 @@
-//! Plays NCCL's proxy against the plugin, without a GPU: every table, every trap, and how fast it is
-//! beside a TCP socket.
+//! Plays NCCL's proxy against the plugin without a GPU: every table, edge cases, and the speed
+//! relative to a TCP socket.
 //!
-//! Each check runs in a process of its own, so that a crash or a hang of the plugin is a result like any
-//! other, and so that each can have its own `BRAID_*` variables.
+//! Each check runs in its own process, so that a crash or a hang of the plugin is a result. Each
+//! check can also have its own `BRAID_*` variables.
 
 mod checks;
 mod handle;
@@ -30,7 +30,7 @@ use crate::net::Net;
 use crate::process::Subject;
 use crate::report::Report;
 
-/// What carries the plugin's packets.
+/// The datapath of the plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Datapath {
     /// UDP sockets
@@ -40,7 +40,7 @@ enum Datapath {
 }
 
 impl Datapath {
-    /// As `BRAID_DATAPATH` has it.
+    /// Returns the value for `BRAID_DATAPATH`.
     fn name(self) -> &'static str {
         match self {
             Datapath::Udp => "udp",
@@ -76,11 +76,11 @@ struct Args {
     /// The network interface that both ends use.
     #[arg(long, value_name = "IF", default_value = "lo")]
     ifname: String,
-    /// Interfaces or addresses that are the rails of one device, with commas between them, in the place of `--ifname`. Checks
-    /// that pick devices themselves are left out.
+    /// Interfaces or addresses that are the rails of one device, separated by commas, in place of
+    /// `--ifname`. Skips checks that select devices themselves.
     #[arg(long, value_name = "IF,..", conflicts_with_all = ["ifname", "serve", "against", "speed"])]
     rails: Option<String>,
-    /// What carries the packets. Over verbs, checks that inject faults or take addresses of the loopback are left out.
+    /// The datapath. Over verbs, checks that inject faults or use loopback addresses are skipped.
     #[arg(long, value_enum, default_value = "udp")]
     datapath: Datapath,
     /// Rounds of the speed measurements.
@@ -90,15 +90,15 @@ struct Args {
     /// count; what the plugin says about its choice goes to stderr
     #[arg(long, conflicts_with_all = ["quick", "only", "speed", "serve", "rails"])]
     devices: bool,
-    /// Measures between two hosts, with `--against` on the other one: receives here. `BRAID_*` variables count, but
-    /// for those that are options here
+    /// Measures between two hosts, with `--against` on the other one: this side receives. `BRAID_*`
+    /// variables apply, except for those that are options here
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["quick", "only", "no_speed", "speed"])]
     serve: Option<SocketAddr>,
-    /// Sends to the host that serves there, and prints how fast that was beside a TCP socket
+    /// Sends to the host that serves there, and compares the speed with a TCP socket
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["serve", "quick", "only", "no_speed", "speed"])]
     against: Option<SocketAddr>,
-    /// Seconds of each measurement of `--against`: the first moments of a TCP socket on a slow link should not
-    /// count for much
+    /// Seconds of each measurement of `--against`: the start-up of a TCP socket on a slow link
+    /// should have little influence
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
     /// Writes the results there.
@@ -132,7 +132,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is well; an error says why that cannot be told.
+/// Returns whether all checks passed, or the reason why they could not run.
 fn run(args: &Args) -> Result<bool, String> {
     let plugin = plugin(args.plugin.as_deref())?;
     if let Some(wrong) = args.versions.iter().find(|version| !table::VERSIONS.contains(version)) {
@@ -212,8 +212,8 @@ fn between_hosts(args: &Args, plugin: &Path) -> Result<bool, String> {
 }
 
 fn plugin(given: Option<&Path>) -> Result<PathBuf, String> {
-    // Cargo leaves the library that it builds for a program in deps/, and moves it beside the program
-    // only if it was asked for by name.
+    // Cargo leaves the library that it builds for a program in deps/, and moves it beside the
+    // program only if it was asked for by name.
     let built = || {
         let program = std::env::current_exe().ok()?;
         let folder = program.parent()?;
@@ -252,7 +252,7 @@ fn in_this_process(args: &Args, plugin: PathBuf) -> Result<bool, String> {
     }
 }
 
-/// What went wrong, and what the plugin has said about it.
+/// Describes a failure, with the messages of the plugin.
 fn with_warnings(seen: String) -> String {
     let warnings = logger::logged().into_iter().filter(|(level, _)| *level <= 2);
     warnings.fold(seen, |seen, (_, text)| seen + "\n    " + &text)

@@ -1,4 +1,4 @@
-//! The plugin through one version's table, with the differences of the versions evened out.
+//! The plugin through one version's table, with a common interface for all versions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;

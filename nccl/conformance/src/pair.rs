@@ -1,4 +1,4 @@
-//! Both ends of a connection in one process, played by one thread, as NCCL's proxy thread does.
+//! Both ends of a connection in one process, driven by one thread, like NCCL's proxy thread.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use crate::handle::Handle;
 use crate::net::{Code, HOST, NULL, Net, Opaque, Recv, SUCCESS, Send};
 
-/// How long anything may take before a check calls it a hang.
+/// Time after which a check assumes a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A check's verdict; the error says what was seen instead.
+/// The verdict of a check. The error states the actual behaviour.
 pub(crate) type Verdict<T = ()> = Result<T, String>;
 
 macro_rules! ensure {
@@ -114,8 +114,8 @@ pub(crate) struct Pair<'n> {
     requests: RefCell<Vec<(Request, Ended)>>,
 }
 
-// SAFETY: NCCL's plugins take calls from any thread, one at a time for each communicator, and a pair
-// goes from one thread to another as a whole.
+// SAFETY: NCCL's plugins take calls from any thread, one at a time for each communicator, and a
+// pair goes from one thread to another as a whole.
 unsafe impl std::marker::Send for Pair<'_> {}
 
 /// `None`: not yet.
@@ -178,7 +178,7 @@ impl<'n> Pair<'n> {
         Ok(Pair::of(net, NULL, recv))
     }
 
-    /// Of communicators that exist; NULL where there is only one.
+    /// Creates a pair of existing communicators, NULL where there is only one.
     pub(crate) fn of(net: &'n Net, send: Opaque, recv: Opaque) -> Self {
         Pair { net, send, recv, requests: RefCell::default() }
     }
@@ -271,7 +271,8 @@ impl<'n> Pair<'n> {
         }
     }
 
-    /// Asks after all requests that have not ended, as the proxies at both ends do; how this one did.
+    /// Asks after all requests that have not ended, as the proxies at both ends do; how this one
+    /// did.
     fn poll(&self, wanted: Request) -> Verdict<Ended> {
         let mut requests = self.requests.borrow_mut();
         for (request, ended) in requests.iter_mut().filter(|(_, ended)| ended.is_none()) {
@@ -286,7 +287,7 @@ impl<'n> Pair<'n> {
         Ok(ended)
     }
 
-    /// What a request's place holds after a call.
+    /// Returns the contents of a request's place after a call.
     fn taken(&self, call: &str, request: Opaque) -> Verdict<Option<Request>> {
         ensure!(request != STRANGE, "{call} did not write `*request`");
         let request = (!request.is_null()).then_some(Request(request));
@@ -336,7 +337,7 @@ impl<'n> Pair<'n> {
     }
 }
 
-/// What a request's place holds before the call: it must be written in any case.
+/// The contents of a request's place before the call, which must always overwrite it.
 const STRANGE: Opaque = 0x1 as Opaque;
 
 /// A listening communicator and its handle.

@@ -1,34 +1,35 @@
-//! A process for each check, with its variables and a limit of time.
+//! A process for each check, with its environment and a limit of time.
 
-use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
+
+use braid_lab::process::{Program, Stream};
 
 use crate::Datapath;
 use crate::checks::Check;
 use crate::speed::Measured;
 
-/// A check that takes longer hangs.
+/// Time limit of a check.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The same for one round of measurements.
+/// Time limit of one round of measurements.
 const ROUND_LIMIT: Duration = Duration::from_secs(60);
 
-/// Variables of NCCL's that the plugin obeys.
+/// NCCL's environment variables that the plugin obeys.
 const NCCL_VARIABLES: [&str; 3] = ["NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY", "NCCL_COMM_ID"];
 
-/// How a check went.
+/// The outcome of a check.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Passed,
     Failed(String),
 }
 
-/// Checks that run at the same time: most of them mostly wait.
+/// Number of checks that run at the same time. Most of them wait most of the time.
 const AT_ONCE: usize = 3;
 
 /// The plugin, and the network that it uses.
@@ -43,10 +44,10 @@ pub(crate) struct Subject<'a> {
     pub(crate) datapath: Datapath,
 }
 
-/// Runs checks against versions of the table; their outcomes, in order.
+/// Runs checks against versions of the table and returns their outcomes in order.
 ///
 /// # Errors
-/// A process could not be made.
+/// A process does not start.
 pub(crate) fn run_all(
     work: &[(&Check, u32)],
     subject: Subject<'_>,
@@ -74,15 +75,17 @@ fn run(check: &Check, version: u32, subject: Subject<'_>) -> Result<Outcome, Str
     let mut command = myself(subject)?;
     command.args(["--check", check.name, "--versions", &version.to_string()]);
     command.envs(check.env.iter().copied());
-    let ended = wait(command.spawn().map_err(|error| error.to_string())?, LIMIT)?;
-    Ok(match ended.status {
-        None => Outcome::Failed(format!("hangs: not done after {LIMIT:?}")),
-        Some(status) if status.success() => Outcome::Passed,
-        Some(status) => Outcome::Failed(match status.signal() {
-            Some(signal) => format!("crashed with signal {signal} {}", ended.complaints),
-            None => ended.said + &ended.complaints,
-        }),
-    })
+    let mut program = start(&mut command)?;
+    let status = match program.status(LIMIT) {
+        Ok(status) if status.success() => return Ok(Outcome::Passed),
+        Ok(status) => status,
+        Err(error) => return Ok(Outcome::Failed(error.to_string())),
+    };
+    let [said, complaints] = [Stream::Out, Stream::Err].map(|stream| program.text(stream));
+    Ok(Outcome::Failed(match status.signal() {
+        Some(signal) => format!("crashed with signal {signal} {complaints}"),
+        None => said + &complaints,
+    }))
 }
 
 /// Measures in a process of its own.
@@ -92,14 +95,16 @@ fn run(check: &Check, version: u32, subject: Subject<'_>) -> Result<Outcome, Str
 pub(crate) fn measure(subject: Subject<'_>, rounds: u32) -> Result<Measured, String> {
     let mut command = myself(subject)?;
     command.args(["--measure", "--rounds", &rounds.to_string()]);
-    let child = command.spawn().map_err(|error| error.to_string())?;
-    let ended = wait(child, ROUND_LIMIT * rounds)?;
-    match ended.status {
-        Some(status) if status.success() => serde_json::from_str(ended.said.trim())
-            .map_err(|error| format!("{error} in `{}`", ended.said)),
-        Some(status) => Err(format!("measuring failed: {status} {}", ended.complaints)),
-        None => Err(format!("measuring hangs: {}", ended.complaints)),
-    }
+    let mut program = start(&mut command)?;
+    program.wait(ROUND_LIMIT * rounds).map_err(|error| error.to_string())?;
+    let said = program.text(Stream::Out);
+    serde_json::from_str(said.trim()).map_err(|error| format!("{error} in `{said}`"))
+}
+
+/// Starts a process whose output is read. It is in this program's group, so that both end together.
+fn start(command: &mut Command) -> Result<Program, String> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Program::start_in_our_group(command).map_err(|error| error.to_string())
 }
 
 /// This program, with no `BRAID_*` variables but those of the network.
@@ -115,43 +120,5 @@ fn myself(subject: Subject<'_>) -> Result<Command, String> {
     command.env("BRAID_IFNAME", subject.ifname).env("BRAID_DATAPATH", subject.datapath.name());
     command.envs(subject.rails.map(|rails| ("BRAID_RAILS", rails)));
     command.arg("--plugin").arg(subject.plugin);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
-}
-
-struct Ended {
-    /// `None`: it did not end by itself.
-    status: Option<ExitStatus>,
-    said: String,
-    complaints: String,
-}
-
-fn wait(mut child: Child, limit: Duration) -> Result<Ended, String> {
-    // Read beside waiting: a full pipe would stop the child.
-    let out = child.stdout.take().map(read_on);
-    let err = child.stderr.take().map(read_on);
-    let since = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            break Some(status);
-        }
-        if since.elapsed() > limit {
-            child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
-            break None;
-        }
-        thread::sleep(Duration::from_millis(2));
-    };
-    let text = |reader: Option<JoinHandle<String>>| {
-        reader.and_then(|reader| reader.join().ok()).unwrap_or_default().trim().to_owned()
-    };
-    Ok(Ended { status, said: text(out), complaints: text(err) })
-}
-
-fn read_on(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What has been read before an error is said all the same.
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }

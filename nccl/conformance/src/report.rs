@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use braid_lab::table::aligned;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::process::Outcome;
 use crate::speed::Measured;
 use crate::table::VERSIONS;
 
-/// All that was found out.
+/// All results.
 #[derive(Default)]
 pub(crate) struct Report {
     /// Name of the check, and its outcome for each version that it ran with.
@@ -25,7 +26,7 @@ impl Report {
         }
     }
 
-    /// Whether every check passed. How fast it is does not count: that depends on the machine.
+    /// Returns whether every check passed. Speed does not count, because it depends on the machine.
     pub(crate) fn is_good(&self) -> bool {
         self.outcomes().all(|(.., outcome)| matches!(outcome, Outcome::Passed))
     }
@@ -48,10 +49,8 @@ impl Report {
     fn print_checks(&self) {
         let versions: Vec<u32> =
             VERSIONS.filter(|version| self.outcomes().any(|(_, v, _)| v == *version)).collect();
-        let width = self.checks.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let heads: String =
-            versions.iter().map(|version| format!("{:>5}", format!("v{version}"))).collect();
-        println!("{:width$}{heads}", "check");
+        let heads = versions.iter().map(|version| format!("v{version}"));
+        let mut rows = vec![std::iter::once("check".to_owned()).chain(heads).collect::<Vec<_>>()];
         for (name, outcomes) in &self.checks {
             let cell = |version: &u32| {
                 let found = outcomes.iter().find(|(known, _)| known == version);
@@ -61,9 +60,10 @@ impl Report {
                     Some((_, Outcome::Failed(_))) => "FAIL",
                 }
             };
-            let cells: String = versions.iter().map(|v| format!("{:>5}", cell(v))).collect();
-            println!("{name:width$}{cells}");
+            let cells = std::iter::once(*name).chain(versions.iter().map(cell));
+            rows.push(cells.map(str::to_owned).collect());
         }
+        println!("{}", aligned(&rows, 1).join("\n"));
         let (mut passed, mut all) = (0, 0);
         for (name, version, outcome) in self.outcomes() {
             all += 1;

@@ -1,5 +1,5 @@
-//! How fast the plugin is, beside one TCP socket on the same loopback: in the same process, with the
-//! same buffers, in turns.
+//! The speed of the plugin relative to one TCP socket on the same loopback: in the same process,
+//! with the same buffers, in turns.
 
 use std::collections::VecDeque;
 use std::sync::Barrier;
@@ -25,7 +25,7 @@ pub(crate) struct Measured {
     tcp_latency_p99_us: f64,
 }
 
-/// Of messages of 1 MiB: medians over the rounds; ratios of the values of each round.
+/// Results for messages of 1 MiB: medians over the rounds; ratios of the values of each round.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Throughput {
     rounds: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Throughput {
     unchecked_ratio_to_tcp_64k_writes: f64,
 }
 
-/// What one round has measured, GB/s.
+/// The results of one round in GB/s.
 pub(crate) struct Round {
     pub(crate) checked: f64,
     pub(crate) unchecked: f64,
@@ -52,7 +52,8 @@ pub(crate) struct Round {
 /// # Errors
 /// The plugin or TCP failed.
 pub(crate) fn measure(net: &Net, rounds: u32) -> Verdict<Measured> {
-    // SAFETY: no other thread runs yet. Two devices, and so an engine for each end, as two ranks have.
+    // SAFETY: no other thread runs yet. Two devices, and so an engine for each end, as two ranks
+    // have.
     unsafe { std::env::set_var("BRAID_ADDR", "127.0.0.1,127.0.0.1") };
     let (mut found, mut plugin, mut socket) = (Vec::new(), latencies(), latencies());
     for round in 0..rounds {
@@ -112,7 +113,8 @@ pub(crate) fn with_check<T>(
 /// GB/s of messages of 1 MiB, 8 outstanding, one thread for each end.
 fn throughput(net: &Net, ctx: Opaque) -> Verdict<f64> {
     let (send, recv) = Pair::between(net, ctx, 0, 1)?.halves();
-    // The receiver posts more receives than there are messages, which an end of the sender would fail.
+    // The receiver posts more receives than there are messages, so an early end of the sender would
+    // fail.
     let received_all = &Barrier::new(2);
     let all_received = || {
         received_all.wait();
@@ -130,7 +132,8 @@ fn wait(pair: &Pair<'_>, request: Request) -> Verdict<[i32; 8]> {
     until("test", || pair.test(request))
 }
 
-/// Sends until the time is over; the last message is empty. `received_all` waits until the receiver has it all.
+/// Sends until the time is over; the last message is empty. `received_all` waits until the receiver
+/// has all of it.
 pub(crate) fn send_for(
     pair: Pair<'_>,
     time: Duration,
@@ -155,7 +158,8 @@ pub(crate) fn send_for(
     pair.close()
 }
 
-/// Receives up to the empty message; GB/s from the first on. `tell` lets the sender know, and how fast it was.
+/// Receives up to the empty message and returns GB/s from the first one on. `tell` notifies the
+/// sender with the speed.
 pub(crate) fn receive(pair: Pair<'_>, tell: impl FnOnce(f64) -> Verdict) -> Verdict<f64> {
     let mut to = Memory::new(pair.net, pair.recv, SLOTS * MESSAGE)?;
     to.fill(0, SLOTS * MESSAGE, 2);
@@ -199,7 +203,7 @@ fn latency(net: &Net, ctx: Opaque, into: &mut Histogram<u64>) -> Verdict {
 /// Receives that are posted ahead, as NCCL posts its steps.
 const AHEAD: u32 = 4;
 
-/// One side: who is first says something and listens, the other one the other way round.
+/// One side of the ping-pong. The first side sends and then receives, the other one receives first.
 fn ping_pong(hear: Pair<'_>, say: Pair<'_>, first: bool, mut took: impl FnMut(u64)) -> Verdict {
     let mut from = Memory::new(say.net, say.send, 8)?;
     let mut to = Memory::new(hear.net, hear.recv, 8)?;
@@ -213,7 +217,7 @@ fn ping_pong(hear: Pair<'_>, say: Pair<'_>, first: bool, mut took: impl FnMut(u6
             sent.push_back(say.isend(&mut from, 0, 8, 0)?);
         }
         let heard = posted.pop_front().expect("some are posted ahead");
-        // Both of them need looking after: the message waits for the other side's receive.
+        // Both requests need polling: the message waits for the other side's receive.
         until("test", || {
             if let Some(request) = sent.front()
                 && say.test(*request)?.is_some()

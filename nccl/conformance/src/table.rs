@@ -1,6 +1,6 @@
-//! The plugin's tables as NCCL's headers lay them out, stated independently of the plugin: a table is
-//! a row of pointers, known by the names of its members; properties are a row of fields, whose places
-//! follow from C's rules of alignment.
+//! The plugin's tables as NCCL's headers lay them out, stated independently of the plugin. A table
+//! is a row of pointers, identified by the names of its members. Properties are a row of fields,
+//! whose places follow from C's alignment rules.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -42,7 +42,7 @@ pub(crate) fn most_members(version: u32) -> usize {
     if version >= 12 { 8 } else { 4 }
 }
 
-/// What `getProperties` filled in.
+/// The properties that `getProperties` filled in.
 #[derive(Debug)]
 pub(crate) struct Properties(Vec<(&'static str, Value)>);
 

@@ -1,5 +1,6 @@
-//! How fast the plugin is between two hosts, or two network namespaces, beside one TCP socket: this program on
-//! both, one of them serves. They agree on what comes next over a TCP connection, a line at a time.
+//! The speed of the plugin between two hosts, or two network namespaces, relative to one TCP
+//! socket. This program runs on both, and one of them serves. They coordinate over a TCP
+//! connection, a line at a time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use crate::speed::{self, Round, Throughput};
 use crate::tcp;
 use crate::workload::MESSAGE;
 
-/// How long the other side may take for a step, the measurement included.
+/// Maximum time of the other side for a step, including the measurement.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 fn text(error: std::io::Error) -> String {

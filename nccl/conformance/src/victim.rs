@@ -18,7 +18,7 @@ pub(crate) const TAG: i32 = 11;
 /// Sends or receives until it is killed.
 ///
 /// # Errors
-/// What went wrong before that.
+/// If it fails before.
 pub(crate) fn run(net: &Net, role: &str) -> Verdict {
     let ctx = net.init(None).map_err(|code| format!("init returned {code}"))?;
     if role == SENDER {

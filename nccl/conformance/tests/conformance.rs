@@ -1,5 +1,5 @@
-//! A quick pass of `nccl-conformance`: the plugin as cargo built it for this test, opened as NCCL opens
-//! it, with the oldest and the newest table.
+//! A quick pass of `nccl-conformance` with the plugin that cargo built for this test. It is opened
+//! as NCCL opens it, with the oldest and the newest table.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

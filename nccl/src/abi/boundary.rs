@@ -1,4 +1,4 @@
-//! Where errors and panics end: NCCL gets a code, its log the reason.
+//! The boundary to NCCL: errors and panics become result codes, and the log gets the reason.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use super::Code;
 use crate::error::Error;
 use crate::result_code as code;
 
-/// Runs a call of NCCL's. Nothing unwinds into NCCL.
+/// Runs a call of NCCL. No panic unwinds into NCCL.
 pub(super) fn boundary(call: &str, body: impl FnOnce() -> Result<(), Error>) -> Code {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => code::SUCCESS,
@@ -24,9 +24,8 @@ pub(super) fn boundary(call: &str, body: impl FnOnce() -> Result<(), Error>) -> 
     }
 }
 
-/// Drops what this process has made. A forked child keeps its copy of what its parent has: the
-/// threads that would have to be waited for are missing here, and a lock may be held by one of
-/// them.
+/// Drops an object of this process. A forked child keeps its copies of the parent's objects: their
+/// threads do not exist in the child, and their locks may be held.
 pub(super) fn end<T>(thing: T, is_here: impl FnOnce(&T) -> bool) {
     if is_here(&thing) {
         drop(thing);
@@ -35,42 +34,43 @@ pub(super) fn end<T>(thing: T, is_here: impl FnOnce(&T) -> bool) {
     }
 }
 
-/// What a pointer of NCCL's points to.
+/// Returns the object behind a pointer of NCCL.
 ///
 /// # Errors
-/// It is NULL.
+/// If it is NULL.
 ///
 /// # Safety
-/// It is NULL, or points to a `T` that lives as long as the call and that nobody changes meanwhile.
+/// It is NULL, or points to a `T` that is valid during the call and that nobody changes meanwhile.
 pub(super) unsafe fn shared<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T, Error> {
     // SAFETY: the caller vouches for the pointer.
     unsafe { pointer.as_ref() }.ok_or(Error::Null(name))
 }
 
-/// As [`shared`], to be written. No reference: NCCL's places need not be initialised.
+/// Returns a pointer to write to, like [`shared`]. It is not a reference, because NCCL's memory
+/// need not be initialised.
 ///
 /// # Errors
-/// It is NULL.
+/// If it is NULL.
 pub(super) fn place<T>(pointer: *mut T, name: &'static str) -> Result<*mut T, Error> {
     if pointer.is_null() { Err(Error::Null(name)) } else { Ok(pointer) }
 }
 
-/// A size of the versions that give it as `int`.
+/// Converts a length of the versions that pass it as `int`.
 ///
 /// # Errors
-/// It is negative.
+/// If it is negative.
 pub(super) fn size(value: c_int) -> Result<usize, Error> {
     let wrong = Error::Argument { name: "size", value: value.into(), accepted: "0 or more" };
     usize::try_from(value).map_err(|_| wrong)
 }
 
-/// The elements of an array of NCCL's.
+/// Returns the elements of an array of NCCL.
 ///
 /// # Errors
-/// It is NULL.
+/// If it is NULL.
 ///
 /// # Safety
-/// It is NULL, or points to `len` elements that live as long as the call.
+/// It is NULL, or points to `len` elements that are valid during the call.
 pub(super) unsafe fn array<'a, T>(
     pointer: *const T,
     len: usize,
@@ -81,7 +81,7 @@ pub(super) unsafe fn array<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
 }
 
-/// Element `index` of an array that may be missing, as NCCL's arrays of profiler handles may.
+/// Returns element `index` of an optional array, such as NCCL's profiler handles.
 ///
 /// # Safety
 /// It is NULL, or has more elements than `index`.

@@ -1,4 +1,4 @@
-//! Devices that are made of others: v9 and later, each with its own limit.
+//! Combined devices: v9 and later, each with its own limit.
 
 use std::ffi::c_int;
 
@@ -7,13 +7,13 @@ use super::boundary::{boundary, place};
 use crate::error::Error;
 use crate::plugin;
 
-/// `ncclNetVDeviceProps_t` of a version that allows `MOST`: the devices that a device is made of.
+/// `ncclNetVDeviceProps_t` of a version that allows `MOST` members.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualDevice<const MOST: usize> {
-    /// How many.
+    /// Number of members.
     pub ndevs: c_int,
-    /// Their numbers.
+    /// The numbers of the members.
     pub devs: [c_int; MOST],
 }
 
@@ -34,7 +34,7 @@ impl<const MOST: usize> VirtualDevice<MOST> {
     }
 }
 
-/// Makes one device of several; its number goes to `dev`.
+/// Combines several devices and writes the number of the new one to `dev`.
 ///
 /// # Safety
 /// `dev` is NULL or a place for a number; `props` is NULL or the structure of the table's version.

@@ -1,4 +1,4 @@
-//! The queue pair below a communicator, and whether it still works.
+//! The queue pair of a communicator and its state.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::broken::Broken;
 use crate::device_context::DeviceContext;
 use crate::error::Error;
 
-/// One queue pair with a completion queue of its own.
+/// One queue pair with its own completion queue.
 pub(super) struct Connection {
-    // First, so that the peer is told before anything else goes.
+    // First, so that the peer is notified before anything else ends.
     qp: Arc<QueuePair>,
     cq: CompletionQueue,
     context: Arc<DeviceContext>,
     peer: SocketAddr,
     max_send_wr: u32,
-    /// `Some` for good once it does not work any more.
+    /// `Some` once the connection is broken.
     broken: Option<Broken>,
-    /// Whether that has been said in the log.
+    /// Whether the failure was logged.
     logged: bool,
 }
 
@@ -40,13 +40,13 @@ impl Connection {
         &self.qp
     }
 
-    /// Why it does not work any more.
+    /// Returns the reason why the connection is broken.
     pub(super) fn broken(&self) -> Option<Broken> {
         self.broken
     }
 
-    /// The next completion of work that ended well. What came before a failure counts, so only
-    /// after `None` is it certain whether the connection is broken.
+    /// Returns the next successful completion. Completions before a failure count, so the
+    /// connection may be broken only after `None`.
     pub(super) fn next_done(&mut self) -> Option<Completion> {
         self.context.polled();
         loop {
@@ -67,13 +67,13 @@ impl Connection {
         None
     }
 
-    /// Nothing works any more, and the peer shall know.
+    /// Breaks the connection and notifies the peer.
     pub(super) fn fail(&mut self, broken: Broken) {
         self.break_with(broken);
         self.log_once();
     }
 
-    /// What says more than "closed" wins.
+    /// A specific reason replaces "closed".
     fn break_with(&mut self, broken: Broken) {
         match self.broken {
             None => self.qp.disconnect(),
@@ -88,14 +88,14 @@ impl Connection {
         self.logged = true;
         let (device, peer) = (self.context.device, self.peer);
         if broken == Broken::Closed {
-            // NCCL closes one side first; it is trouble only for requests that are outstanding.
+            // NCCL closes one side first, which is an error only for outstanding requests.
             tracing::info!("device {device}, peer {peer}: the peer closed the connection");
         } else {
             tracing::error!("device {device}, peer {peer}: {broken}");
         }
     }
 
-    /// Says in the log what was done, at the end.
+    /// Logs the final counters.
     pub(super) fn report(&self, direction: &str, tally: &Tally) {
         if tally.messages > 0 {
             let (device, peer) = (self.context.device, self.peer);
@@ -104,13 +104,13 @@ impl Connection {
         }
     }
 
-    /// Whether so many work requests fit into the send queue.
+    /// Returns whether the send queue has space for `count` work requests.
     pub(super) fn has_room(&self, work_requests: u32) -> bool {
         self.qp.outstanding().0 + work_requests <= self.max_send_wr
     }
 
-    /// Posts to the send queue, with a copy of `inline` where there is some. In an error state it
-    /// does nothing: the completions that tell of it are on their way.
+    /// Posts to the send queue, with a copy of `inline` if present. In the error state it does
+    /// nothing, because completions will report the failure.
     pub(super) fn post(&mut self, wr: SendWr, inline: &[u8]) {
         let posted = if inline.is_empty() {
             self.qp.post_send(wr)

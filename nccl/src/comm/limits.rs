@@ -1,14 +1,14 @@
-//! How much a communicator takes at once.
+//! The limits of a communicator.
 
 use smallvec::SmallVec;
 
-/// Most buffers of one receive: `maxRecvs`.
+/// Maximum number of buffers of one receive: `maxRecvs`.
 pub(crate) const MAX_RECVS: usize = 8;
-/// Receives that can be outstanding; NCCL asks for 32. A power of two, so that numbers modulo 2^16
-/// find their place in the ring.
+/// Maximum number of outstanding receives; NCCL needs 32. A power of two, so that numbers modulo
+/// 2^16 map to the ring.
 pub(super) const MAX_GROUPS: usize = 64;
-/// Sends that can be outstanding: as NCCL's own InfiniBand transport, 32 groups of 8.
+/// Maximum number of outstanding sends: 32 groups of 8, as in NCCL's own InfiniBand transport.
 pub(super) const MAX_REQUESTS: usize = 256;
 
-/// Sizes of the messages of a request that is done.
+/// Lengths of the messages of a completed request.
 pub(crate) type Sizes = SmallVec<[u64; MAX_RECVS]>;

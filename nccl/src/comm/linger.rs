@@ -1,30 +1,30 @@
-//! The time that closing communicators wait for what they have sent.
+//! The time that closing communicators wait for the delivery of their data.
 //!
-//! An abort closes many communicators one after the other, and a peer that has gone confirms the
-//! data of none. All that was on its way when the first of them began to wait has had its time when
-//! that wait is over: the engines go on with it meanwhile.
+//! An abort closes many communicators in sequence, and a peer that has gone confirms no data. All
+//! data in flight at the start of the first wait is given up at the end of that wait, because the
+//! engines work on it in the meantime.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// A wait, of all devices of the process: its number, and when it began.
+/// A wait of all devices of the process: its number and its start.
 static LATEST: Mutex<Option<(u64, Instant)>> = Mutex::new(None);
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A point between two waits.
+/// A point in the sequence of waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) struct Moment(u64);
 
 impl Moment {
-    /// After the latest wait has begun.
+    /// Returns a point after the start of the latest wait.
     pub(super) fn now() -> Self {
         Moment(NUMBER.load(Ordering::Relaxed))
     }
 }
 
-/// Since when what was posted at `last`, and before, is waited for: since the latest wait began, if
-/// that was later. Otherwise another wait begins.
+/// Returns the start of the wait that covers data posted at `last` or before: the latest wait if it
+/// started later, otherwise a new one.
 pub(super) fn waits_since(last: Moment) -> Instant {
     let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
     match *latest {

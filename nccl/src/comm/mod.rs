@@ -1,4 +1,4 @@
-//! Communicators with a peer: what NCCL holds as `sendComm` and `recvComm`.
+//! Communicators with a peer: the `sendComm` and `recvComm` of NCCL.
 
 mod connection;
 mod limits;
@@ -18,9 +18,9 @@ pub(crate) use limits::{MAX_RECVS, Sizes};
 pub(crate) use recv::{Buffer, RecvComm};
 pub(crate) use send::{Message, SendComm};
 
-/// A communicator of either kind, with a ticket for each request that it can have outstanding.
+/// A communicator of either kind, with a ticket for each possible outstanding request.
 ///
-/// NCCL holds its address, and those of its tickets as requests; so it is shared, and stays where it is.
+/// NCCL holds its address and those of its tickets as requests, so it is shared and never moves.
 pub(crate) struct Comm {
     end: End,
     tickets: Box<[Ticket]>,
@@ -31,9 +31,9 @@ enum End {
     Recv(RecvComm),
 }
 
-/// What NCCL holds as `request`.
+/// The `request` of NCCL.
 pub(crate) struct Ticket {
-    /// The communicator that this is a part of.
+    /// The communicator of the ticket.
     comm: Weak<Comm>,
     index: usize,
 }
@@ -54,7 +54,7 @@ impl Comm {
         })
     }
 
-    /// Whether this process has made it.
+    /// Returns whether this process created the communicator.
     pub(crate) fn is_here(&self) -> bool {
         self.context().is_here()
     }
@@ -66,15 +66,15 @@ impl Comm {
         }
     }
 
-    /// The end, unless it is the parent's of this process.
+    /// Returns the end, unless this is a forked child.
     fn end(&self) -> Result<&End, Error> {
         if self.is_here() { Ok(&self.end) } else { Err(Error::Forked) }
     }
 
-    /// Its sending end.
+    /// Returns the sending end.
     ///
     /// # Errors
-    /// The communicator receives, or another process has made it.
+    /// If the communicator receives, or another process created it.
     pub(crate) fn sender(&self) -> Result<&SendComm, Error> {
         match self.end()? {
             End::Send(comm) => Ok(comm),
@@ -82,10 +82,10 @@ impl Comm {
         }
     }
 
-    /// Its receiving end.
+    /// Returns the receiving end.
     ///
     /// # Errors
-    /// The communicator sends, or another process has made it.
+    /// If the communicator sends, or another process created it.
     pub(crate) fn receiver(&self) -> Result<&RecvComm, Error> {
         match self.end()? {
             End::Recv(comm) => Ok(comm),
@@ -96,10 +96,10 @@ impl Comm {
     /// Registers memory for this kind of communicator.
     ///
     /// # Errors
-    /// No bytes, no key is left, or another process has made the communicator.
+    /// If the length is 0, no key is left, or another process created the communicator.
     ///
     /// # Safety
-    /// As for [`crate::memory::RegionCache::register`].
+    /// See [`crate::memory::RegionCache::register`].
     pub(crate) unsafe fn register(
         &self,
         start: *mut u8,
@@ -112,18 +112,19 @@ impl Comm {
         Ok(Registration::new(region, context.clone()))
     }
 
-    /// What NCCL gets for the request of this number.
+    /// Returns NCCL's pointer for the request with this number.
     pub(crate) fn ticket(&self, index: usize) -> *const Ticket {
         &raw const self.tickets[index]
     }
 }
 
 impl Ticket {
-    /// Whether the request is done, with the sizes of its messages. A request that is done is over.
+    /// Returns whether the request is complete, with the lengths of its messages. A complete
+    /// request has ended.
     ///
     /// # Errors
-    /// The communicator broke before the request was done, is being closed, or was made by another
-    /// process.
+    /// If the communicator broke before the request was complete, is being closed, or was created
+    /// by another process.
     pub(crate) fn test(&self) -> Result<Option<Sizes>, Error> {
         match self.comm.upgrade().ok_or(Error::StaleRequest)?.end()? {
             End::Send(comm) => comm.test(self.index),

@@ -1,14 +1,15 @@
-//! What a receiver tells its sender: where the messages of a receive shall land.
+//! Offers: the addresses of a receive's buffers, which the receiver sends to the sender.
 //!
-//! It travels as a SEND of `4 + 24 n` bytes, little-endian: the number of the receive (2 bytes), how
-//! many buffers (1), 0 (1), then for each buffer its address (8), length (8), key (4) and tag (4). The
-//! message that fills a buffer is one or more WRITEs with immediate data, see [`Piece`].
+//! An offer is a SEND of `4 + 24 n` bytes, little-endian. It starts with the number of the receive
+//! (2 bytes), the number of buffers (1) and 0 (1). Each buffer follows with its address (8), length
+//! (8), key (4) and tag (4). The message that fills a buffer is one or more WRITEs with immediate
+//! data, see [`Piece`].
 
 use smallvec::SmallVec;
 
 use super::limits::MAX_RECVS;
 
-/// Bytes of the longest offer.
+/// Length of the longest offer in bytes.
 pub(super) const MAX_OFFER: usize = HEAD + MAX_RECVS * PLACE;
 const HEAD: usize = 4;
 const PLACE: usize = 24;
@@ -25,13 +26,13 @@ pub(super) struct Place {
 /// The buffers of one receive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Offer {
-    /// Receives of a communicator are numbered, modulo 2^16.
+    /// The number of the receive in its communicator, modulo 2^16.
     pub(super) number: u16,
     pub(super) places: SmallVec<[Place; MAX_RECVS]>,
 }
 
 impl Offer {
-    /// The bytes that travel: as many of them as [`Offer::len`] says.
+    /// Encodes the offer. [`Offer::len`] bytes are valid.
     pub(super) fn to_bytes(&self) -> [u8; MAX_OFFER] {
         let mut bytes = [0; MAX_OFFER];
         bytes[..2].copy_from_slice(&self.number.to_le_bytes());
@@ -45,12 +46,12 @@ impl Offer {
         bytes
     }
 
-    /// Bytes of it.
+    /// Returns the encoded length.
     pub(super) fn len(&self) -> usize {
         HEAD + self.places.len() * PLACE
     }
 
-    /// `None`: that is no offer.
+    /// Decodes an offer, or returns `None` if it is invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
         let count = usize::from(head[2]);
@@ -75,7 +76,7 @@ fn place(bytes: &[u8]) -> Option<Place> {
     })
 }
 
-/// The immediate data of a WRITE: which buffer it is for, and of how many WRITEs the message is made.
+/// The immediate data of a WRITE: its buffer and the number of WRITEs of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     pub(super) number: u16,

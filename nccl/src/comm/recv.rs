@@ -1,5 +1,5 @@
-//! The receiving end: buffers are offered to the sender, and WRITEs with immediate data say which of
-//! them are filled.
+//! The receiving end: it offers buffers to the sender, and WRITEs with immediate data report which
+//! of them are filled.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::profiler::Event;
 
-/// Offers on their way, and those that have arrived but are not acknowledged yet.
+/// Offers in flight, including those that have arrived but are not acknowledged yet.
 const MAX_SEND_WR: u32 = 2 * MAX_GROUPS as u32;
-/// A WRITE for each buffer.
+/// One WRITE per buffer.
 const MAX_RECV_WR: u32 = (MAX_GROUPS * MAX_RECVS) as u32;
 
 /// A buffer of a receive.
@@ -31,7 +31,7 @@ pub(crate) struct Buffer {
     pub(crate) tag: i32,
 }
 
-/// See the module.
+/// The receiving end; see the module.
 pub(crate) struct RecvComm {
     context: Arc<DeviceContext>,
     state: Mutex<State>,
@@ -45,21 +45,21 @@ struct State {
     tally: Tally,
 }
 
-/// The buffers of one receive; empty: the place is free.
+/// The buffers of one receive, or empty if the place is free.
 struct Group {
     number: u16,
     fills: SmallVec<[Fill; MAX_RECVS]>,
-    /// Buffers whose message has not wholly arrived.
+    /// Number of buffers whose message is incomplete.
     left: usize,
 }
 
-/// What has arrived in one buffer.
+/// The data that has arrived in one buffer.
 struct Fill {
-    /// Bytes that it has room for.
+    /// Length of the buffer in bytes.
     len: u64,
     bytes: u64,
     pieces: u8,
-    /// As many as the first of them says.
+    /// Number of pieces, as the first of them states.
     announced: Option<u8>,
     event: Option<Event>,
 }
@@ -69,7 +69,8 @@ impl Fill {
         Fill { len, bytes: 0, pieces: 0, announced: None, event: None }
     }
 
-    /// One of `pieces` pieces has arrived. Returns whether it was the last; `None`: no sender of ours says that.
+    /// Records one of `pieces` pieces. Returns whether it was the last, or `None` if the peer
+    /// violates the protocol.
     fn add(&mut self, bytes: u64, pieces: u8) -> Option<bool> {
         let announced = *self.announced.get_or_insert(pieces);
         self.bytes += bytes;
@@ -82,10 +83,10 @@ impl Fill {
 }
 
 impl RecvComm {
-    /// An end that is not connected yet.
+    /// Creates an end that is not connected yet.
     ///
     /// # Errors
-    /// The system has no memory or descriptor left.
+    /// If the system has no memory or descriptor left.
     pub(crate) fn new(context: Arc<DeviceContext>, peer: SocketAddr) -> Result<Self, Error> {
         let mut connection = Connection::new(context.clone(), peer, MAX_SEND_WR, MAX_RECV_WR)?;
         let group = |_| Group { number: 0, fills: Default::default(), left: 0 };
@@ -103,12 +104,12 @@ impl RecvComm {
         &self.context
     }
 
-    /// Offers 1 to 8 buffers to the sender. `None`: not now. A broken communicator takes them as
-    /// well, and [`RecvComm::test`] says why: who receives cannot know yet that the peer has
-    /// closed.
+    /// Offers 1 to 8 buffers to the sender. Returns `None` if that is not possible now. A broken
+    /// communicator accepts them as well, and [`RecvComm::test`] returns the reason, because the
+    /// receiver cannot know yet that the peer has closed.
     ///
     /// # Errors
-    /// The communicator is broken, and has no free request.
+    /// If the communicator is broken and has no free request.
     pub(crate) fn irecv(&self, buffers: &[Buffer]) -> Result<Option<usize>, Error> {
         let state = &mut *self.state();
         let number = state.next;
@@ -133,20 +134,20 @@ impl RecvComm {
         state.next = number.wrapping_add(1);
         let wr = wr::send(0, []).unsignalled();
         state.connection.post(wr, &offer.to_bytes()[..offer.len()]);
-        // Where those who poll drive the engine, this is what lets the offer leave at once.
+        // If polling threads drive the engine, this sends the offer at once.
         state.progress();
         Ok(Some(index))
     }
 
-    /// The event of a receive's buffer, which ends with the receive.
+    /// Returns the event of a receive's buffer, which ends with the receive.
     pub(crate) fn observe(&self, index: usize, buffer: usize, event: Event) {
         self.state().groups[index].fills[buffer].event = Some(event);
     }
 
-    /// Whether a receive is done; then it is over.
+    /// Returns whether a receive is complete. It has then ended.
     ///
     /// # Errors
-    /// The communicator broke before it was done.
+    /// If the communicator broke before.
     pub(crate) fn test(&self, index: usize) -> Result<Option<Sizes>, Error> {
         let state = &mut *self.state();
         if state.groups[index].left > 0 {
@@ -184,7 +185,7 @@ impl State {
         }
     }
 
-    /// Notes a WRITE that has landed.
+    /// Records a completed WRITE.
     fn take(&mut self, done: Completion) -> Result<(), Broken> {
         if done.work != Work::RecvWriteImm {
             return Err(Broken::Protocol("a message where only WRITEs are"));
@@ -217,9 +218,10 @@ mod tests {
         let mut fill = Fill::new(10);
         assert_eq!([fill.add(4, 2), fill.add(6, 2)], [Some(false), Some(true)]);
         assert_eq!(fill.bytes, 10);
-        // A liar goes on: with the same number, and with more.
+        // A faulty sender repeats a number, or exceeds it.
         assert_eq!([fill.add(0, 2), fill.add(0, 3)], [None, None]);
-        // It changes its mind, says that there are none, or that more has come than there is room for.
+        // The sender changes the number of pieces, states none, or sends more data than the buffer
+        // has space for.
         assert_eq!([Fill::new(10).add(0, 0), Fill::new(10).add(11, 1)], [None, None]);
         let mut fill = Fill::new(10);
         assert_eq!([fill.add(1, 3), fill.add(1, 2)], [Some(false), None]);

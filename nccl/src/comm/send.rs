@@ -1,8 +1,8 @@
-//! The sending end: messages meet offers, and are written to where the offers say.
+//! The sending end: it matches messages with offers and writes to the offered buffers.
 //!
-//! Messages queue up in the order of their `isend`s, offers in the order in which the receiver made
-//! them. Only the oldest offer counts; in it a message takes the first free place with its tag. When
-//! all its places are taken, the next one counts.
+//! Messages queue in the order of their `isend`s, offers in the order of the receiver. Only the
+//! oldest offer is used. A message takes its first free place with the same tag. When all places
+//! are taken, the next offer is used.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -23,14 +23,15 @@ use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::profiler::Event;
 
-/// How many requests may wait for an offer. The rest is for those that an offer waits for.
+/// Maximum number of requests that wait for an offer. The rest is reserved for requests that an
+/// offer waits for.
 const MAX_WAITING: usize = MAX_REQUESTS / 2;
-/// Offers that can be on their way: one more than there can be.
+/// Maximum number of offers in flight, plus one.
 const INBOX: usize = MAX_GROUPS + 1;
-/// A WRITE for each request, and some more for messages of more than one.
+/// One WRITE per request, and some more for messages of several WRITEs.
 const MAX_SEND_WR: u32 = 2 * MAX_REQUESTS as u32;
 
-/// What shall be sent.
+/// A message to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
     pub(crate) addr: u64,
@@ -39,7 +40,7 @@ pub(crate) struct Message {
     pub(crate) tag: i32,
 }
 
-/// See the module.
+/// The sending end; see the module.
 pub(crate) struct SendComm {
     context: Arc<DeviceContext>,
     state: Mutex<State>,
@@ -47,15 +48,15 @@ pub(crate) struct SendComm {
 
 struct State {
     connection: Connection,
-    /// Where offers land.
+    /// The buffers of arriving offers.
     inbox: MemoryRegion,
     requests: Vec<Request>,
     free: Vec<usize>,
-    /// Requests without a place, oldest first.
+    /// Requests without a place, the oldest first.
     waiting: VecDeque<usize>,
-    /// Offers with free places, oldest first.
+    /// Offers with free places, the oldest first.
     offers: VecDeque<Open>,
-    /// When the latest message was posted.
+    /// Time at which the latest message was posted.
     posted: Moment,
     tally: Tally,
 }
@@ -74,7 +75,7 @@ enum Progress {
     Done,
 }
 
-/// An offer and which of its places are taken.
+/// An offer and its taken places.
 struct Open {
     offer: Offer,
     taken: u8,
@@ -92,10 +93,10 @@ impl Open {
 }
 
 impl SendComm {
-    /// An end that is not connected yet.
+    /// Creates an end that is not connected yet.
     ///
     /// # Errors
-    /// The system has no memory or descriptor left.
+    /// If the system has no memory or descriptor left.
     pub(crate) fn new(context: Arc<DeviceContext>, peer: SocketAddr) -> Result<Self, Error> {
         let inbox = context.pd().alloc_mr(INBOX * MAX_OFFER, Access::LOCAL_WRITE)?;
         let connection = Connection::new(context.clone(), peer, MAX_SEND_WR, INBOX as u32)?;
@@ -123,13 +124,14 @@ impl SendComm {
         &self.context
     }
 
-    /// Takes a message, to be sent when its place is known. `None`: not now.
+    /// Accepts a message, which is sent when its place is known. Returns `None` if that is not
+    /// possible now.
     ///
-    /// A broken communicator takes it as well, and [`SendComm::test`] says why: who sends cannot
-    /// know yet that the peer has closed.
+    /// A broken communicator accepts it as well, and [`SendComm::test`] returns the reason, because
+    /// the sender cannot know yet that the peer has closed.
     ///
     /// # Errors
-    /// The communicator is broken, and has no free request.
+    /// If the communicator is broken and has no free request.
     pub(crate) fn isend(&self, message: Message) -> Result<Option<usize>, Error> {
         let state = &mut *self.state();
         let broken = state.connection.broken();
@@ -147,7 +149,7 @@ impl SendComm {
         }
         state.waiting.push_back(index);
         state.match_up();
-        // Where those who poll drive the engine, this is what lets the message leave at once.
+        // If polling threads drive the engine, this sends the message at once.
         state.progress();
         if state.requests[index].progress == Progress::Waiting {
             state.tally.waited += 1;
@@ -155,15 +157,15 @@ impl SendComm {
         Ok(Some(index))
     }
 
-    /// The event of a request, which ends with it.
+    /// Returns the event of a request, which ends with it.
     pub(crate) fn observe(&self, index: usize, event: Event) {
         self.state().requests[index].event = Some(event);
     }
 
-    /// Whether a request is done; then it is over.
+    /// Returns whether a request is complete. It has then ended.
     ///
     /// # Errors
-    /// The communicator broke before it was done.
+    /// If the communicator broke before.
     pub(crate) fn test(&self, index: usize) -> Result<Option<Sizes>, Error> {
         let state = &mut *self.state();
         if state.requests[index].progress != Progress::Done {
@@ -258,7 +260,7 @@ impl State {
     }
 }
 
-/// One WRITE of up to 1 GiB after the other; the last one's completion is the message's.
+/// Posts consecutive WRITEs of up to 1 GiB. The completion of the last one completes the message.
 fn write(connection: &mut Connection, index: usize, message: &Message, to: Place, piece: Piece) {
     for at in 0..u64::from(piece.pieces) {
         let start = at * MAX_MESSAGE;
@@ -271,8 +273,8 @@ fn write(connection: &mut Connection, index: usize, message: &Message, to: Place
     }
 }
 
-/// Waits until the peer has what was sent, as long as the configuration allows for this
-/// communicator and those that were closed before it.
+/// Waits until the peer has all data, at most for the configured time. That time is shared with the
+/// communicators that were closed before.
 impl Drop for SendComm {
     fn drop(&mut self) {
         let mut state = self.state();

@@ -1,17 +1,17 @@
-//! What a communicator has done, for the log when it closes.
+//! The counters of a communicator, which are logged when it closes.
 
 use std::fmt;
 use std::time::Instant;
 
 use braid::QpCounters;
 
-/// Counts since the communicator was made.
+/// The counters since the creation of the communicator.
 #[derive(Debug)]
 pub(super) struct Tally {
     since: Instant,
     pub(super) messages: u64,
     pub(super) bytes: u64,
-    /// Messages that had to wait for a receive, or receives that had to wait for a message's place.
+    /// Number of messages that waited for a receive, or of receives that waited for a message.
     pub(super) waited: u64,
 }
 
@@ -25,7 +25,7 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    /// The line for the log.
+    /// Returns the line for the log.
     pub(super) fn with(&self, packets: QpCounters) -> Report<'_> {
         Report { tally: self, packets }
     }

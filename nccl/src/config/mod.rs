@@ -1,5 +1,5 @@
-//! How the plugin is configured: one TOML file, named by `BRAID_CONFIG`, and `BRAID_*` variables,
-//! which win. Both have the same settings, [`settings::SETTINGS`].
+//! The configuration of the plugin: a TOML file, named by `BRAID_CONFIG`, and `BRAID_*` variables,
+//! which take precedence. Both have the same settings, [`settings::SETTINGS`].
 
 mod nccl;
 mod settings;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, Faults, KeyPurpose, LbPolicy, LossRecovery, RailScheme,
-    SecretKey, Security, SecurityError, VerbsService,
+    AllowList, CcConfig, Crc, DatapathKind, EngineConfig, Faults, KeyPurpose, LbPolicy,
+    LossRecovery, RailScheme, SecretKey, Security, SecurityError, VerbsService,
 };
 
 use crate::interfaces::Pattern;
@@ -20,57 +20,51 @@ use crate::interfaces::Pattern;
 pub(crate) use nccl::{Family, NcclHints};
 pub(crate) use settings::names;
 
-/// A setting that cannot be.
+/// An invalid setting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error(transparent)]
     Log(#[from] braid_log::FilterError),
     #[error("{setting} is `{value}`: {reason}")]
     Value { setting: String, value: String, reason: String },
-    #[error("there is no setting `{name}` in {file}; there are: {known}")]
+    #[error("unknown setting `{name}` in {file}; available: {known}")]
     Unknown { name: String, file: String, known: String },
     #[error("BRAID_CONFIG is `{}`, which cannot be read: {source}", file.display())]
     Read { file: PathBuf, source: std::io::Error },
-    #[error("BRAID_CONFIG is `{}`, which is no TOML: {source}", file.display())]
+    #[error("BRAID_CONFIG is `{}`, which is not valid TOML: {source}", file.display())]
     Syntax { file: PathBuf, source: toml::de::Error },
-    #[error("BRAID_KEY_FILE, BRAID_ALLOWED_KEYS and BRAID_SECURITY do not go together: {0}")]
+    #[error("BRAID_KEY_FILE, BRAID_ALLOWED_KEYS and BRAID_SECURITY are inconsistent: {0}")]
     Security(#[from] SecurityError),
 }
 
-/// What carries the packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Carrier {
-    Udp,
-    /// The RDMA device of each interface.
-    Verbs,
-}
-
-/// All that the plugin can be told.
+/// All settings of the plugin.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
-    /// The interfaces that become devices; `None`: see [`crate::choice`].
+    /// The interfaces that become devices. `None`: see [`crate::choice`].
     pub(crate) interfaces: Option<Pattern>,
-    /// Which addresses become devices, in this order. Empty: one of each interface.
+    /// The addresses that become devices, in this order. Empty: one per interface.
     pub(crate) addresses: Vec<IpAddr>,
-    /// What becomes one device each, as its rails: interfaces or addresses. Empty: each interface is a device.
+    /// The interfaces or addresses that become the rails of one device each. Empty: each interface
+    /// is a device.
     pub(crate) rails: Vec<Vec<String>>,
     pub(crate) rail_policy: RailScheme,
-    pub(crate) carrier: Carrier,
-    /// Over verbs: what carries the paths.
+    /// The datapath of every interface.
+    pub(crate) datapath: DatapathKind,
+    /// The transport service of the paths over verbs.
     pub(crate) service: VerbsService,
-    /// Engine threads of a device; 0: NCCL's threads drive it while they poll.
+    /// Number of engine threads of a device. 0: NCCL's threads drive the engine while they poll.
     pub(crate) threads: usize,
-    /// `None`: as many as suit the datapath.
+    /// Number of paths. `None`: depends on the datapath.
     pub(crate) paths: Option<usize>,
     pub(crate) lb: LbPolicy,
     pub(crate) discover: bool,
-    /// Most payload bytes of a packet; `None`: what suits the device.
+    /// Maximum payload of a packet in bytes. `None`: depends on the device.
     pub(crate) mtu: Option<u16>,
     pub(crate) crc: Crc,
     pub(crate) key: Option<SecretKey>,
     pub(crate) allowed_keys: Option<AllowList>,
     pub(crate) key_purpose: Option<KeyPurpose>,
-    /// What follows from those three.
+    /// The security that follows from these three settings.
     pub(crate) security: Option<Security>,
     pub(crate) receive_buffer: usize,
     pub(crate) cc: CcConfig,
@@ -78,12 +72,12 @@ pub(crate) struct Config {
     pub(crate) spin: Duration,
     pub(crate) ping_interval: Duration,
     pub(crate) peer_timeout: Duration,
-    /// How long a connecting rank waits for its peer to accept.
+    /// Time for which a connecting rank waits for its peer.
     pub(crate) connect_timeout: Duration,
-    /// How long closing waits for what has been sent.
+    /// Maximum time for which closing waits for the delivery of sent data.
     pub(crate) linger: Duration,
     pub(crate) faults: Faults,
-    /// NCCL's own variables.
+    /// The values of NCCL's own variables.
     pub(crate) nccl: NcclHints,
     /// The origin of each setting: a variable, or a line of the file.
     pub(crate) set_by: BTreeMap<String, String>,
@@ -97,7 +91,7 @@ impl Default for Config {
             addresses: Vec::new(),
             rails: Vec::new(),
             rail_policy: engine.rail_policy,
-            carrier: Carrier::Udp,
+            datapath: engine.datapath.kind(),
             service: VerbsService::default(),
             threads: 0,
             paths: None,
@@ -125,17 +119,16 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What file and environment say.
+    /// Reads the file and the environment.
     ///
     /// # Errors
-    /// The first value that is not accepted; see [`ConfigError`].
+    /// If a value is invalid; see [`ConfigError`].
     pub(crate) fn read() -> Result<Self, ConfigError> {
         let config = Config::from_settings(source::from_environment()?)?;
         Ok(Config { nccl: NcclHints::from_environment(), ..config })
     }
 
-    /// The origin of a setting: the name of the variable that counts, or of the setting and
-    /// the file.
+    /// Returns the origin of a setting: the name of its variable, or its name and the file.
     pub(crate) fn origin(&self, setting: &str) -> String {
         let set_by = self.set_by.get(setting).cloned();
         set_by.unwrap_or_else(|| format!("BRAID_{}", setting.to_uppercase()))
@@ -171,13 +164,18 @@ mod tests {
     #[test]
     fn every_setting_names_itself_the_value_and_what_is_accepted() {
         for name in names() {
-            // An impossible value for each of them, names of interfaces included.
+            // An invalid value for each setting, including names of interfaces.
             let error = Config::from_settings(vec![given(name, "no such\u{7}thing")]).unwrap_err();
             let text = error.to_string();
             let start = format!("BRAID_{} is `no such\u{7}thing`: ", name.to_uppercase());
             let reason = text.strip_prefix(&start).expect("it begins with what was set");
-            // The policies say it in their own words.
-            assert!(reason.contains("accepted: ") || reason.contains("there is: "), "{text}");
+            // These errors list the available names in their own words.
+            assert!(
+                reason.contains("accepted: ")
+                    || reason.contains("there is: ")
+                    || reason.contains("available: "),
+                "{text}"
+            );
         }
     }
 
@@ -216,6 +214,6 @@ mod tests {
         assert!(error.contains("`thread`") && error.contains("braid.toml"), "{error}");
         assert!(error.contains("threads"), "{error}");
         let error = from_file("threads = ", "braid.toml".as_ref()).unwrap_err().to_string();
-        assert!(error.contains("no TOML"), "{error}");
+        assert!(error.contains("not valid TOML"), "{error}");
     }
 }

@@ -1,16 +1,16 @@
-//! The variables by which NCCL itself is told about interfaces.
+//! NCCL's own variables about interfaces.
 
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
 
 use braid::environment;
 
-/// Names interfaces, unless `BRAID_IFNAME` does.
+/// Selects interfaces, unless `BRAID_IFNAME` does.
 pub(super) const INTERFACES: &str = "NCCL_SOCKET_IFNAME";
 const FAMILY: &str = "NCCL_SOCKET_FAMILY";
 const COMM_ID: &str = "NCCL_COMM_ID";
 
-/// The version of IP that addresses have to be of.
+/// The IP version of the addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Family {
     V4,
@@ -18,7 +18,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Whether an address is of this version.
+    /// Returns whether an address has this version.
     pub(crate) fn has(self, ip: IpAddr) -> bool {
         ip.is_ipv4() == (self == Family::V4)
     }
@@ -30,12 +30,12 @@ impl fmt::Display for Family {
     }
 }
 
-/// Variables of NCCL's that the plugin obeys as NCCL's own sockets do.
+/// The variables of NCCL that the plugin obeys, as NCCL's own sockets do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct NcclHints {
     /// `NCCL_SOCKET_FAMILY`.
     pub(crate) family: Option<Family>,
-    /// The address in `NCCL_COMM_ID`, where the ranks meet.
+    /// The address in `NCCL_COMM_ID`, at which the ranks meet.
     pub(crate) root: Option<IpAddr>,
 }
 
@@ -48,13 +48,13 @@ impl NcclHints {
     }
 }
 
-/// NCCL takes a value of less than two characters for none.
+/// Returns the value of a variable. NCCL ignores values of less than two characters.
 pub(super) fn given(variable: &str) -> Option<String> {
     let value = environment::variable(variable)?.to_string_lossy().trim().to_owned();
     (value.len() > 1).then_some(value)
 }
 
-/// NCCL ignores other words, so they are no error here either.
+/// Parses the family. NCCL ignores other words, so they are not errors here either.
 fn family(value: &str) -> Option<Family> {
     match value {
         "AF_INET" => Some(Family::V4),

@@ -1,4 +1,4 @@
-//! The settings by name: how each is read, and what it accepts.
+//! The settings by name, with their parsers and accepted values.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -6,20 +6,20 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{AllowList, Crc, RailNames, SecretKey, VerbsService};
+use braid::{AllowList, Crc, DatapathKind, Program, RailNames, SecretKey, VerbsService};
 
-use super::{Carrier, Config};
+use super::Config;
 
-/// Changes the configuration, or says what would be accepted instead.
+/// Changes the configuration, or returns the accepted values.
 pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
 
-/// In a file they are called like this, as variables `BRAID_` and the same in capitals.
+/// The names in a file. Variables have the prefix `BRAID_` and capital letters.
 const SETTINGS: &[(&str, Apply)] = &[
     ("ifname", |c, v| set(&mut c.interfaces, parsed(v).map(Some))),
     ("addr", |c, v| set(&mut c.addresses, addresses(v))),
     ("rails", |c, v| set(&mut c.rails, parsed(v).map(|names: RailNames| names.devices))),
     ("rail_policy", |c, v| set(&mut c.rail_policy, parsed(v))),
-    ("datapath", |c, v| set(&mut c.carrier, carrier(v))),
+    ("datapath", |c, v| set(&mut c.datapath, datapath(v))),
     ("service", |c, v| set(&mut c.service, service(v))),
     ("threads", |c, v| set(&mut c.threads, number(v, 0..=64))),
     ("paths", |c, v| set(&mut c.paths, number(v, 1..=4096).map(Some))),
@@ -46,7 +46,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("seed", |c, v| set(&mut c.faults.seed, number(v, 0..=u64::MAX))),
 ];
 
-/// All names.
+/// Returns all names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().map(|(name, _)| *name)
 }
@@ -92,12 +92,12 @@ fn switch(value: &str) -> Result<bool, String> {
     }
 }
 
-fn carrier(value: &str) -> Result<Carrier, String> {
-    match value {
-        "udp" => Ok(Carrier::Udp),
-        "verbs" => Ok(Carrier::Verbs),
-        _ => Err("accepted: udp, verbs".to_owned()),
-    }
+fn datapath(value: &str) -> Result<DatapathKind, String> {
+    let offered = || DatapathKind::offered_by(Program::Nccl);
+    offered().find(|kind| kind.name() == value).ok_or_else(|| {
+        let names: Vec<_> = offered().map(DatapathKind::name).collect();
+        format!("accepted: {}", names.join(", "))
+    })
 }
 
 fn service(value: &str) -> Result<VerbsService, String> {
@@ -112,19 +112,20 @@ fn crc(on: bool) -> Crc {
     if on { Crc::On } else { Crc::Off }
 }
 
-/// Read at once: what is wrong with it is known before anything is opened.
+/// Reads a key file at once, so that errors are known before anything is opened.
 fn key(file: &str) -> Result<SecretKey, String> {
     let refused = |error| format!("accepted: a file of `braid-perf keygen`; {error}");
     braid::read_key(file).map_err(refused)
 }
 
-/// As [`key`].
+/// Reads a list of allowed keys at once; see [`key`].
 fn allowed_keys(file: &str) -> Result<AllowList, String> {
     let refused = |error| format!("accepted: a file of public keys; {error}");
     braid::read_allowed_keys(file).map_err(refused)
 }
 
-/// GPUs look at 8-byte words while they land, so no packet may end inside one.
+/// Parses a payload length. GPUs read 8-byte words while they arrive, so no packet may end inside
+/// one.
 fn packet_payload(value: &str) -> Result<u16, String> {
     let bytes = number(value, 8..=65_400u16).ok().filter(|bytes| bytes % 8 == 0);
     bytes.ok_or_else(|| "accepted: a multiple of 8 from 8 to 65400".to_owned())

@@ -1,4 +1,4 @@
-//! Where settings come from.
+//! The sources of settings.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use braid::environment;
 
 use super::{ConfigError, names, nccl};
 
-/// One setting as somebody wrote it.
+/// A setting as the user wrote it.
 #[derive(Debug)]
 pub(super) struct Given {
     /// Its name in [`names`].
     pub(super) name: String,
-    /// What its author calls it.
+    /// The name under which the user knows it.
     pub(super) setting: String,
     pub(super) value: String,
 }
 
 const PREFIX: &str = "BRAID_";
-/// Names the file; no setting itself.
+/// Names the file. It is not a setting itself.
 const FILE: &str = "BRAID_CONFIG";
 
-/// The engine's.
+/// A variable of the engine.
 const METRICS: &str = "BRAID_METRICS";
 
-/// NCCL's own, the file's, then the variables: later ones win.
+/// Returns NCCL's variables, those of the file, then Braid's variables. Later ones take precedence.
 pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
     braid_log::Filter::from_environment(environment::variable)?;
     let interfaces = nccl::given(nccl::INTERFACES).map(|value| Given {
@@ -45,14 +45,14 @@ pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
     Ok(given)
 }
 
-/// An empty one is as good as none.
+/// An empty variable counts as unset.
 fn variable(name: &str, variable: String) -> Option<Given> {
     let value = environment::variable(&variable).filter(|value| !value.is_empty())?;
     let value = value.to_string_lossy().into_owned();
     Some(Given { name: name.to_owned(), setting: variable, value })
 }
 
-/// Other programs of Braid's have variables, too, so one that is not ours is no error.
+/// Other programs of Braid have variables, too, so an unknown one is not an error.
 fn tell_of_strangers() {
     let ours = |name: &str| {
         let is_setting = || names().any(|known| name[6..] == known.to_uppercase());
@@ -79,7 +79,7 @@ pub(super) fn from_file(text: &str, file: &Path) -> Result<Vec<Given>, ConfigErr
     given.collect()
 }
 
-/// As a variable would say it.
+/// Returns the value in the format of a variable.
 fn plain(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),

@@ -1,5 +1,5 @@
-//! Duplicate address detection (RFC 4862, section 5.4): until it is over, an address cannot be
-//! bound to.
+//! Duplicate address detection (RFC 4862, section 5.4): an address cannot be bound until it has
+//! finished.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,19 +14,19 @@ const TENTATIVE: u32 = 0x40;
 /// The reason why an address cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Detection {
-    /// The kernel is looking whether another host has it.
+    /// The kernel is still checking whether another host has the address.
     Tentative,
-    /// Another host has it.
+    /// Another host has the address.
     Duplicate,
 }
 
-/// The IPv6 addresses that cannot be used, by the names of their interfaces.
+/// The IPv6 addresses that cannot be used, by interface name.
 pub(super) type Unusable = HashMap<(String, Ipv6Addr), Detection>;
 
-/// Those of this network namespace.
+/// Reads the addresses of this network namespace.
 ///
 /// # Errors
-/// The file cannot be read.
+/// If the file cannot be read.
 pub(super) fn unusable() -> io::Result<Unusable> {
     match fs::read_to_string("/proc/thread-self/net/if_inet6") {
         Ok(table) => Ok(parse(&table)),
@@ -36,8 +36,8 @@ pub(super) fn unusable() -> io::Result<Unusable> {
     }
 }
 
-/// A line has the address, the number of the interface, the length of the prefix, the scope and the
-/// flags, hexadecimal, and the name of the interface.
+/// Parses a line: the address, the interface index, the prefix length, the scope and the flags in
+/// hexadecimal, and the interface name.
 fn parse(table: &str) -> Unusable {
     let line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

@@ -1,30 +1,29 @@
-//! The kinds of interfaces, as the kernel tells in /sys.
+//! The kinds of interfaces, from /sys.
 
 use std::fs;
 use std::path::Path;
 
-/// The depth to which interfaces are looked at: a bridge, a VLAN, a bond, a NIC.
+/// Maximum depth of nested interfaces: a bridge, a VLAN, a bond, a NIC.
 const DEPTH: usize = 4;
 
 /// The kind of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A NIC, or something that lies on one: a bond, a VLAN, a bridge that has a NIC as its port.
-    /// Or nobody knows.
+    /// A NIC, an interface on top of one (a bond, a VLAN, a bridge with a NIC as a port), or an
+    /// unknown interface.
     Nic,
-    /// A bridge without a NIC: of containers or virtual machines of this host.
+    /// A bridge without a NIC, for containers or virtual machines of this host.
     Bridge,
-    /// The port of a bridge: packets to its address go to the bridge.
+    /// A port of a bridge. Packets to its address go to the bridge.
     BridgePort,
-    /// Something else that the kernel makes: one end of a container's link, a tunnel.
+    /// Another virtual interface: one end of a container's link, or a tunnel.
     Virtual,
 }
 
 /// Returns the kind of this interface; `devices` is /sys/class/net.
 pub(super) fn kind(devices: &Path, name: &str) -> Kind {
     let sys = devices.join(name);
-    // Those of container runtimes and libvirt are called like this; NCCL knows them by their names
-    // only.
+    // Names of container runtimes and libvirt. NCCL recognises such interfaces only by name.
     let is_bridge = || sys.join("bridge").exists() || is_named_as_bridge(name);
     if sys.join("brport").exists() || master(&sys).is_some_and(|master| master == "ovs-system") {
         Kind::BridgePort
@@ -46,7 +45,7 @@ fn master(sys: &Path) -> Option<String> {
     Some(master.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Whether it is a device of a bus, or has one below it.
+/// Returns whether the interface is a bus device or has one below it.
 fn lies_on_nic(devices: &Path, name: &str, depth: usize) -> bool {
     let sys = devices.join(name);
     if sys.join("device").exists() {

@@ -22,20 +22,20 @@ pub(crate) use pattern::Pattern;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Interface {
     pub(crate) name: String,
-    /// Port 0. With a scope where it is link-local.
+    /// The address with port 0, and with a scope if it is link-local.
     pub(crate) addr: SocketAddr,
-    /// Bits of its subnet's prefix.
+    /// Length of the subnet prefix in bits.
     pub(crate) prefix: u32,
-    /// The interface is the loopback device. Its address need not be one of 127.0.0.0/8: hosts that
-    /// routers know by one address on several links have it there.
+    /// The interface is the loopback device. Its address may lie outside 127.0.0.0/8: hosts that
+    /// routers know by one address on several links assign it there.
     pub(crate) loopback: bool,
     pub(crate) kind: Kind,
-    /// `Some`: it cannot be bound to.
+    /// The reason why the address cannot be bound, if there is one.
     pub(crate) detection: Option<Detection>,
 }
 
 impl Interface {
-    /// Whether it is in the subnet of this address.
+    /// Returns whether an address is in the same subnet.
     pub(crate) fn has_neighbour(&self, ip: IpAddr) -> bool {
         let (own, other, width) = match (self.addr.ip(), ip) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -49,16 +49,16 @@ impl Interface {
         network(own) == network(other)
     }
 
-    /// Whether its subnet has this one address.
+    /// Returns whether the subnet has only this address.
     pub(crate) fn is_alone(&self) -> bool {
         self.prefix == if self.addr.is_ipv4() { 32 } else { 128 }
     }
 }
 
-/// All addresses of interfaces that are up, in the system's order.
+/// Returns all addresses of interfaces that are up, in the system's order.
 ///
 /// # Errors
-/// What the system says.
+/// If the system does not list them.
 pub(crate) fn list() -> io::Result<Vec<Interface>> {
     let unusable = detection::unusable()?;
     Ok(getifaddrs()?.filter_map(|entry| interface(&entry, &unusable)).collect())
@@ -70,7 +70,7 @@ fn interface(entry: &InterfaceAddress, unusable: &Unusable) -> Option<Interface>
     if !entry.flags.contains(running) {
         return None;
     }
-    // An IPv4 address may have a label, which is the name with a colon and something behind it.
+    // An IPv4 address may have a label: the name, a colon and a suffix.
     let name = entry.interface_name.split(':').next()?.to_owned();
     let detection = match addr.ip() {
         IpAddr::V6(ip) => unusable.get(&(name.clone(), ip)).copied(),
@@ -81,7 +81,7 @@ fn interface(entry: &InterfaceAddress, unusable: &Unusable) -> Option<Interface>
     Some(Interface { name, addr, prefix, loopback, kind, detection })
 }
 
-/// The address, and how long the prefix of its subnet is.
+/// Returns the address and the prefix length of its subnet.
 fn socket_addr(address: &SockaddrStorage, entry: &InterfaceAddress) -> Option<(SocketAddr, u32)> {
     let mask = entry.netmask.as_ref();
     if let Some(v4) = address.as_sockaddr_in() {
@@ -97,7 +97,7 @@ fn socket_addr(address: &SockaddrStorage, entry: &InterfaceAddress) -> Option<(S
 
 #[cfg(test)]
 impl Interface {
-    /// An address with its prefix on a NIC, or on `lo`.
+    /// Creates an address with its prefix on a NIC or on `lo`.
     pub(crate) fn new(name: &str, addr: &str) -> Self {
         let (ip, prefix) = addr.split_once('/').unwrap_or((addr, "24"));
         Interface {

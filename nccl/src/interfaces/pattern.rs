@@ -1,10 +1,10 @@
-//! Names of interfaces as `NCCL_SOCKET_IFNAME` has them.
+//! Interface names in the format of `NCCL_SOCKET_IFNAME`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Beginnings of names with commas between them; `=` before the first makes them whole names, `^`
-/// excludes them.
+/// Name prefixes, separated by commas. `=` before the first makes them full names, `^` excludes
+/// them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pattern {
     exclude: bool,
@@ -12,7 +12,7 @@ pub(crate) struct Pattern {
     names: Vec<String>,
 }
 
-/// Not a list of names.
+/// The error for an invalid list of names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "accepted: names of interfaces or their beginnings, with commas between them; before the first \
@@ -23,8 +23,7 @@ pub(crate) struct MalformedPattern;
 impl FromStr for Pattern {
     type Err = MalformedPattern;
 
-    /// Parses as NCCL does: nothing between two commas counts for nothing, nor does a port behind a
-    /// name.
+    /// Parses as NCCL does: ignores empty entries and a port after a name.
     fn from_str(text: &str) -> Result<Self, MalformedPattern> {
         let (exclude, text) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
         let (exact, text) = text.strip_prefix('=').map_or((false, text), |rest| (true, rest));
@@ -41,7 +40,7 @@ impl FromStr for Pattern {
 }
 
 impl Pattern {
-    /// Whether it asks for this interface.
+    /// Returns whether the pattern selects this interface.
     pub(crate) fn selects(&self, name: &str) -> bool {
         let listed = self.names.iter().any(|listed| {
             if self.exact { name == listed } else { name.starts_with(listed.as_str()) }
@@ -49,12 +48,12 @@ impl Pattern {
         listed != self.exclude
     }
 
-    /// Whether it only says which interfaces are not wanted.
+    /// Returns whether the pattern only excludes interfaces.
     pub(crate) fn excludes(&self) -> bool {
         self.exclude
     }
 
-    /// Whether it has the whole name of this interface.
+    /// Returns whether the pattern contains the full name of this interface.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.names.iter().any(|listed| listed == name)
     }

@@ -1,4 +1,4 @@
-//! What can happen in a run, and the queue that keeps its order.
+//! Events of a run, and the queue that keeps their order.
 
 mod queue;
 
@@ -10,53 +10,53 @@ use crate::topology::PortId;
 /// Something that happens at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A port has sent a packet and the gap behind it.
+    /// A port has sent a packet and the gap after it.
     Sent {
         /// The port.
         port: PortId,
     },
     /// A packet reaches the far end of a link.
     Arrived {
-        /// The packet, which knows the link.
+        /// The packet; it names the link.
         packet: Packet,
     },
-    /// A packet that its interface has received is where it belongs.
+    /// A received packet reaches the memory of its GPU.
     Entered {
         /// The packet.
         packet: Packet,
     },
     /// A pause frame reaches the sending end of a link.
     Pause {
-        /// The port that is told.
+        /// The port that pauses or resumes.
         port: PortId,
-        /// To stop, or to go on.
+        /// True: pause. False: resume.
         stop: bool,
     },
-    /// An end's time-out.
+    /// The timer of an end expires.
     Timer {
         /// The end.
         end: EndId,
     },
-    /// An interface that kept a distance may send.
+    /// A paced interface may send again.
     Wake {
         /// The interface.
         nic: u32,
     },
-    /// A switch's gate wanted to be woken.
+    /// A wake-up that a switch's gate asked for.
     Gate {
         /// The switch.
         switch: u32,
-        /// What the gate said.
+        /// The token that the gate passed when it asked.
         token: u32,
     },
-    /// A message may leave.
+    /// A message may be posted.
     Post {
-        /// Its number.
+        /// The number of the message.
         message: u32,
     },
-    /// A change of the fabric.
+    /// A change of the fabric takes effect.
     Change {
-        /// Its place in the list.
+        /// Index in the plan's list of changes.
         index: u32,
     },
 }

@@ -1,48 +1,52 @@
-//! What happens next: events keyed by (time, sequence).
+//! The event queue, ordered by (time, sequence).
 //!
-//! Nearly all events of a packet simulation lie one of a few fixed spans ahead: a full frame's time on
-//! the wire, an ACK's, each with and without the delay of the link. Events scheduled with the same span
-//! come due in the order in which they were scheduled, so a plain queue per span, a *lane*, keeps them
-//! sorted for nothing; only the heads of the lanes are compared. Everything else goes through a heap.
+//! Nearly all events of a packet simulation lie one of a few fixed spans ahead. The spans are the
+//! serialisation times of a full frame and of an ACK, with or without the delay of the link. Events
+//! scheduled with the same span come due in the order in which they were scheduled. So a plain
+//! queue per span, a
+//! *lane*, keeps them sorted at no cost, and only the heads of the lanes are compared. All other
+//! events go through a heap.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::time::Ps;
 
-/// Spans that have a lane; the first so many that are asked for.
+/// Number of spans that have a lane. The first spans that are asked for get one.
 const LANES: usize = 15;
 
-/// Events of a run, the earliest first; of the same instant the one scheduled first.
+/// The scheduled events of a run. The earliest comes first; events of the same instant keep the
+/// order in which they were scheduled.
 #[derive(Clone, Debug)]
 pub struct Events<E> {
     now: Ps,
     sequence: u64,
     spans: Vec<Ps>,
-    /// The key of the first event of the heap, then of each lane; [`NOTHING`] if there is none.
+    /// The key of the first event of the heap, then of each lane; [`NOTHING`] if it is empty.
     heads: [[Key; 8]; 2],
     lanes: Vec<VecDeque<Entry<E>>>,
     heap: BinaryHeap<Reverse<Entry<E>>>,
 }
 
-/// A span that was looked up.
+/// A span that [`Events::span`] has looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     time: Ps,
-    /// Its place in the heads.
+    /// Index in the heads.
     head: u8,
 }
 
-/// Time, then sequence, then the place in the heads: one number, so that the least of them is found without
-/// a branch, which nobody could predict, and says where it comes from.
+/// Time, sequence and index in the heads, as one number. The least key is found without a branch,
+/// which no processor could predict, and it names its head.
 type Key = u128;
 const NOTHING: Key = Key::MAX;
-/// The place in the heads of the heap.
+/// Index of the heap in the heads.
 const HEAP: u8 = 0;
-/// Bits of a key for the place in the heads.
+/// Bits of a key that hold the index in the heads.
 const HEAD_BITS: u32 = 4;
 
-/// In two halves, because a key as one number would be aligned to 16 bytes.
+/// A scheduled event. The key is stored in two halves, because a single number would be aligned to
+/// 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry<E> {
     time: Ps,
@@ -55,7 +59,8 @@ fn key(time: Ps, order: u64) -> Key {
     Key::from(time.0) << 64 | Key::from(order)
 }
 
-/// In so many words, as a loop would be compiled to branches.
+/// Returns the least of eight keys. The comparisons are unrolled, because a loop would be compiled
+/// to branches.
 fn least(&[a, b, c, d, e, f, g, h]: &[Key; 8]) -> Key {
     let [ab, cd, ef, gh] = [a.min(b), c.min(d), e.min(f), g.min(h)];
     ab.min(cd).min(ef.min(gh))
@@ -94,7 +99,7 @@ impl<E: Copy> Default for Events<E> {
 }
 
 impl<E: Copy> Events<E> {
-    /// At time zero, with nothing to come.
+    /// Creates an empty queue at time zero.
     pub fn new() -> Self {
         Events {
             now: Ps::ZERO,
@@ -111,15 +116,15 @@ impl<E: Copy> Events<E> {
         self.now
     }
 
-    /// Schedules an event `span` from now; best for spans that come again and again.
+    /// Schedules an event `span` from now. Best for spans that recur.
     pub fn after(&mut self, span: Ps, event: E) {
         let span = self.span(span);
         self.after_span(span, event);
     }
 
-    /// As [`Events::after`], of a span that was looked up before.
-    // Inlined, so that the event is put together in its lane: a copy of what has just been written in pieces
-    // waits until the pieces have reached the cache.
+    /// Schedules an event like [`Events::after`], for a span that was looked up before.
+    // Inlined, so that the event is built in its lane. Copying an event that was just written in
+    // parts would wait until the parts have reached the cache.
     #[inline(always)]
     pub fn after_span(&mut self, span: Span, event: E) {
         let (time, order) = (self.now + span.time, self.order(span.head));
@@ -133,12 +138,16 @@ impl<E: Copy> Events<E> {
         self.lanes[lane].push_back(Entry { time, order, event });
     }
 
-    /// Schedules an event at an instant, which must not have passed.
+    /// Schedules an event at an instant that has not passed.
     ///
     /// # Panics
-    /// If it has.
+    /// Panics if `time` has passed.
     pub fn at(&mut self, time: Ps, event: E) {
-        assert!(time >= self.now, "an event at {time}, but it is {} already", self.now);
+        assert!(
+            time >= self.now,
+            "an event is scheduled at {time}, but the clock is at {} already",
+            self.now
+        );
         let order = self.order(HEAP);
         self.push_on_heap(Entry { time, order, event });
     }
@@ -150,7 +159,7 @@ impl<E: Copy> Events<E> {
         self.heap.push(Reverse(entry));
     }
 
-    /// The next event; its time becomes now.
+    /// Removes and returns the next event, and advances the clock to its time.
     #[inline]
     pub fn pop(&mut self) -> Option<E> {
         let [some, others] = &self.heads;
@@ -178,13 +187,13 @@ impl<E: Copy> Events<E> {
         &mut self.heads[usize::from(place / 8)][usize::from(place % 8)]
     }
 
-    /// The lower half of the key of the event that is scheduled next.
+    /// Returns the lower half of the key for the next scheduled event.
     fn order(&mut self, head: u8) -> u64 {
         self.sequence += 1;
         self.sequence << HEAD_BITS | u64::from(head)
     }
 
-    /// Looks a span up: it gets a lane if one is left. Valid for these events only.
+    /// Looks up a span, which gets a lane if one is left. The result is valid for this queue only.
     pub fn span(&mut self, time: Ps) -> Span {
         let known = self.spans.iter().position(|other| *other == time);
         let lane = known.unwrap_or(self.spans.len());
@@ -229,7 +238,8 @@ mod tests {
     }
 
     proptest! {
-        /// However events are scheduled, more spans than lanes included, they come out by (time, sequence).
+        /// Events come out by (time, sequence), in any order of scheduling and with more spans than
+        /// lanes.
         #[test]
         fn order_is_by_time_then_sequence(
             calls in prop::collection::vec((any::<bool>(), 0_u64..40, any::<bool>()), 1..300),
@@ -250,7 +260,8 @@ mod tests {
             prop_assert_eq!(came.len(), calls.len());
             prop_assert!(came.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             let rest = &came[calls.iter().filter(|call| call.2).count()..];
-            prop_assert!(rest.windows(2).all(|pair| pair[0].0 < pair[1].0 || pair[0].1 < pair[1].1));
+            let ordered = |two: &[(u64, u32)]| two[0].0 < two[1].0 || two[0].1 < two[1].1;
+            prop_assert!(rest.windows(2).all(ordered));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether there is room for a packet, and what happens if not.
+//! Buffer admission: room for a packet, trimming and drops.
 
 use rand::RngExt;
 
@@ -9,7 +9,7 @@ use crate::topology::{Node, PortId};
 use super::{Buffer, Fabric, Loss, When};
 
 impl Fabric {
-    /// A packet joins an output queue of a switch, or of an interface, which always has room.
+    /// Queues a packet at an output port of a switch or an interface. An interface always has room.
     pub fn join(&mut self, port: PortId, packet: &Packet, events: &mut Events<Event>) {
         let mut cut = None;
         if let Node::Switch(switch) = self.ports[port.index()].from {
@@ -41,7 +41,7 @@ impl Fabric {
         }
     }
 
-    /// What is being sent has gone: its room is free.
+    /// Releases the buffer of the packet that the port has finished sending.
     pub(crate) fn leave(&mut self, port: PortId, events: &mut Events<Event>) {
         let it = &mut self.ports[port.index()];
         let gone = it.sending.take().expect("a port that has sent was sending");
@@ -56,7 +56,7 @@ impl Fabric {
     fn has_room(&self, switch: u32, port: PortId, packet: &Packet) -> bool {
         let bytes = u64::from(packet.bytes);
         if self.config.trim && (packet.class == Class::Control || packet.trimmed) {
-            return true; // what is left of a packet always finds room: it is the sign of its loss
+            return true; // a trimmed header always has room, because it reports the loss
         }
         let queued = self.ports[port.index()].bytes;
         match self.config.buffer {
@@ -69,8 +69,9 @@ impl Fabric {
         }
     }
 
-    /// Cuts the payload off the arriving packet, or by a coin off the last one in the queue, in whose
-    /// place the arriving one then goes; what is left joins the queue. `None`: that is not done here.
+    /// Trims a packet to its header, for want of room: the arriving one or, by a coin, the last one
+    /// in the queue, whose place the arriving one then takes. Returns the trimmed packet, which
+    /// joins the queue. `None`: trimming is off.
     fn make_room(&mut self, port: PortId, packet: &Packet) -> Option<Packet> {
         if !self.config.trim {
             return None;

@@ -1,4 +1,4 @@
-//! How a network behaves.
+//! The configuration of a network.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -7,50 +7,51 @@ use crate::frames::Frames;
 use crate::switch::Policy;
 use crate::time::Rate;
 
-/// How much may wait.
+/// The buffers of a switch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Buffer {
-    /// Each port has its own.
+    /// Each port has a buffer of its own.
     PerPort {
         /// Bytes.
         bytes: u64,
     },
-    /// All ports of a switch share one; a queue may take `alpha` times what is free (dynamic threshold,
-    /// Choudhury and Hahne).
+    /// All ports of a switch share one buffer. A queue may use up to `alpha` times the free part
+    /// (dynamic threshold, Choudhury and Hahne).
     Shared {
-        /// Bytes of the switch.
+        /// Bytes per switch.
         bytes: u64,
-        /// The factor.
+        /// The factor of the dynamic threshold.
         alpha: f64,
     },
 }
 
-/// When a packet is compared with the thresholds.
+/// The moment at which a packet is compared with the marking thresholds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// As it joins the queue.
+    /// When the packet joins the queue.
     Joining,
-    /// As it leaves the queue.
+    /// When the packet leaves the queue.
     Leaving,
 }
 
-/// Congestion marks (ECN), by the bytes in the queue, as RED does with the current length.
+/// Congestion marks (ECN) by the current length of the queue in bytes, as RED does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Marking {
-    /// None up to here: Kmin.
+    /// No packet is marked up to this length: Kmin.
     pub low: u64,
-    /// All from here: Kmax.
+    /// Every packet is marked from this length: Kmax.
     pub high: u64,
     /// The probability just below `high`: Pmax.
     pub most: f64,
-    /// When.
+    /// The moment of the comparison.
     pub when: When,
-    /// The thresholds are those of a link of this speed, and in proportion those of others; `None`: they hold for all.
+    /// The link speed that the thresholds are meant for; other links scale them in proportion.
+    /// `None`: the thresholds hold for all links.
     pub of: Option<Rate>,
 }
 
 impl Marking {
-    /// Whether a packet that meets `queued` bytes at a link of this speed is marked.
+    /// Decides whether a packet that finds `queued` bytes at a link of this speed is marked.
     pub fn marks(&self, queued: u64, rate: Rate, rng: &mut Pcg64Mcg) -> bool {
         let queued = self.of.map_or(queued, |of| {
             let scaled = u128::from(queued) * u128::from(of.bps()) / u128::from(rate.bps());
@@ -67,39 +68,41 @@ impl Marking {
     }
 }
 
-/// Priority flow control: a switch stops who sends to it, per incoming link.
+/// Priority flow control: a switch pauses a neighbour that sends to it, per incoming link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pause {
-    /// A link is stopped when it has more than this many bytes in the switch, or with a shared buffer
-    /// more than `alpha` times what is free, if that is less.
+    /// A link is paused when more than this many of its bytes are in the switch. With a shared
+    /// buffer, `alpha` times the free part counts if that is less.
     pub stop: u64,
-    /// It goes on when it has no more than this.
+    /// The link resumes when no more than this many bytes are left.
     pub go: u64,
 }
 
-/// How a network behaves.
+/// The configuration of a network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkConfig {
-    /// Sizes on the wire.
+    /// Frame sizes on the wire.
     pub frames: Frames,
-    /// Room for packets that wait in switches.
+    /// The buffers of the switches.
     pub buffer: Buffer,
-    /// Congestion marks, if any.
+    /// Congestion marks. `None`: no marks.
     pub marking: Option<Marking>,
-    /// Pause frames, if any.
+    /// Pause frames. `None`: no pause frames.
     pub pause: Option<Pause>,
-    /// Control packets go first in every switch; else they queue with the data.
+    /// Whether control packets overtake data in every switch. Otherwise they queue with the data.
     pub control_first: bool,
-    /// A full queue cuts the payload off instead of dropping.
+    /// Whether a full queue trims a packet to its header instead of dropping it.
     pub trim: bool,
-    /// How switches choose among equal routes.
+    /// The policy by which switches choose among equal routes.
     pub policy: Policy,
-    /// Control goes by hash, as under [`Policy::Ecmp`], whatever the policy says of data.
+    /// Whether control packets are routed by hash, as with [`Policy::Ecmp`], whatever the policy
+    /// does with data.
     pub control_hashed: bool,
 }
 
 impl NetworkConfig {
-    /// Queues and nothing else: no marks, no pause frames, no trimming; control goes before data, by the same policy.
+    /// A network with queues only: no marks, no pause frames, no trimming. Control packets overtake
+    /// data and follow the same policy.
     pub const fn plain(frames: Frames, buffer: Buffer, policy: Policy) -> NetworkConfig {
         NetworkConfig {
             frames,

@@ -1,4 +1,4 @@
-//! A switch sends a packet on.
+//! Forwarding in a switch.
 
 use crate::events::{Event, Events};
 use crate::packet::Packet;
@@ -8,7 +8,7 @@ use crate::topology::PortId;
 use super::{Fabric, Loss};
 
 impl Fabric {
-    /// A packet has come to a switch.
+    /// Forwards a packet that has reached a switch.
     pub(crate) fn forward(&mut self, switch: u32, packet: &Packet, events: &mut Events<Event>) {
         if self.switches[switch as usize].gate.is_none() {
             return self.route(switch, packet, None, events);
@@ -20,13 +20,13 @@ impl Fabric {
         self.carry_out(switch, events);
     }
 
-    /// A switch's gate wanted to be woken.
+    /// Wakes the gate of a switch.
     pub fn on_wake(&mut self, switch: u32, token: u32, events: &mut Events<Event>) {
         self.at_gate(switch, None, token, events);
         self.carry_out(switch, events);
     }
 
-    /// Shows the gate a packet, or wakes it.
+    /// Passes a packet to the gate, or wakes the gate.
     fn at_gate(
         &mut self,
         switch: u32,
@@ -54,7 +54,7 @@ impl Fabric {
         }
     }
 
-    /// Does what a gate has asked for.
+    /// Carries out the actions that a gate has asked for.
     fn carry_out(&mut self, switch: u32, events: &mut Events<Event>) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
@@ -70,7 +70,7 @@ impl Fabric {
         self.actions = actions;
     }
 
-    /// Chooses the output port, unless one is named, and queues the packet there.
+    /// Chooses the output port, unless `named` gives it, and queues the packet there.
     fn route(
         &mut self,
         switch: u32,

@@ -1,8 +1,8 @@
-//! What happened to packets: nothing is lost unaccounted.
+//! The ledger of a fabric: every lost packet is accounted for.
 
 use crate::port::LinkLoad;
 
-/// Why a packet was lost.
+/// The reason for a packet's loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Loss {
@@ -14,23 +14,23 @@ pub enum Loss {
     NoRoute,
 }
 
-/// The books of a fabric.
+/// Counts of lost, trimmed and paused packets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Ledger {
-    /// By [`Loss`].
+    /// Number of lost packets by [`Loss`].
     pub dropped: [u64; 3],
-    /// What has reached the far end of a link, over all links.
+    /// Packets and bytes that have reached the far end of a link, over all links.
     pub arrived: LinkLoad,
-    /// What was on links that went down, or was sent on such.
+    /// Packets and bytes that were lost on a link that is down.
     pub lost_on_links: LinkLoad,
-    /// Payloads cut off.
+    /// Number of trimmed packets.
     pub trimmed: u64,
-    /// Times that a link was stopped.
+    /// Number of times that a link was paused.
     pub pauses: u64,
 }
 
 impl Ledger {
-    /// Packets lost for whatever reason.
+    /// Returns the number of lost packets, for all reasons.
     pub fn losses(&self) -> u64 {
         self.dropped.iter().sum()
     }

@@ -1,7 +1,6 @@
-//! The fabric: output-queued switches joined by links, and everything that can happen to a packet on
-//! its way.
+//! The fabric: output-queued switches joined by links, and the life of a packet within it.
 //!
-//! A packet is in a queue of a port, on its link, or gone: delivered, or dropped and accounted for.
+//! A packet is in the queue of a port, on a link, or gone: delivered, or dropped and accounted for.
 
 mod buffer;
 mod config;
@@ -24,56 +23,56 @@ use crate::topology::{Node, PortId, Routes, Topology};
 /// A running network.
 #[derive(Debug)]
 pub struct Fabric {
-    /// The plan that it was built to.
+    /// The plan of the topology.
     pub topology: Topology,
-    /// How it behaves.
+    /// The configuration.
     pub config: NetworkConfig,
-    /// By number.
+    /// All ports, by number.
     pub ports: Vec<Port>,
-    /// What is in their queues.
+    /// The packets in the queues of the ports.
     waiting: Waiting,
-    /// What the packets in it carry.
+    /// The bodies of all packets in flight.
     pub bodies: Bodies,
-    /// What happened to packets.
+    /// The counts of lost packets.
     pub ledger: Ledger,
-    /// By port.
+    /// The links, by port.
     links: Vec<Link>,
     speeds: Speeds,
     switches: Vec<Switch>,
     routes: Routes,
-    /// Packets that were dropped and whose sender has not been looked after yet.
+    /// Dropped packets whose senders have not been informed yet.
     dropped: Vec<(Packet, Loss)>,
-    /// What a gate has asked for.
+    /// Actions that a gate has asked for.
     actions: Vec<Action>,
-    /// Ports that are sending.
+    /// Number of ports that are sending.
     busy: u32,
     rng: Pcg64Mcg,
 }
 
-/// A switch's own state; its queues are in its ports.
+/// The state of a switch, without its queues, which belong to its ports.
 #[derive(Debug)]
 struct Switch {
     chooser: Chooser,
-    /// Only where a policy needs one.
+    /// Present only if the policy needs one.
     gate: Option<Gate>,
-    /// Bytes in all its queues.
+    /// Bytes in all queues of the switch.
     used: u64,
 }
 
-/// The far end of a port: kept apart from its queues, because an arrival asks for nothing else.
+/// The far end of a port. It is kept apart from the queues, because an arrival needs nothing else.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     to: Node,
-    /// False: whatever crosses the link is lost.
+    /// If false, every packet on the link is lost.
     up: bool,
 }
 
-/// Where a packet has got to.
+/// The result of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It is on its way, or lost.
+    /// The packet is in flight, or lost.
     Under,
-    /// It has reached this interface.
+    /// The packet has reached an interface.
     Reached {
         /// The interface.
         nic: u32,
@@ -81,7 +80,7 @@ pub enum Step {
 }
 
 impl Fabric {
-    /// A network with empty queues; `seed` decides whatever its switches decide by chance.
+    /// Creates a network with empty queues. `seed` decides all random choices of its switches.
     pub fn new(topology: Topology, config: NetworkConfig, seed: u64) -> Fabric {
         let routes = Routes::new(&topology, |_| true);
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -115,7 +114,7 @@ impl Fabric {
         }
     }
 
-    /// The port's first packet, if it may go out, begins to.
+    /// Starts to send the port's first packet, if the port is idle and may send.
     pub fn start(&mut self, port: PortId, events: &mut Events<Event>) {
         let it = &mut self.ports[port.index()];
         if it.sending.is_some() {
@@ -126,7 +125,8 @@ impl Fabric {
         }
     }
 
-    /// A packet that the port has accounted for goes onto its link; `marked`: instead of its own mark.
+    /// Puts a packet that the port has accounted for onto its link. `marked` replaces the packet's
+    /// own mark.
     pub(super) fn send(
         &mut self,
         port: PortId,
@@ -153,14 +153,14 @@ impl Fabric {
         events.after_span(frame.until_arrived, Event::Arrived { packet });
     }
 
-    /// The port has sent a packet and may take the next.
+    /// Handles the end of a transmission: the port may send the next packet.
     pub fn on_sent(&mut self, port: PortId, events: &mut Events<Event>) {
         self.busy -= 1;
         self.leave(port, events);
         self.start(port, events);
     }
 
-    /// A packet has come to the far end of a link.
+    /// Handles the arrival of a packet at the far end of a link.
     pub fn on_arrived(&mut self, packet: &Packet, events: &mut Events<Event>) -> Step {
         let Link { to, up } = self.links[packet.ingress as usize];
         if !up {
@@ -178,13 +178,14 @@ impl Fabric {
         }
     }
 
-    /// A packet dropped since the last call, with what it carried and the reason.
+    /// Returns a packet dropped since the last call, with its body and the reason.
     pub fn next_dropped(&mut self) -> Option<(Packet, Body, Loss)> {
         let (packet, loss) = self.dropped.pop()?;
         Some((packet, self.bodies.unload(&packet), loss))
     }
 
-    /// Cuts or mends one direction of a cable. Packets on it are lost, silently; those in its queue wait.
+    /// Cuts or repairs one direction of a cable. Packets on the cable are lost silently; packets in
+    /// its queue wait.
     pub fn set_up(&mut self, port: PortId, up: bool, events: &mut Events<Event>) {
         self.links[port.index()].up = up;
         if up {
@@ -192,12 +193,12 @@ impl Fabric {
         }
     }
 
-    /// Changes a link's speed, from the next packet on.
+    /// Changes the speed of a link, from the next packet on.
     pub fn set_rate(&mut self, port: PortId, rate: crate::time::Rate) {
         self.ports[port.index()].set_rate(rate, &mut self.speeds);
     }
 
-    /// Routing learns of what works now.
+    /// Recomputes the routes from the links that are up.
     pub fn converge(&mut self) {
         let links = &self.links;
         self.routes = Routes::new(&self.topology, |port| links[port.index()].up);
@@ -211,12 +212,12 @@ impl Fabric {
         self.dropped.push((packet, loss));
     }
 
-    /// What must hold when nothing is in the network any more.
+    /// Checks the invariants of an empty network.
     ///
     /// # Panics
-    /// If something is left in a queue or an account, a link has not passed on all that it was given, or a
-    /// queue was longer than its buffer.
-    pub(crate) fn check_books(&self) {
+    /// Panics if a queue or an account is not empty, if a link has not delivered all its packets,
+    /// or if a queue was longer than its buffer.
+    pub(crate) fn check_conservation(&self) {
         let mut sent = LinkLoad::default();
         for (port, id) in self.ports.iter().zip(0..) {
             let id = PortId(id);
@@ -239,13 +240,13 @@ impl Fabric {
         assert!(used == 0, "{used} bytes left in the buffers of switches");
     }
 
-    /// Whether an interface's link is free for data.
+    /// Returns whether an interface's link is free for data.
     pub(crate) fn may_take_data(&self, port: PortId) -> bool {
         let it = &self.ports[port.index()];
         it.is_idle() && !it.paused
     }
 
-    /// Whether nothing is in the network any more, and no port is sending.
+    /// Returns whether no packet is in the network and no port is sending.
     pub fn is_empty(&self) -> bool {
         self.bodies.is_empty() && self.busy == 0
     }

@@ -1,4 +1,4 @@
-//! Priority flow control (IEEE 802.1Qbb): a switch stops the links that have too much in it.
+//! Priority flow control (IEEE 802.1Qbb): a switch pauses the links that fill its buffer.
 
 use crate::events::{Event, Events};
 use crate::packet::Packet;
@@ -8,7 +8,7 @@ use crate::topology::PortId;
 use super::{Buffer, Fabric};
 
 impl Fabric {
-    /// A packet occupies the switch that it has come to.
+    /// Charges a packet that has arrived to the account of its incoming link.
     pub(crate) fn hold(&mut self, switch: u32, packet: &Packet, events: &mut Events<Event>) {
         let Some(pause) = self.config.pause else { return };
         if !packet.is_data() || packet.ingress == u32::MAX {
@@ -19,14 +19,14 @@ impl Fabric {
         let limit = self.pause_limit(switch, pause.stop);
         let it = &mut self.ports[ingress.index()];
         it.held += bytes;
-        if it.held > limit && !it.told_to_stop {
-            it.told_to_stop = true;
+        if it.held > limit && !it.pause_sent {
+            it.pause_sent = true;
             self.ledger.pauses += 1;
             events.after(it.delay, Event::Pause { port: ingress, stop: true });
         }
     }
 
-    /// It has left the switch.
+    /// Credits a packet that has left the switch to the account of its incoming link.
     pub(crate) fn release(&mut self, switch: u32, gone: Sending, events: &mut Events<Event>) {
         let Some(pause) = self.config.pause else { return };
         if !gone.is_data || gone.ingress == u32::MAX {
@@ -36,13 +36,13 @@ impl Fabric {
         let limit = self.pause_limit(switch, pause.stop).min(pause.go);
         let it = &mut self.ports[ingress.index()];
         it.held -= u64::from(gone.bytes);
-        if it.told_to_stop && it.held <= limit {
-            it.told_to_stop = false;
+        if it.pause_sent && it.held <= limit {
+            it.pause_sent = false;
             events.after(it.delay, Event::Pause { port: ingress, stop: false });
         }
     }
 
-    /// A pause frame has come back to the sending end of a link.
+    /// Handles a pause frame at the sending end of a link.
     pub fn on_pause(&mut self, port: PortId, stop: bool, events: &mut Events<Event>) {
         self.ports[port.index()].paused = stop;
         if !stop {

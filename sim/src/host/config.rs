@@ -1,4 +1,4 @@
-//! How the hosts of a run behave.
+//! The configuration of the hosts.
 
 use std::time::Duration;
 
@@ -9,76 +9,78 @@ use braid_transport::LossRecovery;
 use super::data_path::DataPath;
 use super::nvlink::NvLink;
 
-/// What a path's number means to the fabric.
+/// The meaning of a path's number in the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paths {
-    /// Paths are real ones, as many as there are between two edge switches, and switches route by them.
+    /// Paths are routes between two edge switches, numbered, and switches route by the number.
     Source,
-    /// So many source ports, which switches hash.
+    /// Paths are source ports, which switches hash. The value is their number.
     Hashed(u16),
 }
 
-/// Which queue pairs of an interface share a path set, and so the policy's turn.
+/// The queue pairs of an interface that share a path set, and so the state of the path policy.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Sharing {
-    /// Those to the same edge switch, as PRO wants it.
+    /// Queue pairs to the same edge switch, as in PRO.
     #[default]
     Edge,
-    /// All that leave their edge switch, wherever they go.
+    /// All queue pairs that leave their edge switch, for any destination.
     Interface,
-    /// None: each has its own.
+    /// No sharing: each queue pair has a path set of its own.
     Nothing,
 }
 
-/// How losses are found.
+/// The detection of losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
-    /// By the protocol.
+    /// By a method of the protocol.
     Protocol(LossRecovery),
-    /// At once, by nobody: each lost packet is replaced by one more, as a rateless erasure code without overhead
-    /// would do. Only the number of bytes counts.
+    /// Ideal: each lost packet is replaced at once by another one, as a rateless erasure code
+    /// without overhead would do. Only the number of bytes counts.
     Ideal,
 }
 
-/// How the hosts of a run behave.
+/// The configuration of the hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostConfig {
     /// The path policy.
     pub lb: LbPolicy,
-    /// Which interfaces a queue pair uses.
+    /// The interfaces that a queue pair uses.
     pub data_path: DataPath,
-    /// Which of them each chunk takes, where there are several.
+    /// The policy that chooses among several interfaces for each chunk.
     pub rail_scheme: RailScheme,
-    /// Where there are several: an interface that has so many bytes of data waiting for its link is given no further ones.
+    /// With several interfaces: an interface with this many bytes of data queued for its link gets
+    /// no more.
     pub send_queue: u64,
-    /// The links between the GPUs of a host; `None`: without limit.
+    /// The links between the GPUs of a host. `None`: unlimited bandwidth.
     pub nvlink: Option<NvLink>,
-    /// What paths are.
+    /// The meaning of a path's number.
     pub paths: Paths,
-    /// Who shares them.
+    /// The queue pairs that share a path set.
     pub sharing: Sharing,
     /// Whether dead paths are taken out of use.
     pub health: bool,
-    /// How losses are found.
+    /// The detection of losses.
     pub recovery: Recovery,
-    /// Packets sent later that must have arrived, for `sack`.
+    /// Number of packets sent later that must have arrived before a packet counts as lost, for
+    /// `sack`.
     pub reorder_threshold: u32,
-    /// How much may be under way.
+    /// The congestion control.
     pub cc: CcConfig,
-    /// The part of its link's rate that an interface uses for data at most, 0 to 1.
+    /// The share of its link's rate that an interface uses for data, 0 to 1.
     pub share: f64,
     /// Packets per acknowledgement.
     pub ack_every: u32,
-    /// Shortest retransmission time-out.
+    /// The shortest retransmission time-out.
     pub min_rto: Duration,
-    /// Longest.
+    /// The longest retransmission time-out.
     pub max_rto: Duration,
-    /// How long a queue pair tries without any progress before it gives up.
+    /// Time without progress after which a queue pair fails.
     pub retry_timeout: Duration,
-    /// Packets beyond the ePSN that a receiver tracks, at most 4096.
+    /// Number of packets beyond the ePSN that a receiver tracks, at most 4096.
     pub window: u16,
-    /// First transmissions are written where they go before they are checked, as an RNIC does; none may
-    /// arrive so after its message was completed.
+    /// Whether first transmissions are placed directly, before they are checked, as an RNIC does.
+    /// No direct write may follow the completion of its message.
     pub direct: bool,
 }
 

@@ -1,28 +1,28 @@
-//! Hosts with several interfaces: which of them a queue pair uses at either end.
+//! Hosts with several interfaces: the choice of interfaces at both ends of a queue pair.
 
 use braid_lb::RailId;
 use smallvec::SmallVec;
 
 use crate::topology::Topology;
 
-/// Which interfaces of its two hosts a queue pair uses. Each of the sender's is a rail.
+/// The interfaces of its two hosts that a queue pair uses. Each of the sender's is a rail.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DataPath {
-    /// Those that the message names, at both ends.
+    /// The interfaces that the message names, at both ends.
     #[default]
     Own,
-    /// All of the sending host's; at the receiver the one that the message names.
+    /// All interfaces of the sending host, and at the receiver the one that the message names.
     AnySender,
-    /// All of both hosts: rail r of one leads to rail r of the other.
+    /// All interfaces of both hosts: rail r of one leads to rail r of the other.
     Aligned,
 }
 
-/// The interfaces of an end, by rail, and those at the other end.
+/// The interfaces of an end and of its peer, by rail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Interfaces(SmallVec<[(u32, u32); 1]>);
 
 impl Interfaces {
-    /// Those of the sending end, for a message from interface `src` to `dst`.
+    /// Returns the interfaces of the sending end, for a message from interface `src` to `dst`.
     pub(crate) fn of_sender(data_path: DataPath, topology: &Topology, src: u32, dst: u32) -> Self {
         let all = |nic: u32| {
             let host = topology.nics[nic as usize].host;
@@ -35,27 +35,27 @@ impl Interfaces {
         })
     }
 
-    /// As the other end has them.
+    /// Returns the same interfaces as the other end sees them.
     pub(crate) fn reversed(&self) -> Self {
         Interfaces(self.0.iter().map(|(own, far)| (*far, *own)).collect())
     }
 
-    /// How many rails there are.
+    /// Returns the number of rails.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The interface of a rail here, and the one at the other end.
+    /// Returns the interface of a rail at this end and at the other.
     pub(crate) fn of(&self, rail: RailId) -> (u32, u32) {
         self.0[rail.get()]
     }
 
-    /// Each rail with its interfaces.
+    /// Iterates over the rails with their interfaces.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RailId, (u32, u32))> + '_ {
         self.0.iter().enumerate().map(|(rail, pair)| (RailId::new(rail), *pair))
     }
 
-    /// The rail that leaves by this interface.
+    /// Returns the rail that leaves by this interface.
     pub(crate) fn rail_of(&self, nic: u32) -> RailId {
         let found = self.0.iter().position(|(own, _)| *own == nic);
         RailId::new(found.expect("an end waits at its own interfaces only"))

@@ -1,7 +1,7 @@
-//! Direct placement: a NIC writes first transmissions of WRITEs before the protocol has seen them, through a queue
-//! pair per path. As a driver of such NICs, a host closes the one that a retransmission names before it places the packet
-//! that carries the epoch, and tells the sender of the next one. Word of that may get lost, but it is asked again
-//! until it has got through.
+//! Direct placement: a NIC writes first transmissions of WRITEs before the protocol has seen them,
+//! through one NIC queue pair per path. The host drives such NICs. Before it places a packet that
+//! carries an epoch, it closes the NIC queue pair that the packet names and announces the next one
+//! to the sender. An announcement may be lost; the sender asks again until one arrives.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use crate::events::{Event, Events};
 use crate::fabric::Fabric;
 use crate::packet::{Body, Class, EndId, Packet};
 
-/// The NIC queue pairs that ends receive through.
+/// The NIC queue pairs of the receiving ends.
 #[derive(Debug, Default)]
 pub(crate) struct NicQps {
-    /// By receiving end and path: the epoch that is open, if it is not the first.
+    /// The open epoch by receiving end and path, unless it is the first.
     epochs: HashMap<(EndId, PathId), u32>,
-    /// They do not close.
+    /// Whether closed queue pairs accept packets, for tests.
     leak: bool,
 }
 
@@ -27,7 +27,7 @@ impl NicQps {
         self.epochs.get(&(end, path)).copied().unwrap_or(0)
     }
 
-    /// Whether the NIC takes a packet: not if its queue pair is closed.
+    /// Returns whether the NIC accepts a packet: its queue pair must not be closed.
     pub(crate) fn take(&self, end: EndId, placement: Placement) -> bool {
         match placement {
             Placement::Direct(epoch) => self.leak || epoch.number == self.epoch(end, epoch.path),
@@ -43,14 +43,13 @@ impl NicQps {
 }
 
 impl Hosts {
-    /// Closed NIC queue pairs take what was sent to them all the same, so that a test can see the oracle
-    /// find what closing prevents.
+    /// Makes closed NIC queue pairs accept packets, so that a test can see the oracle fire.
     pub fn ignore_closing(&mut self) {
         self.nic_qps.leak = true;
     }
 
-    /// Does what a packet asks for: closes an epoch, and answers it by the route that the packet came.
-    pub(crate) fn heed(
+    /// Closes the epoch that a packet names, and announces the next one on the path of the packet.
+    pub(crate) fn close_epoch(
         &mut self,
         id: EndId,
         epoch: NicEpoch,

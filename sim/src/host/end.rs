@@ -19,23 +19,23 @@ use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::{Message, Workload};
 
-/// How long a path stages that has lost what a NIC was to place: some round trips.
+/// Time for which a path that has lost a directly placed packet stages: some round trips.
 const REST: Duration = Duration::from_micros(100);
 
 /// One end of a queue pair.
 #[derive(Debug)]
 pub struct End {
-    /// The protocol.
+    /// The endpoint of the protocol.
     pub(crate) endpoint: Endpoint,
     pub(crate) slot: QpSlot,
     pub(crate) interfaces: Interfaces,
-    /// Its path set.
+    /// The path set of this end.
     pub(crate) paths: u32,
-    /// When the earliest timer event comes that was scheduled for it.
+    /// The time of the earliest timer event scheduled for this end.
     pub(crate) armed: Ps,
-    /// The rails in whose interfaces' lists it stands.
+    /// The rails whose interfaces list this end as ready.
     pub(crate) queued: RailSet,
-    /// What it sends from and into.
+    /// The key of the local and remote memory.
     key: u32,
 }
 
@@ -49,7 +49,8 @@ impl End {
         key: u32,
         direct: Option<DirectConfig>,
     ) -> End {
-        // Nobody dies here but by a fault of the fabric, which time-outs notice.
+        // Peers fail only through faults of the fabric, which time-outs detect, so no pings are
+        // needed.
         let ping_interval = Duration::from_secs(3600);
         let config = EndpointConfig { ping_interval, direct, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
@@ -58,7 +59,7 @@ impl End {
         End { endpoint, slot, interfaces, paths, armed, queued, key }
     }
 
-    /// Hands a message to the protocol.
+    /// Posts a message to the protocol.
     pub(crate) fn post(&mut self, now: Time, number: u32, message: &Message) {
         let addr = address_of(number);
         let len = u32::try_from(message.bytes).expect("a workload's messages are at most 1 GiB");
@@ -71,17 +72,17 @@ impl End {
             solicited: false,
             fence: false,
         };
-        self.endpoint.post_send(now, self.slot, wr).expect("a queue as long as its workload");
+        self.endpoint.post_send(now, self.slot, wr).expect("the queue is as long as its workload");
     }
 
-    /// Makes room for the completion of a message.
+    /// Posts the receive for the completion of a message.
     fn expect(&mut self, now: Time, number: u32) {
         let wr = RecvWr { id: number.into(), sges: SgList::new() };
-        self.endpoint.post_recv(now, self.slot, wr).expect("a queue as long as its workload");
+        self.endpoint.post_recv(now, self.slot, wr).expect("the queue is as long as its workload");
     }
 }
 
-/// The ends of all queue pairs that a workload needs, in the order of its messages.
+/// Creates the ends of all queue pairs that a workload needs, and the sending end of each message.
 pub(crate) fn connect(
     topology: &Topology,
     workload: &Workload,
@@ -145,7 +146,7 @@ fn queue_pair(config: &QpConfig, end: u32, mtu: u16) -> (QueuePair, Remote) {
 fn qp_config(config: &HostConfig, messages: u32) -> QpConfig {
     let (recovery, reorder_threshold) = match config.recovery {
         Recovery::Protocol(recovery) => (recovery, config.reorder_threshold),
-        // Nothing is found by the protocol: the simulator tells.
+        // The protocol detects no loss: the simulator reports them.
         Recovery::Ideal => (LossRecovery::Sack, u32::MAX),
     };
     QpConfig {

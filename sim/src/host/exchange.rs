@@ -1,4 +1,4 @@
-//! What comes in goes to the protocol, and what the protocol makes of it goes out.
+//! The exchange between fabric and protocol: arrivals in, transmissions out.
 
 use braid_transport::{Admit, Arrival, Completion, Egress, Placement, Status};
 use braid_wire::{DataHeader, PathId, RailId, Stream};
@@ -12,7 +12,7 @@ use crate::time::Ps;
 use crate::workload::Message;
 
 impl Hosts {
-    /// A message may leave.
+    /// Posts a message.
     pub(crate) fn post(
         &mut self,
         number: u32,
@@ -27,7 +27,7 @@ impl Hosts {
         self.kick_interfaces(end, fabric, events);
     }
 
-    /// A packet has reached its interface.
+    /// Passes a packet that has reached its interface to the protocol.
     pub(crate) fn receive(
         &mut self,
         packet: &Packet,
@@ -39,12 +39,12 @@ impl Hosts {
         let now = events.now().to_time();
         match body {
             Body::Data(..) if packet.trimmed => {
-                self.give_back(packet, fabric, events);
+                self.return_trimmed(packet, fabric, events);
                 return Ok(());
             }
             Body::Data(header, placement) => {
                 if let Placement::Staged { closes: Some(epoch) } = placement {
-                    self.heed(id, epoch, packet, fabric, events);
+                    self.close_epoch(id, epoch, packet, fabric, events);
                 }
                 if self.nic_qps.take(id, placement) {
                     self.place(id, packet, &header, placement, events.now());
@@ -65,9 +65,9 @@ impl Hosts {
                 end.endpoint.begin_epoch(end.slot, epoch);
             }
             Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
-            Body::Internal => unreachable!("switches keep their packets to themselves"),
+            Body::Internal => unreachable!("switches consume their internal packets"),
         }
-        self.settle(id, fabric, events)
+        self.process(id, fabric, events)
     }
 
     fn place(
@@ -97,7 +97,7 @@ impl Hosts {
         }
     }
 
-    /// The network has lost a packet of this end, and says so.
+    /// Handles the network's report that it lost a packet of this end.
     pub(crate) fn on_lost(
         &mut self,
         id: EndId,
@@ -108,13 +108,13 @@ impl Hosts {
         let end = &mut self.ends[id.index()];
         let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
         end.endpoint.on_lost(now, end.slot, Stream::Requests, psn, set);
-        self.settle(id, fabric, events)
+        self.process(id, fabric, events)
     }
 
-    /// A packet was lost, and with ideal recovery that costs its time on the wire and nothing else: the
-    /// sender has one more packet to send, and the receiver says once more what has come, by another path,
-    /// as the one that has just failed may fail for good.
-    pub(crate) fn make_up_for(
+    /// Replaces a lost packet under ideal recovery, which costs its serialisation time only. The
+    /// sender has one more packet to send. The receiver repeats its acknowledgement on another
+    /// path, because the one that has just failed may fail for good.
+    pub(crate) fn replace_lost(
         &mut self,
         packet: &Packet,
         body: Body,
@@ -139,18 +139,18 @@ impl Hosts {
     ) -> Result<(), Failed> {
         let end = &mut self.ends[id.index()];
         if end.armed > events.now() {
-            return Ok(()); // it was armed for an earlier instant again
+            return Ok(()); // the timer was re-armed for an earlier instant
         }
         end.armed = Ps::NEVER;
         let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
         if end.endpoint.next_timeout(set).is_some_and(|at| at <= now) {
             end.endpoint.on_timeout(now, set);
         }
-        self.settle(id, fabric, events)
+        self.process(id, fabric, events)
     }
 
-    /// Something has happened to an end: what follows from it is carried out.
-    fn settle(
+    /// Processes the outputs of an endpoint after an input.
+    fn process(
         &mut self,
         id: EndId,
         fabric: &mut Fabric,
@@ -166,14 +166,14 @@ impl Hosts {
             self.enlist(id);
             self.kick_interfaces(id, fabric, events);
         } else {
-            self.answer(id, fabric, events);
+            self.send_control(id, fabric, events);
         }
         self.rearm(id, events);
         Ok(())
     }
 
-    /// A receiving end has nothing but control to send, which does not wait for its turn.
-    fn answer(&mut self, id: EndId, fabric: &mut Fabric, events: &mut Events<Event>) {
+    /// Sends the control packets of a receiving end, which do not wait for their turn.
+    fn send_control(&mut self, id: EndId, fabric: &mut Fabric, events: &mut Events<Event>) {
         let now = events.now().to_time();
         loop {
             let end = &mut self.ends[id.index()];
@@ -190,7 +190,7 @@ impl Hosts {
         if id.sends() {
             self.news.push(News::Acknowledged(of.wr_id as u32));
         } else {
-            // Receives are posted alike; the message says which it is.
+            // All receives are posted alike, so the immediate data name the message.
             let message = of.imm.expect("every message carries its number");
             self.deliveries.complete(message);
             self.news.push(News::Delivered(message));
@@ -204,12 +204,12 @@ impl Hosts {
         Failed { src, dst, at, why }
     }
 
-    /// Sees to it that the end's next time-out will be noticed.
+    /// Schedules a timer event for the end's next time-out.
     pub(crate) fn rearm(&mut self, id: EndId, events: &mut Events<Event>) {
         let end = &mut self.ends[id.index()];
         let Some(at) = end.endpoint.next_timeout(self.sets.get_mut(end.paths)) else { return };
         let at = Ps::from_time(at);
-        // What is due already waits for the interface, which will ask.
+        // An end that is due already waits for its interface, which will poll it.
         if at <= events.now() && !end.queued.is_empty() {
             return;
         }

@@ -1,15 +1,15 @@
-//! Memory that holds nothing: the simulator moves descriptors.
+//! Memory without content: the simulator moves descriptors only.
 
 use braid_transport::{Access, AtomicOp, Memory, PdId, Region, Regions};
 
-/// One region as large as the address space that all hosts share.
+/// One region as large as the address space, which all hosts share.
 #[derive(Clone, Debug)]
 pub struct GhostMemory {
     regions: Regions,
     key: u32,
 }
 
-/// Bits of an address that lie within a message; those above are the message's number.
+/// Bits of an address within a message. The bits above are the number of the message.
 const MESSAGE_BITS: u32 = 31;
 
 impl GhostMemory {
@@ -27,18 +27,18 @@ impl GhostMemory {
         GhostMemory { regions, key }
     }
 
-    /// The key to all of it.
+    /// Returns the key of the region.
     pub(crate) fn key(&self) -> u32 {
         self.key
     }
 }
 
-/// Where a message lies, at either side.
+/// Returns the address of a message, the same at both ends.
 pub(crate) fn address_of(message: u32) -> u64 {
     u64::from(message) << MESSAGE_BITS
 }
 
-/// The message that an address lies in.
+/// Returns the message at an address.
 pub(crate) fn message_at(address: u64) -> u32 {
     (address >> MESSAGE_BITS) as u32
 }

@@ -1,8 +1,9 @@
 //! The hosts: endpoints of the shipped protocol, and the interfaces that they share.
 //!
-//! A message's queue pair has an *end* at either side, each with an endpoint of its own: what the papers
-//! call a flow. An interface sends control first and asks its ends for data in turn whenever its link is
-//! free: nothing waits in front of a link that the protocol could still have held back.
+//! A message's queue pair has an *end* at either side, each with an endpoint of its own; the papers
+//! call it a flow. An interface sends control packets first, and asks its ends for data in turn
+//! whenever its link is free. So no packet queues in front of a link while the protocol could still
+//! hold it back.
 
 mod config;
 mod data_path;
@@ -41,44 +42,45 @@ pub struct Hosts {
     pub(crate) config: HostConfig,
     pub(crate) ends: Vec<End>,
     pub(crate) nics: Vec<Nic>,
-    /// By message: the sending end.
+    /// The sending end of each message.
     end_of: Vec<EndId>,
     sets: PathSets,
     memory: GhostMemory,
     nic_qps: NicQps,
     nvlinks: Option<NvLinks>,
     pub(crate) deliveries: Deliveries,
-    /// What has come about since the driver asked last.
+    /// Events for the workload since the driver asked last.
     pub(crate) news: Vec<News>,
 }
 
-/// Something that a workload may wait for.
+/// An event that a workload may wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
-    /// The receiver has its completion.
+    /// The receiver has the completion of the message.
     Delivered(u32),
-    /// The sender has its completion.
+    /// The sender has the completion of the message.
     Acknowledged(u32),
 }
 
-/// A queue pair that gave up: the run has failed.
+/// The failure of a queue pair, which ends the run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the message from interface {src} to {dst} failed at {at}: {why}; raise `retry_timeout`, or mend the fabric"
+    "the message from interface {src} to {dst} failed at {at}: {why}; \
+      raise `retry_timeout`, or repair the fabric"
 )]
 pub struct Failed {
-    /// Where it came from.
+    /// The sending interface.
     pub src: u32,
-    /// Where it was to go.
+    /// The receiving interface.
     pub dst: u32,
-    /// When.
+    /// The time of the failure.
     pub at: Ps,
-    /// The completion's status, or the event.
+    /// The status of the completion, or the event.
     pub why: String,
 }
 
 impl Hosts {
-    /// Hosts with a connected queue pair for everything that the workload sends.
+    /// Creates hosts with a connected queue pair for every flow of the workload.
     /// `mtu`: payload bytes of a full segment.
     pub fn new(
         topology: &Topology,
@@ -97,18 +99,24 @@ impl Hosts {
         Hosts { config, ends, nics, end_of, sets, memory, nic_qps, nvlinks, deliveries, news }
     }
 
-    /// Bytes of payload that each interface has sent and received, by its number.
+    /// Returns the payload bytes that each interface has sent and received, by its number.
     pub fn nic_loads(&self) -> impl Iterator<Item = NicLoad> + '_ {
         self.nics.iter().map(|nic| nic.load)
     }
 
-    /// When a packet that has come to an interface is where it belongs; `None`: it is.
-    pub(crate) fn on_its_way(&mut self, packet: &Packet, fabric: &Fabric, now: Ps) -> Option<Ps> {
+    /// Returns the time at which a packet that has reached an interface is in its GPU's memory.
+    /// `None`: at once.
+    pub(crate) fn memory_arrival(
+        &mut self,
+        packet: &Packet,
+        fabric: &Fabric,
+        now: Ps,
+    ) -> Option<Ps> {
         let (header, _) = fabric.bodies.data(packet)?;
         self.nvlinks.as_mut()?.enter(now, packet, header)
     }
 
-    /// The counters of all queue pairs, senders' and receivers', added up.
+    /// Returns the sum of the counters of all queue pairs, senders and receivers.
     pub fn counters(&self) -> QpCounters {
         let mut sum = QpCounters::default();
         for end in &self.ends {
@@ -117,16 +125,16 @@ impl Hosts {
         sum
     }
 
-    /// The counters of the queue pair that sends a message.
+    /// Returns the counters of the queue pair that sends a message.
     ///
     /// # Panics
-    /// If there is no such message.
+    /// Panics if there is no such message.
     pub fn sender_counters(&self, message: u32) -> QpCounters {
         let end = &self.ends[self.end_of[message as usize].index()];
         end.endpoint.qp(end.slot).counters()
     }
 
-    /// How far out of order packets came, at all receivers.
+    /// Returns the reordering extent over all receivers.
     pub fn ooo_degrees(&self) -> OooDegrees {
         let mut all = OooDegrees::default();
         let degrees = self.ends.iter().filter_map(|end| end.endpoint.qp(end.slot).ooo_degrees());

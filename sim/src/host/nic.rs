@@ -1,4 +1,4 @@
-//! An interface: what its ends may send, and when.
+//! Network interfaces: scheduling of the ends that share a link.
 
 use std::collections::VecDeque;
 
@@ -14,25 +14,25 @@ use crate::packet::{Body, Class, EndId, Packet};
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Topology};
 
-/// An interface's own state; its link is a port of the fabric.
+/// The state of an interface. Its link is a port of the fabric.
 #[derive(Debug)]
 pub(crate) struct Nic {
     pub(crate) port: PortId,
-    /// Ends that may have data, in turn.
+    /// The ends that may have data to send, in turn.
     ready: VecDeque<EndId>,
-    /// Data may not leave before, where the interface uses a part of its link only.
+    /// The earliest time for the next data packet, if the interface is paced.
     next_data: Ps,
-    /// When it will be woken.
+    /// The time of the scheduled wake-up.
     wake: Ps,
     pub(crate) load: NicLoad,
 }
 
-/// What an interface has carried, in bytes of payload.
+/// The payload bytes that an interface has carried.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NicLoad {
-    /// Sent, also again.
+    /// Bytes sent, including retransmissions.
     pub sent: u64,
-    /// Received for the first time.
+    /// Bytes received for the first time.
     pub received: u64,
 }
 
@@ -43,7 +43,7 @@ impl Nic {
     }
 }
 
-/// The interfaces of a fabric.
+/// Creates the interfaces of a fabric.
 pub(crate) fn all(topology: &Topology) -> Vec<Nic> {
     let mut ports = vec![PortId(u32::MAX); topology.nics.len()];
     for (cable, index) in topology.cables.iter().zip(0..) {
@@ -55,7 +55,7 @@ pub(crate) fn all(topology: &Topology) -> Vec<Nic> {
 }
 
 impl Hosts {
-    /// An end may have something to send.
+    /// Lists an end as ready at all its interfaces.
     pub(crate) fn enlist(&mut self, end: EndId) {
         let End { interfaces, queued, .. } = &mut self.ends[end.index()];
         for (rail, (nic, _)) in interfaces.iter() {
@@ -66,7 +66,7 @@ impl Hosts {
         }
     }
 
-    /// As [`Hosts::kick`], all interfaces of an end.
+    /// Calls [`Hosts::kick`] for all interfaces of an end.
     pub(crate) fn kick_interfaces(
         &mut self,
         id: EndId,
@@ -79,7 +79,7 @@ impl Hosts {
         }
     }
 
-    /// The rails of an end whose interfaces have enough to send, or may not send now.
+    /// Returns the rails of an end whose interfaces have enough data queued, or may not send now.
     fn full_rails(&self, id: EndId, fabric: &Fabric, now: Ps) -> RailSet {
         let is_full = |nic: u32| {
             let it = &self.nics[nic as usize];
@@ -90,20 +90,20 @@ impl Hosts {
         rails.filter(|(_, (nic, _))| is_full(*nic)).map(|(rail, _)| rail).collect()
     }
 
-    /// The interface's link may be free: it sends what comes next.
+    /// Sends while the link of the interface is free.
     pub(crate) fn kick(&mut self, nic: u32, fabric: &mut Fabric, events: &mut Events<Event>) {
         let port = self.nics[nic as usize].port;
         fabric.start(port, events);
         while fabric.may_take_data(port) && !self.nics[nic as usize].ready.is_empty() {
-            if !self.is_time(nic, events) {
+            if !self.may_send_data(nic, events) {
                 return;
             }
             self.pull(nic, fabric, events);
         }
     }
 
-    /// Whether data may leave now; if not, it will be tried again.
-    fn is_time(&mut self, nic: u32, events: &mut Events<Event>) -> bool {
+    /// Returns whether pacing allows data now. If not, a wake-up is scheduled.
+    fn may_send_data(&mut self, nic: u32, events: &mut Events<Event>) -> bool {
         let it = &mut self.nics[nic as usize];
         if events.now() >= it.next_data {
             return true;
@@ -135,7 +135,7 @@ impl Hosts {
         }
     }
 
-    /// Puts on the wire what an end wants to send.
+    /// Puts a packet of an end on the wire.
     pub(crate) fn send(
         &mut self,
         id: EndId,
@@ -166,13 +166,13 @@ impl Hosts {
                 let path = egress.path().unwrap_or_default();
                 (Packet { path, ..control() }, Body::Control(message))
             }
-            TransmitBody::Probe(..) => unreachable!("no endpoint here searches its path's MTU"),
+            TransmitBody::Probe(..) => unreachable!("path MTU discovery is off in the simulator"),
         };
         let packet = fabric.bodies.load(packet, body);
         fabric.join(port, &packet, events);
     }
 
-    /// An interface reads a packet from its GPU's memory, which another interface may be nearer to.
+    /// Charges the NVLink transfer of a packet that the interface reads from another GPU's memory.
     fn read(&mut self, nic: u32, message: u32, bytes: u32, events: &Events<Event>) {
         let Some(links) = &mut self.nvlinks else { return };
         let next = links.leave(events.now(), nic, message, bytes);
@@ -180,8 +180,8 @@ impl Hosts {
         it.next_data = it.next_data.max(next);
     }
 
-    /// Gives a trimmed segment back to who sent it.
-    pub(crate) fn give_back(
+    /// Returns a trimmed segment to its sender.
+    pub(crate) fn return_trimmed(
         &mut self,
         packet: &Packet,
         fabric: &mut Fabric,
@@ -195,7 +195,7 @@ impl Hosts {
         fabric.join(self.nics[nic as usize].port, &answer, events);
     }
 
-    /// Keeps the distance to the next packet of data.
+    /// Sets the earliest time for the next data packet.
     fn pace(&mut self, nic: u32, wire: Ps, events: &Events<Event>) {
         if self.config.share < 1.0 {
             let span = Ps((wire.0 as f64 / self.config.share) as u64);
@@ -204,7 +204,7 @@ impl Hosts {
     }
 }
 
-/// The rail that a packet leaves by.
+/// Returns the rail that a packet leaves by.
 fn rail_of(body: &TransmitBody) -> RailId {
     match body {
         TransmitBody::Segment { path, .. } => path.rail(),

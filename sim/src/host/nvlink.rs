@@ -1,8 +1,9 @@
-//! NVLink: what a GPU sends by another GPU's interface, or gets by one, crosses the domain first.
+//! NVLink: traffic between a GPU and another GPU's interface crosses the NVLink domain.
 //!
-//! Each GPU has a link into the domain's switch and one out of it; the switch itself is never a bottleneck. An interface
-//! that is ahead of a GPU's link waits for it, as it reads from that GPU's memory; what arrives waits behind what
-//! came before it, and is acknowledged once it is in its GPU's memory. Crossing an idle link takes no time.
+//! Each GPU has a link into the domain's switch and one out of it. The switch itself is never a
+//! bottleneck. An interface reads from a GPU's memory no faster than that GPU's link. Packets that
+//! arrive queue for the link of their GPU, and are acknowledged once they are in its memory.
+//! Crossing an idle link takes no time.
 
 use std::collections::HashMap;
 
@@ -13,27 +14,27 @@ use crate::packet::Packet;
 use crate::time::{Ps, Rate};
 use crate::workload::Workload;
 
-/// The links inside domains. A GPU is known by the number of its own interface.
+/// The NVLink plan of a host. A GPU has the number of its own interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NvLink {
-    /// Of each GPU's link, in either direction.
+    /// The rate of each GPU's link, in either direction.
     pub rate: Rate,
-    /// By the messages' groups: from which GPU to which they go.
+    /// The source and destination GPU of each message group.
     pub flows: Vec<(u32, u32)>,
 }
 
-/// How far an interface may be ahead of a GPU's link: what it has read before.
+/// Number of bytes that an interface may read ahead of a GPU's link.
 const AHEAD_BYTES: u32 = 64 << 10;
 
-/// The links at work.
+/// The state of the links.
 #[derive(Debug)]
 pub(crate) struct NvLinks {
     rate: Rate,
-    /// By message: from which GPU to which.
+    /// The source and destination GPU of each message.
     gpus: Vec<(u32, u32)>,
-    /// By GPU: until when its link out is busy.
+    /// By GPU: the time until which its outgoing link is busy.
     out: HashMap<u32, Ps>,
-    /// Its link in.
+    /// By GPU: the time until which its incoming link is busy.
     inward: HashMap<u32, Ps>,
 }
 
@@ -44,7 +45,8 @@ impl NvLinks {
         NvLinks { rate: plan.rate, gpus, out: HashMap::new(), inward: HashMap::new() }
     }
 
-    /// An interface has read a packet of a message. When it may read the next.
+    /// Records that an interface has read a packet of a message. Returns the time at which it may
+    /// read the next.
     pub(crate) fn leave(&mut self, now: Ps, nic: u32, message: u32, bytes: u32) -> Ps {
         let (gpu, _) = self.gpus[message as usize];
         if gpu == nic {
@@ -55,7 +57,8 @@ impl NvLinks {
         Ps(free.0.saturating_sub(self.rate.time_for(AHEAD_BYTES).0)).max(now)
     }
 
-    /// When a packet that has come to an interface is in its GPU's memory; `None`: it is now.
+    /// Returns the time at which a packet that has reached an interface is in its GPU's memory.
+    /// `None`: at once.
     pub(crate) fn enter(&mut self, now: Ps, packet: &Packet, header: &DataHeader) -> Option<Ps> {
         let (_, gpu) = self.gpus[message_at(header.address) as usize];
         if gpu == packet.dst || packet.trimmed {
@@ -94,9 +97,9 @@ mod tests {
         assert!((0..1000).all(|_| links.leave(now, 1, 0, 4096) == now));
     }
 
-    /// 800 Gb/s are 100 bytes a nanosecond.
+    /// 800 Gb/s are 100 bytes per nanosecond.
     #[test]
-    fn who_is_ahead_of_the_link_waits() {
+    fn an_interface_that_reads_ahead_waits_for_the_link() {
         let now = Ps::from_micros(7);
         let mut links = links();
         let may: Vec<Ps> = (0..20).map(|_| links.leave(now, 1, 1, 10_000)).collect();

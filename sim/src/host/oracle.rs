@@ -1,27 +1,27 @@
-//! What must hold at the receivers: completions in the order of posting, none twice, nothing written
-//! afterwards.
+//! Invariants at the receivers: messages complete in the order of posting, none twice, and no write
+//! follows a completion.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::workload::Workload;
 
-/// What has been delivered.
+/// The state of all deliveries.
 #[derive(Debug)]
 pub(crate) struct Deliveries {
     messages: Vec<Delivery>,
-    /// By queue pair: what was posted and is not complete, in order.
+    /// By queue pair: the messages that are posted and not complete, in order.
     open: Vec<VecDeque<u32>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Delivery {
-    /// Its length.
+    /// The length of the message.
     bytes: u64,
-    /// Payload bytes placed.
+    /// The payload bytes placed.
     placed: u64,
-    /// Its queue pair.
+    /// The queue pair of the message.
     queue: u32,
-    /// Its receiver has the completion.
+    /// Whether the receiver has the completion.
     complete: bool,
 }
 
@@ -38,16 +38,16 @@ impl Deliveries {
         Deliveries { messages, open: vec![VecDeque::new(); queues.len()] }
     }
 
-    /// A message was handed to the protocol.
+    /// Records that a message was posted.
     pub(crate) fn post(&mut self, message: u32) {
         let queue = self.messages[message as usize].queue;
         self.open[queue as usize].push_back(message);
     }
 
-    /// Payload of a message is written.
+    /// Records that payload of a message was placed.
     ///
     /// # Panics
-    /// If the message was completed before, or more is written than it has.
+    /// Panics if the message is complete, or if more bytes are placed than it has.
     pub(crate) fn place(&mut self, message: u32, bytes: u16) {
         let it = &mut self.messages[message as usize];
         assert!(!it.complete, "message {message} is written to after its completion");
@@ -55,19 +55,20 @@ impl Deliveries {
         assert!(it.placed <= it.bytes, "message {message} is written to twice");
     }
 
-    /// A packet of a message is placed directly, before it is checked.
+    /// Records that a packet of a message was placed directly, before it is checked.
     ///
     /// # Panics
-    /// If the message was completed before.
+    /// Panics if the message is complete.
     pub(crate) fn place_directly(&self, message: u32) {
         let complete = self.messages[message as usize].complete;
         assert!(!complete, "message {message} is overwritten after its completion");
     }
 
-    /// The receiver gets the completion of a message.
+    /// Records the completion of a message at the receiver.
     ///
     /// # Panics
-    /// If it had it before, bytes are missing, or an earlier message of the queue pair is not complete.
+    /// Panics if the message was complete before, if bytes are missing, or if an earlier message of
+    /// the queue pair is not complete.
     pub(crate) fn complete(&mut self, message: u32) {
         let it = &mut self.messages[message as usize];
         assert!(!it.complete, "message {message} completes twice");

@@ -1,4 +1,4 @@
-//! Path sets: one per interface and destination edge, shared by all queue pairs that go there.
+//! Path sets: one per interface and destination edge, shared by all queue pairs between them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ pub(crate) struct PathSets {
     sharing: Sharing,
     health: bool,
     routes: EqualCostRoutes,
-    by_place: HashMap<Place, u32>,
+    by_place: HashMap<SetKey, u32>,
     sets: Vec<Rails>,
-    /// What each host has sent on its rails.
+    /// The bytes that each host has sent on its rails.
     hosts: HashMap<u32, Arc<HostLoads>>,
     rng: Pcg64Mcg,
 }
 
-/// What those who share a path set have in common.
+/// The key of a shared path set.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Place {
-    /// By rail: the interface, and the edge switch that it leads to.
+struct SetKey {
+    /// By rail: the interface, and the destination's edge switch.
     rails: Vec<(u32, u32)>,
-    /// Where rails lead to different interfaces: the host of those.
+    /// The destination host, if the rails lead to different interfaces.
     host: Option<u32>,
 }
 
-/// The set of those that only answer: an acknowledgement takes the path that it echoes.
+/// The path set of receiving ends, whose acknowledgements take the path that they echo.
 pub(crate) const ANSWERING: u32 = 0;
 
 impl PathSets {
@@ -60,7 +60,7 @@ impl PathSets {
         }
     }
 
-    /// The set for what goes from one end's interfaces to the other's.
+    /// Returns the path set for packets from one end's interfaces to the other's.
     pub(crate) fn find(&mut self, topology: &Topology, interfaces: &Interfaces) -> u32 {
         let place = self.place(topology, interfaces);
         let known = self.by_place.get(&place).filter(|_| self.sharing != Sharing::Nothing);
@@ -76,7 +76,7 @@ impl PathSets {
             false => {
                 let loads = self.hosts.entry(topology.nics[src as usize].host).or_default().clone();
                 let turn = self.rng.random::<u32>() as usize;
-                proved(Rails::new(self.scheme, first, further.into_iter().zip(1..)))
+                proven(Rails::new(self.scheme, first, further.into_iter().zip(1..)))
                     .of_host(loads, turn)
             }
         };
@@ -86,7 +86,7 @@ impl PathSets {
         index
     }
 
-    fn place(&self, topology: &Topology, interfaces: &Interfaces) -> Place {
+    fn place(&self, topology: &Topology, interfaces: &Interfaces) -> SetKey {
         let nic = |nic: u32| topology.nics[nic as usize];
         let edge = |(_, (src, dst))| {
             let stays = topology.meeting_tier(src, dst) == Tier::Edge;
@@ -97,10 +97,10 @@ impl PathSets {
         let first = far.next();
         let differ = far.any(|dst| Some(dst) != first);
         let host = first.filter(|_| differ).map(|dst| nic(dst).host);
-        Place { rails: interfaces.iter().map(edge).collect(), host }
+        SetKey { rails: interfaces.iter().map(edge).collect(), host }
     }
 
-    /// The paths from one interface to another.
+    /// Creates the paths from one interface to another.
     fn make(&mut self, topology: &Topology, src: u32, dst: u32) -> PathSet {
         let count = match (self.paths, topology.meeting_tier(src, dst)) {
             (_, Tier::Host | Tier::Edge) => 1,
@@ -117,8 +117,8 @@ impl PathSets {
     }
 }
 
-/// Connections are there when a run begins: the peer has answered on every rail.
-fn proved(mut rails: Rails) -> Rails {
+/// Marks every rail as proven, because connections exist when a run begins.
+fn proven(mut rails: Rails) -> Rails {
     while let Some(probe) = rails.poll_probe(Time::ZERO) {
         rails.on_probe_answer(Time::ZERO, probe.path.rail(), false, probe.stamp);
     }

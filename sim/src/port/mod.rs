@@ -1,4 +1,4 @@
-//! An output port: its queues, and how fast its link is.
+//! An output port: its queues, and the speed of its link.
 
 mod queue;
 mod speed;
@@ -15,50 +15,50 @@ use speed::SpeedId;
 
 /// One direction of a cable, with the queues at its sending end.
 ///
-/// Every packet comes by at every hop, and in a large fabric finds nothing of a port in the cache: what it needs
-/// lies together in two lines, in this order.
+/// Each packet visits a port at every hop, and in a large fabric no part of the port is in the
+/// cache. So the fields that a packet needs are stored together in two cache lines, in this order.
 #[derive(Clone, Debug)]
 #[repr(C, align(128))]
 pub struct Port {
     data: Queue,
     control: Queue,
-    /// What is being sent.
+    /// The packet that is being sent.
     pub(crate) sending: Option<Sending>,
     pub(crate) speed: SpeedId,
-    /// What sends.
+    /// The node that sends.
     pub from: Node,
-    /// Bytes queued, the packet that is being sent included.
+    /// Bytes queued, including the packet that is being sent.
     pub bytes: u64,
-    /// Packets queued, likewise.
+    /// Packets queued, including the packet that is being sent.
     pub packets: u32,
-    /// The most packets that were ever queued.
+    /// Maximum number of packets queued.
     pub max_packets: u32,
-    /// The most bytes.
+    /// Maximum number of bytes queued.
     pub max_bytes: u64,
-    /// What was put on the link.
+    /// Packets and bytes put on the link.
     pub sent: LinkLoad,
-    /// Time spent sending, gaps included.
+    /// Time spent sending, including gaps.
     pub busy_time: Ps,
-    /// Packets marked here.
+    /// Number of packets marked at this port.
     pub marked: u64,
-    /// The receiving switch has stopped data.
+    /// Whether the receiving switch has paused data.
     pub paused: bool,
-    /// Pause frames have stopped who sends into it, ...
-    pub(crate) told_to_stop: bool,
-    /// ... by the bytes that came in by the link and are in the switch behind it.
+    /// Whether the node that sends into this port is paused.
+    pub(crate) pause_sent: bool,
+    /// Bytes that arrived by this link and are still in the switch behind it.
     pub(crate) held: u64,
     /// The link's speed.
     pub rate: Rate,
-    /// How long a bit is under way.
+    /// Propagation delay.
     pub delay: Ps,
 }
 
-/// What a link has carried.
+/// The packets and bytes that a link has carried.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkLoad {
     /// Packets.
     pub packets: u64,
-    /// Bytes of frames, gaps not included.
+    /// Bytes of frames, without the gaps.
     pub bytes: u64,
 }
 
@@ -69,7 +69,7 @@ impl LinkLoad {
     }
 }
 
-/// What is to be given back when a packet has left; it may have ended its way by then.
+/// The accounts to settle when a packet has left, which may have been delivered by then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     pub(crate) bytes: u32,
@@ -78,7 +78,7 @@ pub(crate) struct Sending {
 }
 
 impl Port {
-    /// All of a fabric's, by number.
+    /// Creates all ports of a fabric, by number.
     pub(crate) fn all(topology: &Topology, speeds: &mut Speeds) -> Vec<Port> {
         let numbers = topology.ports();
         numbers.map(|port| Port::new(topology, port, speeds)).collect()
@@ -103,7 +103,7 @@ impl Port {
             rate,
             delay: cable.delay,
             held: 0,
-            told_to_stop: false,
+            pause_sent: false,
         }
     }
 
@@ -113,16 +113,17 @@ impl Port {
         self.speed = speeds.find(rate, self.delay);
     }
 
-    /// Whether it sends nothing just now.
+    /// Returns whether the port is idle.
     pub fn is_idle(&self) -> bool {
         self.sending.is_none()
     }
 
-    /// Accounts for a packet that has come; `first`: control does not wait behind data. Returns whether it may
-    /// go out at once: nothing waits at an idle port but data that was stopped. Else [`Port::queue`] it.
+    /// Accounts for a packet that has arrived; `first`: control overtakes data. Returns whether the
+    /// packet may be sent at once: the port is idle and only paused data waits. Otherwise the
+    /// caller passes the packet to [`Port::queue`].
     ///
-    /// A packet that does not wait is never written to its queue: to read what was just written in pieces takes
-    /// until they have reached the cache.
+    /// A packet that does not wait is never written to its queue, because reading it back would
+    /// wait until all its parts have reached the cache.
     pub(crate) fn admit(&mut self, packet: &Packet, first: bool) -> bool {
         self.bytes += u64::from(packet.bytes);
         self.packets += 1;
@@ -131,13 +132,13 @@ impl Port {
         self.is_idle() && (!self.paused || goes_ahead(packet, first))
     }
 
-    /// The packet waits.
+    /// Queues a packet.
     pub(crate) fn queue(&mut self, packet: Packet, first: bool, waiting: &mut Waiting) {
         let ahead = goes_ahead(&packet, first);
         if ahead { &mut self.control } else { &mut self.data }.push(packet, waiting);
     }
 
-    /// The packet to send next, taken from its queue.
+    /// Removes the next packet to send from its queue.
     pub(crate) fn next(&mut self, waiting: &mut Waiting) -> Option<Packet> {
         match self.control.pop(waiting) {
             Some(packet) => Some(packet),
@@ -146,7 +147,7 @@ impl Port {
         }
     }
 
-    /// The last packet that waits behind others.
+    /// Returns the last packet in the data queue.
     pub(crate) fn last_data<'a>(&self, waiting: &'a mut Waiting) -> Option<&'a mut Packet> {
         self.data.last(waiting)
     }

@@ -1,27 +1,28 @@
-//! Packets that wait at ports.
+//! The queues of the ports.
 //!
-//! All queues of a fabric share one store. The place that was left last is taken first, so it is still in the
-//! cache, and together they take no more room than waited at once: a ring per port takes what ever waited
-//! there, and goes round through all of it.
+//! All queues of a fabric share one store. The place that was freed last is used first, because it
+//! is still in the cache. The store is as large as the most packets that waited at once. A ring per
+//! port would use memory for the most that ever waited at that port, and would go round through all
+//! of it.
 
 use crate::packet::Packet;
 
-/// Whatever waits, in all queues.
+/// The packets in all queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     places: Vec<Place>,
-    /// The place that was left last; the others behind it are linked like a queue.
+    /// The place that was freed last. The other free places are linked behind it like a queue.
     free: u32,
 }
 
-/// First in, first out.
+/// A FIFO queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     first: u32,
     last: u32,
 }
 
-/// One cache line.
+/// A place in the store: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Place {
@@ -29,14 +30,14 @@ struct Place {
     next: u32,
 }
 
-/// No place.
+/// The index of no place.
 const NONE: u32 = u32::MAX;
 
 impl Queue {
-    /// Nothing waits.
+    /// The empty queue.
     pub(crate) const EMPTY: Queue = Queue { first: NONE, last: NONE };
 
-    /// The last packet comes last.
+    /// Appends a packet.
     pub(crate) fn push(&mut self, packet: Packet, waiting: &mut Waiting) {
         let place = waiting.put(packet);
         match self.first {
@@ -46,7 +47,7 @@ impl Queue {
         self.last = place;
     }
 
-    /// The first packet leaves.
+    /// Removes the first packet.
     pub(crate) fn pop(&mut self, waiting: &mut Waiting) -> Option<Packet> {
         let place = self.first;
         if place == NONE {
@@ -59,7 +60,7 @@ impl Queue {
         Some(packet)
     }
 
-    /// The packet that came last.
+    /// Returns the last packet.
     pub(crate) fn last(self, waiting: &mut Waiting) -> Option<&mut Packet> {
         match self.first {
             NONE => None,
@@ -69,7 +70,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Nothing waits.
+    /// Creates an empty store.
     pub(crate) fn new() -> Waiting {
         Waiting { places: Vec::new(), free: NONE }
     }
@@ -105,7 +106,8 @@ mod tests {
     }
 
     proptest! {
-        /// Queues that share a store do not disturb each other, and the store holds no more than waited at once.
+        /// Queues that share a store are independent, and the store holds no more places than
+        /// packets waited at once.
         #[test]
         fn each_queue_is_first_in_first_out(
             calls in prop::collection::vec((0_usize..3, prop::bool::weighted(0.6)), 1..200),

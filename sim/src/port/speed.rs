@@ -1,16 +1,16 @@
-//! How long frames take on links.
+//! Serialisation and propagation times of frames.
 
 use crate::events::{Events, Span};
 use crate::packet::Packet;
 use crate::time::{Ps, Rate};
 
-/// Links of the same speed and delay share what has been worked out for their frames.
+/// Cached times of frames, shared by all links of the same speed and delay.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Speeds {
     known: Vec<Speed>,
 }
 
-/// A [`Speed`]'s place.
+/// The index of a [`Speed`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpeedId(u32);
 
@@ -18,19 +18,20 @@ pub(crate) struct SpeedId(u32);
 struct Speed {
     rate: Rate,
     delay: Ps,
-    /// The frames sent last, control and data: most are like the one before.
+    /// The frames sent last, one of control and one of data. Most frames have the length of the one
+    /// before.
     recent: [Option<Frame>; 2],
 }
 
-/// How long a frame of this length takes.
+/// The times of a frame of one length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     bytes: u32,
-    /// Until the next one may follow.
+    /// Time until the next frame may follow.
     pub(crate) until_sent: Span,
-    /// Until it is at the far end.
+    /// Time until the frame is at the far end.
     pub(crate) until_arrived: Span,
-    /// The same as the first.
+    /// The same time as `until_sent`.
     pub(crate) occupies: Ps,
 }
 
@@ -44,7 +45,7 @@ impl Speeds {
         SpeedId(at as u32)
     }
 
-    /// How long a packet takes, with a gap of so many bytes behind it.
+    /// Returns the times of a packet with a gap of `gap` bytes after it.
     pub(crate) fn frame<E: Copy>(
         &mut self,
         speed: SpeedId,

@@ -1,11 +1,11 @@
-//! Why there is no report.
+//! Failures of runs.
 
 use std::path::PathBuf;
 
 use crate::scenario::ScenarioError;
 use crate::simulation::RunError;
 
-/// Why there is no report.
+/// The reason for a missing report.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFailure {
     /// The scenario cannot be built.
@@ -18,15 +18,15 @@ pub enum RunFailure {
         scenario: String,
         /// The run's seed.
         seed: u64,
-        /// What went wrong.
+        /// The error of the run.
         why: RunError,
     },
     /// A file or folder cannot be written.
     #[error("cannot write {path}: {why}", path = path.display())]
     Write {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         why: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a report leaves on disk.
+//! The files of a report.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,18 +17,18 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), RunFailure> {
     fs::write(path, text).map_err(|why| RunFailure::Write { path: path.to_owned(), why })
 }
 
-/// Makes a folder, and those above it.
+/// Creates a folder and its parents.
 ///
 /// # Errors
-/// It cannot be made.
+/// The folder cannot be created.
 pub fn make_folder(path: &Path) -> Result<(), RunFailure> {
     fs::create_dir_all(path).map_err(|why| RunFailure::Write { path: path.to_owned(), why })
 }
 
-/// JSON for people to read, too.
+/// Returns a value as indented JSON.
 ///
 /// # Panics
-/// If it has no JSON form, as maps with keys that are no text.
+/// Panics if the value has no JSON form, such as a map whose keys are not text.
 pub fn json_text(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("results have a JSON form") + "\n"
 }

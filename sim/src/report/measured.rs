@@ -1,4 +1,4 @@
-//! What one run comes to, in numbers.
+//! The numbers measured in one run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,106 +12,107 @@ use crate::simulation::Simulation;
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Tier};
 
-/// One run. Names carry the unit; those without one are counts.
+/// The results of one run. Field names carry the unit; those without one are counts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measured {
-    /// All chance came from it.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// From the start of the run to the last completion at a sender.
+    /// Time from the start of the run to the last completion at a sender.
     pub cct_us: f64,
-    /// No schedule is faster: [`crate::workload::bounds::of_workload`].
+    /// A lower bound of that time: [`crate::workload::bounds::of_workload`].
     pub lower_bound_us: f64,
-    /// The first over the second.
+    /// The completion time over the lower bound.
     pub slowdown: f64,
-    /// Payload of all messages over the first.
+    /// The payload of all messages over the completion time.
     pub goodput_gbps: f64,
-    /// From a message's start to its completion at the sender.
+    /// Time of a message from its start to its completion at the sender.
     pub message_us: MessageTimes,
-    /// The most packets that were ever in the queue of a switch's port, the one being sent included.
+    /// Maximum number of packets in the queue of a switch's port, including the one being sent.
     pub max_queue_packets: u32,
-    /// The same by layer, those of interfaces (`host_to_edge`) included.
+    /// The same maximum by layer, including the interfaces (`host_to_edge`).
     pub max_queue_packets_by_layer: BTreeMap<String, u32>,
-    /// As above, in bytes.
+    /// Maximum number of bytes in the queue of a switch's port.
     pub max_queue_bytes: u64,
-    /// Data packets sent, retransmissions included.
+    /// Number of data packets sent, including retransmissions.
     pub data_packets: u64,
-    /// Retransmissions among them.
+    /// Number of retransmissions.
     pub retransmissions: u64,
-    /// Retransmissions of what had arrived already.
+    /// Number of retransmissions of segments that had arrived already.
     pub spurious: u64,
-    /// Their share of all data packets, 0 to 1.
+    /// Share of spurious retransmissions among all data packets, 0 to 1.
     pub spurious_share: f64,
-    /// Acknowledgements sent.
+    /// Number of acknowledgements sent.
     pub acks: u64,
-    /// Time-outs.
+    /// Number of time-outs.
     pub timeouts: u64,
-    /// Payloads cut off by full queues.
+    /// Number of payloads trimmed by full queues.
     pub trims: u64,
-    /// Packets lost, by reason.
+    /// Number of packets lost, by reason.
     pub drops: Drops,
-    /// Congestion marks set by switches.
+    /// Number of congestion marks set by switches.
     pub ecn_marks: u64,
-    /// The same by layer.
+    /// Number of congestion marks by layer.
     pub ecn_marks_by_layer: BTreeMap<String, u64>,
-    /// Times that a link was stopped.
+    /// Number of times that a link was paused.
     pub pauses: u64,
-    /// PSN less largest PSN in order, which 99 of 100 data packets do not exceed.
+    /// 99th percentile over data packets of the largest PSN received in order minus the packet's
+    /// own PSN.
     pub ooo_p99: u64,
-    /// The largest such difference.
+    /// Maximum of this difference.
     pub ooo_max: u64,
-    /// Events of the simulation.
+    /// Number of events of the simulation.
     pub events: u64,
-    /// Processor time of the run, set-up included.
+    /// Processor time of the run, including set-up.
     pub cpu_s: f64,
-    /// Data packets per second of that.
+    /// Data packets per second of processor time.
     pub packets_per_cpu_s: f64,
-    /// The most memory of the whole process so far; `None`: the kernel does not say.
+    /// Peak memory of the whole process so far. `None`: the kernel does not report it.
     pub peak_rss_mb: Option<f64>,
-    /// By group, in order of number.
+    /// The times of each group, in order of number.
     pub groups: Vec<GroupTimes>,
 }
 
-/// What was lost, and why.
+/// Number of packets lost, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Drops {
-    /// For whatever reason.
+    /// All lost packets.
     pub total: u64,
-    /// The queue was full.
+    /// Packets lost at a full queue.
     pub no_room: u64,
-    /// The link was down.
+    /// Packets lost on a link that was down.
     pub link_down: u64,
-    /// No route led there.
+    /// Packets without a route.
     pub no_route: u64,
 }
 
-/// How long messages took, each from its own start.
+/// Times of messages, each from its own start.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct MessageTimes {
     /// Mean.
     pub mean: f64,
-    /// Half took no longer.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// The messages of a group.
+/// Times of the messages of a group.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct GroupTimes {
-    /// Its number.
+    /// The number of the group.
     pub group: u32,
-    /// How many.
+    /// Number of messages.
     pub messages: u32,
-    /// When the first started.
+    /// Start of the first message.
     pub started_us: f64,
-    /// When the last was complete at its sender.
+    /// Last completion at a sender.
     pub completed_us: f64,
 }
 
 impl Measured {
-    /// Of a run that is done.
+    /// Measures a run that is done.
     pub fn new(run: &Simulation, seed: u64, lower_bound: Ps, cpu: Duration) -> Measured {
         let (counters, ledger) = (run.hosts.counters(), &run.fabric.ledger);
         let cct = run.completion_time();
@@ -155,18 +156,13 @@ impl Measured {
             groups: groups(run),
         }
     }
-
-    /// The same without what depends on the machine: equal for the same scenario and seed.
-    pub fn without_cost(self) -> Measured {
-        Measured { cpu_s: 0.0, packets_per_cpu_s: 0.0, peak_rss_mb: None, ..self }
-    }
 }
 
 fn ratio(of: f64, to: f64) -> f64 {
     if to == 0.0 { 0.0 } else { of / to }
 }
 
-/// What the ports of a fabric have seen.
+/// Maxima over the ports of a fabric.
 #[derive(Default)]
 struct Queues {
     packets: u32,

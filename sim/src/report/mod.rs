@@ -1,4 +1,4 @@
-//! What runs come to: numbers for programs, a table for people.
+//! Reports: numbers for programs, a table for people.
 
 mod failure;
 mod files;
@@ -22,50 +22,50 @@ use crate::host::{Paths, Recovery};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::simulation::Plan;
 
-/// A scenario's runs.
+/// The results of a scenario's runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// What was run.
+    /// The set-up.
     pub set_up: SetUp,
-    /// In the order of their seeds.
+    /// The runs, in the order of their seeds.
     pub runs: Vec<Measured>,
 }
 
-/// What was run.
+/// The set-up of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SetUp {
-    /// The scenario's name.
+    /// The name of the scenario.
     pub scenario: String,
-    /// What it shows.
+    /// The purpose of the scenario.
     pub about: String,
-    /// What it starts from.
+    /// The model that the scenario starts from.
     pub model: String,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u32,
-    /// Their interfaces.
+    /// Number of interfaces.
     pub interfaces: usize,
-    /// Switches.
+    /// Number of switches.
     pub switches: usize,
-    /// Cables.
+    /// Number of cables.
     pub cables: usize,
-    /// Messages of the first run.
+    /// Number of messages of the first run.
     pub messages: usize,
-    /// Their payload.
+    /// Payload bytes of the first run.
     pub bytes: u64,
-    /// How switches choose.
+    /// The switch policy.
     pub switch: String,
-    /// How senders choose.
+    /// The path policy of the senders.
     pub lb: String,
-    /// What paths are.
+    /// The meaning of path numbers.
     pub paths: String,
-    /// How losses are found.
+    /// The detection of losses.
     pub recovery: String,
-    /// How much may be under way.
+    /// The congestion control.
     pub cc: String,
 }
 
 impl Report {
-    /// Of a scenario whose first plan this is; without runs yet.
+    /// Creates a report without runs from the scenario's first plan.
     pub(crate) fn new(scenario: &Scenario, plan: &Plan) -> Result<Report, ScenarioError> {
         let (topology, host, messages) = (&plan.topology, &plan.host, &plan.workload.messages);
         let set_up = SetUp {
@@ -93,8 +93,8 @@ impl Report {
         Ok(Report { set_up, runs: Vec::new() })
     }
 
-    /// One object: the set-up, every number as its mean over the runs, and `runs` with each of them. With
-    /// several runs `min` and `max` hold the smallest and the largest of every number.
+    /// Returns one object: the set-up, the mean of every number over the runs, and `runs` with each
+    /// run. With several runs, `min` and `max` hold the extremes of every number.
     pub fn to_json(&self) -> Value {
         let runs: Vec<Value> = self.runs.iter().map(json_object).collect();
         let mut all = into_map(json_object(&self.set_up));
@@ -120,7 +120,7 @@ fn into_map(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Groups and seeds have no mean.
+/// Removes groups and seeds, which have no mean.
 fn without_groups(mut run: Value) -> Value {
     if let Value::Object(map) = &mut run {
         map.remove("groups");

@@ -1,21 +1,21 @@
-//! What a run costs the machine.
+//! Processor time and memory of a run.
 
 use std::fs;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Processor time that this thread has used so far.
+/// Returns the processor time that this thread has used so far.
 ///
 /// # Panics
-/// If the kernel has no clock for it; Linux always does.
+/// Panics if the kernel has no such clock; Linux always does.
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     time.expect("Linux has a CPU clock per thread").into()
 }
 
-/// The most memory that this process has had in use, in megabytes of 10^6 bytes; `None`: the kernel does
-/// not say.
+/// Returns the peak memory of this process in megabytes of 10^6 bytes. `None`: the kernel does not
+/// report it.
 pub fn peak_rss_mb() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

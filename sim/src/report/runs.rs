@@ -1,4 +1,4 @@
-//! A scenario's runs, on all cores.
+//! The runs of a scenario, on all cores.
 
 use std::path::Path;
 
@@ -9,19 +9,19 @@ use crate::scenario::Scenario;
 use crate::simulation::{Plan, Simulation};
 use crate::workload::bounds;
 
-/// Events between two looks at how many messages are finished.
+/// Number of events between two progress reports.
 const EVENTS_PER_LOOK: u32 = 8192;
 
-/// Runs a scenario with each of its seeds and sums up.
+/// Runs a scenario with each of its seeds and summarises the results.
 ///
-/// `watch` is told of messages that have finished, from several threads. With `out` each run leaves its
-/// messages there, in `messages-SEED.csv`.
+/// `watch` receives the number of messages that have finished since its last call, from several
+/// threads. With `out`, each run writes its messages to `messages-SEED.csv` in that folder.
 ///
 /// # Errors
 /// The scenario cannot be built, a run has no result, or a file cannot be written.
 ///
 /// # Panics
-/// If an invariant of the protocol or of the fabric is broken.
+/// Panics if an invariant of the protocol or of the fabric is broken.
 pub fn run_scenario(
     scenario: &Scenario,
     out: Option<&Path>,
@@ -45,7 +45,7 @@ fn run_one(
     let plan = scenario.plan(seed)?;
     let bound = lower_bound(&plan);
     let mut run = Simulation::new(plan);
-    tracing::debug!(scenario = scenario.name, seed, messages = run.unfinished(), "a run begins");
+    tracing::debug!(scenario = scenario.name, seed, messages = run.unfinished(), "run started");
     let named = |why| RunFailure::Run { scenario: scenario.name.clone(), seed, why };
     while !run.is_done() {
         let before = run.unfinished();
@@ -57,17 +57,18 @@ fn run_one(
         }
         watch((before - run.unfinished()) as u64);
     }
-    // Nothing is left to do; this looks whether anything is left behind.
+    // All messages are complete. This call checks that nothing is left behind.
     run.run().map_err(named)?;
-    let measured = Measured::new(&run, seed, bound, thread_cpu_time() - started);
-    tracing::info!(scenario = scenario.name, seed, cpu = ?thread_cpu_time() - started, "a run has ended");
+    let cpu = thread_cpu_time() - started;
+    let measured = Measured::new(&run, seed, bound, cpu);
+    tracing::info!(scenario = scenario.name, seed, ?cpu, "run finished");
     out.map_or(Ok(()), |out| files::write_messages(out, seed, &run))?;
     Ok(measured)
 }
 
 fn lower_bound(plan: &Plan) -> crate::time::Ps {
     let frames = plan.network.frames;
-    // The bound counts an acknowledgement per packet. Where there are fewer, none is counted.
+    // The bound counts an acknowledgement per packet. If there are fewer, it counts none.
     let (ack, gap) = if plan.host.ack_every == 1 { (frames.ack, frames.gap) } else { (0, 0) };
     let frames = Frames { ack, gap, ..frames };
     bounds::of_workload(&frames, &bounds::at_best(&plan.topology, &plan.changes), &plan.workload)

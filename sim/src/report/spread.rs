@@ -1,8 +1,8 @@
-//! Mean, minimum and maximum of JSON objects that are alike, number by number.
+//! Mean, minimum and maximum of JSON objects with the same keys.
 
 use serde_json::{Map, Number, Value};
 
-/// Of each number the mean; whole where it is whole.
+/// Returns the mean of each number, as an integer if it is one.
 pub(super) fn mean(runs: &[Value]) -> Value {
     let count = runs.len() as f64;
     each_number(runs, &|numbers| match whole(numbers) {
@@ -13,12 +13,12 @@ pub(super) fn mean(runs: &[Value]) -> Value {
     })
 }
 
-/// Of each number the smallest.
+/// Returns the minimum of each number.
 pub(super) fn min(runs: &[Value]) -> Value {
     extreme(runs, |a, b| a < b)
 }
 
-/// Of each number the largest.
+/// Returns the maximum of each number.
 pub(super) fn max(runs: &[Value]) -> Value {
     extreme(runs, |a, b| a > b)
 }
@@ -31,8 +31,8 @@ fn extreme(runs: &[Value], better: impl Fn(f64, f64) -> bool) -> Value {
     })
 }
 
-/// Puts what `sum_up` makes of all runs' numbers in the place of each. What is missing in a run is left
-/// out there; what is no number is taken from the first.
+/// Replaces each number by the result of `sum_up` over all runs. Runs that lack a number are
+/// skipped. Values that are no numbers are taken from the first run.
 fn each_number(runs: &[Value], sum_up: &dyn Fn(&[Number]) -> Number) -> Value {
     match runs.first() {
         Some(Value::Object(first)) => {

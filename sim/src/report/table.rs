@@ -1,10 +1,10 @@
-//! Reports as a table: a line for each scenario, then what does not fit into it.
+//! Reports as a table: a row for each scenario, then its details.
 
 use std::fmt::Write as _;
 
 use super::{Measured, Report};
 
-/// A column: its heading, and its text for a scenario's runs.
+/// A column: its heading, and the function that returns its text.
 type Column = (&'static str, fn(&Report) -> String);
 
 const COLUMNS: &[Column] = &[
@@ -29,7 +29,7 @@ const COLUMNS: &[Column] = &[
     ("kpkt/cpu s", |report| format!("{:.0}", mean(report, |run| run.packets_per_cpu_s) / 1e3)),
 ];
 
-/// All that people want to see of these reports. Numbers are means over a scenario's runs.
+/// Formats reports as a table. Numbers are means over the runs of a scenario.
 pub fn table(reports: &[Report]) -> String {
     let mut rows = vec![COLUMNS.iter().map(|(heading, _)| (*heading).to_owned()).collect()];
     rows.extend(
@@ -44,12 +44,12 @@ pub fn table(reports: &[Report]) -> String {
     text
 }
 
-/// Columns of a terminal; no table is wider.
+/// The width of a terminal in columns. No table is wider.
 const WIDTH: usize = 100;
 const GAP: &str = "  ";
 
-/// Columns as wide as their widest text; the first to the left, numbers to the right. Those that do not fit beside the others
-/// follow below, with the first one again.
+/// Formats rows in columns as wide as their widest text: the first is aligned left, the others
+/// right. Columns that do not fit follow in a further block, which repeats the first one.
 pub fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
@@ -71,7 +71,7 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The columns that stand side by side, block by block.
+/// Splits the columns into blocks that fit side by side.
 fn blocks(widths: &[usize]) -> Vec<Vec<usize>> {
     let mut blocks = vec![vec![0]];
     let mut taken = widths.first().copied().unwrap_or(0);
@@ -86,7 +86,7 @@ fn blocks(widths: &[usize]) -> Vec<Vec<usize>> {
     blocks
 }
 
-/// Words in lines that begin at a column and end at the hundredth, the first without its indentation.
+/// Wraps text at the terminal's width. All lines but the first are indented.
 pub fn wrapped(text: &str, indent: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -103,23 +103,23 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     lines.join(&format!("\n{:indent$}", ""))
 }
 
-/// What a scenario is, then what its runs have in common.
+/// Formats the set-up of a scenario and the results that its runs share.
 fn details(report: &Report) -> String {
     let mut text = String::new();
     let lines = set_up_lines(report).into_iter().chain(run_lines(report));
-    for (what, said) in lines {
-        let said = wrapped(&said, 19.max(what.chars().count() + 3));
-        let line = format!("  {what:<16} {said}");
+    for (label, value) in lines {
+        let value = wrapped(&value, 19.max(label.chars().count() + 3));
+        let line = format!("  {label:<16} {value}");
         writeln!(text, "{}", line.trim_end()).expect("a string takes all that is written to it");
     }
     text
 }
 
-/// A line below the table: what it is about, and what it says.
+/// A line below the table: its label and its text.
 type Line = (String, String);
 
-fn line(what: &str, said: String) -> Line {
-    (what.to_owned(), said)
+fn line(what: &str, text: String) -> Line {
+    (what.to_owned(), text)
 }
 
 fn set_up_lines(report: &Report) -> Vec<Line> {
@@ -150,17 +150,17 @@ fn run_lines(report: &Report) -> Vec<Line> {
     let mut lines = vec![line("queues[pkt]", queues(report, first)), message_times(report)];
     let drops = first.drops;
     if drops.total > 0 {
-        let said = format!(
+        let text = format!(
             "no room {}, link down {}, no route {} (seed {})",
             drops.no_room, drops.link_down, drops.no_route, first.seed
         );
-        lines.push(line("drops", said));
+        lines.push(line("drops", text));
     }
     lines.push(cost(report));
     lines
 }
 
-/// The longest of each layer, in any run.
+/// Formats the longest queue of each layer over all runs.
 fn queues(report: &Report, first: &Measured) -> String {
     let layers = first.max_queue_packets_by_layer.keys().map(|layer| {
         let most = |run: &Measured| run.max_queue_packets_by_layer.get(layer).copied();
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_beside_stands_below() {
+    fn columns_that_do_not_fit_follow_in_a_further_block() {
         let row = |cell: &str| vec![cell.to_owned(); 12];
         let text = aligned(&[row("0123456789"), row("1")]);
         assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");

@@ -1,16 +1,16 @@
-//! What is wrong with a scenario, and where.
+//! Errors in scenarios, with their place.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A scenario that cannot be run: file, line, what is wrong and what would be right, in one line.
+/// A scenario that cannot be run. The message is one line: file, line, error and remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
-    /// The file, as it was named.
+    /// The file, as the caller named it.
     pub file: String,
-    /// From 1 on; `None`: it concerns the file as a whole.
+    /// The line, from 1. `None`: the error concerns the whole file.
     pub line: Option<usize>,
-    /// What is wrong, and the remedy.
+    /// The error and the remedy.
     pub what: String,
 }
 
@@ -25,29 +25,29 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A scenario's text, to say where something stands in it.
+/// The text of a scenario, which maps byte offsets to lines.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct SourceText {
     pub(super) file: String,
     pub(super) text: String,
 }
 
-impl Source {
-    /// Something is wrong with what stands at these bytes.
+impl SourceText {
+    /// Creates an error at a byte range.
     pub(super) fn error(&self, at: Range<usize>, what: impl fmt::Display) -> ScenarioError {
         let before = self.text.as_bytes().iter().take(at.start);
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
         ScenarioError { line: Some(line), ..self.whole(what) }
     }
 
-    /// Something is wrong with the file as a whole.
+    /// Creates an error about the whole file.
     pub(super) fn whole(&self, what: impl fmt::Display) -> ScenarioError {
-        // An error is one line, whatever the parser had to say.
+        // An error is one line, so the lines of the parser are joined.
         let what = what.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
         ScenarioError { file: self.file.clone(), line: None, what }
     }
 
-    /// TOML that cannot be read, or a key or value that is refused.
+    /// Converts an error of the TOML parser.
     pub(super) fn toml(&self, error: &toml::de::Error) -> ScenarioError {
         match error.span() {
             Some(at) => self.error(at, error.message()),

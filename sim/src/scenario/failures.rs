@@ -1,4 +1,4 @@
-//! `[[failure]]`: what is done to cables, and when.
+//! `[[failure]]`: changes of cables during a run.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
 use super::place::{LayerName, NodeName};
-use super::quantity::{Said, Share};
+use super::quantity::{Parsed, Share};
 use crate::simulation::Change;
 use crate::time::{Ps, Rate};
 use crate::topology::Topology;
@@ -14,40 +14,40 @@ use crate::topology::Topology;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FailureKeys {
-    cable: Option<[Said<NodeName>; 2]>,
-    layers: Option<Vec<Said<LayerName>>>,
-    share: Option<Said<Share>>,
+    cable: Option<[Parsed<NodeName>; 2]>,
+    layers: Option<Vec<Parsed<LayerName>>>,
+    share: Option<Parsed<Share>>,
     count: Option<u32>,
-    at: Option<Said<Ps>>,
-    until: Option<Said<Ps>>,
-    convergence: Option<Said<Ps>>,
-    rate: Option<Said<Rate>>,
+    at: Option<Parsed<Ps>>,
+    until: Option<Parsed<Ps>>,
+    convergence: Option<Parsed<Ps>>,
+    rate: Option<Parsed<Rate>>,
 }
 
 impl FailureKeys {
-    /// The changes that it comes to; `seed` draws the cables that are not named.
+    /// Returns the changes of one failure. `seed` draws the cables that are not named.
     pub(super) fn changes(
         &self,
         topology: &Topology,
         seed: u64,
     ) -> Result<Vec<(Ps, Change)>, String> {
         self.check()?;
-        let at = self.at.map_or(Ps::ZERO, |Said(at)| at);
-        let until = self.until.map(|Said(until)| until);
+        let at = self.at.map_or(Ps::ZERO, |Parsed(at)| at);
+        let until = self.until.map(|Parsed(until)| until);
         let mut changes = Vec::new();
         for cable in self.cables(topology, seed)? {
             let usual = topology.cables[cable as usize].up;
-            if self.rate.is_some_and(|Said(rate)| rate > usual) {
+            if self.rate.is_some_and(|Parsed(rate)| rate > usual) {
                 let usual = usual.bps();
                 return Err(format!(
-                    "a failure makes no cable faster than {usual} b/s; lower `rate`"
+                    "a failure cannot make a cable faster than {usual} b/s; lower `rate`"
                 ));
             }
             let change = |works| self.change(topology, cable, works);
             changes.push((at, change(false)));
             changes.extend(until.map(|until| (until, change(true))));
         }
-        if let Some(Said(wait)) = self.convergence {
+        if let Some(Parsed(wait)) = self.convergence {
             let times = [Some(at), until];
             changes.extend(times.into_iter().flatten().map(|time| (time + wait, Change::Converge)));
         }
@@ -55,10 +55,12 @@ impl FailureKeys {
     }
 
     fn check(&self) -> Result<(), String> {
-        let at = self.at.map_or(Ps::ZERO, |Said(at)| at);
+        let at = self.at.map_or(Ps::ZERO, |Parsed(at)| at);
         match self.until {
-            Some(Said(until)) if until <= at => {
-                return Err(format!("it ends at {until}, no later than it begins; raise `until`"));
+            Some(Parsed(until)) if until <= at => {
+                return Err(format!(
+                    "the failure ends at {until}, no later than it begins; raise `until`"
+                ));
             }
             _ => {}
         }
@@ -73,7 +75,7 @@ impl FailureKeys {
     fn change(&self, topology: &Topology, cable: u32, works: bool) -> Change {
         match self.rate {
             None => Change::Cable { cable, up: works },
-            Some(Said(rate)) => {
+            Some(Parsed(rate)) => {
                 let usual = topology.cables[cable as usize].up;
                 Change::Speed { cable, rate: if works { usual } else { rate } }
             }
@@ -88,7 +90,7 @@ impl FailureKeys {
             (None, Some(layers)) => {
                 let mut rng = Pcg64Mcg::seed_from_u64(seed);
                 let mut cables = Vec::new();
-                for Said(layer) in layers {
+                for Parsed(layer) in layers {
                     cables.extend(self.draw(topology, *layer, &mut rng)?);
                 }
                 Ok(cables)
@@ -100,7 +102,7 @@ impl FailureKeys {
         }
     }
 
-    /// Random cables of a layer.
+    /// Draws random cables of a layer.
     fn draw(
         &self,
         topology: &Topology,
@@ -115,7 +117,7 @@ impl FailureKeys {
             .collect();
         let all = there.len();
         let count = match (self.share, self.count) {
-            (Some(Said(Share(share))), None) => ((share * all as f64).round() as usize).max(1),
+            (Some(Parsed(Share(share))), None) => ((share * all as f64).round() as usize).max(1),
             (None, Some(count)) => count as usize,
             _ => return Err("`layers` needs either `share` or `count`".into()),
         };
@@ -130,8 +132,8 @@ impl FailureKeys {
     }
 }
 
-/// All cables between two nodes.
-fn between(topology: &Topology, ends: &[Said<NodeName>; 2]) -> Result<Vec<u32>, String> {
+/// Returns all cables between two nodes.
+fn between(topology: &Topology, ends: &[Parsed<NodeName>; 2]) -> Result<Vec<u32>, String> {
     let [a, b] = [ends[0].0.find(topology)?, ends[1].0.find(topology)?];
     let cables: Vec<u32> = (0_u32..)
         .zip(&topology.cables)

@@ -1,4 +1,4 @@
-//! `[hosts]`: how the hosts behave.
+//! `[hosts]`: the configuration of the hosts.
 
 use std::time::Duration;
 
@@ -7,41 +7,41 @@ use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 use serde::Deserialize;
 
-use super::quantity::{Said, Share, Text, by_name};
+use super::quantity::{Parsed, Share, Text, by_name};
 use crate::host::{HostConfig, Paths, Recovery, Sharing};
 use crate::time::Ps;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HostKeys {
-    lb: Option<Said<LbPolicy>>,
-    paths: Option<Said<PathsName>>,
-    sharing: Option<Said<Sharing>>,
+    lb: Option<Parsed<LbPolicy>>,
+    paths: Option<Parsed<PathsName>>,
+    sharing: Option<Parsed<Sharing>>,
     health: Option<bool>,
-    recovery: Option<Said<Recovery>>,
+    recovery: Option<Parsed<Recovery>>,
     reorder_threshold: Option<u32>,
-    cc: Option<Said<CcConfig>>,
-    share: Option<Said<Share>>,
+    cc: Option<Parsed<CcConfig>>,
+    share: Option<Parsed<Share>>,
     ack_every: Option<u32>,
-    min_rto: Option<Said<Ps>>,
-    max_rto: Option<Said<Ps>>,
-    retry_timeout: Option<Said<Ps>>,
+    min_rto: Option<Parsed<Ps>>,
+    max_rto: Option<Parsed<Ps>>,
+    retry_timeout: Option<Parsed<Ps>>,
     window: Option<u16>,
     direct: Option<bool>,
 }
 
-/// What is compared.
+/// The policies that a comparison varies.
 #[derive(Clone, Debug)]
 pub struct Policies {
-    /// How senders choose paths.
+    /// The path policy.
     pub lb: LbPolicy,
-    /// How much may be under way.
+    /// The congestion control.
     pub cc: CcConfig,
-    /// How losses are found.
+    /// The detection of losses.
     pub recovery: Recovery,
 }
 
-/// Paths as they are typed: `source`, `hashed:256`.
+/// A kind of path numbers in text form: `source`, `hashed:256`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PathsName(Paths);
 
@@ -54,10 +54,10 @@ impl Text for PathsName {
     }
 }
 
-/// `source`, or `hashed:N` with so many source ports.
+/// Parses `source`, or `hashed:N` with N source ports.
 ///
 /// # Errors
-/// Neither of them, or more source ports than have a number.
+/// The text is neither of them, or N exceeds the number of paths.
 pub fn parse_paths(text: &str) -> Result<Paths, String> {
     let most = braid_wire::MAX_PATHS;
     let count = match text.split_once(':') {
@@ -67,9 +67,9 @@ pub fn parse_paths(text: &str) -> Result<Paths, String> {
     };
     match count.filter(|count| (1..=most).contains(&usize::from(*count))) {
         Some(count) => Ok(Paths::Hashed(count)),
-        None => {
-            Err(format!("`{text}` is no kind of paths; give source, or hashed:1 to hashed:{most}"))
-        }
+        None => Err(format!(
+            "`{text}` is not a kind of paths; give source, or hashed:1 to hashed:{most}"
+        )),
     }
 }
 
@@ -96,10 +96,10 @@ impl Text for Recovery {
     }
 }
 
-/// A method of the protocol by its name, or `ideal`.
+/// Parses a loss recovery: a method of the protocol by its name, or `ideal`.
 ///
 /// # Errors
-/// There is no such method.
+/// No method has this name.
 pub fn parse_recovery(text: &str) -> Result<Recovery, String> {
     match text {
         "ideal" => Ok(Recovery::Ideal),
@@ -111,7 +111,7 @@ pub fn parse_recovery(text: &str) -> Result<Recovery, String> {
 }
 
 impl HostKeys {
-    /// The keys that a command line can give; `None`: as the model has it.
+    /// Creates the keys that a command line can give. `None`: the value of the model.
     pub(super) fn with(
         lb: Option<LbPolicy>,
         paths: Option<Paths>,
@@ -119,39 +119,39 @@ impl HostKeys {
         cc: Option<CcConfig>,
     ) -> HostKeys {
         HostKeys {
-            lb: lb.map(Said),
-            paths: paths.map(|paths| Said(PathsName(paths))),
-            recovery: recovery.map(Said),
-            cc: cc.map(Said),
+            lb: lb.map(Parsed),
+            paths: paths.map(|paths| Parsed(PathsName(paths))),
+            recovery: recovery.map(Parsed),
+            cc: cc.map(Parsed),
             ..HostKeys::default()
         }
     }
 
-    /// Other policies than before.
+    /// Replaces the policies.
     pub(super) fn set(&mut self, policies: Policies) {
-        self.lb = Some(Said(policies.lb));
-        self.cc = Some(Said(policies.cc));
-        self.recovery = Some(Said(policies.recovery));
+        self.lb = Some(Parsed(policies.lb));
+        self.cc = Some(Parsed(policies.cc));
+        self.recovery = Some(Parsed(policies.recovery));
     }
 
-    /// The model's hosts with what the scenario changes; `source`: switches route by paths.
+    /// Applies the scenario's keys to the hosts of the model; `source`: switches route by paths.
     pub(super) fn apply(&self, model: HostConfig, source: bool) -> Result<HostConfig, String> {
-        let duration = |said: Option<Said<Ps>>, model: Duration| {
-            said.map_or(model, |Said(ps)| Duration::from_nanos(ps.0 / 1000))
+        let duration = |value: Option<Parsed<Ps>>, model: Duration| {
+            value.map_or(model, |Parsed(ps)| Duration::from_nanos(ps.0 / 1000))
         };
         let host = HostConfig {
-            lb: self.lb.map_or(model.lb, |Said(lb)| lb),
+            lb: self.lb.map_or(model.lb, |Parsed(lb)| lb),
             data_path: model.data_path,
             rail_scheme: model.rail_scheme,
             send_queue: model.send_queue,
             nvlink: model.nvlink,
-            paths: self.paths.map_or(fitting_paths(model.paths, source), |Said(paths)| paths.0),
-            sharing: self.sharing.map_or(model.sharing, |Said(sharing)| sharing),
+            paths: self.paths.map_or(fitting_paths(model.paths, source), |Parsed(paths)| paths.0),
+            sharing: self.sharing.map_or(model.sharing, |Parsed(sharing)| sharing),
             health: self.health.unwrap_or(model.health),
-            recovery: self.recovery.map_or(model.recovery, |Said(recovery)| recovery),
+            recovery: self.recovery.map_or(model.recovery, |Parsed(recovery)| recovery),
             reorder_threshold: self.reorder_threshold.unwrap_or(model.reorder_threshold),
-            cc: self.cc.clone().map_or(model.cc, |Said(cc)| cc),
-            share: self.share.map_or(model.share, |Said(Share(share))| share),
+            cc: self.cc.clone().map_or(model.cc, |Parsed(cc)| cc),
+            share: self.share.map_or(model.share, |Parsed(Share(share))| share),
             ack_every: self.ack_every.unwrap_or(model.ack_every),
             min_rto: duration(self.min_rto, model.min_rto),
             max_rto: duration(self.max_rto, model.max_rto),
@@ -164,7 +164,7 @@ impl HostKeys {
     }
 }
 
-/// Unless the scenario says what paths are, they are what the switches take them for.
+/// Returns the kind of path numbers that fits the switches, unless the scenario gives one.
 pub(super) fn fitting_paths(model: Paths, source: bool) -> Paths {
     match (source, model) {
         (true, _) => Paths::Source,
@@ -189,7 +189,8 @@ fn check(host: &HostConfig) -> Result<(), String> {
             Err("reorder_threshold = 0 is not possible; give at least 1 packet".into())
         }
         () if min_rto < Duration::from_micros(1) || min_rto > max_rto => Err(format!(
-            "min_rto = {min_rto:?} with max_rto = {max_rto:?} is not possible; give 1 us or more, the shorter first"
+            "min_rto = {min_rto:?} with max_rto = {max_rto:?} is not possible; \
+             give 1 us or more, the shorter first"
         )),
         () => Ok(()),
     }

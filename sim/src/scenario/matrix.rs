@@ -1,4 +1,4 @@
-//! A scenario around a connection matrix.
+//! Scenarios made from a connection matrix.
 
 use std::path::Path;
 
@@ -6,55 +6,56 @@ use braid_cc::CcConfig;
 use braid_lb::LbPolicy;
 use toml::Spanned;
 
-use super::error::Source;
+use super::error::SourceText;
 use super::hosts::HostKeys;
 use super::network::NetworkKeys;
-use super::quantity::Said;
+use super::quantity::Parsed;
 use super::read::{parse_matrix, read_text};
 use super::shape::TopologyKeys;
 use super::traffic::WorkloadKeys;
 use super::{Keys, Model, Scenario, ScenarioError, SwitchPolicy};
 use crate::host::{Paths, Recovery};
 
-/// What a matrix is run on: a model's fat tree, but for what is given here.
+/// The options of a matrix run: a model's fat tree with the given changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MatrixOptions {
-    /// Network and hosts.
+    /// The model of network and hosts.
     pub model: Model,
     /// Tiers of the fat tree: 2 or 3.
     pub tiers: u32,
-    /// Hosts that the fat tree must have at least; `None`: the matrix's nodes.
+    /// Minimum number of hosts of the fat tree. Default: the nodes of the matrix.
     pub hosts: Option<u32>,
-    /// How switches choose.
+    /// The switch policy.
     pub switch: Option<SwitchPolicy>,
-    /// How senders choose.
+    /// The path policy.
     pub lb: Option<LbPolicy>,
-    /// What paths are.
+    /// The meaning of path numbers.
     pub paths: Option<Paths>,
-    /// How losses are found.
+    /// The detection of losses.
     pub recovery: Option<Recovery>,
-    /// How much may be under way.
+    /// The congestion control.
     pub cc: Option<CcConfig>,
-    /// The first run's seed.
+    /// The seed of the first run.
     pub seed: u64,
-    /// Runs.
+    /// Number of runs.
     pub runs: u32,
 }
 
 impl Scenario {
-    /// The scenario that runs a connection matrix on the smallest fat tree with enough hosts.
+    /// Creates the scenario that runs a connection matrix on the smallest fat tree with enough
+    /// hosts.
     ///
     /// # Errors
-    /// The file cannot be read, something is wrong in it, or it has more nodes than hosts are wanted.
+    /// The file cannot be read, has an error, or has more nodes than `hosts`.
     pub fn of_matrix(path: &Path, options: &MatrixOptions) -> Result<Scenario, ScenarioError> {
         let file = path.display().to_string();
         let matrix = parse_matrix(&file, &read_text(path)?)?;
-        let source = Source { file, text: String::new() };
+        let source = SourceText { file, text: String::new() };
         let hosts = options.hosts.unwrap_or(matrix.nodes);
         if hosts < matrix.nodes {
             let nodes = matrix.nodes;
             return Err(source.whole(format!(
-                "the matrix has {nodes} nodes, which {hosts} hosts are not enough for; give --hosts {nodes}"
+                "the matrix has {nodes} nodes, more than {hosts} hosts; give --hosts {nodes}"
             )));
         }
         let topology = TopologyKeys::fat_tree_for(hosts, options.tiers, options.model.links());
@@ -78,7 +79,7 @@ impl MatrixOptions {
         Keys {
             name: String::new(),
             about: String::new(),
-            model: Some(Said(self.model)),
+            model: Some(Parsed(self.model)),
             seed: Some(self.seed),
             runs: None,
             limit: None,

@@ -1,7 +1,8 @@
-//! A run described in a file: TOML, every quantity with its unit, every key checked.
+//! Scenarios: TOML files that describe a run. Every quantity has its unit, and every key is
+//! checked.
 //!
-//! `docs/simulator.md` lists the keys. A scenario starts from a [`Model`], whose values it changes key by
-//! key. Whatever is wrong is a [`ScenarioError`]: one line with the place and the remedy.
+//! `docs/simulator.md` lists the keys. A scenario starts from a [`Model`] and changes its values
+//! key by key. Every error is a [`ScenarioError`]: one line with the place and the remedy.
 
 mod error;
 mod failures;
@@ -26,11 +27,11 @@ pub use switching::{SWITCH_POLICIES, SwitchPolicy};
 use serde::Deserialize;
 use toml::Spanned;
 
-use self::error::Source;
+use self::error::SourceText;
 use self::failures::FailureKeys;
 use self::hosts::HostKeys;
 use self::network::{Network, NetworkKeys};
-use self::quantity::Said;
+use self::quantity::Parsed;
 use self::shape::TopologyKeys;
 use self::traffic::WorkloadKeys;
 use crate::fabric::NetworkConfig;
@@ -40,26 +41,26 @@ use crate::time::Ps;
 use crate::topology::{EqualCostRoutes, Topology};
 use crate::workload::Workload;
 
-/// A run, or several that differ by their seed.
+/// A run, or several runs that differ by their seed.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// The name of the scenario.
     pub name: String,
-    /// What it shows.
+    /// The purpose of the scenario.
     pub about: String,
-    /// The first run's seed; the next ones count up.
+    /// The seed of the first run. Later runs count up from it.
     pub seed: u64,
-    /// Runs.
+    /// Number of runs.
     pub runs: u32,
-    /// What it starts from.
+    /// The model that the scenario starts from.
     pub model: Model,
-    source: Source,
+    source: SourceText,
     keys: Keys,
-    /// By workload: what its file says, if it names one.
+    /// The matrix of each workload that names a file.
     matrices: Vec<Option<Workload>>,
 }
 
-/// What stands in the file.
+/// The keys of a scenario file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Keys {
@@ -67,10 +68,10 @@ struct Keys {
     name: String,
     #[serde(default)]
     about: String,
-    model: Option<Said<Model>>,
+    model: Option<Parsed<Model>>,
     seed: Option<u64>,
     runs: Option<Spanned<u32>>,
-    limit: Option<Said<Ps>>,
+    limit: Option<Parsed<Ps>>,
     topology: Option<Spanned<TopologyKeys>>,
     network: Option<Spanned<NetworkKeys>>,
     hosts: Option<Spanned<HostKeys>>,
@@ -80,15 +81,15 @@ struct Keys {
     failure: Vec<Spanned<FailureKeys>>,
 }
 
-/// Runs of one scenario, at most.
+/// Maximum number of runs of one scenario.
 const MOST_RUNS: u32 = 10_000;
 
 impl Scenario {
-    /// The plan of the run with this seed, which decides all that is random: the pattern, what fails, the
-    /// network, the hosts.
+    /// Returns the plan of the run with this seed, which decides all random choices: the pattern,
+    /// the failures, the network, the hosts.
     ///
     /// # Errors
-    /// What the scenario asks for cannot be built.
+    /// The scenario describes something that cannot be built.
     pub fn plan(&self, seed: u64) -> Result<Plan, ScenarioError> {
         let topology = self.topology()?;
         let network = self.network()?;
@@ -110,11 +111,11 @@ impl Scenario {
             },
             host,
             seed,
-            limit: self.keys.limit.map_or(Ps::from_micros(10_000_000), |Said(limit)| limit),
+            limit: self.keys.limit.map_or(Ps::from_micros(10_000_000), |Parsed(limit)| limit),
         })
     }
 
-    /// The same, with other policies of its hosts.
+    /// Returns the same scenario with other host policies.
     pub fn with_policies(&self, policies: Policies) -> Scenario {
         let mut other = self.clone();
         let none = || Spanned::new(0..0, HostKeys::default());
@@ -122,13 +123,13 @@ impl Scenario {
         other
     }
 
-    /// The seeds of its runs.
+    /// Returns the seeds of the runs.
     pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
         let first = self.seed;
         (0..self.runs).map(move |run| first.wrapping_add(run.into()))
     }
 
-    /// How switches choose, as it was typed.
+    /// Returns the switch policy in its text form.
     ///
     /// # Errors
     /// The network cannot be built.
@@ -174,7 +175,7 @@ impl Scenario {
     fn workload(&self, topology: &Topology, seed: u64) -> Result<Workload, ScenarioError> {
         let mut all = Workload::default();
         for ((keys, matrix), number) in self.keys.workload.iter().zip(&self.matrices).zip(0_u64..) {
-            // Workloads of the same kind are drawn apart.
+            // Workloads of the same kind get different random numbers.
             let seed = seed.wrapping_add(number << 32);
             let built = keys.get_ref().build(topology, matrix.as_ref(), seed);
             let built = built.map_err(|what| self.source.error(keys.span(), what))?;
@@ -192,18 +193,19 @@ impl Scenario {
             let changes = keys.get_ref().changes(topology, seed.wrapping_add(number << 40));
             all.extend(changes.map_err(|what| self.source.error(keys.span(), what))?);
         }
-        // Routing learns of everything that happened at the same instant.
+        // Routing learns of all events of the same instant.
         all.sort_by_key(|(at, change)| (*at, *change == Change::Converge));
         Ok(all)
     }
 }
 
-/// A sender numbers its paths, and there is an end to numbers.
+/// Checks that every path has a number.
 fn check_paths(paths: Paths, topology: &Topology) -> Result<(), String> {
     let (count, most) = (EqualCostRoutes::new(topology).most() as usize, braid_wire::MAX_PATHS);
     match paths == Paths::Source && count > most {
         true => Err(format!(
-            "{count} paths between two edges are more than the {most} that have a number; take paths = \"hashed:256\""
+            "{count} paths between two edges exceed the limit of {most}; \
+             take paths = \"hashed:256\""
         )),
         false => Ok(()),
     }

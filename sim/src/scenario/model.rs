@@ -1,4 +1,4 @@
-//! Set-ups of papers and of another simulator, which scenarios start from.
+//! Models: set-ups of papers and of another simulator that scenarios start from.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,21 +16,21 @@ use crate::host::{HostConfig, Paths, Recovery};
 use crate::time::{Ps, Rate};
 use crate::topology::{FatTree, LeafSpine, Topology, TopologyError};
 
-/// A set-up whose values a scenario takes where it says nothing else.
+/// A set-up whose values a scenario keeps unless it changes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Model {
-    /// OFAN's evaluation: 800 Gb/s, deep queues, ideal erasure coding, so that load balancing alone
-    /// decides.
+    /// The evaluation of OFAN: 800 Gb/s, deep queues, ideal erasure coding, so that only load
+    /// balancing matters.
     #[default]
     Ofan,
-    /// PRO's evaluation: 200 Gb/s, DCQCN, pause frames, Algorithm 2, source routing.
+    /// The evaluation of PRO: 200 Gb/s, DCQCN, pause frames, Algorithm 2, source routing.
     Pro,
-    /// A second simulator's set-up (htsim's `uec`), to compare connection matrices with: trimming,
-    /// control first, a constant window.
+    /// The set-up of a second simulator (htsim's `uec`), for comparing connection matrices:
+    /// trimming, control first, a constant window.
     Uec,
 }
 
-/// The models' names, and what each is.
+/// The names of the models, with a description.
 pub const MODELS: &[(&str, &str, Model)] = &[
     (
         "ofan",
@@ -67,7 +67,7 @@ impl Text for Model {
 }
 
 impl Model {
-    /// Speed and delay of its links.
+    /// Returns speed and delay of the links.
     pub(super) fn links(self) -> (Rate, Ps) {
         match self {
             Model::Ofan | Model::Uec => (Rate::from_gbps(800), Ps::from_nanos(500)),
@@ -75,7 +75,7 @@ impl Model {
         }
     }
 
-    /// The fabric that it was evaluated on: 128 hosts each.
+    /// Returns the fabric of the evaluation, with 128 hosts.
     pub(super) fn topology(self) -> Result<Topology, TopologyError> {
         let (rate, delay) = self.links();
         match self {
@@ -100,7 +100,7 @@ impl Model {
             Model::Ofan => Network {
                 frames: Frames { payload: 4096, header: 62, ack: 64, gap: 20 },
                 buffer: Buffer::PerPort { bytes: 800_000 },
-                // What REPS is given there: 10 % of the buffer. PLB has 50 %.
+                // OFAN gives REPS a threshold of 10 % of the buffer, and PLB 50 %.
                 marking: threshold(80_000),
                 pause: None,
                 control_first: false,
@@ -109,7 +109,7 @@ impl Model {
                 control_hashed: false,
             },
             Model::Pro => Network {
-                // The paper names no packet size: our choice.
+                // The paper gives no packet size, so this is our choice.
                 frames: Frames { payload: 1000, header: 62, ack: 64, gap: 20 },
                 buffer: Buffer::Shared { bytes: 100_000_000, alpha: 1.0 },
                 marking: Some(Marking {
@@ -119,7 +119,8 @@ impl Model {
                     when: When::Joining,
                     of: None,
                 }),
-                // Nor where links are stopped: far from the threshold of drops.
+                // The paper gives no pause threshold either. This one is far from the threshold of
+                // drops.
                 pause: Some(Pause { stop: 1_000_000, go: 900_000 }),
                 control_first: true,
                 trim: false,
@@ -165,15 +166,16 @@ impl Model {
                 ..HostConfig::default()
             },
             Model::Uec => HostConfig {
-                // What is called oblivious there goes round a shuffled set of entropies. Switches that
-                // hash with salts of their own make any order of them as good as shuffled.
+                // htsim's "oblivious" policy cycles through a shuffled set of entropies. Switches
+                // that hash with salts of their own make any order of them as good as a shuffled
+                // one.
                 lb: LbPolicy::ROUND_ROBIN,
                 paths: Paths::Hashed(256),
                 health: false,
                 recovery: Recovery::Protocol(LossRecovery::Sack),
                 reorder_threshold: 4000,
                 cc: CcConfig::new(FixedWindow { window: 4096 * 4160 }),
-                // Losses come back as trimmed headers; the time-out is for those that do not.
+                // Losses come back as trimmed headers. The time-out is for those that do not.
                 min_rto: Duration::from_millis(1),
                 ..HostConfig::default()
             },

@@ -1,13 +1,13 @@
-//! `[network]`: frames, buffers, marks, pauses, and what switches do.
+//! `[network]`: frames, buffers, marks, pause frames, and the switch policy.
 
 use serde::Deserialize;
 
-use super::quantity::{Bytes, Room, Said, Share, Text, by_name};
+use super::quantity::{Bytes, Parsed, Room, Share, Text, by_name};
 use super::switching::SwitchPolicy;
 use crate::fabric::{Buffer, Marking, Pause, When};
 use crate::frames::Frames;
 
-/// What a model says about the network, which a scenario may change key by key.
+/// The network of a model, which a scenario may change key by key.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Network {
     pub(super) frames: Frames,
@@ -29,24 +29,24 @@ pub(super) struct NetworkKeys {
     pause: Option<PauseKeys>,
     control_first: Option<bool>,
     trim: Option<bool>,
-    switch: Option<Said<SwitchPolicy>>,
+    switch: Option<Parsed<SwitchPolicy>>,
     control_hashed: Option<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FramesKeys {
-    payload: Option<Said<Bytes>>,
-    header: Option<Said<Bytes>>,
-    ack: Option<Said<Bytes>>,
-    gap: Option<Said<Bytes>>,
+    payload: Option<Parsed<Bytes>>,
+    header: Option<Parsed<Bytes>>,
+    ack: Option<Parsed<Bytes>>,
+    gap: Option<Parsed<Bytes>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BufferKeys {
-    per_port: Option<Said<Room>>,
-    shared: Option<Said<Room>>,
+    per_port: Option<Parsed<Room>>,
+    shared: Option<Parsed<Room>>,
     alpha: Option<f64>,
 }
 
@@ -54,18 +54,18 @@ struct BufferKeys {
 #[serde(deny_unknown_fields)]
 struct MarkingKeys {
     off: Option<bool>,
-    low: Option<Said<Room>>,
-    high: Option<Said<Room>>,
-    most: Option<Said<Share>>,
-    when: Option<Said<When>>,
+    low: Option<Parsed<Room>>,
+    high: Option<Parsed<Room>>,
+    most: Option<Parsed<Share>>,
+    when: Option<Parsed<When>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PauseKeys {
     off: Option<bool>,
-    stop: Option<Said<Room>>,
-    go: Option<Said<Room>>,
+    stop: Option<Parsed<Room>>,
+    go: Option<Parsed<Room>>,
 }
 
 impl Text for When {
@@ -82,12 +82,12 @@ impl Text for When {
 }
 
 impl NetworkKeys {
-    /// Changes only how switches choose, if anything.
+    /// Changes only the switch policy, if one is given.
     pub(super) fn with_switch(switch: Option<SwitchPolicy>) -> NetworkKeys {
-        NetworkKeys { switch: switch.map(Said), ..NetworkKeys::default() }
+        NetworkKeys { switch: switch.map(Parsed), ..NetworkKeys::default() }
     }
 
-    /// The model's network with what the scenario changes.
+    /// Applies the scenario's keys to the network of the model.
     pub(super) fn apply(&self, model: Network) -> Result<Network, String> {
         let frames = match &self.frames {
             Some(keys) => keys.apply(model.frames)?,
@@ -104,7 +104,7 @@ impl NetworkKeys {
             pause: self.pause.as_ref().map_or(Ok(model.pause), |keys| keys.pause(frame))?,
             control_first: self.control_first.unwrap_or(model.control_first),
             trim: self.trim.unwrap_or(model.trim),
-            switch: self.switch.clone().map_or(model.switch, |Said(switch)| switch),
+            switch: self.switch.clone().map_or(model.switch, |Parsed(switch)| switch),
             control_hashed: self.control_hashed.unwrap_or(model.control_hashed),
         };
         network.check(frame)?;
@@ -113,7 +113,7 @@ impl NetworkKeys {
 }
 
 impl Network {
-    /// Room for one port when nobody else needs any.
+    /// Returns the buffer of one port when no other port uses any.
     pub(super) fn room_of_port(&self) -> u64 {
         match self.buffer {
             Buffer::PerPort { bytes } => bytes,
@@ -124,7 +124,8 @@ impl Network {
     fn check(&self, frame: u32) -> Result<(), String> {
         if self.room_of_port() < u64::from(frame) {
             return Err(format!(
-                "no packet of {frame} bytes fits into a buffer that has {} for a port; make `buffer` larger",
+                "a packet of {frame} bytes does not fit into a buffer with {} bytes per port; \
+                 enlarge `buffer`",
                 self.room_of_port()
             ));
         }
@@ -134,8 +135,8 @@ impl Network {
 
 impl FramesKeys {
     fn apply(&self, model: Frames) -> Result<Frames, String> {
-        let size = |name: &str, said: Option<Said<Bytes>>, model: u32, least: u32, most: u32| {
-            let bytes = said.map_or(model.into(), |Said(Bytes(bytes))| bytes);
+        let size = |name: &str, value: Option<Parsed<Bytes>>, model: u32, least: u32, most: u32| {
+            let bytes = value.map_or(model.into(), |Parsed(Bytes(bytes))| bytes);
             let size = u32::try_from(bytes).ok().filter(|size| (least..=most).contains(size));
             size.ok_or_else(|| {
                 format!("{name} = {bytes} B is out of range; give {least} to {most} B")
@@ -154,8 +155,8 @@ impl FramesKeys {
 impl BufferKeys {
     fn buffer(&self, frame: u32) -> Result<Buffer, String> {
         match (self.per_port, self.shared, self.alpha) {
-            (Some(Said(room)), None, None) => Ok(Buffer::PerPort { bytes: room.bytes(frame) }),
-            (None, Some(Said(room)), alpha) => {
+            (Some(Parsed(room)), None, None) => Ok(Buffer::PerPort { bytes: room.bytes(frame) }),
+            (None, Some(Parsed(room)), alpha) => {
                 let alpha = alpha.unwrap_or(1.0);
                 match (0.001..=1000.0).contains(&alpha) {
                     true => Ok(Buffer::Shared { bytes: room.bytes(frame), alpha }),
@@ -169,7 +170,7 @@ impl BufferKeys {
 
 impl MarkingKeys {
     fn marking(&self, frame: u32) -> Result<Option<Marking>, String> {
-        let (Some(Said(low)), Some(Said(high)), None | Some(false)) =
+        let (Some(Parsed(low)), Some(Parsed(high)), None | Some(false)) =
             (self.low, self.high, self.off)
         else {
             let only_off = self.off == Some(true) && self.low.is_none() && self.high.is_none();
@@ -182,8 +183,8 @@ impl MarkingKeys {
         if low > high {
             return Err(format!("marks begin at {low} B but are certain from {high} B; swap them"));
         }
-        let most = self.most.map_or(1.0, |Said(Share(most))| most);
-        let when = self.when.map_or(When::Joining, |Said(when)| when);
+        let most = self.most.map_or(1.0, |Parsed(Share(most))| most);
+        let when = self.when.map_or(When::Joining, |Parsed(when)| when);
         Ok(Some(Marking { low, high, most, when, of: None }))
     }
 }
@@ -192,9 +193,9 @@ impl PauseKeys {
     fn pause(&self, frame: u32) -> Result<Option<Pause>, String> {
         match (self.stop, self.go, self.off) {
             (None, None, Some(true)) => Ok(None),
-            (Some(Said(stop)), go, None | Some(false)) => {
+            (Some(Parsed(stop)), go, None | Some(false)) => {
                 let stop = stop.bytes(frame);
-                let go = go.map_or(stop, |Said(go)| go.bytes(frame));
+                let go = go.map_or(stop, |Parsed(go)| go.bytes(frame));
                 match go <= stop {
                     true => Ok(Some(Pause { stop, go })),
                     false => {

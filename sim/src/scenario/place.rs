@@ -1,9 +1,9 @@
-//! Names of nodes and of layers.
+//! The names of nodes and layers.
 
 use super::quantity::{Text, by_name};
 use crate::topology::{Layer, Node, Tier, Topology};
 
-/// A node as it is typed: `host 3`, `edge 0`, `agg 1`, `core 2`.
+/// A node in text form: `host 3`, `edge 0`, `agg 1`, `core 2`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NodeName {
     tier: Tier,
@@ -21,7 +21,7 @@ const TIERS: &[(&str, Tier)] = &[
 ];
 
 impl NodeName {
-    /// The node that is called so.
+    /// Returns the node with this name.
     pub(super) fn find(self, topology: &Topology) -> Result<Node, String> {
         let NodeName { tier, number } = self;
         let count = match tier {
@@ -51,12 +51,12 @@ impl Text for NodeName {
         let tier = by_name("kind of node", tier, TIERS)?;
         match number.trim().parse() {
             Ok(number) => Ok(NodeName { tier, number }),
-            Err(_) => Err(format!("`{text}` names no node; write it as in \"edge 0\"")),
+            Err(_) => Err(format!("`{text}` is not a node; write it as in \"edge 0\"")),
         }
     }
 }
 
-/// The cables between two tiers, as they are typed: `edge-agg`.
+/// The cables between two tiers in text form: `edge-agg`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LayerName {
     pub(super) low: Tier,
@@ -78,7 +78,7 @@ impl Text for LayerName {
     }
 }
 
-/// A tier's name in scenarios and reports.
+/// Returns the name of a tier in scenarios and reports.
 pub(crate) fn tier_name(tier: Tier) -> &'static str {
     match tier {
         Tier::Host => "host",
@@ -88,7 +88,7 @@ pub(crate) fn tier_name(tier: Tier) -> &'static str {
     }
 }
 
-/// A layer's name in reports: from where to where.
+/// Returns the name of a layer in reports, from the sending to the receiving tier.
 pub(crate) fn layer_name(layer: Layer) -> String {
     format!("{}_to_{}", tier_name(layer.from), tier_name(layer.to))
 }

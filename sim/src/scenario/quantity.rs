@@ -1,4 +1,4 @@
-//! Values that are written as text: quantities with their unit, and things with a name.
+//! Values in text form: quantities with their unit, and named values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,30 +9,30 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use crate::time::{Ps, Rate};
 
-/// A value that has a text form.
+/// A value with a text form.
 pub(super) trait Text: Sized {
-    /// What it is.
+    /// The kind of value, for errors.
     const WHAT: &'static str;
-    /// How it is written.
+    /// An example of the text form, for errors.
     const EXAMPLE: &'static str;
 
-    /// The value, or what is wrong with the text.
+    /// Parses the text, or says what is wrong with it.
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
-/// A value of a scenario that is written as text.
+/// A value of a scenario that is parsed from text.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Said<T>(pub(super) T);
+pub(super) struct Parsed<T>(pub(super) T);
 
-impl<'de, T: Text> Deserialize<'de> for Said<T> {
+impl<'de, T: Text> Deserialize<'de> for Parsed<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader(PhantomData)).map(Said)
+        deserializer.deserialize_any(TextVisitor(PhantomData)).map(Parsed)
     }
 }
 
-struct Reader<T>(PhantomData<T>);
+struct TextVisitor<T>(PhantomData<T>);
 
-impl<T: Text> Visitor<'_> for Reader<T> {
+impl<T: Text> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,15 +56,15 @@ fn bare<T: Text>(number: impl fmt::Display) -> String {
     format!("{number} is not enough for a {}; write it as in \"{}\"", T::WHAT, T::EXAMPLE)
 }
 
-/// Bytes.
+/// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bytes(pub(super) u64);
 
-/// A part of something, 0 to 1.
+/// A share, 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Share(pub(super) f64);
 
-/// Room in a queue.
+/// A queue length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
     /// Bytes of frames.
@@ -74,7 +74,7 @@ pub(super) enum Room {
 }
 
 impl Room {
-    /// In bytes, where a full data frame has `frame`.
+    /// Returns the length in bytes, with `frame` bytes per full data frame.
     pub(super) fn bytes(self, frame: u32) -> u64 {
         match self {
             Room::Bytes(bytes) => bytes,
@@ -135,7 +135,7 @@ impl Text for Share {
     fn from_text(text: &str) -> Result<Self, String> {
         let (number, unit) = split::<Self>(text)?;
         let factor = factor::<Self>(text, unit, SHARES)?;
-        // Divided, not multiplied by 0.01: 95 % are to be 0.95.
+        // Divided rather than multiplied by 0.01, so that 95 % gives exactly 0.95.
         within::<Self>(text, number * factor / 100.0, 0.0..=1.0, "0 % to 100 %").map(Share)
     }
 }
@@ -172,28 +172,28 @@ impl Text for CcConfig {
     }
 }
 
-/// One of a few names.
+/// Returns the value with the given name.
 pub(super) fn by_name<T: Clone>(what: &str, text: &str, known: &[(&str, T)]) -> Result<T, String> {
     known.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone()).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("no {what} is called `{text}`; there is: {}", names.join(", "))
+        format!("no {what} is called `{text}`; known names: {}", names.join(", "))
     })
 }
 
-/// The whole number of base units that a quantity comes to.
+/// Parses a quantity to a whole number of base units.
 fn parse<T: Text>(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let (number, unit) = split::<T>(text)?;
     Ok((number * factor::<T>(text, unit, units)?).round())
 }
 
-/// Number and unit.
+/// Splits a quantity into number and unit.
 fn split<T: Text>(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let number = number
         .parse()
-        .map_err(|_| format!("`{text}` is no {}; write it as in \"{}\"", T::WHAT, T::EXAMPLE))?;
+        .map_err(|_| format!("`{text}` is not a {}; write it as in \"{}\"", T::WHAT, T::EXAMPLE))?;
     Ok((number, unit.trim()))
 }
 
@@ -203,7 +203,7 @@ fn factor<T: Text>(text: &str, unit: &str, units: &[(&str, f64)]) -> Result<f64,
         let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         let wrong = match unit {
             "" => format!("`{text}` has no unit"),
-            _ => format!("`{unit}` is no unit of a {}", T::WHAT),
+            _ => format!("`{unit}` is not a unit of a {}", T::WHAT),
         };
         format!("{wrong}; write it as in \"{}\" ({})", T::EXAMPLE, names.join(", "))
     })
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_names_the_value_and_the_remedy() {
+    fn errors_name_the_value_and_the_remedy() {
         let error = Ps::from_text("12").unwrap_err();
         assert_eq!(error, "`12` has no unit; write it as in \"1.5 us\" (ps, ns, us, ms, s)");
-        assert!(Rate::from_text("1 GB").unwrap_err().contains("`GB` is no unit of a rate"));
-        assert!(Bytes::from_text("many").unwrap_err().contains("`many` is no number of bytes"));
+        assert!(Rate::from_text("1 GB").unwrap_err().contains("`GB` is not a unit of a rate"));
+        assert!(Bytes::from_text("many").unwrap_err().contains("`many` is not a number of bytes"));
         assert!(Bytes::from_text("-1 KB").unwrap_err().contains("`-1 KB`"));
         assert!(Share::from_text("101 %").unwrap_err().contains("0 % to 100 %"));
         assert!(Ps::from_text("1e9 s").unwrap_err().contains("`e9 s`"));

@@ -1,21 +1,21 @@
-//! From a file to a scenario.
+//! Reading scenario files.
 
 use std::fs;
 use std::path::Path;
 
-use super::error::Source;
+use super::error::SourceText;
 use super::{Keys, MOST_RUNS, Scenario, ScenarioError};
 use crate::workload::Workload;
 use crate::workload::matrix::Matrix;
 
-/// Opens a file that a scenario names: its full name, for errors, and its text.
+/// Opens a file that a scenario names. Returns its full name, for errors, and its text.
 pub type OpenFile<'a> = dyn Fn(&str) -> Result<(String, String), ScenarioError> + 'a;
 
 impl Scenario {
-    /// Reads a file, and the matrices that it names, whose paths are relative to it.
+    /// Reads a scenario and the matrices that it names, whose paths are relative to it.
     ///
     /// # Errors
-    /// A file that cannot be read, or the first thing that is wrong with it.
+    /// The file cannot be read, or has an error.
     pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
         let text = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -25,12 +25,12 @@ impl Scenario {
         })
     }
 
-    /// Reads a text; `file` is its name, for errors, and `open` opens the files that it names.
+    /// Parses a scenario; `file` is its name, for errors, and `open` opens the files that it names.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The text has an error.
     pub fn parse(file: &str, text: &str, open: &OpenFile<'_>) -> Result<Scenario, ScenarioError> {
-        let source = Source { file: file.to_owned(), text: text.to_owned() };
+        let source = SourceText { file: file.to_owned(), text: text.to_owned() };
         let keys: Keys = toml::from_str(text).map_err(|error| source.toml(&error))?;
         let runs = match &keys.runs {
             None => 1,
@@ -47,7 +47,7 @@ impl Scenario {
             let read = |named: &super::traffic::MatrixKeys| {
                 let (file, text) = open(&named.file).map_err(|error| match error.line {
                     Some(_) => error,
-                    // It is this scenario that names a file that is not there.
+                    // The error is in the scenario, which names a missing file.
                     None => source.error(workload.span(), error),
                 })?;
                 read_matrix(&file, &text)
@@ -63,7 +63,7 @@ impl Scenario {
             about: keys.about.clone(),
             seed: keys.seed.unwrap_or(1),
             runs,
-            model: keys.model.map_or_else(Default::default, |super::Said(model)| model),
+            model: keys.model.map_or_else(Default::default, |super::Parsed(model)| model),
             source,
             matrices,
             keys,

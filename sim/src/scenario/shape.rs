@@ -1,12 +1,12 @@
-//! `[topology]`: what is wired to what.
+//! `[topology]`: the wiring of the fabric.
 
 use serde::Deserialize;
 
-use super::quantity::Said;
+use super::quantity::Parsed;
 use crate::time::{Ps, Rate};
 use crate::topology::{FatTree, LeafSpine, RailOptimised, Topology, TopologyError};
 
-/// More interfaces would need more memory than a run is worth.
+/// Maximum number of interfaces, which bounds the memory of a run.
 const MOST_INTERFACES: u64 = 1 << 16;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -18,22 +18,22 @@ pub(super) enum TopologyKeys {
     RailOptimised(RailKeys),
 }
 
-/// Switches of `k` ports, as much bandwidth up as down.
+/// A k-ary fat tree: switches of `k` ports with as much bandwidth up as down.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FatTreeKeys {
     k: u32,
     #[serde(default = "three")]
     tiers: u32,
-    rate: Said<Rate>,
-    delay: Said<Ps>,
+    rate: Parsed<Rate>,
+    delay: Parsed<Ps>,
 }
 
 fn three() -> u32 {
     3
 }
 
-/// Any other three-tier fabric.
+/// A three-tier fabric of any other shape.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PodsKeys {
@@ -42,9 +42,9 @@ pub(super) struct PodsKeys {
     aggs_per_pod: u32,
     cores: u32,
     hosts_per_edge: u32,
-    rate: Said<Rate>,
-    fabric_rate: Option<Said<Rate>>,
-    delay: Said<Ps>,
+    rate: Parsed<Rate>,
+    fabric_rate: Option<Parsed<Rate>>,
+    delay: Parsed<Ps>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -55,9 +55,9 @@ pub(super) struct LeafSpineKeys {
     spines: u32,
     #[serde(default = "one")]
     links_per_spine: u32,
-    rate: Said<Rate>,
-    fabric_rate: Option<Said<Rate>>,
-    delay: Said<Ps>,
+    rate: Parsed<Rate>,
+    fabric_rate: Option<Parsed<Rate>>,
+    delay: Parsed<Ps>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -69,9 +69,9 @@ pub(super) struct RailKeys {
     spines: u32,
     #[serde(default = "one")]
     links_per_spine: u32,
-    rate: Said<Rate>,
-    fabric_rate: Option<Said<Rate>>,
-    delay: Said<Ps>,
+    rate: Parsed<Rate>,
+    fabric_rate: Option<Parsed<Rate>>,
+    delay: Parsed<Ps>,
 }
 
 fn one() -> u32 {
@@ -79,17 +79,17 @@ fn one() -> u32 {
 }
 
 impl TopologyKeys {
-    /// The smallest fat tree that has so many hosts.
+    /// Returns the smallest fat tree with at least this many hosts.
     pub(super) fn fat_tree_for(hosts: u32, tiers: u32, (rate, delay): (Rate, Ps)) -> TopologyKeys {
         let holds = |k: &u64| match tiers {
             2 => k * k / 2 >= hosts.into(),
             _ => k * k * k / 4 >= hosts.into(),
         };
         let k = (2_u64..).step_by(2).find(holds).unwrap_or(2) as u32;
-        TopologyKeys::FatTree(FatTreeKeys { k, tiers, rate: Said(rate), delay: Said(delay) })
+        TopologyKeys::FatTree(FatTreeKeys { k, tiers, rate: Parsed(rate), delay: Parsed(delay) })
     }
 
-    /// The plan, or why there is none.
+    /// Returns the plan, or the reason why there is none.
     pub(super) fn build(&self) -> Result<Topology, String> {
         let interfaces = self.interfaces();
         if interfaces > MOST_INTERFACES {
@@ -119,7 +119,7 @@ impl TopologyKeys {
 
 impl FatTreeKeys {
     fn build(&self) -> Result<Topology, String> {
-        let FatTreeKeys { k, tiers, rate: Said(rate), delay: Said(delay) } = *self;
+        let FatTreeKeys { k, tiers, rate: Parsed(rate), delay: Parsed(delay) } = *self;
         let built = match tiers {
             2 => LeafSpine::k_ary(k, rate, delay).and_then(|plan| plan.build()),
             3 => FatTree::k_ary(k, rate, delay).and_then(|plan| plan.build()),

@@ -7,18 +7,19 @@ use super::quantity::{Room, Share, Text, by_name};
 use crate::switch::Policy;
 use crate::time::Ps;
 
-/// A switch policy as it is typed: `ecmp`, `round-robin:permute=5`,
+/// A switch policy in text form: `ecmp`, `round-robin:permute=5`,
 /// `adaptive:bins=5%/10%/20%,age=0.1us`, `drill:samples=2`.
 ///
-/// Bins are queue lengths, as shares of the buffer or as sizes; they are known once the buffer is.
+/// Bins are queue lengths, as shares of the buffer or in bytes. They are resolved when the buffer
+/// is known.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SwitchPolicy {
     text: String,
-    kind: Kind,
+    kind: PolicyKind,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum Kind {
+enum PolicyKind {
     Plain(Policy),
     Adaptive { bins: Vec<Bin>, age: Ps },
 }
@@ -29,12 +30,13 @@ enum Bin {
     Room(Room),
 }
 
-/// How often queues and loads are looked at where nothing else is said.
+/// Default interval of queue and load readings.
 const MOMENT: Ps = Ps::from_micros(1);
-/// What Themis' example remembers per queue pair (section 4): 400 Gb/s, 2 us, 1500 bytes.
+/// Default size of the PSN ring of Themis: the paper's example (section 4), with 400 Gb/s, 2 us and
+/// 1500 bytes.
 const RING: u32 = 100;
 
-/// The policies' names, and what each does.
+/// The names of the policies, with a description.
 pub const SWITCH_POLICIES: &[(&str, &str)] = &[
     ("ecmp", "a hash of addresses and source port, with a salt per switch"),
     ("source", "the source port says which route"),
@@ -49,16 +51,17 @@ pub const SWITCH_POLICIES: &[(&str, &str)] = &[
     ("conweave", "flows move away from slow paths, and edges put them back in order"),
     (
         "themis",
-        "sprays by PSN, holds back NACKs that prove no loss; ring=100 PSNs, look-back=on, compensate=on",
+        "sprays by PSN, holds back NACKs that prove no loss; ring=100 PSNs, \
+         look-back=on, compensate=on",
     ),
 ];
 
 impl SwitchPolicy {
-    /// The policy for switches whose ports have so much buffer each, and full frames that size.
+    /// Returns the policy for switches with this buffer per port and frame size.
     pub(super) fn resolve(&self, buffer: u64, frame: u32) -> Policy {
         match &self.kind {
-            Kind::Plain(policy) => policy.clone(),
-            Kind::Adaptive { bins, age } => {
+            PolicyKind::Plain(policy) => policy.clone(),
+            PolicyKind::Adaptive { bins, age } => {
                 let bytes = |bin: &Bin| match *bin {
                     Bin::Share(share) => (share * buffer as f64) as u64,
                     Bin::Room(room) => room.bytes(frame),
@@ -68,13 +71,13 @@ impl SwitchPolicy {
         }
     }
 
-    /// Whether switches do what paths say.
+    /// Returns whether switches route by paths.
     pub(super) fn is_source(&self) -> bool {
-        matches!(self.kind, Kind::Plain(Policy::Source | Policy::SourceOrLeastLoaded { .. }))
+        matches!(self.kind, PolicyKind::Plain(Policy::Source | Policy::SourceOrLeastLoaded { .. }))
     }
 }
 
-/// As it was typed.
+/// Formats the policy as it was given.
 impl fmt::Display for SwitchPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
@@ -88,41 +91,41 @@ impl FromStr for SwitchPolicy {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let mut given = Parameters::new(name, rest)?;
         let kind = match name {
-            "ecmp" => Kind::Plain(Policy::Ecmp),
-            "source" => Kind::Plain(Policy::Source),
-            "random" => Kind::Plain(Policy::Random),
-            "jsq" => Kind::Plain(Policy::Shortest),
-            "ofan" => Kind::Plain(Policy::Ofan),
-            "conweave" => Kind::Plain(Policy::ConWeave),
+            "ecmp" => PolicyKind::Plain(Policy::Ecmp),
+            "source" => PolicyKind::Plain(Policy::Source),
+            "random" => PolicyKind::Plain(Policy::Random),
+            "jsq" => PolicyKind::Plain(Policy::Shortest),
+            "ofan" => PolicyKind::Plain(Policy::Ofan),
+            "conweave" => PolicyKind::Plain(Policy::ConWeave),
             "pro" => {
                 let every = given.take("every").map_or(Ok(MOMENT), interval)?;
-                Kind::Plain(Policy::SourceOrLeastLoaded { every })
+                PolicyKind::Plain(Policy::SourceOrLeastLoaded { every })
             }
             "least-loaded" => {
                 let every = given.take("every").map_or(Ok(MOMENT), interval)?;
-                Kind::Plain(Policy::LeastLoaded { every })
+                PolicyKind::Plain(Policy::LeastLoaded { every })
             }
-            "themis" => Kind::Plain(Policy::Themis {
+            "themis" => PolicyKind::Plain(Policy::Themis {
                 ring: given.take("ring").map_or(Ok(RING), count)?,
                 look_back: given.take("look-back").map_or(Ok(true), on_or_off)?,
                 compensate: given.take("compensate").map_or(Ok(true), on_or_off)?,
             }),
             "round-robin" => {
                 let permute = given.take("permute").map(count).transpose()?;
-                Kind::Plain(Policy::RoundRobin { permute })
+                PolicyKind::Plain(Policy::RoundRobin { permute })
             }
             "drill" => {
                 let samples = given.take("samples").map_or(Ok(2), count)?;
-                Kind::Plain(Policy::Drill { samples })
+                PolicyKind::Plain(Policy::Drill { samples })
             }
-            "adaptive" => Kind::Adaptive {
+            "adaptive" => PolicyKind::Adaptive {
                 bins: bins(given.take("bins").unwrap_or("5%/10%/20%"))?,
                 age: given.take("age").map_or(Ok(Ps(100_000)), Ps::from_text)?,
             },
             _ => {
                 let names: Vec<&str> = SWITCH_POLICIES.iter().map(|(name, _)| *name).collect();
                 let names = names.join(", ");
-                return Err(format!("no switch policy is called `{name}`; there is: {names}"));
+                return Err(format!("no switch policy is called `{name}`; known names: {names}"));
             }
         };
         given.none_left()?;
@@ -139,7 +142,7 @@ impl Text for SwitchPolicy {
     }
 }
 
-/// What follows a name and is not used up yet.
+/// The parameters after a name that are not consumed yet.
 struct Parameters<'a> {
     name: &'a str,
     given: Vec<(&'a str, &'a str)>,
@@ -150,7 +153,7 @@ impl<'a> Parameters<'a> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let pair = |part: &'a str| {
             part.split_once('=').ok_or_else(|| {
-                format!("`{part}` is no parameter of {name}; write it as in drill:samples=2")
+                format!("`{part}` is not a parameter of {name}; write it as in drill:samples=2")
             })
         };
         Ok(Parameters { name, given: parts.map(pair).collect::<Result<_, _>>()? })
@@ -168,7 +171,7 @@ impl<'a> Parameters<'a> {
                 let known = SWITCH_POLICIES.iter().find(|(name, _)| *name == self.name);
                 let about = known.map_or("", |(_, about)| *about);
                 Err(format!(
-                    "{} has no parameter `{key}`, or has it twice; it is: {about}",
+                    "{} has no parameter `{key}`, or has it twice; its description: {about}",
                     self.name
                 ))
             }
@@ -178,12 +181,12 @@ impl<'a> Parameters<'a> {
 
 fn count(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|count| (1..=1_000_000).contains(count));
-    number.ok_or_else(|| format!("`{text}` is no count; give 1 to 1000000"))
+    number.ok_or_else(|| format!("`{text}` is not a count; give 1 to 1000000"))
 }
 
 fn interval(text: &str) -> Result<Ps, String> {
     match Ps::from_text(text)? {
-        Ps::ZERO => Err(format!("`{text}` is no interval; give at least 1 ps")),
+        Ps::ZERO => Err(format!("`{text}` is not an interval; give at least 1 ps")),
         every => Ok(every),
     }
 }
@@ -237,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_names_the_value_and_the_remedy() {
-        assert!(error("rr").contains("no switch policy is called `rr`; there is: ecmp, source"));
+    fn errors_name_the_value_and_the_remedy() {
+        assert!(error("rr").contains("no switch policy is called `rr`; known names: ecmp, source"));
         assert!(error("ecmp:salt=1").contains("ecmp has no parameter `salt`"));
-        assert!(error("drill:samples=0").contains("`0` is no count"));
-        assert!(error("pro:every=0us").contains("`0us` is no interval"));
-        assert!(error("themis:look-back=1").contains("there is: on, off"));
-        assert!(error("drill:2").contains("`2` is no parameter"));
+        assert!(error("drill:samples=0").contains("`0` is not a count"));
+        assert!(error("pro:every=0us").contains("`0us` is not an interval"));
+        assert!(error("themis:look-back=1").contains("known names: on, off"));
+        assert!(error("drill:2").contains("`2` is not a parameter"));
         assert!(error("adaptive:age=5").contains("`5` has no unit"));
     }
 }

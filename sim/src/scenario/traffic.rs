@@ -1,8 +1,8 @@
-//! `[[workload]]`: what is sent.
+//! `[[workload]]`: the messages of a run.
 
 use serde::Deserialize;
 
-use super::quantity::{Bytes, Said, Text, by_name};
+use super::quantity::{Bytes, Parsed, Text, by_name};
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::{
@@ -10,7 +10,7 @@ use crate::workload::{
     incast, permutation, ring, ring_all_reduce, tree, tree_all_reduce,
 };
 
-/// One pattern, and who takes part.
+/// One traffic pattern and its participants.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WorkloadKeys {
@@ -24,37 +24,37 @@ pub(super) struct WorkloadKeys {
     pub(super) fsdp: Option<FsdpKeys>,
     pub(super) matrix: Option<MatrixKeys>,
     groups: Option<u32>,
-    placement: Option<Said<Placement>>,
+    placement: Option<Parsed<GroupPlacement>>,
     shuffle: Option<bool>,
     members: Option<Vec<Vec<u32>>>,
-    start: Option<Said<Ps>>,
+    start: Option<Parsed<Ps>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BytesKeys {
-    bytes: Said<Bytes>,
+    bytes: Parsed<Bytes>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PermutationKeys {
-    bytes: Said<Bytes>,
-    pairs: Option<Said<Pairs>>,
+    bytes: Parsed<Bytes>,
+    pairs: Option<Parsed<Pairs>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AllToAllKeys {
-    bytes: Said<Bytes>,
-    order: Option<Said<OrderName>>,
+    bytes: Parsed<Bytes>,
+    order: Option<Parsed<OrderName>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TreeKeys {
-    bytes: Said<Bytes>,
-    chunk: Said<Bytes>,
+    bytes: Parsed<Bytes>,
+    chunk: Parsed<Bytes>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -62,21 +62,21 @@ pub(super) struct TreeKeys {
 pub(super) struct FsdpKeys {
     servers: u32,
     gpus_per_server: u32,
-    bytes: Said<Bytes>,
+    bytes: Parsed<Bytes>,
     layers: u32,
-    compute: Option<Said<Ps>>,
+    compute: Option<Parsed<Ps>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MatrixKeys {
-    /// Beside the scenario, unless its path is absolute.
+    /// The path of the file, relative to the scenario unless it is absolute.
     pub(super) file: String,
 }
 
-/// How groups lie on the interfaces.
+/// The placement of groups on interfaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Placement {
+enum GroupPlacement {
     Blocks,
     Strided,
     Random,
@@ -109,28 +109,29 @@ impl Text for OrderName {
     }
 }
 
-impl Text for Placement {
+impl Text for GroupPlacement {
     const WHAT: &'static str = "placement";
     const EXAMPLE: &'static str = "strided";
 
     fn from_text(text: &str) -> Result<Self, String> {
         let known = [
-            ("blocks", Placement::Blocks),
-            ("strided", Placement::Strided),
-            ("random", Placement::Random),
+            ("blocks", GroupPlacement::Blocks),
+            ("strided", GroupPlacement::Strided),
+            ("random", GroupPlacement::Random),
         ];
         by_name("placement", text, &known)
     }
 }
 
 impl WorkloadKeys {
-    /// A workload that a matrix gives.
+    /// Creates the keys of a workload that is given by a matrix.
     pub(super) fn of_file() -> WorkloadKeys {
         let matrix = Some(MatrixKeys { file: String::new() });
         WorkloadKeys { matrix, ..WorkloadKeys::default() }
     }
 
-    /// The messages; `seed` decides what is random, `matrix` is what the file says, if one is named.
+    /// Builds the messages. `seed` decides the random choices; `matrix` is the content of the file,
+    /// if one is named.
     pub(super) fn build(
         &self,
         topology: &Topology,
@@ -143,7 +144,7 @@ impl WorkloadKeys {
             None => self.pattern(topology, seed).map_err(|error| error.to_string())?,
         };
         workload.check(topology.nics.len() as u32).map_err(|error| error.to_string())?;
-        if let Some(Said(later)) = self.start {
+        if let Some(Parsed(later)) = self.start {
             for message in &mut workload.messages {
                 if let Start::At(at) = &mut message.start {
                     *at += later;
@@ -179,21 +180,19 @@ impl WorkloadKeys {
         let shares = self.groups.is_some() || self.placement.is_some() || self.members.is_some();
         if given(&single) == 1 && (shares || self.shuffle.is_some()) {
             return Err(
-                "this pattern has no groups; leave out `groups`, `placement`, `members`, `shuffle`"
+                "this pattern has no groups; remove `groups`, `placement`, `members`, `shuffle`"
                     .into(),
             );
         }
         if self.members.is_some() && (self.groups.is_some() || self.placement.is_some()) {
-            return Err(
-                "`members` says who is in which group; leave out `groups` and `placement`".into()
-            );
+            return Err("`members` defines the groups; remove `groups` and `placement`".into());
         }
         Ok(())
     }
 
     fn pattern(&self, topology: &Topology, seed: u64) -> Result<Workload, WorkloadError> {
         if let Some(keys) = &self.permutation {
-            let pairs = keys.pairs.map_or(Pairs::Any, |Said(pairs)| pairs);
+            let pairs = keys.pairs.map_or(Pairs::Any, |Parsed(pairs)| pairs);
             return permutation(topology, keys.bytes.0.0, pairs, seed);
         }
         let nodes = topology.nics.len() as u32;
@@ -204,7 +203,7 @@ impl WorkloadKeys {
         match self {
             WorkloadKeys { all_to_all: Some(keys), .. } => {
                 let order = match keys.order {
-                    Some(Said(OrderName::Random)) => StartOrder::Random { seed },
+                    Some(Parsed(OrderName::Random)) => StartOrder::Random { seed },
                     _ => StartOrder::Rotated,
                 };
                 all_to_all(&groups, keys.bytes.0.0, order)
@@ -228,9 +227,9 @@ impl WorkloadKeys {
         let count = self.groups.unwrap_or(1);
         let groups = match (&self.members, self.placement) {
             (Some(members), _) => Groups::new(nodes, members.clone())?,
-            (None, None | Some(Said(Placement::Strided))) => Groups::strided(nodes, count)?,
-            (None, Some(Said(Placement::Blocks))) => Groups::blocks(nodes, count)?,
-            (None, Some(Said(Placement::Random))) => Groups::random(nodes, count, seed)?,
+            (None, None | Some(Parsed(GroupPlacement::Strided))) => Groups::strided(nodes, count)?,
+            (None, Some(Parsed(GroupPlacement::Blocks))) => Groups::blocks(nodes, count)?,
+            (None, Some(Parsed(GroupPlacement::Random))) => Groups::random(nodes, count, seed)?,
         };
         Ok(if self.shuffle == Some(true) { groups.shuffled(seed.wrapping_add(1)) } else { groups })
     }
@@ -243,12 +242,12 @@ impl FsdpKeys {
             gpus_per_server: self.gpus_per_server,
             bytes_per_flow: self.bytes.0.0,
             layers: self.layers,
-            compute: self.compute.map_or(Ps::ZERO, |Said(compute)| compute),
+            compute: self.compute.map_or(Ps::ZERO, |Parsed(compute)| compute),
         }
     }
 }
 
-/// Adds the messages of another workload, which share neither queue pairs nor groups with those there are.
+/// Appends the messages of another workload with queue pairs and groups of their own.
 pub(super) fn append(to: &mut Workload, other: Workload) {
     let first = to.messages.len() as u32;
     let after = |largest: Option<u32>| largest.map_or(0, |largest| largest.saturating_add(1));

@@ -1,5 +1,5 @@
-//! Quantised adaptive routing: by chance among the ports whose queue is in the lowest bin, as queues were
-//! a moment ago.
+//! Quantised adaptive routing: a random port among those whose queue was in the lowest bin at the
+//! last reading.
 
 use rand_pcg::Pcg64Mcg;
 
@@ -10,14 +10,14 @@ use crate::topology::{Node, PortId, Topology};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Adaptive {
-    /// Upper limits of the bins but the last, in bytes.
+    /// Upper limits of all bins but the last, in bytes.
     bins: Vec<u64>,
     age: Ps,
-    /// When the switch last looked; `None`: not yet.
+    /// The time of the last reading. `None`: there was none.
     looked: Option<Ps>,
-    /// The switch's ports, sorted.
+    /// The ports of the switch, sorted.
     ports: Vec<PortId>,
-    /// What it saw: the bin of each.
+    /// The bin of each port at the last reading.
     seen: Vec<u64>,
 }
 
@@ -56,18 +56,18 @@ mod tests {
     use super::*;
     use crate::packet::Class::Data;
 
-    struct Edge {
+    struct AdaptiveEdge {
         trial: Trial,
         adaptive: Adaptive,
         rng: Pcg64Mcg,
     }
 
-    impl Edge {
-        fn new(queued: [u64; 4]) -> Edge {
+    impl AdaptiveEdge {
+        fn new(queued: [u64; 4]) -> AdaptiveEdge {
             let trial = Trial::new();
             let age = Ps::from_nanos(100);
             let adaptive = Adaptive::new(vec![100, 200], age, &trial.topology, 0);
-            let mut edge = Edge { trial, adaptive, rng: Pcg64Mcg::seed_from_u64(1) };
+            let mut edge = AdaptiveEdge { trial, adaptive, rng: Pcg64Mcg::seed_from_u64(1) };
             edge.queue(queued);
             edge
         }
@@ -78,9 +78,9 @@ mod tests {
             }
         }
 
-        /// Which uplinks are taken in 60 tries.
+        /// Returns the uplinks chosen in 60 tries.
         fn taken(&mut self) -> Vec<usize> {
-            let Edge { trial, adaptive, rng } = self;
+            let AdaptiveEdge { trial, adaptive, rng } = self;
             let uplinks = trial.uplinks();
             let mut taken: Vec<usize> = (0..60)
                 .map(|_| trial.offer(127, Data, |offer| adaptive.choose(offer, rng)))
@@ -94,14 +94,14 @@ mod tests {
 
     #[test]
     fn all_of_the_lowest_bin_are_taken_and_no_others() {
-        assert_eq!(Edge::new([0, 99, 100, 300]).taken(), [0, 1]);
-        assert_eq!(Edge::new([150, 250, 199, 200]).taken(), [0, 2]);
-        assert_eq!(Edge::new([200, 999, 5000, 201]).taken(), [0, 1, 2, 3]);
+        assert_eq!(AdaptiveEdge::new([0, 99, 100, 300]).taken(), [0, 1]);
+        assert_eq!(AdaptiveEdge::new([150, 250, 199, 200]).taken(), [0, 2]);
+        assert_eq!(AdaptiveEdge::new([200, 999, 5000, 201]).taken(), [0, 1, 2, 3]);
     }
 
     #[test]
-    fn what_was_seen_holds_for_a_while() {
-        let mut edge = Edge::new([0, 100, 100, 100]);
+    fn readings_are_reused_until_their_age_limit() {
+        let mut edge = AdaptiveEdge::new([0, 100, 100, 100]);
         assert_eq!(edge.taken(), [0]);
         edge.queue([300, 0, 0, 100]);
         edge.trial.now = Ps::from_nanos(99);

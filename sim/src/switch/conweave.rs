@@ -1,22 +1,25 @@
-//! ConWeave (Song et al., SIGCOMM 2023): an edge switch measures the round trip of each flow's path and moves a
-//! flow whose path is slow to another; the edge switch at the far end puts its packets back in order.
+//! ConWeave (Song et al., SIGCOMM 2023). An edge switch measures the round trip of each flow's path
+//! and moves a flow whose path is slow to another path. The edge switch at the far end restores the
+//! order of its packets.
 //!
-//! A flow lives in *epochs*. The first packet of an epoch asks for a reply. If that comes in time, the next epoch
-//! begins. If not, the flow takes one of two random paths, unless both have been reported as marked; the last
-//! packet on the old path is a *tail*, and what follows is *rerouted*: the far end holds it until the tail has
-//! come, or is overdue. It then says *clear*, and the next epoch begins. So never are more than two paths in use.
+//! A flow lives in *epochs*. The first packet of an epoch asks for a reply. If the reply comes in
+//! time, the next epoch begins. If not, the flow takes one of two random paths, unless both have
+//! been reported as marked. The last packet on the old path is a *tail*, and the packets after it
+//! are *rerouted*. The far end holds them until the tail has arrived or is overdue. Then it sends
+//! *clear*, and the next epoch begins. So a flow never uses more than two paths at once.
 //!
-//! Details are as in the authors' simulator (conweave-project/conweave-ns3): the times, a tail also where no good
-//! path is found, and a report for every marked packet. Queues of held packets are as many and as long as needed.
+//! Details follow the authors' simulator (conweave-project/conweave-ns3): the times, a tail even if
+//! no good path is found, and a report for every marked packet. The number and length of the queues
+//! of held packets are not limited.
 
 mod destination;
 mod source;
 mod tag;
 
-use destination::Destination;
+use destination::DestinationEdge;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use source::Source;
+use source::SourceEdge;
 use tag::{Kind, Tag};
 
 use super::gate_context::{Action, GateContext, Pass};
@@ -24,31 +27,32 @@ use crate::packet::{Body, Class, Packet};
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology, Uplinks};
 
-/// Beyond the round trip of an empty network, until a reply counts as late.
+/// Time beyond the round trip of an empty network after which a reply is late.
 const REPLY_GRACE: Ps = Ps::from_micros(4);
-/// How long a path that was reported as marked is not moved to.
+/// Time for which a path reported as marked is avoided.
 const AVOIDED: Ps = Ps::from_micros(16);
-/// Bytes of what edge switches tell each other.
+/// Bytes of a packet between edge switches.
 const NOTE_BYTES: u32 = 64;
 
-/// A switch that takes part.
+/// A switch that takes part in ConWeave.
 #[derive(Debug)]
 pub(crate) enum ConWeave {
-    /// Chooses paths for the hosts below it, and reorders what comes to them.
-    Edge { source: Box<Source>, destination: Destination },
-    /// Goes where the path says.
+    /// An edge switch: it chooses paths for the hosts below it, and reorders packets to them.
+    Edge { source: Box<SourceEdge>, destination: DestinationEdge },
+    /// A switch above the edges: it routes by the path.
     Above(Uplinks),
 }
 
 impl ConWeave {
-    /// `None`: the switch has no choice to make.
+    /// Creates the state of a switch. `None`: the switch has no choice to make.
     pub(crate) fn new(topology: &Topology, switch: u32, seed: u64) -> Option<ConWeave> {
         let uplinks = Uplinks::new(topology, switch);
         match topology.switches[switch as usize].tier {
             Tier::Edge => {
                 let mut rng = Pcg64Mcg::seed_from_u64(seed);
-                let source = Source::new(topology, uplinks, Pcg64Mcg::seed_from_u64(rng.random()));
-                let destination = Destination::new(topology);
+                let source =
+                    SourceEdge::new(topology, uplinks, Pcg64Mcg::seed_from_u64(rng.random()));
+                let destination = DestinationEdge::new(topology);
                 Some(ConWeave::Edge { source: Box::new(source), destination })
             }
             Tier::Agg if !uplinks.ports.is_empty() => Some(ConWeave::Above(uplinks)),
@@ -67,7 +71,7 @@ impl ConWeave {
                 if let Some(note) = Tag::of(&packet).filter(|_| packet.class == Class::Control) {
                     context.bodies.unload(&packet);
                     source.on_note(&packet, note, context);
-                    return Pass::Held; // for good: it was for this switch
+                    return Pass::Held; // consumed: the packet was for this switch
                 }
                 let edge = |nic: u32| context.topology.nics[nic as usize].edge;
                 match (edge(packet.src) == context.switch, edge(packet.dst) == context.switch) {
@@ -86,13 +90,14 @@ impl ConWeave {
     }
 }
 
-/// The port that a path takes here; `None`: it does not lead on.
+/// Returns the port of a path at this switch. `None`: the port is not on a route.
 fn port_of(uplinks: &Uplinks, path: u16, ports: &[PortId]) -> Option<PortId> {
     uplinks.of_route(path.into()).filter(|port| ports.contains(port))
 }
 
-/// Tells the edge switch that a packet came from; the tag's epoch and path are the packet's.
-fn tell(kind: Kind, of: &Packet, tag: Tag, context: &mut GateContext<'_>) {
+/// Sends a note to the edge switch that a packet came from. The tag has the packet's epoch and
+/// path.
+fn send_note(kind: Kind, of: &Packet, tag: Tag, context: &mut GateContext<'_>) {
     let note = Packet::new(of.dst, of.src, of.end, Class::Control, NOTE_BYTES);
     let tag = Tag { kind, ..tag }.write();
     context.actions.push(Action::Send(Packet { tag, ..note }, Body::Internal));

@@ -1,5 +1,6 @@
-//! DRILL(d, 1): the shortest of d different random queues and the best one remembered (Ghorbani et al., SIGCOMM
-//! 2017); one is remembered per destination, as in the simulator of ConWeave's authors.
+//! DRILL(d, 1): the shortest of d different random queues and the best one remembered (Ghorbani et
+//! al., SIGCOMM 2017). One port is remembered per destination, as in the simulator of ConWeave's
+//! authors.
 
 use std::collections::HashMap;
 
@@ -12,9 +13,9 @@ use crate::topology::PortId;
 #[derive(Clone, Debug)]
 pub(crate) struct Drill {
     samples: u32,
-    /// By destination: the port that was taken last.
+    /// The port chosen last, by destination.
     best: HashMap<u32, PortId>,
-    /// The packet's ports, to draw from.
+    /// The packet's ports, as a scratch buffer for sampling.
     ports: Vec<PortId>,
 }
 
@@ -32,7 +33,7 @@ impl Drill {
         let best = remembered
             .into_iter()
             .chain(sampled.iter().copied())
-            // The first among equals: what is remembered stays.
+            // The first of equal queues wins, so the remembered port stays.
             .min_by_key(|port| offer.queued(*port))
             .unwrap_or(offer.ports[0]);
         self.best.insert(dst, best);
@@ -60,7 +61,8 @@ mod tests {
         let uplinks = trial.uplinks();
         uplinks.iter().for_each(|port| trial.queues[port.index()].bytes = 5000);
         trial.queues[uplinks[2].index()].bytes = 0;
-        // Two samples of four miss the shortest queue 30 times in a row once in 10^9.
+        // Two samples of four miss the shortest queue 30 times in a row with a probability of
+        // 10^-9.
         for _ in 0..30 {
             trial.offer(127, Data, |offer| drill.choose(offer, &mut rng));
         }
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_forgotten_where_it_does_not_lead() {
+    fn a_remembered_port_without_a_route_is_forgotten() {
         let mut trial = Trial::new();
         let mut drill = Drill::new(2);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_best_for_one_destination_is_not_remembered_for_another() {
+    fn the_best_port_is_remembered_per_destination() {
         let mut trial = Trial::new();
         let mut drill = Drill::new(1);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
@@ -96,7 +98,7 @@ mod tests {
         drill.best.insert(127, uplinks[2]);
         let mut taken = |dst: u32| trial.offer(dst, Data, |offer| drill.choose(offer, &mut rng));
         assert_eq!([(); 9].map(|()| taken(127)), [uplinks[2]; 9], "equals do not move it");
-        // All samples for another destination fall on that port once in 4^9.
+        // All samples for another destination hit that port with a probability of 4^-9.
         let others: Vec<PortId> = (100..109).map(&mut taken).collect();
         assert!(others.iter().any(|port| *port != uplinks[2]), "{others:?}");
     }

@@ -1,4 +1,5 @@
-//! Equal-cost multi-path by hash: all packets with the same addresses and source port take the same route.
+//! Equal-cost multipath by hash: packets with the same addresses and source port take the same
+//! route.
 
 use super::Offer;
 use crate::topology::PortId;
@@ -18,12 +19,13 @@ impl Ecmp {
         let packet = offer.packet;
         let addresses = u64::from(packet.src) << 32 | u64::from(packet.dst);
         let hash = mix(mix(addresses ^ self.salt) ^ u64::from(packet.path.get()));
-        // The high half of a product maps a hash to a range without division.
+        // The high half of the product maps a hash to a range without a division.
         offer.ports[((u128::from(hash) * offer.ports.len() as u128) >> 64) as usize]
     }
 }
 
-/// Spreads what differs in few bits over all (the finaliser of SplitMix64).
+/// Mixes the bits of a value, so that inputs which differ in few bits differ in all (the finaliser
+/// of SplitMix64).
 pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

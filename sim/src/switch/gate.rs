@@ -1,4 +1,5 @@
-//! What a switch may do to packets besides choosing a port: hold them, block them, send its own.
+//! Gates: functions of a switch besides the choice of a port. A gate may hold, block or send
+//! packets.
 
 use crate::packet::Packet;
 use crate::topology::{Tier, Topology};
@@ -18,7 +19,7 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// The gate that a policy puts on a switch; `None`: packets just pass.
+    /// Creates the gate that a policy puts on a switch. `None`: packets pass.
     pub(crate) fn new(
         policy: &Policy,
         topology: &Topology,
@@ -35,7 +36,7 @@ impl Gate {
         }
     }
 
-    /// A packet comes to the switch.
+    /// Handles a packet that has reached the switch.
     pub(crate) fn on_packet(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
         match self {
             Gate::Themis(destination) => destination.on_packet(packet, context),
@@ -43,7 +44,7 @@ impl Gate {
         }
     }
 
-    /// The time that it wanted to be woken at has come.
+    /// Handles a wake-up that the gate asked for.
     pub(crate) fn on_wake(&mut self, token: u32, context: &mut GateContext<'_>) {
         match self {
             Gate::Themis(_) => {}

@@ -1,31 +1,31 @@
-//! What a gate is given, and what it answers.
+//! The inputs and outputs of a gate.
 
 use crate::packet::{Bodies, Body, Packet};
 use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{PortId, Topology};
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pass {
-    /// It goes on, perhaps changed, by this port if one is named.
+    /// The packet is forwarded, perhaps modified, by the given port if there is one.
     On(Packet, Option<PortId>),
-    /// The gate keeps it, and will release it.
+    /// The gate holds the packet and will release it.
     Held,
 }
 
-/// What a gate wants done besides.
+/// An action that a gate asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// A held packet goes on, past the gate, by this port if one is named.
+    /// Forwards a held packet past the gate, by the given port if there is one.
     Release(Packet, Option<PortId>),
-    /// A packet of the switch's own is sent on from here, past the gate.
+    /// Sends a packet of the switch's own past the gate.
     Send(Packet, Body),
-    /// The gate wants to be woken, so much later, with this token.
+    /// Wakes the gate after this time with this token.
     Wake(Ps, u32),
 }
 
-/// What a gate sees and writes to.
+/// The view that a gate has of its switch.
 #[derive(Debug)]
 pub(crate) struct GateContext<'a> {
     /// The time.
@@ -36,10 +36,10 @@ pub(crate) struct GateContext<'a> {
     pub(crate) topology: &'a Topology,
     /// All ports of the fabric.
     pub(crate) queues: &'a [Port],
-    /// The equal routes of the packet at hand; empty when woken.
+    /// The equal routes of the packet at hand; empty on a wake-up.
     pub(crate) ports: &'a [PortId],
-    /// What packets carry.
+    /// The bodies of packets.
     pub(crate) bodies: &'a mut Bodies,
-    /// What is to be done.
+    /// The actions that the gate asks for.
     pub(crate) actions: &'a mut Vec<Action>,
 }

@@ -1,9 +1,9 @@
-//! Adaptive routing as switch chips do it: by chance among the ports of the best quality, which is looked at
-//! in fixed intervals (PRO, section VI: "link load and queue length updated every 1 us").
+//! Adaptive routing as in switch chips: a random port among those of the best grade. Grades are
+//! updated at fixed intervals (PRO, section VI: "link load and queue length updated every 1 us").
 //!
-//! How a chip grades ports is not public. Here the queue counts first, then the load since the last look, both in
-//! eight grades as such chips have: a grade of queue is what drains in an interval, a grade of load an eighth of
-//! the link.
+//! The grading of ports in chips is not public. Here the queue counts first, then the load since
+//! the last reading, both in eight grades as in such chips. A grade of queue is the length that
+//! drains in an interval; a grade of load is an eighth of the link.
 
 use rand_pcg::Pcg64Mcg;
 
@@ -18,15 +18,15 @@ const GRADES: u64 = 8;
 pub(crate) struct LeastLoaded {
     every: Ps,
     looked: Ps,
-    /// The switch's links up, sorted.
+    /// The uplinks of the switch, sorted.
     ports: Vec<Seen>,
 }
 
-/// A port as it was last looked at.
+/// A port at its last reading.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     port: PortId,
-    /// The lower, the better.
+    /// The grade; lower is better.
     quality: u64,
     busy_time: Ps,
 }
@@ -86,7 +86,7 @@ mod tests {
         plan.build().unwrap()
     }
 
-    /// What the policy chooses 100 times at one instant.
+    /// Returns the ports that the policy chooses 100 times at one instant.
     fn chosen(
         policy: &mut LeastLoaded,
         queues: &[Port],
@@ -111,7 +111,7 @@ mod tests {
         let all = chosen(&mut policy, &queues, &topology, Ps::ZERO);
         assert_eq!(all.len(), 4);
 
-        // 25 KB drain in a microsecond at 200 Gb/s: the grade of 24 KB is 0, that of 26 KB is 1.
+        // 25 KB drain in a microsecond at 200 Gb/s: 24 KB have grade 0 and 26 KB have grade 1.
         queues[all[0].index()].bytes = 26_000;
         queues[all[1].index()].bytes = 24_000;
         queues[all[2].index()].busy_time = Ps::from_nanos(500);
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(chosen(&mut policy, &queues, &topology, before), all, "it has not looked yet");
         assert_eq!(chosen(&mut policy, &queues, &topology, EVERY), [all[1], all[3]]);
 
-        // Nothing was sent since: only the long queue still counts.
+        // No packet was sent since, so only the long queue still counts.
         assert_eq!(chosen(&mut policy, &queues, &topology, EVERY * 2), all[1..]);
     }
 }

@@ -1,4 +1,4 @@
-//! How a switch chooses among equal routes.
+//! Switch policies: the choice among equal routes.
 
 mod adaptive;
 mod conweave;
@@ -32,71 +32,75 @@ use self::ecmp::Ecmp;
 use self::least_loaded::LeastLoaded;
 use self::ofan::Ofan;
 use self::rotation::Rotation;
-use self::source::Source;
+use self::source::SourceRouting;
 use self::themis::Spray;
 
-/// What switches do, with its parameters.
+/// A switch policy with its parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Policy {
     /// A hash of addresses and source port, with a salt per switch.
     Ecmp,
-    /// The source port says which route (PRO, section V).
+    /// The source port names the route (PRO, section V).
     Source,
-    /// The source port says which route; where that does not lead on, as [`Policy::LeastLoaded`] (PRO,
-    /// section V: link failures).
+    /// The source port names the route. If that route has failed, [`Policy::LeastLoaded`] chooses
+    /// (PRO, section V: link failures).
     SourceOrLeastLoaded {
-        /// The interval.
+        /// The interval of the readings.
         every: Ps,
     },
-    /// The port with the shortest queue, then the least load, in coarse grades, as last looked at.
+    /// The port with the shortest queue, then the least load, in coarse grades at the last reading.
     LeastLoaded {
-        /// The interval.
+        /// The interval of the readings.
         every: Ps,
     },
-    /// Any port, for every packet: RSQ (OFAN, section 6).
+    /// A random port for every packet: RSQ (OFAN, section 6).
     Random,
-    /// The ports in turn.
+    /// The ports in rotation.
     RoundRobin {
-        /// The order is shuffled anew after so many rounds; `None`: never (SIMPLE RR).
+        /// Number of rounds after which the order is shuffled again. `None`: never (SIMPLE RR).
         permute: Option<u32>,
     },
-    /// The same, with a turn for data and another for control: what one takes does not shift the other.
+    /// The ports in rotation, with separate pointers for data and control, so that neither shifts
+    /// the other.
     RoundRobinByClass {
-        /// As above.
+        /// Number of rounds after which the order is shuffled again.
         permute: Option<u32>,
     },
-    /// The port with the fewest bytes, by chance among equals: JSQ.
+    /// The port with the fewest bytes, a random one among equals: JSQ.
     Shortest,
-    /// By chance among the ports whose queue, as last looked at, is in the lowest bin.
+    /// A random port among those whose queue was in the lowest bin at the last reading.
     Adaptive {
-        /// Upper limits of the bins but the last, in bytes.
+        /// Upper limits of all bins but the last, in bytes.
         bins: Vec<u64>,
-        /// How old the queue lengths may be.
+        /// Maximum age of the readings.
         age: Ps,
     },
-    /// The shortest of `samples` different random queues and the best one remembered per destination (DRILL, 2017).
+    /// The shortest of `samples` different random queues and the best one remembered per
+    /// destination (DRILL, 2017).
     Drill {
-        /// Fresh samples per packet.
+        /// Number of random queues per packet.
         samples: u32,
     },
     /// A pointer per destination edge or pod and per class (OFAN, section 7).
     Ofan,
-    /// Flows move away from slow paths, and edge switches put them back in order (ConWeave, 2023).
+    /// Flows move away from slow paths, and edge switches restore their order (ConWeave, 2023).
     ConWeave,
-    /// Packets are sprayed by PSN, and edge switches hold back NACKs that prove no loss (Themis). Hosts
-    /// keep a flow to one source port: path policy `ecmp`.
+    /// Packets are sprayed by PSN, and edge switches hold back NACKs that prove no loss (Themis).
+    /// Hosts keep a flow to one source port, with the path policy `ecmp`.
     Themis {
-        /// PSNs that an edge switch remembers per queue pair: [`ThemisMemory::ring_entries`].
+        /// Number of PSNs that an edge switch remembers per queue pair:
+        /// [`ThemisMemory::ring_entries`].
         ring: u32,
-        /// Before it takes an expected packet for missing, an edge switch looks whether it has passed
-        /// since the packet that triggered the NACK. The paper does not say that it does.
+        /// Whether an edge switch first checks that an expected packet has not passed since the
+        /// packet that triggered the NACK. The paper does not mention this check.
         look_back: bool,
-        /// A blocked NACK is sent after all once a later packet of the same route proves the loss (section 3.4).
+        /// Whether a blocked NACK is sent once a later packet of the same route proves the loss
+        /// (section 3.4).
         compensate: bool,
     },
 }
 
-/// What a switch chooses by.
+/// The inputs of a switch's choice.
 #[derive(Debug)]
 pub struct Offer<'a> {
     /// The time.
@@ -105,7 +109,7 @@ pub struct Offer<'a> {
     pub switch: u32,
     /// The packet.
     pub packet: &'a Packet,
-    /// The equal routes; two or more.
+    /// The equal routes, two or more.
     pub ports: &'a [PortId],
     /// All ports of the fabric.
     pub queues: &'a [Port],
@@ -114,17 +118,17 @@ pub struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Bytes queued at a port.
+    /// Returns the bytes queued at a port.
     pub(crate) fn queued(&self, port: PortId) -> u64 {
         self.queues[port.index()].bytes
     }
 }
 
-/// A switch's policy and its state.
+/// The policy of a switch and its state.
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     state: State,
-    /// Chooses for control, where that goes by hash.
+    /// The hash for control packets, if they are routed by hash.
     control: Option<Ecmp>,
     rng: Pcg64Mcg,
 }
@@ -132,8 +136,8 @@ pub(crate) struct Chooser {
 #[derive(Clone, Debug)]
 enum State {
     Ecmp(Ecmp),
-    Source(Source),
-    SourceOrLeastLoaded(Source, LeastLoaded),
+    Source(SourceRouting),
+    SourceOrLeastLoaded(SourceRouting, LeastLoaded),
     LeastLoaded(LeastLoaded),
     Random,
     Rotation(Rotation),
@@ -145,7 +149,7 @@ enum State {
 }
 
 impl Chooser {
-    /// `control_hashed`: control goes by hash, whatever the policy.
+    /// Creates the policy of a switch; `control_hashed`: control packets are routed by hash.
     pub(crate) fn new(
         policy: &Policy,
         control_hashed: bool,
@@ -156,9 +160,9 @@ impl Chooser {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let state = match policy {
             Policy::Ecmp | Policy::ConWeave => State::Ecmp(Ecmp::new(rng.random())),
-            Policy::Source => State::Source(Source::new(topology, switch)),
+            Policy::Source => State::Source(SourceRouting::new(topology, switch)),
             Policy::SourceOrLeastLoaded { every } => State::SourceOrLeastLoaded(
-                Source::new(topology, switch),
+                SourceRouting::new(topology, switch),
                 LeastLoaded::new(topology, switch, *every),
             ),
             Policy::LeastLoaded { every } => {
@@ -184,7 +188,7 @@ impl Chooser {
         Chooser { state, control, rng }
     }
 
-    /// One of the offered ports.
+    /// Chooses one of the offered ports.
     pub(crate) fn choose(&mut self, offer: &Offer<'_>) -> PortId {
         if let Some(hash) = self.control
             && !offer.packet.is_data()
@@ -209,7 +213,7 @@ impl Chooser {
         }
     }
 
-    /// The sets of equal routes may be others from now on.
+    /// Resets state that depends on the sets of equal routes.
     pub(crate) fn on_routes_changed(&mut self) {
         match &mut self.state {
             State::Rotation(rotation) => rotation.on_routes_changed(),
@@ -227,12 +231,12 @@ impl Chooser {
     }
 }
 
-/// The port with the fewest bytes, by chance among equals.
+/// Returns the port with the fewest bytes, a random one among equals.
 fn fewest(offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
     pick_lowest(offer.ports, |port| offer.queued(port), rng)
 }
 
-/// The port of the lowest key, by chance among equals.
+/// Returns the port of the lowest key, a random one among equals.
 fn pick_lowest(ports: &[PortId], key: impl Fn(PortId) -> u64, rng: &mut Pcg64Mcg) -> PortId {
     let (mut best, mut lowest, mut equals) = (ports[0], u64::MAX, 0_u32);
     for port in ports {

@@ -1,9 +1,9 @@
-//! OFAN: destination rotation in the switch (OFAN, section 7). An edge switch goes round its uplinks with
-//! a pointer per destination edge, an aggregation switch with one per destination pod, each for data and
-//! for control apart, from a random port in a random order.
+//! OFAN: destination rotation in the switch (OFAN, section 7). An edge switch rotates over its
+//! uplinks with a pointer per destination edge, an aggregation switch with one per destination pod.
+//! Data and control have separate pointers. Each starts at a random port in a random order.
 //!
-//! Where failures leave unequal routes, a port comes as often as it is offered: an interleaved weighted
-//! round robin (OFAN, appendix F.4).
+//! If failures leave unequal routes, a port occurs as often as it is offered: an interleaved
+//! weighted round robin (OFAN, appendix F.4).
 
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -15,18 +15,18 @@ use crate::topology::PortId;
 #[derive(Clone, Debug)]
 pub(crate) struct Ofan {
     by_edge: bool,
-    /// By destination edge or pod, twice: for data and for control. Made when they are needed first.
-    pointers: Vec<Option<Pointer>>,
+    /// Two pointers by destination edge or pod, for data and for control, created on first use.
+    pointers: Vec<Option<WeightedPointer>>,
 }
 
 #[derive(Clone, Debug)]
-struct Pointer {
+struct WeightedPointer {
     schedule: Vec<PortId>,
     at: usize,
 }
 
 impl Ofan {
-    /// `by_edge`: it is an edge switch.
+    /// Creates the state of a switch; `by_edge`: it is an edge switch.
     pub(crate) fn new(by_edge: bool) -> Self {
         Ofan { by_edge, pointers: Vec::new() }
     }
@@ -41,7 +41,9 @@ impl Ofan {
         if at >= self.pointers.len() {
             self.pointers.resize(at + 1, None);
         }
-        self.pointers[at].get_or_insert_with(|| Pointer::new(offer.ports, rng)).next(offer.ports)
+        self.pointers[at]
+            .get_or_insert_with(|| WeightedPointer::new(offer.ports, rng))
+            .next(offer.ports)
     }
 
     pub(crate) fn on_routes_changed(&mut self) {
@@ -49,14 +51,15 @@ impl Ofan {
     }
 }
 
-impl Pointer {
+impl WeightedPointer {
     fn new(ports: &[PortId], rng: &mut Pcg64Mcg) -> Self {
         let schedule = schedule(ports, rng);
-        Pointer { at: rng.random_range(0..schedule.len()), schedule }
+        WeightedPointer { at: rng.random_range(0..schedule.len()), schedule }
     }
 
-    /// The next port that leads on. Another edge of the same pod may be reached by fewer of them than the one
-    /// that the schedule was made for; if by none of them, by any that is offered.
+    /// Returns the next port that is on a route. Another edge of the same pod may be reachable by
+    /// fewer ports than the schedule has. If it is reachable by none of them, the choice is one of
+    /// the offered ports.
     fn next(&mut self, ports: &[PortId]) -> PortId {
         for _ in 0..self.schedule.len() {
             self.at = (self.at + 1) % self.schedule.len();
@@ -69,8 +72,8 @@ impl Pointer {
     }
 }
 
-/// The ports in a random order, interleaved by how often they are offered: in each round those that are not
-/// used up.
+/// Returns the ports in a random order, interleaved by the number of times that they are offered.
+/// Each round has the ports that are not used up.
 fn schedule(ports: &[PortId], rng: &mut Pcg64Mcg) -> Vec<PortId> {
     let mut order = ports.to_vec();
     order.sort_unstable();
@@ -108,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Hosts 124 to 127 are below one edge switch, 120 to 123 below another.
+    /// Hosts 124 to 127 are below one edge switch, hosts 120 to 123 below another.
     #[test]
     fn all_hosts_of_an_edge_share_a_turn_and_no_others() {
         let mut edge = Edge::new(1);
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn a_port_that_does_not_lead_on_is_passed_over() {
         let [a, b, c] = [2, 4, 6].map(PortId);
-        let mut pointer = Pointer { schedule: vec![a, b, c], at: 0 };
+        let mut pointer = WeightedPointer { schedule: vec![a, b, c], at: 0 };
         assert_eq!([(); 4].map(|()| pointer.next(&[a, c])), [c, a, c, a]);
         assert_eq!(pointer.next(&[PortId(8)]), PortId(8));
     }

@@ -1,4 +1,4 @@
-//! Round robin over the ports of a next-hop group, whatever the destination (OFAN, sections 3 and 6).
+//! Round robin over the ports of a next-hop group, for all destinations (OFAN, sections 3 and 6).
 
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
@@ -6,25 +6,25 @@ use rand_pcg::Pcg64Mcg;
 use super::Offer;
 use crate::topology::PortId;
 
-/// Not looked up yet.
+/// The pointer is not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rotation {
-    /// Rounds after which the order is shuffled.
+    /// Number of rounds after which the order is shuffled.
     permute: Option<u32>,
-    /// Data and control each have a turn of their own.
+    /// Whether data and control have separate pointers.
     by_class: bool,
-    /// One per group of ports, and per class where these are apart.
+    /// One pointer per group of ports, and per class if classes are separate.
     pointers: Vec<Pointer>,
-    /// By destination edge, twice if classes are apart: the index of its pointer.
+    /// The index of the pointer by destination edge, twice if classes are separate.
     known: Vec<u32>,
 }
 
-/// Goes round an order.
+/// A position in a rotation.
 #[derive(Clone, Debug)]
 struct Pointer {
-    /// What it was made for: the ports as they were offered, and the class.
+    /// The key of the pointer: the ports as they were offered, and the class.
     group: Vec<PortId>,
     class: usize,
     order: Vec<PortId>,
@@ -94,7 +94,7 @@ mod tests {
     use crate::packet::Class::{Control, Data};
 
     #[test]
-    fn ports_come_in_turn_whatever_the_destination() {
+    fn ports_rotate_over_all_destinations() {
         let trial = Trial::new();
         let mut rotation = Rotation::new(None, false);
         let mut rng = Pcg64Mcg::seed_from_u64(1);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn other_ways_start_another_turn() {
+    fn another_set_of_routes_starts_another_rotation() {
         let mut trial = Trial::new();
         let mut rotation = Rotation::new(None, false);
         let mut rng = Pcg64Mcg::seed_from_u64(1);

@@ -1,20 +1,21 @@
-//! Source routing: the path that the sender chose names the uplink at every tier (PRO, section V), see
-//! [`Uplinks`].
+//! Source routing: the path chosen by the sender names the uplink at every tier (PRO, section V);
+//! see [`Uplinks`].
 
 use super::{Offer, ecmp};
 use crate::topology::{PortId, Topology, Uplinks};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceRouting {
     uplinks: Uplinks,
 }
 
-impl Source {
+impl SourceRouting {
     pub(crate) fn new(topology: &Topology, switch: u32) -> Self {
-        Source { uplinks: Uplinks::new(topology, switch) }
+        SourceRouting { uplinks: Uplinks::new(topology, switch) }
     }
 
-    /// Where the named uplink does not lead on, another one, always the same.
+    /// Chooses the named uplink. If it is not on a route, the choice is another one, always the
+    /// same.
     pub(crate) fn choose(&self, offer: &Offer<'_>) -> PortId {
         self.named(offer).unwrap_or_else(|| {
             let path = u64::from(offer.packet.path.get());
@@ -22,7 +23,7 @@ impl Source {
         })
     }
 
-    /// The uplink that the path names; `None`: it does not lead on.
+    /// Returns the uplink that the path names. `None`: it is not on a route.
     pub(crate) fn named(&self, offer: &Offer<'_>) -> Option<PortId> {
         let named = self.uplinks.of_route(offer.packet.path.get().into());
         named.filter(|named| offer.ports.contains(named))

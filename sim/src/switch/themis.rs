@@ -1,5 +1,6 @@
-//! Themis (Liu et al., APNet 2025): edge switches spray packets by their PSN, so that two PSNs tell whether
-//! they took the same route, and hold back NACKs that a packet of another route has caused.
+//! Themis (Liu et al., APNet 2025). Edge switches spray packets by their PSN, so that two PSNs tell
+//! whether they took the same route. They hold back NACKs that a packet of another route has
+//! triggered.
 
 mod destination;
 mod memory;

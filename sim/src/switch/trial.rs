@@ -1,4 +1,4 @@
-//! An edge switch of a fat tree with 128 hosts, to try choosers on.
+//! A test set-up for switch policies: an edge switch of a fat tree with 128 hosts.
 
 use super::Offer;
 use crate::packet::{Class, Packet};
@@ -6,7 +6,7 @@ use crate::port::{Port, Speeds};
 use crate::time::{Ps, Rate};
 use crate::topology::{FatTree, PortId, Routes, Topology};
 
-/// Switch 0, which has the hosts 0 to 3 below it and four uplinks.
+/// Switch 0, with the hosts 0 to 3 below it and four uplinks.
 pub(crate) struct Trial {
     pub(crate) topology: Topology,
     pub(crate) queues: Vec<Port>,
@@ -28,13 +28,13 @@ impl Trial {
         self.topology.uplinks(0).collect()
     }
 
-    /// A cable fails, and routing learns of it.
+    /// Cuts a cable, of which routing learns.
     pub(crate) fn cut(&mut self, port: PortId) {
         self.down.extend([port, port.reverse()]);
         self.routes = Routes::new(&self.topology, |port| !self.down.contains(&port));
     }
 
-    /// Shows a chooser a packet to a host.
+    /// Offers a packet to a host to a switch policy.
     pub(crate) fn offer<T>(
         &self,
         dst: u32,

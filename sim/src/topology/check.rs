@@ -1,14 +1,14 @@
-//! Whether a plan agrees with itself.
+//! Consistency checks of a topology.
 
 use super::{Node, Tier, Topology, TopologyError};
 
 impl Topology {
-    /// Checks what the rest of the crate relies on: cables and interfaces name nodes that exist, edge
-    /// switches come first, cables lead upwards, and every interface has one cable, to its edge switch.
-    /// What the builders return passes; call it on plans that were made or changed by hand.
+    /// Checks the invariants of a topology: cables and interfaces name existing nodes, edge
+    /// switches come first, cables lead upwards, and every interface has one cable, to its edge
+    /// switch. Topologies of the builders pass; call this on those made or changed by hand.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The topology breaks an invariant.
     pub fn check(&self) -> Result<(), TopologyError> {
         let wrong = |what| Err(TopologyError::Inconsistent { what });
         let tiers = self.switches.iter().map(|switch| switch.tier);
@@ -63,20 +63,21 @@ mod tests {
     fn contradictions_are_found() {
         let good = LeafSpine::k_ary(4, Rate::from_gbps(1), Ps::ZERO).unwrap().build().unwrap();
         assert_eq!(good.check(), Ok(()));
-        let said = |spoil: fn(&mut Topology)| {
+        let error = |spoil: fn(&mut Topology)| {
             let mut topology = good.clone();
             spoil(&mut topology);
             topology.check().unwrap_err().to_string()
         };
-        assert!(said(|plan| plan.switches.swap(0, 5)).contains("edge switch comes after"));
+        assert!(error(|plan| plan.switches.swap(0, 5)).contains("edge switch comes after"));
         assert!(
-            said(|plan| plan.nics[3].edge = 4).contains("interface 3 is on edge switch 4 of 4")
+            error(|plan| plan.nics[3].edge = 4).contains("interface 3 is on edge switch 4 of 4")
         );
-        assert!(said(|plan| plan.nics[3].edge = 0).contains("leads interface 3"));
-        assert!(said(|plan| plan.cables[0].low = Node::Nic(8)).contains("does not exist"));
-        assert!(said(|plan| plan.cables[9].low = Node::Switch(5)).contains("upwards"));
+        assert!(error(|plan| plan.nics[3].edge = 0).contains("leads interface 3"));
+        assert!(error(|plan| plan.cables[0].low = Node::Nic(8)).contains("does not exist"));
+        assert!(error(|plan| plan.cables[9].low = Node::Switch(5)).contains("upwards"));
         assert!(
-            said(|plan| plan.cables.retain(|cable| cable.low != Node::Nic(2))).contains("0 cables")
+            error(|plan| plan.cables.retain(|cable| cable.low != Node::Nic(2)))
+                .contains("0 cables")
         );
     }
 }

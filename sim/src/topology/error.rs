@@ -1,8 +1,8 @@
-//! Plans that cannot be built.
+//! Errors of topologies.
 
 use super::Node;
 
-/// Why there is no such topology.
+/// The reason why a topology cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
@@ -31,7 +31,8 @@ pub enum TopologyError {
     },
     /// Some leaves would have fewer hosts than others.
     #[error(
-        "hosts = {hosts} do not fill leaves of hosts_per_leaf = {hosts_per_leaf}: give a divisor of \
+        "hosts = {hosts} do not fill leaves of hosts_per_leaf = {hosts_per_leaf}: \
+         give a divisor of \
          {hosts}"
     )]
     HostsPerLeaf {
@@ -40,30 +41,30 @@ pub enum TopologyError {
         /// Interfaces below each leaf.
         hosts_per_leaf: u32,
     },
-    /// More than a run could hold.
+    /// More nodes or cables than a run can hold.
     #[error("{count} {what} are too many: make it smaller, at most {limit} are possible")]
     TooLarge {
-        /// What there is too much of.
+        /// The kind of the items.
         what: &'static str,
-        /// How many were asked for; saturates.
+        /// The requested number; saturates.
         count: u64,
-        /// How many are possible.
+        /// The maximum number.
         limit: u64,
     },
-    /// Two nodes have no cable between them.
+    /// No cable joins two nodes.
     #[error(
         "there is no cable from {low:?} up to {high:?}: name two neighbours, the lower one first"
     )]
     NoCable {
-        /// Nearer to the hosts.
+        /// The node nearer to the hosts.
         low: Node,
-        /// Farther from them.
+        /// The node farther from them.
         high: Node,
     },
     /// A plan made by hand contradicts itself.
     #[error("{what}: correct the plan")]
     Inconsistent {
-        /// What contradicts what.
+        /// The contradiction.
         what: String,
     },
 }
@@ -76,7 +77,7 @@ pub(super) fn at_least_one(counts: &[(&'static str, u32)]) -> Result<(), Topolog
     }
 }
 
-/// The product of counts, if so many things can be numbered and held in memory.
+/// Returns the product of counts, if it does not exceed the limit.
 pub(super) fn product(what: &'static str, counts: &[u32]) -> Result<u32, TopologyError> {
     /// A million interfaces with four links above each.
     const LIMIT: u32 = 1 << 22;

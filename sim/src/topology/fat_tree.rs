@@ -1,42 +1,43 @@
-//! Three tiers: edges and aggregation switches in pods, cores above all of them.
+//! Three-tier fat trees: edges and aggregation switches in pods, with cores above them.
 
 use super::error::{TopologyError, at_least_one, product};
 use super::{Node, SwitchSpec, TOP_POD, Tier, Topology};
 use crate::time::{Ps, Rate};
 
-/// A three-tier fat tree; two tiers are [`LeafSpine::k_ary`](super::LeafSpine::k_ary). Hosts have one
-/// interface each and are numbered edge by edge, pod by pod.
+/// A three-tier fat tree. For two tiers see [`LeafSpine::k_ary`](super::LeafSpine::k_ary). Hosts
+/// have one interface each and are numbered edge by edge, pod by pod.
 ///
-/// The switches are the edges, pod by pod, then the aggregation switches, pod by pod, then the cores. With
-/// `u = cores / aggs_per_pod`, aggregation switch `a` of every pod is linked to the cores `a * u` to
-/// `a * u + u - 1`. Every switch has its ports down first, by number, then those up, by number.
+/// The switches are the edges, pod by pod, then the aggregation switches, pod by pod, then the
+/// cores. With `u = cores / aggs_per_pod`, aggregation switch `a` of every pod is linked to the
+/// cores `a * u` to `a * u + u - 1`. The ports of a switch are those down, by number, then those
+/// up, by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FatTree {
-    /// Pods.
+    /// Number of pods.
     pub pods: u32,
-    /// Edge switches in each.
+    /// Number of edge switches per pod.
     pub edges_per_pod: u32,
-    /// Aggregation switches in each.
+    /// Number of aggregation switches per pod.
     pub aggs_per_pod: u32,
-    /// Core switches, a multiple of `aggs_per_pod`.
+    /// Number of core switches, a multiple of `aggs_per_pod`.
     pub cores: u32,
-    /// Hosts below each edge.
+    /// Number of hosts below each edge.
     pub hosts_per_edge: u32,
     /// Speed of the hosts' links.
     pub host_rate: Rate,
-    /// Speed of the links between switches; single ones: [`Topology::set_rate`].
+    /// Speed of the links between switches. [`Topology::set_rate`] changes single links.
     pub fabric_rate: Rate,
     /// Delay of every link.
     pub delay: Ps,
 }
 
 impl FatTree {
-    /// The fat tree of switches with `k` ports, as much bandwidth up as down: `k` pods of `k / 2` edges and
-    /// `k / 2` aggregation switches, `k * k / 4` cores, `k * k * k / 4` hosts. 8 gives 128 hosts, 16 gives
-    /// 1024.
+    /// Creates the fat tree of switches with `k` ports and as much bandwidth up as down. It has `k`
+    /// pods of `k / 2` edges and `k / 2` aggregation switches, `k * k / 4` cores, `k * k * k / 4`
+    /// hosts. For example, `k` = 8 gives 128 hosts, and 16 gives 1024.
     ///
     /// # Errors
-    /// An odd or zero `k`, or one whose switches cannot be numbered.
+    /// `k` is odd or zero, or the switches cannot be numbered.
     pub fn k_ary(k: u32, rate: Rate, delay: Ps) -> Result<FatTree, TopologyError> {
         if k == 0 || !k.is_multiple_of(2) {
             return Err(TopologyError::OddArity { k });
@@ -53,11 +54,11 @@ impl FatTree {
         })
     }
 
-    /// The plan.
+    /// Builds the topology.
     ///
     /// # Errors
-    /// A count of 0, cores that the aggregation switches cannot share evenly, or more nodes or cables
-    /// than can be numbered.
+    /// A count is 0, the aggregation switches cannot share the cores evenly, or the nodes or cables
+    /// are too many.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let FatTree { pods, edges_per_pod, aggs_per_pod, cores, hosts_per_edge, .. } = *self;
         at_least_one(&[
@@ -121,7 +122,7 @@ mod tests {
         topology
     }
 
-    /// Different routes from a switch to an interface.
+    /// Counts the different routes from a switch to an interface.
     fn count_routes(topology: &Topology, routes: &Routes, switch: u32, nic: u32) -> usize {
         let next = |port: &PortId| match topology.ends(*port).1 {
             Node::Nic(_) => 1,
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn k_8_has_128_hosts_and_16_ways_between_pods() {
+    fn k_8_has_128_hosts_and_16_routes_between_pods() {
         let topology = k_ary(8);
         assert_eq!((topology.hosts(), topology.switches.len()), (128, 32 + 32 + 16));
         assert!((0..80).all(|switch| topology.ports_of(Node::Switch(switch)).count() == 8));
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_has_as_many_ways_as_its_meeting_tier_offers() {
+    fn every_pair_has_as_many_routes_as_its_meeting_tier_offers() {
         let topology = k_ary(4);
         let routes = Routes::new(&topology, |_| true);
         for (src, dst) in (0..16).flat_map(|src| (0..16).map(move |dst| (src, dst))) {
@@ -193,7 +194,8 @@ mod tests {
         }
     }
 
-    /// A core that lost its cable to a pod is no route to that pod any more, and stays one to the others.
+    /// A core that lost its cable to a pod is on no route to that pod, and stays on the routes to
+    /// the others.
     #[test]
     fn routes_go_round_a_lost_cable() {
         let topology = k_ary(8);
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(routes.towards(0, 1).len(), 1);
     }
 
-    /// What costs seconds here would cost them at every failure of a run.
+    /// Routes are computed at every failure of a run, so this must not take seconds.
     #[test]
     fn routes_of_1024_hosts_are_found_at_once() {
         let topology = k_ary(16);

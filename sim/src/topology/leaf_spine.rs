@@ -1,4 +1,4 @@
-//! Two tiers: every leaf has links to every spine.
+//! Two-tier fabrics: every leaf has links to every spine.
 
 use super::error::{TopologyError, at_least_one, product};
 use super::{Node, SwitchSpec, TOP_POD, Tier, Topology};
@@ -6,33 +6,33 @@ use crate::time::{Ps, Rate};
 
 /// A leaf-spine fabric. Hosts have one interface each and are numbered leaf by leaf.
 ///
-/// Leaf `l` is switch `l`, spine `s` is switch `leaves + s`. A leaf's ports are its hosts, then its
-/// links up in the order spine 0, 1, .., and again for the second link to each. A spine's ports are its
-/// links down, leaf by leaf.
+/// Leaf `l` is switch `l`, and spine `s` is switch `leaves + s`. The ports of a leaf are its hosts,
+/// then its uplinks in the order spine 0, 1, .., repeated for each parallel cable. The ports of a
+/// spine are its links down, leaf by leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSpine {
-    /// Switches with hosts below.
+    /// Number of switches with hosts below.
     pub leaves: u32,
-    /// Hosts below each.
+    /// Number of hosts below each leaf.
     pub hosts_per_leaf: u32,
-    /// Switches above.
+    /// Number of switches above the leaves.
     pub spines: u32,
-    /// Parallel cables from each leaf to each spine.
+    /// Number of parallel cables from each leaf to each spine.
     pub links_per_spine: u32,
     /// Speed of the hosts' links.
     pub host_rate: Rate,
-    /// Speed of the links between switches; single ones: [`Topology::set_rate`].
+    /// Speed of the links between switches. [`Topology::set_rate`] changes single links.
     pub fabric_rate: Rate,
     /// Delay of every link.
     pub delay: Ps,
 }
 
 impl LeafSpine {
-    /// The two-tier fat tree of switches with `k` ports: `k` leaves, `k / 2` spines, `k * k / 2` hosts,
-    /// as much bandwidth up as down.
+    /// Creates the two-tier fat tree of switches with `k` ports and as much bandwidth up as down:
+    /// `k` leaves, `k / 2` spines, `k * k / 2` hosts.
     ///
     /// # Errors
-    /// An odd or zero `k`.
+    /// `k` is odd or zero.
     pub fn k_ary(k: u32, rate: Rate, delay: Ps) -> Result<LeafSpine, TopologyError> {
         if k == 0 || !k.is_multiple_of(2) {
             return Err(TopologyError::OddArity { k });
@@ -48,10 +48,10 @@ impl LeafSpine {
         })
     }
 
-    /// The plan.
+    /// Builds the topology.
     ///
     /// # Errors
-    /// A count of 0, or more nodes or cables than can be numbered.
+    /// A count is 0, or the nodes or cables are too many.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         at_least_one(&[
             ("leaves", self.leaves),
@@ -71,7 +71,7 @@ impl LeafSpine {
 }
 
 impl Topology {
-    /// Puts spines above all switches that there are.
+    /// Adds spines above all existing switches.
     pub(super) fn add_spines(
         &mut self,
         spines: u32,
@@ -84,7 +84,8 @@ impl Topology {
         product("cables between switches", &[leaves, spines, links_per_spine])?;
         self.add_switches(spines, |_| SwitchSpec { tier: Tier::Agg, pod: TOP_POD });
         for leaf in 0..leaves {
-            // Spine by spine first, so that going round the ports changes the spine at every step.
+            // Spine by spine first, so that a rotation over the ports changes the spine at every
+            // step.
             for spine in (0..links_per_spine).flat_map(|_| 0..spines) {
                 self.add_cable(Node::Switch(leaf), Node::Switch(leaves + spine), rate, delay);
             }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_links_are_equal_ways() {
+    fn parallel_links_are_equal_routes() {
         let topology = small().build().unwrap();
         let routes = Routes::new(&topology, |_| true);
         assert_eq!(routes.towards(0, 5).len(), 4);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cable_its_spine_does_not_lead_there() {
+    fn a_spine_without_the_cable_is_on_no_route() {
         let topology = LeafSpine { links_per_spine: 1, ..small() }.build().unwrap();
         let lost = topology
             .cables
@@ -163,15 +164,15 @@ mod tests {
 
     #[test]
     fn impossible_sizes_say_why() {
-        let said = |plan: LeafSpine| plan.build().unwrap_err().to_string();
+        let error = |plan: LeafSpine| plan.build().unwrap_err().to_string();
         assert_eq!(
-            said(LeafSpine { spines: 0, ..small() }),
+            error(LeafSpine { spines: 0, ..small() }),
             "spines = 0 leaves nothing to build: give at least 1"
         );
-        assert!(said(LeafSpine { leaves: u32::MAX, ..small() }).contains("hosts are too many"));
-        assert!(said(LeafSpine { spines: u32::MAX, ..small() }).contains("switches are too many"));
+        assert!(error(LeafSpine { leaves: u32::MAX, ..small() }).contains("hosts are too many"));
+        assert!(error(LeafSpine { spines: u32::MAX, ..small() }).contains("switches are too many"));
         let dense = LeafSpine { leaves: 4096, hosts_per_leaf: 1, spines: 4096, ..small() };
-        assert!(said(dense).contains("33554432 cables between switches are too many"));
+        assert!(error(dense).contains("33554432 cables between switches are too many"));
         let odd = LeafSpine::k_ary(5, Rate::from_gbps(1), Ps::ZERO).unwrap_err();
         assert!(odd.to_string().contains("k = 5"));
     }

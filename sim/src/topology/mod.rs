@@ -1,4 +1,4 @@
-//! What is wired to what, and which routes lead where.
+//! Topologies: the wiring of a fabric, and its routes.
 
 mod check;
 mod equal_cost;
@@ -17,23 +17,23 @@ pub use routes::Routes;
 
 use crate::time::{Ps, Rate};
 
-/// How far from the hosts.
+/// The distance of a node from the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tier {
     /// A host's network interface.
     Host,
-    /// A switch with hosts below it: edge, ToR, leaf, rail switch.
+    /// A switch with hosts below: edge, ToR, leaf, rail switch.
     Edge,
-    /// A switch above those: aggregation, spine.
+    /// A switch above the edges: aggregation, spine.
     Agg,
-    /// The third tier.
+    /// A switch of the third tier.
     Core,
 }
 
-/// Something with ports.
+/// A node with ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Node {
-    /// A network interface of a host; it has one port.
+    /// A network interface of a host, with one port.
     Nic(u32),
     /// A switch.
     Switch(u32),
@@ -42,20 +42,20 @@ pub enum Node {
 /// A network interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NicSpec {
-    /// The host it is in.
+    /// The host of the interface.
     pub host: u32,
-    /// Which of the host's it is, from 0.
+    /// The number of the interface within its host, from 0.
     pub rail: u32,
-    /// The switch it is wired to.
+    /// The switch at the other end of its cable.
     pub edge: u32,
 }
 
 /// A switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchSpec {
-    /// Its tier.
+    /// The tier of the switch.
     pub tier: Tier,
-    /// Its pod; switches of the last tier are in pod `u32::MAX`.
+    /// The pod of the switch; `u32::MAX` in the last tier.
     pub pod: u32,
 }
 
@@ -64,30 +64,31 @@ pub struct SwitchSpec {
 pub struct Cable {
     /// The end nearer to the hosts.
     pub low: Node,
-    /// The end farther from them.
+    /// The end farther from the hosts.
     pub high: Node,
     /// Speed from the low end to the high one.
     pub up: Rate,
     /// Speed from the high end to the low one.
     pub down: Rate,
-    /// How long a bit is under way.
+    /// Propagation delay.
     pub delay: Ps,
 }
 
-/// The pod of the switches that are in none: those of the last tier.
+/// The pod of switches in the last tier, which belong to none.
 const TOP_POD: u32 = u32::MAX;
 
-/// A fabric's plan; [`LeafSpine`], [`FatTree`] and [`RailOptimised`] make them.
+/// The plan of a fabric, made by [`LeafSpine`], [`FatTree`] or [`RailOptimised`].
 ///
-/// Switch `s` has its ports in the order in which cables name it: a policy that goes "port by port"
-/// means this order. Cable `c` has the directed ports `2c` (from its low end up) and `2c + 1` (down).
+/// The ports of switch `s` are in the order in which cables name it. Policies that rotate over
+/// ports use this order. Cable `c` has the directed ports `2c` (from its low end up) and `2c + 1`
+/// (down).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topology {
-    /// By number; for hosts with one interface each, the number is the host's.
+    /// The interfaces, by number. If each host has one interface, the number is that of the host.
     pub nics: Vec<NicSpec>,
-    /// By number: all of the lowest tier first.
+    /// The switches, by number, those of the lowest tier first.
     pub switches: Vec<SwitchSpec>,
-    /// By number.
+    /// The cables, by number.
     pub cables: Vec<Cable>,
 }
 
@@ -96,43 +97,43 @@ pub struct Topology {
 pub struct PortId(pub u32);
 
 impl PortId {
-    /// The other direction of the same cable.
+    /// Returns the other direction of the same cable.
     pub const fn reverse(self) -> PortId {
         PortId(self.0 ^ 1)
     }
 
-    /// The cable.
+    /// Returns the number of the cable.
     pub const fn cable(self) -> usize {
         (self.0 / 2) as usize
     }
 
-    /// Whether it leads away from the hosts.
+    /// Returns whether the port leads away from the hosts.
     pub const fn is_up(self) -> bool {
         self.0.is_multiple_of(2)
     }
 
-    /// Its place in what is kept for each port.
+    /// Returns the index of the port in tables with an entry per port.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The links of one kind, by the tiers that they join; `from` is where its queues are.
+/// All links between two tiers in one direction. Their queues are at `from`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Layer {
-    /// The sending side's tier.
+    /// The tier of the sending side.
     pub from: Tier,
-    /// The receiving side's.
+    /// The tier of the receiving side.
     pub to: Tier,
 }
 
 impl Topology {
-    /// Hosts.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> u32 {
         self.nics.iter().map(|nic| nic.host + 1).max().unwrap_or(0)
     }
 
-    /// Where a port sends from and to.
+    /// Returns the sending and the receiving node of a port.
     pub fn ends(&self, port: PortId) -> (Node, Node) {
         let cable = &self.cables[port.cable()];
         match port.is_up() {
@@ -141,7 +142,7 @@ impl Topology {
         }
     }
 
-    /// A node's tier.
+    /// Returns the tier of a node.
     pub fn tier(&self, node: Node) -> Tier {
         match node {
             Node::Nic(_) => Tier::Host,
@@ -149,13 +150,13 @@ impl Topology {
         }
     }
 
-    /// A port's layer.
+    /// Returns the layer of a port.
     pub fn layer(&self, port: PortId) -> Layer {
         let (from, to) = self.ends(port);
         Layer { from: self.tier(from), to: self.tier(to) }
     }
 
-    /// The ports by which a node sends, in the order of its cables.
+    /// Returns the ports of a node, in the order of its cables.
     pub fn ports_of(&self, node: Node) -> impl Iterator<Item = PortId> + '_ {
         let cables = self.cables.iter().zip(0_u32..);
         cables.filter_map(move |(cable, index)| match () {
@@ -165,7 +166,7 @@ impl Topology {
         })
     }
 
-    /// The highest tier that a shortest route between two interfaces climbs to.
+    /// Returns the highest tier on a shortest route between two interfaces.
     pub fn meeting_tier(&self, src: u32, dst: u32) -> Tier {
         let (a, b) = (self.nics[src as usize].edge, self.nics[dst as usize].edge);
         let pod = |edge: u32| self.switches[edge as usize].pod;
@@ -176,12 +177,12 @@ impl Topology {
         }
     }
 
-    /// The ports by which a node sends straight to another, in the order of its cables.
+    /// Returns the ports of a node that lead to another node, in the order of its cables.
     pub fn ports_between(&self, from: Node, to: Node) -> impl Iterator<Item = PortId> + '_ {
         self.ports_of(from).filter(move |port| self.ends(*port).1 == to)
     }
 
-    /// Speed of one direction of a cable.
+    /// Returns the speed of one direction of a cable.
     pub fn rate(&self, port: PortId) -> Rate {
         let cable = &self.cables[port.cable()];
         if port.is_up() { cable.up } else { cable.down }
@@ -199,7 +200,7 @@ impl Topology {
     /// Sets the speed of all cables between two neighbours, in both directions.
     ///
     /// # Errors
-    /// There is no cable from `low` up to `high`.
+    /// No cable leads from `low` up to `high`.
     pub fn set_rate(&mut self, low: Node, high: Node, rate: Rate) -> Result<(), TopologyError> {
         let up: Vec<PortId> = self.ports_between(low, high).filter(|port| port.is_up()).collect();
         if up.is_empty() {

@@ -1,40 +1,40 @@
-//! Hosts with several interfaces, each kind of which has leaves of its own: rails.
+//! Rail-optimised fabrics: hosts with several interfaces, each of which has leaves of its own.
 
 use super::error::{TopologyError, at_least_one, product};
 use super::{SwitchSpec, Tier, Topology};
 use crate::time::{Ps, Rate};
 
-/// A rail-optimised fabric: interface `r` of every host is wired to a leaf of rail `r`, so hosts reach
-/// each other's interfaces of the same rail over one switch; spines join the rails.
+/// A rail-optimised fabric. Interface `r` of every host is wired to a leaf of rail `r`, so hosts
+/// reach each other's interfaces of the same rail over one switch. Spines join the rails.
 ///
-/// Interface `r` of host `h` is number `h * rails + r`. Hosts come in segments of `hosts_per_leaf`; the
-/// leaf of rail `r` in segment `g` is switch `g * rails + r`, the spines follow. Ports are ordered as in a
-/// [`LeafSpine`](super::LeafSpine).
+/// Interface `r` of host `h` is number `h * rails + r`. Hosts come in segments of `hosts_per_leaf`.
+/// The leaf of rail `r` in segment `g` is switch `g * rails + r`, and the spines follow. Ports are
+/// ordered as in a [`LeafSpine`](super::LeafSpine).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RailOptimised {
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u32,
-    /// Interfaces in each.
+    /// Number of interfaces in each host.
     pub rails: u32,
-    /// Hosts on a leaf, a divisor of `hosts`; `hosts` itself: one leaf is a whole rail.
+    /// Number of hosts on a leaf, a divisor of `hosts`. If it is `hosts`, one leaf is a whole rail.
     pub hosts_per_leaf: u32,
-    /// Switches above the leaves.
+    /// Number of switches above the leaves.
     pub spines: u32,
-    /// Parallel cables from each leaf to each spine.
+    /// Number of parallel cables from each leaf to each spine.
     pub links_per_spine: u32,
     /// Speed of the interfaces' links.
     pub host_rate: Rate,
-    /// Speed of the links between switches; single ones: [`Topology::set_rate`].
+    /// Speed of the links between switches. [`Topology::set_rate`] changes single links.
     pub fabric_rate: Rate,
     /// Delay of every link.
     pub delay: Ps,
 }
 
 impl RailOptimised {
-    /// The plan.
+    /// Builds the topology.
     ///
     /// # Errors
-    /// A count of 0, hosts that do not fill the leaves, or more nodes or cables than can be numbered.
+    /// A count is 0, the hosts do not fill the leaves, or the nodes or cables are too many.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let RailOptimised { hosts, rails, hosts_per_leaf, .. } = *self;
         at_least_one(&[

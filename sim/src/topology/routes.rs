@@ -1,33 +1,33 @@
-//! Shortest routes: for each switch and destination the ports that lead nearer to it.
+//! Shortest routes: for each switch and destination, the ports that lead nearer to it.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{Node, PortId, Topology};
 
-/// All equal-cost next hops: for each switch and destination edge a group of ports. Every packet asks
-/// at every switch, so an answer is a few reads, and the table that grows with the square of the fabric has
-/// two bytes per entry: it should stay in the cache.
+/// All equal-cost next hops: for each switch and destination edge, a group of ports. Every packet
+/// looks up a group at every switch, so a lookup is a few reads. The table that grows with the
+/// square of the fabric has two bytes per entry, so that it stays in the cache.
 ///
-/// Where failures leave unequally many shortest routes behind the ports, a port is listed as often as it has
-/// routes, reduced by what all have in common, and in turn with the others: weighted multi-path (W-ECMP) in
-/// the form of an interleaved weighted round robin (OFAN, appendix F.4).
+/// If failures leave unequal numbers of shortest routes behind the ports, a port is listed once per
+/// route, reduced by the common divisor and interleaved with the others. This is weighted multipath
+/// (W-ECMP) in the form of an interleaved weighted round robin (OFAN, appendix F.4).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routes {
-    /// By interface: its edge switch, and where the link down to it is in `ports`.
+    /// By interface: its edge switch, and the port down to it in `ports`.
     nics: Vec<(u32, Group)>,
-    /// By switch, then by edge switch: which of the switch's groups.
+    /// By switch, then by edge switch: the index of the group within the switch.
     towards: Vec<u16>,
-    /// By switch: where its groups begin in `groups`.
+    /// By switch: the index of its first group in `groups`.
     switches: Vec<u32>,
-    /// The groups of each switch; destinations with the same ways share one.
+    /// The groups of each switch. Destinations with the same ports share a group.
     groups: Vec<Group>,
-    /// Switches that may have hosts below them: no edge switch has a higher number.
+    /// Number of switches that may have hosts below them. No edge switch has a higher number.
     edges: u32,
-    /// The groups' ports, one group after the other.
+    /// The ports of all groups.
     ports: Vec<PortId>,
 }
 
-/// A part of `ports`.
+/// A range of `ports`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Group {
     first: u32,
@@ -35,7 +35,7 @@ struct Group {
 }
 
 impl Routes {
-    /// The routes over cables for which `works` is true.
+    /// Computes the routes over cables for which `works` is true.
     pub fn new(topology: &Topology, works: impl Fn(PortId) -> bool) -> Routes {
         let switches = topology.switches.len();
         let edges = topology.nics.iter().map(|nic| nic.edge + 1).max().unwrap_or(0);
@@ -88,7 +88,7 @@ impl Routes {
         }
     }
 
-    /// The ports by which a switch can send on what goes to an interface; empty: there is no route.
+    /// Returns the ports of a switch that lead to an interface; empty if there is no route.
     pub fn towards(&self, switch: u32, nic: u32) -> &[PortId] {
         let (edge, down) = self.nics[nic as usize];
         let Group { first, count } = match edge == switch {
@@ -102,7 +102,7 @@ impl Routes {
     }
 }
 
-/// By switch, the switches with a link to it.
+/// Returns the switches with a link to each switch.
 fn reversed(out: &[Vec<(u32, PortId)>]) -> Vec<Vec<u32>> {
     let mut back = vec![Vec::new(); out.len()];
     for (from, ports) in (0_u32..).zip(out) {
@@ -111,7 +111,8 @@ fn reversed(out: &[Vec<(u32, PortId)>]) -> Vec<Vec<u32>> {
     back
 }
 
-/// The ports with their weights as a schedule: in each round those that are not used up.
+/// Returns the ports as an interleaved schedule. Each round has the ports whose weight is not used
+/// up.
 fn weighted(ports: Vec<(PortId, u64)>) -> Vec<PortId> {
     let common = ports.iter().fold(0, |common, (_, weight)| gcd(common, *weight)).max(1);
     let rounds = ports.iter().map(|(_, weight)| weight / common).max().unwrap_or(0);
@@ -123,7 +124,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// From every switch to one of them: the hops of a shortest route, and how many such routes there are.
+/// Returns the hops of a shortest route from every switch to one of them, and the number of such
+/// routes.
 fn shortest_routes(back: &[Vec<u32>], to: u32) -> (Vec<u32>, Vec<u64>) {
     let (mut distance, mut counts) = (vec![u32::MAX; back.len()], vec![0_u64; back.len()]);
     (distance[to as usize], counts[to as usize]) = (0, 1);
@@ -150,10 +152,10 @@ mod tests {
     use crate::time::{Ps, Rate};
     use crate::topology::FatTree;
 
-    /// In a fat tree of 128 hosts the first agg of pod 0 loses two of its four cables to cores: of the 14 routes
-    /// from its edges to another pod two are behind it, and four behind each of the others.
+    /// In a fat tree of 128 hosts, the first agg of pod 0 loses two of its four cables to cores.
+    /// Its edges have 14 routes to another pod: two lead over it and four over each of the others.
     #[test]
-    fn ports_are_listed_by_the_ways_behind_them() {
+    fn ports_are_listed_by_the_routes_behind_them() {
         let plan = FatTree::k_ary(8, Rate::from_gbps(800), Ps::ZERO).unwrap();
         let topology = plan.build().unwrap();
         let up = |switch| -> Vec<PortId> { topology.uplinks(switch).collect() };
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(routes.towards(0, 127), [a, b, c, d, b, c, d]);
         assert_eq!(routes.towards(0, 4), [a, b, c, d], "within the pod all are equal");
         assert_eq!(routes.towards(32, 127), &up(32)[2..]);
-        // On the way back into pod 0 the same weights hold.
+        // The same weights hold on the route back into pod 0.
         let [a, b, c, d] = up(31)[..] else { panic!("four uplinks") };
         assert_eq!(routes.towards(31, 0), [a, b, c, d, b, c, d]);
     }

@@ -1,17 +1,18 @@
-//! AllReduce around a ring: reduce-scatter, then all-gather.
+//! Ring AllReduce: reduce-scatter, then all-gather.
 
 use super::error::{possible_count, possible_length};
 use super::{Groups, Message, Start, Workload, WorkloadError};
 use crate::time::Ps;
 
-/// Ring AllReduce of `bytes` in each group of `n`: `2 (n - 1)` steps, in each of which every member sends
-/// a chunk of about `bytes / n` to the next. A member's step starts when the chunk that it passes on has
-/// come, in its step before (Themis, Fig. 5). What a host computes takes no time.
+/// Ring AllReduce of `bytes` in each group of `n`. In each of `2 (n - 1)` steps, every member sends
+/// a chunk of about `bytes / n` to the next. A member's step starts when the chunk that it forwards
+/// has arrived, in the previous step (Themis, Fig. 5). Computation on the host takes no time.
 ///
-/// Chunks differ by a byte where `n` does not divide `bytes`. A group's messages are listed step by step.
+/// Chunks differ by a byte if `n` does not divide `bytes`. A group's messages are listed step by
+/// step.
 ///
 /// # Errors
-/// Fewer bytes than members, a chunk of an impossible length, or too many messages.
+/// There are fewer bytes than members, a chunk of an impossible length, or too many messages.
 pub fn ring_all_reduce(groups: &Groups, bytes: u64) -> Result<Workload, WorkloadError> {
     possible_count(groups.messages(|n| n.saturating_mul(2 * (n - 1))))?;
     let mut messages = Vec::new();
@@ -23,7 +24,8 @@ pub fn ring_all_reduce(groups: &Groups, bytes: u64) -> Result<Workload, Workload
         possible_length(bytes.div_ceil(n as u64))?;
         let first = messages.len() as u32;
         for (step, at) in (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |at| (step, at))) {
-            // Member i starts with chunk i; each next step passes on what came, the chunk one lower.
+            // Member i starts with chunk i. Each next step forwards the received chunk, whose
+            // number is one lower.
             let chunk = (at + 2 * n - step) % n;
             let extra = u64::from((chunk as u64) < bytes % n as u64);
             let start = match step {
@@ -67,10 +69,10 @@ mod tests {
         assert_eq!(waits_for(11), [7]);
     }
 
-    /// Each member's sum is complete: every message waits for one that came to its own source, and carries
-    /// a chunk of the same length on.
+    /// The sum of each member is complete: every message waits for one that its own source
+    /// received, and forwards a chunk of the same length.
     #[test]
-    fn what_came_is_passed_on() {
+    fn a_received_chunk_is_forwarded() {
         for (nodes, bytes) in [(2, 7), (5, 13), (16, 300_000_007)] {
             let workload =
                 ring_all_reduce(&Groups::all(nodes).unwrap().shuffled(1), bytes).unwrap();

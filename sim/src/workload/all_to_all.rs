@@ -1,4 +1,4 @@
-//! Everybody sends to everybody else in the group.
+//! All-to-all: every member of a group sends to every other member.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -7,24 +7,25 @@ use rand_pcg::Pcg64Mcg;
 use super::error::{possible_count, possible_length};
 use super::{Groups, Message, Workload, WorkloadError};
 
-/// In which order a member starts its messages.
+/// The order in which a member starts its messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StartOrder {
-    /// Member `i` starts with `i + 1`, then `i + 2`, ..; so no two start with the same destination. The
-    /// papers do not say; this is what collective libraries do.
+    /// Member `i` starts with `i + 1`, then `i + 2`, .., so that no two members start with the same
+    /// destination. The papers do not say; collective libraries do this.
     Rotated,
-    /// Every member in a random order of its own.
+    /// A random order per member.
     Random {
-        /// Decides the orders.
+        /// The seed of the orders.
         seed: u64,
     },
 }
 
-/// All-to-all within each group: a message of `bytes` for every ordered pair, all at time 0. They are
-/// listed turn by turn: everybody's first message, everybody's second, ...
+/// All-to-all within each group: a message of `bytes` for every ordered pair, all at time 0.
+/// Messages are listed round by round: the first message of every member, then the second, and so
+/// on.
 ///
 /// # Errors
-/// An impossible length, or too many messages.
+/// The length is impossible, or the messages are too many.
 pub fn all_to_all(
     groups: &Groups,
     bytes: u64,
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_refused() {
+    fn excessive_sizes_are_rejected() {
         let many = Groups::all(5000).unwrap();
         let refused = all_to_all(&many, 1, StartOrder::Rotated).unwrap_err();
         assert_eq!(refused, WorkloadError::TooMany { count: 5000 * 4999 });

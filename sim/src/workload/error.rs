@@ -1,29 +1,29 @@
-//! Workloads that cannot be sent.
+//! Errors of workloads.
 
 use super::{MAX_MESSAGE, MAX_MESSAGES};
 
-/// Why there is no such workload.
+/// The reason why a workload cannot be sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
     /// A message is too short or too long.
     #[error("a message of {bytes} bytes is not possible: give 1 to {MAX_MESSAGE} bytes (1 GiB)")]
     Bytes {
-        /// Its length.
+        /// The length of the message.
         bytes: u64,
     },
-    /// A collective cannot be cut into so many messages.
+    /// A collective cannot be cut into this number of messages.
     #[error("{bytes} bytes cannot be cut into {parts} messages: give at least {parts} bytes")]
     TooFewBytes {
-        /// Bytes to be cut.
+        /// Number of bytes.
         bytes: u64,
-        /// Into how many.
+        /// Number of parts.
         parts: u64,
     },
-    /// More messages than a run could hold.
+    /// More messages than a run can hold.
     #[error("{count} messages are too many: make it smaller, at most {MAX_MESSAGES} are possible")]
     TooMany {
-        /// How many; saturates.
+        /// Number of messages; saturates.
         count: u64,
     },
     /// An interface sends to itself.
@@ -32,68 +32,69 @@ pub enum WorkloadError {
         /// The interface.
         node: u32,
     },
-    /// An interface that is not there.
+    /// An interface does not exist.
     #[error("node {node} does not exist: the topology has {nodes}, numbered from 0")]
     NoSuchNode {
         /// The interface.
         node: u32,
-        /// How many there are.
+        /// Number of interfaces.
         nodes: u32,
     },
-    /// A message waits for one that does not come before it.
+    /// A message waits for a later one.
     #[error("message {message} waits for message {on}: it may only wait for messages before it")]
     Waits {
-        /// By number.
+        /// The number of the message.
         message: u32,
-        /// The one waited for.
+        /// The number of the message that it waits for.
         on: u32,
     },
-    /// The nodes cannot be shared evenly by groups.
+    /// The groups cannot share the nodes evenly.
     #[error("{nodes} nodes cannot be shared evenly by {groups} groups: give a divisor of {nodes}")]
     Uneven {
-        /// Interfaces.
+        /// Number of interfaces.
         nodes: u32,
-        /// Groups asked for.
+        /// Number of groups.
         groups: u32,
     },
-    /// A group of nobody, or of one who has nobody to send to.
+    /// A group has fewer than two members.
     #[error("group {group} has {members} members: give at least 2")]
     Lonely {
-        /// By number.
+        /// The number of the group.
         group: usize,
-        /// Its members.
+        /// Number of members.
         members: usize,
     },
-    /// An interface is twice in the same group.
+    /// A group lists an interface twice.
     #[error("node {node} is twice in group {group}: name it once")]
     Twice {
         /// The interface.
         node: u32,
-        /// By number.
+        /// The number of the group.
         group: usize,
     },
-    /// Nobody would be left to send to.
+    /// An interface would have no allowed destination.
     #[error(
         "no such permutation: {crowd} of the {nodes} nodes may not send to each other; take a \
          topology where that is at most half of them, or allow more pairs"
     )]
     NoPermutation {
-        /// The most interfaces that share an edge or a pod.
+        /// Number of interfaces in the most crowded edge or pod.
         crowd: u32,
-        /// All interfaces.
+        /// Number of all interfaces.
         nodes: u32,
     },
-    /// A plan needs more servers than there are.
+    /// A plan needs more servers than the fabric has.
     #[error(
-        "{servers} servers of {gpus_per_server} GPUs, at least 2 and 1, do not fit on {nodes} nodes: \
+        "{servers} servers of {gpus_per_server} GPUs, at least 2 and 1, do not fit on \
+         {nodes} nodes: \
          give fewer, or a larger topology"
     )]
     Servers {
-        /// Servers asked for.
+        /// Requested number of servers.
         servers: u32,
-        /// Interfaces in each.
+        /// Number of interfaces in each server.
         gpus_per_server: u32,
-        /// Interfaces that there are.
+        /// Number of interfaces in the fabric.
         nodes: u32,
     },
 }
@@ -106,7 +107,7 @@ pub(super) fn possible_length(bytes: u64) -> Result<(), WorkloadError> {
     }
 }
 
-/// Fails if there are more messages than a run could hold.
+/// Fails if there are more messages than a run can hold.
 pub(super) fn possible_count(count: u64) -> Result<(), WorkloadError> {
     match count {
         0..=MAX_MESSAGES => Ok(()),

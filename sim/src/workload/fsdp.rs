@@ -1,4 +1,4 @@
-//! Training with fully sharded data parallelism: rings between servers, layer after layer.
+//! Training with fully sharded data parallelism: rings between servers, layer by layer.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -8,29 +8,29 @@ use super::error::{possible_count, possible_length};
 use super::{Message, Start, Workload, WorkloadError};
 use crate::time::Ps;
 
-/// The backward pass between servers (OFAN, section 8.4 and Fig. 14): logical GPU `i` sends to
-/// `i + gpus_per_server`, so as many rings run side by side as a server has GPUs; what stays within a
-/// server does not cross the fabric.
+/// The backward pass between servers (OFAN, section 8.4 and Fig. 14). Each logical GPU sends to
+/// that `gpus_per_server` numbers further, so there is one ring per GPU of a server. Traffic within
+/// a server does not cross the fabric.
 ///
-/// The paper gives packets per flow and the number of layers, not how phases follow each other. Here
-/// each layer is one phase: a GPU starts the next when its own flow and the one to it have been delivered
-/// and `compute` has passed. (For 7B and 70B a flow is as large as one ring step of a layer's ReduceScatter
-/// and one of its AllGather together.)
+/// The paper gives packets per flow and the number of layers, but not the order of the phases. Here
+/// each layer is one phase. A GPU starts the next phase when its own flow and the flow to it have
+/// been delivered and `compute` has passed. (For 7B and 70B, a flow is as large as one ring step of
+/// a layer's ReduceScatter plus one of its AllGather.)
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fsdp {
-    /// Servers in the ring.
+    /// Number of servers in the ring.
     pub servers: u32,
-    /// GPUs in each, with an interface each.
+    /// Number of GPUs in each server, each with an interface.
     pub gpus_per_server: u32,
     /// Payload of each flow.
     pub bytes_per_flow: u64,
-    /// Phases.
+    /// Number of phases.
     pub layers: u32,
-    /// Between a GPU's phases.
+    /// Time between the phases of a GPU.
     pub compute: Ps,
 }
 
-/// Packets of 4096 bytes, 1024 GPUs.
+/// A plan with packets of 4096 bytes and 1024 GPUs.
 const fn llama(packets_per_flow: u64, layers: u32) -> Fsdp {
     Fsdp {
         servers: 128,
@@ -49,12 +49,12 @@ impl Fsdp {
     /// Llama 405B on 1024 GPUs.
     pub const LLAMA_405B: Fsdp = llama(1570, 126);
 
-    /// The messages, layer by layer; a layer is a group. Servers are placed at random: server `p` of the
-    /// fabric has the interfaces from `p * gpus_per_server`.
+    /// Returns the messages, layer by layer; each layer is a group. Servers are placed at random:
+    /// server `p` of the fabric has the interfaces from `p * gpus_per_server`.
     ///
     /// # Errors
-    /// Fewer than two servers or more than `nodes` interfaces hold, an impossible length, or too many
-    /// messages.
+    /// There are fewer than two servers or more than `nodes` interfaces hold, a length is
+    /// impossible, or the messages are too many.
     pub fn workload(&self, nodes: u32, seed: u64) -> Result<Workload, WorkloadError> {
         let Fsdp { servers, gpus_per_server, .. } = *self;
         let slots = nodes.checked_div(gpus_per_server).unwrap_or(0);

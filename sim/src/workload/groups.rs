@@ -1,4 +1,4 @@
-//! Who takes part in which collective, and in which order.
+//! Groups of interfaces that take part in a collective.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -8,18 +8,19 @@ use super::WorkloadError;
 
 /// Groups of interfaces, each of which runs a collective of its own.
 ///
-/// Every interface exists, none is twice in the same group, and a group has at least two. The order
-/// within a group is that of its ring, its tree and its turns.
+/// Every interface exists, no group lists an interface twice, and a group has at least two. The
+/// order within a group is the order of its ring, its tree and its rounds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Groups {
     members: Vec<Vec<u32>>,
 }
 
 impl Groups {
-    /// These groups, of interfaces 0 to `nodes - 1`.
+    /// Creates groups of the interfaces 0 to `nodes - 1`.
     ///
     /// # Errors
-    /// An interface that does not exist or is twice in the same group; a group of fewer than two.
+    /// An interface does not exist or is twice in the same group, or a group has fewer than two
+    /// members.
     pub fn new(nodes: u32, members: Vec<Vec<u32>>) -> Result<Groups, WorkloadError> {
         for (group, list) in members.iter().enumerate() {
             if list.len() < 2 {
@@ -37,26 +38,27 @@ impl Groups {
         Ok(Groups { members })
     }
 
-    /// All interfaces in one group, by number.
+    /// Creates one group of all interfaces, by number.
     ///
     /// # Errors
-    /// Fewer than two.
+    /// There are fewer than two interfaces.
     pub fn all(nodes: u32) -> Result<Groups, WorkloadError> {
         Groups::new(nodes, vec![(0..nodes).collect()])
     }
 
-    /// Group `g` of `count` has the interfaces `g`, `g + count`, `g + 2 count`, ..: with as many groups as
-    /// hosts per leaf, one interface of every leaf.
+    /// Creates groups of interfaces at a fixed stride: group `g` of `count` has the interfaces `g`,
+    /// `g + count`, `g + 2 count`, and so on. With as many groups as hosts per leaf, a group has
+    /// one interface of every leaf.
     ///
     /// # Errors
-    /// A count that does not divide the interfaces, or leaves fewer than two in a group.
+    /// The count does not divide the interfaces, or leaves fewer than two in a group.
     pub fn strided(nodes: u32, count: u32) -> Result<Groups, WorkloadError> {
         divide(nodes, count)?;
         let group = |first: u32| (first..nodes).step_by(count as usize).collect();
         Groups::new(nodes, (0..count).map(group).collect())
     }
 
-    /// Groups of neighbours, by number.
+    /// Creates groups of neighbours, by number.
     ///
     /// # Errors
     /// As [`Groups::strided`].
@@ -66,7 +68,7 @@ impl Groups {
         Groups::new(nodes, (0..count).map(group).collect())
     }
 
-    /// Groups of random interfaces, in random order.
+    /// Creates groups of random interfaces, in random order.
     ///
     /// # Errors
     /// As [`Groups::strided`].
@@ -77,26 +79,26 @@ impl Groups {
         Groups::new(nodes, order.chunks(size as usize).map(<[u32]>::to_vec).collect())
     }
 
-    /// The same groups, each in random order: rings of random neighbours, random trees.
+    /// Shuffles the members of each group: rings of random neighbours, random trees.
     pub fn shuffled(mut self, seed: u64) -> Groups {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         self.members.iter_mut().for_each(|list| list.shuffle(&mut rng));
         self
     }
 
-    /// Each group's number and members, in order.
+    /// Iterates over the groups with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
         (0..).zip(self.members.iter().map(Vec::as_slice))
     }
 
-    /// How many messages that makes, if a group of `n` sends `count(n)`.
+    /// Returns the number of messages, if a group of `n` sends `count(n)`.
     pub(super) fn messages(&self, count: impl Fn(u64) -> u64) -> u64 {
         let counts = self.members.iter().map(|list| count(list.len() as u64));
         counts.fold(0, u64::saturating_add)
     }
 }
 
-/// Members per group.
+/// Returns the number of members per group.
 fn divide(nodes: u32, groups: u32) -> Result<u32, WorkloadError> {
     match groups != 0 && nodes.is_multiple_of(groups) {
         true => Ok(nodes / groups),
@@ -154,12 +156,12 @@ mod tests {
 
     #[test]
     fn impossible_groups_say_why() {
-        let said = |groups: Result<Groups, WorkloadError>| groups.unwrap_err().to_string();
-        assert!(said(Groups::strided(10, 3)).contains("10 nodes cannot be shared evenly by 3"));
-        assert!(said(Groups::blocks(10, 0)).contains("by 0 groups"));
-        assert!(said(Groups::strided(4, 4)).contains("group 0 has 1 members"));
-        assert!(said(Groups::new(4, vec![vec![0, 4]])).contains("node 4 does not exist"));
-        assert!(said(Groups::new(4, vec![vec![0, 1], vec![2, 3, 2]])).contains("node 2 is twice"));
-        assert!(said(Groups::all(0)).contains("0 members"));
+        let error = |groups: Result<Groups, WorkloadError>| groups.unwrap_err().to_string();
+        assert!(error(Groups::strided(10, 3)).contains("10 nodes cannot be shared evenly by 3"));
+        assert!(error(Groups::blocks(10, 0)).contains("by 0 groups"));
+        assert!(error(Groups::strided(4, 4)).contains("group 0 has 1 members"));
+        assert!(error(Groups::new(4, vec![vec![0, 4]])).contains("node 4 does not exist"));
+        assert!(error(Groups::new(4, vec![vec![0, 1], vec![2, 3, 2]])).contains("node 2 is twice"));
+        assert!(error(Groups::all(0)).contains("0 members"));
     }
 }

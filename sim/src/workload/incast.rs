@@ -1,12 +1,12 @@
-//! Many send to one.
+//! Incast: many members send to one.
 
 use super::error::{possible_count, possible_length};
 use super::{Groups, Message, Workload, WorkloadError};
 
-/// In each group everybody else sends `bytes` to the first member, all at time 0.
+/// Returns an incast in each group: every other member sends `bytes` to the first, all at time 0.
 ///
 /// # Errors
-/// An impossible length, or too many messages.
+/// The length is impossible, or the messages are too many.
 pub fn incast(groups: &Groups, bytes: u64) -> Result<Workload, WorkloadError> {
     possible_length(bytes)?;
     possible_count(groups.messages(|n| n - 1))?;

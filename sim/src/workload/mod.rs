@@ -1,7 +1,7 @@
-//! What is sent: messages from host to host, and what each of them waits for.
+//! Workloads: the messages between hosts, and the dependencies between them.
 //!
-//! The patterns return a [`Workload`]; the same arguments, seed included, give the same one. Nodes are
-//! interfaces, which are hosts where each has one.
+//! The patterns return a [`Workload`]. The same arguments, seed included, give the same workload.
+//! Nodes are interfaces, which are hosts if each host has one.
 
 mod all_reduce;
 mod all_to_all;
@@ -32,61 +32,61 @@ use crate::time::Ps;
 /// Bytes of the longest message: 1 GiB.
 pub const MAX_MESSAGE: u64 = 1 << 30;
 
-/// The most messages of a run.
+/// Maximum number of messages of a run.
 pub const MAX_MESSAGES: u64 = 1 << 24;
 
-/// When a message may leave.
+/// The start of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// At this instant.
+    /// The message starts at this instant.
     At(Ps),
-    /// When all of these messages, by number, have been delivered, and `pause` after that.
+    /// The message starts when all of these messages have been delivered, and `pause` after that.
     After {
-        /// They come before it in the list.
+        /// The numbers of the messages. They precede this one in the list.
         messages: Vec<u32>,
-        /// Between the delivery and the start: what the host computes.
+        /// Time between delivery and start: the computation of the host.
         pause: Ps,
     },
 }
 
-/// One message. Messages with the same source, destination and `queue` share a queue pair, and so keep
-/// their order.
+/// One message. Messages with the same source, destination and `queue` share a queue pair, and so
+/// keep their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The interface it leaves.
+    /// The sending interface.
     pub src: u32,
-    /// The interface it goes to, another one.
+    /// The receiving interface, another one.
     pub dst: u32,
-    /// Its length; at least 1 byte, at most 1 GiB.
+    /// The length in bytes, from 1 to 1 GiB.
     pub bytes: u64,
-    /// When it may leave.
+    /// The start of the message.
     pub start: Start,
-    /// Which of the queue pairs from `src` to `dst`.
+    /// The number of the queue pair from `src` to `dst`.
     pub queue: u32,
-    /// What it is counted with: a collective's group, a flow's id.
+    /// The group for reports: the group of a collective, the id of a flow.
     pub group: u32,
 }
 
 /// The messages of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Workload {
-    /// In the order of their numbers.
+    /// The messages, in the order of their numbers.
     pub messages: Vec<Message>,
 }
 
 impl Message {
-    /// A message at time 0 on the first queue pair.
+    /// Creates a message at time 0 on the first queue pair.
     fn at_once(src: u32, dst: u32, bytes: u64, group: u32) -> Message {
         Message { src, dst, bytes, start: Start::At(Ps::ZERO), queue: 0, group }
     }
 }
 
 impl Workload {
-    /// Checks that interfaces 0 to `nodes - 1` can send it.
+    /// Checks that the interfaces 0 to `nodes - 1` can send the workload.
     ///
     /// # Errors
-    /// The first message of an impossible length, from or to an interface that does not exist, to its own
-    /// source, or after one that does not come before it; or too many messages.
+    /// The messages are too many, or one has an impossible length, uses an interface that does not
+    /// exist, goes to its own source, or waits for a later one.
     pub fn check(&self, nodes: u32) -> Result<(), WorkloadError> {
         possible_count(self.messages.len() as u64)?;
         for (number, message) in (0..).zip(&self.messages) {
@@ -111,18 +111,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_sent_is_refused() {
-        let said = |message: Message| {
+    fn impossible_workloads_are_rejected() {
+        let error = |message: Message| {
             let first = Message::at_once(0, 1, 1, 0);
             Workload { messages: vec![first, message] }.check(4).unwrap_err().to_string()
         };
         let good = Message::at_once(2, 3, MAX_MESSAGE, 0);
         assert!(Workload { messages: vec![good.clone()] }.check(4).is_ok());
-        assert!(said(Message { bytes: 0, ..good.clone() }).contains("a message of 0 bytes"));
-        assert!(said(Message { bytes: MAX_MESSAGE + 1, ..good.clone() }).contains("1 GiB"));
-        assert!(said(Message { dst: 4, ..good.clone() }).contains("node 4 does not exist"));
-        assert!(said(Message { dst: 2, ..good.clone() }).contains("node 2 sends to itself"));
+        assert!(error(Message { bytes: 0, ..good.clone() }).contains("a message of 0 bytes"));
+        assert!(error(Message { bytes: MAX_MESSAGE + 1, ..good.clone() }).contains("1 GiB"));
+        assert!(error(Message { dst: 4, ..good.clone() }).contains("node 4 does not exist"));
+        assert!(error(Message { dst: 2, ..good.clone() }).contains("node 2 sends to itself"));
         let start = Start::After { messages: vec![0, 1], pause: Ps::ZERO };
-        assert!(said(Message { start, ..good }).contains("message 1 waits for message 1"));
+        assert!(error(Message { start, ..good }).contains("message 1 waits for message 1"));
     }
 }

@@ -1,4 +1,4 @@
-//! Every interface sends one message, every interface receives one.
+//! Permutations: every interface sends one message and receives one.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -8,24 +8,25 @@ use super::error::possible_length;
 use super::{Message, Workload, WorkloadError};
 use crate::topology::Topology;
 
-/// Who may send to whom.
+/// The allowed pairs of sender and receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pairs {
-    /// Everybody to anybody else.
+    /// All pairs of different interfaces.
     Any,
-    /// Only below other edge switches.
+    /// Pairs below different edge switches.
     InterEdge,
-    /// Only to other pods (OFAN, Fig. 7).
+    /// Pairs in different pods (OFAN, Fig. 7).
     InterPod,
 }
 
-/// A random permutation, all messages of `bytes` at time 0, listed by source.
+/// Returns a random permutation, all messages of `bytes` at time 0, listed by source.
 ///
-/// A random order is drawn; then each interface whose destination is not allowed swaps it with a random
-/// one with whom both are.
+/// A random order is drawn. Then each interface whose destination is not allowed swaps it with a
+/// random interface for which both results are allowed.
 ///
 /// # Errors
-/// An impossible length, or more than half of the interfaces in one place that they must leave.
+/// The length is impossible, or more than half of the interfaces are in one place that they must
+/// leave.
 pub fn permutation(
     topology: &Topology,
     bytes: u64,
@@ -49,18 +50,18 @@ pub fn permutation(
     Ok(Workload { messages: messages.collect() })
 }
 
-/// How many share the most crowded place.
+/// Returns the number of interfaces in the most crowded place.
 fn largest_crowd(places: &[u32]) -> u32 {
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
     sorted.chunk_by(u32::eq).map(<[u32]>::len).max().unwrap_or(0) as u32
 }
 
-/// A permutation that takes everybody to another place.
+/// Returns a permutation that moves every interface to another place.
 ///
-/// While somebody stays in a place, there is a partner for the swap: of those elsewhere, who are at
-/// least half, not all can be bound for that place, since its own members who leave it and those bound
-/// for it are equally many.
+/// While an interface stays in its place, a partner for the swap exists. At least half of the
+/// interfaces are elsewhere. They cannot all be bound for this place, because as many leave it as
+/// are bound for it.
 fn leave_places(places: &[u32], rng: &mut Pcg64Mcg) -> Vec<u32> {
     let mut to: Vec<u32> = (0..places.len() as u32).collect();
     to.shuffle(rng);
@@ -98,11 +99,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_sends_and_receives_once(seed in any::<u64>()) {
+        fn every_interface_sends_and_receives_once(seed in any::<u64>()) {
             let topology = fat_tree(4);
-            for (pairs, lowest) in
-                [(Pairs::Any, Tier::Edge), (Pairs::InterEdge, Tier::Agg), (Pairs::InterPod, Tier::Core)]
-            {
+            for (pairs, lowest) in [
+                (Pairs::Any, Tier::Edge),
+                (Pairs::InterEdge, Tier::Agg),
+                (Pairs::InterPod, Tier::Core),
+            ] {
                 let workload = permutation(&topology, 4096, pairs, seed).unwrap();
                 prop_assert!(is_permutation(&workload, 16));
                 for message in &workload.messages {
@@ -111,14 +114,16 @@ mod tests {
             }
         }
 
-        /// With exactly half of all in each pod, everybody must cross.
+        /// With exactly half of the interfaces in each pod, all messages cross.
         #[test]
         fn two_pods_swap_all_their_traffic(seed in any::<u64>()) {
-            let plan = FatTree { pods: 2, ..FatTree::k_ary(4, Rate::from_gbps(1), Ps::ZERO).unwrap() };
+            let k_ary = FatTree::k_ary(4, Rate::from_gbps(1), Ps::ZERO).unwrap();
+            let plan = FatTree { pods: 2, ..k_ary };
             let topology = plan.build().unwrap();
             let workload = permutation(&topology, 1, Pairs::InterPod, seed).unwrap();
             prop_assert!(is_permutation(&workload, 8));
-            prop_assert!(workload.messages.iter().all(|message| message.src / 4 != message.dst / 4));
+            let crosses = |message: &Message| message.src / 4 != message.dst / 4;
+            prop_assert!(workload.messages.iter().all(crosses));
         }
     }
 
@@ -130,7 +135,7 @@ mod tests {
         assert_ne!(drawn(1), drawn(2));
     }
 
-    /// Over many seeds every destination is about as likely as any other.
+    /// Over many seeds, every destination is about equally likely.
     #[test]
     fn destinations_are_spread_evenly() {
         let topology = fat_tree(4);

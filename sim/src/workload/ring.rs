@@ -1,13 +1,13 @@
-//! Everybody sends to the next in the group, once.
+//! One step of a ring: every member sends to the next.
 
 use super::error::{possible_count, possible_length};
 use super::{Groups, Message, Workload, WorkloadError};
 
-/// One step of a ring collective: every member sends `bytes` to the next, the last to the first, all at
-/// time 0. With [`Groups::shuffled`] neighbours are random (PRO, section VI).
+/// Returns one step of a ring collective: every member sends `bytes` to the next, and the last to
+/// the first, all at time 0. With [`Groups::shuffled`] neighbours are random (PRO, section VI).
 ///
 /// # Errors
-/// An impossible length, or too many messages.
+/// The length is impossible, or the messages are too many.
 pub fn ring(groups: &Groups, bytes: u64) -> Result<Workload, WorkloadError> {
     possible_length(bytes)?;
     possible_count(groups.messages(|n| n))?;

@@ -1,4 +1,4 @@
-//! NICs that write before anybody looks: what is late must not land in a message that is complete.
+//! Direct placement: late packets must not be written into a message that is complete.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn workload() -> Workload {
     Workload { messages: (0..400).map(message).collect() }
 }
 
-/// Whatever is a little late is sent again.
+/// A set-up in which every slightly late packet is retransmitted.
 fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, direct: bool) -> Simulation {
     let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
     let network = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 400_000 }, policy);
@@ -62,26 +62,26 @@ fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, direct: bool) -> Simulation
     Simulation::new(Plan { topology: topology(), network, host, workload, changes, seed, limit })
 }
 
-/// The cables of one spine are slow.
+/// Slows the cables of one spine.
 fn slowed(gbps: u64) -> Vec<(Ps, Change)> {
     let slow = |cable: u32| (Ps::ZERO, Change::Speed { cable, rate: Rate::from_gbps(gbps) });
     let cables = topology().cables.len() as u32;
     (HOSTS..cables).step_by(SPINES as usize).map(slow).collect()
 }
 
-/// What the sender sends over the slow spine is overtaken, and arrives all the same.
+/// Packets over the slow spine are overtaken, and arrive all the same.
 fn over_slow_links(direct: bool) -> Simulation {
     hasty(Policy::Source, slowed(5), direct)
 }
 
-/// The same to packets of all paths: switches send them where they like.
-fn over_random_ways(direct: bool) -> Simulation {
+/// Packets of all paths are overtaken, because switches choose random routes.
+fn over_random_routes(direct: bool) -> Simulation {
     hasty(Policy::Random, slowed(20), direct)
 }
 
 const LATE: &str = "after its completion";
 
-/// The message of the oracle, if it fires.
+/// Returns the message of the oracle, if it fires.
 fn breach(simulation: &mut Simulation) -> Option<String> {
     let run = catch_unwind(AssertUnwindSafe(|| simulation.run()));
     let panic = run.map(|result: Result<(), RunError>| result.expect("everything is delivered"));
@@ -90,7 +90,7 @@ fn breach(simulation: &mut Simulation) -> Option<String> {
 
 #[test]
 fn fences_keep_late_originals_out() {
-    for build in [over_slow_links, over_random_ways] {
+    for build in [over_slow_links, over_random_routes] {
         let mut simulation = build(true);
         assert_eq!(breach(&mut simulation), None);
         assert!(simulation.hosts.counters().retransmitted > 0);
@@ -100,7 +100,7 @@ fn fences_keep_late_originals_out() {
 
 #[test]
 fn without_fences_the_oracle_finds_late_originals() {
-    for build in [over_slow_links, over_random_ways] {
+    for build in [over_slow_links, over_random_routes] {
         let mut simulation = build(true);
         simulation.hosts.ignore_closing();
         let breach = breach(&mut simulation).expect("a late original");
@@ -108,7 +108,7 @@ fn without_fences_the_oracle_finds_late_originals() {
     }
 }
 
-/// What is staged all the same may be late as it likes.
+/// Staged packets may be arbitrarily late.
 #[test]
 fn fences_mean_nothing_where_nothing_is_placed_directly() {
     let mut simulation = over_slow_links(false);

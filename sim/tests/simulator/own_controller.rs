@@ -1,4 +1,4 @@
-//! A congestion control that comes from outside, with a parameter, on a simulated link.
+//! A congestion control from outside the crate, with a parameter, on a simulated link.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Controller for Packets {
     }
 }
 
-/// How long 64 packets take between two hosts.
+/// Returns the time of 64 packets between two hosts.
 fn completion(packets: f64) -> Ps {
     let rate = Rate::from_gbps(100);
     let topology = LeafSpine {
@@ -76,7 +76,8 @@ fn completion(packets: f64) -> Ps {
 
 #[test]
 fn the_simulator_runs_the_controller_that_it_was_given() {
-    // The round trip is 40 us of links and some 1.4 us of frames: a window that does not fill it takes 64 / window of them.
+    // The round trip is 40 us of links and some 1.4 us of frames. A window that does not fill it
+    // takes 64 / window round trips.
     let one = completion(1.0).0 as f64;
     assert!((64.0 * 40e6..64.0 * 43e6).contains(&one), "{one} ps");
     for (packets, times) in [(4.0, 0.25), (0.5, 2.0)] {

@@ -1,4 +1,4 @@
-//! A path policy that comes from outside, with a parameter, on a simulated fabric.
+//! A path policy from outside the crate, with a parameter, on a simulated fabric.
 
 use braid_lb::{Batch, LbPolicy, PathId, PathPolicy, PathPolicyFactory, PathRng, Paths, StreamId};
 use braid_sim::fabric::{Buffer, NetworkConfig};
@@ -35,7 +35,7 @@ impl PathPolicyFactory for Fixed {
     }
 }
 
-/// Bytes that each spine has forwarded of one message between two leaves.
+/// Returns the bytes that each spine has forwarded of one message between two leaves.
 fn bytes_by_spine(lb: LbPolicy) -> [u64; SPINES] {
     let rate = Rate::from_gbps(100);
     let topology = LeafSpine {

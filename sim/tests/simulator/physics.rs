@@ -1,4 +1,5 @@
-//! The fabric against what is known about queues: times to the picosecond, and means of queueing theory.
+//! The fabric against known results about queues: times to the picosecond, and means of queueing
+//! theory.
 
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ fn message(src: u32, dst: u32, bytes: u64, at: Ps) -> Message {
     Message { src, dst, bytes, start: Start::At(at), queue: 0, group: 0 }
 }
 
-/// Store and forward over H links: the last of n packets is at the sender's link after (n - 1) times
-/// frame and gap, crosses H links, and its acknowledgement returns over as many.
+/// Store and forward over H links. The last of n packets is at the sender's link after (n - 1)
+/// times frame and gap. It then crosses H links, and its acknowledgement returns over as many.
 #[test]
 fn a_lone_flow_takes_the_analytic_time_to_the_picosecond() {
     let (rate, delay) = (Rate::from_gbps(800), Ps::from_nanos(500));
@@ -59,7 +60,8 @@ fn a_lone_flow_takes_the_analytic_time_to_the_picosecond() {
                 };
                 at = at.max(ahead) + rate.time_for(last) + delay;
             }
-            // A last packet shorter than an acknowledgement comes while the one before is still answered.
+            // A last packet shorter than an acknowledgement arrives while the previous one is still
+            // being acknowledged.
             let waits = if packets > 1 { 64_u32.saturating_sub(last) } else { 0 };
             let expected = at + rate.time_for(waits) + (rate.time_for(64) + delay) * links;
             assert_eq!(took, expected, "{bytes} bytes over {links} links");
@@ -69,7 +71,7 @@ fn a_lone_flow_takes_the_analytic_time_to_the_picosecond() {
     }
 }
 
-/// Hosts whose links take no time to speak of, and one at a link that takes 1,000 ps per byte.
+/// Hosts on links of negligible serialisation time, and one on a link that takes 1,000 ps per byte.
 fn bottleneck(sources: u32) -> Topology {
     let plan = LeafSpine {
         leaves: 1,
@@ -85,7 +87,7 @@ fn bottleneck(sources: u32) -> Topology {
     topology
 }
 
-/// A packet's time on the slow link, and its time from post to delivery if nothing is in the way.
+/// Returns a packet's time on the slow link, and its time from post to delivery without queueing.
 fn service() -> (f64, f64) {
     let wire = Rate::from_gbps(8).time_for(1_000 + 62).0 as f64;
     let gap = Rate::from_gbps(8).time_for(20).0 as f64;
@@ -93,7 +95,7 @@ fn service() -> (f64, f64) {
     (wire + gap, wire + before)
 }
 
-/// The mean wait in units of the service time.
+/// Returns the mean wait in units of the service time.
 fn mean_wait(simulation: &Simulation) -> f64 {
     let (service, alone) = service();
     let waits =
@@ -101,7 +103,8 @@ fn mean_wait(simulation: &Simulation) -> f64 {
     waits.sum::<f64>() / simulation.spans().len() as f64 / service
 }
 
-/// Poisson arrivals, constant service: the mean wait is rho / 2 (1 - rho) (Pollaczek and Khinchine).
+/// Poisson arrivals, constant service: the mean wait is rho / 2 (1 - rho) (Pollaczek and
+/// Khinchine).
 #[test]
 fn an_m_d_1_queue_has_its_known_mean_wait() {
     let sources = 200;
@@ -120,9 +123,10 @@ fn an_m_d_1_queue_has_its_known_mean_wait() {
     }
 }
 
-/// N periodic sources with random phases, constant service. A packet meets the virtual wait of the other
-/// N - 1, whose distribution is known (Roberts and Virtamo 1991, after Eckberg 1979):
-/// P(V > x) = sum over x < n <= N of C(N, n) ((n - x) / T)^n (1 - (n - x) / T)^(N - n) (T - N + x) / (T - n + x).
+/// N periodic sources with random phases, constant service. A packet meets the virtual wait of the
+/// other N - 1. Its distribution is known (Roberts and Virtamo 1991, after Eckberg 1979): P(V > x)
+/// = sum over x < n <= N of C(N, n) ((n - x) / T)^n (1 - (n - x) / T)^(N - n) (T - N + x) / (T - n
+/// + x).
 #[test]
 fn an_nd_d_1_queue_has_its_known_mean_wait() {
     let (sources, period) = (20_u32, 25.0);
@@ -131,7 +135,7 @@ fn an_nd_d_1_queue_has_its_known_mean_wait() {
     let rounds = 1_500;
     let mut rng = Pcg64Mcg::seed_from_u64(5);
     let messages = (0..rounds).flat_map(|round| {
-        // Rounds lie so far apart that each is a draw of its own; the first period of two fills the queue.
+        // Rounds are far enough apart to be independent. The first period of two fills the queue.
         let start = f64::from(round) * 10.0 * period * service;
         let phases: Vec<f64> =
             (0..sources).map(|_| rng.random::<f64>() * period * service).collect();

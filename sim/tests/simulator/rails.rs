@@ -59,13 +59,13 @@ fn run(data_path: DataPath, rail_scheme: RailScheme, nvlink: Option<NvLink>) -> 
     simulation
 }
 
-/// Bytes that the interfaces of a host have sent and received.
+/// Returns the bytes that the interfaces of a host have sent and received.
 fn loads(simulation: &Simulation, host: u32) -> (Vec<u64>, Vec<u64>) {
     let of_host = simulation.hosts.nic_loads().skip((host * RAILS) as usize);
     of_host.take(RAILS as usize).map(|load| (load.sent, load.received)).unzip()
 }
 
-/// How often the time that one interface would take goes into the time that it took.
+/// Returns the time that one interface would take over the measured time.
 fn speedup(simulation: &Simulation) -> f64 {
     RATE.time_for_long(BYTES).0 as f64 / simulation.completion_time().0 as f64
 }
@@ -103,7 +103,7 @@ fn min_rtt_fills_the_rails_by_their_round_trip_times() {
     assert!(speedup(&simulation) > 3.0);
 }
 
-/// Three interfaces read from, or write to, the memory of a GPU that is not theirs.
+/// Three interfaces read from, or write to, the memory of another interface's GPU.
 #[test]
 fn nvlink_limits_what_takes_other_interfaces() {
     let of = |rate: u64| {
@@ -112,7 +112,8 @@ fn nvlink_limits_what_takes_other_interfaces() {
     };
     let unlimited = speedup(&run(DataPath::Aligned, RailScheme::LPT, None));
     assert!(of(800) > 0.98 * unlimited);
-    // Its own interface sends at 100 Gb/s; the three others have as much together, and LPT gives all four as much.
+    // The GPU's own interface sends at 100 Gb/s. The three others share 100 Gb/s, and LPT gives all
+    // four the same load.
     let slow = of(100);
     assert!((1.1..2.1).contains(&slow), "{slow}");
 }

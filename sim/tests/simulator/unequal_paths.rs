@@ -1,5 +1,5 @@
-//! Spines of unequal speed, without an option given: the default path policy uses what each can carry, where equal shares
-//! would wait for the slowest.
+//! Spines of unequal speed, with default options: the path policy uses the capacity of each spine,
+//! where equal shares would wait for the slowest.
 
 use braid_cc::{CcConfig, FixedWindow};
 use braid_lb::LbPolicy;
@@ -13,10 +13,10 @@ use braid_sim::topology::{LeafSpine, Node, Topology};
 use braid_sim::workload::{Message, Start, Workload, bounds};
 
 const LEAVES: u32 = 2;
-/// Of spines that are not slow.
+/// The rate of the spines that are not slow.
 const RATE_GBPS: u64 = 100;
 
-/// A host per leaf; the first spine has another rate than the others.
+/// A fabric with a host per leaf, whose first spine has a different rate.
 fn fabric(spines: u32, first_gbps: u64) -> Topology {
     let plan = LeafSpine {
         leaves: LEAVES,
@@ -35,7 +35,7 @@ fn fabric(spines: u32, first_gbps: u64) -> Topology {
     topology
 }
 
-/// The least time that one message of 200 MiB can take, as a part of what it takes.
+/// Returns the least possible time of one message of 200 MiB over its measured time.
 fn share(topology: Topology, lb: LbPolicy, switch: Policy, paths: Paths) -> f64 {
     let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
     let plain = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 4_000_000 }, switch);
@@ -66,7 +66,7 @@ fn each_spine_carries_what_it_can() {
     }
 }
 
-/// 64 source ports over four links: some have more of them than others.
+/// 64 source ports over four links: some links get more of them than others.
 #[test]
 fn switches_that_hash_are_evened_out() {
     for (first_gbps, times) in [(100, 1.0), (10, 3.0)] {

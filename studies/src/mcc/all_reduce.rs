@@ -2,23 +2,23 @@
 
 use super::causes;
 use super::outcome::{Reading, mark_rate, mean_utilisation};
-use super::runs::Runs;
-use super::scale::Scale;
-use super::setup::{Scheme, Setup};
+use super::runs::MccRuns;
+use super::scale::MccScale;
+use super::setup::{MccScheme, MccSetup};
 use super::trace::{Line, over_time};
 use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
-/// "Nearly 100 percent".
+/// Minimum utilisation for "nearly 100 percent".
 const FULL: f64 = 0.97;
-/// A link that is "underutilised".
+/// Utilisation below which a link is "underutilised".
 const UNUSED: f64 = 0.9;
-/// How much less time MCC takes, in percent.
+/// Percent by which MCC's completion time is lower.
 const PAPERS_LESS: [f64; 2] = [16.0, 27.0];
-/// How much more throughput it has at most, in percent, and how near is the same.
+/// Percent by which MCC's throughput is higher at most, and the tolerance.
 const PAPERS_MORE: f64 = 22.0;
 const NEAR: f64 = 3.0;
 
-pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     study.figures.extend(links_over_time(scale, runs));
     study.figures.push(utilisations(scale, runs));
     study.figures.push(completion(scale, runs));
@@ -26,14 +26,14 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
     completion_claims(scale, runs, study);
 }
 
-fn setup(scale: &Scale, scheme: Scheme) -> Setup {
-    Setup::new(scheme, scale.usual())
+fn setup(scale: &MccScale, scheme: MccScheme) -> MccSetup {
+    MccSetup::new(scheme, scale.usual())
 }
 
-/// Utilisation and mark rate of both uplinks, a line per scheme.
-fn links_over_time(scale: &Scale, runs: &Runs) -> Vec<Figure> {
+/// Plots utilisation and mark rate of both uplinks, a line per scheme.
+fn links_over_time(scale: &MccScale, runs: &MccRuns) -> Vec<Figure> {
     let figure = |link: usize, what: &str, label: &str, of: fn(&[Reading]) -> f64| {
-        let lines = Scheme::COMPARED.map(|scheme| Line {
+        let lines = MccScheme::COMPARED.map(|scheme| Line {
             name: scheme.name.to_owned(),
             run: &runs.of(&setup(scale, scheme))[0],
             link,
@@ -47,10 +47,10 @@ fn links_over_time(scale: &Scale, runs: &Runs) -> Vec<Figure> {
     vec![utilisation(0), utilisation(1), marks(0), marks(1)]
 }
 
-fn utilisations(scale: &Scale, runs: &Runs) -> Figure {
+fn utilisations(scale: &MccScale, runs: &MccRuns) -> Figure {
     let series = [0, 1].map(|link| Series {
         name: ["l1", "l2"][link].to_owned(),
-        points: Scheme::COMPARED
+        points: MccScheme::COMPARED
             .iter()
             .enumerate()
             .map(|(group, scheme)| {
@@ -70,9 +70,9 @@ fn utilisations(scale: &Scale, runs: &Runs) -> Figure {
     }
 }
 
-fn completion(scale: &Scale, runs: &Runs) -> Figure {
-    let points = |of: fn(&super::outcome::Outcome) -> f64| {
-        let bars = Scheme::COMPARED.iter().enumerate();
+fn completion(scale: &MccScale, runs: &MccRuns) -> Figure {
+    let points = |of: fn(&super::outcome::MccOutcome) -> f64| {
+        let bars = MccScheme::COMPARED.iter().enumerate();
         bars.map(|(group, scheme)| {
             Point::bar(group, scheme.name, &runs.values(&setup(scale, *scheme), of))
         })
@@ -80,7 +80,7 @@ fn completion(scale: &Scale, runs: &Runs) -> Figure {
     };
     Figure {
         id: "fig06b".to_owned(),
-        title: format!("Four AllReduces, {} together", Scale::label(scale.usual())),
+        title: format!("Four AllReduces, {} together", MccScale::label(scale.usual())),
         x: Axis::linear(""),
         y: Axis::linear("completion time [ms]"),
         kind: Kind::Bars,
@@ -91,9 +91,9 @@ fn completion(scale: &Scale, runs: &Runs) -> Figure {
     }
 }
 
-fn utilisation_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
+fn utilisation_claims(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     let l1 = |scheme| runs.mean(&setup(scale, scheme), |run| run.utilisation(0));
-    let percent = |scheme: Scheme| {
+    let percent = |scheme: MccScheme| {
         let setup = setup(scale, scheme);
         let of = |link: usize| 100.0 * runs.mean(&setup, |run| run.utilisation(link));
         format!("l1 {:.1} %, l2 {:.1} %", of(0), of(1))
@@ -101,10 +101,10 @@ fn utilisation_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
     study.claims.push(scale.claim(
         "fig06a",
         "under MCC l1 stays at nearly 100 % during partial congestion",
-        percent(Scheme::MCC),
-        Verdict::of(l1(Scheme::MCC) >= FULL, "MCC holds less in flight than l1 needs"),
+        percent(MccScheme::MCC),
+        Verdict::of(l1(MccScheme::MCC) >= FULL, "MCC holds less in flight than l1 needs"),
     ));
-    for scheme in [Scheme::DCQCN, Scheme::TIMELY] {
+    for scheme in [MccScheme::DCQCN, MccScheme::TIMELY] {
         let [two, one] = causes::two_paths_and_one(scale, runs, scheme);
         study.claims.push(scale.claim(
             "fig06a",
@@ -115,10 +115,10 @@ fn utilisation_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
     }
 }
 
-fn completion_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
+fn completion_claims(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     let time = |scheme| runs.completion_ms(&setup(scale, scheme));
-    let mcc = time(Scheme::MCC);
-    let [dcqcn, timely] = [Scheme::DCQCN, Scheme::TIMELY].map(time);
+    let mcc = time(MccScheme::MCC);
+    let [dcqcn, timely] = [MccScheme::DCQCN, MccScheme::TIMELY].map(time);
     let early = runs.completion_ms(&causes::early_marks(scale));
     let more = |than: f64| 100.0 * (than / mcc - 1.0);
     let less = |than: f64| 100.0 * (1.0 - mcc / than);
@@ -133,16 +133,20 @@ fn completion_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
     ));
     for (name, time, why) in [
         ("DCQCN", dcqcn, causes::with_early_marks(format!("it is {:.1} %", less(early)))),
-        ("TIMELY", timely, causes::of_one_path(scale, runs, Scheme::TIMELY)),
+        ("TIMELY", timely, causes::of_one_path(scale, runs, MccScheme::TIMELY)),
     ] {
-        let bound = runs.of(&setup(scale, Scheme::MCC))[0].bound_ms;
+        let bound = runs.of(&setup(scale, MccScheme::MCC))[0].bound_ms;
         study.claims.push(scale.claim(
             "fig06b",
             &format!("MCC's completion time is 16 to 27 % below {name}'s"),
             format!("{mcc:.2} and {time:.2} ms: {:.1} %", less(time)),
             Verdict::of(
                 (PAPERS_LESS[0]..=PAPERS_LESS[1]).contains(&less(time)),
-                format!("no control could be more than {:.1} % below: the bound is {bound:.2} ms; {why}", 100.0 * (1.0 - bound / time)),
+                format!(
+                    "no control could be more than {:.1} % below: the bound is {bound:.2} ms; \
+                    {why}",
+                    100.0 * (1.0 - bound / time)
+                ),
             ),
         ));
     }

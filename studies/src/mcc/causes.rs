@@ -1,54 +1,55 @@
-//! Experiments that the paper does not make, and that say why its claims come out or do not.
+//! Experiments beyond the paper, which explain why its claims are reproduced or not.
 
-use super::outcome::Outcome;
-use super::runs::Runs;
-use super::scale::Scale;
-use super::setup::{Fabric, Routing, Scheme, Setup, Thresholds};
+use super::outcome::MccOutcome;
+use super::runs::MccRuns;
+use super::scale::MccScale;
+use super::setup::{Fabric, MccScheme, MccSetup, Routing, Thresholds};
 use crate::{Axis, Figure, Kind, Point, Series, Study};
 
-/// DCQCN's own paper marks from 5 to 200 KB, on links of 40 Gb/s (and 1 % of the packets below 200 KB, here 20 %).
+/// The thresholds of DCQCN's own paper: 5 to 200 KB on links of 40 Gb/s (with a Pmax of 1 %, here
+/// 20 %).
 const EARLY: Thresholds = Thresholds { low: 5_000, high: 200_000, by_speed: true };
-/// A quarter of HPCC's.
+/// A quarter of HPCC's thresholds.
 const QUARTER: Thresholds = Thresholds { low: 100_000, high: 400_000, by_speed: true };
-/// Those of l1 hold for l2, too.
+/// The thresholds of l1 for l2 too.
 const ALIKE: Thresholds = Thresholds { by_speed: false, ..Thresholds::HPCC };
 const MARKING: [(&str, Thresholds); 3] =
     [("400/1600 KB", Thresholds::HPCC), ("100/400 KB", QUARTER), ("5/200 KB", EARLY)];
-const TIMERS: [Scheme; 3] = [Scheme::DCQCN, Scheme::DCQCN_300, Scheme::DCQCN_55];
+const TIMERS: [MccScheme; 3] = [MccScheme::DCQCN, MccScheme::DCQCN_300, MccScheme::DCQCN_55];
 
 /// A change to figure 6's network.
-type Change = (&'static str, fn(Setup) -> Setup);
+type MccChange = (&'static str, fn(MccSetup) -> MccSetup);
 
-const CHANGES: [Change; 7] = [
+const CHANGES: [MccChange; 7] = [
     ("l1 and l2", |usual| usual),
-    ("one path of 150 Gb/s", |usual| Setup { fabric: Fabric::OnePath, ..usual }),
-    ("l2 slow both ways", |usual| Setup { fabric: Fabric::SlowBothWays, ..usual }),
-    ("quantised routing", |usual| Setup { routing: Routing::Quantised, ..usual }),
-    ("marks from 5 KB", |usual| Setup { marking: EARLY, ..usual }),
-    ("1000 B packets", |usual| Setup { payload: 1000, ..usual }),
-    ("l2 marks as l1", |usual| Setup { marking: ALIKE, ..usual }),
+    ("one path of 150 Gb/s", |usual| MccSetup { fabric: Fabric::OnePath, ..usual }),
+    ("l2 slow both ways", |usual| MccSetup { fabric: Fabric::SlowBothWays, ..usual }),
+    ("quantised routing", |usual| MccSetup { routing: Routing::Quantised, ..usual }),
+    ("marks from 5 KB", |usual| MccSetup { marking: EARLY, ..usual }),
+    ("1000 B packets", |usual| MccSetup { payload: 1000, ..usual }),
+    ("l2 marks as l1", |usual| MccSetup { marking: ALIKE, ..usual }),
 ];
-/// Where a sender alone overloads l2 if it does not avoid it.
-const ONE_PAIR: Change = ("one pair", |usual| Setup { pairs: 1, ..usual });
+/// A single pair, whose sender alone overloads l2 unless it avoids l2.
+const ONE_PAIR: MccChange = ("one pair", |usual| MccSetup { pairs: 1, ..usual });
 /// Early marks without a second path.
-const ONE_PATH_EARLY: Change = ("one path, marks from 5 KB", |usual| Setup {
+const ONE_PATH_EARLY: MccChange = ("one path, marks from 5 KB", |usual| MccSetup {
     fabric: Fabric::OnePath,
     marking: EARLY,
     ..usual
 });
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
-    let usual = |scheme| Setup::new(scheme, scale.usual());
-    let changed = Scheme::COMPARED.into_iter().flat_map(|scheme| {
+pub(super) fn setups(scale: &MccScale) -> Vec<MccSetup> {
+    let usual = |scheme| MccSetup::new(scheme, scale.usual());
+    let changed = MccScheme::COMPARED.into_iter().flat_map(|scheme| {
         CHANGES.into_iter().chain([ONE_PAIR]).map(move |(_, of)| of(usual(scheme)))
     });
     let tuned = TIMERS
         .into_iter()
-        .flat_map(|scheme| MARKING.map(|(_, marking)| Setup { marking, ..usual(scheme) }));
-    changed.chain(tuned).chain([ONE_PATH_EARLY.1(usual(Scheme::DCQCN))]).collect()
+        .flat_map(|scheme| MARKING.map(|(_, marking)| MccSetup { marking, ..usual(scheme) }));
+    changed.chain(tuned).chain([ONE_PATH_EARLY.1(usual(MccScheme::DCQCN))]).collect()
 }
 
-pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     study.figures.push(by_change(scale, runs));
     study.figures.push(by_timers(scale, runs));
     study.choices.push(both_ways(scale, runs));
@@ -56,14 +57,14 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
     study.choices.push(one_pair(scale, runs));
 }
 
-fn by_change(scale: &Scale, runs: &Runs) -> Figure {
-    let series = Scheme::COMPARED.map(|scheme| Series {
+fn by_change(scale: &MccScale, runs: &MccRuns) -> Figure {
+    let series = MccScheme::COMPARED.map(|scheme| Series {
         name: scheme.name.to_owned(),
         points: CHANGES
             .iter()
             .enumerate()
             .map(|(group, (name, of))| {
-                let setup = of(Setup::new(scheme, scale.usual()));
+                let setup = of(MccSetup::new(scheme, scale.usual()));
                 Point::bar(group, *name, &runs.values(&setup, over_bound))
             })
             .collect(),
@@ -78,14 +79,14 @@ fn by_change(scale: &Scale, runs: &Runs) -> Figure {
     }
 }
 
-fn by_timers(scale: &Scale, runs: &Runs) -> Figure {
+fn by_timers(scale: &MccScale, runs: &MccRuns) -> Figure {
     let series = TIMERS.map(|scheme| Series {
         name: scheme.name.to_owned(),
         points: MARKING
             .iter()
             .enumerate()
             .map(|(group, (name, marking))| {
-                let setup = Setup { marking: *marking, ..Setup::new(scheme, scale.usual()) };
+                let setup = MccSetup { marking: *marking, ..MccSetup::new(scheme, scale.usual()) };
                 Point::bar(group, *name, &runs.values(&setup, over_bound))
             })
             .collect(),
@@ -101,66 +102,75 @@ fn by_timers(scale: &Scale, runs: &Runs) -> Figure {
     }
 }
 
-/// In percent.
-fn over_bound(run: &Outcome) -> f64 {
+/// Returns the percent over the bound.
+fn over_bound(run: &MccOutcome) -> f64 {
     100.0 * (run.completion_ms / run.bound_ms - 1.0)
 }
 
-fn percent(scale: &Scale, runs: &Runs, scheme: Scheme, of: fn(Setup) -> Setup) -> f64 {
-    runs.mean(&of(Setup::new(scheme, scale.usual())), over_bound)
+fn percent(
+    scale: &MccScale,
+    runs: &MccRuns,
+    scheme: MccScheme,
+    of: fn(MccSetup) -> MccSetup,
+) -> f64 {
+    runs.mean(&of(MccSetup::new(scheme, scale.usual())), over_bound)
 }
 
-/// In percent over the bound.
-pub(super) fn two_paths_and_one(scale: &Scale, runs: &Runs, scheme: Scheme) -> [f64; 2] {
+/// Returns the percent over the bound on two paths and on one.
+pub(super) fn two_paths_and_one(scale: &MccScale, runs: &MccRuns, scheme: MccScheme) -> [f64; 2] {
     [CHANGES[0], CHANGES[1]].map(|(_, of)| percent(scale, runs, scheme, of))
 }
 
-/// What a second path costs a controller that hears of single packets.
-pub(super) fn of_one_path(scale: &Scale, runs: &Runs, scheme: Scheme) -> String {
+/// Describes the cost of a second path for a controller with feedback per packet.
+pub(super) fn of_one_path(scale: &MccScale, runs: &MccRuns, scheme: MccScheme) -> String {
     let [two, one] = two_paths_and_one(scale, runs, scheme);
     format!(
-        "over one path of the same capacity, where there is nothing to misread, {} is {one:.1} % over the bound, over l1 \
+        "over one path of the same capacity, where there is nothing to misread, {} is {one:.1} % \
+            over the bound, over l1 \
          and l2 {two:.1} %",
         scheme.name
     )
 }
 
-/// DCQCN where both links have the same thresholds.
-pub(super) fn marks_alike(scale: &Scale) -> Setup {
-    Setup { marking: ALIKE, ..Setup::new(Scheme::DCQCN, scale.usual()) }
+/// Returns DCQCN with the same thresholds on both links.
+pub(super) fn marks_alike(scale: &MccScale) -> MccSetup {
+    MccSetup { marking: ALIKE, ..MccSetup::new(MccScheme::DCQCN, scale.usual()) }
 }
 
-/// DCQCN with marks from 5 KB on.
-pub(super) fn early_marks(scale: &Scale) -> Setup {
-    Setup { marking: EARLY, ..Setup::new(Scheme::DCQCN, scale.usual()) }
+/// Returns DCQCN with marks from 5 KB on.
+pub(super) fn early_marks(scale: &MccScale) -> MccSetup {
+    MccSetup { marking: EARLY, ..MccSetup::new(MccScheme::DCQCN, scale.usual()) }
 }
 
-/// A number that comes out otherwise if DCQCN is marked early.
+/// Describes a number that changes if DCQCN is marked early.
 pub(super) fn with_early_marks(what: impl std::fmt::Display) -> String {
     format!(
-        "the paper does not state its thresholds, and they decide: with Kmin 5 KB and Kmax 200 KB {what}"
+        "the paper does not state its thresholds, and they decide: with Kmin 5 KB and Kmax 200 KB \
+            {what}"
     )
 }
 
-/// What decides how much DCQCN loses.
-pub(super) fn of_dcqcn(scale: &Scale, runs: &Runs) -> String {
+/// Describes the causes of DCQCN's loss.
+pub(super) fn of_dcqcn(scale: &MccScale, runs: &MccRuns) -> String {
     let early = early_marks(scale);
     let time = runs.completion_ms(&early);
-    let pause = runs.completion_ms(&Setup::new(Scheme::PAUSE, scale.usual()));
+    let pause = runs.completion_ms(&MccSetup::new(MccScheme::PAUSE, scale.usual()));
     let what = format!(
-        "(as in DCQCN's own paper) it takes {time:.2} ms, {:.2} times that without control, and {:.1} % over the bound where one \
-         path is {:.1} %: there a second path costs what the paper says. With HPCC's it does not: {}",
+        "(as in DCQCN's own paper) it takes {time:.2} ms, {:.2} times that without control, and \
+            {:.1} % over the bound where one \
+         path is {:.1} %: there a second path costs what the paper says. With HPCC's it does not: \
+         {}",
         time / pause,
         runs.mean(&early, over_bound),
-        percent(scale, runs, Scheme::DCQCN, ONE_PATH_EARLY.1),
-        of_one_path(scale, runs, Scheme::DCQCN)
+        percent(scale, runs, MccScheme::DCQCN, ONE_PATH_EARLY.1),
+        of_one_path(scale, runs, MccScheme::DCQCN)
     );
     with_early_marks(what)
 }
 
-fn of_each(scale: &Scale, runs: &Runs, (_, of): Change) -> String {
-    let texts = Scheme::COMPARED.map(|scheme| {
-        let setup = of(Setup::new(scheme, scale.usual()));
+fn of_each(scale: &MccScale, runs: &MccRuns, (_, of): MccChange) -> String {
+    let texts = MccScheme::COMPARED.map(|scheme| {
+        let setup = of(MccSetup::new(scheme, scale.usual()));
         let pauses = runs.mean(&setup, |run| run.pauses as f64);
         let marks = runs
             .mean(&setup, |run| (0..run.links.len()).map(|of| run.marks(of)).sum::<u64>() as f64);
@@ -170,27 +180,32 @@ fn of_each(scale: &Scale, runs: &Runs, (_, of): Change) -> String {
     texts.join(", ")
 }
 
-fn both_ways(scale: &Scale, runs: &Runs) -> String {
+fn both_ways(scale: &MccScale, runs: &MccRuns) -> String {
     format!(
-        "The paper names l2 by one direction, from leaf 0 to spine 1, and only that one is slow here. If its way back is slow as \
-         well, leaf 1 does not see it: its own uplinks are alike, it fills them evenly, and what spine 1 cannot pass on waits \
+        "The paper names l2 by one direction, from leaf 0 to spine 1, and only that one is slow \
+            here. If its way back is slow as \
+         well, leaf 1 does not see it: its own uplinks are alike, it fills them evenly, and what \
+         spine 1 cannot pass on waits \
          there. Only pause frames tell leaf 1: {}",
         of_each(scale, runs, CHANGES[2])
     )
 }
 
-fn small_packets(scale: &Scale, runs: &Runs) -> String {
+fn small_packets(scale: &MccScale, runs: &MccRuns) -> String {
     format!(
-        "Packets have 4096 B of payload, 62 B of headers, and are acknowledged by 64 B each; with them the bound is above that of \
+        "Packets have 4096 B of payload, 62 B of headers, and are acknowledged by 64 B each; with \
+            them the bound is above that of \
          payload alone. With 1000 B: {}",
         of_each(scale, runs, CHANGES[5])
     )
 }
 
-fn one_pair(scale: &Scale, runs: &Runs) -> String {
+fn one_pair(scale: &MccScale, runs: &MccRuns) -> String {
     format!(
-        "Four servers at 100 Gb/s have 150 Gb/s of uplinks: without control both queues fill, and that is global congestion as \
-         well. With one pair alone only l2 could be overloaded, if the shortest queue did not keep it from it: {}",
+        "Four servers at 100 Gb/s have 150 Gb/s of uplinks: without control both queues fill, and \
+            that is global congestion as \
+         well. With one pair alone only l2 could be overloaded, if the shortest queue did not \
+         keep it from it: {}",
         of_each(scale, runs, ONE_PAIR)
     )
 }

@@ -1,39 +1,39 @@
-//! Figure 3: what DCQCN does to l1 because of l2's marks.
+//! Figure 3: the effect of l2's marks on l1 under DCQCN.
 
 use super::causes;
-use super::outcome::{Outcome, Reading, mark_rate, mean_utilisation};
-use super::runs::Runs;
-use super::scale::Scale;
-use super::setup::{Scheme, Setup};
+use super::outcome::{MccOutcome, Reading, mark_rate, mean_utilisation};
+use super::runs::MccRuns;
+use super::scale::MccScale;
+use super::setup::{MccScheme, MccSetup};
 use super::trace::{Line, over_time};
 use crate::{Figure, Study, Verdict};
 
-/// Readings in a millisecond.
+/// Number of readings in a millisecond.
 const MILLISECOND: usize = 10;
-/// A link that carries less has dropped.
+/// Utilisation below which a link has dropped.
 const DROPPED: f64 = 0.9;
-/// Drops count as frequent from this share of the time.
+/// Share of the time from which drops are frequent.
 const OFTEN: f64 = 0.1;
-/// Marks that come almost only from one link.
+/// Share of the marks from which almost all come from one link.
 const MOST: f64 = 0.9;
-/// l1's utilisation that the paper's text states, "nearly 40 %", and how near is the same.
+/// The utilisation of l1 in the paper's text, "nearly 40 %", and the tolerance.
 const PAPERS_LOW: f64 = 0.4;
 const NEAR: f64 = 0.1;
 const LINKS: [&str; 2] = ["l1", "l2"];
 
-pub(super) fn setup(scale: &Scale) -> Setup {
-    Setup::new(Scheme::DCQCN, scale.usual())
+pub(super) fn setup(scale: &MccScale) -> MccSetup {
+    MccSetup::new(MccScheme::DCQCN, scale.usual())
 }
 
-pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     let (usual, early) = (&runs.of(&setup(scale))[0], &runs.of(&causes::early_marks(scale))[0]);
     study.figures.extend(links_over_time(usual, "fig03", "DCQCN"));
     study.figures.extend(links_over_time(early, "fig03-early", "DCQCN, marked from 5 KB"));
     claims(scale, runs, study);
 }
 
-/// Utilisation and mark rate of both links in one run.
-fn links_over_time(run: &Outcome, id: &str, title: &str) -> [Figure; 2] {
+/// Plots utilisation and mark rate of both links in one run.
+fn links_over_time(run: &MccOutcome, id: &str, title: &str) -> [Figure; 2] {
     let lines = [0, 1].map(|link| Line { name: LINKS[link].to_owned(), run, link });
     [
         over_time(
@@ -53,27 +53,28 @@ fn links_over_time(run: &Outcome, id: &str, title: &str) -> [Figure; 2] {
     ]
 }
 
-/// The share of the time, while all senders send, in which a link carries less than [`DROPPED`].
-fn dropped(run: &Outcome, link: usize) -> f64 {
+/// Returns the share of the time, while all senders send, in which the utilisation of a link is
+/// below [`DROPPED`].
+fn dropped(run: &MccOutcome, link: usize) -> f64 {
     let readings = run.busy_readings(link);
     let low = readings.iter().filter(|reading| reading.utilisation < DROPPED).count();
     low as f64 / readings.len().max(1) as f64
 }
 
-/// The lowest utilisation over a millisecond, after the first.
+/// Returns the lowest utilisation over a millisecond, without the first.
 fn lowest(readings: &[Reading]) -> f64 {
     let milliseconds = readings.chunks_exact(MILLISECOND).skip(1);
     milliseconds.map(mean_utilisation).fold(1.0, f64::min)
 }
 
-/// What the claims are about, in percent: mean of the runs.
-struct Measured<'a> {
-    runs: &'a Runs,
-    setup: Setup,
+/// The quantities of the claims in percent, as means over the runs.
+struct MarkFigures<'a> {
+    runs: &'a MccRuns,
+    setup: MccSetup,
 }
 
-impl Measured<'_> {
-    fn percent(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
+impl MarkFigures<'_> {
+    fn percent(&self, of: impl Fn(&MccOutcome) -> f64) -> f64 {
         100.0 * self.runs.mean(&self.setup, of)
     }
 
@@ -86,7 +87,7 @@ impl Measured<'_> {
         format!("below 90 % for {l1:.1} % of the time on l1, {l2:.1} % on l2")
     }
 
-    /// Of l1.
+    /// Returns the lowest utilisation of l1.
     fn lowest(&self) -> f64 {
         self.percent(|run| lowest(run.busy_readings(0)))
     }
@@ -100,9 +101,9 @@ impl Measured<'_> {
     }
 }
 
-fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
-    let usual = Measured { runs, setup: setup(scale) };
-    let early = Measured { runs, setup: causes::early_marks(scale) };
+fn claims(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
+    let usual = MarkFigures { runs, setup: setup(scale) };
+    let early = MarkFigures { runs, setup: causes::early_marks(scale) };
     study.claims.push(scale.claim(
         "fig03",
         "under DCQCN the utilisation of both links drops often",
@@ -117,14 +118,16 @@ fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
             causes::with_early_marks(format!("both are {}", early.drops_text())),
         ),
     ));
-    let marks = |setup: &Setup| [0, 1].map(|link| runs.mean(setup, |run| run.marks(link) as f64));
+    let marks =
+        |setup: &MccSetup| [0, 1].map(|link| runs.mean(setup, |run| run.marks(link) as f64));
     let ([l1, l2], [alike_l1, alike_l2]) =
         (marks(&usual.setup), marks(&causes::marks_alike(scale)));
     study.claims.push(scale.claim(
         "fig03",
         "l1 drops because of marks on l2, not because of its own",
         format!(
-            "{l1:.0} packets are marked on l1, {l2:.0} on l2, whose thresholds are half of l1's; with the same thresholds \
+            "{l1:.0} packets are marked on l1, {l2:.0} on l2, whose thresholds are half of l1's; \
+                with the same thresholds \
              {alike_l1:.0} and {alike_l2:.0}"
         ),
         Verdict::of(l2 / (l1 + l2).max(1.0) >= MOST, "both queues mark"),

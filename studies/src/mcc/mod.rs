@@ -1,4 +1,5 @@
-//! "Congestion Control for AI Workloads with Message-Level Signaling" (MCC, APNet 2025): figures 2, 3 and 6, and table 1.
+//! "Congestion Control for AI Workloads with Message-Level Signaling" (MCC, APNet 2025): figures 2,
+//! 3 and 6, and table 1.
 
 mod all_reduce;
 mod causes;
@@ -15,15 +16,15 @@ mod trace;
 
 use super::{Claim, Effort, Study};
 use outcome::measure;
-use runs::{Runs, SEEDS};
-use scale::Scale;
-use setup::Scheme;
+use runs::{MccRuns, SEEDS};
+use scale::MccScale;
+use setup::MccScheme;
 
-/// Runs all of it.
+/// Runs the study.
 pub fn study(effort: &Effort) -> Study {
-    let scale = Scale::of(effort);
+    let scale = MccScale::of(effort);
     let setups = [sizes::setups(&scale), targets::setups(&scale), causes::setups(&scale)].concat();
-    let runs = Runs::make("mcc", setups, effort.seeds(SEEDS), measure);
+    let runs = MccRuns::make("mcc", setups, effort.seeds(SEEDS), measure);
     let mut study = Study {
         paper: "mcc",
         title: "Congestion Control for AI Workloads with Message-Level Signaling (MCC)".into(),
@@ -40,36 +41,44 @@ pub fn study(effort: &Effort) -> Study {
     study
 }
 
-/// Where the paper is silent in general; what is tried otherwise is with the experiments.
-fn choices(runs: &Runs) -> Vec<String> {
-    let controllers = Scheme::COMPARED.map(|scheme| format!("{} `{}`", scheme.name, scheme.cc));
+/// Returns the choices where the paper is silent in general. Alternatives are with the experiments.
+fn choices(runs: &MccRuns) -> Vec<String> {
+    let controllers = MccScheme::COMPARED.map(|scheme| format!("{} `{}`", scheme.name, scheme.cc));
     let mut choices = vec![format!(
-        "Controllers: {}. DCQCN and TIMELY have no window; DCQCN's timers are 900 us from a cut to an increase and 4 us between \
-         cuts, TIMELY's constants are those of HPCC's simulator, Swift's those of htsim. Swift and MSwift are not in the paper",
+        "Controllers: {}. DCQCN and TIMELY have no window; DCQCN's timers are 900 us from a cut \
+            to an increase and 4 us between \
+         cuts, TIMELY's constants are those of HPCC's simulator, Swift's those of htsim. Swift \
+         and MSwift are not in the paper",
         controllers.join(", ")
     )];
     choices.extend(
         [
-            "Servers have 100 Gb/s, every link delays by 1 us, a switch has a shared buffer of 32 MB, and stops a link that \
+            "Servers have 100 Gb/s, every link delays by 1 us, a switch has a shared buffer of 32 \
+                MB, and stops a link that \
              has 1 MB in it (PFC), under every control",
-            "Kmin and Kmax are 400 KB and 1.6 MB at 100 Gb/s, in proportion on l2, Pmax 0.2, compared as a packet leaves",
-            "An AllReduce of two ranks is one message each way, at once: its two halves, pipelined. The sizes of figure 2 are \
+            "Kmin and Kmax are 400 KB and 1.6 MB at 100 Gb/s, in proportion on l2, Pmax 0.2, \
+                compared as a packet leaves",
+            "An AllReduce of two ranks is one message each way, at once: its two halves, \
+                pipelined. The sizes of figure 2 are \
              those of all four together",
-            "Adaptive routing takes the shortest queue in bytes at every packet, as the paper describes it",
-            "MCC's targets follow from the measured round trip as in table 1, its steps from 400 Gb/s of servers over 200 Gb/s of \
+            "Adaptive routing takes the shortest queue in bytes at every packet, as the paper \
+                describes it",
+            "MCC's targets follow from the measured round trip as in table 1, its steps from 400 \
+                Gb/s of servers over 200 Gb/s of \
              uplinks, which is what is known of the topology before l2 fails",
             "Utilisation counts acknowledgements of the other direction; the bound does, too",
         ]
         .map(str::to_owned),
     );
     choices.push(format!(
-        "Packets out of order cost nothing, and a lost one would be made up for at once: {} were lost in all runs",
+        "Packets out of order cost nothing, and a lost one would be made up for at once: {} were \
+            lost in all runs",
         runs.lost()
     ));
     choices
 }
 
-/// What the paper states and these runs cannot show.
+/// Returns the claims of the paper that these runs cannot test.
 fn untested() -> Vec<Claim> {
     let claim = |says: &str, why: &str| Claim::untested("text", says, why);
     vec![
@@ -86,7 +95,8 @@ fn untested() -> Vec<Claim> {
             "it is how the controller is built, and its unit tests hold it",
         ),
         claim(
-            "software that controls messages is as efficient as hardware that controls packets (section 4)",
+            "software that controls messages is as efficient as hardware that controls packets \
+                (section 4)",
             "a simulation says nothing of processors",
         ),
     ]

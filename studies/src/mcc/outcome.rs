@@ -1,4 +1,4 @@
-//! What is measured in a run.
+//! The measurements of a run.
 
 use braid_sim::probe::{self, Probe, Quantity};
 use braid_sim::simulation::Simulation;
@@ -6,62 +6,63 @@ use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::PortId;
 use braid_sim::workload::bounds::of_workload;
 
-use super::setup::{ACK, Setup, is_sender, uplinks};
+use super::setup::{ACK, MccSetup, is_sender, uplinks};
 
-/// Links are read so often.
+/// The interval of the link readings.
 pub(super) const INTERVAL: Ps = Ps::from_micros(100);
 
-/// What is measured in a run.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    /// Until the last sender has its last acknowledgement.
+pub(super) struct MccOutcome {
+    /// Time until the last sender has its last acknowledgement.
     pub(super) completion_ms: f64,
-    /// The least that it can take, given the fabric's capacity.
+    /// Lower bound of that time, given the fabric's capacity.
     pub(super) bound_ms: f64,
-    /// Leaf 0's uplinks, l1 first.
+    /// The uplinks of leaf 0, l1 first.
     pub(super) links: Vec<Link>,
-    /// Whole intervals until the first sender of leaf 0 was done: all of them had something to send.
+    /// Number of whole intervals until the first sender of leaf 0 finished, in which all of them
+    /// sent.
     pub(super) busy: usize,
-    /// Pause frames.
+    /// Number of pause frames.
     pub(super) pauses: u64,
     pub(super) lost: u64,
 }
 
-/// An uplink, interval by interval.
+/// The readings of an uplink, by interval.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) readings: Vec<Reading>,
 }
 
-/// What an uplink did in an interval.
+/// A reading of an uplink over an interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Reading {
-    /// Bits carried over what it can carry.
+    /// Bits carried over capacity.
     pub(super) utilisation: f64,
-    /// Data packets.
+    /// Number of data packets.
     pub(super) packets: u64,
-    /// Those of them that it marked.
+    /// Number of marked data packets.
     pub(super) marked: u64,
 }
 
-impl Outcome {
-    /// The bound over the completion time: throughput over what the network can carry.
+impl MccOutcome {
+    /// Returns the bound over the completion time: throughput over capacity.
     pub(super) fn throughput(&self) -> f64 {
         self.bound_ms / self.completion_ms
     }
 
-    /// The mean of an uplink's utilisation while all senders send, 0 for l1.
+    /// Returns the mean utilisation of an uplink while all senders send; 0 is l1.
     pub(super) fn utilisation(&self, link: usize) -> f64 {
         mean_utilisation(self.busy_readings(link))
     }
 
-    /// While all senders send.
+    /// Returns the readings while all senders send.
     pub(super) fn busy_readings(&self, link: usize) -> &[Reading] {
         let readings = &self.links[link].readings;
         &readings[..self.busy.min(readings.len())]
     }
 
-    /// Marks that an uplink set.
+    /// Returns the number of marks that an uplink set.
     pub(super) fn marks(&self, link: usize) -> u64 {
         self.links[link].readings.iter().map(|reading| reading.marked).sum()
     }
@@ -72,17 +73,17 @@ pub(super) fn mean_utilisation(readings: &[Reading]) -> f64 {
     sum / readings.len().max(1) as f64
 }
 
-/// Marked packets among the data packets.
+/// Returns the share of marked packets among the data packets.
 pub(super) fn mark_rate(readings: &[Reading]) -> f64 {
     let sum = |of: fn(&Reading) -> u64| readings.iter().map(of).sum::<u64>() as f64;
     sum(|reading| reading.marked) / sum(|reading| reading.packets).max(1.0)
 }
 
-/// Runs it.
+/// Runs the set-up.
 ///
 /// # Panics
-/// If the run fails.
-pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
+/// Panics if the run fails.
+pub(super) fn measure(setup: &MccSetup, seed: u64) -> MccOutcome {
     let plan = setup.plan(seed);
     let frames = plan.network.frames;
     let ports = uplinks(&plan.topology);
@@ -97,7 +98,7 @@ pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
     let sent = run.workload().messages.iter().zip(run.spans());
     let sent = sent.filter(|(message, _)| is_sender(message.src));
     let first_done = sent.map(|(_, span)| span.delivered).min().unwrap_or(Ps::ZERO);
-    Outcome {
+    MccOutcome {
         completion_ms: run.completion_time().as_micros_f64() / 1e3,
         bound_ms: bound.as_micros_f64() / 1e3,
         links: links.collect(),
@@ -107,7 +108,7 @@ pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
     }
 }
 
-/// What a probe of each quantity sees in one interval.
+/// The counts of the probes in one interval.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     carried: u64,
@@ -116,7 +117,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Acknowledgements of the other direction count as load, but are never marked.
+    /// Converts the counts. Acknowledgements of the other direction count as load, but are never
+    /// marked.
     fn reading(self, full: u32, rate: Rate) -> Reading {
         let (full, ack) = (u64::from(full), u64::from(ACK));
         let data = self.carried.saturating_sub(ack * self.packets) as f64 / (full - ack) as f64;
@@ -129,7 +131,7 @@ impl Counts {
     }
 }
 
-/// Runs to the end: for each port what it did, interval by interval.
+/// Runs to the end. Returns the readings of each port, by interval.
 fn read(
     run: &mut Simulation,
     ports: &[PortId],
@@ -165,14 +167,15 @@ fn read(
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::{Scheme, Thresholds};
+    use super::super::setup::{MccScheme, Thresholds};
     use super::*;
 
-    /// 1 MB from each of four servers: 976 full packets and a shorter one, over both uplinks together.
+    /// 1 MB from each of four servers: 976 full packets and a shorter one, over both uplinks
+    /// together.
     #[test]
     fn all_packets_are_seen_and_marks_are_counted_where_they_are_set() {
         let marking = Thresholds { low: 40_000, high: 40_000, by_speed: true };
-        let setup = Setup { marking, ..Setup::new(Scheme::PAUSE, 4_000_000) };
+        let setup = MccSetup { marking, ..MccSetup::new(MccScheme::PAUSE, 4_000_000) };
         let outcome = measure(&setup, 1);
         let all = |link: usize| -> u64 {
             outcome.links[link].readings.iter().map(|reading| reading.packets).sum()

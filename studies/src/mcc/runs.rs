@@ -1,21 +1,21 @@
-//! The study's runs.
+//! The runs of the study.
 
-use super::outcome::Outcome;
-use super::setup::Setup;
+use super::outcome::MccOutcome;
+use super::setup::MccSetup;
 
-/// Runs per set-up, at most: they differ by chance among equal queues only.
+/// Maximum runs per set-up. Runs differ only in the choice among equal queues.
 pub(super) const SEEDS: u32 = 3;
 
-pub(super) type Runs = crate::runs::Runs<Setup, Outcome>;
+pub(super) type MccRuns = crate::runs::Runs<MccSetup, MccOutcome>;
 
-impl Runs {
-    /// Packets lost in all of them.
+impl MccRuns {
+    /// Returns the number of packets lost in all runs.
     pub(super) fn lost(&self) -> u64 {
         self.all().map(|run| run.lost).sum()
     }
 
-    /// The mean completion time.
-    pub(super) fn completion_ms(&self, setup: &Setup) -> f64 {
+    /// Returns the mean completion time.
+    pub(super) fn completion_ms(&self, setup: &MccSetup) -> f64 {
         self.mean(setup, |run| run.completion_ms)
     }
 }

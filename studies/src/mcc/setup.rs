@@ -1,4 +1,4 @@
-//! What the paper's simulations have in common (MCC, section 2.2 and figure 1).
+//! The common set-up of the paper's simulations (MCC, section 2.2 and figure 1).
 
 use std::time::Duration;
 
@@ -14,87 +14,95 @@ use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::{LeafSpine, Node, PortId, Topology};
 use braid_sim::workload::{Groups, Workload, ring};
 
-/// Of every link but l2; for those of the servers this project's choice.
+/// Rate of every link but l2. For the servers' links it is this project's choice.
 pub(super) const RATE: Rate = Rate::from_gbps(100);
-/// Of l2: one of its two cables has failed.
+/// Rate of l2, one of whose two cables has failed.
 pub(super) const SLOW: Rate = Rate::from_gbps(50);
-/// Servers below each leaf.
+/// Number of servers below each leaf.
 const SERVERS: u32 = 4;
-/// This project's choice, like all that follows.
+/// This project's choice, as are all values below.
 const DELAY: Ps = Ps::from_micros(1);
 const HEADER: u32 = 62;
 pub(super) const ACK: u32 = 64;
 pub(super) const PAYLOAD: u16 = 4096;
-/// Of a switch: what HPCC's simulator has.
+/// Buffer of a switch, as in HPCC's simulator.
 const BUFFER: u64 = 32_000_000;
-/// A link is stopped when so much of what came over it waits in the switch: behind all thresholds of marking.
+/// Thresholds of pause frames per incoming link, far above all marking thresholds.
 const PAUSE: Pause = Pause { stop: 1_000_000, go: 900_000 };
-/// Of quantised adaptive routing: shares of a port's part of the buffer, of 32 ports, and how old they may be.
+/// Bins of quantised adaptive routing, as shares of a port's part of the buffer, with 32 ports; and
+/// the age of the readings.
 const BINS_PERCENT: [u64; 3] = [5, 10, 20];
 const ADAPTIVE_AGE: Ps = Ps(100_000);
 const LEAF_0: Node = Node::Switch(0);
 
-/// A congestion control under its name in the figures.
+/// A congestion control with its name in the figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Scheme {
+pub(super) struct MccScheme {
     pub(super) name: &'static str,
-    /// As users type it.
+    /// The text form of the controller.
     pub(super) cc: &'static str,
 }
 
-const fn scheme(name: &'static str, cc: &'static str) -> Scheme {
-    Scheme { name, cc }
+const fn scheme(name: &'static str, cc: &'static str) -> MccScheme {
+    MccScheme { name, cc }
 }
 
-impl Scheme {
+impl MccScheme {
     /// No control but pause frames: a window that is never reached.
-    pub(super) const PAUSE: Scheme = scheme("PFC", "fixed:1G");
-    /// The timers that the same group's Themis paper calls the recommended ones.
-    pub(super) const DCQCN: Scheme = scheme("DCQCN", "dcqcn:line=100G,window=1G,inc=900us");
-    pub(super) const DCQCN_300: Scheme = scheme("DCQCN 300/4", "dcqcn:line=100G,window=1G");
-    /// Those of DCQCN's paper.
-    pub(super) const DCQCN_55: Scheme =
+    pub(super) const PAUSE: MccScheme = scheme("PFC", "fixed:1G");
+    /// The timers that the Themis paper by the same group recommends.
+    pub(super) const DCQCN: MccScheme = scheme("DCQCN", "dcqcn:line=100G,window=1G,inc=900us");
+    pub(super) const DCQCN_300: MccScheme = scheme("DCQCN 300/4", "dcqcn:line=100G,window=1G");
+    /// The timers of DCQCN's paper.
+    pub(super) const DCQCN_55: MccScheme =
         scheme("DCQCN 55/50", "dcqcn:line=100G,window=1G,alpha=50us,dec=50us,inc=55us");
-    pub(super) const TIMELY: Scheme = scheme("TIMELY", "timely:line=100G,window=1G");
-    /// Windows start with their targets of 20 us and four hops, 32 us, at the rate of the link (as OFAN, appendix H).
-    pub(super) const SWIFT: Scheme = scheme("Swift", "swift:start=400000");
-    pub(super) const MSWIFT: Scheme = scheme("MSwift", "mswift:start=400000");
-    /// The topology is known, 400 Gb/s into 200; its fault is not.
-    pub(super) const MCC: Scheme = scheme("MCC", "mcc:line=100G,ratio=2");
-    pub(super) const MCC_EIGHTH: Scheme = scheme("MCC, 1/8 BDP", "mcc:line=100G");
-    pub(super) const MCC_TABLE: Scheme =
+    pub(super) const TIMELY: MccScheme = scheme("TIMELY", "timely:line=100G,window=1G");
+    /// Windows start at the product of the link rate and the target of 20 us plus four hops, 32 us
+    /// (as OFAN, appendix H).
+    pub(super) const SWIFT: MccScheme = scheme("Swift", "swift:start=400000");
+    pub(super) const MSWIFT: MccScheme = scheme("MSwift", "mswift:start=400000");
+    /// The ratio is known from the topology, 400 Gb/s into 200. The fault is not known.
+    pub(super) const MCC: MccScheme = scheme("MCC", "mcc:line=100G,ratio=2");
+    pub(super) const MCC_EIGHTH: MccScheme = scheme("MCC, 1/8 BDP", "mcc:line=100G");
+    pub(super) const MCC_TABLE: MccScheme =
         scheme("MCC, 64 KiB, table 1", "mcc:line=100G,ratio=2,target-msg=92us,target-max=64us");
-    pub(super) const MCC_LONG: Scheme = scheme(
+    pub(super) const MCC_LONG: MccScheme = scheme(
         "MCC, 750 KB, table 1",
         "mcc:line=100G,ratio=2,message=750000,target-msg=92us,target-max=64us",
     );
 
-    /// Those of the figures. Swift and MSwift are not in the paper.
-    pub(super) const COMPARED: [Scheme; 6] =
-        [Scheme::PAUSE, Scheme::DCQCN, Scheme::TIMELY, Scheme::SWIFT, Scheme::MSWIFT, Scheme::MCC];
+    /// The schemes of the figures. Swift and MSwift are not in the paper.
+    pub(super) const COMPARED: [MccScheme; 6] = [
+        MccScheme::PAUSE,
+        MccScheme::DCQCN,
+        MccScheme::TIMELY,
+        MccScheme::SWIFT,
+        MccScheme::MSWIFT,
+        MccScheme::MCC,
+    ];
 
     fn config(self) -> CcConfig {
         self.cc.parse().expect("the study's controllers have known parameters")
     }
 }
 
-/// Where packets can go.
+/// The fabric of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fabric {
-    /// From leaf 0 to spine 1 at 50 Gb/s, back at 100: as the paper's text reads.
+    /// Leaf 0 to spine 1 at 50 Gb/s, and back at 100, as in the paper's text.
     SlowUplink,
     /// Both directions of this cable at 50 Gb/s.
     SlowBothWays,
-    /// One link of 150 Gb/s up from leaf 0: the same capacity, and no other path.
+    /// One uplink of 150 Gb/s at leaf 0: the same capacity without a second path.
     OnePath,
 }
 
-/// How switches choose.
+/// The switch policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Routing {
-    /// The shorter queue at every packet.
+    /// The shorter queue for every packet.
     Shortest,
-    /// By chance in the lowest bin.
+    /// A random port in the lowest bin.
     Quantised,
 }
 
@@ -103,35 +111,35 @@ pub(super) enum Routing {
 pub(super) struct Thresholds {
     pub(super) low: u64,
     pub(super) high: u64,
-    /// They are lower on slower links, in proportion.
+    /// Whether they are scaled to slower links.
     pub(super) by_speed: bool,
 }
 
 impl Thresholds {
-    /// HPCC's, which the paper tuned DCQCN by.
+    /// The thresholds of HPCC, which the paper uses for DCQCN.
     pub(super) const HPCC: Thresholds =
         Thresholds { low: 400_000, high: 1_600_000, by_speed: true };
 }
 
-/// One run but for its seed.
+/// The parameters of a run without its seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct MccSetup {
+    pub(super) scheme: MccScheme,
     pub(super) fabric: Fabric,
     pub(super) routing: Routing,
     pub(super) marking: Thresholds,
-    /// Bytes of a full packet's payload.
+    /// Payload bytes of a full packet.
     pub(super) payload: u16,
-    /// Servers of each leaf that take part.
+    /// Number of servers of each leaf that send.
     pub(super) pairs: u32,
-    /// What each sends to its peer, in bytes.
+    /// Bytes that each server sends to its peer.
     pub(super) bytes: u64,
 }
 
-impl Setup {
-    /// Figure 6's network under this control; each server sends so much.
-    pub(super) fn new(scheme: Scheme, bytes: u64) -> Setup {
-        Setup {
+impl MccSetup {
+    /// Returns figure 6's network with this control and size.
+    pub(super) fn new(scheme: MccScheme, bytes: u64) -> MccSetup {
+        MccSetup {
             scheme,
             fabric: Fabric::SlowUplink,
             routing: Routing::Shortest,
@@ -216,7 +224,8 @@ impl Setup {
         }
     }
 
-    /// Server i of leaf 0 and server i of leaf 1 exchange their halves of an AllReduce, both ways at once.
+    /// Server i of leaf 0 and server i of leaf 1 exchange the halves of an AllReduce, in both
+    /// directions at once.
     fn workload(&self) -> Workload {
         let pairs = (0..self.pairs).map(|server| vec![server, SERVERS + server]).collect();
         let groups = Groups::new(2 * SERVERS, pairs).expect("the paper's groups are possible");
@@ -224,12 +233,12 @@ impl Setup {
     }
 }
 
-/// Leaf 0's links up: l1, and l2 if there is one.
+/// Returns the uplinks of leaf 0: l1, and l2 if there is one.
 pub(super) fn uplinks(topology: &Topology) -> Vec<PortId> {
     topology.ports_of(LEAF_0).filter(|port| port.is_up()).collect()
 }
 
-/// Whether a server is below leaf 0.
+/// Returns whether a server is below leaf 0.
 pub(super) fn is_sender(nic: u32) -> bool {
     nic < SERVERS
 }

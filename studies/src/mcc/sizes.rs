@@ -1,23 +1,23 @@
-//! Figure 2: DCQCN beside no control at all, for three sizes.
+//! Figure 2: DCQCN compared with no control, for three sizes.
 
 use super::causes;
-use super::runs::Runs;
-use super::scale::Scale;
-use super::setup::{Scheme, Setup};
+use super::runs::MccRuns;
+use super::scale::MccScale;
+use super::setup::{MccScheme, MccSetup};
 use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
-/// DCQCN's time over that without control, as the text states it, and how near is the same.
+/// DCQCN's time over that without control in the paper's text, and the tolerance.
 const PAPERS_RATIO: f64 = 1.51;
 const NEAR: f64 = 0.1;
-/// DCQCN's throughput over what the network can carry is below.
+/// The paper's upper limit of DCQCN's throughput over capacity.
 const PAPERS_THROUGHPUT: f64 = 0.6;
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
-    let of_size = |bytes: u64| Scheme::COMPARED.map(|scheme| Setup::new(scheme, bytes));
+pub(super) fn setups(scale: &MccScale) -> Vec<MccSetup> {
+    let of_size = |bytes: u64| MccScheme::COMPARED.map(|scheme| MccSetup::new(scheme, bytes));
     scale.server_bytes().into_iter().flat_map(of_size).collect()
 }
 
-pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     study.figures.push(bars(scale, "fig02a", "completion time [ms]", |setup| {
         runs.values(setup, |run| run.completion_ms)
     }));
@@ -30,13 +30,13 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
     claims(scale, runs, study);
 }
 
-fn bars(scale: &Scale, id: &str, label: &str, values: impl Fn(&Setup) -> Vec<f64>) -> Figure {
-    let series = Scheme::COMPARED.map(|scheme| Series {
+fn bars(scale: &MccScale, id: &str, label: &str, values: impl Fn(&MccSetup) -> Vec<f64>) -> Figure {
+    let series = MccScheme::COMPARED.map(|scheme| Series {
         name: scheme.name.to_owned(),
         points: (0..)
             .zip(scale.server_bytes())
             .map(|(group, bytes)| {
-                Point::bar(group, Scale::label(bytes), &values(&Setup::new(scheme, bytes)))
+                Point::bar(group, MccScale::label(bytes), &values(&MccSetup::new(scheme, bytes)))
             })
             .collect(),
     });
@@ -50,23 +50,23 @@ fn bars(scale: &Scale, id: &str, label: &str, values: impl Fn(&Setup) -> Vec<f64
     }
 }
 
-fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
+fn claims(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     let sizes = scale.server_bytes();
-    let time = |scheme, bytes| runs.completion_ms(&Setup::new(scheme, bytes));
-    let pairs = sizes.map(|bytes| (time(Scheme::PAUSE, bytes), time(Scheme::DCQCN, bytes)));
+    let time = |scheme, bytes| runs.completion_ms(&MccSetup::new(scheme, bytes));
+    let pairs = sizes.map(|bytes| (time(MccScheme::PAUSE, bytes), time(MccScheme::DCQCN, bytes)));
     let text = |of: &dyn Fn(u64) -> String| {
-        sizes.map(|bytes| format!("{} {}", Scale::label(bytes), of(bytes))).join(", ")
+        sizes.map(|bytes| format!("{} {}", MccScale::label(bytes), of(bytes))).join(", ")
     };
     study.claims.push(scale.claim(
         "fig02",
         "without control (PFC + AR) every size takes less time than with DCQCN + AR",
         text(&|bytes| {
-            let (pause, dcqcn) = (time(Scheme::PAUSE, bytes), time(Scheme::DCQCN, bytes));
+            let (pause, dcqcn) = (time(MccScheme::PAUSE, bytes), time(MccScheme::DCQCN, bytes));
             format!("{pause:.2} and {dcqcn:.2} ms")
         }),
         Verdict::of(pairs.iter().all(|(pause, dcqcn)| pause < dcqcn), "DCQCN is not slower here"),
     ));
-    let ratio = |bytes| time(Scheme::DCQCN, bytes) / time(Scheme::PAUSE, bytes);
+    let ratio = |bytes| time(MccScheme::DCQCN, bytes) / time(MccScheme::PAUSE, bytes);
     study.claims.push(scale.claim(
         "fig02",
         "DCQCN takes about 1.51 times as long",
@@ -76,7 +76,8 @@ fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
             causes::of_dcqcn(scale, runs),
         ),
     ));
-    let throughput = |bytes| runs.mean(&Setup::new(Scheme::DCQCN, bytes), |run| run.throughput());
+    let throughput =
+        |bytes| runs.mean(&MccSetup::new(MccScheme::DCQCN, bytes), |run| run.throughput());
     study.claims.push(scale.claim(
         "fig02",
         "DCQCN's normalised throughput stays below 60 %",

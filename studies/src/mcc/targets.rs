@@ -1,32 +1,33 @@
-//! Table 1: MCC's targets, and the messages that they would fit.
+//! Table 1: MCC's targets, and the messages that would fit them.
 
-use super::runs::Runs;
-use super::scale::Scale;
-use super::setup::{PAYLOAD, RATE, Scheme, Setup};
+use super::runs::MccRuns;
+use super::scale::MccScale;
+use super::setup::{MccScheme, MccSetup, PAYLOAD, RATE};
 use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
 const TARGET_MESSAGE_US: f64 = 92.0;
 const TARGET_MAX_US: f64 = 64.0;
-/// Section 4, headers not counted.
+/// Message bytes of section 4, without headers.
 const MESSAGE: f64 = 65_536.0;
-/// What the formula may miss the target by.
+/// Tolerance of the formula in microseconds.
 const NEAR_US: f64 = 1.0;
-/// With targets derived, with the steps of section 4's example, with table 1's, and with the messages those would fit.
-const VARIANTS: [Scheme; 4] =
-    [Scheme::MCC, Scheme::MCC_EIGHTH, Scheme::MCC_TABLE, Scheme::MCC_LONG];
+/// MCC with derived targets, with the steps of section 4's example, with table 1's targets, and
+/// with the messages that fit those.
+const VARIANTS: [MccScheme; 4] =
+    [MccScheme::MCC, MccScheme::MCC_EIGHTH, MccScheme::MCC_TABLE, MccScheme::MCC_LONG];
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
-    VARIANTS.map(|scheme| Setup::new(scheme, scale.usual())).into()
+pub(super) fn setups(scale: &MccScale) -> Vec<MccSetup> {
+    VARIANTS.map(|scheme| MccSetup::new(scheme, scale.usual())).into()
 }
 
-pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
-    let bars = |name: &str, of: fn(&super::outcome::Outcome) -> f64| Series {
+pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
+    let bars = |name: &str, of: fn(&super::outcome::MccOutcome) -> f64| Series {
         name: name.to_owned(),
         points: VARIANTS
             .iter()
             .enumerate()
             .map(|(group, scheme)| {
-                let setup = Setup::new(*scheme, scale.usual());
+                let setup = MccSetup::new(*scheme, scale.usual());
                 Point::bar(group, scheme.name, &runs.values(&setup, of))
             })
             .collect(),
@@ -40,24 +41,26 @@ pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
         series: vec![bars("measured", |run| run.completion_ms), bars("bound", |run| run.bound_ms)],
     });
     let marked = |scheme| {
-        let setup = Setup::new(scheme, scale.usual());
+        let setup = MccSetup::new(scheme, scale.usual());
         runs.mean(&setup, |run| (run.marks(0) + run.marks(1)) as f64)
     };
     claims(&marked, study);
 }
 
-/// What the formula gives does not hang on sizes.
-fn claims(marked: &dyn Fn(Scheme) -> f64, study: &mut Study) {
+/// The result of the formula does not depend on the sizes.
+fn claims(marked: &dyn Fn(MccScheme) -> f64, study: &mut Study) {
     let bytes_per_us = RATE.bps() as f64 / 8e6;
     let derived = MESSAGE / bytes_per_us + TARGET_MAX_US / 2.0;
     let fitting = (TARGET_MESSAGE_US - TARGET_MAX_US / 2.0) * bytes_per_us;
     let why = format!(
-        "92 us are those of messages of {:.0} KB, and the paper has 64 KB; with its targets {:.0} packets are marked with \
-         64 KiB and {:.0} with 750 KB, {:.0} where the target follows from 64 KiB (figure tab01 has the times)",
+        "92 us are those of messages of {:.0} KB, and the paper has 64 KB; with its targets {:.0} \
+            packets are marked with \
+         64 KiB and {:.0} with 750 KB, {:.0} where the target follows from 64 KiB (figure tab01 \
+         has the times)",
         fitting / 1e3,
-        marked(Scheme::MCC_TABLE),
-        marked(Scheme::MCC_LONG),
-        marked(Scheme::MCC)
+        marked(MccScheme::MCC_TABLE),
+        marked(MccScheme::MCC_LONG),
+        marked(MccScheme::MCC)
     );
     study.claims.push(crate::Claim {
         figure: "table 1".to_owned(),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Verdict;
 
-/// What does not hang on sizes, timers and seeds.
+/// Properties that do not depend on sizes, timers and seeds.
 #[test]
 fn in_short() {
     let study = study(&Effort::QUICK);

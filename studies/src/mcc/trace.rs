@@ -1,19 +1,19 @@
-//! What an uplink did, over time.
+//! Plots of an uplink over time.
 
-use super::outcome::{INTERVAL, Outcome, Reading};
+use super::outcome::{INTERVAL, MccOutcome, Reading};
 use crate::{Axis, Figure, Kind, Point, Series};
 
-/// Points of a line, at most.
+/// Maximum number of points of a line.
 const POINTS: usize = 60;
 
 /// A line: its name, the run, the uplink.
 pub(super) struct Line<'a> {
     pub(super) name: String,
-    pub(super) run: &'a Outcome,
+    pub(super) run: &'a MccOutcome,
     pub(super) link: usize,
 }
 
-/// `of`, in percent, of equal stretches of time.
+/// Plots `of`, in percent, over equal parts of the time.
 pub(super) fn over_time(
     id: &str,
     title: &str,
@@ -38,7 +38,8 @@ pub(super) fn over_time(
     }
 }
 
-/// At the end of each stretch of so many readings; what is left at the end is no whole one.
+/// Returns a point at the end of each part of `stretch` readings. An incomplete part at the end is
+/// left out.
 fn points(readings: &[Reading], stretch: usize, of: fn(&[Reading]) -> f64) -> Vec<Point> {
     let end_ms = |index: usize| ((index + 1) * stretch) as f64 * INTERVAL.as_micros_f64() / 1e3;
     let stretches = readings.chunks_exact(stretch).enumerate();

@@ -1,10 +1,10 @@
 //! The two traffic matrices of section 5.
 
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::scheme::OfanScheme;
+use super::setup::OfanSetup;
 use crate::Effort;
 
-/// What all nodes do together.
+/// The traffic of all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Collective {
     AllToAll,
@@ -23,7 +23,7 @@ impl Collective {
         }
     }
 
-    /// The letter of its part of a figure.
+    /// Returns the letter of its part of a figure.
     pub(super) fn letter(self) -> char {
         match self {
             AllToAll => 'a',
@@ -31,14 +31,14 @@ impl Collective {
         }
     }
 
-    /// On 128 nodes, a permutation of 1 MiB or an all-to-all of 256 KiB per pair, a quarter of the paper's;
-    /// quick, an all-to-all of 64 KiB on 16 nodes.
-    pub(super) fn setup(self, effort: &Effort, scheme: Scheme, seed: u64) -> Setup {
-        let setup = Setup::new(scheme, seed);
+    /// Returns the set-up on 128 nodes: a permutation of 1 MiB or an all-to-all of 256 KiB per
+    /// pair, a quarter of the paper's. With `quick`, an all-to-all of 64 KiB on 16 nodes.
+    pub(super) fn setup(self, effort: &Effort, scheme: OfanScheme, seed: u64) -> OfanSetup {
+        let setup = OfanSetup::new(scheme, seed);
         match (self, effort.quick) {
             (Permutation, _) => setup,
             (AllToAll, false) => setup.all_to_all(256 << 10),
-            (AllToAll, true) => Setup { k: 4, ..setup.all_to_all(64 << 10) },
+            (AllToAll, true) => OfanSetup { k: 4, ..setup.all_to_all(64 << 10) },
         }
     }
 }

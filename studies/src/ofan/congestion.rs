@@ -1,43 +1,44 @@
-//! Figure 13: hosts under congestion control (MSwift) instead of a fixed rate.
+//! Figure 13: congestion control (MSwift) instead of a fixed rate.
 
 use super::scheme::BEST;
-use super::scheme::Scheme::{self, HostPktAr, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme::{self, HostPktAr, Ofan, SwitchPktAr};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
-/// Message sizes of the figure's halves.
+/// Message sizes of the two halves of the figure.
 const SHORT: u64 = 1 << 20;
 const LONG: u64 = 16 << 20;
-/// MSwift's recovery tolerates reordering (LTCP): no packet that is late here is taken for lost.
+/// Threshold of MSwift's recovery, which tolerates reordering (LTCP): no late packet counts as lost
+/// here.
 const TOLERANT: u32 = 400;
-/// That of figure 12.
+/// The threshold of figure 12.
 const SACK: u32 = 32;
-/// With short messages, increases that differ by less than so many points are alike.
+/// Points by which the increases of short messages may differ to count as equal.
 const ALIKE: f64 = 3.0;
-/// Points that the baselines lose with long ones: "some 10 %".
+/// Points by which the baselines are slower with long messages: "some 10 %".
 const PAPERS_LOSS: std::ops::RangeInclusive<f64> = 5.0..=15.0;
-/// "An order of magnitude", at least.
+/// The least factor for "an order of magnitude".
 const MAGNITUDE: f64 = 5.0;
-const BASELINES: [Scheme; 2] = [HostPktAr, SwitchPktAr];
+const BASELINES: [OfanScheme; 2] = [HostPktAr, SwitchPktAr];
 
-/// How hosts send.
+/// The congestion control of the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Control {
+pub(super) enum OfanControl {
     FixedRate,
-    /// Appendix H: 6.25 us and what 113 KB of queue take at 800 Gb/s, 7.38 us, are Swift's base target, to which each hop adds.
-    /// The first window is that of 7.38 us.
+    /// Appendix H: 6.25 us plus the time of 113 KB of queue at 800 Gb/s, 7.38 us in all, is Swift's
+    /// base target, to which each hop adds. The first window is that of 7.38 us.
     MSwift,
-    /// They are the whole target, six hops included.
+    /// The 7.38 us are the whole target, including six hops.
     LowTarget,
-    /// Packets that are late are taken for lost and cut the window.
+    /// Late packets count as lost and cut the window.
     FalseLosses,
 }
 
-use Control::*;
+use OfanControl::*;
 
-impl Control {
-    const ALL: [Control; 4] = [FixedRate, MSwift, LowTarget, FalseLosses];
+impl OfanControl {
+    const ALL: [OfanControl; 4] = [FixedRate, MSwift, LowTarget, FalseLosses];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -64,22 +65,22 @@ impl Control {
         }
     }
 
-    /// A run under this control.
-    pub(super) fn of(self, usual: Setup) -> Setup {
-        Setup { cc: self.cc(), sack: self.sack(), ..usual }
+    /// Returns a run with this control.
+    pub(super) fn of(self, usual: OfanSetup) -> OfanSetup {
+        OfanSetup { cc: self.cc(), sack: self.sack(), ..usual }
     }
 }
 
 /// A message size and a control.
-type Place = (u64, Control);
+type SizeAndControl = (u64, OfanControl);
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
     let short = [FixedRate, MSwift].map(|control| (SHORT, control));
-    let long: &[Control] = if effort.quick { &[] } else { &Control::ALL };
-    let places: Vec<Place> =
+    let long: &[OfanControl] = if effort.quick { &[] } else { &OfanControl::ALL };
+    let places: Vec<SizeAndControl> =
         short.into_iter().chain(long.iter().map(|control| (LONG, *control))).collect();
-    let make = |scheme, (bytes, control): Place, seed| {
-        control.of(Setup { bytes, ..Setup::new(scheme, seed) })
+    let make = |scheme, (bytes, control): SizeAndControl, seed| {
+        control.of(OfanSetup { bytes, ..OfanSetup::new(scheme, seed) })
     };
     let sweep = Sweep::run("Fig. 13", &BEST, &places, effort.seeds(3), make);
     study.figures.push(Figure {
@@ -90,7 +91,7 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         kind: Kind::Bars,
         series: sweep.bars(
             |(bytes, control)| format!("{} MiB, {}", bytes >> 20, control.name()),
-            Outcome::increase,
+            OfanOutcome::increase,
         ),
     });
     study.claims.push(short_messages(&sweep));
@@ -104,13 +105,13 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
     Claim { figure: "fig. 13".into(), says: says.into(), measured, verdict }
 }
 
-/// By how many points a control adds to the increase.
-fn loss(sweep: &Sweep<Place>, scheme: Scheme, bytes: u64) -> f64 {
+/// Returns the points that a control adds to the increase.
+fn loss(sweep: &Sweep<SizeAndControl>, scheme: OfanScheme, bytes: u64) -> f64 {
     sweep.increase(scheme, (bytes, MSwift)) - sweep.increase(scheme, (bytes, FixedRate))
 }
 
-/// At a fixed rate, and under control.
-fn listed(sweep: &Sweep<Place>, bytes: u64) -> String {
+/// Formats the increases at a fixed rate and under control.
+fn listed(sweep: &Sweep<SizeAndControl>, bytes: u64) -> String {
     let texts = BEST.map(|scheme| {
         let [fixed, controlled] =
             [FixedRate, MSwift].map(|control| sweep.increase(scheme, (bytes, control)));
@@ -119,7 +120,7 @@ fn listed(sweep: &Sweep<Place>, bytes: u64) -> String {
     texts.join(", ")
 }
 
-fn short_messages(sweep: &Sweep<Place>) -> Claim {
+fn short_messages(sweep: &Sweep<SizeAndControl>) -> Claim {
     claim(
         "1 MiB: much the same as at a fixed rate, since windows begin at the line rate",
         listed(sweep, SHORT),
@@ -130,7 +131,7 @@ fn short_messages(sweep: &Sweep<Place>) -> Claim {
     )
 }
 
-fn long_messages(sweep: &Sweep<Place>) -> [Claim; 2] {
+fn long_messages(sweep: &Sweep<SizeAndControl>) -> [Claim; 2] {
     let of = |scheme| sweep.increase(scheme, (LONG, MSwift));
     let lost = BASELINES.map(|scheme| loss(sweep, scheme, LONG));
     let (ofan, best) = (of(Ofan), of(HostPktAr).min(of(SwitchPktAr)));
@@ -141,7 +142,8 @@ fn long_messages(sweep: &Sweep<Place>) -> [Claim; 2] {
             Verdict::of(
                 lost.iter().all(|points| PAPERS_LOSS.contains(points)),
                 format!(
-                    "HOST PKT AR loses {:.1} points, SWITCH PKT AR {:.1}. Target and tolerance to reordering decide, and the paper \
+                    "HOST PKT AR loses {:.1} points, SWITCH PKT AR {:.1}. Target and tolerance to \
+                        reordering decide, and the paper \
                      gives them in words only (see the choices)",
                     lost[0], lost[1]
                 ),
@@ -155,8 +157,8 @@ fn long_messages(sweep: &Sweep<Place>) -> [Claim; 2] {
     ]
 }
 
-/// What the figure hangs on.
-fn other_readings(sweep: &Sweep<Place>) -> String {
+/// Describes the dependence of the figure on other readings of the paper.
+fn other_readings(sweep: &Sweep<SizeAndControl>) -> String {
     let of = |control| {
         let texts = BEST.map(|scheme| {
             format!("{} {:.1} %", scheme.name(), sweep.increase(scheme, (LONG, control)))
@@ -164,9 +166,12 @@ fn other_readings(sweep: &Sweep<Place>) -> String {
         texts.join(", ")
     };
     format!(
-        "Fig. 13: appendix H is read as a base target of 7.38 us to which each of six hops adds its part, whatever a flow's own \
-         hops; windows begin at 738 KB, the median is of nine round trips, nothing that is late is taken for lost. At most 3 \
-         runs. With 7.38 us for base and hops together: {}. With a SACK threshold of {SACK} packets, whose false losses cut the \
+        "Fig. 13: appendix H is read as a base target of 7.38 us to which each of six hops adds \
+            its part, whatever a flow's own \
+         hops; windows begin at 738 KB, the median is of nine round trips, nothing that is late \
+         is taken for lost. At most 3 \
+         runs. With 7.38 us for base and hops together: {}. With a SACK threshold of {SACK} \
+         packets, whose false losses cut the \
          window: {}.",
         of(LowTarget),
         of(FalseLosses)

@@ -1,4 +1,4 @@
-//! Links that fail at random, and the rate that hosts may send at with what is left (appendix A).
+//! Random link failures, and the rate that the remaining links allow to hosts (appendix A).
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -8,12 +8,12 @@ use braid_sim::time::Ps;
 use braid_sim::topology::{Node, Routes, Topology};
 use braid_sim::workload::Workload;
 
-/// How much fails, and when routing knows.
+/// The extent of failures, and the time at which routing learns of them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Failures {
-    /// The probability that a cable between switches fails before the start.
+    /// Probability that a cable between switches fails before the start.
     pub(super) rate: f64,
-    /// Round trips from the start until routing knows: the paper's G. `None`: never.
+    /// Round trips from the start until routing converges: the paper's G. `None`: never.
     pub(super) converge: Option<f64>,
 }
 
@@ -21,15 +21,15 @@ impl Failures {
     pub(super) const NONE: Failures = Failures { rate: 0.0, converge: None };
 }
 
-/// What has failed.
+/// The failed cables and their effect.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Damage {
     pub(super) cables: Vec<u32>,
-    /// The part of their link's rate that hosts may use: rho_max / B for each of their flows together.
+    /// Share of their link's rate that hosts may use: rho_max / B for all flows of a host together.
     pub(super) share: f64,
 }
 
-/// Draws failures until there are some, unless none may be, and all nodes can still reach each other.
+/// Draws failures until there are some, unless the rate is 0, and all nodes can reach each other.
 pub(super) fn draw(
     topology: &Topology,
     workload: &Workload,
@@ -67,7 +67,8 @@ impl Damage {
     }
 }
 
-/// What all hosts can send at if each flow is split evenly over its paths; `None`: some node cannot be reached.
+/// Returns the rate that all hosts can send at if each flow is split evenly over its paths. `None`:
+/// a node is unreachable.
 fn share(topology: &Topology, routes: &Routes, workload: &Workload) -> Option<f64> {
     let mut flows_of = vec![0.0_f64; topology.nics.len()];
     workload.messages.iter().for_each(|message| flows_of[message.src as usize] += 1.0);
@@ -79,7 +80,7 @@ fn share(topology: &Topology, routes: &Routes, workload: &Workload) -> Option<f6
         spread(topology, routes, edge, message.dst, flow, &mut load)?;
     }
     let most = load.into_iter().fold(0.0, f64::max);
-    // A host's own link is fully loaded, but for what rounding adds.
+    // A host's own link is fully loaded, except for rounding.
     Some(if most < 1.0 + 1e-9 { 1.0 } else { 1.0 / most })
 }
 
@@ -117,7 +118,7 @@ mod tests {
         FatTree::k_ary(4, Rate::from_gbps(800), Ps::ZERO).unwrap().build().unwrap()
     }
 
-    /// With one of two uplinks of an edge gone, its two hosts share the other, and so do those who send to
+    /// If an edge loses one of two uplinks, its two hosts share the other, and so do the senders to
     /// them.
     #[test]
     fn one_uplink_of_two_leaves_half_of_the_rate() {

@@ -1,23 +1,23 @@
-//! Figure 6 and Theorems 1 to 4: how queues grow with the message.
+//! Figure 6 and Theorems 1 to 4: the growth of queues with the message.
 
 use std::ops::Range;
 
-use super::scheme::Scheme::{self, *};
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme::{self, *};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
-const SCHEMES: [Scheme; 9] =
+const SCHEMES: [OfanScheme; 9] =
     [SimpleRr, Jsq, Rsq, HostPkt, SwitchPkt, HostPktAr, SwitchPktAr, HostDr, Ofan];
 
-/// That grow linearly (theorem 1), and the exponents that count as that.
-const LINEAR: [Scheme; 2] = [SimpleRr, Jsq];
+/// The schemes with linear growth (theorem 1), and the exponents that count as linear.
+const LINEAR: [OfanScheme; 2] = [SimpleRr, Jsq];
 const ABOUT_ONE: Range<f64> = 0.8..1.2;
 
-/// A theorem's name, what it says of a scheme, and the exponents that count as that.
-type Theorem = (&'static str, &'static str, Scheme, Range<f64>);
+/// A theorem's name, its statement about a scheme, and the exponents that agree with it.
+type Theorem = (&'static str, &'static str, OfanScheme, Range<f64>);
 
-/// The others than theorem 1, which is about hosts that are paced.
+/// The theorems other than theorem 1, which is about paced hosts.
 const THEOREMS: [Theorem; 4] = [
     ("theorem 2", "grows at least as the square root", Rsq, 0.35..f64::INFINITY),
     ("theorem 2", "grows at least as the square root", HostPkt, 0.35..f64::INFINITY),
@@ -30,11 +30,12 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         true => &[64 << 10, 256 << 10, 1 << 20],
         false => &[64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20],
     };
-    let make = |scheme, bytes, seed| Setup { bytes, unlimited: true, ..Setup::new(scheme, seed) };
+    let make =
+        |scheme, bytes, seed| OfanSetup { bytes, unlimited: true, ..OfanSetup::new(scheme, seed) };
     let sweep = Sweep::run("Fig. 6", &SCHEMES, sizes, effort.seeds(3), make);
-    let make_paced = |scheme, bytes, seed| Setup { paced: true, ..make(scheme, bytes, seed) };
+    let make_paced = |scheme, bytes, seed| OfanSetup { paced: true, ..make(scheme, bytes, seed) };
     let paced = Sweep::run("Theorem 1", &LINEAR, sizes, effort.seeds(3), make_paced);
-    let figure = |id: &str, title: &str, label: &str, log, value: fn(&Outcome) -> f64| Figure {
+    let figure = |id: &str, title: &str, label: &str, log, value: fn(&OfanOutcome) -> f64| Figure {
         id: id.into(),
         title: title.into(),
         x: Axis::log("message [packets]"),
@@ -47,7 +48,7 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         "Completion time of a permutation by message size",
         "CCT beyond the lower bound [%]",
         false,
-        Outcome::increase,
+        OfanOutcome::increase,
     ));
     study.figures.push(figure(
         "fig06b",
@@ -63,15 +64,20 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
     study.claims.push(between(&sweep, sizes));
     study.claims.push(correlation(&sweep, sizes));
     study.choices.push(
-        "Fig. 6: queues have no limit, as in the theorems; with 800 KB per port those of SIMPLE RR and JSQ \
-         stop at 192 packets of data, and the rest is lost. A queue is the longest of any switch at any time, \
+        "Fig. 6: queues have no limit, as in the theorems; with 800 KB per port those of SIMPLE \
+            RR and JSQ \
+         stop at 192 packets of data, and the rest is lost. A queue is the longest of any switch \
+         at any time, \
          its bytes counted in full packets. At most 3 runs."
             .into(),
     );
     study.choices.push(
-        "Theorem 1 is about senders that are \"paced at identical rates\". In Fig. 6 as in all others a host \
-         sends at line rate what its own acknowledgements leave of its link, so that its rate depends on what it \
-         receives. For theorem 1 hosts are paced at what is left when every packet is answered: 98 % of the link."
+        "Theorem 1 is about senders that are \"paced at identical rates\". In Fig. 6 as in all \
+            others a host \
+         sends at line rate what its own acknowledgements leave of its link, so that its rate \
+         depends on what it \
+         receives. For theorem 1 hosts are paced at what is left when every packet is answered: \
+         98 % of the link."
             .into(),
     );
 }
@@ -80,14 +86,15 @@ fn packets(bytes: u64) -> f64 {
     bytes as f64 / 4096.0
 }
 
-/// The exponent b of the power law a * m^b that fits the longest queue best (least squares of logarithms).
-fn exponent(sweep: &Sweep<u64>, sizes: &[u64], scheme: Scheme) -> f64 {
+/// Returns the exponent b of the power law a * m^b that fits the longest queue best (least squares
+/// of logarithms).
+fn exponent(sweep: &Sweep<u64>, sizes: &[u64], scheme: OfanScheme) -> f64 {
     let queue = |bytes: u64| sweep.spread(scheme, bytes, |outcome| outcome.max_queue).mean;
     let points = sizes.iter().map(|bytes| (packets(*bytes).ln(), queue(*bytes).ln()));
     slope(&points.collect::<Vec<_>>())
 }
 
-/// Of the straight line that fits best.
+/// Returns the slope of the straight line that fits best.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
@@ -121,7 +128,7 @@ fn claim(sweep: &Sweep<u64>, sizes: &[u64], (name, says, scheme, expected): Theo
     }
 }
 
-/// The first group of Fig. 6, whose hosts need not all send at one rate.
+/// Judges the first group of Fig. 6, whose hosts need not all send at one rate.
 fn first_group(sweep: &Sweep<u64>, paced: &Sweep<u64>, sizes: &[u64]) -> Claim {
     let of = |sweep| LINEAR.map(|scheme| exponent(sweep, sizes, scheme));
     let ([rr, jsq], [paced_rr, paced_jsq]) = (of(sweep), of(paced));
@@ -129,17 +136,20 @@ fn first_group(sweep: &Sweep<u64>, paced: &Sweep<u64>, sizes: &[u64]) -> Claim {
         figure: "fig. 6".into(),
         says: "SIMPLE RR and JSQ grow nearly linearly".into(),
         measured: format!(
-            "exponents: SIMPLE RR {rr:.2}, JSQ {jsq:.2}; paced, as the theorem has it, {paced_rr:.2} and {paced_jsq:.2}"
+            "exponents: SIMPLE RR {rr:.2}, JSQ {jsq:.2}; paced, as the theorem has it, \
+                {paced_rr:.2} and {paced_jsq:.2}"
         ),
         verdict: Verdict::of(
             [rr, jsq].iter().all(|exponent| ABOUT_ONE.contains(exponent)),
-            "hosts answer before they send, so whoever gets its data late sends its own faster: rates are not \
-             equal, and flows that share a link come apart. Where all are paced at one rate they do not",
+            "hosts answer before they send, so whoever gets its data late sends its own faster: \
+                rates are not \
+             equal, and flows that share a link come apart. Where all are paced at one rate they \
+             do not",
         ),
     }
 }
 
-/// The second group of Fig. 6.
+/// Judges the second group of Fig. 6.
 fn between(sweep: &Sweep<u64>, sizes: &[u64]) -> Claim {
     let group = [HostPkt, Rsq, HostPktAr, SwitchPktAr];
     let exponents = group.map(|scheme| exponent(sweep, sizes, scheme));
@@ -159,7 +169,7 @@ fn between(sweep: &Sweep<u64>, sizes: &[u64]) -> Claim {
     }
 }
 
-/// Over the schemes, at the largest size that is no more than 1 MiB.
+/// Computes the correlation over the schemes, at the largest size up to 1 MiB.
 fn correlation(sweep: &Sweep<u64>, sizes: &[u64]) -> Claim {
     let size = sizes.iter().copied().filter(|size| *size <= 1 << 20).max().unwrap_or(sizes[0]);
     let queues = SCHEMES.map(|scheme| sweep.spread(scheme, size, |outcome| outcome.max_queue).mean);
@@ -176,7 +186,7 @@ fn correlation(sweep: &Sweep<u64>, sizes: &[u64]) -> Claim {
     }
 }
 
-/// Spearman's, for values that all differ.
+/// Returns Spearman's rank correlation, for distinct values.
 fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
     let ranks = |values: &[f64]| -> Vec<f64> {
         values

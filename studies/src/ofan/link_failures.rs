@@ -1,16 +1,17 @@
-//! Figures 3 to 5: links fail at random, and routing learns of it never, later, or before the start.
+//! Figures 3 to 5: links fail at random, and routing learns of it never, later, or before the
+//! start.
 
 use super::collective::Collective::{self, AllToAll, Permutation};
 use super::failures::Failures;
+use super::scheme::OfanScheme::{self, HostPktAr, Ofan, SwitchPktAr};
 use super::scheme::SPRAYING;
-use super::scheme::Scheme::{self, HostPktAr, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
-/// The paper's rate.
+/// The failure rate of the paper.
 const RATE: f64 = 0.01;
-/// Increases that differ by less than so many points count as the same.
+/// Points by which increases may differ to count as the same.
 const ALIKE: f64 = 5.0;
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
@@ -24,21 +25,30 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         converged(effort, collective, study);
     }
     study.choices.push(
-        "Figs. 3 to 5: failures are drawn anew for every seed, the same for all schemes. Hosts send at \
-         rho_max (appendix A); the lower bound is then the longer of the paper's and what that rate takes. \
-         The all-to-all is of 256 KiB per pair (55 round trips without failures; the paper's take 220), \
+        "Figs. 3 to 5: failures are drawn anew for every seed, the same for all schemes. Hosts \
+            send at \
+         rho_max (appendix A); the lower bound is then the longer of the paper's and what that \
+         rate takes. \
+         The all-to-all is of 256 KiB per pair (55 round trips without failures; the paper's take \
+         220), \
          so that REPS explores for all of a flow's first 64 packets; at most 2 runs, 1 in Fig. 5."
             .into(),
     );
 }
 
-/// An all-to-all takes long, so fewer of them are run.
+/// Returns the seeds. An all-to-all takes long, so it has fewer runs.
 fn seeds(effort: &Effort, collective: Collective) -> impl Iterator<Item = u64> {
     effort.seeds(if collective == AllToAll { 2 } else { u32::MAX })
 }
 
-fn setup(effort: &Effort, of: Collective, scheme: Scheme, failures: Failures, seed: u64) -> Setup {
-    Setup { failures, ..of.setup(effort, scheme, seed) }
+fn setup(
+    effort: &Effort,
+    of: Collective,
+    scheme: OfanScheme,
+    failures: Failures,
+    seed: u64,
+) -> OfanSetup {
+    OfanSetup { failures, ..of.setup(effort, scheme, seed) }
 }
 
 fn id(number: u32, collective: Collective) -> String {
@@ -61,7 +71,7 @@ fn without_convergence(effort: &Effort, collective: Collective, study: &mut Stud
         x: Axis::linear(""),
         y: Axis::linear("CCT beyond the lower bound [%]"),
         kind: Kind::Bars,
-        series: sweep.bars(|collective| collective.name().into(), Outcome::increase),
+        series: sweep.bars(|collective| collective.name().into(), OfanOutcome::increase),
     });
     let of = |scheme| sweep.increase(scheme, collective);
     let reps = of(HostPktAr);
@@ -83,7 +93,8 @@ fn without_convergence(effort: &Effort, collective: Collective, study: &mut Stud
             format!("{:.1} %", reps.min(best)),
             Verdict::of(
                 (10.0..30.0).contains(&reps.min(best)),
-                "a lost packet is made up for at once here, and the paper's sender waits for up to a round \
+                "a lost packet is made up for at once here, and the paper's sender waits for up \
+                    to a round \
                  trip of the 2 to 3",
             ),
         ));
@@ -103,10 +114,10 @@ fn late_convergence(effort: &Effort, collective: Collective, study: &mut Study) 
 /// The runs of figure 4.
 struct LateConvergence {
     collective: Collective,
-    /// G, in round trips.
+    /// The values of G, in round trips.
     trips: &'static [f64],
     sweep: Sweep<f64>,
-    /// Routing never learns.
+    /// The runs in which routing never learns.
     never: Sweep<f64>,
 }
 
@@ -122,7 +133,7 @@ impl LateConvergence {
             setup(effort, collective, scheme, Failures { rate: RATE, converge }, seed)
         };
         let what = format!("Fig. 4 {}", collective.letter());
-        let run = |schemes: &[Scheme], trips: &[f64]| {
+        let run = |schemes: &[OfanScheme], trips: &[f64]| {
             Sweep::run(&what, schemes, trips, seeds(effort, collective), make)
         };
         let sweep = run(&[SwitchPktAr, HostPktAr], trips);
@@ -135,8 +146,8 @@ impl LateConvergence {
     }
 
     fn figure(&self) -> Figure {
-        let mut series = self.sweep.lines(|trips| trips, Outcome::increase);
-        let mut flat = self.never.lines(|_| self.trips[0], Outcome::increase).remove(0);
+        let mut series = self.sweep.lines(|trips| trips, OfanOutcome::increase);
+        let mut flat = self.never.lines(|_| self.trips[0], OfanOutcome::increase).remove(0);
         flat.name = "HOST PKT AR, G infinite".into();
         let end = crate::Point { x: self.last(), ..flat.points[0].clone() };
         flat.points.push(end);
@@ -180,13 +191,15 @@ impl LateConvergence {
         claim(
             4,
             format!(
-                "{}: as G grows SWITCH PKT AR becomes worse than HOST PKT AR that is never helped by routing",
+                "{}: as G grows SWITCH PKT AR becomes worse than HOST PKT AR that is never helped \
+                    by routing",
                 self.collective.name()
             ),
             format!("{late:.1} % at G = {last} RTT against {reps:.1} %"),
             Verdict::of(
                 late > reps,
-                "the run is not much longer than this G, and REPS explores for most of it, as messages are a \
+                "the run is not much longer than this G, and REPS explores for most of it, as \
+                    messages are a \
                  quarter of the paper's; with G infinite it is as the paper says (Fig. 3)",
             ),
         )
@@ -200,7 +213,7 @@ fn converged(effort: &Effort, collective: Collective, study: &mut Study) {
         (false, AllToAll) => &[0.0, 0.02, 0.08],
         (false, Permutation) => &[0.0, 0.01, 0.02, 0.04, 0.08],
     };
-    let schemes: Vec<Scheme> = SPRAYING.into_iter().chain([Ofan]).collect();
+    let schemes: Vec<OfanScheme> = SPRAYING.into_iter().chain([Ofan]).collect();
     let make = |scheme, rate, seed| {
         setup(effort, collective, scheme, Failures { rate, converge: Some(0.0) }, seed)
     };
@@ -213,10 +226,10 @@ fn converged(effort: &Effort, collective: Collective, study: &mut Study) {
         x: Axis::linear("links failed [%]"),
         y: Axis::linear("CCT beyond the lower bound without failures [%]"),
         kind: Kind::Lines,
-        series: sweep.lines(|rate| 100.0 * rate, Outcome::increase_over_whole),
+        series: sweep.lines(|rate| 100.0 * rate, OfanOutcome::increase_over_whole),
     });
     let gap = |rate: f64| {
-        let of = |scheme: &Scheme| sweep.increase(*scheme, rate);
+        let of = |scheme: &OfanScheme| sweep.increase(*scheme, rate);
         let (least, most) =
             SPRAYING.iter().map(of).fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| {
                 (least.min(x), most.max(x))

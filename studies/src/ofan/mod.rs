@@ -1,8 +1,8 @@
 //! "Load Balancing for AI Training Workloads" (OFAN): figures 1, 3 to 14, and appendix B.
 //!
-//! Hosts send at a fixed rate and losses are made up for by an ideal erasure code, so that what is
-//! measured is load balancing alone (section 4). A host scheme is a path policy of the shipped protocol
-//! over switches that hash, a switch scheme a switch policy below hosts that do nothing.
+//! Hosts send at a fixed rate, and an ideal erasure code replaces lost packets, so that only load
+//! balancing is measured (section 4). A host scheme is a path policy of the shipped protocol over
+//! switches that hash. A switch scheme is a switch policy with passive hosts.
 
 mod collective;
 mod congestion;
@@ -24,7 +24,7 @@ mod training;
 
 use super::{Claim, Effort, Study};
 
-/// Runs all of it.
+/// Runs the study.
 pub fn study(effort: &Effort) -> Study {
     let mut study = Study {
         paper: "ofan",
@@ -51,7 +51,7 @@ pub fn study(effort: &Effort) -> Study {
     study
 }
 
-/// What the paper states and nothing here measures.
+/// Returns the claims of the paper that this study does not test.
 fn untested() -> [Claim; 9] {
     let claim = Claim::untested;
     [
@@ -82,12 +82,14 @@ fn untested() -> [Claim; 9] {
         ),
         claim(
             "section 8.2",
-            "a packet is overtaken by 5 q r / b others at most: 8 in all-to-all, 1000 in the permutation",
+            "a packet is overtaken by 5 q r / b others at most: 8 in all-to-all, 1000 in the \
+                permutation",
             "out-of-order degrees are not read",
         ),
         claim(
             "section 8.1",
-            "for spraying whose queue grows as the square root the best payload grows as the third root of D",
+            "for spraying whose queue grows as the square root the best payload grows as the \
+                third root of D",
             "two message sizes do not show a power",
         ),
         claim(
@@ -103,27 +105,39 @@ fn untested() -> [Claim; 9] {
     ]
 }
 
-/// Where the paper is silent in general; what concerns one figure is with that figure.
+/// Returns the choices where the paper is silent in general. Those of one figure are with that
+/// figure.
 fn choices() -> Vec<String> {
     let choices = [
-        "A lost packet is made up for at once: the sender learns of it in the instant of the loss and \
-         sends one more. The paper's sender learns of it when acknowledgements stay away, up to a round \
-         trip later. So failures cost less here, by up to a round trip (6.25 us) for each loss in the last \
+        "A lost packet is made up for at once: the sender learns of it in the instant of the loss \
+            and \
+         sends one more. The paper's sender learns of it when acknowledgements stay away, up to a \
+         round \
+         trip later. So failures cost less here, by up to a round trip (6.25 us) for each loss in \
+         the last \
          round trip.",
         "A lost acknowledgement is sent again at once, with another flow label.",
-        "REPS and PLB are the shipped policies with their usual constants: REPS explores for 64 packets (the \
-         paper's code: BDP/MTU, 150 here), PLB moves a busy flow after 12 congested round trips and an idle \
+        "REPS and PLB are the shipped policies with their usual constants: REPS explores for 64 \
+            packets (the \
+         paper's code: BDP/MTU, 150 here), PLB moves a busy flow after 12 congested round trips \
+         and an idle \
          one after 3, as Linux does (the paper: at most every alpha packets, alpha unknown).",
-        "A host has 4096 flow labels per destination (the paper: 2^16), 256 in all-to-all and 1024 on 1024 \
+        "A host has 4096 flow labels per destination (the paper: 2^16), 256 in all-to-all and \
+            1024 on 1024 \
          nodes, to save memory.",
-        "HOST DR names the uplinks itself (source routing). Acknowledgements take the path of what they \
+        "HOST DR names the uplinks itself (source routing). Acknowledgements take the path of \
+            what they \
          acknowledge, and so rotate as the paper's second pointer does.",
-        "SIMPLE RR has a turn for data and one for acknowledgements, as only then uplinks are balanced in bytes \
-         (Fig. 7). With one turn for both, acknowledgements shift the turn of data, and the queue grows more \
-         slowly: from 32 to 512 packets with the exponent 0.4 instead of 0.8. SWITCH PKT has one turn for both, \
+        "SIMPLE RR has a turn for data and one for acknowledgements, as only then uplinks are \
+            balanced in bytes \
+         (Fig. 7). With one turn for both, acknowledgements shift the turn of data, and the queue \
+         grows more \
+         slowly: from 32 to 512 packets with the exponent 0.4 instead of 0.8. SWITCH PKT has one \
+         turn for both, \
          as in the simulator that it is taken from.",
         "Switches mark as a packet leaves the queue.",
-        "Routing that knows of failures (G over) weights next hops by the number of shortest paths behind \
+        "Routing that knows of failures (G over) weights next hops by the number of shortest \
+            paths behind \
          them, for every scheme, by listing them so often, interleaved.",
     ];
     choices.map(str::to_owned).to_vec()

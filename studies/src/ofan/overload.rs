@@ -1,12 +1,13 @@
-//! Figure 7: how evenly each layer of links is loaded, with packets of several sizes.
+//! Figure 7: the balance of each layer of links, with packets of several sizes.
 
-use super::scheme::Scheme::{self, *};
-use super::setup::{LAYERS, Setup, Traffic};
+use super::scheme::OfanScheme::{self, *};
+use super::setup::{LAYERS, OfanSetup, Traffic};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 use braid_sim::workload::Pairs;
 
-const SCHEMES: [Scheme; 8] = [SimpleRr, Jsq, Rsq, HostPkt, HostPktAr, SwitchPktAr, HostDr, Ofan];
+const SCHEMES: [OfanScheme; 8] =
+    [SimpleRr, Jsq, Rsq, HostPkt, HostPktAr, SwitchPktAr, HostDr, Ofan];
 const USUAL: u16 = 4096;
 const LARGE: u64 = 1 << 20;
 const SMALL: u64 = 32 << 10;
@@ -27,7 +28,8 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
     }
     study.claims.extend(claims(&large, &small));
     study.choices.push(
-        "Fig. 7: load is bytes of data and acknowledgements; queues have no limit, so that nothing is sent twice. \
+        "Fig. 7: load is bytes of data and acknowledgements; queues have no limit, so that \
+            nothing is sent twice. \
          At most 5 runs."
             .into(),
     );
@@ -36,12 +38,12 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
 fn sweep(effort: &Effort, bytes: u64) -> Sweep<u16> {
     let payloads: &[u16] = if effort.quick { &[USUAL] } else { &[1024, 2048, USUAL, 8192] };
     let traffic = Traffic::Permutation(Pairs::InterPod);
-    Sweep::run("Fig. 7", &SCHEMES, payloads, effort.seeds(5), |scheme, payload, seed| Setup {
+    Sweep::run("Fig. 7", &SCHEMES, payloads, effort.seeds(5), |scheme, payload, seed| OfanSetup {
         traffic: traffic.clone(),
         bytes,
         payload,
         unlimited: true,
-        ..Setup::new(scheme, seed)
+        ..OfanSetup::new(scheme, seed)
     })
 }
 
@@ -55,7 +57,7 @@ fn claims(large: &Sweep<u16>, small: &Sweep<u16>) -> [Claim; 4] {
         measured,
         verdict,
     };
-    let listed = |value: &dyn Fn(Scheme) -> f64, schemes: &[Scheme]| {
+    let listed = |value: &dyn Fn(OfanScheme) -> f64, schemes: &[OfanScheme]| {
         let each =
             schemes.iter().map(|scheme| format!("{} {:.1} %", scheme.name(), value(*scheme)));
         each.collect::<Vec<_>>().join(", ")
@@ -101,7 +103,7 @@ fn claims(large: &Sweep<u16>, small: &Sweep<u16>) -> [Claim; 4] {
     ]
 }
 
-fn worst(sweep: &Sweep<u16>, scheme: Scheme, layers: &[usize]) -> f64 {
+fn worst(sweep: &Sweep<u16>, scheme: OfanScheme, layers: &[usize]) -> f64 {
     let of = |layer: &usize| {
         100.0 * sweep.spread(scheme, USUAL, |outcome| outcome.overload[*layer]).mean
     };

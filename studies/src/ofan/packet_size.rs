@@ -1,15 +1,15 @@
 //! Figure 11 and Theorem 5: the best size of a packet.
 
 use super::scheme::BEST;
-use super::scheme::Scheme::{self, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme::{self, Ofan, SwitchPktAr};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 use braid_sim::time::Ps;
 
 /// Header and gap, in bytes; the paper's H.
 const OVERHEAD: f64 = 82.0;
-/// The queues in a packet's way, in packets; the paper's first approximation.
+/// Queued packets on the route of a packet; the paper's first approximation.
 const ALPHA: f64 = 10.0;
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
@@ -20,14 +20,16 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         one_size(effort, bytes, letter, study);
     }
     study.choices.push(
-        "Fig. 11: the two message sizes are not stated; 256 KiB and 4 MiB were chosen. The increase is over the \
-         least lower bound of all packet sizes. By how much the size matters (up to 10 % in the paper) hangs on the \
+        "Fig. 11: the two message sizes are not stated; 256 KiB and 4 MiB were chosen. The \
+            increase is over the \
+         least lower bound of all packet sizes. By how much the size matters (up to 10 % in the \
+         paper) hangs on the \
          sizes that are tried, which are not stated either. Buffers stay at 800 KB. Of 4 MiB 1 run."
             .into(),
     );
 }
 
-/// Theorem 5.
+/// Returns the best payload of Theorem 5.
 fn model(bytes: u64) -> f64 {
     (OVERHEAD / ALPHA * bytes as f64).sqrt()
 }
@@ -41,12 +43,12 @@ fn one_size(effort: &Effort, bytes: u64, letter: char, study: &mut Study) {
     }
 }
 
-/// Messages of one size in packets of many.
+/// Messages of one size, with packets of several sizes.
 struct OneSize {
     bytes: u64,
     payloads: &'static [u16],
     sweep: Sweep<u16>,
-    /// The least lower bound of all packet sizes.
+    /// The least lower bound over all packet sizes.
     least: Ps,
 }
 
@@ -56,7 +58,8 @@ impl OneSize {
             true => &[512, 1536, 8192],
             false => &[512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384],
         };
-        let make = |scheme, payload, seed| Setup { bytes, payload, ..Setup::new(scheme, seed) };
+        let make =
+            |scheme, payload, seed| OfanSetup { bytes, payload, ..OfanSetup::new(scheme, seed) };
         let seeds = effort.seeds(if letter == 'a' { u32::MAX } else { 1 });
         let sweep = Sweep::run(&format!("Fig. 11 {letter}"), &BEST, payloads, seeds, make);
         let bounds = payloads
@@ -66,17 +69,17 @@ impl OneSize {
         OneSize { bytes, payloads, sweep, least }
     }
 
-    /// In percent.
-    fn beyond(&self, outcome: &Outcome) -> f64 {
+    /// Returns the percent over the least lower bound.
+    fn beyond(&self, outcome: &OfanOutcome) -> f64 {
         100.0 * (outcome.cct.0 as f64 / self.least.0 as f64 - 1.0)
     }
 
-    fn increase(&self, scheme: Scheme, payload: u16) -> f64 {
+    fn increase(&self, scheme: OfanScheme, payload: u16) -> f64 {
         self.sweep.spread(scheme, payload, |outcome| self.beyond(outcome)).mean
     }
 
-    /// The payload with the least increase.
-    fn best(&self, scheme: Scheme) -> u16 {
+    /// Returns the payload with the least increase.
+    fn best(&self, scheme: OfanScheme) -> u16 {
         let better =
             |a: &&u16, b: &&u16| self.increase(scheme, **a).total_cmp(&self.increase(scheme, **b));
         *self.payloads.iter().min_by(better).expect("some sizes are run")
@@ -106,7 +109,8 @@ impl OneSize {
                 self.bytes >> 10
             ),
             measured: format!(
-                "best at {best} bytes, {:.1} %; the worst size {worst:.1} %; SWITCH PKT AR best at {other} bytes",
+                "best at {best} bytes, {:.1} %; the worst size {worst:.1} %; SWITCH PKT AR best \
+                    at {other} bytes",
                 self.increase(Ofan, best)
             ),
             verdict: Verdict::of(near && inside, "the best size is not within a factor of 2"),

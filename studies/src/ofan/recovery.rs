@@ -1,9 +1,9 @@
-//! Figure 12: losses are found by a threshold (SACK) instead of made up for ideally.
+//! Figure 12: losses are detected by a threshold (SACK) instead of ideal recovery.
 
 use super::collective::Collective;
+use super::scheme::OfanScheme::{self, HostDr, Ofan};
 use super::scheme::SPRAYING;
-use super::scheme::Scheme::{self, HostDr, Ofan};
-use super::setup::{Outcome, Setup};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
@@ -12,7 +12,8 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         one(effort, collective, study);
     }
     study.choices.push(
-        "Fig. 12: the shipped SACK recovery: its threshold doubles when a packet declared lost arrives after \
+        "Fig. 12: the shipped SACK recovery: its threshold doubles when a packet declared lost \
+            arrives after \
          all. Time-outs begin at 80 us. All-to-all of 256 KiB per pair, 1 run."
             .into(),
     );
@@ -23,8 +24,8 @@ fn one(effort: &Effort, collective: Collective, study: &mut Study) {
         Collective::AllToAll => (6, 1),
         Collective::Permutation => (32, u32::MAX),
     };
-    let schemes: Vec<Scheme> = SPRAYING.into_iter().chain([HostDr, Ofan]).collect();
-    let make = |scheme, of: Collective, seed| Setup {
+    let schemes: Vec<OfanScheme> = SPRAYING.into_iter().chain([HostDr, Ofan]).collect();
+    let make = |scheme, of: Collective, seed| OfanSetup {
         sack: Some(threshold),
         ..of.setup(effort, scheme, seed)
     };
@@ -36,9 +37,9 @@ fn one(effort: &Effort, collective: Collective, study: &mut Study) {
         x: Axis::linear(""),
         y: Axis::linear("CCT beyond the lower bound [%]"),
         kind: Kind::Bars,
-        series: sweep.bars(|collective| collective.name().into(), Outcome::increase),
+        series: sweep.bars(|collective| collective.name().into(), OfanOutcome::increase),
     });
-    let of = |scheme: &Scheme| sweep.increase(*scheme, collective);
+    let of = |scheme: &OfanScheme| sweep.increase(*scheme, collective);
     let ofan = of(&Ofan);
     let least = SPRAYING.iter().map(of).fold(f64::INFINITY, f64::min);
     let most = SPRAYING.iter().map(of).fold(f64::NEG_INFINITY, f64::max);

@@ -2,8 +2,8 @@
 
 use super::collective::Collective::{self, Permutation};
 use super::scheme::BEST;
-use super::scheme::Scheme::{HostPktAr, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme::{HostPktAr, Ofan, SwitchPktAr};
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 
@@ -31,12 +31,12 @@ fn figure(id: &str, title: &str, x: Axis, kind: Kind) -> Figure {
 /// Figure 8.
 fn nodes(effort: &Effort, study: &mut Study) {
     let arities: &[u32] = if effort.quick { &[4, 8] } else { &[4, 6, 8, 12, 16] };
-    let make = |scheme, k, seed| Setup { k, ..Setup::new(scheme, seed) };
+    let make = |scheme, k, seed| OfanSetup { k, ..OfanSetup::new(scheme, seed) };
     let sweep = Sweep::run("Fig. 8", &BEST, arities, effort.seeds(4), make);
     let hosts = |k: u32| f64::from(k * k * k / 4);
     let axis = Axis::log("nodes");
     study.figures.push(Figure {
-        series: sweep.lines(hosts, Outcome::increase),
+        series: sweep.lines(hosts, OfanOutcome::increase),
         ..figure("fig08", "Permutation of 1 MiB by network size", axis, Kind::Lines)
     });
     let best_baseline = |k| sweep.increase(HostPktAr, k).min(sweep.increase(SwitchPktAr, k));
@@ -54,7 +54,8 @@ fn nodes(effort: &Effort, study: &mut Study) {
         ),
     ));
     study.choices.push(
-        "Fig. 8: permutation only, at most 4 runs. Fig. 9: the all-to-all is of 256 KiB per pair, 1 run."
+        "Fig. 8: permutation only, at most 4 runs. Fig. 9: the all-to-all is of 256 KiB per pair, \
+            1 run."
             .into(),
     );
 }
@@ -66,12 +67,12 @@ fn short_buffers(effort: &Effort, study: &mut Study) {
         let what = format!("Fig. 9 {}", collective.letter());
         let most = if collective == Permutation { u32::MAX } else { 1 };
         let make =
-            |scheme, of: Collective, seed| Setup { buffer, ..of.setup(effort, scheme, seed) };
+            |scheme, of: Collective, seed| OfanSetup { buffer, ..of.setup(effort, scheme, seed) };
         let sweep = Sweep::run(&what, &BEST, &[collective], effort.seeds(most), make);
         let id = format!("fig09{}", collective.letter());
         let title = format!("Buffers of 20 packets, {}", collective.name());
         study.figures.push(Figure {
-            series: sweep.bars(|collective| collective.name().into(), Outcome::increase),
+            series: sweep.bars(|collective| collective.name().into(), OfanOutcome::increase),
             ..figure(&id, &title, Axis::linear(""), Kind::Bars)
         });
         let [ar, reps, ofan] =
@@ -91,7 +92,8 @@ fn short_buffers(effort: &Effort, study: &mut Study) {
                 measured,
                 Verdict::of(
                     ar < reps,
-                    "a loss costs only its time on the wire here, so that HOST PKT AR does not pay for its \
+                    "a loss costs only its time on the wire here, so that HOST PKT AR does not \
+                        pay for its \
                      longer queues",
                 ),
             ));
@@ -106,11 +108,11 @@ fn messages(effort: &Effort, study: &mut Study) {
         false => &[256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20],
     };
     let (most, what) = (if effort.quick { 1 } else { 2 }, "Fig. 10");
-    let make = |scheme, bytes, seed| Setup { bytes, ..Setup::new(scheme, seed) };
+    let make = |scheme, bytes, seed| OfanSetup { bytes, ..OfanSetup::new(scheme, seed) };
     let sweep = Sweep::run(what, &BEST, sizes, effort.seeds(most), make);
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     study.figures.push(Figure {
-        series: sweep.lines(mebibytes, Outcome::increase),
+        series: sweep.lines(mebibytes, OfanOutcome::increase),
         ..figure("fig10", "Permutation by message size", Axis::log("message [MiB]"), Kind::Lines)
     });
     let listed = |scheme| {
@@ -132,7 +134,8 @@ fn messages(effort: &Effort, study: &mut Study) {
     let turn = sizes[sizes.len() - 2];
     study.claims.push(claim(
         10,
-        "HOST PKT AR gets notably worse at very large messages (the paper's guess: time-outs freeze it)",
+        "HOST PKT AR gets notably worse at very large messages (the paper's guess: time-outs \
+            freeze it)",
         format!("HOST PKT AR by size: {} %", listed(HostPktAr)),
         Verdict::of(
             sweep.increase(HostPktAr, last) > sweep.increase(HostPktAr, turn),

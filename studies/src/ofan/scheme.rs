@@ -6,9 +6,9 @@ use braid_sim::host::Paths;
 use braid_sim::switch::Policy;
 use braid_sim::time::Ps;
 
-/// A way to balance load.
+/// A load-balancing scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scheme {
+pub(super) enum OfanScheme {
     Flow,
     Subflow,
     HostFlowletAr,
@@ -23,18 +23,18 @@ pub(super) enum Scheme {
     Ofan,
 }
 
-use Scheme::*;
+use OfanScheme::*;
 
 /// The leading contenders of Table 2, in its order.
-pub(super) const CONTENDERS: [Scheme; 7] =
+pub(super) const CONTENDERS: [OfanScheme; 7] =
     [Flow, Subflow, HostFlowletAr, HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
-/// Those of them that spray packets.
-pub(super) const SPRAYING: [Scheme; 4] = [HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
-/// What section 8 is about.
-pub(super) const BEST: [Scheme; 3] = [SwitchPktAr, HostPktAr, Ofan];
+/// The contenders that spray packets.
+pub(super) const SPRAYING: [OfanScheme; 4] = [HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
+/// The schemes of section 8.
+pub(super) const BEST: [OfanScheme; 3] = [SwitchPktAr, HostPktAr, Ofan];
 
-impl Scheme {
-    /// The paper's name.
+impl OfanScheme {
+    /// Returns the paper's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Flow => "FLOW",
@@ -63,7 +63,7 @@ impl Scheme {
         }
     }
 
-    /// `entropies`: flow labels that a host has for each destination.
+    /// Returns the kind of paths; `entropies`: flow labels that a host has for each destination.
     pub(super) fn paths(self, entropies: u16) -> Paths {
         match self {
             HostDr => Paths::Source,
@@ -72,7 +72,7 @@ impl Scheme {
         }
     }
 
-    /// `buffer`: bytes of a port.
+    /// Returns the switch policy; `buffer`: bytes of a port.
     pub(super) fn policy(self, buffer: u64) -> Policy {
         match self {
             Flow | Subflow | HostFlowletAr | HostPkt | HostPktAr => Policy::Ecmp,
@@ -89,7 +89,7 @@ impl Scheme {
         }
     }
 
-    /// From which part of a full queue on packets are marked, in percent.
+    /// Returns the percent of a full queue from which packets are marked.
     pub(super) fn marked_from(self) -> Option<u64> {
         match self {
             HostFlowletAr => Some(50),

@@ -1,8 +1,8 @@
 //! Figure 1: the leading contenders without failures.
 
 use super::collective::Collective::{self, AllToAll, Permutation};
-use super::scheme::{CONTENDERS, SPRAYING, Scheme};
-use super::setup::Outcome;
+use super::scheme::{CONTENDERS, OfanScheme, SPRAYING};
+use super::setup::OfanOutcome;
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Spread, Study, Verdict};
 
@@ -13,7 +13,8 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
     }
     study.claims.extend(claims(&all, &one));
     study.choices.push(
-        "Fig. 1: the all-to-all is of 1 MiB per pair, which gives the 1.3 ms and 220 round trips that the \
+        "Fig. 1: the all-to-all is of 1 MiB per pair, which gives the 1.3 ms and 220 round trips \
+            that the \
          text states; it starts rotated (host i with i + 1, then i + 2, ..). 1 run."
             .into(),
     );
@@ -38,7 +39,7 @@ fn figure(sweep: &Sweep<Collective>, collective: Collective) -> Figure {
         x: Axis::linear(""),
         y: Axis::linear("CCT beyond the lower bound [%]"),
         kind: Kind::Bars,
-        series: sweep.bars(|collective| collective.name().into(), Outcome::increase),
+        series: sweep.bars(|collective| collective.name().into(), OfanOutcome::increase),
     }
 }
 
@@ -47,22 +48,23 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
 }
 
 fn claims(all: &Sweep<Collective>, one: &Sweep<Collective>) -> Vec<Claim> {
-    let of = |scheme: Scheme| (all.increase(scheme, AllToAll), one.increase(scheme, Permutation));
+    let of =
+        |scheme: OfanScheme| (all.increase(scheme, AllToAll), one.increase(scheme, Permutation));
     let (sprayed_all, sprayed_one): (Vec<f64>, Vec<f64>) = SPRAYING.map(of).into_iter().unzip();
-    let coarse = [Scheme::Flow, Scheme::Subflow, Scheme::HostFlowletAr];
+    let coarse = [OfanScheme::Flow, OfanScheme::Subflow, OfanScheme::HostFlowletAr];
     let (coarse_all, coarse_one): (Vec<f64>, Vec<f64>) = coarse.map(of).into_iter().unzip();
-    let marks = all.spread(Scheme::HostPktAr, AllToAll, |outcome| outcome.marks).mean;
+    let marks = all.spread(OfanScheme::HostPktAr, AllToAll, |outcome| outcome.marks).mean;
     let mut claims = spraying(
         marks,
         [&sprayed_all, &sprayed_one].map(|of| Spread::of(of)),
         [&coarse_all, &coarse_one].map(|of| Spread::of(of).min),
     );
-    claims.extend(flowlets(of(Scheme::HostFlowletAr), of(Scheme::Subflow).1));
+    claims.extend(flowlets(of(OfanScheme::HostFlowletAr), of(OfanScheme::Subflow).1));
     claims
 }
 
-/// Of all four ways, and the best of the coarse ones: in the all-to-all and in the permutation.
-/// `marks`: of HOST PKT AR in the all-to-all.
+/// Judges all four spraying schemes against the best coarse one, in the all-to-all and in the
+/// permutation. `marks`: marks of HOST PKT AR in the all-to-all.
 fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64; 2]) -> Vec<Claim> {
     let Spread { min: best_one, max: worst_one, .. } = one;
     let worst_all = all.max;
@@ -70,7 +72,8 @@ fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64;
         claim(
             "spraying packets beats flows, subflows and flowlets in both collectives",
             format!(
-                "all-to-all: worst spraying {worst_all:.2} %, best other {coarse_all:.1} %; permutation: \
+                "all-to-all: worst spraying {worst_all:.2} %, best other {coarse_all:.1} %; \
+                    permutation: \
                  {worst_one:.1} % and {coarse_one:.1} %"
             ),
             Verdict::of(
@@ -84,7 +87,8 @@ fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64;
             Verdict::of(
                 worst_all <= 1.0,
                 format!(
-                    "HOST PKT AR is the one beyond: {marks:.0} packets are marked, and REPS leaves the labels that they \
+                    "HOST PKT AR is the one beyond: {marks:.0} packets are marked, and REPS \
+                        leaves the labels that they \
                      had for others; it has 256 per destination here"
                 ),
             ),
@@ -100,7 +104,7 @@ fn spraying(marks: f64, [all, one]: [Spread; 2], [coarse_all, coarse_one]: [f64;
     ]
 }
 
-/// HOST FLOWLET AR in both collectives, and SUBFLOW in the permutation.
+/// Judges HOST FLOWLET AR in both collectives, and SUBFLOW in the permutation.
 fn flowlets((plb_all, plb_one): (f64, f64), subflow: f64) -> [Claim; 2] {
     [
         claim(
@@ -108,7 +112,8 @@ fn flowlets((plb_all, plb_one): (f64, f64), subflow: f64) -> [Claim; 2] {
             format!("{plb_all:.1} %"),
             Verdict::of(
                 plb_all <= 16.0,
-                "PLB as shipped judges by round trips and moves a busy flow after 12 congested ones; the \
+                "PLB as shipped judges by round trips and moves a busy flow after 12 congested \
+                    ones; the \
                  paper's moves at most every alpha packets and does not tell alpha",
             ),
         ),

@@ -4,7 +4,7 @@ use braid_cc::{CcConfig, FixedWindow};
 use braid_transport::LossRecovery;
 
 use super::failures::{self, Failures};
-use super::scheme::Scheme;
+use super::scheme::OfanScheme;
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Recovery, Sharing};
@@ -19,15 +19,15 @@ use braid_sim::workload::{
 const RATE: Rate = Rate::from_gbps(800);
 const DELAY: Ps = Ps::from_nanos(500);
 const HOPS: u32 = 6;
-/// Bytes of a data frame beside its payload, of an acknowledgement, and between frames.
+/// Bytes of a data frame's headers, of an acknowledgement, and of the gap between frames.
 const HEADER: u32 = 62;
 const ACK: u32 = 64;
 const GAP: u32 = 20;
 
-/// Room per port by default: no more than 192 packets.
+/// Default buffer per port: 192 packets.
 pub(super) const BUFFER: u64 = 800_000;
 
-/// What is sent.
+/// The traffic of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Traffic {
     Permutation(Pairs),
@@ -37,52 +37,52 @@ pub(super) enum Traffic {
     Training(Fsdp),
 }
 
-/// A run.
+/// The parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct OfanSetup {
+    pub(super) scheme: OfanScheme,
     /// Ports of a switch of the three-tier fat tree.
     pub(super) k: u32,
     pub(super) traffic: Traffic,
-    /// Of a message.
+    /// Bytes of a message.
     pub(super) bytes: u64,
-    /// Of a packet.
+    /// Payload bytes of a packet.
     pub(super) payload: u16,
-    /// Bytes per port; marks and bins are parts of it.
+    /// Buffer bytes per port. Marking thresholds and bins are fractions of it.
     pub(super) buffer: u64,
-    /// More finds room all the same: queues grow without a limit.
+    /// Whether queues may grow without a limit.
     pub(super) unlimited: bool,
     pub(super) failures: Failures,
-    /// Data leaves at the rate that is left when every data packet is answered, whatever a host has to
-    /// answer just now; else it takes what answers leave.
+    /// Whether data is paced at the rate that remains if every data packet is acknowledged, even if
+    /// a host has less to acknowledge. Otherwise data uses the rest of the link.
     pub(super) paced: bool,
-    /// Packets sent later after which one is lost; `None`: ideal erasure coding.
+    /// Packets sent later after which a packet counts as lost. `None`: ideal erasure coding.
     pub(super) sack: Option<u32>,
-    /// A congestion control, as users type it; `None`: a fixed rate.
+    /// The congestion control in text form. `None`: a fixed rate.
     pub(super) cc: Option<&'static str>,
     pub(super) seed: u64,
 }
 
-/// What comes out of it.
+/// The results of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Outcome {
-    /// Until the last acknowledgement.
+pub(super) struct OfanOutcome {
+    /// Time until the last acknowledgement.
     pub(super) cct: Ps,
-    /// The least possible at the rate that the failures leave.
+    /// Lower bound at the rate that the failures leave.
     pub(super) bound: Ps,
-    /// The least possible with all links.
+    /// Lower bound with all links.
     pub(super) whole_bound: Ps,
-    /// The longest queue of a switch, in full data packets.
+    /// Longest queue of a switch, in full data packets.
     pub(super) max_queue: f64,
-    /// By [`LAYERS`]: what the fullest link carried over what it would have with perfect balance, minus 1.
+    /// Bytes of the fullest link over those with perfect balance, minus 1, by [`LAYERS`].
     pub(super) overload: [f64; 4],
-    /// Packets that were acknowledged as marked.
+    /// Number of packets acknowledged as marked.
     pub(super) marks: f64,
-    /// The part of what was sent that had been sent before.
+    /// Share of retransmissions among the packets sent.
     pub(super) resent: f64,
 }
 
-/// The links between switches, from source to destination.
+/// The layers of links between switches, from source to destination.
 pub(super) const LAYERS: [(&str, Layer); 4] = [
     ("edge to agg", Layer { from: Tier::Edge, to: Tier::Agg }),
     ("agg to core", Layer { from: Tier::Agg, to: Tier::Core }),
@@ -90,10 +90,10 @@ pub(super) const LAYERS: [(&str, Layer); 4] = [
     ("agg to edge", Layer { from: Tier::Agg, to: Tier::Edge }),
 ];
 
-impl Setup {
-    /// 128 nodes, a permutation of 1 MiB, nothing broken.
-    pub(super) fn new(scheme: Scheme, seed: u64) -> Setup {
-        Setup {
+impl OfanSetup {
+    /// Returns the default set-up: 128 nodes, a permutation of 1 MiB, no failures.
+    pub(super) fn new(scheme: OfanScheme, seed: u64) -> OfanSetup {
+        OfanSetup {
             scheme,
             k: 8,
             traffic: Traffic::Permutation(Pairs::Any),
@@ -109,22 +109,22 @@ impl Setup {
         }
     }
 
-    /// Everybody to everybody, `bytes` per pair.
-    pub(super) fn all_to_all(self, bytes: u64) -> Setup {
-        Setup { traffic: Traffic::AllToAll, bytes, ..self }
+    /// Changes the traffic to an all-to-all of `bytes` per pair.
+    pub(super) fn all_to_all(self, bytes: u64) -> OfanSetup {
+        OfanSetup { traffic: Traffic::AllToAll, bytes, ..self }
     }
 
-    /// The shortest round trip of a data packet and its acknowledgement: 6.25 us by default.
+    /// Returns the shortest round trip of a data packet and its acknowledgement. Default: 6.25 us.
     pub(super) fn round_trip(&self) -> Ps {
         bounds::lone_flow(&self.frames(), &path(), 1)
             + RATE.time_for(u32::from(self.payload) - 1) * HOPS.into()
     }
 
-    /// Runs it.
+    /// Runs the set-up.
     ///
     /// # Panics
-    /// If the simulator cannot, which would be its defect.
-    pub(super) fn run(&self) -> Outcome {
+    /// Panics if the simulator fails, which would be a defect.
+    pub(super) fn run(&self) -> OfanOutcome {
         let topology = self.topology();
         let workload = self.workload(&topology);
         let damage = failures::draw(&topology, &workload, &self.failures, self.seed);
@@ -142,7 +142,7 @@ impl Setup {
             panic!("{} with seed {seed} does not come to its end: {why}", self.scheme.name());
         }
         let counters = run.hosts.counters();
-        Outcome {
+        OfanOutcome {
             cct: run.completion_time(),
             bound,
             whole_bound,
@@ -211,7 +211,11 @@ impl Setup {
             lb: self.scheme.lb(),
             paths: self.scheme.paths(self.entropies()),
             // HOST DR keeps a pointer per destination host (section 6.1).
-            sharing: if self.scheme == Scheme::HostDr { Sharing::Nothing } else { Sharing::Edge },
+            sharing: if self.scheme == OfanScheme::HostDr {
+                Sharing::Nothing
+            } else {
+                Sharing::Edge
+            },
             health: false,
             recovery,
             reorder_threshold: self.sack.unwrap_or(usual.reorder_threshold),
@@ -230,14 +234,16 @@ impl Setup {
         }
     }
 
-    /// The part of a link that data has when a host answers as many packets as it sends.
+    /// Returns the share of a link that data has when a host acknowledges as many packets as it
+    /// sends.
     fn left_by_answers(&self) -> f64 {
         let Frames { payload, header, ack, gap } = self.frames();
         let (data, answer) = (u32::from(payload) + header + gap, ack + gap);
         f64::from(data) / f64::from(data + answer)
     }
 
-    /// As many as the protocol has, but where every host has every destination fewer: they take memory.
+    /// Returns the number of paths: the protocol's maximum, but fewer if every host has every
+    /// destination, to save memory.
     fn entropies(&self) -> u16 {
         match self.traffic {
             Traffic::AllToAll => 256,
@@ -250,7 +256,8 @@ impl Setup {
         Frames { payload: self.payload, header: HEADER, ack: ACK, gap: GAP }
     }
 
-    /// The paper's lower bound, or if hosts send at a `share` of their links' rate, what that takes.
+    /// Returns the paper's lower bound, or the time that hosts need at a `share` of their links'
+    /// rate.
     fn bound(&self, topology: &Topology, share: f64) -> Ps {
         let (frames, path) = (self.frames(), path());
         let (messages, whole) = match &self.traffic {
@@ -281,13 +288,13 @@ impl Setup {
     }
 }
 
-impl Outcome {
-    /// The paper's metric: percent beyond the lower bound.
+impl OfanOutcome {
+    /// Returns the paper's metric: percent over the lower bound.
     pub(super) fn increase(&self) -> f64 {
         percent_beyond(self.cct, self.bound)
     }
 
-    /// The same beyond what is possible without failures.
+    /// Returns the percent over the lower bound without failures.
     pub(super) fn increase_over_whole(&self) -> f64 {
         percent_beyond(self.cct, self.whole_bound)
     }
@@ -305,7 +312,7 @@ fn path() -> bounds::Path {
     bounds::Path { rate: RATE, delay: DELAY, hops: HOPS }
 }
 
-/// Balance within a layer: the fullest link's bytes over their mean, minus 1.
+/// Returns the imbalance of a layer: the fullest link's bytes over their mean, minus 1.
 fn overload(run: &Simulation, layer: Layer) -> f64 {
     let ports = (0..run.fabric.ports.len() as u32).map(PortId);
     let links = ports.filter(|port| run.fabric.topology.layer(*port) == layer);

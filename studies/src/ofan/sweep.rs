@@ -1,26 +1,26 @@
-//! Runs of several schemes over several places of an axis and several seeds.
+//! Runs of several schemes over several points of an axis and several seeds.
 
-use super::scheme::Scheme;
-use super::setup::{Outcome, Setup};
+use super::scheme::OfanScheme;
+use super::setup::{OfanOutcome, OfanSetup};
 use crate::{Point, Series, Spread, run_all};
 
-/// Results by scheme, place and seed.
+/// Results by scheme, point of the axis and seed.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep<X> {
-    schemes: Vec<Scheme>,
+    schemes: Vec<OfanScheme>,
     places: Vec<X>,
-    /// By scheme, then by place.
-    outcomes: Vec<Vec<Vec<Outcome>>>,
+    /// Outcomes by scheme, then by point.
+    outcomes: Vec<Vec<Vec<OfanOutcome>>>,
 }
 
 impl<X: Copy + PartialEq> Sweep<X> {
-    /// Runs every scheme at every place with every seed.
+    /// Runs every scheme at every point with every seed.
     pub(super) fn run(
         what: &str,
-        schemes: &[Scheme],
+        schemes: &[OfanScheme],
         places: &[X],
         seeds: impl Iterator<Item = u64>,
-        setup: impl Fn(Scheme, X, u64) -> Setup,
+        setup: impl Fn(OfanScheme, X, u64) -> OfanSetup,
     ) -> Sweep<X> {
         let seeds: Vec<u64> = seeds.collect();
         let mut jobs = Vec::new();
@@ -31,7 +31,7 @@ impl<X: Copy + PartialEq> Sweep<X> {
         }
         let mut outcomes = run_all(what, jobs, |setup| setup.run()).into_iter();
         let mut next = || outcomes.by_ref().take(seeds.len()).collect::<Vec<_>>();
-        let by_place = |_: &Scheme| places.iter().map(|_| next()).collect();
+        let by_place = |_: &OfanScheme| places.iter().map(|_| next()).collect();
         Sweep {
             outcomes: schemes.iter().map(by_place).collect(),
             schemes: schemes.to_vec(),
@@ -39,15 +39,15 @@ impl<X: Copy + PartialEq> Sweep<X> {
         }
     }
 
-    /// What was measured of a scheme at a place.
+    /// Returns the values of a scheme at a point.
     ///
     /// # Panics
-    /// If it was not run.
+    /// Panics if it was not run.
     pub(super) fn values(
         &self,
-        scheme: Scheme,
+        scheme: OfanScheme,
         place: X,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&OfanOutcome) -> f64,
     ) -> Vec<f64> {
         let row = self.schemes.iter().position(|known| *known == scheme);
         let column = self.places.iter().position(|known| *known == place);
@@ -57,35 +57,35 @@ impl<X: Copy + PartialEq> Sweep<X> {
         self.outcomes[row][column].iter().map(value).collect()
     }
 
-    /// The same as a spread.
+    /// Returns the same values as a spread.
     pub(super) fn spread(
         &self,
-        scheme: Scheme,
+        scheme: OfanScheme,
         place: X,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&OfanOutcome) -> f64,
     ) -> Spread {
         Spread::of(&self.values(scheme, place, value))
     }
 
-    /// Percent beyond the lower bound, mean over the seeds.
-    pub(super) fn increase(&self, scheme: Scheme, place: X) -> f64 {
-        self.spread(scheme, place, Outcome::increase).mean
+    /// Returns the percent over the lower bound, as the mean over the seeds.
+    pub(super) fn increase(&self, scheme: OfanScheme, place: X) -> f64 {
+        self.spread(scheme, place, OfanOutcome::increase).mean
     }
 
-    /// A series per scheme, at the places as `x` tells.
+    /// Returns a series per scheme; `x` gives the position of a point.
     pub(super) fn lines(
         &self,
         x: impl Fn(X) -> f64,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&OfanOutcome) -> f64,
     ) -> Vec<Series> {
         self.series(x, |_| None, value)
     }
 
-    /// A series per scheme, a group of bars per place.
+    /// Returns a series per scheme, a group of bars per point.
     pub(super) fn bars(
         &self,
         label: impl Fn(X) -> String,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&OfanOutcome) -> f64,
     ) -> Vec<Series> {
         let number = |place| self.places.iter().position(|known| *known == place);
         self.series(
@@ -99,14 +99,14 @@ impl<X: Copy + PartialEq> Sweep<X> {
         &self,
         x: impl Fn(X) -> f64,
         label: impl Fn(X) -> Option<String>,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&OfanOutcome) -> f64,
     ) -> Vec<Series> {
-        let point = |scheme: Scheme, place: X| Point {
+        let point = |scheme: OfanScheme, place: X| Point {
             x: x(place),
             label: label(place),
             y: self.spread(scheme, place, &value),
         };
-        let of = |scheme: &Scheme| Series {
+        let of = |scheme: &OfanScheme| Series {
             name: scheme.name().into(),
             points: self.places.iter().map(|place| point(*scheme, *place)).collect(),
         };

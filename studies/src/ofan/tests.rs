@@ -1,4 +1,4 @@
-//! The claims that hold however little is run.
+//! Tests of the claims that hold even with the least effort.
 
 use super::*;
 use crate::{Verdict, write};
@@ -9,7 +9,7 @@ fn claim<'a>(study: &'a Study, figure: &str, says: &str) -> &'a crate::Claim {
     found.unwrap_or_else(|| panic!("no claim of {figure} that {says}"))
 }
 
-/// One run of the quick study for all: it takes seconds.
+/// One run of the quick study for all tests, because it takes seconds.
 #[test]
 fn the_quick_study_is_whole_and_its_robust_claims_hold() {
     let study = study(&Effort::QUICK);

@@ -1,9 +1,9 @@
 //! Figure 14: the rings of FSDP training on 1,024 GPUs.
 
-use super::congestion::Control;
+use super::congestion::OfanControl;
 use super::scheme::BEST;
-use super::scheme::Scheme::{HostPktAr, Ofan, SwitchPktAr};
-use super::setup::{Outcome, Setup, Traffic};
+use super::scheme::OfanScheme::{HostPktAr, Ofan, SwitchPktAr};
+use super::setup::{OfanOutcome, OfanSetup, Traffic};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 use braid_sim::workload::Fsdp;
@@ -12,19 +12,19 @@ use braid_sim::workload::Fsdp;
 type Model = (&'static str, u64);
 
 const MODELS: [Model; 3] = [("7B", 104), ("70B", 418), ("405B", 1570)];
-/// The paper's: how many times smaller OFAN's increase is; half of that counts as the same.
+/// Factor by which OFAN's increase is smaller in the paper. Half of it counts as the same.
 const TIMES: f64 = 52.0;
 
-/// A model, and how hosts send.
-type Place = (Model, Control);
+/// A model and a congestion control.
+type ModelAndControl = (Model, OfanControl);
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
     let models: &[Model] = if effort.quick { &MODELS[..1] } else { &MODELS };
-    let controls = [Control::FixedRate, Control::MSwift];
-    let places: Vec<Place> =
+    let controls = [OfanControl::FixedRate, OfanControl::MSwift];
+    let places: Vec<ModelAndControl> =
         models.iter().flat_map(|model| controls.map(|control| (*model, control))).collect();
-    let make = |scheme, ((_, packets), control): Place, seed| {
-        control.of(setup(effort, packets, Setup::new(scheme, seed)))
+    let make = |scheme, ((_, packets), control): ModelAndControl, seed| {
+        control.of(setup(effort, packets, OfanSetup::new(scheme, seed)))
     };
     let sweep = Sweep::run("Fig. 14", &BEST, &places, effort.seeds(2), make);
     study.figures.push(Figure {
@@ -33,26 +33,30 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         x: Axis::linear("model"),
         y: Axis::linear("CCT beyond the lower bound [%]"),
         kind: Kind::Bars,
-        series: sweep
-            .bars(|((name, _), control)| format!("{name}, {}", control.name()), Outcome::increase),
+        series: sweep.bars(
+            |((name, _), control)| format!("{name}, {}", control.name()),
+            OfanOutcome::increase,
+        ),
     });
     study.claims.push(times_smaller(&sweep, models[models.len() - 1]));
     if !effort.quick {
         study.claims.push(as_models_grow(&sweep, models));
     }
     study.choices.push(
-        "Fig. 14: MSwift as in Fig. 13, and without it. One phase (a layer) per run, since all layers are alike: all 126 of 405B \
-         are 2 * 10^8 packets; so windows begin at the line rate in each. At most 2 runs, with other placements."
+        "Fig. 14: MSwift as in Fig. 13, and without it. One phase (a layer) per run, since all \
+            layers are alike: all 126 of 405B \
+         are 2 * 10^8 packets; so windows begin at the line rate in each. At most 2 runs, with \
+         other placements."
             .into(),
     );
 }
 
-fn ofan(sweep: &Sweep<Place>, place: Place) -> f64 {
+fn ofan(sweep: &Sweep<ModelAndControl>, place: ModelAndControl) -> f64 {
     sweep.increase(Ofan, place)
 }
 
-/// The better one's.
-fn baseline(sweep: &Sweep<Place>, place: Place) -> f64 {
+/// Returns the increase of the better baseline.
+fn baseline(sweep: &Sweep<ModelAndControl>, place: ModelAndControl) -> f64 {
     sweep.increase(HostPktAr, place).min(sweep.increase(SwitchPktAr, place))
 }
 
@@ -60,32 +64,34 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
     Claim { figure: "fig. 14".into(), says: says.into(), measured, verdict }
 }
 
-fn times_smaller(sweep: &Sweep<Place>, model: Model) -> Claim {
-    let text = |control: Control| {
+fn times_smaller(sweep: &Sweep<ModelAndControl>, model: Model) -> Claim {
+    let text = |control: OfanControl| {
         let (ofan, baseline) = (ofan(sweep, (model, control)), baseline(sweep, (model, control)));
         format!("{ofan:.2} % against {baseline:.2} % ({:.0} times)", baseline / ofan)
     };
-    let place = (model, Control::MSwift);
+    let place = (model, OfanControl::MSwift);
     claim(
         "OFAN reduces the CCT increase by 52 times at 405B",
         format!(
             "{} with {} packets per flow; at a fixed rate {}",
-            text(Control::MSwift),
+            text(OfanControl::MSwift),
             model.1,
-            text(Control::FixedRate)
+            text(OfanControl::FixedRate)
         ),
         Verdict::of(
             baseline(sweep, place) / ofan(sweep, place) >= TIMES / 2.0,
             format!(
-                "MSwift costs the better baseline {:.2} points of a phase, the rest is queueing that a fixed rate has as well",
-                baseline(sweep, place) - baseline(sweep, (model, Control::FixedRate))
+                "MSwift costs the better baseline {:.2} points of a phase, the rest is queueing \
+                    that a fixed rate has as well",
+                baseline(sweep, place) - baseline(sweep, (model, OfanControl::FixedRate))
             ),
         ),
     )
 }
 
-fn as_models_grow(sweep: &Sweep<Place>, models: &[Model]) -> Claim {
-    let [first, last] = [models[0], models[models.len() - 1]].map(|model| (model, Control::MSwift));
+fn as_models_grow(sweep: &Sweep<ModelAndControl>, models: &[Model]) -> Claim {
+    let [first, last] =
+        [models[0], models[models.len() - 1]].map(|model| (model, OfanControl::MSwift));
     let (small, large) = (ofan(sweep, first), ofan(sweep, last));
     let (before, after) = (baseline(sweep, first), baseline(sweep, last));
     claim(
@@ -93,17 +99,18 @@ fn as_models_grow(sweep: &Sweep<Place>, models: &[Model]) -> Claim {
         format!("OFAN {small:.2} to {large:.2} %, the better baseline {before:.2} to {after:.2} %"),
         Verdict::of(
             large < 0.5 * small && after > 0.5 * before,
-            "the baselines' queueing grows as the square root of the message, more slowly than the lower bound does",
+            "the baselines' queueing grows as the square root of the message, more slowly than \
+                the lower bound does",
         ),
     )
 }
 
-fn setup(effort: &Effort, packets: u64, usual: Setup) -> Setup {
+fn setup(effort: &Effort, packets: u64, usual: OfanSetup) -> OfanSetup {
     let bytes_per_flow = packets * u64::from(usual.payload);
     let whole = Fsdp { bytes_per_flow, layers: 1, ..Fsdp::LLAMA_7B };
     match effort.quick {
-        false => Setup { k: 16, traffic: Traffic::Training(whole), ..usual },
-        true => Setup {
+        false => OfanSetup { k: 16, traffic: Traffic::Training(whole), ..usual },
+        true => OfanSetup {
             traffic: Traffic::Training(Fsdp { servers: 32, gpus_per_server: 4, ..whole }),
             ..usual
         },

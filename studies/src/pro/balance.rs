@@ -1,12 +1,12 @@
-//! Figure 9: how evenly links are loaded and queues filled, in the ring.
+//! Figure 9: the balance of links and queues in the ring.
 
 use super::comparison::Comparison;
-use super::outcome::{Balance, Distribution, Outcome};
-use super::setup::{Pattern, Scheme};
+use super::outcome::{Balance, Distribution, ProOutcome};
+use super::setup::{Pattern, ProScheme};
 use crate::{Axis, Claim, Figure, Kind, Study, Verdict};
 
 const PERCENTS: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
-/// The paper compares at this percentile.
+/// The percentile of the paper's comparison.
 const COMPARED_AT: f64 = 99.0;
 
 type Part = fn(&Balance) -> &Distribution;
@@ -16,7 +16,7 @@ const DOWNLINK_LOADS: Part = |balance| &balance.downlink_loads;
 const UPLINK_QUEUES: Part = |balance| &balance.uplink_queues;
 const DOWNLINK_QUEUES: Part = |balance| &balance.downlink_queues;
 
-fn at(outcome: &Outcome, part: Part, percent: f64) -> f64 {
+fn at(outcome: &ProOutcome, part: Part, percent: f64) -> f64 {
     outcome.balance.as_ref().map_or(0.0, |balance| part(balance).percentile(percent))
 }
 
@@ -39,7 +39,8 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
         ("fig09c", "Longest less mean queue, links up from a ToR switch", UPLINK_QUEUES),
         ("fig09d", "Longest less mean queue, links down to a ToR switch", DOWNLINK_QUEUES),
     ] {
-        let kilobytes = |outcome: &Outcome, index: usize| at(outcome, part, PERCENTS[index]) / 1e3;
+        let kilobytes =
+            |outcome: &ProOutcome, index: usize| at(outcome, part, PERCENTS[index]) / 1e3;
         study.figures.push(Figure {
             id: id.into(),
             title: title.into(),
@@ -53,38 +54,40 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
     study.claims.push(queues(runs));
     study.claims.push(up_and_down(runs));
     study.choices.push(
-        "Fig. 9: equal links are compared, those up from one ToR switch and those down to one, and only until \
-         the ring would ideally be done. Over all links of a layer nothing could be balanced: neighbours below \
+        "Fig. 9: equal links are compared, those up from one ToR switch and those down to one, \
+            and only until \
+         the ring would ideally be done. Over all links of a layer nothing could be balanced: \
+         neighbours below \
          the same ToR switch load neither."
             .into(),
     );
 }
 
-fn mean(runs: &Comparison, scheme: Scheme, part: Part) -> f64 {
+fn mean(runs: &Comparison, scheme: ProScheme, part: Part) -> f64 {
     runs.mean(Pattern::Ring, scheme, runs.largest(), |outcome| at(outcome, part, COMPARED_AT))
 }
 
-/// Every other scheme's value over PRO's.
-fn factors(runs: &Comparison, part: Part) -> Vec<(Scheme, f64)> {
-    let others = Scheme::COMPARED.into_iter().filter(|scheme| *scheme != Scheme::Pro);
+/// Returns the value of every other scheme over PRO's.
+fn factors(runs: &Comparison, part: Part) -> Vec<(ProScheme, f64)> {
+    let others = ProScheme::COMPARED.into_iter().filter(|scheme| *scheme != ProScheme::Pro);
     others
-        .map(|scheme| (scheme, mean(runs, scheme, part) / mean(runs, Scheme::Pro, part)))
+        .map(|scheme| (scheme, mean(runs, scheme, part) / mean(runs, ProScheme::Pro, part)))
         .collect()
 }
 
-fn listed(factors: &[(Scheme, f64)]) -> String {
+fn listed(factors: &[(ProScheme, f64)]) -> String {
     let parts = factors.iter().map(|(scheme, factor)| format!("{} {factor:.1}", scheme.name()));
     parts.collect::<Vec<_>>().join(", ")
 }
 
-fn most(factors: &[(Scheme, f64)]) -> f64 {
+fn most(factors: &[(ProScheme, f64)]) -> f64 {
     factors.iter().map(|(_, factor)| *factor).fold(0.0, f64::max)
 }
 
 fn loads(runs: &Comparison) -> Claim {
     let (up, down) = (factors(runs, UPLINK_LOADS), factors(runs, DOWNLINK_LOADS));
     let [up_pro, down_pro] =
-        [UPLINK_LOADS, DOWNLINK_LOADS].map(|part| mean(runs, Scheme::Pro, part));
+        [UPLINK_LOADS, DOWNLINK_LOADS].map(|part| mean(runs, ProScheme::Pro, part));
     let best = most(&up).max(most(&down));
     Claim {
         figure: "fig09".into(),
@@ -96,7 +99,8 @@ fn loads(runs: &Comparison) -> Claim {
         ),
         verdict: Verdict::of(
             (5.0..=10.0).contains(&best),
-            "with 8 equal links the highest load is at most 8 times the mean, which ECMP reaches where all \
+            "with 8 equal links the highest load is at most 8 times the mean, which ECMP reaches \
+                where all \
              flows of a switch meet on one link",
         ),
     }
@@ -107,7 +111,7 @@ fn queues(runs: &Comparison) -> Claim {
     let all: Vec<f64> = up.iter().chain(&down).map(|(_, factor)| *factor).collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
     let [up_pro, down_pro] =
-        [UPLINK_QUEUES, DOWNLINK_QUEUES].map(|part| mean(runs, Scheme::Pro, part) / 1e3);
+        [UPLINK_QUEUES, DOWNLINK_QUEUES].map(|part| mean(runs, ProScheme::Pro, part) / 1e3);
     Claim {
         figure: "fig09".into(),
         says: "queues are 0.6 to 55 times better balanced at the 99th percentile".into(),
@@ -123,22 +127,28 @@ fn queues(runs: &Comparison) -> Claim {
     }
 }
 
-/// DRILL is better than AR up, AR better than DRILL down.
+/// Judges that DRILL is better than AR up, and AR better than DRILL down.
 fn up_and_down(runs: &Comparison) -> Claim {
     let value = |scheme, part| mean(runs, scheme, part) / 1e3;
     let [ar_up, drill_up] =
-        [Scheme::Adaptive, Scheme::Drill].map(|scheme| value(scheme, UPLINK_QUEUES));
+        [ProScheme::Adaptive, ProScheme::Drill].map(|scheme| value(scheme, UPLINK_QUEUES));
     let [ar_down, drill_down] =
-        [Scheme::Adaptive, Scheme::Drill].map(|scheme| value(scheme, DOWNLINK_QUEUES));
+        [ProScheme::Adaptive, ProScheme::Drill].map(|scheme| value(scheme, DOWNLINK_QUEUES));
     Claim {
         figure: "fig09".into(),
-        says: "up, DRILL's queues are better balanced than AR's, whose view is old; down, AR's look better, \
+        says: "up, DRILL's queues are better balanced than AR's, whose view is old; down, AR's \
+            look better, \
                since what is stuck above the ToR switches does not come"
             .into(),
         measured: format!(
-            "99th percentile up: AR {ar_up:.1} KB, DRILL {drill_up:.1} KB; down: AR {ar_down:.1} KB, DRILL \
+            "99th percentile up: AR {ar_up:.1} KB, DRILL {drill_up:.1} KB; down: AR {ar_down:.1} \
+                KB, DRILL \
              {drill_down:.1} KB"
         ),
-        verdict: Verdict::of(drill_up < ar_up && ar_down < drill_down, "one of the two is the other way round"),
+        verdict: Verdict::of(
+            drill_up < ar_up && ar_down < drill_down,
+            "one of the two is the \
+            other way round",
+        ),
     }
 }

@@ -1,35 +1,35 @@
-//! Theorem 1: PRO's queues in the core do not grow with the message. Nothing may slow the hosts down, or
-//! congestion control bounds everybody's queues.
+//! Theorem 1: PRO's queues in the core do not grow with the message. Nothing may slow the hosts
+//! down, because congestion control bounds the queues of every scheme.
 
-use super::outcome::{Outcome, measure};
-use super::setup::{MESSAGE, Pattern, Scheme, Setup, paper_fabric, uncontrolled};
+use super::outcome::{ProOutcome, measure};
+use super::setup::{MESSAGE, Pattern, ProScheme, ProSetup, paper_fabric, uncontrolled};
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Study, Verdict, run_all};
 
-/// Exponents up to here count as no growth.
+/// The largest exponent that counts as no growth.
 const FLAT: f64 = 0.15;
-/// Runs per point at most.
+/// Maximum runs per point.
 const SEEDS: u32 = 1;
 
-/// The longest queue of the core, packets.
-fn longest(outcome: &Outcome) -> f64 {
+/// Returns the longest queue of the core, in packets.
+fn longest(outcome: &ProOutcome) -> f64 {
     f64::from(outcome.uplink_queue.max(outcome.downlink_queue))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Case {
+struct BoundedCase {
     pattern: Pattern,
-    scheme: Scheme,
+    scheme: ProScheme,
     bytes: u64,
 }
 
-/// Every scheme's longest queues without congestion control.
-struct Queues {
+/// The longest queues of every scheme without congestion control.
+struct BoundedQueues {
     sizes: Vec<u64>,
-    runs: Vec<(Case, f64)>,
+    runs: Vec<(BoundedCase, f64)>,
 }
 
 pub(super) fn add(effort: &Effort, study: &mut Study) {
-    let queues = Queues::run(effort);
+    let queues = BoundedQueues::run(effort);
     for (id, pattern) in [("theorem1a", Pattern::Ring), ("theorem1b", Pattern::TREE)] {
         study.figures.push(Figure {
             id: id.into(),
@@ -40,19 +40,20 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
             x: Axis::log("message [MB]"),
             y: Axis::log("longest queue [packets, control included]"),
             kind: Kind::Lines,
-            series: Scheme::COMPARED.map(|scheme| queues.line(pattern, scheme)).into(),
+            series: ProScheme::COMPARED.map(|scheme| queues.line(pattern, scheme)).into(),
         });
         study.claims.push(queues.claim(pattern));
     }
     study.choices.push(
-        "Theorem 1 is judged without congestion control, which keeps everybody's queues short: hosts send at line \
+        "Theorem 1 is judged without congestion control, which keeps everybody's queues short: \
+            hosts send at line \
          rate, PFC stays. There is one run per point."
             .into(),
     );
 }
 
-impl Queues {
-    fn run(effort: &Effort) -> Queues {
+impl BoundedQueues {
+    fn run(effort: &Effort) -> BoundedQueues {
         let sizes = match effort.quick {
             true => vec![250_000, 1_000_000],
             false => vec![1_000_000, 4_000_000, MESSAGE],
@@ -60,43 +61,43 @@ impl Queues {
         let mut cases = Vec::new();
         for bytes in sizes.iter().copied().rev() {
             for pattern in [Pattern::TREE, Pattern::Ring] {
-                for scheme in Scheme::COMPARED {
-                    let case = Case { pattern, scheme, bytes };
+                for scheme in ProScheme::COMPARED {
+                    let case = BoundedCase { pattern, scheme, bytes };
                     cases.extend(effort.seeds(SEEDS).map(|seed| (case, seed)));
                 }
             }
         }
         let runs = run_all("Theorem 1", cases, |(case, seed)| (case, case.longest_queue(seed)));
-        Queues { sizes, runs }
+        BoundedQueues { sizes, runs }
     }
 
-    fn values(&self, of: Case) -> Vec<f64> {
+    fn values(&self, of: BoundedCase) -> Vec<f64> {
         let here = self.runs.iter().filter(|(case, _)| *case == of);
         here.map(|(_, queue)| *queue).collect()
     }
 
-    fn line(&self, pattern: Pattern, scheme: Scheme) -> Series {
+    fn line(&self, pattern: Pattern, scheme: ProScheme) -> Series {
         let point = |bytes: &u64| {
-            let queues = self.values(Case { pattern, scheme, bytes: *bytes });
+            let queues = self.values(BoundedCase { pattern, scheme, bytes: *bytes });
             Point::at(*bytes as f64 / 1e6, &queues)
         };
         Series { name: scheme.name().into(), points: self.sizes.iter().map(point).collect() }
     }
 
-    /// Mean queues by size.
-    fn by_size(&self, pattern: Pattern, scheme: Scheme) -> Vec<f64> {
+    /// Returns the mean queues by size.
+    fn by_size(&self, pattern: Pattern, scheme: ProScheme) -> Vec<f64> {
         self.line(pattern, scheme).points.iter().map(|point| point.y.mean).collect()
     }
 
     fn claim(&self, pattern: Pattern) -> Claim {
         let growth = |scheme| exponent(&self.sizes, &self.by_size(pattern, scheme));
-        let others = Scheme::COMPARED.into_iter().filter(|scheme| *scheme != Scheme::Pro);
-        let listed = |scheme: Scheme| {
+        let others = ProScheme::COMPARED.into_iter().filter(|scheme| *scheme != ProScheme::Pro);
+        let listed = |scheme: ProScheme| {
             let queues = self.by_size(pattern, scheme);
             let packets: Vec<String> = queues.iter().map(|queue| format!("{queue:.0}")).collect();
             format!("{} {} ({:.2})", scheme.name(), packets.join(", "), growth(scheme))
         };
-        let all: Vec<String> = Scheme::COMPARED.into_iter().rev().map(listed).collect();
+        let all: Vec<String> = ProScheme::COMPARED.into_iter().rev().map(listed).collect();
         let sizes: Vec<String> =
             self.sizes.iter().map(|bytes| (*bytes as f64 / 1e6).to_string()).collect();
         let tells = others.map(growth).any(|exponent| exponent > FLAT);
@@ -114,24 +115,24 @@ impl Queues {
             verdict: match tells {
                 false => Verdict::NotJudged("no scheme's queues grow".into()),
                 true => {
-                    Verdict::of(growth(Scheme::Pro) <= FLAT, "the queues grow with the message")
+                    Verdict::of(growth(ProScheme::Pro) <= FLAT, "the queues grow with the message")
                 }
             },
         }
     }
 }
 
-impl Case {
+impl BoundedCase {
     fn longest_queue(self, seed: u64) -> f64 {
         let topology = paper_fabric();
         let workload = self.pattern.workload(&topology, self.bytes, seed);
-        let setup = Setup { cc: uncontrolled(), ..Setup::new(self.scheme, seed) };
+        let setup = ProSetup { cc: uncontrolled(), ..ProSetup::new(self.scheme, seed) };
         let outcome = measure(setup.plan(&topology, workload), false);
         longest(&outcome.unwrap_or_else(|error| panic!("{self:?}, seed {seed}: {error}")))
     }
 }
 
-/// Of the power law that fits best, by least squares of the logarithms.
+/// Returns the exponent of the power law that fits best, by least squares of the logarithms.
 fn exponent(sizes: &[u64], queues: &[f64]) -> f64 {
     let points: Vec<(f64, f64)> = sizes
         .iter()

@@ -1,10 +1,11 @@
-//! The runs that figures 8, 9 and 12, table II and theorem 1 are made of: five schemes, two patterns, some sizes.
+//! The runs for figures 8, 9 and 12, table II and theorem 1: five schemes, two patterns, several
+//! sizes.
 
-use super::outcome::{Outcome, measure};
-use super::setup::{MESSAGE, Pattern, Scheme, Setup, paper_fabric};
+use super::outcome::{ProOutcome, measure};
+use super::setup::{MESSAGE, Pattern, ProScheme, ProSetup, paper_fabric};
 use crate::{Effort, Point, Series, run_all};
 
-/// All of them.
+/// All runs.
 pub(super) struct Comparison {
     runs: Vec<Run>,
     /// Message sizes, the largest last.
@@ -12,15 +13,15 @@ pub(super) struct Comparison {
 }
 
 struct Run {
-    case: Case,
-    outcome: Outcome,
+    case: ComparisonCase,
+    outcome: ProOutcome,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct ComparisonCase {
     pattern: Pattern,
     bytes: u64,
-    scheme: Scheme,
+    scheme: ProScheme,
     seed: u64,
 }
 
@@ -31,12 +32,12 @@ impl Comparison {
             false => vec![1_000_000, 4_000_000, MESSAGE],
         };
         let mut cases = Vec::new();
-        // Long runs first, so that the cores end together.
+        // Long runs first, so that the cores finish together.
         for bytes in sizes.iter().copied().rev() {
             for pattern in [Pattern::TREE, Pattern::Ring] {
-                for scheme in Scheme::COMPARED {
+                for scheme in ProScheme::COMPARED {
                     let seeds = effort.seeds(3);
-                    cases.extend(seeds.map(|seed| Case { pattern, bytes, scheme, seed }));
+                    cases.extend(seeds.map(|seed| ComparisonCase { pattern, bytes, scheme, seed }));
                 }
             }
         }
@@ -48,18 +49,18 @@ impl Comparison {
         &self.sizes
     }
 
-    /// What figures 9 and 12 and table II show.
+    /// Returns the size in figures 9 and 12 and table II.
     pub(super) fn largest(&self) -> u64 {
         self.sizes[self.sizes.len() - 1]
     }
 
-    /// A value of every run, one per seed.
+    /// Returns a value of every run, one per seed.
     pub(super) fn values(
         &self,
         pattern: Pattern,
-        scheme: Scheme,
+        scheme: ProScheme,
         bytes: u64,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&ProOutcome) -> f64,
     ) -> Vec<f64> {
         let here = self.runs.iter().filter(|run| {
             (run.case.pattern, run.case.scheme, run.case.bytes) == (pattern, scheme, bytes)
@@ -67,21 +68,25 @@ impl Comparison {
         here.map(|run| value(&run.outcome)).collect()
     }
 
-    /// As [`Comparison::values`], their mean.
+    /// Returns the mean of [`Comparison::values`].
     pub(super) fn mean(
         &self,
         pattern: Pattern,
-        scheme: Scheme,
+        scheme: ProScheme,
         bytes: u64,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&ProOutcome) -> f64,
     ) -> f64 {
         let values = self.values(pattern, scheme, bytes, value);
         values.iter().sum::<f64>() / values.len() as f64
     }
 
-    /// A line per scheme over the sizes in megabytes.
-    pub(super) fn lines(&self, pattern: Pattern, value: impl Fn(&Outcome) -> f64) -> Vec<Series> {
-        let line = |scheme: Scheme| Series {
+    /// Returns a line per scheme over the sizes in megabytes.
+    pub(super) fn lines(
+        &self,
+        pattern: Pattern,
+        value: impl Fn(&ProOutcome) -> f64,
+    ) -> Vec<Series> {
+        let line = |scheme: ProScheme| Series {
             name: scheme.name().into(),
             points: self
                 .sizes
@@ -92,16 +97,16 @@ impl Comparison {
                 })
                 .collect(),
         };
-        Scheme::COMPARED.map(line).into()
+        ProScheme::COMPARED.map(line).into()
     }
 
-    /// A line per scheme over percentiles, of the largest ring.
+    /// Returns a line per scheme over percentiles, for the largest ring.
     pub(super) fn percentiles(
         &self,
         percents: &[f64],
-        value: impl Fn(&Outcome, usize) -> f64,
+        value: impl Fn(&ProOutcome, usize) -> f64,
     ) -> Vec<Series> {
-        let line = |scheme: Scheme| Series {
+        let line = |scheme: ProScheme| Series {
             name: scheme.name().into(),
             points: percents
                 .iter()
@@ -114,21 +119,21 @@ impl Comparison {
                 })
                 .collect(),
         };
-        Scheme::COMPARED.map(line).into()
+        ProScheme::COMPARED.map(line).into()
     }
 }
 
-impl Case {
-    fn measure(self) -> Outcome {
+impl ComparisonCase {
+    fn measure(self) -> ProOutcome {
         let topology = paper_fabric();
         let workload = self.pattern.workload(&topology, self.bytes, self.seed);
-        let plan = Setup::new(self.scheme, self.seed).plan(&topology, workload);
+        let plan = ProSetup::new(self.scheme, self.seed).plan(&topology, workload);
         let balance = self.pattern == Pattern::Ring;
         measure(plan, balance).unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 }
 
-/// "1.00 to 1.02", or one number if they look the same.
+/// Formats a range such as "1.00 to 1.02", or one number if both ends look the same.
 pub(super) fn range(values: &[f64], decimals: usize) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -1,4 +1,5 @@
-//! Figure 13: PRO's out-of-order window against other ways to find lost packets, while links lose everything.
+//! Figure 13: PRO's out-of-order window compared with other loss detection, while links lose
+//! everything.
 
 use braid_cc::{CcConfig, DcqcnConfig};
 use braid_transport::LossRecovery;
@@ -6,29 +7,30 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::outcome::{Outcome, measure};
-use super::setup::{Pattern, Scheme, Setup, dcqcn, paper_fabric};
+use super::outcome::{ProOutcome, measure};
+use super::setup::{Pattern, ProScheme, ProSetup, dcqcn, paper_fabric};
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Study, Verdict, run_all};
 use braid_sim::simulation::Change;
 use braid_sim::time::Ps;
 use braid_sim::topology::{Tier, Topology};
 
-/// Links that fail.
+/// Number of failed links.
 const FAILED: [usize; 3] = [1, 2, 4];
-/// From the failure until routing knows.
+/// Time from the failure until routing converges.
 const UNNOTICED: Ps = Ps::from_micros(20);
 /// Bits of MP-RDMA's bitmap.
 const BITMAP: u32 = 64;
-/// In flight at most, so that PRO's window starts at the paper's BDP/MTU: the round trip of 8.3 us is 208 KB.
+/// Maximum bytes in flight, so that PRO's window starts at the paper's BDP/MTU: the round trip of
+/// 8.3 us is 208 KB.
 const WINDOW: u64 = 216_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Method {
     /// Algorithm 2.
     Pro,
-    /// A packet is lost when a bitmap's length of later ones has come.
+    /// A packet is lost when a bitmap's length of later ones has arrived.
     Bitmap,
-    /// RNICs' selective repeat.
+    /// Selective repeat of RNICs.
     NicSr,
     /// Time-outs only.
     Timeouts,
@@ -57,7 +59,7 @@ impl Method {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct RecoveryCase {
     method: Method,
     failed: usize,
     seed: u64,
@@ -70,11 +72,15 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     let mut cases = Vec::new();
     for failed in failed {
         for method in Method::ALL {
-            cases.extend(effort.seeds(3).map(|seed| Case { method, failed: *failed, seed }));
+            cases.extend(effort.seeds(3).map(|seed| RecoveryCase {
+                method,
+                failed: *failed,
+                seed,
+            }));
         }
     }
     let outcomes = run_all("Fig. 13", cases.clone(), |case| case.measure(&topology, bytes));
-    let values = |method: Method, failed: usize, value: fn(&Outcome) -> f64| -> Vec<f64> {
+    let values = |method: Method, failed: usize, value: fn(&ProOutcome) -> f64| -> Vec<f64> {
         let here = cases
             .iter()
             .zip(&outcomes)
@@ -104,22 +110,25 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
             })
             .into(),
     });
-    let mean = |method, failed, value: fn(&Outcome) -> f64| {
+    let mean = |method, failed, value: fn(&ProOutcome) -> f64| {
         let values = values(method, failed, value);
         values.iter().sum::<f64>() / values.len() as f64
     };
     study.claims.push(claim(failed, mean));
     study.choices.push(format!(
-        "Fig. 13: the paper says neither what fails nor how MP-RDMA was set. Here links between switches turn \
-         black holes a quarter into a ring of {} MB, and routing hears of it {UNNOTICED} later; all methods run \
-         over PRO's paths. MP-RDMA's bitmap is {BITMAP} packets long: what is not there when {BITMAP} later \
+        "Fig. 13: the paper says neither what fails nor how MP-RDMA was set. Here links between \
+            switches turn \
+         black holes a quarter into a ring of {} MB, and routing hears of it {UNNOTICED} later; \
+         all methods run \
+         over PRO's paths. MP-RDMA's bitmap is {BITMAP} packets long: what is not there when \
+         {BITMAP} later \
          ones are counts as lost.",
         bytes as f64 / 1e6
     ));
 }
 
-impl Case {
-    fn measure(self, topology: &Topology, bytes: u64) -> Outcome {
+impl RecoveryCase {
+    fn measure(self, topology: &Topology, bytes: u64) -> ProOutcome {
         let mut cables: Vec<u32> = (0..topology.cables.len() as u32)
             .filter(|cable| topology.tier(topology.cables[*cable as usize].low) == Tier::Edge)
             .collect();
@@ -132,19 +141,19 @@ impl Case {
         changes.push((at + UNNOTICED, Change::Converge));
         let (recovery, reorder_threshold) = self.method.recovery();
         let cc = CcConfig::new(DcqcnConfig { window: WINDOW, ..dcqcn() });
-        let setup = Setup {
+        let setup = ProSetup {
             changes,
             recovery,
             reorder_threshold,
             cc,
-            ..Setup::new(Scheme::Pro, self.seed)
+            ..ProSetup::new(ProScheme::Pro, self.seed)
         };
         measure(setup.plan(topology, workload), false)
             .unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 }
 
-fn claim(failed: &[usize], mean: impl Fn(Method, usize, fn(&Outcome) -> f64) -> f64) -> Claim {
+fn claim(failed: &[usize], mean: impl Fn(Method, usize, fn(&ProOutcome) -> f64) -> f64) -> Claim {
     let slowdown = |method, failed| mean(method, failed, |outcome| outcome.slowdown);
     let reductions = |against: Method| -> Vec<f64> {
         let of = |failed: &usize| {
@@ -165,15 +174,19 @@ fn claim(failed: &[usize], mean: impl Fn(Method, usize, fn(&Outcome) -> f64) -> 
     let best = reductions(Method::Bitmap).into_iter().fold(f64::NEG_INFINITY, f64::max);
     Claim {
         figure: "fig13".into(),
-        says: "cautious retransmission takes another 86.9 to 88.8 % off the slowdown (against MP-RDMA)".into(),
+        says: "cautious retransmission takes another 86.9 to 88.8 % off the slowdown (against \
+            MP-RDMA)"
+            .into(),
         measured: format!(
-            "less than: {}; with {last} links failed {losses:.0} packets were lost, {needless:.0} sent again \
+            "less than: {}; with {last} links failed {losses:.0} packets were lost, {needless:.0} \
+                sent again \
              needlessly, and {timeouts:.0} time-outs came",
             listed.join(", ")
         ),
         verdict: Verdict::of(
             best > 75.0,
-            "a bitmap that counts what overtook a packet finds losses as soon as PRO's window does. The paper's \
+            "a bitmap that counts what overtook a packet finds losses as soon as PRO's window \
+                does. The paper's \
              reduction is about what time-outs alone cost here",
         ),
     }

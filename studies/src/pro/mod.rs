@@ -1,5 +1,5 @@
-//! PRO: Deterministic Load Balancing for AI Datacenter Network (Zhang et al.): figures 2 and 8 to 13, table II
-//! and theorem 1.
+//! PRO: Deterministic Load Balancing for AI Datacenter Network (Zhang et al.): figures 2 and 8 to
+//! 13, table II and theorem 1.
 
 mod ablation;
 mod balance;
@@ -19,7 +19,7 @@ mod variants;
 
 use super::{Claim, Effort, Study};
 
-/// Runs all of it.
+/// Runs the study.
 pub fn study(effort: &Effort) -> Study {
     let mut study = Study {
         paper: "pro",
@@ -43,7 +43,7 @@ pub fn study(effort: &Effort) -> Study {
     study
 }
 
-/// What the paper states of its testbed, its hardware and its production network.
+/// Returns the claims about the paper's testbed, hardware and production network.
 fn untested() -> [Claim; 8] {
     let hardware = "it needs the authors' RNICs, GPUs and switches";
     let claim = |figure, says, why| Claim::untested(figure, says, why);
@@ -72,38 +72,53 @@ fn untested() -> [Claim; 8] {
         claim("text", "PRO takes 30 to 48 % off the completion time in the testbed", hardware),
         claim(
             "text",
-            "a NIC that sends batches of n packets per queue pair spreads them over M/n paths (section III-A)",
+            "a NIC that sends batches of n packets per queue pair spreads them over M/n paths \
+                (section III-A)",
             "the simulated NIC sends one packet of a queue pair at a time",
         ),
         claim(
             "text",
-            "a path number of 12 bits is enough for 524 thousand GPUs, and for three tiers (section V)",
+            "a path number of 12 bits is enough for 524 thousand GPUs, and for three tiers \
+                (section V)",
             "the fabrics here have two tiers and at most 1024 hosts",
         ),
     ]
 }
 
-/// Where the paper is silent in general; what concerns one figure is with that figure.
+/// Returns the choices where the paper is silent in general. Those of one figure are with that
+/// figure.
 fn choices() -> Vec<String> {
     let choices = [
-        "Packets have 1000 B of payload and 62 B of headers, every packet is acknowledged by 64 B, and \
-         acknowledgements go first, as in the simulator that the authors started from (conweave-ns3).",
-        "The ideal is the least time of a permutation in which everybody sends and receives as much as the \
-         busiest host, with its acknowledgements on the same links. Against a bound that leaves those out, all \
+        "Packets have 1000 B of payload and 62 B of headers, every packet is acknowledged by 64 \
+            B, and \
+         acknowledgements go first, as in the simulator that the authors started from \
+         (conweave-ns3).",
+        "The ideal is the least time of a permutation in which everybody sends and receives as \
+            much as the \
+         busiest host, with its acknowledgements on the same links. Against a bound that leaves \
+         those out, all \
          slowdowns would be 6 % higher.",
-        "Every host starts at once, and PRO's counter C at 0 everywhere (Algorithm 1): the eight hosts of a \
-         ToR switch go round its uplinks in step. Lemma 4 has them start at random. In the all-to-all of Fig. 11 every \
-         destination has a counter, all start at once on the first uplink, and its queue stays as long as there are \
+        "Every host starts at once, and PRO's counter C at 0 everywhere (Algorithm 1): the eight \
+            hosts of a \
+         ToR switch go round its uplinks in step. Lemma 4 has them start at random. In the \
+         all-to-all of Fig. 11 every \
+         destination has a counter, all start at once on the first uplink, and its queue stays as \
+         long as there are \
          hosts times destinations.",
-        "The ring is one step: every host sends one message to the next. In the tree every parent sends one \
+        "The ring is one step: every host sends one message to the next. In the tree every parent \
+            sends one \
          message to each child of both trees.",
-        "DCQCN has the constants of conweave-ns3 (alpha 1 us, cut 4 us, increase 300 us), no window, and a \
+        "DCQCN has the constants of conweave-ns3 (alpha 1 us, cut 4 us, increase 300 us), no \
+            window, and a \
          loss does not cut.",
-        "AR: ports are graded by queue, then load, eight grades each, looked at every 1 us; among the best one \
+        "AR: ports are graded by queue, then load, eight grades each, looked at every 1 us; among \
+            the best one \
          is taken at random. How the chip grades is not public.",
-        "DRILL takes the better of two different random ports and the last best for the destination, by bytes. \
+        "DRILL takes the better of two different random ports and the last best for the \
+            destination, by bytes. \
          ConWeave is as in conweave-ns3, with as many reordering queues as it likes.",
-        "All schemes place packets out of order and find losses by PRO's window, so that only load balancing \
+        "All schemes place packets out of order and find losses by PRO's window, so that only \
+            load balancing \
          differs.",
     ];
     choices.map(String::from).into()

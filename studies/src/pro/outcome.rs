@@ -1,4 +1,4 @@
-//! What is measured in a run.
+//! The measurements of a run.
 
 use super::setup::ideal;
 use braid_sim::probe::{self, Probe, Quantity};
@@ -6,47 +6,48 @@ use braid_sim::simulation::{Plan, RunError, Simulation};
 use braid_sim::time::Ps;
 use braid_sim::topology::{PortId, Tier, Topology};
 
-/// Queue lengths are read so often (PRO, section VI-A) ..
+/// Interval of queue readings (PRO, section VI-A).
 const QUEUE_INTERVAL: Ps = Ps::from_nanos(100);
-/// .. and loads so often.
+/// Interval of load readings.
 const LOAD_INTERVAL: Ps = Ps::from_micros(10);
-/// Out-of-order degrees are kept at these percentiles.
+/// The percentiles of the out-of-order degree.
 pub(super) const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// What is measured in a run.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct ProOutcome {
     /// The last sender's completion over the ideal.
     pub(super) slowdown: f64,
-    /// Congestion marks by ToR switches; those on links to hosts are among them.
+    /// Congestion marks of ToR switches, including those on links to hosts.
     pub(super) marks_at_tors: u64,
-    /// By aggregation switches.
+    /// Congestion marks of aggregation switches.
     pub(super) marks_at_aggs: u64,
-    /// On links to hosts.
+    /// Congestion marks on links to hosts.
     pub(super) marks_at_last_hops: u64,
-    /// Hosts whose link marked anything.
+    /// Number of hosts whose link set any mark.
     pub(super) marked_hosts: usize,
-    /// Packets, control included: the longest queue of any uplink of a ToR switch ..
+    /// Longest queue of any uplink of a ToR switch, in packets, including control.
     pub(super) uplink_queue: u32,
-    /// .. and of any downlink of an aggregation switch.
+    /// Longest queue of any downlink of an aggregation switch, in packets, including control.
     pub(super) downlink_queue: u32,
-    /// Out-of-order degree at [`PERCENTILES`], packets.
+    /// Out-of-order degree at [`PERCENTILES`], in packets.
     pub(super) disorder: [u64; PERCENTILES.len()],
-    /// Packets sent again.
+    /// Number of packets retransmitted.
     pub(super) resent: u64,
-    /// Packets sent again although they had arrived or were to.
+    /// Number of packets retransmitted although they had arrived or were about to.
     pub(super) resent_needlessly: u64,
     pub(super) timeouts: u64,
     pub(super) lost: u64,
-    /// Only if it was asked for.
+    /// The balance, if requested.
     pub(super) balance: Option<Balance>,
 }
 
-/// How evenly equal links were used: for uplinks those of a ToR switch, for downlinks those that lead to one. Read
-/// until the run would ideally end: after that, some links of slow schemes have nothing to carry any more.
+/// The balance of equal links: the uplinks of a ToR switch, or the downlinks that lead to one. It
+/// is read until the ideal end of the run, because later some links of slow schemes have nothing to
+/// carry.
 #[derive(Clone, Debug)]
 pub(super) struct Balance {
-    /// Longest queue less mean queue of equal links, bytes.
+    /// Longest queue minus mean queue of equal links, in bytes.
     pub(super) uplink_queues: Distribution,
     pub(super) downlink_queues: Distribution,
     /// Highest load over mean load of equal links.
@@ -54,7 +55,7 @@ pub(super) struct Balance {
     pub(super) downlink_loads: Distribution,
 }
 
-/// Readings, sorted.
+/// Sorted readings.
 #[derive(Clone, Debug)]
 pub(super) struct Distribution(Vec<f32>);
 
@@ -64,7 +65,7 @@ impl Distribution {
         Distribution(readings)
     }
 
-    /// The reading that `percent` of all do not exceed; 0 if there are none.
+    /// Returns the reading that `percent` of all do not exceed; 0 if there are none.
     pub(super) fn percentile(&self, percent: f64) -> f64 {
         let rank = (percent / 100.0 * self.0.len() as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied().map_or(0.0, f64::from)
@@ -74,8 +75,8 @@ impl Distribution {
 /// Runs a plan.
 ///
 /// # Errors
-/// As the run.
-pub(super) fn measure(plan: Plan, with_balance: bool) -> Result<Outcome, RunError> {
+/// The run fails.
+pub(super) fn measure(plan: Plan, with_balance: bool) -> Result<ProOutcome, RunError> {
     let least = ideal(&plan.topology, &plan.workload);
     let (up, down) = (uplinks_by_tor(&plan.topology), downlinks_by_tor(&plan.topology));
     let mut simulation = Simulation::new(plan);
@@ -86,11 +87,11 @@ pub(super) fn measure(plan: Plan, with_balance: bool) -> Result<Outcome, RunErro
             None
         }
     };
-    Ok(Outcome::of(&simulation, least, balance))
+    Ok(ProOutcome::of(&simulation, least, balance))
 }
 
-impl Outcome {
-    fn of(simulation: &Simulation, least: Ps, balance: Option<Balance>) -> Outcome {
+impl ProOutcome {
+    fn of(simulation: &Simulation, least: Ps, balance: Option<Balance>) -> ProOutcome {
         let fabric = &simulation.fabric;
         let layer = |from: Tier, to: Tier| {
             let ports = (0..).map(PortId).zip(&fabric.ports);
@@ -106,7 +107,7 @@ impl Outcome {
         let counters = simulation.hosts.counters();
         let in_order = counters.segments_received.saturating_sub(counters.out_of_order);
         let degrees = simulation.hosts.ooo_degrees();
-        Outcome {
+        ProOutcome {
             slowdown: simulation.completion_time().0 as f64 / least.0 as f64,
             marks_at_tors: marks(Tier::Edge, Tier::Agg) + at_last_hops,
             marks_at_aggs: marks(Tier::Agg, Tier::Edge),
@@ -154,7 +155,7 @@ fn queue_imbalance(groups: Vec<Vec<PortId>>, until: Ps, into: &mut Vec<f32>) -> 
     })
 }
 
-/// Where nothing is carried there is no balance either.
+/// Idle links have no balance.
 fn load_imbalance(groups: Vec<Vec<PortId>>, until: Ps, into: &mut Vec<f32>) -> Probe<'_> {
     Probe::new(LOAD_INTERVAL, Quantity::Carried, groups, move |at, _, carried| {
         let (most, mean) = most_and_mean(carried);
@@ -169,13 +170,13 @@ fn most_and_mean(values: &[u64]) -> (f64, f64) {
     (most as f64, values.iter().sum::<u64>() as f64 / values.len() as f64)
 }
 
-/// Each ToR switch's links up.
+/// Returns the uplinks of each ToR switch.
 pub(super) fn uplinks_by_tor(topology: &Topology) -> Vec<Vec<PortId>> {
     let tors = topology.switches.iter().zip(0..).filter(|(switch, _)| switch.tier == Tier::Edge);
     tors.map(|(_, tor)| topology.uplinks(tor).collect()).collect()
 }
 
-/// The links down to each ToR switch.
+/// Returns the downlinks to each ToR switch.
 pub(super) fn downlinks_by_tor(topology: &Topology) -> Vec<Vec<PortId>> {
     let reversed = |ports: Vec<PortId>| ports.into_iter().map(PortId::reverse).collect();
     uplinks_by_tor(topology).into_iter().map(reversed).collect()

@@ -1,14 +1,14 @@
-//! Figure 12: how far out of order packets come, in the ring.
+//! Figure 12: the reordering extent in the ring.
 
 use super::comparison::Comparison;
-use super::outcome::{Outcome, PERCENTILES};
-use super::setup::{Pattern, Scheme};
+use super::outcome::{PERCENTILES, ProOutcome};
+use super::setup::{Pattern, ProScheme};
 use crate::{Axis, Claim, Figure, Kind, Study, Verdict};
 
-/// The percentile that the paper compares at.
+/// The percentile of the paper's comparison.
 const P99: usize = 4;
 
-fn degree(outcome: &Outcome, at: usize) -> f64 {
+fn degree(outcome: &ProOutcome, at: usize) -> f64 {
     outcome.disorder[at] as f64
 }
 
@@ -23,7 +23,7 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
     });
     let p99 =
         |scheme| runs.mean(Pattern::Ring, scheme, runs.largest(), |outcome| degree(outcome, P99));
-    let [ar, drill, pro] = [Scheme::Adaptive, Scheme::Drill, Scheme::Pro].map(p99);
+    let [ar, drill, pro] = [ProScheme::Adaptive, ProScheme::Drill, ProScheme::Pro].map(p99);
     study.claims.push(Claim {
         figure: "fig12".into(),
         says: "PRO: 4 packets out of order at the 99th percentile, at 94 % load".into(),
@@ -33,12 +33,20 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
     study.claims.push(Claim {
         figure: "fig12".into(),
         says: "AR 44 and DRILL 22 packets at the 99th percentile".into(),
-        measured: format!("AR {ar:.0}, DRILL {drill:.0} packets, {:.0} and {:.0} times PRO's", ar / pro.max(1.0), drill / pro.max(1.0)),
+        measured: format!(
+            "AR {ar:.0}, DRILL {drill:.0} packets, {:.0} and {:.0} times \
+            PRO's",
+            ar / pro.max(1.0),
+            drill / pro.max(1.0)
+        ),
         verdict: Verdict::of(
             (22.0..=88.0).contains(&ar) && (11.0..=44.0).contains(&drill) && ar > drill,
-            "the order is the paper's, the degrees are higher. They follow the longest queue that a flow meets: \
-             here DRILL's downlinks reach the marking threshold of 100 KB, which is 94 packets, and so must \
-             the paper's, since they mark. The paper does not say which packets it counts, in order or not",
+            "the order is the paper's, the degrees are higher. They follow the longest queue that \
+                a flow meets: \
+             here DRILL's downlinks reach the marking threshold of 100 KB, which is 94 packets, \
+             and so must \
+             the paper's, since they mark. The paper does not say which packets it counts, in \
+             order or not",
         ),
     });
 }

@@ -1,4 +1,4 @@
-//! What the paper's simulations have in common (PRO, section VI-A).
+//! The common set-up of the paper's simulations (PRO, section VI-A).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,71 +18,79 @@ use braid_sim::workload::{
     Forwarding, Groups, Pipeline, Workload, WorkloadError, bounds, ring, tree,
 };
 
-/// Of every link.
+/// Rate of every link.
 const RATE: Rate = Rate::from_gbps(200);
-/// Of every link.
+/// Delay of every link.
 const DELAY: Ps = Ps::from_micros(1);
-/// Payload as in the simulator that the authors started from, headers as in the other studies.
+/// Frame sizes: payload as in the simulator that the authors started from, headers as in the other
+/// studies.
 pub(super) const FRAMES: Frames = Frames { payload: 1000, header: 62, ack: 64, gap: 0 };
-/// Of a switch.
+/// Buffer of a switch.
 const BUFFER: Buffer = Buffer::Shared { bytes: 100_000_000, alpha: 1.0 };
-/// Links are stopped by the dynamic threshold alone.
+/// Pause frames by the dynamic threshold alone.
 const PAUSE: Pause = Pause { stop: u64::MAX, go: u64::MAX };
 /// Kmin, Kmax and Pmax.
 const MARKING: Marking =
     Marking { low: 100_000, high: 400_000, most: 0.2, when: When::Leaving, of: None };
-/// Between two looks of adaptive routing.
+/// Interval of adaptive routing's readings.
 const LOOK: Ps = Ps::from_micros(1);
 /// The retransmission time-out.
 const RTO: Duration = Duration::from_micros(80);
-/// The default message.
+/// Bytes of the default message.
 pub(super) const MESSAGE: u64 = 16_000_000;
-/// A run that takes longer has failed: a hundred times what the default message takes.
+/// Time limit of a run: a hundred times that of the default message.
 const LIMIT: Ps = Ps::from_micros(100_000);
 
-/// Of a tree's edges. A child's buffer holds what fills the time from its parent to its children and back, 9 us,
-/// at half a link's rate, and little enough that a parent who fills it at once marks nothing.
+/// The pipeline on the edges of a tree. A child's buffer covers the time from its parent to its
+/// children and back, 9 us, at half a link's rate. It is small enough that a parent who fills it at
+/// once causes no marks.
 pub(super) const PIPELINE: Pipeline =
     Pipeline { chunk_bytes: 16_000, ahead: NonZeroU32::new(8).unwrap() };
 
-/// What is compared.
+/// The compared schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scheme {
+pub(super) enum ProScheme {
     Ecmp,
     ConWeave,
     Adaptive,
     Drill,
     Pro,
-    /// Every uplink in turn, whatever the packet's queue pair or destination (Fig. 3, left; Fig. 11a).
+    /// Rotation over the uplinks for all packets, independent of queue pair and destination (Fig.
+    /// 3, left; Fig. 11a).
     NicRoundRobin,
-    /// Every queue pair goes round on its own, all from the same path (Fig. 3, middle; Fig. 11b).
+    /// A rotation per queue pair, all from the same path (Fig. 3, middle; Fig. 11b).
     QpRoundRobin,
 }
 
-impl Scheme {
-    /// Those of figures 8 to 10 and 12, and of table II.
-    pub(super) const COMPARED: [Scheme; 5] =
-        [Scheme::Ecmp, Scheme::ConWeave, Scheme::Adaptive, Scheme::Drill, Scheme::Pro];
+impl ProScheme {
+    /// The schemes of figures 8 to 10 and 12, and of table II.
+    pub(super) const COMPARED: [ProScheme; 5] = [
+        ProScheme::Ecmp,
+        ProScheme::ConWeave,
+        ProScheme::Adaptive,
+        ProScheme::Drill,
+        ProScheme::Pro,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Scheme::Ecmp => "ECMP",
-            Scheme::ConWeave => "ConWeave",
-            Scheme::Adaptive => "AR",
-            Scheme::Drill => "DRILL",
-            Scheme::Pro => "PRO",
-            Scheme::NicRoundRobin => "RR without destinations",
-            Scheme::QpRoundRobin => "RR without orchestration",
+            ProScheme::Ecmp => "ECMP",
+            ProScheme::ConWeave => "ConWeave",
+            ProScheme::Adaptive => "AR",
+            ProScheme::Drill => "DRILL",
+            ProScheme::Pro => "PRO",
+            ProScheme::NicRoundRobin => "RR without destinations",
+            ProScheme::QpRoundRobin => "RR without orchestration",
         }
     }
 
     fn policy(self) -> Policy {
         match self {
-            Scheme::Ecmp => Policy::Ecmp,
-            Scheme::ConWeave => Policy::ConWeave,
-            Scheme::Adaptive => Policy::LeastLoaded { every: LOOK },
-            Scheme::Drill => Policy::Drill { samples: 2 },
-            Scheme::Pro | Scheme::NicRoundRobin | Scheme::QpRoundRobin => {
+            ProScheme::Ecmp => Policy::Ecmp,
+            ProScheme::ConWeave => Policy::ConWeave,
+            ProScheme::Adaptive => Policy::LeastLoaded { every: LOOK },
+            ProScheme::Drill => Policy::Drill { samples: 2 },
+            ProScheme::Pro | ProScheme::NicRoundRobin | ProScheme::QpRoundRobin => {
                 Policy::SourceOrLeastLoaded { every: LOOK }
             }
         }
@@ -90,27 +98,27 @@ impl Scheme {
 
     fn paths(self) -> (LbPolicy, Paths, Sharing) {
         match self {
-            Scheme::Pro => (LbPolicy::PRO, Paths::Source, Sharing::Edge),
-            Scheme::NicRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Interface),
-            Scheme::QpRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Nothing),
-            Scheme::Ecmp | Scheme::ConWeave | Scheme::Adaptive | Scheme::Drill => {
+            ProScheme::Pro => (LbPolicy::PRO, Paths::Source, Sharing::Edge),
+            ProScheme::NicRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Interface),
+            ProScheme::QpRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Nothing),
+            ProScheme::Ecmp | ProScheme::ConWeave | ProScheme::Adaptive | ProScheme::Drill => {
                 (LbPolicy::ECMP, Paths::Hashed(4096), Sharing::Edge)
             }
         }
     }
 }
 
-/// Who sends to whom.
+/// The traffic pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pattern {
-    /// Everybody to a random next one, in one cycle.
+    /// Every host sends to a random next one, in one cycle.
     Ring,
-    /// Everybody to its children in two random binary trees.
+    /// Every host sends to its children in two random binary trees.
     Tree(Forwarding),
 }
 
 impl Pattern {
-    /// The tree whose roots are no faster than those they send to can pass on.
+    /// The tree whose roots are no faster than their children can forward.
     pub(super) const TREE: Pattern = Pattern::Tree(Forwarding::PacedRoots(PIPELINE));
 
     pub(super) fn name(self) -> &'static str {
@@ -133,7 +141,7 @@ impl Pattern {
     }
 }
 
-/// A fabric of two tiers with as much bandwidth up as down.
+/// Returns a two-tier fabric with as much bandwidth up as down.
 pub(super) fn fabric(tors: u32, hosts_per_tor: u32, aggs: u32) -> Topology {
     let plan = LeafSpine {
         leaves: tors,
@@ -147,30 +155,30 @@ pub(super) fn fabric(tors: u32, hosts_per_tor: u32, aggs: u32) -> Topology {
     plan.build().expect("the paper's fabrics can be built")
 }
 
-/// 16 ToR switches, 8 aggregation switches, 128 servers.
+/// Returns the paper's fabric: 16 ToR switches, 8 aggregation switches, 128 servers.
 pub(super) fn paper_fabric() -> Topology {
     fabric(16, 8, 8)
 }
 
-/// One run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct ProSetup {
+    pub(super) scheme: ProScheme,
     pub(super) recovery: LossRecovery,
     /// Packets sent later that must have arrived, for `sack`.
     pub(super) reorder_threshold: u32,
     pub(super) cc: CcConfig,
-    /// Given, it is used instead of the scheme's own.
+    /// Replaces the policy of the scheme.
     pub(super) policy: Option<Policy>,
-    /// Switches hash control packets, as conweave-ns3 does, whatever they do with data.
+    /// Whether switches hash control packets, as conweave-ns3 does, whatever they do with data.
     pub(super) control_hashed: bool,
     pub(super) changes: Vec<(Ps, Change)>,
     pub(super) seed: u64,
 }
 
-impl Setup {
-    pub(super) fn new(scheme: Scheme, seed: u64) -> Setup {
-        Setup {
+impl ProSetup {
+    pub(super) fn new(scheme: ProScheme, seed: u64) -> ProSetup {
+        ProSetup {
             scheme,
             recovery: LossRecovery::OooWindow,
             reorder_threshold: 0,
@@ -207,18 +215,20 @@ impl Setup {
     }
 }
 
-/// DCQCN without a window, and without cuts by losses, as in the simulator that the authors started from.
+/// Returns DCQCN without a window, and without cuts by losses, as in the simulator that the authors
+/// started from.
 pub(super) fn dcqcn() -> DcqcnConfig {
     DcqcnConfig { window: 1 << 30, cut_on_loss: false, ..DcqcnConfig::new(RATE.bps()) }
 }
 
-/// Nobody is ever slowed down.
+/// Returns a controller that never slows a sender down.
 pub(super) fn uncontrolled() -> CcConfig {
     CcConfig::new(FixedWindow { window: 1 << 30 })
 }
 
-/// The time of a workload without any contention in the fabric: as a permutation in which everybody sends and
-/// receives what the busiest interface does, acknowledgements included (OFAN, appendix B).
+/// Returns the time of a workload without contention in the fabric. It is that of a permutation in
+/// which every host is as busy as the busiest interface, including acknowledgements (OFAN, appendix
+/// B).
 pub(super) fn ideal(topology: &Topology, workload: &Workload) -> Ps {
     let mut load = vec![[0, 0]; topology.nics.len()];
     for message in &workload.messages {

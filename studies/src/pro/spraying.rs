@@ -1,6 +1,6 @@
 //! Figure 2: the queues of one ToR switch under random spraying and under round robin.
 
-use super::setup::{MESSAGE, Scheme, Setup, fabric, ideal, uncontrolled};
+use super::setup::{MESSAGE, ProScheme, ProSetup, fabric, ideal, uncontrolled};
 use super::trace::peaks;
 use crate::{Axis, Claim, Effort, Figure, Kind, Series, Study, Verdict, run_all};
 use braid_sim::probe::{self, Probe, Quantity};
@@ -9,29 +9,30 @@ use braid_sim::switch::Policy;
 use braid_sim::time::Ps;
 use braid_sim::workload::{Groups, Workload, ring};
 
-/// Servers that send, below one ToR switch, to as many below another.
+/// Number of servers below one ToR switch that send to as many below another.
 const SENDERS: u32 = 61;
 const PERCENTS: [f64; 2] = [50.0, 100.0];
 
-/// What the paper does not state: how many links up, and whether congestion control acts.
+/// Parameters that the paper does not give: the number of uplinks, and whether congestion control
+/// acts.
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct SprayingCase {
     uplinks: u32,
     controlled: bool,
 }
 
-const CASES: [Case; 3] = [
-    Case { uplinks: 64, controlled: true },
-    Case { uplinks: 61, controlled: true },
-    Case { uplinks: 61, controlled: false },
+const CASES: [SprayingCase; 3] = [
+    SprayingCase { uplinks: 64, controlled: true },
+    SprayingCase { uplinks: 61, controlled: true },
+    SprayingCase { uplinks: 61, controlled: false },
 ];
 
-/// The queues of the ToR switch over time, bytes at each of [`PERCENTS`].
-type Queues = Vec<(Ps, [u64; PERCENTS.len()])>;
+/// The queues of the ToR switch over time, in bytes at each of [`PERCENTS`].
+type TorQueues = Vec<(Ps, [u64; PERCENTS.len()])>;
 
 pub(super) fn add(effort: &Effort, study: &mut Study) {
     let bytes = if effort.quick { 400_000 } else { MESSAGE };
-    let span = ideal(&fabric(2, SENDERS, SENDERS), &Case::workload(bytes));
+    let span = ideal(&fabric(2, SENDERS, SENDERS), &SprayingCase::workload(bytes));
     let policies = [Policy::Random, Policy::RoundRobin { permute: None }];
     let runs = policies.iter().flat_map(|policy| CASES.map(|case| (policy.clone(), case)));
     let queues = run_all("Fig. 2", runs.collect(), |(policy, case)| {
@@ -57,14 +58,16 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     study.claims.push(random_claim(random));
     study.claims.push(in_turn_claim(in_turn));
     study.choices.push(format!(
-        "Fig. 2: 61 servers below one ToR switch send {} MB each to 61 below another. How many links up there are \
-         the paper does not say: 64 (load 0.95) and 61 (load 1), the latter also without congestion control, which \
+        "Fig. 2: 61 servers below one ToR switch send {} MB each to 61 below another. How many \
+            links up there are \
+         the paper does not say: 64 (load 0.95) and 61 (load 1), the latter also without \
+         congestion control, which \
          else acts from 100 KB.",
         bytes as f64 / 1e6
     ));
 }
 
-impl Case {
+impl SprayingCase {
     fn name(self) -> String {
         let control = if self.controlled { "" } else { ", no CC" };
         format!("{} links up{control}", self.uplinks)
@@ -78,15 +81,15 @@ impl Case {
         Workload { messages: up.collect() }
     }
 
-    fn measure(self, policy: Policy, bytes: u64, seed: u64) -> Queues {
+    fn measure(self, policy: Policy, bytes: u64, seed: u64) -> TorQueues {
         let topology = fabric(2, SENDERS, self.uplinks);
         let ports = topology.uplinks(0).collect();
-        let mut setup = Setup { policy: Some(policy), ..Setup::new(Scheme::Ecmp, seed) };
+        let mut setup = ProSetup { policy: Some(policy), ..ProSetup::new(ProScheme::Ecmp, seed) };
         if !self.controlled {
             setup.cc = uncontrolled();
         }
-        let mut simulation = Simulation::new(setup.plan(&topology, Case::workload(bytes)));
-        let mut queues = Queues::new();
+        let mut simulation = Simulation::new(setup.plan(&topology, SprayingCase::workload(bytes)));
+        let mut queues = TorQueues::new();
         let mut sorted = Vec::new();
         let every = Ps::from_nanos(100);
         let probe = Probe::new(every, Quantity::Queued, vec![ports], |at, _, queued| {
@@ -101,7 +104,7 @@ impl Case {
         queues
     }
 
-    fn lines(self, queues: &Queues, span: Ps) -> [Series; PERCENTS.len()] {
+    fn lines(self, queues: &TorQueues, span: Ps) -> [Series; PERCENTS.len()] {
         [0, 1].map(|at| Series {
             name: format!("{}, {}", self.name(), if at == 0 { "median" } else { "longest" }),
             points: peaks(
@@ -112,9 +115,10 @@ impl Case {
     }
 }
 
-/// The longest queue of each case, kilobytes.
-fn longest(queues: &[Queues]) -> Vec<f64> {
-    let of_case = |queues: &Queues| queues.iter().map(|(_, queued)| queued[1]).max().unwrap_or(0);
+/// Returns the longest queue of each case, in kilobytes.
+fn longest(queues: &[TorQueues]) -> Vec<f64> {
+    let of_case =
+        |queues: &TorQueues| queues.iter().map(|(_, queued)| queued[1]).max().unwrap_or(0);
     queues.iter().map(|queues| of_case(queues) as f64 / 1e3).collect()
 }
 
@@ -124,7 +128,7 @@ fn listed(longest: &[f64]) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-fn random_claim(queues: &[Queues]) -> Claim {
+fn random_claim(queues: &[TorQueues]) -> Claim {
     let longest = longest(queues);
     let most = longest.iter().copied().fold(0.0, f64::max);
     Claim {
@@ -133,13 +137,14 @@ fn random_claim(queues: &[Queues]) -> Claim {
         measured: listed(&longest),
         verdict: Verdict::of(
             (200.0..=800.0).contains(&most),
-            "how far queues wander depends on spare capacity, on the length of the messages and on congestion \
+            "how far queues wander depends on spare capacity, on the length of the messages and \
+                on congestion \
              control, none of which the paper states",
         ),
     }
 }
 
-fn in_turn_claim(queues: &[Queues]) -> Claim {
+fn in_turn_claim(queues: &[TorQueues]) -> Claim {
     let longest = longest(queues);
     Claim {
         figure: "fig02".into(),

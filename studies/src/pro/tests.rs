@@ -1,7 +1,7 @@
 use super::*;
 use crate::Verdict;
 
-/// What must hold even in small runs.
+/// The claims that hold even in small runs.
 const ROBUST: [(&str, &str); 5] = [
     ("fig02", "ideal round robin"),
     ("theorem 1", "full load (ring)"),

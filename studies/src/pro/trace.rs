@@ -3,11 +3,11 @@
 use crate::Point;
 use braid_sim::time::Ps;
 
-/// Points of a line, about.
+/// Approximate number of points of a line.
 const POINTS: u64 = 60;
 
-/// The highest reading of each stretch of time. Stretches depend on `span`, the same for lines that are compared;
-/// what comes later than one and a half of it is left out.
+/// Returns the highest reading of each part of the time. The parts depend on `span`, which is the
+/// same for compared lines. Readings after one and a half spans are left out.
 pub(super) fn peaks(readings: impl IntoIterator<Item = (Ps, f64)>, span: Ps) -> Vec<Point> {
     let stretch = (span.0 / POINTS).max(1);
     let mut highest: Vec<f64> = Vec::new();

@@ -1,16 +1,16 @@
-//! PRO at the sizes of figure 8 under choices that the paper leaves open: how a tree's roots send, and which way
-//! control packets go.
+//! PRO at the sizes of figure 8 under choices that the paper leaves open: the sending of a tree's
+//! roots, and the routing of control packets.
 
 use super::comparison::range;
-use super::outcome::{Outcome, measure};
-use super::setup::{PIPELINE, Pattern, Scheme, Setup, paper_fabric};
+use super::outcome::{ProOutcome, measure};
+use super::setup::{PIPELINE, Pattern, ProScheme, ProSetup, paper_fabric};
 use crate::{Effort, Point, Series, run_all};
 use braid_sim::workload::Forwarding;
 
-/// Runs per point at most.
+/// Maximum runs per point.
 const SEEDS: u32 = 1;
 
-/// One such choice.
+/// A variant of PRO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
@@ -18,7 +18,8 @@ pub(super) struct Variant {
     control_hashed: bool,
 }
 
-/// PRO chooses no path for what it only answers; the simulator that its authors started from hashes that.
+/// PRO chooses no path for acknowledgements; the simulator that its authors started from hashes
+/// them.
 pub(super) const CONTROL_HASHED: Variant =
     Variant { name: "PRO, control hashed", pattern: Pattern::Ring, control_hashed: true };
 
@@ -33,7 +34,7 @@ pub(super) const STRICT: Variant = tree("PRO, all forward", Forwarding::Strict(P
 /// All runs of all variants.
 pub(super) struct Variants {
     sizes: Vec<u64>,
-    runs: Vec<(Variant, u64, Outcome)>,
+    runs: Vec<(Variant, u64, ProOutcome)>,
 }
 
 impl Variants {
@@ -52,7 +53,7 @@ impl Variants {
         &self,
         of: Variant,
         bytes: u64,
-        value: impl Fn(&Outcome) -> f64,
+        value: impl Fn(&ProOutcome) -> f64,
     ) -> Vec<f64> {
         let here = self.runs.iter().filter(|(variant, size, _)| (*variant, *size) == (of, bytes));
         here.map(|(_, _, outcome)| value(outcome)).collect()
@@ -65,7 +66,7 @@ impl Variants {
         Series { name: of.name.into(), points: self.sizes.iter().map(point).collect() }
     }
 
-    /// Slowdowns by size: "1 MB 1.04, 4 MB 1.02".
+    /// Formats the slowdowns by size: "1 MB 1.04, 4 MB 1.02".
     pub(super) fn slowdowns(&self, of: Variant) -> String {
         let part = |bytes: &u64| {
             let values = self.values(of, *bytes, |outcome| outcome.slowdown);
@@ -76,10 +77,11 @@ impl Variants {
 }
 
 impl Variant {
-    fn measure(self, bytes: u64, seed: u64) -> Outcome {
+    fn measure(self, bytes: u64, seed: u64) -> ProOutcome {
         let topology = paper_fabric();
         let workload = self.pattern.workload(&topology, bytes, seed);
-        let setup = Setup { control_hashed: self.control_hashed, ..Setup::new(Scheme::Pro, seed) };
+        let setup =
+            ProSetup { control_hashed: self.control_hashed, ..ProSetup::new(ProScheme::Pro, seed) };
         measure(setup.plan(&topology, workload), false)
             .unwrap_or_else(|error| panic!("{self:?}, {bytes} bytes, seed {seed}: {error}"))
     }

@@ -2,25 +2,25 @@
 
 use super::causes;
 use super::load::Load;
-use super::outcome::Outcome;
+use super::outcome::RailsOutcome;
 use super::results::{Results, bars, claim, is_near, listed, range};
-use super::scale::Scale;
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::scale::RailsScale;
+use super::scheme::RailsScheme;
+use super::setup::RailsSetup;
 use crate::{Study, Verdict};
 
-/// Over ECMP's, as the text states them; PLB's is 20 % below RailS'.
-const PAPERS: [(Scheme, f64); 3] =
-    [(Scheme::RAILS, 1.29), (Scheme::REPS, 1.34), (Scheme::MIN_RTT, 1.24)];
+/// Bus bandwidth over ECMP's in the paper's text. PLB's is 20 % below RailS'.
+const PAPERS: [(RailsScheme, f64); 3] =
+    [(RailsScheme::RAILS, 1.29), (RailsScheme::REPS, 1.34), (RailsScheme::MIN_RTT, 1.24)];
 const PLB_BELOW_RAILS: f64 = 0.8;
 const MOST_SPARSE: f64 = 2.8;
 const OTHERWISE_MORE: [f64; 2] = [20.0, 78.0];
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
+pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
     loads().into_iter().flat_map(|(_, load)| scale.compared(load)).collect()
 }
 
-/// Uniform, then sparse ones.
+/// Returns the uniform load, then the sparse ones.
 pub(super) fn loads() -> Vec<(&'static str, Load)> {
     let names = ["sparse 0.6", "sparse 0.4", "sparse 0.2", "sparse 0"];
     let sparse = names.into_iter().zip(Load::SPARSE);
@@ -29,12 +29,12 @@ pub(super) fn loads() -> Vec<(&'static str, Load)> {
 }
 
 pub(super) fn add(results: &Results, study: &mut Study) {
-    let base = (Scheme::ECMP, Outcome::bus_gbps as fn(&Outcome) -> f64);
+    let base = (RailsScheme::ECMP, RailsOutcome::bus_gbps as fn(&RailsOutcome) -> f64);
     study.figures.push(bars(
         ["fig07", "Bus bandwidth under uniform and sparse loads", "bus bandwidth over ECMP's"],
         &loads(),
-        &Scheme::COMPARED,
-        |scheme, load| results.over((scheme, Outcome::bus_gbps), base, load),
+        &RailsScheme::COMPARED,
+        |scheme, load| results.over((scheme, RailsOutcome::bus_gbps), base, load),
     ));
     uniform(results, study);
     sparse(results, study);
@@ -43,7 +43,7 @@ pub(super) fn add(results: &Results, study: &mut Study) {
 fn uniform(results: &Results, study: &mut Study) {
     let times = |scheme, base| results.times(scheme, base, Load::UNIFORM);
     for (scheme, papers) in PAPERS {
-        let measured = times(scheme, Scheme::ECMP);
+        let measured = times(scheme, RailsScheme::ECMP);
         study.claims.push(claim(
             "fig07a",
             &format!("{}'s bus bandwidth is {papers} times ECMP's", scheme.name),
@@ -51,15 +51,21 @@ fn uniform(results: &Results, study: &mut Study) {
             Verdict::of(is_near(measured, papers), causes::collisions()),
         ));
     }
-    let below = times(Scheme::PLB, Scheme::RAILS);
+    let below = times(RailsScheme::PLB, RailsScheme::RAILS);
     study.claims.push(claim(
         "fig07a",
         "PLB's is 20 % below RailS'",
         format!("{:.1} % below", 100.0 * (1.0 - below)),
         Verdict::of(is_near(below, PLB_BELOW_RAILS), causes::collisions()),
     ));
-    let over_ecmp = |scheme| times(scheme, Scheme::ECMP);
-    let order = [Scheme::REPS, Scheme::RAILS, Scheme::MIN_RTT, Scheme::PLB, Scheme::ECMP];
+    let over_ecmp = |scheme| times(scheme, RailsScheme::ECMP);
+    let order = [
+        RailsScheme::REPS,
+        RailsScheme::RAILS,
+        RailsScheme::MIN_RTT,
+        RailsScheme::PLB,
+        RailsScheme::ECMP,
+    ];
     study.claims.push(claim(
         "fig07a",
         "in this order: REPS, RailS, MinRTT, PLB, ECMP",
@@ -74,7 +80,9 @@ fn uniform(results: &Results, study: &mut Study) {
 fn sparse(results: &Results, study: &mut Study) {
     let more = |idle| {
         let load = Load::sparse(idle);
-        range(Scheme::OTHERS.iter().map(|other| results.times(Scheme::RAILS, *other, load)))
+        range(
+            RailsScheme::OTHERS.iter().map(|other| results.times(RailsScheme::RAILS, *other, load)),
+        )
     };
     let all = Load::SPARSE.map(|(name, idle)| (name, more(idle)));
     let texts = all.map(|(name, [least, most])| format!("{name}: {least:.2} to {most:.2}"));

@@ -1,32 +1,32 @@
-//! Figures 8 and 9: when flows complete under uniform and sparse loads.
+//! Figures 8 and 9: the completion of flows under uniform and sparse loads.
 
 use super::bandwidth::loads;
 use super::causes;
 use super::load::Load;
-use super::outcome::Outcome;
+use super::outcome::RailsOutcome;
 use super::results::{Results, bars, claim, is_near, is_within, listed, range};
-use super::scheme::Scheme;
+use super::scheme::RailsScheme;
 use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
 
-/// Of a curve.
+/// Number of points of a curve.
 const STEPS: u32 = 20;
-/// PLB's total over RailS', and over ECMP's; MinRTT's over RailS'.
+/// The totals of PLB over RailS', and over ECMP's; that of MinRTT over RailS'.
 const PAPERS_PLB: [f64; 2] = [1.18, 0.89];
 const PAPERS_MIN_RTT: f64 = 1.04;
-/// A mean of so much of the total is very close to it.
+/// Mean over total that counts as very close.
 const CLOSE: f64 = 0.9;
 const SPARSEST_SOONER: f64 = 1.5;
 const SOONER: [f64; 2] = [17.0, 78.0];
 
-/// Under its name in the figures.
-pub(super) type Quantity = (&'static str, fn(&Outcome) -> f64);
+/// A quantity with its name in the figures.
+pub(super) type Quantity = (&'static str, fn(&RailsOutcome) -> f64);
 
 const QUANTITIES: [Quantity; 5] = [
-    ("mean", Outcome::mean_us),
+    ("mean", RailsOutcome::mean_us),
     ("p80", |run| run.percentile_us(80.0)),
     ("p95", |run| run.percentile_us(95.0)),
     ("p99", |run| run.percentile_us(99.0)),
-    ("total", Outcome::total_us),
+    ("total", RailsOutcome::total_us),
 ];
 
 pub(super) fn add(results: &Results, study: &mut Study) {
@@ -34,7 +34,7 @@ pub(super) fn add(results: &Results, study: &mut Study) {
         study.figures.push(curve(results, &format!("fig08{letter}"), name, load));
     }
     for (letter, (name, load)) in ('a'..).zip(loads()) {
-        let base = (Scheme::RAILS, Outcome::total_us as fn(&Outcome) -> f64);
+        let base = (RailsScheme::RAILS, RailsOutcome::total_us as fn(&RailsOutcome) -> f64);
         study.figures.push(bars(
             [
                 &format!("fig09{letter}"),
@@ -42,7 +42,7 @@ pub(super) fn add(results: &Results, study: &mut Study) {
                 "over RailS' last flow",
             ],
             &QUANTITIES,
-            &Scheme::COMPARED,
+            &RailsScheme::COMPARED,
             |scheme, of| results.over((scheme, of), base, load),
         ));
     }
@@ -50,10 +50,10 @@ pub(super) fn add(results: &Results, study: &mut Study) {
     sparse(results, study);
 }
 
-/// How many flows are delivered by when, over RailS' last one.
+/// Plots the share of delivered flows over time, relative to RailS' last flow.
 pub(super) fn curve(results: &Results, id: &str, name: &str, load: Load) -> Figure {
-    let last = results.mean(Scheme::RAILS, load, Outcome::total_us);
-    let series = Scheme::COMPARED.map(|scheme| {
+    let last = results.mean(RailsScheme::RAILS, load, RailsOutcome::total_us);
+    let series = RailsScheme::COMPARED.map(|scheme| {
         let points = (1..=STEPS).map(|step| {
             let percent = 100.0 * f64::from(step) / f64::from(STEPS);
             let runs = results.of(scheme, load).iter();
@@ -76,31 +76,34 @@ fn uniform(results: &Results, study: &mut Study) {
     let load = Load::UNIFORM;
     let total_over = |scheme, base| results.times(base, scheme, load);
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-    let reps = total_over(Scheme::REPS, Scheme::RAILS);
+    let reps = total_over(RailsScheme::REPS, RailsScheme::RAILS);
     study.claims.push(claim(
         "fig08a, fig09a",
         "REPS completes as RailS does",
         format!("{:+.1} %", percent(reps)),
         Verdict::of(is_near(reps, 1.0), causes::collisions()),
     ));
-    let mean = |scheme| results.mean(scheme, load, Outcome::mean_us);
-    let min_rtt = total_over(Scheme::MIN_RTT, Scheme::RAILS);
-    let is_lowest = Scheme::COMPARED.iter().all(|other| mean(Scheme::MIN_RTT) <= mean(*other));
+    let mean = |scheme| results.mean(scheme, load, RailsOutcome::mean_us);
+    let min_rtt = total_over(RailsScheme::MIN_RTT, RailsScheme::RAILS);
+    let is_lowest =
+        RailsScheme::COMPARED.iter().all(|other| mean(RailsScheme::MIN_RTT) <= mean(*other));
     study.claims.push(claim(
         "fig08a, fig09a",
         "MinRTT has the lowest mean completion time, and 4 % more in total than RailS",
         format!(
             "means: {}; MinRTT {:+.1} % in total",
-            listed(&Scheme::COMPARED, |scheme| format!("{:.0} us", mean(scheme))),
+            listed(&RailsScheme::COMPARED, |scheme| format!("{:.0} us", mean(scheme))),
             percent(min_rtt)
         ),
         Verdict::of(
             is_lowest && is_near(min_rtt, PAPERS_MIN_RTT),
-            "the order in which a host serves its flows decides the mean, and the paper does not say it: here all in turn, \
+            "the order in which a host serves its flows decides the mean, and the paper does not \
+                say it: here all in turn, \
              so that none ends early",
         ),
     ));
-    let plb = [Scheme::RAILS, Scheme::ECMP].map(|base| total_over(Scheme::PLB, base));
+    let plb =
+        [RailsScheme::RAILS, RailsScheme::ECMP].map(|base| total_over(RailsScheme::PLB, base));
     study.claims.push(claim(
         "fig09a",
         "PLB takes 18 % more than RailS, and 11 % less than ECMP",
@@ -110,20 +113,21 @@ fn uniform(results: &Results, study: &mut Study) {
             causes::collisions(),
         ),
     ));
-    let share = |scheme| mean(scheme) / results.mean(scheme, load, Outcome::total_us);
+    let share = |scheme| mean(scheme) / results.mean(scheme, load, RailsOutcome::total_us);
     study.claims.push(claim(
         "fig09a",
         "RailS' mean and tail percentiles are very close",
         format!(
             "means over totals: {}",
-            listed(&Scheme::COMPARED, |scheme| format!("{:.0} %", 100.0 * share(scheme)))
+            listed(&RailsScheme::COMPARED, |scheme| format!("{:.0} %", 100.0 * share(scheme)))
         ),
-        Verdict::of(share(Scheme::RAILS) >= CLOSE, "flows of RailS do not end together"),
+        Verdict::of(share(RailsScheme::RAILS) >= CLOSE, "flows of RailS do not end together"),
     ));
 }
 
 fn sparse(results: &Results, study: &mut Study) {
-    let sooner = Load::SPARSE.map(|(_, idle)| results.sooner(&Scheme::OTHERS, Load::sparse(idle)));
+    let sooner =
+        Load::SPARSE.map(|(_, idle)| results.sooner(&RailsScheme::OTHERS, Load::sparse(idle)));
     let times = 1.0 / (1.0 - sooner[0][0] / 100.0);
     study.claims.push(claim(
         "fig08b, fig09b",
@@ -148,21 +152,22 @@ fn sparse(results: &Results, study: &mut Study) {
         },
         Verdict::of(
             lost.is_empty(),
-            "all flows of RailS end at about the same time, as figure 9a has them, so that its mean is close to its total; \
+            "all flows of RailS end at about the same time, as figure 9a has them, so that its \
+                mean is close to its total; \
              other schemes complete flows of idle interfaces early",
         ),
     ));
 }
 
-/// Where another scheme is better than RailS.
+/// Lists the quantities in which another scheme is better than RailS.
 fn behind(results: &Results) -> Vec<String> {
     let mut lost = Vec::new();
     for (sparsity, idle) in Load::SPARSE {
         let load = Load::sparse(idle);
         for (name, of) in QUANTITIES {
-            let ours = results.mean(Scheme::RAILS, load, of);
+            let ours = results.mean(RailsScheme::RAILS, load, of);
             let better =
-                Scheme::OTHERS.iter().filter(|other| results.mean(**other, load, of) < ours);
+                RailsScheme::OTHERS.iter().filter(|other| results.mean(**other, load, of) < ours);
             lost.extend(better.map(|other| format!("the {name} of {} at {sparsity}", other.name)));
         }
     }

@@ -1,23 +1,23 @@
 //! Figures 12 and 13: a mixture of experts.
 
-use braid_traffic::Phase;
+use braid_lab::traffic::Phase;
 
 use super::causes;
 use super::load::Load;
-use super::outcome::Outcome;
+use super::outcome::RailsOutcome;
 use super::results::{Results, bars, claim, is_within, range};
-use super::scale::Scale;
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::scale::RailsScale;
+use super::scheme::RailsScheme;
+use super::setup::RailsSetup;
 use crate::{Study, Verdict};
 
-/// By phase: how much sooner RailS completes than the others, in percent.
+/// Percent by which RailS completes sooner than the others, by phase.
 const DENSE_SOONER: [[f64; 2]; 4] = [[19.5, 34.9], [8.9, 19.2], [25.3, 31.2], [17.9, 44.3]];
 const SPARSE_SOONER: [[f64; 2]; 4] = [[66.1, 69.2], [75.1, 80.4], [75.1, 76.8], [73.9, 75.7]];
-/// Of an iteration's time, in percent.
+/// Percent of an iteration's time.
 const DENSE_ITERATION: f64 = 18.0;
 const SPARSE_ITERATION: f64 = 40.0;
-/// Of an iteration the all-to-all takes 40 to 60 % (figure 2): ECMP's here.
+/// Share of the all-to-all in an iteration, 40 to 60 % (figure 2), for ECMP here.
 const PARTS: [f64; 2] = [0.4, 0.6];
 
 /// One of the two figures.
@@ -37,7 +37,7 @@ const DENSE: Mode = Mode {
 const SPARSE: Mode =
     Mode { figure: "fig13", data: "data on one GPU", load: Load::Sparse, sooner: SPARSE_SOONER };
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
+pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
     let loads = [DENSE, SPARSE].into_iter().flat_map(|mode| Phase::ALL.map(mode.load));
     loads.flat_map(|load| scale.compared(load)).collect()
 }
@@ -53,8 +53,8 @@ pub(super) fn add(results: &Results, study: &mut Study) {
 
 fn figures(results: &Results, study: &mut Study, mode: &Mode) {
     let phases = Phase::ALL.map(|phase| (phase.name(), (mode.load)(phase)));
-    let base = (Scheme::ECMP, Outcome::total_us as fn(&Outcome) -> f64);
-    let over = |scheme, load| results.over((scheme, Outcome::total_us), base, load);
+    let base = (RailsScheme::ECMP, RailsOutcome::total_us as fn(&RailsOutcome) -> f64);
+    let over = |scheme, load| results.over((scheme, RailsOutcome::total_us), base, load);
     study.figures.push(bars(
         [
             &format!("{}a", mode.figure),
@@ -62,7 +62,7 @@ fn figures(results: &Results, study: &mut Study, mode: &Mode) {
             "completion time over ECMP's",
         ],
         &phases,
-        &Scheme::COMPARED,
+        &RailsScheme::COMPARED,
         over,
     ));
     let part = PARTS[1];
@@ -77,19 +77,20 @@ fn figures(results: &Results, study: &mut Study, mode: &Mode) {
             "iteration over ECMP's",
         ],
         &phases,
-        &Scheme::COMPARED,
+        &RailsScheme::COMPARED,
         |scheme, load| over(scheme, load).into_iter().map(|ratio| iteration(part, ratio)).collect(),
     ));
 }
 
-/// An iteration over ECMP's, whose all-to-all is this part of it, if the all-to-all takes so many times ECMP's.
+/// Returns an iteration over ECMP's: `part` of ECMP's is the all-to-all, which takes `ratio` times
+/// ECMP's.
 fn iteration(part: f64, ratio: f64) -> f64 {
     1.0 - part + part * ratio
 }
 
 fn phases(results: &Results, study: &mut Study, mode: &Mode, why: &str) {
     for (phase, papers) in Phase::ALL.into_iter().zip(mode.sooner) {
-        let sooner = results.sooner(&Scheme::OTHERS, (mode.load)(phase));
+        let sooner = results.sooner(&RailsScheme::OTHERS, (mode.load)(phase));
         study.claims.push(claim(
             &format!("{}a", mode.figure),
             &format!(
@@ -104,12 +105,13 @@ fn phases(results: &Results, study: &mut Study, mode: &Mode, why: &str) {
     }
 }
 
-/// How much shorter RailS' iteration is than others', in percent: the least and the most over phases and schemes.
+/// Returns the least and the most percent by which RailS' iteration is shorter, over phases and
+/// schemes.
 fn shorter(results: &Results, mode: &Mode, part: f64) -> [f64; 2] {
     let of_phase = |phase| {
         let load = (mode.load)(phase);
-        let of = move |scheme| iteration(part, results.times(Scheme::ECMP, scheme, load));
-        Scheme::OTHERS.map(|other| 100.0 * (1.0 - of(Scheme::RAILS) / of(other)))
+        let of = move |scheme| iteration(part, results.times(RailsScheme::ECMP, scheme, load));
+        RailsScheme::OTHERS.map(|other| 100.0 * (1.0 - of(RailsScheme::RAILS) / of(other)))
     };
     range(Phase::ALL.into_iter().flat_map(of_phase))
 }

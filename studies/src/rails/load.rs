@@ -1,33 +1,34 @@
-//! What GPUs send to each other (RailS, table I).
+//! The traffic between GPUs (RailS, table I).
 
-use braid_traffic::{Phase, Workload};
+use braid_lab::traffic::{Phase, Workload};
 
-/// Of a domain: GPUs, interfaces, rails.
+/// Number of GPUs, interfaces and rails of a domain.
 pub(super) const RAILS: usize = 8;
-/// Matrices with chance in them are the same for all schemes and seeds: what differs is what happens to them.
+/// The seed of random matrices, the same for all schemes and seeds, so that only the network
+/// differs.
 const MATRIX_SEED: u64 = 1;
 
-/// Which GPU has which place in a matrix.
+/// The mapping of GPUs to places in a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Numbering {
-    /// The first places are the first domain's.
+    /// The first places belong to the first domain.
     ByDomain,
-    /// The first places are the first GPUs of all domains.
+    /// The first places belong to the first GPUs of all domains.
     Across,
 }
 
-/// What is sent.
+/// The load of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Load {
     /// All GPUs have rows and columns of their own.
     Gpus(Workload, Numbering),
-    /// Each domain has an expert; its data lie on all of its GPUs alike.
+    /// Each domain has an expert, whose data are spread evenly over its GPUs.
     Dense(Phase),
-    /// They lie on its first GPU, which gets what is for it, too.
+    /// Each domain has an expert, whose data are on its first GPU, which also receives for it.
     Sparse(Phase),
     /// From the first domain to the second, from each GPU to its counterpart.
     FromAll,
-    /// The same bytes from its first GPU to the other's first.
+    /// The same bytes, from the first GPU of one domain to the first of the other.
     FromOne,
     /// From all GPUs of the first half of the domains to all of the second half.
     OneWay,
@@ -35,10 +36,10 @@ pub(super) enum Load {
 
 impl Load {
     pub(super) const UNIFORM: Load = Load::Gpus(Workload::Uniform, Numbering::ByDomain);
-    /// Of the text's sparsities: how it writes each, and the eighths of receivers that get nothing.
+    /// The sparsities of the paper's text, with the eighths of receivers that get nothing.
     pub(super) const SPARSE: [(&str, u32); 4] = [("0.6", 5), ("0.4", 3), ("0.2", 2), ("0", 0)];
 
-    /// So many GPUs of each domain receive nothing.
+    /// Returns a load in which this number of GPUs of each domain receive nothing.
     pub(super) fn sparse(idle: u32) -> Load {
         Load::Gpus(Workload::Sparse(f64::from(idle) / RAILS as f64), Numbering::Across)
     }
@@ -51,8 +52,8 @@ impl Load {
         Load::Gpus(Workload::ZipfReceivers(exponent), Numbering::ByDomain)
     }
 
-    /// What each GPU of so many domains sends to each other one of another domain: what stays inside a domain takes no interface.
-    /// `mean`: bytes that a GPU sends on average.
+    /// Returns the flows between GPUs of different domains, because traffic within a domain uses no
+    /// interface. `mean`: bytes that a GPU sends on average.
     pub(super) fn flows(self, domains: usize, mean: u64) -> Vec<Flow> {
         let domain_bytes = mean * RAILS as u64;
         let flows = match self {
@@ -83,7 +84,7 @@ impl Load {
     }
 }
 
-/// What one GPU has for one of another domain.
+/// The traffic from one GPU to one of another domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Flow {
     pub(super) from: usize,

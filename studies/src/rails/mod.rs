@@ -1,5 +1,5 @@
-//! "RailS: Load Balancing for All-to-All Communication in Distributed Mixture-of-Experts Training": figures 7 to 13, and
-//! theorems 1 to 4.
+//! "RailS: Load Balancing for All-to-All Communication in Distributed Mixture-of-Experts Training":
+//! figures 7 to 13, and theorems 1 to 4.
 
 mod bandwidth;
 mod causes;
@@ -19,11 +19,11 @@ mod theorems;
 
 use super::{Claim, Effort, Study};
 use results::Results;
-use scale::Scale;
+use scale::RailsScale;
 
-/// Runs all of it.
+/// Runs the study.
 pub fn study(effort: &Effort) -> Study {
-    let scale = Scale::of(effort);
+    let scale = RailsScale::of(effort);
     let setups = [
         bandwidth::setups(&scale),
         skew::setups(&scale),
@@ -34,7 +34,8 @@ pub fn study(effort: &Effort) -> Study {
     let results = Results::make(scale, setups.concat(), effort);
     let mut study = Study {
         paper: "rails",
-        title: "RailS: Load Balancing for All-to-All Communication in Distributed Mixture-of-Experts Training"
+        title: "RailS: Load Balancing for All-to-All Communication in Distributed \
+            Mixture-of-Experts Training"
             .into(),
         figures: Vec::new(),
         claims: Vec::new(),
@@ -50,7 +51,7 @@ pub fn study(effort: &Effort) -> Study {
     study
 }
 
-/// What the paper states and these runs cannot show.
+/// Returns the claims of the paper that these runs cannot test.
 fn untested() -> [Claim; 2] {
     [
         Claim::untested(
@@ -66,41 +67,62 @@ fn untested() -> [Claim; 2] {
     ]
 }
 
-/// Where the paper is silent in general; what is tried otherwise is with the experiments.
+/// Returns the choices where the paper is silent in general. Alternatives are with the experiments.
 fn choices(results: &Results) -> Vec<String> {
-    let Scale { mean, domains } = results.scale;
+    let RailsScale { mean, domains } = results.scale;
     let mut choices = vec![format!(
-        "{domains} domains of 8 GPUs and 8 interfaces of 400 Gb/s, one leaf for each rail, {domains} spines with a link of 400 Gb/s to \
-         each leaf, 1 us per link (the paper has up to 128 domains, at least 8 leaves and several spines, and no rates). A GPU sends {} \
-         MB on average: an expert's 100 to 256 MB of the paper would be 12 to 32. Packets have 4096 B of payload and 62 B of headers, \
+        "{domains} domains of 8 GPUs and 8 interfaces of 400 Gb/s, one leaf for each rail, \
+            {domains} spines with a link of 400 Gb/s to \
+         each leaf, 1 us per link (the paper has up to 128 domains, at least 8 leaves and several \
+         spines, and no rates). A GPU sends {} \
+         MB on average: an expert's 100 to 256 MB of the paper would be 12 to 32. Packets have \
+         4096 B of payload and 62 B of headers, \
          and each is acknowledged by 64 B",
         mean as f64 / 1e6
     )];
     choices.extend(
         [
-            "Data paths: ECMP and PLB leave by the source GPU's own interface and end at the destination GPU's; MinRTT takes any of the \
-             sending domain's, chunk by chunk of 64 KiB, by round-trip time; REPS takes all of them in turn and recycles paths on each; \
-             both end at the destination GPU's; RailS goes from rail i to rail i, chunks of 32 KiB. It is the only reading in which REPS \
-             does as well as RailS with skewed senders and half as well with skewed receivers; figure causes-path has others, and RailS \
+            "Data paths: ECMP and PLB leave by the source GPU's own interface and end at the \
+                destination GPU's; MinRTT takes any of the \
+             sending domain's, chunk by chunk of 64 KiB, by round-trip time; REPS takes all of \
+             them in turn and recycles paths on each; \
+             both end at the destination GPU's; RailS goes from rail i to rail i, chunks of 32 \
+             KiB. It is the only reading in which REPS \
+             does as well as RailS with skewed senders and half as well with skewed receivers; \
+             figure causes-path has others, and RailS \
              as it ships, which does not know its chunks ahead (`--rail-policy lpt`)",
-            "A GPU's flow has a queue pair of its own on each rail that it takes, and interfaces serve theirs in turn; each subflow has a \
+            "A GPU's flow has a queue pair of its own on each rail that it takes, and interfaces \
+                serve theirs in turn; each subflow has a \
              window of 400 KB, a bandwidth-delay product",
-            "NVLink is without limit; figure causes-nvlink has limits. At R1 = 8 R2 it never is one: seven interfaces at R2 are less",
-            "Switches have room for everything, nothing is lost and links are not stopped; packets are marked from 400 KB of queue on, for \
+            "NVLink is without limit; figure causes-nvlink has limits. At R1 = 8 R2 it never is \
+                one: seven interfaces at R2 are less",
+            "Switches have room for everything, nothing is lost and links are not stopped; \
+                packets are marked from 400 KB of queue on, for \
              PLB and REPS; paths are the uplinks, chosen by the sender",
-            "An interface takes no further chunks while 256 KiB wait for it; figure causes-queue has other limits",
-            "Zipf has exponent 1.2, and the GPU of rank i is number i: the first domain has the first eight",
-            "Sparsity is the share of receivers that get nothing; 5, 3, 2 or 0 of the 8 GPUs of each domain stand for 0.6, 0.4, 0.2 and \
+            "An interface takes no further chunks while 256 KiB wait for it; figure causes-queue \
+                has other limits",
+            "Zipf has exponent 1.2, and the GPU of rank i is number i: the first domain has the \
+                first eight",
+            "Sparsity is the share of receivers that get nothing; 5, 3, 2 or 0 of the 8 GPUs of \
+                each domain stand for 0.6, 0.4, 0.2 and \
              0. A GPU has 256 tokens, each of which goes to two random receivers",
-            "The traces of Mixtral are not public. In their place each domain has an expert, and each domain likes the others by Zipf with \
-             exponents 0.9 (start), 0.3 (early), 0.6 (mid) and 0.75 (stable), in an order of its own (`moe-dense` of `braid-perf \
-             alltoall`); all phases have the same volume here. Sparse mode: the first GPU of a domain has all its data, and gets all \
+            "The traces of Mixtral are not public. In their place each domain has an expert, and \
+                each domain likes the others by Zipf with \
+             exponents 0.9 (start), 0.3 (early), 0.6 (mid) and 0.75 (stable), in an order of its \
+             own (`moe-dense` of `braid-perf \
+             alltoall`); all phases have the same volume here. Sparse mode: the first GPU of a \
+             domain has all its data, and gets all \
              that is for it",
-            "Bus bandwidth is (bytes / T) (M - 1) / M for each GPU, T until the last flow is delivered. T* has the headers in it. An \
-             iteration is as long as in the paper's figure 2: 40 to 60 % of it is ECMP's all-to-all, and the rest stays",
-            "The mean square error is that of the domain that carries most, over the square of its highest load, which makes one busy \
-             interface of eight 0.109, and over the square of the mean, which makes it 7. An error is the paper's if it is so in either",
-            "A ratio comes out if it is within a tenth of the paper's, a share of time if it is within five hundredths",
+            "Bus bandwidth is (bytes / T) (M - 1) / M for each GPU, T until the last flow is \
+                delivered. T* has the headers in it. An \
+             iteration is as long as in the paper's figure 2: 40 to 60 % of it is ECMP's \
+             all-to-all, and the rest stays",
+            "The mean square error is that of the domain that carries most, over the square of \
+                its highest load, which makes one busy \
+             interface of eight 0.109, and over the square of the mean, which makes it 7. An \
+             error is the paper's if it is so in either",
+            "A ratio comes out if it is within a tenth of the paper's, a share of time if it is \
+                within five hundredths",
         ]
         .map(str::to_owned),
     );

@@ -1,20 +1,20 @@
-//! What is measured in a run.
+//! The measurements of a run.
 
 use braid_lb::LoadMse;
 use braid_sim::simulation::Simulation;
 use braid_sim::time::{Ps, Rate};
 
 use super::load::{Flow, RAILS};
-use super::setup::{FRAMES, RATE_GBPS, Setup};
+use super::setup::{FRAMES, RATE_GBPS, RailsSetup};
 
-/// What is measured in a run.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    /// When each flow was delivered, in microseconds, ascending.
+pub(super) struct RailsOutcome {
+    /// Delivery times of the flows in microseconds, ascending.
     pub(super) flows_us: Vec<f64>,
-    /// T*: what the busiest domain sends or receives, headers included, over N R2.
+    /// T*: the load of the busiest domain, sent or received, including headers, over N R2.
     pub(super) bound_us: f64,
-    /// Bytes of all flows for each GPU.
+    /// Bytes of all flows per GPU.
     pub(super) gpu_bytes: f64,
     pub(super) domains: usize,
     /// Bytes by domain and interface.
@@ -23,8 +23,8 @@ pub(super) struct Outcome {
     pub(super) lost: u64,
 }
 
-impl Outcome {
-    /// Until the last flow is delivered.
+impl RailsOutcome {
+    /// Returns the time until the last flow is delivered.
     pub(super) fn total_us(&self) -> f64 {
         self.flows_us.last().copied().unwrap_or(0.0)
     }
@@ -33,7 +33,7 @@ impl Outcome {
         self.flows_us.iter().sum::<f64>() / self.flows_us.len() as f64
     }
 
-    /// So many of 100 flows are delivered by then.
+    /// Returns the time until `percent` of the flows are delivered.
     pub(super) fn percentile_us(&self, percent: f64) -> f64 {
         let nth = (percent / 100.0 * self.flows_us.len() as f64).ceil() as usize;
         self.flows_us[nth.clamp(1, self.flows_us.len()) - 1]
@@ -43,18 +43,18 @@ impl Outcome {
         self.total_us() / self.bound_us
     }
 
-    /// In Gb/s for each GPU: (bytes / T) (M - 1) / M.
+    /// Returns the bus bandwidth in Gb/s per GPU: (bytes / T) (M - 1) / M.
     pub(super) fn bus_gbps(&self) -> f64 {
         let domains = self.domains as f64;
         self.gpu_bytes * 8.0 / (self.total_us() * 1e3) * (domains - 1.0) / domains
     }
 
-    /// Of the domain that sends most.
+    /// Returns the load error of the domain that sends most.
     pub(super) fn send_mse(&self) -> LoadMse {
         mse(busiest(&self.sent))
     }
 
-    /// Of the domain that receives most.
+    /// Returns the load error of the domain that receives most.
     pub(super) fn receive_mse(&self) -> LoadMse {
         mse(busiest(&self.received))
     }
@@ -69,11 +69,11 @@ pub(super) fn busiest(domains: &[Vec<u64>]) -> &[u64] {
     most.expect("there is a domain")
 }
 
-/// Runs it.
+/// Runs the set-up.
 ///
 /// # Panics
-/// If the run fails.
-pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
+/// Panics if the run fails.
+pub(super) fn measure(setup: &RailsSetup, seed: u64) -> RailsOutcome {
     let flows = setup.flows();
     let mut run = Simulation::new(setup.plan(&flows, seed));
     run.run().unwrap_or_else(|error| panic!("{setup:?}, seed {seed}: {error}"));
@@ -89,7 +89,7 @@ pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
         loads.chunks(RAILS).map(|domain| domain.iter().map(of).collect()).collect()
     };
     let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
-    Outcome {
+    RailsOutcome {
         flows_us,
         bound_us: bound(&flows, setup.domains).as_micros_f64(),
         gpu_bytes: bytes as f64 / (setup.domains * RAILS) as f64,
@@ -114,13 +114,14 @@ fn bound(flows: &[Flow], domains: usize) -> Ps {
 #[cfg(test)]
 mod tests {
     use super::super::load::Load;
-    use super::super::scheme::Scheme;
+    use super::super::scheme::RailsScheme;
     use super::*;
 
     #[test]
     fn nothing_is_faster_than_the_bound_and_everything_is_counted() {
-        for scheme in [Scheme::ECMP, Scheme::MIN_RTT, Scheme::RAILS] {
-            let outcome = measure(&Setup::new(scheme, Load::skewed_receivers(1.2), 200_000), 1);
+        for scheme in [RailsScheme::ECMP, RailsScheme::MIN_RTT, RailsScheme::RAILS] {
+            let outcome =
+                measure(&RailsSetup::new(scheme, Load::skewed_receivers(1.2), 200_000), 1);
             assert!(outcome.over_bound() >= 1.0, "{}: {}", scheme.name, outcome.over_bound());
             let sum = |loads: &[Vec<u64>]| loads.iter().flatten().sum::<u64>() as f64;
             assert_eq!(sum(&outcome.sent), outcome.gpu_bytes * 64.0);

@@ -1,4 +1,4 @@
-//! The rail of each chunk, as each domain finds it for itself.
+//! The rail of each chunk, chosen by each domain for itself.
 
 use std::cmp::Reverse;
 
@@ -10,16 +10,17 @@ use super::scheme::Ties;
 /// Bytes of a chunk (RailS, section V-A).
 pub(super) const CHUNK: u64 = 32 << 10;
 
-/// What a flow sends on a rail.
+/// The bytes that a flow sends on a rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Share {
-    /// The flow's number.
+    /// The number of the flow.
     pub(super) flow: usize,
     pub(super) rail: usize,
     pub(super) bytes: u64,
 }
 
-/// Shares of all flows, each at most one for each rail; chunks have at most so many bytes.
+/// Returns the shares of all flows, at most one per flow and rail; `chunk`: maximum bytes of a
+/// chunk.
 pub(super) fn shares(flows: &[Flow], domains: usize, ties: Ties, chunk: u64) -> Vec<Share> {
     let mut carried = vec![[0_u64; RAILS]; flows.len()];
     for domain in 0..domains {
@@ -57,7 +58,7 @@ fn cut(flow: usize, of: &Flow, chunk: u64) -> impl Iterator<Item = Piece> {
     lengths.map(move |bytes| Piece { flow, from, destination, bytes })
 }
 
-/// The shipped scheduler.
+/// Assigns rails with the shipped scheduler.
 fn longest_first(domain: usize, pieces: &[Piece]) -> Vec<usize> {
     let chunk = |piece: &Piece| Chunk { destination: piece.destination, bytes: piece.bytes };
     let chunks: Vec<Chunk> = pieces.iter().map(chunk).collect();
@@ -65,7 +66,7 @@ fn longest_first(domain: usize, pieces: &[Piece]) -> Vec<usize> {
     rails.into_iter().map(|rail| rail.get()).collect()
 }
 
-/// Each of the second half of the domains has rails of its own, which take turns.
+/// Gives each domain of the second half rails of its own, which rotate.
 fn by_domain(pieces: &[Piece], domains: usize) -> Vec<usize> {
     let receivers = domains / 2;
     let own = (RAILS / receivers).max(1);
@@ -78,7 +79,7 @@ fn by_domain(pieces: &[Piece], domains: usize) -> Vec<usize> {
     pieces.iter().map(rail).collect()
 }
 
-/// Algorithm 2 to the letter.
+/// Assigns rails by Algorithm 2 to the letter.
 fn by_gpu(pieces: &[Piece]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|index| (Reverse(pieces[*index].bytes), pieces[*index].from));

@@ -1,34 +1,34 @@
-//! How much is sent.
+//! The size of the runs.
 
 use super::load::Load;
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::scheme::RailsScheme;
+use super::setup::RailsSetup;
 use crate::Effort;
 
 /// Sizes of the study's runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
-    /// What a GPU sends on average, in bytes.
+pub(super) struct RailsScale {
+    /// Bytes that a GPU sends on average.
     pub(super) mean: u64,
     pub(super) domains: usize,
 }
 
-impl Scale {
-    pub(super) fn of(effort: &Effort) -> Scale {
+impl RailsScale {
+    pub(super) fn of(effort: &Effort) -> RailsScale {
         match effort.quick {
-            true => Scale { mean: 200_000, domains: 4 },
-            false => Scale { mean: 4_000_000, domains: 8 },
+            true => RailsScale { mean: 200_000, domains: 4 },
+            false => RailsScale { mean: 4_000_000, domains: 8 },
         }
     }
 
-    pub(super) fn setup(&self, scheme: Scheme, load: Load) -> Setup {
+    pub(super) fn setup(&self, scheme: RailsScheme, load: Load) -> RailsSetup {
         let (mean, domains) = (self.mean, self.domains);
-        Setup { domains, spines: domains, ..Setup::new(scheme, load, mean) }
+        RailsSetup { domains, spines: domains, ..RailsSetup::new(scheme, load, mean) }
     }
 
-    /// The figures' schemes under a load.
-    pub(super) fn compared(&self, load: Load) -> impl Iterator<Item = Setup> {
+    /// Returns the figures' schemes under a load.
+    pub(super) fn compared(&self, load: Load) -> impl Iterator<Item = RailsSetup> {
         let scale = *self;
-        Scheme::COMPARED.into_iter().map(move |scheme| scale.setup(scheme, load))
+        RailsScheme::COMPARED.into_iter().map(move |scheme| scale.setup(scheme, load))
     }
 }

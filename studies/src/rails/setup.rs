@@ -1,4 +1,4 @@
-//! A run: RailS says little of its network, and nothing of its numbers.
+//! The set-up of a run. RailS describes little of its network, and gives no numbers.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use braid_sim::workload::{Message, Start, Workload};
 
 use super::load::{Flow, Load, RAILS};
 use super::rounds::{CHUNK, shares};
-use super::scheme::{Scheme, Spraying};
+use super::scheme::{RailsScheme, Spraying};
 
-/// Of every link: R2.
+/// Rate of every link: R2.
 pub(super) const RATE_GBPS: u64 = 400;
 const DELAY: Ps = Ps::from_micros(1);
 pub(super) const FRAMES: Frames = Frames { payload: 4096, header: 62, ack: 64, gap: 0 };
-/// PLB and REPS need marks.
+/// Threshold of the marks that PLB and REPS need.
 const MARKED_FROM: u64 = 400_000;
 const ALL_MARKED: Marking =
     Marking { low: MARKED_FROM, high: MARKED_FROM, most: 1.0, when: When::Leaving, of: None };
@@ -30,29 +30,29 @@ const ALL_MARKED: Marking =
 pub(super) const WINDOW: &str = "fixed:400K";
 pub(super) const SEND_QUEUE: u64 = 256 << 10;
 
-/// One run but for its seed: each field is an assumption.
+/// The parameters of a run without its seed. Each field is an assumption.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
+pub(super) struct RailsSetup {
+    pub(super) scheme: RailsScheme,
     pub(super) load: Load,
-    /// What a GPU sends on average, in bytes.
+    /// Bytes that a GPU sends on average.
     pub(super) mean: u64,
     pub(super) domains: usize,
-    /// Spines, each with a link to each leaf.
+    /// Number of spines, each with a link to each leaf.
     pub(super) spines: usize,
-    /// Of each subflow, as users type it.
+    /// Congestion control of each subflow in text form.
     pub(super) cc: &'static str,
-    /// Longest chunk of those that are planned, in bytes.
+    /// Maximum bytes of a planned chunk.
     pub(super) chunk: u64,
-    /// How much may wait for an interface before it takes no further chunk, in bytes.
+    /// Bytes queued at an interface from which it takes no further chunk.
     pub(super) send_queue: u64,
-    /// R1 over R2; `None`: without limit.
+    /// R1 over R2. `None`: unlimited.
     pub(super) nvlink: Option<u64>,
 }
 
-impl Setup {
-    pub(super) fn new(scheme: Scheme, load: Load, mean: u64) -> Setup {
-        Setup {
+impl RailsSetup {
+    pub(super) fn new(scheme: RailsScheme, load: Load, mean: u64) -> RailsSetup {
+        RailsSetup {
             scheme,
             load,
             mean,
@@ -124,7 +124,8 @@ impl Setup {
         }
     }
 
-    /// A message's group is its flow. Each has a queue pair of its own on each rail that it takes.
+    /// The group of a message is its flow. Each message has its own queue pair on each rail that it
+    /// uses.
     fn workload(&self, flows: &[Flow]) -> Workload {
         let message = |flow: usize, src: usize, dst: usize, bytes: u64| Message {
             src: src as u32,

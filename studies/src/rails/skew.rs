@@ -1,26 +1,27 @@
-//! Figures 10 and 11: loads that fall by Zipf.
+//! Figures 10 and 11: loads with a Zipf distribution.
 
+use braid_lab::traffic::ZIPF;
 use braid_lb::LoadMse;
-use braid_traffic::ZIPF;
 
 use super::causes;
 use super::completion::{Quantity, curve};
 use super::load::{Load, RAILS};
-use super::outcome::{Outcome, busiest};
+use super::outcome::{RailsOutcome, busiest};
 use super::results::{Results, bars, claim, is_near, is_within, listed};
-use super::scale::Scale;
-use super::scheme::Scheme;
-use super::setup::Setup;
+use super::scale::RailsScale;
+use super::scheme::RailsScheme;
+use super::setup::RailsSetup;
 use crate::{Study, Verdict};
 
-/// Over PLB's: RailS' and REPS's; over ECMP's and MinRTT's: RailS'.
+/// Bus bandwidths of RailS and REPS over PLB's, and of RailS over ECMP's and MinRTT's.
 const SENDERS_OVER_PLB: [f64; 2] = [2.7, 2.75];
-const SENDERS_OVER_OTHERS: [(Scheme, f64); 2] = [(Scheme::ECMP, 2.26), (Scheme::MIN_RTT, 1.58)];
+const SENDERS_OVER_OTHERS: [(RailsScheme, f64); 2] =
+    [(RailsScheme::ECMP, 2.26), (RailsScheme::MIN_RTT, 1.58)];
 const SENDERS_SOONER: [f64; 2] = [55.9, 62.9];
 const SENDERS_SOONER_THAN_MIN_RTT: [f64; 2] = [34.6, 34.6];
 const RECEIVERS_OVER_PLB: f64 = 3.08;
 const RECEIVERS_REPS_OVER_PLB: f64 = 1.44;
-/// Mean square errors below this are even.
+/// Mean square error below which a load is even.
 const EVEN: f64 = 0.01;
 const PAPERS_UNEVEN: f64 = 0.15;
 const PAPERS_MIN_RTT: f64 = 0.03;
@@ -28,7 +29,7 @@ const PAPERS_MIN_RTT: f64 = 0.03;
 pub(super) const SENDERS: Load = Load::skewed_senders(ZIPF);
 pub(super) const RECEIVERS: Load = Load::skewed_receivers(ZIPF);
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
+pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
     scale.compared(SENDERS).chain(scale.compared(RECEIVERS)).collect()
 }
 
@@ -44,12 +45,12 @@ pub(super) fn add(results: &Results, study: &mut Study) {
 
 fn figures(results: &Results, study: &mut Study, id: &str, name: &str, load: Load) {
     let zipf = format!("Zipf {ZIPF}");
-    let base = (Scheme::PLB, Outcome::bus_gbps as fn(&Outcome) -> f64);
+    let base = (RailsScheme::PLB, RailsOutcome::bus_gbps as fn(&RailsOutcome) -> f64);
     study.figures.push(bars(
         [&format!("{id}a"), &format!("Bus bandwidth, {name}"), "bus bandwidth over PLB's"],
         &[(zipf.as_str(), load)],
-        &Scheme::COMPARED,
-        |scheme, load| results.over((scheme, Outcome::bus_gbps), base, load),
+        &RailsScheme::COMPARED,
+        |scheme, load| results.over((scheme, RailsOutcome::bus_gbps), base, load),
     ));
     let ways: [(&str, &str, Loads); 2] =
         [("b", "sent", |run| &run.sent), ("c", "received", |run| &run.received)];
@@ -63,7 +64,7 @@ fn figures(results: &Results, study: &mut Study, id: &str, name: &str, load: Loa
                 "bytes over the mean",
             ],
             &groups,
-            &Scheme::COMPARED,
+            &RailsScheme::COMPARED,
             |scheme, nic| {
                 results.of(scheme, load).iter().map(|run| over_mean(of(run), nic)).collect()
             },
@@ -82,14 +83,14 @@ fn figures(results: &Results, study: &mut Study, id: &str, name: &str, load: Loa
             "mean square error",
         ],
         &errors,
-        &Scheme::COMPARED,
+        &RailsScheme::COMPARED,
         |scheme, of| results.values(scheme, load, of),
     ));
     study.figures.push(curve(results, &format!("{id}d"), name, load));
 }
 
 /// Bytes by domain and interface.
-type Loads = fn(&Outcome) -> &[Vec<u64>];
+type Loads = fn(&RailsOutcome) -> &[Vec<u64>];
 
 fn over_mean(domains: &[Vec<u64>], nic: usize) -> f64 {
     let loads = busiest(domains);
@@ -98,7 +99,8 @@ fn over_mean(domains: &[Vec<u64>], nic: usize) -> f64 {
 
 fn sender_bandwidth(results: &Results, study: &mut Study) {
     let times = |scheme, base| results.times(scheme, base, SENDERS);
-    let over_plb = [Scheme::RAILS, Scheme::REPS].map(|scheme| times(scheme, Scheme::PLB));
+    let over_plb =
+        [RailsScheme::RAILS, RailsScheme::REPS].map(|scheme| times(scheme, RailsScheme::PLB));
     let is_papers =
         over_plb.iter().zip(SENDERS_OVER_PLB).all(|(times, papers)| is_near(*times, papers));
     study.claims.push(claim(
@@ -111,7 +113,7 @@ fn sender_bandwidth(results: &Results, study: &mut Study) {
         .into_iter()
         .zip([causes::exponent(results), causes::busy_interfaces(results)])
     {
-        let measured = times(Scheme::RAILS, base);
+        let measured = times(RailsScheme::RAILS, base);
         study.claims.push(claim(
             "fig10a",
             &format!("RailS has {:.0} % more than {}", 100.0 * (papers - 1.0), base.name),
@@ -119,9 +121,15 @@ fn sender_bandwidth(results: &Results, study: &mut Study) {
             Verdict::of(is_near(measured, papers), why),
         ));
     }
-    let over_plb = |scheme| times(scheme, Scheme::PLB);
-    let order = [Scheme::REPS, Scheme::RAILS, Scheme::MIN_RTT, Scheme::ECMP, Scheme::PLB];
-    let is_papers = [Scheme::RAILS, Scheme::REPS]
+    let over_plb = |scheme| times(scheme, RailsScheme::PLB);
+    let order = [
+        RailsScheme::REPS,
+        RailsScheme::RAILS,
+        RailsScheme::MIN_RTT,
+        RailsScheme::ECMP,
+        RailsScheme::PLB,
+    ];
+    let is_papers = [RailsScheme::RAILS, RailsScheme::REPS]
         .iter()
         .all(|best| order[2..].iter().all(|other| over_plb(*best) > 1.1 * over_plb(*other)));
     study.claims.push(claim(
@@ -136,32 +144,32 @@ fn sender_bandwidth(results: &Results, study: &mut Study) {
     ));
 }
 
-fn errors(results: &Results, load: Load, of: fn(&Outcome) -> LoadMse) -> String {
+fn errors(results: &Results, load: Load, of: fn(&RailsOutcome) -> LoadMse) -> String {
     let each = |scheme| {
         let mse = results.mse(scheme, load, of);
         format!("{:.3} ({:.3})", mse.of_max, mse.of_mean)
     };
-    format!("over max² (mean²): {}", listed(&Scheme::COMPARED, each))
+    format!("over max² (mean²): {}", listed(&RailsScheme::COMPARED, each))
 }
 
-/// In one of the two normalisations.
+/// Returns whether the error agrees with the paper in one of the two normalisations.
 fn is_error(mse: LoadMse, papers: f64) -> bool {
     is_near(mse.of_max, papers) || is_near(mse.of_mean, papers)
 }
 
 fn sender_errors(results: &Results, study: &mut Study) {
     let (sent, received) = (
-        errors(results, SENDERS, Outcome::send_mse),
-        errors(results, SENDERS, Outcome::receive_mse),
+        errors(results, SENDERS, RailsOutcome::send_mse),
+        errors(results, SENDERS, RailsOutcome::receive_mse),
     );
-    let mse = |scheme| results.mse(scheme, SENDERS, Outcome::send_mse);
+    let mse = |scheme| results.mse(scheme, SENDERS, RailsOutcome::send_mse);
     let is_even = |scheme| mse(scheme).of_max < EVEN;
     study.claims.push(claim(
         "fig10b",
         "the sending error of RailS and REPS is below 0.01",
         sent.clone(),
         Verdict::of(
-            is_even(Scheme::RAILS) && is_even(Scheme::REPS),
+            is_even(RailsScheme::RAILS) && is_even(RailsScheme::REPS),
             causes::busy_interfaces(results),
         ),
     ));
@@ -170,32 +178,33 @@ fn sender_errors(results: &Results, study: &mut Study) {
         "that of MinRTT is about 0.03",
         sent.clone(),
         Verdict::of(
-            is_error(mse(Scheme::MIN_RTT), PAPERS_MIN_RTT),
+            is_error(mse(RailsScheme::MIN_RTT), PAPERS_MIN_RTT),
             causes::busy_interfaces(results),
         ),
     ));
-    let both = [Scheme::PLB, Scheme::ECMP].map(|scheme| is_error(mse(scheme), PAPERS_UNEVEN));
+    let both =
+        [RailsScheme::PLB, RailsScheme::ECMP].map(|scheme| is_error(mse(scheme), PAPERS_UNEVEN));
     study.claims.push(claim(
         "fig10b",
         "that of PLB and ECMP is about 0.15",
         sent,
         Verdict::of(both == [true; 2], causes::normalisation(results)),
     ));
-    let receiving = |scheme| results.mse(scheme, SENDERS, Outcome::receive_mse).of_max;
+    let receiving = |scheme| results.mse(scheme, SENDERS, RailsOutcome::receive_mse).of_max;
     study.claims.push(claim(
         "fig10c",
         "every scheme's interfaces receive evenly",
         received,
         Verdict::of(
-            Scheme::COMPARED.iter().all(|scheme| receiving(*scheme) < EVEN),
+            RailsScheme::COMPARED.iter().all(|scheme| receiving(*scheme) < EVEN),
             "receivers are equal, and what reaches them is not",
         ),
     ));
 }
 
 fn sender_times(results: &Results, study: &mut Study) {
-    let single = results.sooner(&[Scheme::ECMP, Scheme::PLB], SENDERS);
-    let min_rtt = results.sooner(&[Scheme::MIN_RTT], SENDERS);
+    let single = results.sooner(&[RailsScheme::ECMP, RailsScheme::PLB], SENDERS);
+    let min_rtt = results.sooner(&[RailsScheme::MIN_RTT], SENDERS);
     study.claims.push(claim(
         "fig10d",
         "RailS completes 55.9 to 62.9 % sooner than ECMP and PLB, 34.6 % sooner than MinRTT",
@@ -209,31 +218,33 @@ fn sender_times(results: &Results, study: &mut Study) {
 
 fn receiver_bandwidth(results: &Results, study: &mut Study) {
     let times = |scheme, base| results.times(scheme, base, RECEIVERS);
-    let over_plb = times(Scheme::RAILS, Scheme::PLB);
+    let over_plb = times(RailsScheme::RAILS, RailsScheme::PLB);
     study.claims.push(claim(
         "fig11a",
         "RailS has 3.08 times PLB's bus bandwidth",
         format!("{over_plb:.2} times"),
         Verdict::of(is_near(over_plb, RECEIVERS_OVER_PLB), causes::exponent(results)),
     ));
-    let others = [Scheme::ECMP, Scheme::MIN_RTT].map(|base| times(Scheme::RAILS, base));
+    let others =
+        [RailsScheme::ECMP, RailsScheme::MIN_RTT].map(|base| times(RailsScheme::RAILS, base));
     study.claims.push(claim(
         "fig11a",
         "it has at least twice that of ECMP and MinRTT",
         format!("{:.2} and {:.2} times", others[0], others[1]),
         Verdict::of(others.iter().all(|times| *times >= 2.0), causes::exponent(results)),
     ));
-    let reps = times(Scheme::REPS, Scheme::PLB);
+    let reps = times(RailsScheme::REPS, RailsScheme::PLB);
     study.claims.push(claim(
         "fig11a",
         "REPS has 1.44 times PLB's, less than half of RailS'",
-        format!("{reps:.2} times, {:.2} of RailS'", times(Scheme::REPS, Scheme::RAILS)),
+        format!("{reps:.2} times, {:.2} of RailS'", times(RailsScheme::REPS, RailsScheme::RAILS)),
         Verdict::of(
             is_near(reps, RECEIVERS_REPS_OVER_PLB) && reps < 0.5 * over_plb,
             causes::where_flows_end(),
         ),
     ));
-    let below = [Scheme::PLB, Scheme::MIN_RTT].map(|scheme| times(scheme, Scheme::ECMP));
+    let below =
+        [RailsScheme::PLB, RailsScheme::MIN_RTT].map(|scheme| times(scheme, RailsScheme::ECMP));
     study.claims.push(claim(
         "fig11a",
         "PLB and MinRTT are below ECMP",
@@ -244,16 +255,18 @@ fn receiver_bandwidth(results: &Results, study: &mut Study) {
 
 fn receiver_errors(results: &Results, study: &mut Study) {
     let (sent, received) = (
-        errors(results, RECEIVERS, Outcome::send_mse),
-        errors(results, RECEIVERS, Outcome::receive_mse),
+        errors(results, RECEIVERS, RailsOutcome::send_mse),
+        errors(results, RECEIVERS, RailsOutcome::receive_mse),
     );
-    let of = |scheme, side: fn(&Outcome) -> LoadMse| results.mse(scheme, RECEIVERS, side);
+    let of = |scheme, side: fn(&RailsOutcome) -> LoadMse| results.mse(scheme, RECEIVERS, side);
     study.claims.push(claim(
         "fig11b",
         "every scheme's interfaces send evenly",
         sent,
         Verdict::of(
-            Scheme::COMPARED.iter().all(|scheme| of(*scheme, Outcome::send_mse).of_max < EVEN),
+            RailsScheme::COMPARED
+                .iter()
+                .all(|scheme| of(*scheme, RailsOutcome::send_mse).of_max < EVEN),
             causes::busy_interfaces(results),
         ),
     ));
@@ -262,7 +275,7 @@ fn receiver_errors(results: &Results, study: &mut Study) {
         "RailS' receiving error is below 0.01",
         received.clone(),
         Verdict::of(
-            of(Scheme::RAILS, Outcome::receive_mse).of_max < EVEN,
+            of(RailsScheme::RAILS, RailsOutcome::receive_mse).of_max < EVEN,
             "even sending has not made even receiving",
         ),
     ));
@@ -271,13 +284,13 @@ fn receiver_errors(results: &Results, study: &mut Study) {
         "that of all others is about 0.15",
         received,
         Verdict::of(
-            Scheme::OTHERS
+            RailsScheme::OTHERS
                 .iter()
-                .all(|scheme| is_error(of(*scheme, Outcome::receive_mse), PAPERS_UNEVEN)),
+                .all(|scheme| is_error(of(*scheme, RailsOutcome::receive_mse), PAPERS_UNEVEN)),
             causes::normalisation(results),
         ),
     ));
-    let sooner = results.sooner(&Scheme::OTHERS, RECEIVERS);
+    let sooner = results.sooner(&RailsScheme::OTHERS, RECEIVERS);
     study.claims.push(claim(
         "fig11d",
         "RailS completes more than 50 % sooner than the others",

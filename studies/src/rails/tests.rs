@@ -1,7 +1,7 @@
 use super::*;
 use crate::Verdict;
 
-/// What does not hang on sizes and seeds.
+/// Properties that do not depend on sizes and seeds.
 #[test]
 fn in_short() {
     let study = study(&Effort::QUICK);

@@ -1,47 +1,47 @@
 //! Theorems 1 to 4.
 
+use braid_lab::traffic::Phase;
 use braid_lb::LoadMse;
-use braid_traffic::Phase;
 
 use super::bandwidth::loads;
 use super::causes;
 use super::load::{Load, RAILS};
-use super::outcome::Outcome;
+use super::outcome::RailsOutcome;
 use super::results::{Results, claim, range};
 use super::rounds::{CHUNK, Share, shares};
-use super::scale::Scale;
-use super::scheme::{Scheme, Ties};
-use super::setup::Setup;
+use super::scale::RailsScale;
+use super::scheme::{RailsScheme, Ties};
+use super::setup::RailsSetup;
 use super::skew::{RECEIVERS, SENDERS};
 use crate::{Study, Verdict};
 
-/// What is reached is within so much: the rest is latency.
+/// Tolerance for reaching a bound; the rest is latency.
 const REACHED: f64 = 0.05;
 /// Errors over max² up to this are even.
 const EVEN: f64 = 0.01;
 /// Graham's bound: 4/3 - 1/(3N).
 const MOST_OVER_OPTIMUM: f64 = 4.0 / 3.0 - 1.0 / (3.0 * RAILS as f64);
-/// A chunk that is longer than any flow: flows stay whole.
+/// A chunk longer than any flow, so that flows stay whole.
 const WHOLE: u64 = u64::MAX / 2;
 
-/// R1 over R2 where all that is sent lies on one GPU.
+/// R1 over R2 in the run with all data on one GPU.
 const SLOW_NVLINK: u64 = 2;
 
-pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
-    let ours = |load| scale.setup(Scheme::RAILS, load);
+pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
+    let ours = |load| scale.setup(RailsScheme::RAILS, load);
     vec![
         ours(Load::FromAll),
         ours(Load::FromOne),
         slow_nvlink(scale),
-        scale.setup(Scheme::RAILS_OF_DOMAIN, Load::OneWay),
+        scale.setup(RailsScheme::RAILS_OF_DOMAIN, Load::OneWay),
     ]
 }
 
-fn slow_nvlink(scale: &Scale) -> Setup {
-    Setup { nvlink: Some(SLOW_NVLINK), ..scale.setup(Scheme::RAILS, Load::FromOne) }
+fn slow_nvlink(scale: &RailsScale) -> RailsSetup {
+    RailsSetup { nvlink: Some(SLOW_NVLINK), ..scale.setup(RailsScheme::RAILS, Load::FromOne) }
 }
 
-/// Those of the figures.
+/// Returns all loads of the figures.
 fn all_loads() -> Vec<Load> {
     let mut all: Vec<Load> = loads().into_iter().map(|(_, load)| load).collect();
     all.extend([SENDERS, RECEIVERS]);
@@ -58,15 +58,16 @@ pub(super) fn add(results: &Results, study: &mut Study) {
 
 /// Theorem 1.
 fn capacity(results: &Results, study: &mut Study) {
-    let reached = |setup: &Setup| 1.0 / results.runs.mean(setup, Outcome::over_bound);
-    let ours = |load| reached(&results.scale.setup(Scheme::RAILS, load));
+    let reached = |setup: &RailsSetup| 1.0 / results.runs.mean(setup, RailsOutcome::over_bound);
+    let ours = |load| reached(&results.scale.setup(RailsScheme::RAILS, load));
     let (all, one) = (ours(Load::FromAll), ours(Load::FromOne));
     let slow = reached(&slow_nvlink(&results.scale));
     study.claims.push(claim(
         "theorem 1",
         "one domain can send N R2 to another",
         format!(
-            "{:.1} % of it from all of its GPUs, and {:.1} % from one GPU to one without a limit of NVLink",
+            "{:.1} % of it from all of its GPUs, and {:.1} % from one GPU to one without a limit \
+                of NVLink",
             100.0 * all,
             100.0 * one
         ),
@@ -75,14 +76,13 @@ fn capacity(results: &Results, study: &mut Study) {
     study.claims.push(claim(
         "theorem 1",
         "R1 > R2 is enough for that",
-        format!(
-            "{:.1} % of it from one GPU to one with R1 = {SLOW_NVLINK} R2",
-            100.0 * slow
-        ),
+        format!("{:.1} % of it from one GPU to one with R1 = {SLOW_NVLINK} R2", 100.0 * slow),
         Verdict::of(
             slow >= 1.0 - REACHED,
-            "the proof lets each path carry R2 through the domain, but where the data lie on one GPU all N - 1 of them that are \
-             not its own begin at that GPU's link: R1 + R2 is the most that it can send, and R1 N / (N - 1) in equal shares, so that R1 >= (N - 1) R2 is needed",
+            "the proof lets each path carry R2 through the domain, but where the data lie on one \
+                GPU all N - 1 of them that are \
+             not its own begin at that GPU's link: R1 + R2 is the most that it can send, and R1 N \
+             / (N - 1) in equal shares, so that R1 >= (N - 1) R2 is needed",
         ),
     ));
 }
@@ -90,7 +90,7 @@ fn capacity(results: &Results, study: &mut Study) {
 /// Theorem 2.
 fn least_time(results: &Results, study: &mut Study) {
     let all = all_loads();
-    let over = |load: &Load| results.mean(Scheme::RAILS, *load, Outcome::over_bound);
+    let over = |load: &Load| results.mean(RailsScheme::RAILS, *load, RailsOutcome::over_bound);
     let times = range(all.iter().map(over));
     let is_bound = results.runs.all().all(|run| run.over_bound() >= 1.0);
     study.claims.push(claim(
@@ -106,7 +106,8 @@ fn least_time(results: &Results, study: &mut Study) {
         "theorem 2",
         "and it can be reached",
         format!(
-            "RailS takes {:.3} to {:.3} times as long, over {} loads. T* has no latency in it; under uniform load, by what is sent: {}",
+            "RailS takes {:.3} to {:.3} times as long, over {} loads. T* has no latency in it; \
+                under uniform load, by what is sent: {}",
             times[0],
             times[1],
             all.len(),
@@ -121,27 +122,30 @@ fn least_time(results: &Results, study: &mut Study) {
 
 /// Theorem 3.
 fn symmetry(results: &Results, study: &mut Study) {
-    let setup = results.scale.setup(Scheme::RAILS_OF_DOMAIN, Load::OneWay);
+    let setup = results.scale.setup(RailsScheme::RAILS_OF_DOMAIN, Load::OneWay);
     let runs = results.runs.of(&setup);
-    let worst =
-        |of: fn(&Outcome) -> LoadMse| runs.iter().map(|run| of(run).of_max).fold(0.0, f64::max);
-    let (send, receive) = (worst(Outcome::send_mse), worst(Outcome::receive_mse));
-    let times = results.runs.mean(&setup, Outcome::over_bound);
+    let worst = |of: fn(&RailsOutcome) -> LoadMse| {
+        runs.iter().map(|run| of(run).of_max).fold(0.0, f64::max)
+    };
+    let (send, receive) = (worst(RailsOutcome::send_mse), worst(RailsOutcome::receive_mse));
+    let times = results.runs.mean(&setup, RailsOutcome::over_bound);
     study.claims.push(claim(
         "theorem 3",
         "whoever sends evenly is received evenly, and completes in T*",
         format!(
-            "half of the domains send to the other half, to each on rails of its own: sending error {send:.4}, receiving error {receive:.3}, {times:.1} T*"
+            "half of the domains send to the other half, to each on rails of its own: sending \
+                error {send:.4}, receiving error {receive:.3}, {times:.1} T*"
         ),
         Verdict::of(
             receive <= EVEN,
-            "as printed it is false: its proof takes a share of 1/N for each destination, which even sending does not imply",
+            "as printed it is false: its proof takes a share of 1/N for each destination, which \
+                even sending does not imply",
         ),
     ));
     let all = all_loads();
     let errors = all.iter().flat_map(|load| {
-        let of = |side| results.mse(Scheme::RAILS, *load, side).of_max;
-        [of(Outcome::send_mse), of(Outcome::receive_mse)]
+        let of = |side| results.mse(RailsScheme::RAILS, *load, side).of_max;
+        [of(RailsOutcome::send_mse), of(RailsOutcome::receive_mse)]
     });
     let [_, most] = range(errors);
     study.claims.push(claim(
@@ -155,7 +159,7 @@ fn symmetry(results: &Results, study: &mut Study) {
     ));
 }
 
-/// Theorem 4: nothing is simulated for it.
+/// Theorem 4, which needs no simulation.
 fn approximation(results: &Results, study: &mut Study) {
     let all = all_loads();
     let rounds =
@@ -165,9 +169,11 @@ fn approximation(results: &Results, study: &mut Study) {
     let (chunks, times) = (most(Round::chunks_over_optimum), most(Round::times_optimum));
     study.claims.push(claim(
         "theorem 4",
-        "the highest load is at most the optimum and w_max, and at most 4/3 - 1/(3N) times the optimum",
+        "the highest load is at most the optimum and w_max, and at most 4/3 - 1/(3N) times the \
+            optimum",
         format!(
-            "at most {chunks:.2} w_max more, and {times:.3} times (limit {MOST_OVER_OPTIMUM:.3}), flows in chunks and whole, {} \
+            "at most {chunks:.2} w_max more, and {times:.3} times (limit {MOST_OVER_OPTIMUM:.3}), \
+                flows in chunks and whole, {} \
              rounds, against a lower bound of the optimum",
             rounds.len()
         ),
@@ -185,7 +191,7 @@ fn approximation(results: &Results, study: &mut Study) {
     ));
 }
 
-/// What the scheduler of a domain makes of a round.
+/// The assignment of a round by a domain's scheduler.
 struct Round {
     loads: [u64; RAILS],
     longest: u64,
@@ -200,7 +206,7 @@ impl Round {
         self.loads.iter().sum::<u64>() as f64 / RAILS as f64
     }
 
-    /// No schedule has a lower highest load.
+    /// Returns a lower bound of the highest load of any schedule.
     fn optimum(&self) -> f64 {
         self.mean().max(self.longest as f64)
     }
@@ -213,7 +219,7 @@ impl Round {
         self.highest() / self.optimum()
     }
 
-    /// In squares of the longest chunk.
+    /// Returns the error in squares of the longest chunk.
     fn error(&self) -> f64 {
         let square = self.loads.iter().map(|load| (*load as f64 - self.mean()).powi(2));
         square.sum::<f64>() / RAILS as f64 / (self.longest as f64).powi(2)
@@ -221,7 +227,7 @@ impl Round {
 }
 
 fn rounds(results: &Results, load: Load, chunk: u64) -> Vec<Round> {
-    let setup = results.scale.setup(Scheme::RAILS, load);
+    let setup = results.scale.setup(RailsScheme::RAILS, load);
     let flows = setup.flows();
     let shares = shares(&flows, setup.domains, Ties::ByDestination, chunk);
     let of_domain = |domain: usize| -> Option<Round> {

@@ -3,8 +3,8 @@
 mod claims;
 
 use self::claims::{Half, reductions};
-use super::outcome::{Outcome, measure};
-use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup, Timers};
+use super::outcome::{ThemisOutcome, measure};
+use super::setup::{DELAY, PAYLOAD, ThemisControl, ThemisScheme, ThemisSetup, Timers};
 use crate::{Axis, Effort, Figure, Kind, Point, Series, Study, run_all};
 use braid_sim::time::Rate;
 use braid_sim::topology::LeafSpine;
@@ -16,43 +16,44 @@ const PAPERS_BYTES: u64 = 300_000_000;
 
 /// The two halves of the figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Collective {
+enum ThemisCollective {
     AllReduce,
     AllToAll,
 }
 
-impl Collective {
-    const BOTH: [Collective; 2] = [Collective::AllReduce, Collective::AllToAll];
+impl ThemisCollective {
+    const BOTH: [ThemisCollective; 2] = [ThemisCollective::AllReduce, ThemisCollective::AllToAll];
 
     fn name(self) -> &'static str {
         match self {
-            Collective::AllReduce => "AllReduce",
-            Collective::AllToAll => "AllToAll",
+            ThemisCollective::AllReduce => "AllReduce",
+            ThemisCollective::AllToAll => "AllToAll",
         }
     }
 
     fn figure(self) -> &'static str {
         match self {
-            Collective::AllReduce => "fig05a",
-            Collective::AllToAll => "fig05b",
+            ThemisCollective::AllReduce => "fig05a",
+            ThemisCollective::AllToAll => "fig05b",
         }
     }
 
-    /// How much shorter than with adaptive routing it takes, in percent: the paper's range.
+    /// Returns the percent by which Themis is faster than adaptive routing: the paper's range.
     fn claimed(self) -> (f64, f64) {
         match self {
-            Collective::AllReduce => (15.6, 75.3),
-            Collective::AllToAll => (11.5, 40.7),
+            ThemisCollective::AllReduce => (15.6, 75.3),
+            ThemisCollective::AllToAll => (11.5, 40.7),
         }
     }
 
-    /// `bytes` per interface: what it reduces, or sends to all members of its group in equal parts.
-    fn workload(self, scale: Scale, bytes: u64) -> Workload {
+    /// Returns the workload; `bytes` per interface are reduced, or sent to all members of its group
+    /// in equal parts.
+    fn workload(self, scale: ThemisScale, bytes: u64) -> Workload {
         let groups = Groups::strided(scale.members * scale.members, scale.members);
         let groups = groups.expect("as many groups as interfaces per leaf");
         let workload = match self {
-            Collective::AllReduce => ring_all_reduce(&groups, bytes),
-            Collective::AllToAll => {
+            ThemisCollective::AllReduce => ring_all_reduce(&groups, bytes),
+            ThemisCollective::AllToAll => {
                 all_to_all(&groups, bytes / u64::from(scale.members), StartOrder::Rotated)
             }
         };
@@ -60,22 +61,22 @@ impl Collective {
     }
 }
 
-/// So many leaves, spines, interfaces per leaf, groups and members of a group; and how much they send.
+/// The number of leaves, spines, interfaces per leaf, groups and members of a group; and the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Scale {
+struct ThemisScale {
     members: u32,
     bytes: u64,
 }
 
-impl Scale {
-    fn of(effort: &Effort) -> Scale {
+impl ThemisScale {
+    fn of(effort: &Effort) -> ThemisScale {
         match effort.quick {
-            true => Scale { members: 4, bytes: 2_000_000 },
-            false => Scale { members: PAPERS_MEMBERS, bytes: 16_000_000 },
+            true => ThemisScale { members: 4, bytes: 2_000_000 },
+            false => ThemisScale { members: PAPERS_MEMBERS, bytes: 16_000_000 },
         }
     }
 
-    /// Where the figure is run once more.
+    /// Returns the other sizes for which the figure is repeated.
     fn other_sizes(self) -> Vec<u64> {
         let mut sizes = vec![self.bytes / 4, self.bytes * 4];
         if self.members == PAPERS_MEMBERS {
@@ -97,17 +98,17 @@ impl Scale {
     }
 }
 
-/// One run, and the time that the slowest group took in microseconds.
+/// One run, with the completion time of the slowest group in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Case {
-    collective: Collective,
-    scheme: Scheme,
+struct CollectiveCase {
+    collective: ThemisCollective,
+    scheme: ThemisScheme,
     timers: Timers,
     bytes: u64,
 }
 
-struct Measured {
-    case: Case,
+struct CollectiveRun {
+    case: CollectiveCase,
     completion_us: f64,
     drops: u64,
     pauses: u64,
@@ -115,36 +116,41 @@ struct Measured {
     packets: u64,
 }
 
-/// Adds both halves, what they hang on, their claims and choices.
+/// Adds both halves with their claims, dependences and choices.
 pub(super) fn add(study: &mut Study, effort: &Effort) {
-    let scale = Scale::of(effort);
+    let scale = ThemisScale::of(effort);
     let timers = match effort.quick {
         true => vec![Timers::RECOMMENDED, Timers::EAGER],
         false => Timers::grid(),
     };
     let measured = run(&cases(scale, &timers), scale, effort);
-    for collective in Collective::BOTH {
+    for collective in ThemisCollective::BOTH {
         study.figures.push(by_timers(&measured, collective, scale, &timers));
     }
     study.figures.push(by_scheme(&measured, scale));
     study.figures.push(by_size(&measured));
-    for collective in Collective::BOTH {
+    for collective in ThemisCollective::BOTH {
         let half = Half { measured: &measured, collective, scale, timers: &timers };
         study.claims.extend(half.claims());
     }
     study.choices.extend(choices(&measured, scale));
 }
 
-/// Compared in the figure.
-const COMPARED: [Scheme; 3] = [Scheme::Ecmp, Scheme::Adaptive, Scheme::Themis];
-/// Compared with the recommended timers only.
-const BESIDE: [Scheme; 4] =
-    [Scheme::Random, Scheme::Shortest, Scheme::PsnSpraying, Scheme::ThemisLooksBack];
+/// The schemes of the figure.
+const COMPARED: [ThemisScheme; 3] =
+    [ThemisScheme::Ecmp, ThemisScheme::Adaptive, ThemisScheme::Themis];
+/// The schemes compared with the recommended timers only.
+const BESIDE: [ThemisScheme; 4] = [
+    ThemisScheme::Random,
+    ThemisScheme::Shortest,
+    ThemisScheme::PsnSpraying,
+    ThemisScheme::ThemisLooksBack,
+];
 
-fn cases(scale: Scale, timers: &[Timers]) -> Vec<Case> {
+fn cases(scale: ThemisScale, timers: &[Timers]) -> Vec<CollectiveCase> {
     let mut cases = Vec::new();
-    for collective in Collective::BOTH {
-        let case = |scheme, timers, bytes| Case { collective, scheme, timers, bytes };
+    for collective in ThemisCollective::BOTH {
+        let case = |scheme, timers, bytes| CollectiveCase { collective, scheme, timers, bytes };
         let grid = timers.iter().flat_map(|timers| COMPARED.map(|scheme| (scheme, *timers)));
         cases.extend(grid.map(|(scheme, timers)| case(scheme, timers, scale.bytes)));
         let recommended = Timers::RECOMMENDED;
@@ -158,36 +164,36 @@ fn cases(scale: Scale, timers: &[Timers]) -> Vec<Case> {
     cases
 }
 
-/// Compared at several sizes.
-const SIZED: [Scheme; 2] = [Scheme::Adaptive, Scheme::Themis];
+/// The schemes compared at several sizes.
+const SIZED: [ThemisScheme; 2] = [ThemisScheme::Adaptive, ThemisScheme::Themis];
 
-fn run(cases: &[Case], scale: Scale, effort: &Effort) -> Vec<Measured> {
+fn run(cases: &[CollectiveCase], scale: ThemisScale, effort: &Effort) -> Vec<CollectiveRun> {
     let seed = effort.first_seed;
     run_all("themis fig 5", cases.to_vec(), |case| {
-        let Case { collective, scheme, timers, bytes } = case;
-        let control = Control::Dcqcn(timers);
-        let setup = Setup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
+        let CollectiveCase { collective, scheme, timers, bytes } = case;
+        let control = ThemisControl::Dcqcn(timers);
+        let setup = ThemisSetup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
         let plan = setup.plan(&scale.fabric(), collective.workload(scale, bytes));
         let outcome = measure(plan, RATE, setup.packet(), None);
-        let Outcome { completion_us, drops, pauses, marks, packets, .. } = outcome;
-        Measured { case, completion_us, drops, pauses, marks, packets }
+        let ThemisOutcome { completion_us, drops, pauses, marks, packets, .. } = outcome;
+        CollectiveRun { case, completion_us, drops, pauses, marks, packets }
     })
 }
 
-fn completion_us(measured: &[Measured], case: Case) -> f64 {
+fn completion_us(measured: &[CollectiveRun], case: CollectiveCase) -> f64 {
     let found = measured.iter().find(|measured| measured.case == case);
     found.expect("every case of the figures was run").completion_us
 }
 
 fn by_timers(
-    measured: &[Measured],
-    collective: Collective,
-    scale: Scale,
+    measured: &[CollectiveRun],
+    collective: ThemisCollective,
+    scale: ThemisScale,
     timers: &[Timers],
 ) -> Figure {
     let series = COMPARED.map(|scheme| {
         let points = timers.iter().enumerate().map(|(group, timers)| {
-            let case = Case { collective, scheme, timers: *timers, bytes: scale.bytes };
+            let case = CollectiveCase { collective, scheme, timers: *timers, bytes: scale.bytes };
             Point::bar(group, timers.name(), &[completion_us(measured, case)])
         });
         Series { name: scheme.name().to_owned(), points: points.collect() }
@@ -203,12 +209,12 @@ fn by_timers(
     }
 }
 
-fn by_scheme(measured: &[Measured], scale: Scale) -> Figure {
+fn by_scheme(measured: &[CollectiveRun], scale: ThemisScale) -> Figure {
     let schemes = COMPARED.into_iter().chain(BESIDE);
     let series = schemes.map(|scheme| {
-        let points = Collective::BOTH.into_iter().enumerate().map(|(group, collective)| {
+        let points = ThemisCollective::BOTH.into_iter().enumerate().map(|(group, collective)| {
             let timers = Timers::RECOMMENDED;
-            let case = Case { collective, scheme, timers, bytes: scale.bytes };
+            let case = CollectiveCase { collective, scheme, timers, bytes: scale.bytes };
             Point::bar(group, collective.name(), &[completion_us(measured, case)])
         });
         Series { name: scheme.name().to_owned(), points: points.collect() }
@@ -223,9 +229,9 @@ fn by_scheme(measured: &[Measured], scale: Scale) -> Figure {
     }
 }
 
-fn by_size(measured: &[Measured]) -> Figure {
+fn by_size(measured: &[CollectiveRun]) -> Figure {
     let mut series = Vec::new();
-    for collective in Collective::BOTH {
+    for collective in ThemisCollective::BOTH {
         let mut points: Vec<Point> = reductions_by_size(measured, collective)
             .map(|(bytes, percent)| Point::at(bytes as f64 / 1e6, &[percent]))
             .collect();
@@ -242,29 +248,30 @@ fn by_size(measured: &[Measured]) -> Figure {
     }
 }
 
-/// By how much Themis takes less time than adaptive routing with the recommended timers, for each size.
+/// Returns the percent by which Themis is faster than adaptive routing with the recommended timers,
+/// for each size.
 fn reductions_by_size(
-    measured: &[Measured],
-    collective: Collective,
+    measured: &[CollectiveRun],
+    collective: ThemisCollective,
 ) -> impl Iterator<Item = (u64, f64)> + '_ {
     let themis = measured.iter().filter(move |measured| {
-        let Case { scheme, timers, .. } = measured.case;
-        let is_wanted = scheme == Scheme::Themis && timers == Timers::RECOMMENDED;
+        let CollectiveCase { scheme, timers, .. } = measured.case;
+        let is_wanted = scheme == ThemisScheme::Themis && timers == Timers::RECOMMENDED;
         is_wanted && measured.case.collective == collective
     });
     themis.map(|themis| {
-        let adaptive = Case { scheme: Scheme::Adaptive, ..themis.case };
+        let adaptive = CollectiveCase { scheme: ThemisScheme::Adaptive, ..themis.case };
         (themis.case.bytes, reduction(completion_us(measured, adaptive), themis.completion_us))
     })
 }
 
-/// In percent of the first.
+/// Returns the reduction in percent of `from`.
 fn reduction(from: f64, to: f64) -> f64 {
     100.0 * (from - to) / from
 }
 
-/// "ECMP 12, Themis 0", in all runs of each.
-fn pauses_by_scheme(measured: &[Measured]) -> String {
+/// Formats the pauses in all runs of each scheme: "ECMP 12, Themis 0".
+fn pauses_by_scheme(measured: &[CollectiveRun]) -> String {
     let of = |scheme| {
         let runs = measured.iter().filter(|run| run.case.scheme == scheme);
         format!("{} {}", scheme.name(), runs.map(|run| run.pauses).sum::<u64>())
@@ -272,23 +279,27 @@ fn pauses_by_scheme(measured: &[Measured]) -> String {
     COMPARED.into_iter().chain(BESIDE).map(of).collect::<Vec<_>>().join(", ")
 }
 
-fn choices(measured: &[Measured], scale: Scale) -> Vec<String> {
+fn choices(measured: &[CollectiveRun], scale: ThemisScale) -> Vec<String> {
     let drops: u64 = measured.iter().map(|measured| measured.drops).sum();
-    let sizes = Collective::BOTH
+    let sizes = ThemisCollective::BOTH
         .map(|collective| format!("{} {}", collective.name(), reductions(measured, collective)));
     vec![
         format!(
-            "Fig. 5: over the timers {} MB instead of 300 MB, one seed: the paper's size takes minutes for each of \
+            "Fig. 5: over the timers {} MB instead of 300 MB, one seed: the paper's size takes \
+                minutes for each of \
              72 points. Themis' advantage over adaptive routing with 900/4 by size: {}",
             scale.bytes as f64 / 1e6,
             sizes.join("; ")
         ),
-        "Fig. 5: AllReduce goes round a ring; in AllToAll an interface sends the given size in equal parts \
+        "Fig. 5: AllReduce goes round a ring; in AllToAll an interface sends the given size in \
+            equal parts \
          to the members of its group, itself included, all at once in rotated order"
             .into(),
         format!(
-            "Buffers of 64 MB per switch are shared with a dynamic threshold (alpha 1), and a link that fills its \
-             part is stopped (PFC). In all runs of figure 5 {drops} packets were lost; pause frames: {}",
+            "Buffers of 64 MB per switch are shared with a dynamic threshold (alpha 1), and a \
+                link that fills its \
+             part is stopped (PFC). In all runs of figure 5 {drops} packets were lost; pause \
+             frames: {}",
             pauses_by_scheme(measured)
         ),
     ]

@@ -1,7 +1,7 @@
-//! Sections 3.4 and 6: packets that are lost after all, and a link that fails.
+//! Sections 3.4 and 6: lost packets, and a failed link.
 
-use super::outcome::{Outcome, measure};
-use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup};
+use super::outcome::{ThemisOutcome, measure};
+use super::setup::{DELAY, PAYLOAD, ThemisControl, ThemisScheme, ThemisSetup};
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Study, Verdict, run_all};
 use braid_sim::simulation::Change;
 use braid_sim::time::{Ps, Rate};
@@ -19,59 +19,60 @@ const FABRIC: LeafSpine = LeafSpine {
     fabric_rate: RATE,
     delay: DELAY,
 };
-/// Hosts send at so many hundredths of their links' rate: what is lost costs time by its recovery alone.
+/// Percent of their links' rate at which hosts send, so that a loss costs only the time of its
+/// recovery.
 const SENDING: u64 = 70;
-/// So long a link fails again and again without anybody being told.
+/// Duration of each silent failure of a link.
 const GAP: Ps = Ps::from_micros(2);
-/// From one such failure to the next.
+/// Time from one such failure to the next.
 const EVERY: Ps = Ps::from_micros(100);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Failure {
-    /// A link between leaf and spine loses what it carries, now and then.
+enum LinkFailure {
+    /// A link between leaf and spine loses its packets from time to time.
     Flapping,
-    /// It is gone, and routing knows.
+    /// The link is removed, and routing knows it.
     Gone,
 }
 
-impl Failure {
+impl LinkFailure {
     fn name(self) -> &'static str {
         match self {
-            Failure::Flapping => "losses",
-            Failure::Gone => "a link gone",
+            LinkFailure::Flapping => "losses",
+            LinkFailure::Gone => "a link gone",
         }
     }
 
     fn changes(self, cable: u32) -> Vec<(Ps, Change)> {
         let cut = |up| Change::Cable { cable, up };
         match self {
-            Failure::Gone => vec![(Ps::ZERO, cut(false)), (Ps::ZERO, Change::Converge)],
-            Failure::Flapping => (1..=5)
+            LinkFailure::Gone => vec![(Ps::ZERO, cut(false)), (Ps::ZERO, Change::Converge)],
+            LinkFailure::Flapping => (1..=5)
                 .flat_map(|time| [(EVERY * time, cut(false)), (EVERY * time + GAP, cut(true))])
                 .collect(),
         }
     }
 }
 
-const SCHEMES: [Scheme; 5] = [
-    Scheme::Ecmp,
-    Scheme::Random,
-    Scheme::Themis,
-    Scheme::ThemisLooksBack,
-    Scheme::ThemisUncompensated,
+const SCHEMES: [ThemisScheme; 5] = [
+    ThemisScheme::Ecmp,
+    ThemisScheme::Random,
+    ThemisScheme::Themis,
+    ThemisScheme::ThemisLooksBack,
+    ThemisScheme::ThemisUncompensated,
 ];
 
 /// Every scheme under every failure.
-struct Runs(Vec<(Failure, Scheme, Outcome)>);
+struct FailureRuns(Vec<(LinkFailure, ThemisScheme, ThemisOutcome)>);
 
 pub(super) fn add(study: &mut Study, effort: &Effort) {
     let bytes = if effort.quick { 8_000_000 } else { 40_000_000 };
-    let failures = [Failure::Flapping, Failure::Gone];
+    let failures = [LinkFailure::Flapping, LinkFailure::Gone];
     let cases = failures.into_iter().flat_map(|failure| SCHEMES.map(|scheme| (failure, scheme)));
-    let runs = Runs(run_all("themis failures", cases.collect(), |(failure, scheme)| {
+    let runs = FailureRuns(run_all("themis failures", cases.collect(), |(failure, scheme)| {
         (failure, scheme, run(failure, scheme, bytes, effort.first_seed))
     }));
-    let bars = |scheme: Scheme| Series {
+    let bars = |scheme: ThemisScheme| Series {
         name: scheme.name().into(),
         points: failures
             .iter()
@@ -92,15 +93,18 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
     study.claims.push(compensation(&runs));
     study.claims.push(fallback(&runs));
     study.choices.push(format!(
-        "Sections 3.4 and 6 have no figure. Here four leaves of four hosts and four spines carry four rings, each host \
-         sends at {SENDING} % of its link's rate whatever happens, and a link between leaf and spine loses what it \
-         carries for 2 us five times, unnoticed, or is gone, which routing knows. Time-outs are 1 ms. One seed"
+        "Sections 3.4 and 6 have no figure. Here four leaves of four hosts and four spines carry \
+            four rings, each host \
+         sends at {SENDING} % of its link's rate whatever happens, and a link between leaf and \
+         spine loses what it \
+         carries for 2 us five times, unnoticed, or is gone, which routing knows. Time-outs are 1 \
+         ms. One seed"
     ));
 }
 
-fn run(failure: Failure, scheme: Scheme, bytes: u64, seed: u64) -> Outcome {
-    let control = Control::Constant(SENDING);
-    let setup = Setup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
+fn run(failure: LinkFailure, scheme: ThemisScheme, bytes: u64, seed: u64) -> ThemisOutcome {
+    let control = ThemisControl::Constant(SENDING);
+    let setup = ThemisSetup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
     let rings = Groups::strided(16, 4).and_then(|groups| ring(&groups, bytes));
     let mut plan = setup.plan(&FABRIC, rings.expect("there is a ring per host of a leaf"));
     let mut cables = plan.topology.cables.iter().zip(0..);
@@ -109,16 +113,17 @@ fn run(failure: Failure, scheme: Scheme, bytes: u64, seed: u64) -> Outcome {
     measure(plan, RATE, setup.packet(), None)
 }
 
-impl Runs {
-    fn of(&self, failure: Failure, scheme: Scheme) -> &Outcome {
+impl FailureRuns {
+    fn of(&self, failure: LinkFailure, scheme: ThemisScheme) -> &ThemisOutcome {
         let mut runs = self.0.iter();
         let found = runs.find(|(under, with, _)| (*under, *with) == (failure, scheme));
         &found.expect("every scheme was run under every failure").2
     }
 
-    fn listed(&self, failure: Failure, schemes: &[Scheme]) -> String {
-        let said = |scheme: &Scheme| {
-            let Outcome { completion_us, drops, again, timeouts, .. } = self.of(failure, *scheme);
+    fn listed(&self, failure: LinkFailure, schemes: &[ThemisScheme]) -> String {
+        let said = |scheme: &ThemisScheme| {
+            let ThemisOutcome { completion_us, drops, again, timeouts, .. } =
+                self.of(failure, *scheme);
             let name = scheme.name();
             format!(
                 "{name}: {drops} lost, {again} resent, {timeouts} time-outs, {completion_us:.0} us"
@@ -128,14 +133,16 @@ impl Runs {
     }
 }
 
-fn compensation(runs: &Runs) -> Claim {
-    let schemes = [Scheme::Themis, Scheme::ThemisLooksBack, Scheme::ThemisUncompensated];
-    let [with, _, without] = schemes.map(|scheme| runs.of(Failure::Flapping, scheme));
+fn compensation(runs: &FailureRuns) -> Claim {
+    let schemes =
+        [ThemisScheme::Themis, ThemisScheme::ThemisLooksBack, ThemisScheme::ThemisUncompensated];
+    let [with, _, without] = schemes.map(|scheme| runs.of(LinkFailure::Flapping, scheme));
     Claim {
         figure: "section 3.4".into(),
-        says: "what is lost after its NACK was blocked waits for a time-out, unless the switch sends the NACK later"
+        says: "what is lost after its NACK was blocked waits for a time-out, unless the switch \
+            sends the NACK later"
             .into(),
-        measured: runs.listed(Failure::Flapping, &schemes),
+        measured: runs.listed(LinkFailure::Flapping, &schemes),
         verdict: Verdict::of(
             with.drops > 0
                 && with.timeouts < without.timeouts
@@ -145,13 +152,13 @@ fn compensation(runs: &Runs) -> Claim {
     }
 }
 
-fn fallback(runs: &Runs) -> Claim {
-    let schemes = [Scheme::Themis, Scheme::Ecmp, Scheme::Random];
-    let themis = runs.of(Failure::Gone, Scheme::Themis);
+fn fallback(runs: &FailureRuns) -> Claim {
+    let schemes = [ThemisScheme::Themis, ThemisScheme::Ecmp, ThemisScheme::Random];
+    let themis = runs.of(LinkFailure::Gone, ThemisScheme::Themis);
     Claim {
         figure: "section 6".into(),
         says: "where a link has failed, switches turn Themis off and go back to ECMP".into(),
-        measured: runs.listed(Failure::Gone, &schemes),
+        measured: runs.listed(LinkFailure::Gone, &schemes),
         verdict: Verdict::of(
             themis.again == 0 && themis.drops == 0,
             "packets are resent although none is lost",

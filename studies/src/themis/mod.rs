@@ -9,7 +9,7 @@ mod spurious;
 use super::{Claim, Effort, Study, Verdict};
 use braid_sim::switch::ThemisMemory;
 
-/// Its figures 1 and 5, and the memory of section 4.
+/// Runs the study: figures 1 and 5, and the memory of section 4.
 pub fn study(effort: &Effort) -> Study {
     let mut study = Study {
         paper: "themis",
@@ -27,12 +27,13 @@ pub fn study(effort: &Effort) -> Study {
     study
 }
 
-/// What the paper states and these runs cannot show.
+/// Returns the claims of the paper that these runs cannot test.
 fn untested() -> [Claim; 5] {
     let claim = |says, why| Claim::untested("text", says, why);
     [
         claim(
-            "in three tiers edge switches alone choose the route, by the linearity of the hashes above (section 3.2)",
+            "in three tiers edge switches alone choose the route, by the linearity of the hashes \
+                above (section 3.2)",
             "here the switches above read the route off the packet, which comes to the same",
         ),
         claim("0.2 MB is 0.6 % of a Tofino's memory (section 4)", "that needs the chip"),
@@ -51,26 +52,36 @@ fn untested() -> [Claim; 5] {
     ]
 }
 
-/// Where both figures are silent.
+/// Returns the choices where both figures are silent.
 fn choices() -> Vec<String> {
     [
         "RNICs are NIC-SR of the shipped protocol, whose receiver sends no NACKs but says in each \
-         acknowledgement what has come. A NACK is one that does not move the ePSN and shows a packet beyond \
-         it. Themis-D blocks it by taking out what it shows, so that the sender sees a plain cumulative \
+         acknowledgement what has come. A NACK is one that does not move the ePSN and shows a \
+         packet beyond \
+         it. Themis-D blocks it by taking out what it shows, so that the sender sees a plain \
+         cumulative \
          acknowledgement; the NACK that it compensates with is the blocked one as it was",
-        "a NACK cuts the rate as a congestion mark does, as in the simulator of ConWeave, which the paper \
+        "a NACK cuts the rate as a congestion mark does, as in the simulator of ConWeave, which \
+            the paper \
          cites for it",
-        "Kmin, Kmax are 4 and 16 KB for each Gb/s (1.6 and 6.4 MB at 400 Gb/s), Pmax 0.2; alpha is updated \
+        "Kmin, Kmax are 4 and 16 KB for each Gb/s (1.6 and 6.4 MB at 400 Gb/s), Pmax 0.2; alpha \
+            is updated \
          each 1 us, g = 1/256. Control packets have priority in switches",
-        "timers are TI in {900, 300, 55, 10} us by TD in {4, 50, 200} us: only 900/4 is in the text",
-        "adaptive routing picks at random among the uplinks in the lowest of the bins below 5, 10, 20 % of \
+        "timers are TI in {900, 300, 55, 10} us by TD in {4, 50, 200} us: only 900/4 is in the \
+            text",
+        "adaptive routing picks at random among the uplinks in the lowest of the bins below 5, \
+            10, 20 % of \
          a port's part of the buffer (2 MB), seen 0.1 us ago",
-        "Themis-S sprays acknowledgements too, by the PSN that they carry; hashed per flow they load the \
+        "Themis-S sprays acknowledgements too, by the PSN that they carry; hashed per flow they \
+            load the \
          uplinks unevenly, and on a full network queues and reordering grow from that",
-        "Themis as printed misses what passes its switch while a NACK is on the last hop: the expected \
-         packet may have followed already, and then the next packet of its way sends a NACK for nothing. \
+        "Themis as printed misses what passes its switch while a NACK is on the last hop: the \
+            expected \
+         packet may have followed already, and then the next packet of its way sends a NACK for \
+         nothing. \
          \"Themis, looks back\" searches the ring for it before it blocks. Both are shown",
-        "Themis-D's ring holds 1.5 times the last hop's bandwidth-delay product, what waits in the switch \
+        "Themis-D's ring holds 1.5 times the last hop's bandwidth-delay product, what waits in \
+            the switch \
          not counted; a NACK whose trigger the ring has forgotten passes",
     ]
     .map(String::from)
@@ -98,7 +109,7 @@ mod tests {
         series.points.iter().map(|point| point.y).collect()
     }
 
-    /// What does not hang on timers, sizes and seeds.
+    /// Properties that do not depend on timers, sizes and seeds.
     #[test]
     fn in_short() {
         let study = study(&Effort::QUICK);

@@ -1,49 +1,49 @@
-//! What is measured in a run.
+//! The measurements of a run.
 
 use braid_sim::simulation::{Plan, Simulation};
 use braid_sim::time::{Ps, Rate};
 
-/// A run, summed up.
+/// The summary of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    /// When the last message was delivered: the slowest group's completion time.
+pub(super) struct ThemisOutcome {
+    /// Delivery time of the last message: the slowest group's completion time.
     pub(super) completion_us: f64,
-    /// Retransmissions among all packets sent.
+    /// Share of retransmissions among all packets sent.
     pub(super) resent: f64,
-    /// Mean rate at which flows sent, retransmissions included, as a share of the link's.
+    /// Mean sending rate of flows, including retransmissions, as a share of the link's.
     pub(super) sending_rate: f64,
-    /// What of that was new: the mean throughput as a share of the link's.
+    /// Mean throughput without retransmissions, as a share of the link's.
     pub(super) throughput: f64,
-    /// Packets lost.
+    /// Number of packets lost.
     pub(super) drops: u64,
-    /// Pause frames.
+    /// Number of pause frames.
     pub(super) pauses: u64,
-    /// Retransmission time-outs.
+    /// Number of retransmission time-outs.
     pub(super) timeouts: u64,
-    /// Packets sent again.
+    /// Number of packets retransmitted.
     pub(super) again: u64,
-    /// Packets with a congestion mark.
+    /// Number of packets with a congestion mark.
     pub(super) marks: u64,
-    /// Packets sent.
+    /// Number of packets sent.
     pub(super) packets: u64,
-    /// The first flow, interval by interval.
+    /// The first flow, by interval.
     pub(super) trace: Vec<Sample>,
 }
 
-/// What a flow did in an interval.
+/// A sample of a flow over an interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     /// The end of the interval.
     pub(super) at_us: f64,
-    /// Retransmissions among the packets sent.
+    /// Share of retransmissions among the packets sent.
     pub(super) resent: f64,
-    /// Rate, retransmissions included.
+    /// Rate, including retransmissions.
     pub(super) gbps: f64,
 }
 
-/// Runs a plan. Rates are means over the time that messages were under way.
-/// `packet`: bytes of a full one; `interval`: of the first flow's trace, if one is wanted.
-pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>) -> Outcome {
+/// Runs a plan. Rates are means over the time in which messages were in flight. `packet`: bytes of
+/// a full packet; `interval`: that of the first flow's trace, if requested.
+pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>) -> ThemisOutcome {
     let (name, seed) = (format!("{:?}", plan.network.policy), plan.seed);
     let mut run = Simulation::new(plan);
     let mut trace = Trace::new(rate, packet, interval);
@@ -52,13 +52,13 @@ pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>)
         run.step().unwrap_or_else(failed);
         trace.look(&run);
     }
-    run.run().unwrap_or_else(failed); // nothing is left to run, but the books are checked
+    run.run().unwrap_or_else(failed); // checks the invariants of the empty network
     let counters = run.hosts.counters();
     let spans = run.spans().iter().map(|span| span.delivered.since(span.posted).0);
     let busy = spans.sum::<u64>() as f64 / rate.time_for(packet).0 as f64;
     let last = run.spans().iter().map(|span| span.delivered).max().unwrap_or(Ps::ZERO);
     let (sent, again) = (counters.segments_sent as f64, counters.retransmitted as f64);
-    Outcome {
+    ThemisOutcome {
         completion_us: last.as_micros_f64(),
         resent: again / sent,
         sending_rate: sent / busy,
@@ -73,13 +73,13 @@ pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>)
     }
 }
 
-/// Watches the first flow.
+/// The trace of the first flow.
 struct Trace {
     interval: Option<Ps>,
     next: Ps,
     wire: Ps,
     rate: Rate,
-    /// Packets sent and sent again until the last look.
+    /// Packets sent and retransmitted until the last sample.
     before: (u64, u64),
     samples: Vec<Sample>,
 }

@@ -1,4 +1,4 @@
-//! What both figures have in common: RNICs with NIC-SR and DCQCN on a leaf-spine fabric.
+//! The common set-up of both figures: RNICs with NIC-SR and DCQCN on a leaf-spine fabric.
 
 use std::time::Duration;
 
@@ -15,110 +15,111 @@ use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::LeafSpine;
 use braid_sim::workload::Workload;
 
-/// Payload of a full packet where nothing else is said; the paper does not say.
+/// Default payload of a full packet, which the paper does not give.
 pub(super) const PAYLOAD: u16 = 4096;
 /// Headers of a data frame, as in the other studies.
 const HEADER: u32 = 62;
 const ACK: u32 = 64;
-/// Of every link (Themis, section 5).
+/// Delay of every link (Themis, section 5).
 pub(super) const DELAY: Ps = Ps::from_micros(1);
-/// Of a switch (Themis, section 5).
+/// Buffer of a switch (Themis, section 5).
 const SWITCH_BUFFER: u64 = 64_000_000;
-/// Links are stopped by the dynamic threshold of the shared buffer alone.
+/// Pause frames by the dynamic threshold of the shared buffer alone.
 const PAUSE: Pause = Pause { stop: u64::MAX, go: u64::MAX };
-/// Kmin, Kmax for each Gb/s of a link: 1.6 MB and 6.4 MB at 400 Gb/s.
+/// Kmin and Kmax per Gb/s of a link: 1.6 MB and 6.4 MB at 400 Gb/s.
 const MARKING_PER_GBPS: (u64, u64) = (4_000, 16_000);
 const MARKING_MOST: f64 = 0.2;
-/// DCQCN has none; this is more than any buffer here.
+/// DCQCN has no window; this value exceeds all buffers here.
 const NO_WINDOW: u64 = 1 << 30;
-/// Between two looks at the queues by adaptive routing, and its bins as shares of a port's part of the buffer.
+/// Age of adaptive routing's readings, and its bins as shares of a port's part of the buffer.
 const ADAPTIVE_AGE: Ps = Ps(100_000);
 
-/// What is compared.
+/// The compared schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scheme {
-    /// A flow takes one way.
+pub(super) enum ThemisScheme {
+    /// One path per flow.
     Ecmp,
-    /// Any uplink, for every packet.
+    /// A random uplink for every packet.
     Random,
     /// The uplink with the shortest queue.
     Shortest,
     /// Quantised adaptive routing.
     Adaptive,
-    /// Themis as the paper has it.
+    /// Themis as in the paper.
     Themis,
-    /// Themis that asks its ring before it takes an expected packet for missing.
+    /// Themis that checks its ring before an expected packet counts as missing.
     ThemisLooksBack,
-    /// Themis as the paper has it, but a NACK that is blocked stays so.
+    /// Themis as in the paper, but without sending blocked NACKs later.
     ThemisUncompensated,
-    /// Themis-S alone: spraying by PSN, NACKs as they come.
+    /// Themis-S only: spraying by PSN, without blocking NACKs.
     PsnSpraying,
 }
 
-impl Scheme {
+impl ThemisScheme {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Scheme::Ecmp => "ECMP",
-            Scheme::Random => "random spraying",
-            Scheme::Adaptive => "adaptive routing",
-            Scheme::Shortest => "shortest queue",
-            Scheme::Themis => "Themis",
-            Scheme::ThemisLooksBack => "Themis, looks back",
-            Scheme::ThemisUncompensated => "Themis, no compensation",
-            Scheme::PsnSpraying => "Themis-S alone",
+            ThemisScheme::Ecmp => "ECMP",
+            ThemisScheme::Random => "random spraying",
+            ThemisScheme::Adaptive => "adaptive routing",
+            ThemisScheme::Shortest => "shortest queue",
+            ThemisScheme::Themis => "Themis",
+            ThemisScheme::ThemisLooksBack => "Themis, looks back",
+            ThemisScheme::ThemisUncompensated => "Themis, no compensation",
+            ThemisScheme::PsnSpraying => "Themis-S alone",
         }
     }
 }
 
-/// DCQCN's timers in microseconds, as the paper writes them.
+/// DCQCN's timers in microseconds, in the paper's notation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Timers {
-    /// Between two increases: T_I.
+    /// Time between two increases: T_I.
     pub(super) increase_us: u64,
-    /// Between two cuts: T_D.
+    /// Time between two cuts: T_D.
     pub(super) cut_us: u64,
 }
 
 impl Timers {
-    /// What the paper calls recommended.
+    /// The timers that the paper recommends.
     pub(super) const RECOMMENDED: Timers = Timers { increase_us: 900, cut_us: 4 };
-    /// The other end of the grid: cuts seldom, recovers at once.
+    /// The other end of the grid: rare cuts, fast recovery.
     pub(super) const EAGER: Timers = Timers { increase_us: 10, cut_us: 200 };
 
-    /// The recommended ones first. The labels of figure 5 are lost, these values are ours.
+    /// Returns the grid, the recommended timers first. The labels of figure 5 are unreadable, so
+    /// these values are ours.
     pub(super) fn grid() -> Vec<Timers> {
         let (increases, cuts) = ([900, 300, 55, 10], [4, 50, 200]);
         let all = increases.into_iter().flat_map(|i| cuts.map(|c| (i, c)));
         all.map(|(increase_us, cut_us)| Timers { increase_us, cut_us }).collect()
     }
 
-    /// T_I/T_D.
+    /// Formats T_I/T_D.
     pub(super) fn name(self) -> String {
         format!("{}/{}", self.increase_us, self.cut_us)
     }
 }
 
-/// How fast flows send.
+/// The rate control of the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Control {
-    /// As DCQCN lets them; NACKs cut the rate.
+pub(super) enum ThemisControl {
+    /// DCQCN; NACKs cut the rate.
     Dcqcn(Timers),
-    /// At so many hundredths of the link's rate, whatever happens.
+    /// A constant percentage of the link's rate.
     Constant(u64),
 }
 
-/// One run.
+/// The parameters of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Setup {
-    pub(super) scheme: Scheme,
-    pub(super) control: Control,
+pub(super) struct ThemisSetup {
+    pub(super) scheme: ThemisScheme,
+    pub(super) control: ThemisControl,
     pub(super) rate: Rate,
-    /// Bytes of a full packet's payload.
+    /// Payload bytes of a full packet.
     pub(super) payload: u16,
     pub(super) seed: u64,
 }
 
-impl Setup {
+impl ThemisSetup {
     pub(super) fn plan(self, fabric: &LeafSpine, workload: Workload) -> Plan {
         let topology = fabric.build().expect("the paper's fabric can be built");
         Plan {
@@ -132,7 +133,7 @@ impl Setup {
         }
     }
 
-    /// Bytes of a full packet.
+    /// Returns the bytes of a full packet.
     pub(super) fn packet(self) -> u32 {
         u32::from(self.payload) + HEADER
     }
@@ -157,32 +158,34 @@ impl Setup {
         };
         let ring = memory.ring_entries() as u32;
         match self.scheme {
-            Scheme::Ecmp => Policy::Ecmp,
-            Scheme::Random => Policy::Random,
-            Scheme::Shortest => Policy::Shortest,
-            Scheme::Adaptive => {
+            ThemisScheme::Ecmp => Policy::Ecmp,
+            ThemisScheme::Random => Policy::Random,
+            ThemisScheme::Shortest => Policy::Shortest,
+            ThemisScheme::Adaptive => {
                 let share = |percent: u64| SWITCH_BUFFER / 32 / 100 * percent;
                 Policy::Adaptive { bins: [5, 10, 20].map(share).to_vec(), age: ADAPTIVE_AGE }
             }
-            Scheme::Themis => Policy::Themis { ring, look_back: false, compensate: true },
-            Scheme::ThemisLooksBack => Policy::Themis { ring, look_back: true, compensate: true },
-            Scheme::ThemisUncompensated => {
+            ThemisScheme::Themis => Policy::Themis { ring, look_back: false, compensate: true },
+            ThemisScheme::ThemisLooksBack => {
+                Policy::Themis { ring, look_back: true, compensate: true }
+            }
+            ThemisScheme::ThemisUncompensated => {
                 Policy::Themis { ring, look_back: false, compensate: false }
             }
-            Scheme::PsnSpraying => Policy::Source,
+            ThemisScheme::PsnSpraying => Policy::Source,
         }
     }
 
     fn host(self) -> HostConfig {
         let (lb, paths) = match self.scheme {
-            Scheme::PsnSpraying => (LbPolicy::PSN, Paths::Source),
-            Scheme::Ecmp
-            | Scheme::Random
-            | Scheme::Shortest
-            | Scheme::Adaptive
-            | Scheme::Themis
-            | Scheme::ThemisLooksBack
-            | Scheme::ThemisUncompensated => (LbPolicy::ECMP, Paths::Hashed(256)),
+            ThemisScheme::PsnSpraying => (LbPolicy::PSN, Paths::Source),
+            ThemisScheme::Ecmp
+            | ThemisScheme::Random
+            | ThemisScheme::Shortest
+            | ThemisScheme::Adaptive
+            | ThemisScheme::Themis
+            | ThemisScheme::ThemisLooksBack
+            | ThemisScheme::ThemisUncompensated => (LbPolicy::ECMP, Paths::Hashed(256)),
         };
         HostConfig {
             lb,
@@ -197,14 +200,14 @@ impl Setup {
 
     fn congestion_control(self) -> CcConfig {
         match self.control {
-            Control::Dcqcn(timers) => CcConfig::new(DcqcnConfig {
+            ThemisControl::Dcqcn(timers) => CcConfig::new(DcqcnConfig {
                 window: NO_WINDOW,
                 cut_interval: Duration::from_micros(timers.cut_us),
                 increase_interval: Duration::from_micros(timers.increase_us),
                 cut_on_loss: true,
                 ..DcqcnConfig::new(self.rate.bps())
             }),
-            Control::Constant(percent) => CcConfig::new(FixedRate {
+            ThemisControl::Constant(percent) => CcConfig::new(FixedRate {
                 bits_per_second: self.rate.bps() / 100 * percent,
                 window: NO_WINDOW,
             }),

@@ -1,14 +1,14 @@
-//! Figure 1: what random spraying does to RNICs on a network that loses nothing.
+//! Figure 1: the effect of random spraying on RNICs in a network without losses.
 
-use super::outcome::{Outcome, Sample, measure};
-use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup, Timers};
+use super::outcome::{Sample, ThemisOutcome, measure};
+use super::setup::{DELAY, PAYLOAD, ThemisControl, ThemisScheme, ThemisSetup, Timers};
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Spread, Study, Verdict, run_all};
 use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::LeafSpine;
 use braid_sim::workload::{Groups, ring};
 
 const RATE: Rate = Rate::from_gbps(100);
-/// Four leaves with two hosts each: the paper shows eight nodes in two rings, and not the switches.
+/// Four leaves with two hosts each. The paper shows eight nodes in two rings, but no switches.
 const FABRIC: LeafSpine = LeafSpine {
     leaves: 4,
     hosts_per_leaf: 2,
@@ -22,86 +22,91 @@ const SEEDS: u32 = 3;
 /// NS-3's default, the payload of table 1's packets, and that of the other studies.
 const PAYLOADS: [u16; 3] = [1000, 1500, PAYLOAD];
 
-/// What is run.
+/// A case of the figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Case {
-    scheme: Scheme,
-    control: Control,
+struct SpuriousCase {
+    scheme: ThemisScheme,
+    control: ThemisControl,
     payload: u16,
 }
 
-impl Case {
-    fn spraying(control: Control) -> Case {
-        Case { scheme: Scheme::Random, control, payload: PAYLOAD }
+impl SpuriousCase {
+    fn spraying(control: ThemisControl) -> SpuriousCase {
+        SpuriousCase { scheme: ThemisScheme::Random, control, payload: PAYLOAD }
     }
 
     fn name(self) -> String {
         let control = match self.control {
-            Control::Dcqcn(timers) => timers.name(),
-            Control::Constant(percent) => format!("{percent} %"),
+            ThemisControl::Dcqcn(timers) => timers.name(),
+            ThemisControl::Constant(percent) => format!("{percent} %"),
         };
         match (self.scheme, self.control, self.payload) {
-            (Scheme::Random, Control::Dcqcn(_), PAYLOAD) => control,
-            (Scheme::Random, _, payload) => format!("{payload} B"),
+            (ThemisScheme::Random, ThemisControl::Dcqcn(_), PAYLOAD) => control,
+            (ThemisScheme::Random, _, payload) => format!("{payload} B"),
             (scheme, ..) => scheme.name().to_owned(),
         }
     }
 
-    /// Whether it is drawn over time.
+    /// Returns whether the case is plotted over time.
     fn is_traced(self) -> bool {
-        let shown = [Timers::RECOMMENDED, Timers::EAGER].map(Control::Dcqcn);
-        let schemes = [Scheme::Random, Scheme::Themis];
+        let shown = [Timers::RECOMMENDED, Timers::EAGER].map(ThemisControl::Dcqcn);
+        let schemes = [ThemisScheme::Random, ThemisScheme::Themis];
         shown.contains(&self.control) && schemes.contains(&self.scheme) && self.payload == PAYLOAD
     }
 }
 
 /// A case and its runs, one per seed.
-struct Measured {
-    case: Case,
-    runs: Vec<Outcome>,
+struct SpuriousRuns {
+    case: SpuriousCase,
+    runs: Vec<ThemisOutcome>,
 }
 
-impl Measured {
-    /// In percent.
-    fn percent(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+impl SpuriousRuns {
+    /// Returns a quantity in percent.
+    fn percent(&self, of: impl Fn(&ThemisOutcome) -> f64) -> Vec<f64> {
         self.runs.iter().map(|run| 100.0 * of(run)).collect()
     }
 
-    fn mean(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
+    fn mean(&self, of: impl Fn(&ThemisOutcome) -> f64) -> f64 {
         Spread::of(&self.percent(of)).mean
     }
 }
 
-/// All cases of a kind, in their order.
-fn of_kind(measured: &[Measured], is: impl Fn(Case) -> bool) -> Vec<&Measured> {
+/// Returns all cases of a kind, in order.
+fn of_kind(measured: &[SpuriousRuns], is: impl Fn(SpuriousCase) -> bool) -> Vec<&SpuriousRuns> {
     measured.iter().filter(|measured| is(measured.case)).collect()
 }
 
-fn is_dcqcn(case: Case) -> bool {
-    matches!(case.control, Control::Dcqcn(_))
+fn is_dcqcn(case: SpuriousCase) -> bool {
+    matches!(case.control, ThemisControl::Dcqcn(_))
 }
 
-/// Random spraying with one of the grid's timers.
-fn is_of_grid(case: Case) -> bool {
-    is_dcqcn(case) && case == Case::spraying(case.control)
+/// Returns whether the case is random spraying with timers of the grid.
+fn is_of_grid(case: SpuriousCase) -> bool {
+    is_dcqcn(case) && case == SpuriousCase::spraying(case.control)
 }
 
-/// Adds the figure's parts, their claims and choices.
+/// Adds the parts of the figure with their claims and choices.
 pub(super) fn add(study: &mut Study, effort: &Effort) {
-    let recommended = Case::spraying(Control::Dcqcn(Timers::RECOMMENDED));
-    let mut cases: Vec<Case> =
-        grid(effort).into_iter().map(|timers| Case::spraying(Control::Dcqcn(timers))).collect();
+    let recommended = SpuriousCase::spraying(ThemisControl::Dcqcn(Timers::RECOMMENDED));
+    let mut cases: Vec<SpuriousCase> = grid(effort)
+        .into_iter()
+        .map(|timers| SpuriousCase::spraying(ThemisControl::Dcqcn(timers)))
+        .collect();
     for payload in PAYLOADS.into_iter().filter(|payload| *payload != PAYLOAD) {
-        cases.push(Case { payload, ..recommended });
+        cases.push(SpuriousCase { payload, ..recommended });
     }
-    cases.push(Case { scheme: Scheme::Themis, ..recommended });
-    cases.push(Case { scheme: Scheme::ThemisLooksBack, ..recommended });
+    cases.push(SpuriousCase { scheme: ThemisScheme::Themis, ..recommended });
+    cases.push(SpuriousCase { scheme: ThemisScheme::ThemisLooksBack, ..recommended });
     for payload in PAYLOADS {
-        let case = |percent| Case { payload, ..Case::spraying(Control::Constant(percent)) };
+        let case = |percent| SpuriousCase {
+            payload,
+            ..SpuriousCase::spraying(ThemisControl::Constant(percent))
+        };
         cases.extend(CONSTANT.map(case));
     }
     let measured = run(&cases, effort);
-    let traced = of_kind(&measured, Case::is_traced);
+    let traced = of_kind(&measured, SpuriousCase::is_traced);
     study.figures.push(over_time(&traced, "fig01b", "retransmissions [% of packets]", |sample| {
         100.0 * sample.resent
     }));
@@ -124,12 +129,12 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
     study.choices.extend(choices(&measured));
 }
 
-/// Constant rates, in percent of the line's; one is that of the paper.
+/// Constant rates in percent of the line rate; one is that of the paper.
 const CONSTANT: [u64; 6] = [50, 70, 80, 86, 92, 98];
 const PAPERS_RATE: u64 = 86;
 
-fn is_at_papers_rate(case: Case) -> bool {
-    case.control == Control::Constant(PAPERS_RATE)
+fn is_at_papers_rate(case: SpuriousCase) -> bool {
+    case.control == ThemisControl::Constant(PAPERS_RATE)
 }
 
 fn grid(effort: &Effort) -> Vec<Timers> {
@@ -139,29 +144,29 @@ fn grid(effort: &Effort) -> Vec<Timers> {
     }
 }
 
-fn run(cases: &[Case], effort: &Effort) -> Vec<Measured> {
+fn run(cases: &[SpuriousCase], effort: &Effort) -> Vec<SpuriousRuns> {
     let bytes = if effort.quick { 5_000_000 } else { 100_000_000 };
     let interval = Ps::from_micros(if effort.quick { 50 } else { 250 });
     let seeds = effort.seeds(SEEDS);
-    let jobs: Vec<(Case, u64)> =
+    let jobs: Vec<(SpuriousCase, u64)> =
         cases.iter().flat_map(|case| seeds.clone().map(move |seed| (*case, seed))).collect();
     let outcomes = run_all("themis fig 1", jobs, |(case, seed)| {
-        let Case { scheme, control, payload } = case;
-        let setup = Setup { scheme, control, rate: RATE, payload, seed };
+        let SpuriousCase { scheme, control, payload } = case;
+        let setup = ThemisSetup { scheme, control, rate: RATE, payload, seed };
         let rings = Groups::strided(8, 2).and_then(|groups| ring(&groups, bytes));
         let workload = rings.expect("the paper's rings are possible");
         measure(setup.plan(&FABRIC, workload), RATE, setup.packet(), Some(interval))
     });
-    let mut runs = outcomes.chunks(seeds.count()).map(<[Outcome]>::to_vec);
+    let mut runs = outcomes.chunks(seeds.count()).map(<[ThemisOutcome]>::to_vec);
     cases
         .iter()
-        .map(|case| Measured { case: *case, runs: runs.next().unwrap_or_default() })
+        .map(|case| SpuriousRuns { case: *case, runs: runs.next().unwrap_or_default() })
         .collect()
 }
 
-/// What the flow from node 0 to node 2 did, in the first run.
+/// Plots the flow from node 0 to node 2 in the first run.
 fn over_time(
-    measured: &[&Measured],
+    measured: &[&SpuriousRuns],
     id: &str,
     label: &str,
     value: impl Fn(&Sample) -> f64,
@@ -169,7 +174,7 @@ fn over_time(
     let series = measured.iter().map(|measured| {
         let points = measured.runs[0].trace.iter();
         let name = match measured.case.scheme {
-            Scheme::Random => format!("random {}", measured.case.name()),
+            ThemisScheme::Random => format!("random {}", measured.case.name()),
             scheme => scheme.name().to_owned(),
         };
         let points = points.map(|sample| Point::at(sample.at_us, &[value(sample)])).collect();
@@ -185,9 +190,9 @@ fn over_time(
     }
 }
 
-/// The three numbers of the figure, for each case.
-fn shares(measured: &[&Measured], id: &str, title: &str) -> Figure {
-    let series = |name: &str, of: fn(&Outcome) -> f64| {
+/// Plots the three quantities of the figure for each case.
+fn shares(measured: &[&SpuriousRuns], id: &str, title: &str) -> Figure {
+    let series = |name: &str, of: fn(&ThemisOutcome) -> f64| {
         let points = measured.iter().enumerate().map(|(group, measured)| {
             Point::bar(group, measured.case.name(), &measured.percent(of))
         });
@@ -207,15 +212,15 @@ fn shares(measured: &[&Measured], id: &str, title: &str) -> Figure {
     }
 }
 
-/// Retransmissions alone, without a rate that follows from them.
-fn by_rate(measured: &[&Measured]) -> Figure {
+/// Plots retransmissions at a constant rate, which does not depend on them.
+fn by_rate(measured: &[&SpuriousRuns]) -> Figure {
     let line = |payload| {
         let points = measured.iter().filter(|measured| measured.case.payload == payload);
         let points = points.filter_map(|measured| match measured.case.control {
-            Control::Constant(percent) => {
+            ThemisControl::Constant(percent) => {
                 Some(Point::at(percent as f64, &measured.percent(|run| run.resent)))
             }
-            Control::Dcqcn(_) => None,
+            ThemisControl::Dcqcn(_) => None,
         });
         Series { name: format!("{payload} B"), points: points.collect() }
     };
@@ -229,27 +234,28 @@ fn by_rate(measured: &[&Measured]) -> Figure {
     }
 }
 
-/// A share this near to the paper's, in points of a hundred, is the same.
+/// Tolerance of a share, in percentage points.
 const NEAR: f64 = 2.0;
 
-/// One of the numbers that the figure is quoted for. The three belong together (71 % = 86 % of 84 %), but the paper
-/// does not give this figure's timers: at a rate of 86 % it can be seen whether the others follow.
-struct Share {
+/// A number of the figure. The three belong together (71 % = 86 % of 84 %), but the paper does not
+/// give this figure's timers. At a rate of 86 % it can be checked whether the others follow.
+struct PaperShare {
     says: &'static str,
     percent: f64,
-    of: fn(&Outcome) -> f64,
+    of: fn(&ThemisOutcome) -> f64,
 }
 
-impl Share {
-    fn claim(self, at_papers_rate: &[&Measured], of_grid: &[&Measured]) -> Claim {
-        let Share { says, percent, of } = self;
+impl PaperShare {
+    fn claim(self, at_papers_rate: &[&SpuriousRuns], of_grid: &[&SpuriousRuns]) -> Claim {
+        let PaperShare { says, percent, of } = self;
         let by_payload: Vec<String> = at_papers_rate
             .iter()
             .map(|measured| format!("{:.1} % with {} B", measured.mean(of), measured.case.payload))
             .collect();
         let (min, max) = range(of_grid, of);
         let text = format!(
-            "at a constant {PAPERS_RATE} % of the line rate {}; under DCQCN {min:.1} to {max:.1} % over the grid of \
+            "at a constant {PAPERS_RATE} % of the line rate {}; under DCQCN {min:.1} to {max:.1} \
+                % over the grid of \
              timers with {PAYLOAD} B",
             by_payload.join(", ")
         );
@@ -258,21 +264,23 @@ impl Share {
     }
 }
 
-/// Least and most of the means.
-fn range(measured: &[&Measured], of: fn(&Outcome) -> f64) -> (f64, f64) {
+/// Returns the least and the most of the means.
+fn range(measured: &[&SpuriousRuns], of: fn(&ThemisOutcome) -> f64) -> (f64, f64) {
     let all = measured.iter().map(|measured| measured.mean(of)).collect::<Vec<f64>>();
     let Spread { min, max, .. } = Spread::of(&all);
     (min, max)
 }
 
-/// The rate follows from timers that the paper does not give.
-fn rate(of_grid: &[&Measured]) -> Claim {
+/// Judges the rate, which follows from timers that the paper does not give.
+fn rate(of_grid: &[&SpuriousRuns]) -> Claim {
     let recommended = of_grid[0].mean(|run| run.sending_rate);
     let (min, max) = range(of_grid, |run| run.sending_rate);
     let percent = PAPERS_RATE as f64;
     let why = format!(
-        "the paper does not give this figure's timers, and they decide: the more often a NACK may cut and the slower \
-         the rate recovers, the lower the load, and with it reordering. {percent} % is {} the grid's range",
+        "the paper does not give this figure's timers, and they decide: the more often a NACK may \
+            cut and the slower \
+         the rate recovers, the lower the load, and with it reordering. {percent} % is {} the \
+         grid's range",
         if (min..=max).contains(&percent) { "within" } else { "outside" }
     );
     let text = format!(
@@ -283,7 +291,7 @@ fn rate(of_grid: &[&Measured]) -> Claim {
     claim("DCQCN, cut by NACKs, lets flows send at 86 % of the line rate", text, verdict)
 }
 
-fn claims(measured: &[Measured]) -> Vec<Claim> {
+fn claims(measured: &[SpuriousRuns]) -> Vec<Claim> {
     let of_grid = of_kind(measured, is_of_grid);
     let recommended = of_grid[0];
     let drops: u64 = measured.iter().flat_map(|case| &case.runs).map(|run| run.drops).sum();
@@ -295,12 +303,13 @@ fn claims(measured: &[Measured]) -> Vec<Claim> {
     )];
     let at_papers_rate = of_kind(measured, is_at_papers_rate);
     let shares = [
-        Share {
-            says: "where flows send at 86 % of the line rate, 16 % of packets are spurious retransmissions",
+        PaperShare {
+            says: "where flows send at 86 % of the line rate, 16 % of packets are spurious \
+                retransmissions",
             percent: 16.0,
             of: |run| run.resent,
         },
-        Share {
+        PaperShare {
             says: "where flows send at 86 % of the line rate, throughput is 71 % of the ideal",
             percent: 71.0,
             of: |run| run.throughput,
@@ -316,8 +325,8 @@ fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
     Claim { figure: "fig01".to_owned(), says: says.to_owned(), measured, verdict }
 }
 
-/// The rate falls because of NACKs alone.
-fn cause(recommended: &Measured) -> Claim {
+/// Judges whether NACKs alone reduce the rate.
+fn cause(recommended: &SpuriousRuns) -> Claim {
     let marks: u64 = recommended.runs.iter().map(|run| run.marks).sum();
     let rate = recommended.mean(|run| run.sending_rate);
     claim(
@@ -327,15 +336,18 @@ fn cause(recommended: &Measured) -> Claim {
     )
 }
 
-fn choices(measured: &[Measured]) -> Vec<String> {
+fn choices(measured: &[SpuriousRuns]) -> Vec<String> {
     let small = of_kind(measured, |case| is_dcqcn(case) && case.payload == PAYLOADS[0])[0];
     vec![
         "Fig. 1: four leaves of two hosts, two spines; the paper shows eight nodes and no switches"
             .into(),
         format!(
-            "Fig. 1: header 62 B, ACK 64 B; the payload is 4096 B where nothing else is said, which the paper does not \
-             state (its table 1 has an MTU of 1500 B, NS-3's default is 1000 B). With 1000 B and the recommended timers \
-             {:.2} % of packets are retransmitted, the rate is {:.1} % and the throughput {:.1} % of the line's",
+            "Fig. 1: header 62 B, ACK 64 B; the payload is 4096 B where nothing else is said, \
+                which the paper does not \
+             state (its table 1 has an MTU of 1500 B, NS-3's default is 1000 B). With 1000 B and \
+             the recommended timers \
+             {:.2} % of packets are retransmitted, the rate is {:.1} % and the throughput {:.1} % \
+             of the line's",
             small.mean(|run| run.resent),
             small.mean(|run| run.sending_rate),
             small.mean(|run| run.throughput)

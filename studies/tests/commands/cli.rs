@@ -1,4 +1,4 @@
-//! `braid-sim` as people run it: every example, what is written, and that it can be repeated.
+//! `braid-sim` as a user runs it: every example, its output, and its reproducibility.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// What `--json` promises.
+/// The keys that `--json` guarantees.
 const PROMISED: &[&str] = &[
     "cct_us",
     "lower_bound_us",
@@ -27,7 +27,7 @@ const PROMISED: &[&str] = &[
     "packets_per_cpu_s",
 ];
 
-/// What depends on the machine.
+/// The keys that depend on the machine.
 const COSTS: &[&str] = &["cpu_s", "peak_rss_mb", "packets_per_cpu_s"];
 
 fn braid_sim(args: &[&str]) -> Output {
@@ -51,7 +51,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/scenarios").join(name)
 }
 
-/// A folder of this test, empty.
+/// Creates an empty folder for this test.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -59,7 +59,7 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs with `--json`; without what depends on the machine.
+/// Runs with `--json`, and removes the keys that depend on the machine.
 fn results(args: &[&str], folder: &Path) -> Value {
     let json = folder.join("results.json");
     let done = braid_sim(&[args, &["--json", text(&json)]].concat());

@@ -1,10 +1,10 @@
-//! What `braid-sim` says when something is wrong: one line, the place, the remedy, exit 2.
+//! Error messages of `braid-sim`: one line with the place and the remedy, and exit status 2.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a scenario that stands in a file of its own; the error, without the program's name.
+/// Runs a scenario from a file of its own. Returns the error without the program's name.
 fn refused(name: &str, scenario: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("errors").join(name);
     fs::create_dir_all(&folder).expect("a folder for the test");
@@ -62,7 +62,7 @@ fn an_unknown_name_is_answered_with_those_there_are() {
         assert!(said.contains(&format!("`{name}`")) && said.contains(known), "{said}");
     }
     let said = refused("switch", "[network]\nswitch = \"rr\"\n");
-    assert!(said.contains(":2: no switch policy is called `rr`; there is: ecmp"), "{said}");
+    assert!(said.contains(":2: no switch policy is called `rr`; known names: ecmp"), "{said}");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_matrix_is_read_as_carefully() {
 }
 
 #[test]
-fn what_cannot_be_built_is_refused_where_it_stands() {
+fn impossible_scenarios_are_rejected_with_their_line() {
     let said = refused("odd", &format!("{SENT}{}", TREE.replace('4', "7")));
     assert!(said.starts_with("odd.toml:3: a fat tree of switches with k = 7"), "{said}");
     let said = refused("huge", &format!("{SENT}{}", TREE.replace('4', "400")));

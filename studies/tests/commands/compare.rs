@@ -1,4 +1,5 @@
-//! `braid-sim compare`: every pair of policies has a row, in a table that fits a terminal, and a bar in the plot.
+//! `braid-sim compare`: every pair of policies has a row in a table that fits a terminal, and a bar
+//! in the plot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,14 +26,14 @@ fn scratch(name: &str) -> PathBuf {
 fn every_pair_is_run_with_the_recovery_that_ships() {
     let folder = scratch("compare");
     let path = folder.to_str().expect("a path of the tests is text");
-    // Its own recovery is `ideal`.
+    // The recovery of the scenario is `ideal`.
     let file = scenario("degraded-link.toml");
     let args = ["--lb", "pro,ecmp", "--cc", "fixed:256K,dcqcn:line=100G,alpha=2us", "--out", path];
     let done = compare(&file, &args);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let said = String::from_utf8(done.stdout).expect("text");
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
-    // Lines are wrapped anywhere between words.
+    // Lines may be wrapped between any two words.
     let words: Vec<&str> = said.split_whitespace().collect();
     assert!(words.join(" ").contains("recovery fifo-path"), "{said}");
     let controllers = ["fixed:256K", "dcqcn:line=100G,alpha=2us"];
@@ -66,7 +67,7 @@ fn a_seed_decides_everything() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_are_named() {
     let file = scenario("permutation-pro.toml");
     for (args, wanted) in [
         (&["--lb", "nonsense"][..], "round-robin"),

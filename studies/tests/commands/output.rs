@@ -1,4 +1,4 @@
-//! Where `braid-sim` writes: `--json -` is standard output, and whoever closes that has heard enough.
+//! Output of `braid-sim`: `--json -` is standard output, which may be closed early.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ fn example(name: &str) -> String {
     format!("{folder}{name}")
 }
 
-/// A folder of this test's own, as nothing may appear in it.
+/// Creates a folder for this test, in which no other file may appear.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
@@ -23,7 +23,7 @@ fn braid_sim(args: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// Every command with results, in its shortest form, and a word of its tables.
+/// Returns every command with results in its shortest form, and a word of its tables.
 fn commands() -> [(Vec<String>, &'static str); 4] {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let (scenario, matrix) = (example("matrix.toml"), example("shift-16.cm"));
@@ -52,7 +52,7 @@ fn a_dash_is_standard_output_and_tables_go_elsewhere() {
 }
 
 #[test]
-fn who_closes_standard_output_hears_no_panic() {
+fn a_closed_standard_output_causes_no_panic() {
     let folder = folder("closed");
     let list = (vec!["list".to_owned()], "");
     for (args, _) in commands().into_iter().chain([list]) {

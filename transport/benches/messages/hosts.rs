@@ -3,16 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Admit, Arrival, Egress, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState,
-    QueuePair, RecvWr, Remote, SendOp, Status, TransmitBody,
+    EndpointConfig, LossRecovery, QpConfig, RecvWr, Remote, SendOp, Status, TransmitBody,
 };
-use braid_wire::{Crc, PathId, QpId, RailId, Time, Token};
+use braid_wire::{RailId, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::everything::Everything;
+use crate::kit::{self, Everything, ID, TOKEN};
 
 const PATHS: usize = 4;
 /// What a GSO call takes of full segments.
@@ -20,13 +19,9 @@ const BATCH_SEGMENTS: u32 = 15;
 const MTU: u16 = 4096;
 /// How long a path takes.
 const DELAY: Duration = Duration::from_micros(10);
-const QP: QpId = QpId::new(2);
-const TOKEN: Token = Token(7);
 
 struct Host {
-    endpoint: Endpoint,
-    rails: Rails,
-    slot: QpSlot,
+    inner: kit::Host,
     /// What is on its way to it, by path; the paths keep order.
     arriving: [VecDeque<(Time, TransmitBody)>; PATHS],
     /// Work requests that have completed.
@@ -36,25 +31,12 @@ struct Host {
 impl Host {
     fn new(now: Time) -> Self {
         let config = EndpointConfig { batch_segments: BATCH_SEGMENTS, ..EndpointConfig::default() };
-        let mut endpoint = Endpoint::new(now, config);
-        let mut rails = Rails::from(PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths"));
-        let config = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };
-        let mut qp = QueuePair::new(QP, TOKEN, config);
-        qp.modify(QpState::Init).expect("it is in RESET");
-        let remote = Remote {
-            qp: QP,
-            token: TOKEN,
-            send_psn: 0,
-            recv_psn: 0,
-            mtu: MTU,
-            window: 4096,
-            segments: u32::MAX,
-            max_rd_atomic: 16,
-            crc: Crc::Off,
-        };
-        let slot = endpoint.adopt(now, qp, remote, &mut rails);
+        let rails = PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths").into();
+        let qp = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };
+        let remote = Remote { mtu: MTU, ..kit::remote(ID, TOKEN, 0) };
+        let inner = kit::Host::new(now, config, rails, qp, remote);
         let arriving = std::array::from_fn(|_| VecDeque::new());
-        Host { endpoint, rails, slot, arriving, completed: 0 }
+        Host { inner, arriving, completed: 0 }
     }
 
     /// Takes what has come by now.
@@ -62,43 +44,25 @@ impl Host {
         for path in 0..PATHS {
             while self.arriving[path].front().is_some_and(|(at, _)| *at <= now) {
                 let Some((_, body)) = self.arriving[path].pop_front() else { break };
-                self.take(now, &body, PathId::new(path as u16), memory);
+                self.inner.receive(now, self.inner.slot, &body, memory);
             }
         }
-        if self.endpoint.next_timeout(&self.rails).is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut self.rails);
-        }
-        while let Some(completion) = self.endpoint.poll_completion() {
+        self.inner.run_timers(now);
+        while let Some(completion) = self.inner.endpoint.poll_completion() {
             assert_eq!(completion.status, Status::Success);
             self.completed += 1;
         }
     }
 
-    fn take(&mut self, now: Time, body: &TransmitBody, path: PathId, memory: &Everything) {
-        let Host { endpoint, rails, slot, .. } = self;
-        match body {
-            TransmitBody::Segment { header, .. } => {
-                let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
-                if let Admit::Take(_) = endpoint.on_arrival(now, *slot, &arrival, memory) {
-                    endpoint.placed(now, *slot, memory);
-                }
-            }
-            TransmitBody::Ack(ack, _) => endpoint.on_ack(now, *slot, ack, rails),
-            TransmitBody::Control(control, _) => {
-                endpoint.on_control(now, *slot, control, Egress::Path(path), rails);
-            }
-            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, *slot, RailId::FIRST, probe),
-        }
-    }
-
     fn is_idle(&self) -> bool {
-        self.endpoint.in_flight(RailId::FIRST) == 0 && self.arriving.iter().all(VecDeque::is_empty)
+        self.inner.endpoint.in_flight(RailId::FIRST) == 0
+            && self.arriving.iter().all(VecDeque::is_empty)
     }
 
     /// When the next packet arrives, or a timer goes off.
     fn next(&self) -> Time {
         let arrivals = self.arriving.iter().filter_map(|path| path.front().map(|(at, _)| *at));
-        let timeout = self.endpoint.next_timeout(&self.rails);
+        let timeout = self.inner.next_timeout();
         arrivals.chain(timeout).min().expect("it has a queue pair, so a timer runs")
     }
 }
@@ -134,8 +98,8 @@ impl Pair {
     /// Sends a message from `from` to the other, until both have heard that it is there.
     pub(crate) fn send(&mut self, from: usize, len: u32) {
         let (to, wr) = (1 - from, RecvWr { id: 0, sges: self.memory.sges(len) });
-        let slot = self.hosts[to].slot;
-        self.hosts[to].endpoint.post_recv(self.now, slot, wr).expect("the queue is empty");
+        let slot = self.hosts[to].inner.slot;
+        self.hosts[to].inner.endpoint.post_recv(self.now, slot, wr).expect("the queue is empty");
         let received = self.hosts[to].completed + 1;
         self.post(from, SendOp::Send { imm: None }, len);
         while self.hosts[to].completed < received {
@@ -164,13 +128,13 @@ impl Pair {
 
     /// Segments that the senders have declared lost.
     pub(crate) fn lost(&self) -> u64 {
-        self.hosts.iter().map(|host| host.endpoint.qp(host.slot).counters().lost).sum()
+        self.hosts.iter().map(|host| host.inner.endpoint.qp(host.inner.slot).counters().lost).sum()
     }
 
     fn post(&mut self, from: usize, op: SendOp, len: u32) {
         let wr = self.memory.work(op, len);
-        let slot = self.hosts[from].slot;
-        self.hosts[from].endpoint.post_send(self.now, slot, wr).expect("there is room");
+        let slot = self.hosts[from].inner.slot;
+        self.hosts[from].inner.endpoint.post_send(self.now, slot, wr).expect("there is room");
         self.speak(from);
     }
 
@@ -188,7 +152,9 @@ impl Pair {
     fn speak(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
-        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.rails) {
+        while let Some(transmit) =
+            from.inner.endpoint.poll_transmit(self.now, &mut from.inner.rails)
+        {
             let path = match &transmit.body {
                 TransmitBody::Segment { path, .. } => *path,
                 TransmitBody::Ack(_, egress)

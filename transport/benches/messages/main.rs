@@ -2,9 +2,9 @@
 //! take, without the bytes of headers and payloads.
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
-#[path = "../../tests/everything/mod.rs"]
-mod everything;
 mod hosts;
+#[path = "../../tests/kit/mod.rs"]
+mod kit;
 
 use std::time::Duration;
 

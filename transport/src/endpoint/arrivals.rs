@@ -6,11 +6,11 @@ use braid_lb::Rails;
 use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
 use super::liveness::{Answer, Ways};
-use super::{Endpoint, QpSlot};
-use crate::{Admit, Arrival, Egress, Memory, NicEpoch};
+use super::members::Endpoint;
+use crate::{Admit, Arrival, Egress, Memory, NicEpoch, QpSlot};
 
 impl Endpoint {
-    /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
+    /// Takes a data packet. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
     pub fn on_arrival<M: Memory>(
         &mut self,
         now: Time,
@@ -62,7 +62,8 @@ impl Endpoint {
         let qp = self.qp_mut(slot);
         if let Some(acked) = qp.on_ack(now, ack, rails) {
             if acked > 0 {
-                // With the time that the acknowledgement waited at the peer: a time-out waits for that too.
+                // The round trip includes the time that the acknowledgement waited at the peer,
+                // because a time-out waits for that, too.
                 let round_trip = now.since_stamp(ack.stamp);
                 self.round_trips.on_sample(now, round_trip);
                 let waited = Duration::from_nanos(ack.delay_ns.into());
@@ -92,15 +93,15 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// The peer says that it receives what is placed directly on a path in this epoch: those before it are closed. Ignored
-    /// unless that is newer than what is known of the path, so it may come late and more than once. The driver has
-    /// checked that it is the peer who says so.
+    /// Notes that the peer receives what is placed directly on a path in this epoch: those before
+    /// it are closed. An epoch that is not newer than the known one is ignored, so the word may
+    /// come late and more than once. The driver has checked that the peer says so.
     pub fn begin_epoch(&mut self, slot: QpSlot, epoch: NicEpoch) {
         self.qp_mut(slot).begin_epoch(epoch);
     }
 
-    /// A control packet other than CONFIRM has come in, which left the peer by that port. False: it is not of the other end of this queue pair,
-    /// or says what cannot be.
+    /// Takes a control packet other than CONFIRM, which left the peer by the port `left_by`.
+    /// Returns false if it is not of the other end of this queue pair, or cannot be true.
     pub fn on_control(
         &mut self,
         now: Time,
@@ -110,9 +111,10 @@ impl Endpoint {
         rails: &mut Rails,
     ) -> bool {
         let qp = self.qp(slot);
-        let Some(remote) = qp.remote().filter(|remote| control.is_from(remote.qp)) else {
+        let remote = qp.remote();
+        if !control.is_from(remote.qp) {
             return false;
-        };
+        }
         let expected = match control.kind {
             // It returns the token that our own packet carried.
             ControlKind::Unknown => remote.token,

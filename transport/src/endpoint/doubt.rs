@@ -11,8 +11,8 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::Time;
 
-use super::Endpoint;
-use super::liveness::Ways;
+use super::liveness::{Complaint, Doubt, Ways};
+use super::members::Endpoint;
 use crate::patience::unanswered_for;
 use crate::{Egress, EndCause};
 
@@ -21,29 +21,6 @@ const STEPS: u32 = 4;
 
 /// A path that has carried a packet so short a time ago is refused by no firewall.
 const CARRIES: Duration = Duration::from_secs(1);
-
-/// What the peer's host has said since the peer was heard last.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) enum Complaint {
-    #[default]
-    None,
-    /// Nobody receives what comes by a path that has carried nothing of late, perhaps because a
-    /// firewall refuses that path.
-    OfPath,
-    /// Nobody receives what comes by the receiving port, or by a path that has worked a moment ago.
-    OfPeer,
-}
-
-/// The time until a peer that is doubted is given up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Doubt {
-    ends_at: Time,
-    /// When the peer is asked again.
-    pub(super) step_at: Time,
-    step: Duration,
-    /// It was prolonged, because the driver did not run.
-    is_prolonged: bool,
-}
 
 impl Endpoint {
     /// The peer's host says that nobody receives at its port (ICMP port unreachable), of a packet

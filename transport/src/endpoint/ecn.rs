@@ -12,10 +12,9 @@
 use std::time::Duration;
 
 use braid_lb::RailSet;
-use braid_wire::{Ack, MAX_RAILS, RailId, Time};
+use braid_wire::{MAX_RAILS, RailId, Time};
 
-use super::{Endpoint, Event, EventKind, QpSlot};
-use crate::qp::MarkSample;
+use crate::stream::marks::MarkSample;
 
 /// Time-outs in a row, with nothing acknowledged between them, after which the other way is tried.
 const TIMEOUTS: u8 = 2;
@@ -40,7 +39,7 @@ pub enum EcnTrouble {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+pub(super) enum State {
     /// With ECN.
     Capable,
     /// Without, to see whether that gets through.
@@ -54,25 +53,25 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct RailEcn {
-    state: State,
-    since: Time,
+pub(super) struct RailEcn {
+    pub(super) state: State,
+    pub(super) since: Time,
     /// In a row, in this state.
-    timeouts: u8,
-    strikes: u8,
+    pub(super) timeouts: u8,
+    pub(super) strikes: u8,
     /// Samples of marks in a trial.
-    samples: u8,
+    pub(super) samples: u8,
     /// Time for which ECN stays off the next time.
-    wait: Duration,
-    retry_at: Time,
+    pub(super) wait: Duration,
+    pub(super) retry_at: Time,
 }
 
 /// The state of all rails.
 #[derive(Debug)]
 pub(super) struct Ecn {
-    rails: [RailEcn; MAX_RAILS],
+    pub(super) rails: [RailEcn; MAX_RAILS],
     /// Some rail has to hear of acknowledgements.
-    is_watched: bool,
+    pub(super) is_watched: bool,
 }
 
 impl Default for RailEcn {
@@ -90,26 +89,26 @@ impl Default for RailEcn {
 }
 
 impl RailEcn {
-    fn sends_ecn(&self) -> bool {
+    pub(super) fn sends_ecn(&self) -> bool {
         matches!(self.state, State::Capable | State::Checked | State::Trial(_))
     }
 
-    fn heeds_marks(&self) -> bool {
+    pub(super) fn heeds_marks(&self) -> bool {
         matches!(self.state, State::Capable | State::Checked | State::Trial(EcnTrouble::Dropped))
     }
 
-    fn trouble(&self) -> Option<EcnTrouble> {
+    pub(super) fn trouble(&self) -> Option<EcnTrouble> {
         match self.state {
             State::Off(trouble) | State::Trial(trouble) => Some(trouble),
             State::Capable | State::Doubted | State::Checked => None,
         }
     }
 
-    fn enter(&mut self, now: Time, state: State) {
+    pub(super) fn enter(&mut self, now: Time, state: State) {
         (self.state, self.since, self.timeouts, self.samples) = (state, now, 0, 0);
     }
 
-    fn turn_off(&mut self, now: Time, trouble: EcnTrouble) {
+    pub(super) fn turn_off(&mut self, now: Time, trouble: EcnTrouble) {
         self.enter(now, State::Off(trouble));
         self.strikes = 0;
         self.retry_at = now + self.wait;
@@ -117,7 +116,7 @@ impl RailEcn {
     }
 
     /// Nothing that was in flight is acknowledged.
-    fn on_timeout(&mut self, now: Time) {
+    pub(super) fn on_timeout(&mut self, now: Time) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts < TIMEOUTS {
             return;
@@ -142,7 +141,7 @@ impl RailEcn {
     }
 
     /// Something is acknowledged, and the packet that is echoed left then.
-    fn on_ack(&mut self, now: Time, sent_at: Time) {
+    pub(super) fn on_ack(&mut self, now: Time, sent_at: Time) {
         self.timeouts = 0;
         if sent_at < self.since + MARGIN {
             return;
@@ -154,7 +153,7 @@ impl RailEcn {
         }
     }
 
-    fn on_sample(&mut self, now: Time, sample: MarkSample) {
+    pub(super) fn on_sample(&mut self, now: Time, sample: MarkSample) {
         match (self.state, sample) {
             (State::Capable | State::Checked, MarkSample::Settled) => {
                 self.turn_off(now, EcnTrouble::AlwaysMarked);
@@ -174,7 +173,7 @@ impl RailEcn {
         }
     }
 
-    fn recover(&mut self, now: Time) {
+    pub(super) fn recover(&mut self, now: Time) {
         self.enter(now, State::Capable);
         (self.strikes, self.wait) = (0, FIRST_WAIT);
     }
@@ -189,95 +188,6 @@ impl Ecn {
     pub(super) fn unheeded(&self) -> RailSet {
         let all = (0..MAX_RAILS).map(RailId::new);
         all.filter(|rail| !self.rails[rail.get()].heeds_marks()).collect()
-    }
-}
-
-impl Endpoint {
-    /// Whether segments on a rail are to leave ECN-capable. All other packets never are (compare
-    /// RFC 3168, section 6.1.4): an end that sends no data would not find out that its packets are
-    /// dropped.
-    pub fn sends_ecn(&self, rail: RailId) -> bool {
-        self.ecn.rails[rail.get()].sends_ecn()
-    }
-
-    /// The cause why a rail does without ECN; `None`: it does not.
-    pub fn ecn_trouble(&self, rail: RailId) -> Option<EcnTrouble> {
-        self.ecn.rails[rail.get()].trouble()
-    }
-
-    /// Whether an acknowledgement matters here.
-    #[inline]
-    pub(super) fn watches_ecn(&self, ack: &Ack) -> bool {
-        self.ecn.is_watched || (!ack.marks.is_empty() && self.config.validate_ecn)
-    }
-
-    #[cold]
-    pub(super) fn on_ecn_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, acked: u64) {
-        let sample = self.qp_mut(slot).take_mark_sample();
-        let age = now.since_stamp(ack.stamp).as_nanos() as u64;
-        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(age));
-        self.change_ecn(slot, |rails| {
-            if let Some(rail) = rails.get_mut(ack.path.rail().get()).filter(|_| acked > 0) {
-                rail.on_ack(now, sent_at);
-            }
-            if let Some((rail, sample)) = sample {
-                rails[rail.get()].on_sample(now, sample);
-            }
-        });
-    }
-
-    /// A queue pair that had something in flight on these rails has timed out.
-    #[cold]
-    pub(super) fn on_ecn_timeout(&mut self, now: Time, slot: QpSlot, hit: RailSet) {
-        self.change_ecn(slot, |rails| {
-            hit.iter().for_each(|rail| rails[rail.get()].on_timeout(now));
-        });
-    }
-
-    /// Tries ECN again where that is due.
-    pub(super) fn retry_ecn(&mut self, now: Time) {
-        if !self.ecn.is_watched {
-            return;
-        }
-        let Some(index) = self.prober() else { return };
-        self.change_ecn(QpSlot(index), |rails| {
-            for rail in rails {
-                if let State::Off(trouble) = rail.state
-                    && now >= rail.retry_at
-                {
-                    rail.enter(now, State::Trial(trouble));
-                }
-            }
-        });
-    }
-
-    fn change_ecn(&mut self, slot: QpSlot, change: impl FnOnce(&mut [RailEcn; MAX_RAILS])) {
-        if !self.config.validate_ecn {
-            return;
-        }
-        let before = self.ecn.rails;
-        change(&mut self.ecn.rails);
-        let is_idle = |rail: &RailEcn| rail.state == State::Capable && rail.timeouts == 0;
-        self.ecn.is_watched = !self.ecn.rails.iter().all(is_idle);
-        let after = self.ecn.rails;
-        let changed = |rail: &RailId| before[rail.get()].state != after[rail.get()].state;
-        let changed: RailSet = (0..MAX_RAILS).map(RailId::new).filter(changed).collect();
-        if changed.is_empty() {
-            return;
-        }
-        let unheeded = self.ecn.unheeded();
-        let was_cut = |rail: &RailId| {
-            let is_off = after[rail.get()].state == State::Off(EcnTrouble::AlwaysMarked);
-            is_off && before[rail.get()].heeds_marks()
-        };
-        let cut: RailSet = changed.iter().filter(was_cut).collect();
-        for member in self.members.iter_mut().flatten() {
-            member.qp.leave_marks_unheeded(unheeded);
-            member.qp.restart_controllers(cut);
-        }
-        let qp = self.qp(slot).id();
-        let news = changed.iter().map(|rail| Event { slot, qp, kind: EventKind::Ecn(rail) });
-        self.events.extend(news);
     }
 }
 

@@ -1,16 +1,20 @@
-//! What is on its way to the peer, and what its sockets can still hold.
+//! Bytes in flight to the peer, and the room in its sockets.
 //!
-//! What the wire holds is not in the peer's socket. It is about what is in flight, times the share that the wire's delay has in the
-//! round trip. On a short wire that is nothing: there a socket that is full loses a whole window at once. On a long one it is
-//! counted several times, because the round trip is longer than the wire where others fill a queue, too, and that is the
-//! controllers' affair.
+//! Bytes on the wire do not occupy the peer's socket. They are about those in flight, times the
+//! share of the wire's delay in the round trip. On a short wire that is nothing: there a full
+//! socket loses a whole window at once. On a long one they are counted several times, because the
+//! round trip is longer than the wire where others fill a queue, too, and that is the controllers'
+//! task.
 
 use std::time::Duration;
 
-use braid_wire::{MAX_RAILS, RailId, Time};
+use braid_wire::{MAX_DATA_HEADER_LEN, MAX_RAILS, RailId, Time};
 
-use super::LONGEST_SEGMENT;
-use crate::qp::{QueuePair, RailBytes};
+use crate::qp::ConnectedQp;
+use crate::stream::per_rail::RailBytes;
+
+/// No segment takes more bytes than this on the wire.
+const LONGEST_SEGMENT: u64 = u16::MAX as u64 + MAX_DATA_HEADER_LEN as u64;
 
 /// A round trip without the wire: both hosts, the peer's thread perhaps asleep.
 const HOSTS: Duration = Duration::from_micros(250);
@@ -22,15 +26,16 @@ const MOST_QUEUES: u32 = 4;
 pub(super) struct InFlight {
     bytes: RailBytes,
     left: RailBytes,
-    /// What the peer's socket of each rail holds.
+    /// Bytes that the peer's socket of each rail holds.
     buffer: u64,
-    /// What the wire holds, as far as it counts.
+    /// Bytes that the wire holds, as far as they count.
     wire: RailBytes,
     rounds: [Round; MAX_RAILS],
     rails: usize,
 }
 
-/// What was in flight at its begin has arrived when something that left then is acknowledged.
+/// A round trip: bytes in flight at its begin have arrived when something that left then is
+/// acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     /// The shortest round trip of all.
@@ -72,7 +77,7 @@ impl InFlight {
         (0..self.rails).map(RailId::new).all(|rail| self.bytes[rail] == share[rail])
     }
 
-    /// What each rail can still take.
+    /// Bytes that each rail can still take.
     #[inline]
     pub(super) fn left(&self) -> &RailBytes {
         &self.left
@@ -87,7 +92,7 @@ impl InFlight {
         }
     }
 
-    /// What the peer's socket and the wire hold.
+    /// Bytes that the peer's socket and the wire hold.
     #[inline]
     pub(super) fn most_on(&self, rail: RailId) -> u64 {
         self.buffer.saturating_add(self.wire[rail])
@@ -115,7 +120,7 @@ impl InFlight {
 
     /// Follows a queue pair, whose `share` of it was that before.
     #[inline]
-    pub(super) fn follow(&mut self, qp: &QueuePair, share: &mut RailBytes) {
+    pub(super) fn follow(&mut self, qp: &ConnectedQp, share: &mut RailBytes) {
         self.change(RailId::FIRST, &mut share[RailId::FIRST], qp.in_flight(RailId::FIRST));
         for rail in (1..self.rails).map(RailId::new) {
             self.change(rail, &mut share[rail], qp.in_flight(rail));
@@ -146,7 +151,7 @@ mod tests {
     const BUFFER: u64 = 200_000;
     const RAIL: RailId = RailId::FIRST;
 
-    /// What may be in flight after ten round trips of that length in which all of that was used.
+    /// The limit after ten round trips of that length in which all of it was used.
     fn after(round_trip: Duration, shortest: Duration) -> u64 {
         let mut in_flight = InFlight::new(BUFFER);
         let mut now = Time::from_nanos(1_000_000_000);

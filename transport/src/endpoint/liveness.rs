@@ -1,23 +1,13 @@
-//! Whether the peer is alive, and whether dead paths work again.
+//! Signs of life of the peer, and the questions that ask for them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{RailProbe, Rails};
 use braid_wire::{ControlKind, PathId, Time};
 
-use super::doubt::{Complaint, Doubt};
 use super::ring::Ring;
-use super::{Endpoint, QpSlot, Transmit, TransmitBody};
-use crate::patience::patience;
-use crate::{Egress, EndCause};
+use crate::Egress;
 
-/// Who comes back listens for this part of an interval before it judges: until then it has taken in what came while it
-/// was away.
-const LISTENS: u32 = 8;
-
-/// The answer to a PING is missed after this part of an interval, or after two round trips.
-const MISSED_AFTER: u32 = 8;
 /// PINGs that wait for their answers, at most: those that find out about several paths come at
 /// once.
 const MOST_ANSWERS: usize = 16;
@@ -25,7 +15,7 @@ const MOST_ANSWERS: usize = 16;
 /// Signs of life of the peer.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// When [`Endpoint::check_liveness`] has something to do: the first of `check_at`, `look_at`
+    /// When [`crate::Endpoint::on_timeout`] has something to do: the first of `check_at`, `look_at`
     /// and the step of `doubt`.
     pub(super) due: Time,
     /// When an interval ends.
@@ -37,12 +27,12 @@ pub(super) struct Liveness {
     pub(super) slowest: Duration,
     /// Those that ask: all that receive.
     pub(super) ring: Ring,
-    question: Option<Question>,
+    pub(super) question: Option<Question>,
     /// Questions of intervals take paths and the receiving port in turn: a single way may be dead.
-    asks_by_path: bool,
-    /// What is to be answered.
-    answers: VecDeque<Answer>,
-    /// What was acknowledged by this path comes again.
+    pub(super) asks_by_path: bool,
+    /// Answers to PINGs that are to leave.
+    pub(super) answers: VecDeque<Answer>,
+    /// The path of an acknowledgement that the peer seems not to have heard.
     pub(super) unheard_by: Option<PathId>,
     /// The peer's host says that nobody receives at its port.
     pub(super) doubt: Option<Doubt>,
@@ -52,8 +42,8 @@ pub(super) struct Liveness {
     pub(super) is_silent: bool,
 }
 
-/// What has happened since the peer was heard last. All of it is forgotten, with one store, when a
-/// packet arrives.
+/// Events since the peer was heard last. All of them are forgotten, with one store, when a packet
+/// arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
     /// The question of an interval has left.
@@ -65,15 +55,38 @@ pub(super) struct Silence {
     /// The peer's host says that nobody receives at its port.
     pub(super) complaint: Complaint,
     /// Intervals in which a question was not answered.
-    unanswered: u32,
+    pub(super) unanswered: u32,
+}
+
+/// Complaint of the peer's host since the peer was heard last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) enum Complaint {
+    #[default]
+    None,
+    /// Nobody receives what comes by a path that has carried nothing of late, perhaps because a
+    /// firewall refuses that path.
+    OfPath,
+    /// Nobody receives what comes by the receiving port, or by a path that has worked a moment ago.
+    OfPeer,
+}
+
+/// The time until a peer that is doubted is given up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    pub(super) ends_at: Time,
+    /// When the peer is asked again.
+    pub(super) step_at: Time,
+    pub(super) step: Duration,
+    /// The doubt was prolonged, because the driver did not run.
+    pub(super) is_prolonged: bool,
 }
 
 /// A queue pair that is to ask for a sign of life.
 #[derive(Clone, Copy, Debug)]
-struct Question {
-    index: u32,
-    by_path: bool,
-    by_port: bool,
+pub(super) struct Question {
+    pub(super) index: u32,
+    pub(super) by_path: bool,
+    pub(super) by_port: bool,
 }
 
 /// By which ports a question leaves.
@@ -87,8 +100,8 @@ pub(super) enum Ways {
     Both,
 }
 
-/// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port: a stateful firewall between the
-/// two lets back what answers, and nothing else.
+/// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port:
+/// a stateful firewall between the two lets back answers, and nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) index: u32,
@@ -134,180 +147,5 @@ impl Liveness {
             self.answers.pop_front();
         }
         self.answers.push_back(answer);
-    }
-}
-
-impl Endpoint {
-    #[inline]
-    pub(super) fn heard(&mut self) {
-        self.liveness.silence = Silence::default();
-    }
-
-    /// The queue pairs ask for a sign of life in turn, one in each interval, also while others hear from the peer: the
-    /// other end of just one may be gone and its DISCONNECT lost. They ask whether they wait for something or not: one
-    /// whose memory the peer writes to would never know otherwise. A peer that is silent through enough pings is given up.
-    pub(super) fn check_liveness(&mut self, now: Time) {
-        if now < self.liveness.due {
-            return;
-        }
-        self.check_doubt(now);
-        if now >= self.liveness.look_at {
-            self.miss_answer(now);
-        }
-        if now >= self.liveness.check_at {
-            self.end_interval(now);
-        }
-        self.liveness.rearm();
-    }
-
-    fn end_interval(&mut self, now: Time) {
-        let interval = self.config.ping_interval;
-        // Who did not run did not listen: an answer may be there.
-        if self.liveness.silence.asked && now - self.liveness.check_at >= interval {
-            self.liveness.check_at = now + interval / LISTENS;
-            self.ask_in_turn(now);
-            return;
-        }
-        self.liveness.check_at = now + interval;
-        let longest = self.round_trips.get(now);
-        let Silence { asked, .. } = self.liveness.silence;
-        let before = if asked { self.liveness.slowest } else { Duration::ZERO };
-        self.liveness.slowest = longest.max(before);
-        self.liveness.silence.unanswered += u32::from(asked);
-        let limit = patience(self.config.peer_timeout, self.liveness.slowest);
-        let limit = (limit.as_nanos() / interval.as_nanos().max(1)).max(1);
-        if u128::from(self.liveness.silence.unanswered) < limit {
-            self.ask_in_turn(now);
-        } else {
-            self.give_up_peer(EndCause::PeerSilent);
-        }
-    }
-
-    pub(super) fn give_up_peer(&mut self, cause: EndCause) {
-        self.heard();
-        while let Some(index) = self.liveness.ring.first() {
-            self.liveness.ring.remove(index);
-            if let Some(member) = self.members[index as usize].as_mut() {
-                match cause {
-                    EndCause::PeerGone => member.qp.give_up_untold(cause),
-                    _ => member.qp.give_up(cause),
-                }
-                self.settle(index);
-            }
-        }
-    }
-
-    /// The question of an interval.
-    fn ask_in_turn(&mut self, now: Time) {
-        self.ask(Ways::Next);
-        self.liveness.silence.asked = self.liveness.question.is_some();
-        self.expect_answer(now);
-    }
-
-    fn expect_answer(&mut self, now: Time) {
-        let missed = self.config.ping_interval / MISSED_AFTER;
-        self.liveness.look_at = now + missed.max(2 * self.usual_round_trip(now));
-    }
-
-    /// Asks on behalf of the next queue pair.
-    pub(super) fn ask(&mut self, ways: Ways) {
-        let Some(index) = self.liveness.ring.advance() else { return };
-        let [mut by_path, mut by_port] = match ways {
-            Ways::Next => [self.liveness.asks_by_path, !self.liveness.asks_by_path],
-            Ways::Port => [false, true],
-            Ways::Both => [true, true],
-        };
-        if ways == Ways::Next {
-            self.liveness.asks_by_path = by_port;
-        }
-        if let Some(waiting) = self.liveness.question {
-            (by_path, by_port) = (by_path | waiting.by_path, by_port | waiting.by_port);
-        }
-        self.liveness.question = Some(Question { index, by_path, by_port });
-        self.control_due = true;
-    }
-
-    /// The peer seems not to hear or not to answer, or only not by the way that was tried.
-    fn miss_answer(&mut self, now: Time) {
-        self.liveness.look_at = Time::FAR_FUTURE;
-        if self.liveness.silence.complaint != Complaint::None && self.liveness.doubt.is_none() {
-            self.begin_doubt(now);
-        } else if self.liveness.silence.asked {
-            self.liveness.is_silent = true;
-            self.ask(Ways::Port);
-            self.expect_answer(now);
-        }
-    }
-
-    /// A retransmission has timed out. The second one in a silence asks whether the peer still
-    /// knows the queue pair: to data for one that it does not have, it says nothing.
-    pub(super) fn miss_acks(&mut self) {
-        self.liveness.is_silent = true;
-        if std::mem::replace(&mut self.liveness.silence.timed_out, true) {
-            self.ask(Ways::Port);
-        }
-    }
-
-    /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
-    #[cold]
-    pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        if let Some(path) = self.liveness.unheard_by.take() {
-            rails.check_paths(now, path);
-        }
-        let transmit = self
-            .poll_liveness(now, rails)
-            .or_else(|| self.poll_probe(now, rails))
-            .or_else(|| self.poll_path_mtu(now, rails));
-        self.control_due = transmit.is_some();
-        transmit
-    }
-
-    fn poll_liveness(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        while let Some(Answer { index, kind, stamp, egress }) = self.liveness.answers.pop_front() {
-            let transmit = self.control(index, kind, stamp, egress);
-            if transmit.is_some() {
-                return transmit;
-            }
-        }
-        let Question { index, by_path, by_port } = self.liveness.question.take()?;
-        let qp = &mut self.members[index as usize].as_mut()?.qp;
-        let egress = match by_path {
-            true => Egress::Path(qp.single_path(now, rails)),
-            false => Egress::Port(rails.next_live()),
-        };
-        if by_path && by_port {
-            self.liveness.question = Some(Question { index, by_path: false, by_port });
-        }
-        self.control(index, ControlKind::Ping, now.stamp(), egress)
-    }
-
-    /// A queue pair that can ask whether a path works again.
-    pub(super) fn prober(&self) -> Option<u32> {
-        self.liveness.ring.first()
-    }
-
-    /// A path or rail that is out of use is asked whether it works again, and a new rail whether the peer is there.
-    fn poll_probe(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        rails.next_probe().filter(|at| *at <= now)?;
-        let index = self.prober()?;
-        let RailProbe { path, by_port, stamp } = rails.poll_probe(now)?;
-        // Where the ports of paths cannot be blocked, what the receiving port reaches says nothing of where data goes.
-        let egress = match by_port && self.config.search_path_mtu {
-            true => Egress::Port(path.rail()),
-            false => Egress::Path(path),
-        };
-        self.control(index, ControlKind::Ping, stamp, egress)
-    }
-
-    fn control(
-        &self,
-        index: u32,
-        kind: ControlKind,
-        stamp: u32,
-        egress: Egress,
-    ) -> Option<Transmit> {
-        let member = self.members[index as usize].as_ref()?;
-        let control = member.qp.control(kind, stamp)?;
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control, egress) })
     }
 }

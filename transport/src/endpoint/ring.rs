@@ -1,8 +1,10 @@
 //! Queue pairs that ask for signs of life, in turn.
 
-/// A ring of the endpoint's places: each step, entry and exit takes the same time however many there are.
+/// A ring of the endpoint's places: each step, entry and exit takes the same time however many
+/// there are.
 ///
-/// Invariant: `links[i]` is `Some((before, after))` if and only if place `i` is in the ring; `next` is in it.
+/// Invariant: `links[i]` is `Some((before, after))` if and only if place `i` is in the ring; `next`
+/// is in it.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     links: Vec<Option<(u32, u32)>>,
@@ -10,12 +12,12 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Whose turn it is.
+    /// The place whose turn it is.
     pub(super) fn first(&self) -> Option<u32> {
         self.next
     }
 
-    /// Whose turn it is; then it is another's.
+    /// The place whose turn it is, which passes to the next.
     pub(super) fn advance(&mut self) -> Option<u32> {
         let index = self.next?;
         self.next = self.links[index as usize].map(|(_, after)| after);

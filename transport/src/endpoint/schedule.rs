@@ -1,20 +1,14 @@
-//! Which queue pair is asked for packets next, with how much of the budget, and when queue pairs want to be looked at.
+//! The order in which queue pairs are asked for packets, their budgets, and their timers.
 
-use super::{Endpoint, Member, Timers};
-use crate::qp::{Need, least_batch};
-
-/// Who is asked.
-pub(super) struct Turn {
-    pub(super) index: u32,
-    /// It may use what there is of the budget; otherwise nothing of it.
-    pub(super) has_budget: bool,
-    /// Others wait for budget.
-    pub(super) is_shared: bool,
-}
+use super::members::Endpoint;
+use super::turns::{Member, Turn};
+use crate::stream::send::send_limits::Need;
+use crate::stream::send::subflow::least_batch;
 
 impl Endpoint {
-    /// Who is asked for a packet next, and what it may put in flight. Budget goes to those who wait for it, in turn and
-    /// as soon as there is enough for the first; meanwhile the others send what needs none, and line up.
+    /// Returns the queue pair that is asked for a packet next, and the budget that it has. Budget
+    /// goes to those that wait for it, in turn and as soon as there is enough for the first;
+    /// meanwhile the others send what needs none, and line up.
     pub(super) fn next_turn(&mut self) -> Option<Turn> {
         let first = self.starved.first();
         if let Some(index) = first {
@@ -28,9 +22,10 @@ impl Endpoint {
         ready.map(|index| Turn { index, has_budget: !is_shared, is_shared })
     }
 
-    /// Whether there is what a starved queue pair needs. Budget is handed out once it suffices for a batch, until it is used up:
-    /// acknowledgements give back a segment or two at a time, and with many queue pairs batches would be as short, and what
-    /// acknowledges them again as small.
+    /// Whether there is the budget that a starved queue pair needs. Budget is handed out once it
+    /// suffices for a batch, until it is used up. Acknowledgements give back a segment or two at a
+    /// time, and with many queue pairs batches would be as short, and so would be their
+    /// acknowledgements.
     fn can_serve(&self, index: u32) -> bool {
         let Some(Member { needs, .. }) = &self.members[index as usize] else { return true };
         let (rail, bytes) = (needs.rail(), needs.bytes());
@@ -40,7 +35,7 @@ impl Endpoint {
         bytes.max(least) <= self.in_flight.left()[rail]
     }
 
-    /// It has sent a packet; `yields`: and its turn is over.
+    /// Notes that a queue pair has sent a packet. `yields`: its turn is over.
     pub(super) fn has_sent(&mut self, index: u32, yields: bool) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         if self.starved.has(member) && self.starved.first() == Some(index) {
@@ -64,12 +59,12 @@ impl Endpoint {
         self.rearm(index);
     }
 
-    /// It may have something to send.
+    /// Puts a queue pair that may have something to send in the queue.
     pub(super) fn wake(&mut self, index: u32) {
         self.ready.push(index, &mut self.members);
     }
 
-    /// What any of them waited for may be there: it is found out anew.
+    /// Asks all queue pairs again, because what any of them waited for may be there.
     pub(super) fn wake_all(&mut self) {
         for index in 0..self.members.len() as u32 {
             self.starved.remove(index, &mut self.members);
@@ -85,16 +80,6 @@ impl Endpoint {
         if paced < member.paced {
             member.paced = paced;
             self.paced.push(paced, index);
-        }
-    }
-}
-
-impl Member {
-    fn rearm_timeout(&mut self, index: u32, timers: &mut Timers) {
-        let timeout = self.qp.next_timeout();
-        if timeout < self.armed {
-            self.armed = timeout;
-            timers.push(timeout, index);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! When queue pairs want to be looked at, the earliest first.
+//! The timers of queue pairs, the earliest first.
 //!
-//! Nothing is taken out before its time: an instant that is not the one its queue pair is set to, because an earlier one
-//! came or because another queue pair has the place now, is of no account.
+//! No entry is taken out before its time. An entry that differs from the time its queue pair is set
+//! to is ignored, because an earlier one came or another queue pair has the place now.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use braid_wire::Time;
 
-/// Invariant: `first` is the earliest of the heap. Every packet asks for it, and finds it here without a look
-/// at the heap's memory.
+/// Invariant: `first` is the earliest of the heap. Every packet asks for it, and finds it here
+/// without a look at the heap's memory.
 #[derive(Debug)]
 pub(super) struct Timers {
     first: Time,

@@ -1,8 +1,13 @@
 //! Queue pairs that wait for something, in turn.
 
-use super::Member;
+use braid_wire::Time;
 
-/// What queue pairs wait for, each of which has a queue.
+use super::timers::Timers;
+use crate::qp::ConnectedQp;
+use crate::stream::per_rail::RailBytes;
+use crate::stream::send::send_limits::Need;
+
+/// The resources that queue pairs wait for, each of which has a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiting {
     /// To be asked for packets.
@@ -11,14 +16,41 @@ pub(super) enum Waiting {
     ForBudget = 1,
 }
 
-/// A queue that is linked through its members: whoever looks at a member anyway needs no other memory.
+/// A queue that is linked through its members, so that a look at a member needs no other memory.
 ///
-/// Invariant: the members from the first to the last are those whose [`Place`] in this queue is taken.
+/// Invariant: the members from the first to the last are those whose [`Place`] in this queue is
+/// taken.
 #[derive(Debug)]
 pub(super) struct Turns {
     what: Waiting,
     /// The first and the last.
     ends: Option<(u32, u32)>,
+}
+
+/// A queue pair of an endpoint.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) qp: ConnectedQp,
+    /// Its places in `ready` and `starved`.
+    pub(super) turns: [Place; 2],
+    /// Budget that would do, while the queue pair is in `starved`.
+    pub(super) needs: Need,
+    pub(super) is_dirty: bool,
+    /// The next queue pair in the dirty list.
+    pub(super) next_dirty: Option<u32>,
+    pub(super) armed: Time,
+    pub(super) paced: Time,
+    /// Its share of the endpoint's `in_flight`.
+    pub(super) in_flight: RailBytes,
+}
+
+/// A queue pair that is asked for packets.
+pub(super) struct Turn {
+    pub(super) index: u32,
+    /// The queue pair may use what there is of the budget; otherwise nothing of it.
+    pub(super) has_budget: bool,
+    /// Others wait for budget.
+    pub(super) is_shared: bool,
 }
 
 /// A member's place in one queue.
@@ -34,7 +66,7 @@ impl Turns {
         Turns { what, ends: None }
     }
 
-    /// Whose turn it is.
+    /// The queue pair whose turn it is.
     pub(super) fn first(&self) -> Option<u32> {
         self.ends.map(|(first, _)| first)
     }
@@ -93,5 +125,15 @@ impl Turns {
     #[inline]
     fn turn<'a>(&self, members: &'a mut [Option<Member>], index: u32) -> Option<&'a mut Place> {
         members[index as usize].as_mut().map(|member| &mut member.turns[self.what as usize])
+    }
+}
+
+impl Member {
+    pub(super) fn rearm_timeout(&mut self, index: u32, timers: &mut Timers) {
+        let timeout = self.qp.next_timeout();
+        if timeout < self.armed {
+            self.armed = timeout;
+            timers.push(timeout, index);
+        }
     }
 }

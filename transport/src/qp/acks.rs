@@ -5,31 +5,20 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 
-use super::QueuePair;
-use super::window::NotTaken;
-use crate::{EndCause, Status};
+use super::connected::ConnectedQp;
+use crate::output::EventKind;
+use crate::stream::send::window::NotTaken;
+use crate::{EndCause, FailedWork, QpError, QpState, Status};
 
-/// What an acknowledgement has taught.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct AckOutcome {
-    /// Segments newly acknowledged.
-    pub(crate) acked: u64,
-    /// Segments newly found lost.
-    pub(crate) lost: u64,
-    /// Retransmissions newly found to have been unnecessary.
-    pub(crate) spurious: u64,
-    /// Congestion marks newly reported.
-    pub(crate) ecn_marks: u64,
-}
-
-impl QueuePair {
-    /// Returns how many segments are acknowledged by it for the first time; `None`: it is not taken for one of the peer's.
+impl ConnectedQp {
+    /// Handles an acknowledgement. Returns the number of segments that it acknowledges for the
+    /// first time. `None`: it is not one of the peer's.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, rails: &mut Rails) -> Option<u64> {
-        if ack.token != self.token || !self.state.receives() {
+        if ack.token != self.qp.token || !self.qp.state.receives() {
             return None;
         }
-        let link = self.link.as_mut()?;
-        let outgoing = link.outgoing(ack.stream)?;
+        let streams = &mut self.streams;
+        let outgoing = streams.outgoing(ack.stream)?;
         let una = outgoing.window.una();
         let outcome = match outgoing.on_ack(now, ack, rails) {
             Ok(outcome) => outcome,
@@ -39,14 +28,14 @@ impl QueuePair {
                 return Some(0);
             }
         };
-        self.counters.acks_received += 1;
-        self.counters.lost += outcome.lost;
-        self.counters.spurious += outcome.spurious;
-        self.counters.ecn_marks += outcome.ecn_marks;
+        self.qp.counters.acks_received += 1;
+        self.qp.counters.lost += outcome.lost;
+        self.qp.counters.spurious += outcome.spurious;
+        self.qp.counters.ecn_marks += outcome.ecn_marks;
         match ack.stream {
             Stream::Requests => self.settle_sends(),
             Stream::Responses => {
-                if let Some(answers) = &mut link.answers {
+                if let Some(answers) = &mut streams.answers {
                     answers.owed.retire(answers.stream.window.una());
                 }
                 self.settle_refusal();
@@ -58,16 +47,49 @@ impl QueuePair {
         Some(outcome.acked)
     }
 
-    /// The peer has acknowledged what was not sent: nothing that it says of arrivals can be believed.
+    /// Completes the work requests that have ended at the front of the send queue. A failure among
+    /// them ends the queue pair.
+    pub(super) fn settle_sends(&mut self) {
+        self.settle_sends_because(None);
+    }
+
+    /// Completes them; if one of them failed, `cause` ends the queue pair. Without a cause, the
+    /// status of the failed work request is the cause.
+    pub(super) fn settle_sends_because(&mut self, cause: Option<EndCause>) {
+        let streams = &self.streams;
+        let una = streams.requests.window.una();
+        while let Some((entry, status)) = self.sq.pop_ended(una) {
+            if status != Status::Success {
+                let (wr_id, work) = (entry.wr.id, entry.wr.op.work());
+                self.qp.complete_failed(wr_id, work, status);
+                let cause = cause.unwrap_or(status.into());
+                let failed = FailedWork { wr_id, work, status };
+                self.fail(QpError { cause, work: Some(failed) });
+                return;
+            }
+            self.qp.complete_send(&entry.wr, entry.len);
+            self.announce_drained();
+        }
+    }
+
+    /// Reports that SQD is reached and nothing is in flight any more (IBTA vol. 1, 10.3.1.5).
+    pub(super) fn announce_drained(&mut self) {
+        if self.qp.state == QpState::SendQueueDrained && !self.sq.is_busy() {
+            self.qp.events.push_back(EventKind::Drained);
+        }
+    }
+
+    /// Ends a queue pair whose peer acknowledged a segment that was not sent: nothing that the peer
+    /// says of arrivals can be believed.
     pub(super) fn on_untrue_ack(&mut self) {
-        self.counters.untrue_acks += 1;
+        self.qp.counters.untrue_acks += 1;
         self.give_up(EndCause::PeerUntrue);
     }
 
     /// The network says that a segment was lost.
     pub(crate) fn on_lost(&mut self, now: Time, stream: Stream, psn: u32, rails: &mut Rails) {
-        if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
-            self.counters.lost += outgoing.on_lost(now, psn, rails);
+        if let Some(outgoing) = self.streams.outgoing(stream) {
+            self.qp.counters.lost += outgoing.on_lost(now, psn, rails);
         }
     }
 
@@ -78,18 +100,16 @@ impl QueuePair {
             return;
         }
         if code != NakCode::ReceiverNotReady {
-            if let Some(link) = self.link.as_mut() {
-                // The peer may take long to answer earlier requests, but it is not silent.
-                link.requests.forget_timeouts();
-            }
+            // It may take long to answer what came before, but it is not silent.
+            self.streams.requests.forget_timeouts();
             self.on_refusal(code, psn);
             return;
         }
-        self.counters.rnr_naks += 1;
-        let delay = Duration::from_micros(ack.rnr_delay_us.into()).min(self.config.max_rto);
-        let retry = self.config.rnr_retry;
-        let Some(link) = self.link.as_mut() else { return };
-        if !link.requests.on_receiver_not_ready(now, psn, ack.stamp, delay, retry) {
+        self.qp.counters.rnr_naks += 1;
+        let delay = Duration::from_micros(ack.rnr_delay_us.into()).min(self.qp.config.max_rto);
+        let retry = self.qp.config.rnr_retry;
+        let streams = &mut self.streams;
+        if !streams.requests.on_receiver_not_ready(now, psn, ack.stamp, delay, retry) {
             self.on_refusal(code, psn);
         }
     }

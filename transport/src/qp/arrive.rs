@@ -2,41 +2,31 @@
 
 use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 
-use super::events::{Event, Received};
-use super::incoming::Place;
-use super::responses::Body;
-use super::{LossRecovery, QueuePair, Refusal, scatter};
+use super::connected::ConnectedQp;
+use crate::sg_list;
+use crate::stream::recv::effect::{Effect, Received};
+use crate::stream::recv::recv_stream::PsnPlace;
+use crate::stream::send::responses::Body;
 use crate::{
-    Access, AtomicOp, Completion, EndCause, Ended, Memory, Regions, SgList, Sge, Status, Work,
+    Access, Arrival, AtomicOp, Completion, EndCause, Ended, LossRecovery, Memory, Refusal, Regions,
+    SgList, Sge, Status, Work,
 };
 
-/// A data packet as the driver hands it in: decoded, and its payload's check made.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    /// Its header.
-    pub header: &'a DataHeader,
-    /// The path it took, from the UDP source port.
-    pub path: PathId,
-    /// Whether it carries a congestion mark (ECN CE).
-    pub congestion: bool,
-    /// The application looks for what comes, and may reply at once: see [`crate::QpConfig::reply_wait`].
-    pub may_be_replied_to: bool,
-}
-
-/// What to do with a packet.
+/// Decision about a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Admit {
-    /// Place it as told, then call [`crate::Endpoint::placed`].
+    /// PsnPlace it as told, then call [`crate::Endpoint::placed`].
     Take(Landing),
-    /// It has been taken before: drop it.
+    /// Drop the packet: it was taken before.
     Duplicate,
-    /// It is not taken: drop it.
+    /// Drop the packet: it is not taken.
     Refuse(Refusal),
 }
 
 impl Admit {
-    /// It gets the answer that it has had before. If the packet is a retransmission, that one may have been lost.
+    /// Whether the peer gets the answer that it had before. If the packet is a retransmission, that
+    /// answer may have been lost.
     pub(crate) fn repeats_an_answer(&self) -> bool {
         matches!(self, Admit::Duplicate | Admit::Refuse(Refusal::NotReady))
     }
@@ -45,7 +35,8 @@ impl Admit {
 /// Where a packet lands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Landing {
-    /// The payload, in these pieces of local memory, in order. They are checked and hold it exactly.
+    /// The payload, in these pieces of local memory, in order. The pieces are checked and hold
+    /// exactly the payload.
     Payload(SgList),
     /// These 8 bytes of local memory get this value, in native byte order.
     Value(Sge, u64),
@@ -53,9 +44,9 @@ pub enum Landing {
     Nothing,
 }
 
-type Verdict = Result<(Landing, Option<Event>), Refusal>;
+type Verdict = Result<(Landing, Option<Effect>), Refusal>;
 
-impl QueuePair {
+impl ConnectedQp {
     pub(crate) fn on_arrival(
         &mut self,
         now: Time,
@@ -64,12 +55,12 @@ impl QueuePair {
     ) -> Admit {
         let header = arrival.header;
         let stream = stream_of(header.opcode);
-        let window = self.config.window;
-        let receives = self.state.receives();
-        let Some(link) = self.link.as_mut().filter(|_| header.token == self.token) else {
+        let window = self.qp.config.window;
+        let receives = self.qp.state.receives();
+        if header.token != self.qp.token {
             return self.refused(Refusal::Token);
-        };
-        let incoming = link.arriving(stream, &self.config);
+        }
+        let incoming = self.streams.arriving(stream, &self.qp.config);
         let psn = Psn::expand(header.psn, incoming.epsn());
         // One outside has no effect: with number and token alone nobody is taken for the peer.
         let place = match incoming.locate(psn, window) {
@@ -79,28 +70,28 @@ impl QueuePair {
         if incoming.is_stale(now, psn, header.stamp) {
             return self.refused(Refusal::Stale);
         }
-        incoming.note(now, arrival);
+        incoming.record(now, arrival);
         if !receives {
             incoming.ack_now();
             return self.refused(Refusal::State);
         }
         match place {
-            Place::Duplicate => {
+            PsnPlace::Duplicate => {
                 incoming.count_duplicate(header.retransmission);
-                self.counters.duplicates += 1;
+                self.qp.counters.duplicates += 1;
                 return Admit::Duplicate;
             }
-            Place::New if incoming.is_barred(psn) => {
+            PsnPlace::New if incoming.is_barred(psn) => {
                 incoming.ack_now();
                 return self.refused(Refusal::Barred);
             }
-            Place::New
-                if self.config.recovery == LossRecovery::GoBackN && psn != incoming.epsn() =>
+            PsnPlace::New
+                if self.qp.config.recovery == LossRecovery::GoBackN && psn != incoming.epsn() =>
             {
                 incoming.pass_over(psn);
                 return self.refused(Refusal::Order);
             }
-            Place::New => {}
+            PsnPlace::New => {}
         }
         match self.admit(header, regions) {
             Ok((landing, event)) => self.take(now, stream, psn, header, landing, event),
@@ -116,23 +107,23 @@ impl QueuePair {
         psn: Psn,
         header: &DataHeader,
         landing: Landing,
-        event: Option<Event>,
+        event: Option<Effect>,
     ) -> Admit {
-        let incoming = self.link.as_mut().and_then(|link| link.incoming(stream));
+        let incoming = self.streams.incoming(stream);
         let Some(incoming) = incoming else { return self.refused(Refusal::State) };
         let event = event.filter(|_| header.last);
         let ahead = incoming.insert(now, psn, header.stamp, event);
-        self.counters.segments_received += 1;
-        self.counters.bytes_received += u64::from(header.len);
+        self.qp.counters.segments_received += 1;
+        self.qp.counters.bytes_received += u64::from(header.len);
         if ahead > 0 {
-            self.counters.out_of_order += 1;
-            self.degrees.get_or_insert_default().record(ahead);
+            self.qp.counters.out_of_order += 1;
+            self.qp.degrees.get_or_insert_default().record(ahead);
         }
         Admit::Take(landing)
     }
 
     fn turn_down(&mut self, now: Time, stream: Stream, psn: Psn, refusal: Refusal) -> Admit {
-        if let Some(incoming) = self.link.as_mut().and_then(|link| link.incoming(stream)) {
+        if let Some(incoming) = self.streams.incoming(stream) {
             match refusal.nak() {
                 Some(code) => incoming.refuse(code, psn),
                 None if refusal == Refusal::NotReady => {
@@ -147,30 +138,30 @@ impl QueuePair {
     }
 
     fn refused(&mut self, refusal: Refusal) -> Admit {
-        self.counters.refused += 1;
+        self.qp.counters.refused += 1;
         Admit::Refuse(refusal)
     }
 
     /// The path of the last acknowledgement of the stream that such packets are of.
     pub(crate) fn acked_by(&self, opcode: Opcode) -> Option<PathId> {
-        let link = self.link.as_ref()?;
-        let mut incoming = link.all_incoming();
+        let streams = &self.streams;
+        let mut incoming = streams.all_incoming();
         incoming.find(|incoming| incoming.stream() == stream_of(opcode))?.acked_by()
     }
 
-    /// Receives to post before this packet can be taken: the one that its message consumes, and those of the messages before
-    /// it. 0 where more would be needed than packets can be on their way.
+    /// Receives to post before this packet can be taken: the one that its message consumes, and
+    /// those of the messages before it. 0 if that is more than there can be packets on their way.
     fn missing_receives(&self, header: &DataHeader) -> usize {
         let consumes = match header.opcode {
             Opcode::Send | Opcode::SendImm => true,
             Opcode::WriteImm => header.last,
             _ => false,
         };
-        if !consumes || !self.state.receives() || !self.is_awaited(header) {
+        if !consumes || !self.qp.state.receives() || !self.is_awaited(header) {
             return 0;
         }
-        let missing = self.rq.missing(header.number);
-        if missing > self.config.window.into() { 0 } else { missing as usize }
+        let missing = self.qp.rq.missing(header.number);
+        if missing > self.qp.config.window.into() { 0 } else { missing as usize }
     }
 
     /// Receives to take from a shared receive queue and post before this packet is handed in. The
@@ -184,20 +175,20 @@ impl QueuePair {
         if keeps_too_many { 0 } else { missing.min(left) }
     }
 
-    /// Whether a packet of this PSN (24 bits), of either stream, may be the peer's: it is no further ahead of what is expected
-    /// than the window, and no further behind.
+    /// Whether a packet with this PSN (24 bits), of either stream, may be the peer's: no more than
+    /// a window ahead of the expected PSN, and no more than a window behind it.
     pub fn is_within_window(&self, psn: u32) -> bool {
-        self.link.as_ref().is_some_and(|link| link.is_within_window(psn, self.config.window))
+        self.streams.is_within_window(psn, self.qp.config.window)
     }
 
     /// Whether the packet is new, and would be taken as far as its PSN goes.
     fn is_awaited(&self, header: &DataHeader) -> bool {
-        let Some(link) = &self.link else { return false };
-        let incoming = &link.from_requests;
+        let streams = &self.streams;
+        let incoming = &streams.from_requests;
         let psn = Psn::expand(header.psn, incoming.epsn());
-        incoming.locate(psn, self.config.window) == Ok(Place::New)
+        incoming.locate(psn, self.qp.config.window) == Ok(PsnPlace::New)
             && !incoming.is_barred(psn)
-            && (self.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
+            && (self.qp.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
     }
 
     /// Whether the packet may be taken, where it lands, and what its message sets off.
@@ -213,16 +204,16 @@ impl QueuePair {
     }
 
     fn admit_send(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
-        let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
-        let posted = self.rq.get(seq).ok_or(Refusal::NotReady)?;
+        let seq = self.qp.rq.expand(header.number).ok_or(Refusal::Malformed)?;
+        let posted = self.qp.rq.get(seq).ok_or(Refusal::NotReady)?;
         if u64::from(header.message_len) > posted.capacity {
             return Err(Refusal::TooLong);
         }
-        let pieces = scatter::slice(&posted.wr.sges, header.offset, header.len.into());
+        let pieces = sg_list::slice(&posted.wr.sges, header.offset, header.len.into());
         let mut pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&mut pieces, regions)?;
-        self.rq.cover(seq, header)?;
-        Ok((Landing::Payload(pieces), Some(Event::Receive(received(header, seq, false)))))
+        self.qp.rq.cover(seq, header)?;
+        Ok((Landing::Payload(pieces), Some(Effect::Receive(received(header, seq, false)))))
     }
 
     fn admit_write(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
@@ -230,10 +221,10 @@ impl QueuePair {
         let message = self.check_remote(header, header.message_len, needed, regions)?;
         let mut event = None;
         if header.opcode == Opcode::WriteImm && header.last {
-            let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
-            self.rq.get(seq).ok_or(Refusal::NotReady)?;
-            self.rq.consume(seq, header)?;
-            event = Some(Event::Receive(received(header, seq, true)));
+            let seq = self.qp.rq.expand(header.number).ok_or(Refusal::Malformed)?;
+            self.qp.rq.get(seq).ok_or(Refusal::NotReady)?;
+            self.qp.rq.consume(seq, header)?;
+            event = Some(Effect::Receive(received(header, seq, true)));
         }
         let addr = message.wrapping_add(header.offset.into());
         let mut pieces = SgList::new();
@@ -247,7 +238,7 @@ impl QueuePair {
         self.check_remote(header, header.message_len, Access::REMOTE_READ, regions)?;
         self.check_answerable()?;
         let (number, addr) = (header.number, header.address);
-        let event = Event::Read { number, addr, rkey: header.rkey, len: header.message_len };
+        let event = Effect::Read { number, addr, rkey: header.rkey, len: header.message_len };
         Ok((Landing::Nothing, Some(event)))
     }
 
@@ -263,17 +254,18 @@ impl QueuePair {
             _ => AtomicOp::FetchAdd(operands),
         };
         let (number, addr, rkey) = (header.number, header.address, header.rkey);
-        Ok((Landing::Nothing, Some(Event::Atomic { number, addr, rkey, op })))
+        Ok((Landing::Nothing, Some(Effect::Atomic { number, addr, rkey, op })))
     }
 
     fn admit_response(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         let (seq, entry) = self.sq.answering(header.number).ok_or(Refusal::Malformed)?;
-        let event = Some(Event::Response { seq });
+        let event = Some(Effect::Response { seq });
         if entry.wr.op.is_atomic() != (header.opcode == Opcode::AtomicResponse) {
             return Err(Refusal::Malformed);
         }
         if entry.wr.op.is_atomic() {
-            // It has no payload: with a length it would never be whole, and could come again and again.
+            // The response has no payload. With a length it would never be whole, and could come
+            // again and again.
             if header.message_len != 0 {
                 return Err(Refusal::Malformed);
             }
@@ -285,23 +277,24 @@ impl QueuePair {
         if entry.len != header.message_len {
             return Err(Refusal::Malformed);
         }
-        let pieces = scatter::slice(&entry.wr.sges, header.offset, header.len.into());
+        let pieces = sg_list::slice(&entry.wr.sges, header.offset, header.len.into());
         let mut pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&mut pieces, regions)?;
         self.sq.cover(seq, header)?;
         Ok((Landing::Payload(pieces), event))
     }
 
-    /// Requests that wait for one before them are all open, and the peer has no more of those than it was
-    /// granted. What is answered is counted when a request takes effect, see [`Answers::make_room`].
+    /// Refuses a READ or atomic beyond those that the peer was granted. Requests that wait for one
+    /// before them are all open. Answered requests are counted when a request takes effect, see
+    /// [`Answers::make_room`].
     fn check_answerable(&self) -> Result<(), Refusal> {
-        let waiting = self.link.as_ref().map_or(0, |link| link.from_requests.waiting_requests());
+        let waiting = self.streams.from_requests.waiting_requests();
         if waiting < self.granted() { Ok(()) } else { Err(Refusal::TooMany) }
     }
 
     /// READs and atomics that the peer may have open.
     fn granted(&self) -> usize {
-        usize::from(self.config.max_rd_atomic.max(1))
+        usize::from(self.qp.config.max_rd_atomic.max(1))
     }
 
     /// Returns where in memory the bytes are.
@@ -312,10 +305,10 @@ impl QueuePair {
         needed: Access,
         regions: &Regions,
     ) -> Result<u64, Refusal> {
-        if !self.config.access.allows(needed) {
+        if !self.qp.config.access.allows(needed) {
             return Err(Refusal::Permission(needed));
         }
-        Ok(regions.check(self.config.pd, header.rkey, header.address, len.into(), needed)?)
+        Ok(regions.check(self.qp.config.pd, header.rkey, header.address, len.into(), needed)?)
     }
 
     /// Makes the pieces those of memory.
@@ -323,7 +316,7 @@ impl QueuePair {
         for sge in pieces {
             let needed = Access::LOCAL_WRITE;
             sge.addr = regions
-                .check(self.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)
+                .check(self.qp.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)
                 .map_err(|_| Refusal::Local)?;
         }
         Ok(())
@@ -333,10 +326,10 @@ impl QueuePair {
     pub(crate) fn placed<M: Memory>(&mut self, now: Time, memory: &M) {
         for stream in [Stream::Requests, Stream::Responses] {
             loop {
-                let Some(link) = self.link.as_mut().filter(|_| self.state.receives()) else {
+                if !self.qp.state.receives() {
                     return;
-                };
-                let Some(incoming) = link.incoming(stream) else { break };
+                }
+                let Some(incoming) = self.streams.incoming(stream) else { break };
                 incoming.advance();
                 let Some((psn, event)) = incoming.pop_event() else { break };
                 self.take_effect(now, psn, event, memory);
@@ -345,34 +338,34 @@ impl QueuePair {
         self.settle_refusal();
     }
 
-    fn take_effect<M: Memory>(&mut self, now: Time, psn: Psn, event: Event, memory: &M) {
+    fn take_effect<M: Memory>(&mut self, now: Time, psn: Psn, event: Effect, memory: &M) {
         match event {
-            Event::Receive(received) => self.complete_receive(psn, received),
-            Event::Read { number, addr, rkey, len } => {
+            Effect::Receive(received) => self.complete_receive(psn, received),
+            Effect::Read { number, addr, rkey, len } => {
                 let check = Access::REMOTE_READ;
                 let body = Body::Read { addr, rkey, len };
                 self.respond(now, psn, number, rkey, addr, len, check, memory, |_| body);
             }
-            Event::Atomic { number, addr, rkey, op } => {
+            Effect::Atomic { number, addr, rkey, op } => {
                 let check = Access::REMOTE_ATOMIC;
                 let body = |word| Body::Value(memory.atomic(word, op));
                 self.respond(now, psn, number, rkey, addr, 8, check, memory, body);
             }
-            Event::Response { seq } => self.on_answer(now, psn, seq),
+            Effect::Response { seq } => self.on_answer(now, psn, seq),
         }
     }
 
     fn complete_receive(&mut self, psn: Psn, received: Received) {
-        if !self.rq.is_whole(received.seq) {
+        if !self.qp.rq.is_whole(received.seq) {
             return self.refuse_unfinished(Stream::Requests, psn);
         }
-        let Some(wr) = self.rq.take(received.seq) else {
+        let Some(wr) = self.qp.rq.take(received.seq) else {
             // Numbers that do not count up: the peer does not keep to the protocol.
             self.give_up(EndCause::PeerUntrue);
             return;
         };
         let completion = Completion {
-            qp: self.id,
+            qp: self.qp.id,
             wr_id: wr.id,
             work: if received.is_write { Work::RecvWriteImm } else { Work::Recv },
             status: Status::Success,
@@ -380,11 +373,12 @@ impl QueuePair {
             imm: received.imm,
             solicited: received.solicited,
         };
-        self.ended.push_back(Ended { completion, is_reported: true });
+        self.qp.ended.push_back(Ended { completion, is_reported: true });
     }
 
-    /// Owes the peer an answer, which `body` makes of where the memory is, unless that was deregistered since the request
-    /// arrived, or the peer has more requests open than it was granted.
+    /// Queues a response, which `body` makes of the memory's address. Refuses the request if the
+    /// memory was deregistered since it arrived, or if the peer has more requests open than it was
+    /// granted.
     #[allow(clippy::too_many_arguments)]
     fn respond<M: Memory>(
         &mut self,
@@ -398,23 +392,24 @@ impl QueuePair {
         memory: &M,
         body: impl FnOnce(u64) -> Body,
     ) {
-        let checked = memory.regions().check(self.config.pd, rkey, addr, len.into(), needed);
+        let checked = memory.regions().check(self.qp.config.pd, rkey, addr, len.into(), needed);
         let granted = self.granted();
-        let Some(link) = self.link.as_mut() else { return };
+        let streams = &mut self.streams;
         let Ok(place) = checked else {
-            return link.from_requests.refuse(NakCode::RemoteAccess, request);
+            return streams.from_requests.refuse(NakCode::RemoteAccess, request);
         };
-        let answers = link.answering(&self.config);
+        let answers = streams.answering(&self.qp.config);
         if answers.make_room(now, granted) {
             answers.owed.push(number, request, body(place));
         } else {
-            link.from_requests.refuse(NakCode::InvalidRequest, request);
+            streams.from_requests.refuse(NakCode::InvalidRequest, request);
         }
     }
 
-    /// The message that ends at `psn` has holes, and all before it has arrived: nothing can fill them.
+    /// Refuses the message that ends at `psn`: it has holes, all before it has arrived, so that
+    /// nothing can fill them.
     fn refuse_unfinished(&mut self, stream: Stream, psn: Psn) {
-        if let Some(incoming) = self.link.as_mut().and_then(|link| link.incoming(stream)) {
+        if let Some(incoming) = self.streams.incoming(stream) {
             incoming.refuse(NakCode::InvalidRequest, psn);
         }
     }
@@ -424,8 +419,8 @@ impl QueuePair {
             return self.refuse_unfinished(Stream::Responses, psn);
         }
         if let Some(request) = self.sq.on_answer(seq) {
-            let Some(link) = self.link.as_mut() else { return };
-            if link.requests.on_implied_ack(now, request) {
+            let streams = &mut self.streams;
+            if streams.requests.on_implied_ack(now, request) {
                 self.settle_sends();
             } else {
                 self.on_untrue_ack();

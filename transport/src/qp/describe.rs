@@ -1,16 +1,16 @@
-//! What a packet that leaves looks like. A description is long: it is made last, and where it stays.
+//! Descriptions of packets that leave. A description is long, so it is made last, where it stays.
 
 use braid_lb::Rails;
 use braid_wire::{DataHeader, Opcode, Psn, Stream, Time};
 
-use super::QueuePair;
-use super::link::Link;
+use super::connected::ConnectedQp;
+use super::streams::Streams;
 use super::transmit::{Departure, Packet};
 use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
 
-impl QueuePair {
-    /// The whole of a packet that [`QueuePair::poll_transmit`] has decided on just now; `slot`: its own place. `None`: it is not
-    /// connected.
+impl ConnectedQp {
+    /// Describes a packet that [`ConnectedQp::poll_transmit`] has just decided on. `slot`: the
+    /// place of this queue pair. `None`: the message of the packet is gone.
     pub(crate) fn describe(
         &mut self,
         now: Time,
@@ -21,7 +21,7 @@ impl QueuePair {
         let body = match packet {
             Packet::Segment(departure) => return self.describe_segment(now, slot, departure),
             Packet::Ack(stream) => self.describe_ack(now, *stream, rails),
-            Packet::Confirm(egress) => self.describe_confirm(*egress),
+            Packet::Confirm(egress) => Some(self.describe_confirm(*egress)),
         };
         body.map(|body| Transmit { slot, body })
     }
@@ -32,11 +32,11 @@ impl QueuePair {
         stream: Stream,
         rails: &mut Rails,
     ) -> Option<TransmitBody> {
-        let rnr_delay = self.config.rnr_delay;
-        let link = self.link.as_mut()?;
-        let (qp, token) = (link.remote.qp, link.remote.token);
-        self.counters.acks_sent += 1;
-        let incoming = link.incoming(stream)?;
+        let rnr_delay = self.qp.config.rnr_delay;
+        let streams = &mut self.streams;
+        let (qp, token) = (streams.remote.qp, streams.remote.token);
+        self.qp.counters.acks_sent += 1;
+        let incoming = streams.incoming(stream)?;
         let ack = incoming.take_ack(now, qp, token, rnr_delay);
         let path = rails.of_ack(ack.path, incoming.repeats());
         incoming.on_acked_by(path);
@@ -45,12 +45,12 @@ impl QueuePair {
 
     fn describe_segment(&self, now: Time, slot: QpSlot, departure: &Departure) -> Option<Transmit> {
         let Departure { stream, next, path, batch_start, placement, .. } = *departure;
-        let link = self.link.as_ref()?;
-        let mut header = blank(link, now, departure);
+        let streams = &self.streams;
+        let mut header = blank(streams, now, departure);
         let (gather, access) = match stream {
             Stream::Requests => (self.sq.describe(next, &mut header), Access::NONE),
             Stream::Responses => {
-                let answers = link.answers.as_ref()?;
+                let answers = streams.answers.as_ref()?;
                 (answers.owed.describe(next, &mut header), Access::REMOTE_READ)
             }
         };
@@ -59,12 +59,12 @@ impl QueuePair {
         let body = TransmitBody::Segment {
             header,
             gather: gather?,
-            pd: self.config.pd,
+            pd: self.qp.config.pd,
             access,
             path,
             batch_start,
-            crc: link.remote.crc,
-            oversize: next.len > link.path_mtu.on(path.rail()),
+            crc: streams.remote.crc,
+            oversize: next.len > streams.path_mtu.on(path.rail()),
             placement,
         };
         Some(Transmit { slot, body })
@@ -72,17 +72,15 @@ impl QueuePair {
 
     /// A segment of a request was handed out to be placed directly and sent staged.
     pub(crate) fn staged(&mut self, header: &DataHeader) {
-        if let Some(link) = self.link.as_mut() {
-            link.requests.staged(header.psn);
-        }
+        self.streams.requests.staged(header.psn);
     }
 
     /// The stream and the work request, or response, of a segment that was handed out.
     pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
-        let link = self.link.as_ref()?;
+        let streams = &self.streams;
         let (stream, outgoing) = match header.opcode.is_response() {
-            true => (Stream::Responses, &link.answers.as_ref()?.stream),
-            false => (Stream::Requests, &link.requests),
+            true => (Stream::Responses, &streams.answers.as_ref()?.stream),
+            false => (Stream::Requests, &streams.requests),
         };
         let psn = Psn::expand(header.psn, outgoing.window.una());
         outgoing.window.get(psn).map(|segment| (stream, segment.source))
@@ -90,12 +88,12 @@ impl QueuePair {
 }
 
 /// A header with everything that does not depend on the message.
-fn blank(link: &Link, now: Time, departure: &Departure) -> DataHeader {
+fn blank(streams: &Streams, now: Time, departure: &Departure) -> DataHeader {
     let Departure { next, psn, asks, again, .. } = *departure;
     DataHeader {
         opcode: Opcode::Send,
-        qp: link.remote.qp,
-        token: link.remote.token,
+        qp: streams.remote.qp,
+        token: streams.remote.token,
         psn: psn.wire(),
         ack_request: asks,
         solicited: false,

@@ -2,48 +2,47 @@
 
 use braid_wire::{Control, ControlKind, FinalAck, Psn};
 
-use super::{Link, QueuePair};
+use super::connected::ConnectedQp;
+use super::streams::Streams;
 use crate::{Disconnect, Egress, EndCause, TransmitBody};
 
-impl QueuePair {
-    /// What the peer has to be told, once, after ERR was entered.
+impl ConnectedQp {
+    /// Returns, once after ERR was entered, the DISCONNECT for the peer.
     pub(crate) fn poll_disconnect(&mut self) -> Option<Disconnect> {
         if !std::mem::take(&mut self.disconnects) {
             return None;
         }
-        let control = self.control(self.ended()?, 0)?;
-        let requests = &self.link.as_ref()?.requests;
-        let (config, rails) = (&self.config, requests.subflows.count());
+        let control = self.control(self.final_ack(), 0);
+        let requests = &self.streams.requests;
+        let (config, rails) = (&self.qp.config, requests.subflows.count());
         let rto = [requests.rto(), config.max_rto];
-        let (token, limit) = (self.token, config.retry_timeout);
+        let (token, limit) = (self.qp.token, config.retry_timeout);
         Some(Disconnect { control, token, rto, limit, rails })
     }
 
     /// That it has ended, and what had arrived.
-    fn ended(&self) -> Option<ControlKind> {
-        let link = self.link.as_ref()?;
-        let (requests, refusal) = link.from_requests.end();
-        let [_, responses] = link.expected();
+    fn final_ack(&self) -> ControlKind {
+        let streams = &self.streams;
+        let (requests, refusal) = streams.from_requests.end();
+        let [_, responses] = streams.expected();
         let (requests, responses) = (requests.wire(), responses.wire());
-        Some(ControlKind::Disconnect(FinalAck { requests, responses, refusal }))
+        ControlKind::Disconnect(FinalAck { requests, responses, refusal })
     }
 
-    /// What a peer that asks for a sign of life is told.
+    /// Returns the answer to a PING.
     pub(crate) fn on_ping(&self) -> ControlKind {
-        match self.ended() {
-            Some(ended) if !self.state.receives() => ended,
-            _ => ControlKind::Pong,
-        }
+        if self.qp.state.receives() { ControlKind::Pong } else { self.final_ack() }
     }
 
-    /// The peer's queue pair has ended: first ends well what had arrived there, then says the request that was refused
-    /// why, then all else is flushed. False: it acknowledges what it cannot.
+    /// Handles the end of the peer's queue pair. Work requests that had arrived there end well, the
+    /// request that was refused says why, and all others are flushed. Returns false if the peer
+    /// acknowledges what it cannot.
     pub(crate) fn on_disconnect(&mut self, last: FinalAck, left_by: Egress) -> bool {
-        if self.state.receives() {
-            let Some(link) = self.link.as_mut() else { return false };
-            // READs and atomics are acknowledged when they arrive, and refused when their turn comes.
+        if self.qp.state.receives() {
+            let streams = &mut self.streams;
+            // READs and atomics are acknowledged on arrival and refused when their turn comes.
             let refused = |psn| last.refusal.is_some() && self.sq.awaits_answer(psn);
-            let Some(requests) = link.on_final_ack(last, refused) else { return false };
+            let Some(requests) = streams.on_final_ack(last, refused) else { return false };
             self.settle_sends();
             if let Some(code) = last.refusal {
                 self.on_refusal(code, requests);
@@ -67,16 +66,17 @@ impl QueuePair {
         self.disconnects = false;
     }
 
-    pub(super) fn describe_confirm(&self, egress: Egress) -> Option<TransmitBody> {
-        let (qp, from, token) = (self.remote()?.qp, self.id, self.token);
+    pub(super) fn describe_confirm(&self, egress: Egress) -> TransmitBody {
+        let (qp, from, token) = (self.remote().qp, self.qp.id, self.qp.token);
         let confirm = Control { kind: ControlKind::Confirm, qp, from, token, stamp: 0 };
-        Some(TransmitBody::Control(confirm, egress))
+        TransmitBody::Control(confirm, egress)
     }
 }
 
-impl Link {
-    /// Takes what both streams have brought to the other end. Returns the PSN of the first request that has not taken
-    /// effect there; `refused`: whether it may have been acknowledged before. `None`: it cannot be true.
+impl Streams {
+    /// Takes what both streams have brought to the other end. Returns the PSN of the first request
+    /// that has not taken effect there, or `None` if the peer cannot have received that. `refused`:
+    /// whether a request may have been acknowledged before it was refused.
     fn on_final_ack(&mut self, last: FinalAck, refused: impl FnOnce(Psn) -> bool) -> Option<Psn> {
         let requests = Psn::expand(last.requests, self.requests.window.una());
         let responses = match &self.answers {

@@ -1,46 +1,16 @@
-//! How things end badly: every outstanding work request still gets exactly one completion.
+//! The end of a connection by failure. Every outstanding work request still gets exactly one
+//! completion.
 
 use braid_wire::{NakCode, Psn, Stream};
 
-use super::{QpState, QueuePair};
-use crate::endpoint::EventKind;
-use crate::{EndCause, FailedWork, QpError, Status, Work};
+use super::connected::ConnectedQp;
+use crate::output::EventKind;
+use crate::{EndCause, QpError, QpState, Status, Work};
 
-impl QueuePair {
-    /// Completes what has ended at the front of the send queue; a failure among it takes the queue
-    /// pair down.
-    pub(super) fn settle_sends(&mut self) {
-        self.settle_sends_because(None);
-    }
-
-    /// The same where it is known why: else the failed work request's status says so.
-    fn settle_sends_because(&mut self, cause: Option<EndCause>) {
-        let Some(link) = &self.link else { return };
-        let una = link.requests.window.una();
-        while let Some((entry, status)) = self.sq.pop_ended(una) {
-            if status != Status::Success {
-                let (wr_id, work) = (entry.wr.id, entry.wr.op.work());
-                self.complete_failed(wr_id, work, status);
-                let cause = cause.unwrap_or(status.into());
-                let failed = FailedWork { wr_id, work, status };
-                self.fail(QpError { cause, work: Some(failed) });
-                return;
-            }
-            self.complete_send(&entry.wr, entry.len);
-            self.announce_drained();
-        }
-    }
-
-    /// SQD and nothing under way any more: tell the owner (IBTA vol. 1, 10.3.1.5).
-    pub(super) fn announce_drained(&mut self) {
-        if self.state == QpState::SendQueueDrained && !self.sq.is_busy() {
-            self.events.push_back(EventKind::Drained);
-        }
-    }
-
+impl ConnectedQp {
     /// The connection cannot go on: the oldest work request says why, the rest is flushed.
     pub(crate) fn give_up(&mut self, cause: EndCause) {
-        if !self.state.receives() {
+        if !self.qp.state.receives() {
             return;
         }
         self.sq.fail_oldest(cause.status());
@@ -57,13 +27,9 @@ impl QueuePair {
             NakCode::ReceiverNotReady => Status::RnrRetryExceeded,
         };
         if self.sq.fail(psn, status) {
-            if let Some(link) = self.link.as_mut() {
-                link.requests.on_refused(psn);
-            }
+            self.streams.requests.on_refused(psn);
             self.settle_sends();
-        } else if let Some(incoming) =
-            self.link.as_mut().and_then(|l| l.incoming(Stream::Responses))
-        {
+        } else if let Some(incoming) = self.streams.incoming(Stream::Responses) {
             // It has ended well here, which the peer would not doubt if it had heard.
             incoming.ack_now();
         }
@@ -73,18 +39,22 @@ impl QueuePair {
     /// asked for has been answered: the peer's earlier work requests end well.
     #[inline]
     pub(super) fn settle_refusal(&mut self) {
-        if self.link.as_ref().is_some_and(|link| link.has_refused()) {
+        if self.streams.has_refused() {
             self.settle_due_refusal();
         }
     }
 
     #[cold]
     fn settle_due_refusal(&mut self) {
-        let Some(link) = self.link.as_ref().filter(|_| self.state.receives()) else { return };
-        if let Some(code) = link.from_responses.as_ref().and_then(|stream| stream.due_refusal()) {
+        if !self.qp.state.receives() {
+            return;
+        }
+        let streams = &self.streams;
+        if let Some(code) = streams.from_responses.as_ref().and_then(|stream| stream.due_refusal())
+        {
             return self.fail_answer(code);
         }
-        let refusal = link.from_requests.due_refusal().filter(|_| link.owed() == 0);
+        let refusal = streams.from_requests.due_refusal().filter(|_| streams.owed() == 0);
         let Some(code) = refusal else { return };
         let cause = match code {
             NakCode::InvalidRequest => EndCause::RefusedHere(Status::LocalLength),
@@ -94,16 +64,16 @@ impl QueuePair {
         self.fail(cause.into());
     }
 
-    /// The answer to the oldest READ or atomic cannot be taken: that work request says why. It shows
-    /// also that all requests up to its own have arrived.
+    /// Ends the connection because the response to the oldest READ or atomic cannot be taken. That
+    /// work request says why. All requests up to its own have arrived.
     fn fail_answer(&mut self, code: NakCode) {
         let cause = match code {
             NakCode::RemoteOperational => EndCause::LocalMemory,
             _ => EndCause::PeerUntrue,
         };
-        let Some(link) = self.link.as_mut() else { return };
+        let streams = &mut self.streams;
         if let Some((seq, request)) = self.sq.oldest_unanswered() {
-            link.requests.on_final_ack(request.plus(1));
+            streams.requests.on_final_ack(request.plus(1));
             self.sq.fail_source(seq, cause.status());
             self.settle_sends_because(Some(cause));
         }
@@ -126,24 +96,25 @@ impl QueuePair {
     /// knows no such request any more acknowledges again. Else the peer fails, and so ends both.
     /// Every retransmission comes back here until one or the other is known.
     fn doubt_answer(&mut self, source: u64) {
-        let Some(link) = self.link.as_mut() else { return };
-        let request = link.answers.as_ref().and_then(|answers| answers.owed.request_of(source));
+        let streams = &mut self.streams;
+        let request = streams.answers.as_ref().and_then(|answers| answers.owed.request_of(source));
         if let Some(request) = request {
-            link.from_requests.complain(NakCode::RemoteOperational, request);
+            streams.from_requests.complain(NakCode::RemoteOperational, request);
         }
     }
 
     pub(super) fn fail(&mut self, error: QpError) {
-        if self.state.receives() {
+        if self.qp.state.receives() {
             self.enter_error(error);
-            self.events.push_back(EventKind::Ended(error));
+            self.qp.events.push_back(EventKind::Ended(error));
         }
     }
 
-    /// If a message cannot go into the receive whose turn it is, too long for it or as its memory is gone, that receive says so, also when
-    /// the peer hangs up on hearing of it before this end has finished (IBTA vol. 1, 9.9.3.1: the responder's local errors).
+    /// Completes the oldest receive with an error if a message could not go into it, because it was
+    /// too long or the memory is gone. The receive says so even if the peer hangs up first (IBTA
+    /// vol. 1, 9.9.3.1: local errors of the responder).
     fn blame_receive(&mut self) {
-        let due = self.link.as_ref().and_then(|link| link.from_requests.due_refusal());
+        let due = self.streams.from_requests.due_refusal();
         let status = match due {
             Some(NakCode::InvalidRequest) if std::mem::take(&mut self.too_long) => {
                 Status::LocalLength
@@ -151,28 +122,25 @@ impl QueuePair {
             Some(NakCode::RemoteOperational) => Status::LocalProtection,
             _ => return,
         };
-        if let Some(wr) = self.rq.pop() {
-            self.complete_failed(wr.id, Work::Recv, status);
+        if let Some(wr) = self.qp.rq.pop() {
+            self.qp.complete_failed(wr.id, Work::Recv, status);
         }
     }
 
-    /// ERR: both queues are flushed in order, nothing is sent any more but refusals, and the peer is told.
+    /// Goes to ERR. Both queues are flushed in order, only refusals are sent any more, and the peer
+    /// is told.
     pub(super) fn enter_error(&mut self, error: QpError) {
-        if self.state == QpState::Error {
+        if self.qp.state == QpState::Error {
             return;
         }
-        self.state = QpState::Error;
-        self.error = Some(error);
-        self.disconnects = self.link.is_some();
+        self.qp.state = QpState::Error;
+        self.qp.error = Some(error);
+        self.disconnects = true;
         self.blame_receive();
         while let Some(entry) = self.sq.pop() {
-            self.flush(entry.wr.id, entry.wr.op.work());
+            self.qp.flush(entry.wr.id, entry.wr.op.work());
         }
-        while let Some(wr) = self.rq.pop() {
-            self.flush(wr.id, Work::Recv);
-        }
-        if let Some(link) = &mut self.link {
-            link.clear();
-        }
+        self.qp.flush_receives();
+        self.streams.clear();
     }
 }

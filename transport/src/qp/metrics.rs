@@ -1,12 +1,71 @@
-//! Where the streams of a queue pair stand, for people to look at.
+//! Counters of a queue pair, and the state of its subflows.
 
 use std::time::Duration;
 
 use braid_cc::Metrics;
 use braid_wire::{RailId, Stream};
 
-use super::QueuePair;
-use super::outgoing::Outgoing;
+use crate::stream::send::send_stream::SendStream;
+
+/// Counters since the queue pair was created.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct QpCounters {
+    /// Data segments sent, retransmissions included.
+    pub segments_sent: u64,
+    /// Retransmissions among them.
+    pub retransmitted: u64,
+    /// Segments taken for lost.
+    pub lost: u64,
+    /// Retransmissions that turned out to have been unnecessary: the peer received the segment
+    /// twice.
+    pub spurious: u64,
+    /// Congestion marks (ECN CE) that the peer has seen on what was sent.
+    pub ecn_marks: u64,
+    /// Payload bytes in segments sent.
+    pub bytes_sent: u64,
+    /// Data segments taken.
+    pub segments_received: u64,
+    /// Payload bytes in segments taken.
+    pub bytes_received: u64,
+    /// Segments that had been taken before.
+    pub duplicates: u64,
+    /// Segments taken ahead of the ePSN.
+    pub out_of_order: u64,
+    /// Segments refused: beyond the window, forbidden, malformed.
+    pub refused: u64,
+    /// Acknowledgements sent.
+    pub acks_sent: u64,
+    /// Acknowledgements received.
+    pub acks_received: u64,
+    /// "Receiver not ready" received.
+    pub rnr_naks: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+    /// Acknowledgements of what had never left, each of which ended the queue pair.
+    pub untrue_acks: u64,
+}
+
+impl std::ops::AddAssign for QpCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.segments_sent += other.segments_sent;
+        self.retransmitted += other.retransmitted;
+        self.lost += other.lost;
+        self.spurious += other.spurious;
+        self.ecn_marks += other.ecn_marks;
+        self.bytes_sent += other.bytes_sent;
+        self.segments_received += other.segments_received;
+        self.bytes_received += other.bytes_received;
+        self.duplicates += other.duplicates;
+        self.out_of_order += other.out_of_order;
+        self.refused += other.refused;
+        self.acks_sent += other.acks_sent;
+        self.acks_received += other.acks_received;
+        self.rnr_naks += other.rnr_naks;
+        self.timeouts += other.timeouts;
+        self.untrue_acks += other.untrue_acks;
+    }
+}
 
 /// Where a subflow stands: what a queue pair sends of one stream over one rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,17 +85,7 @@ pub struct SubflowMetrics {
     pub in_flight: u64,
 }
 
-impl QueuePair {
-    /// Its subflows: by stream, then by rail; none before it is connected.
-    pub fn subflows(&self) -> impl Iterator<Item = SubflowMetrics> {
-        let streams = self.link.iter().flat_map(|link| link.all_outgoing());
-        streams.zip([Stream::Requests, Stream::Responses]).flat_map(|(outgoing, stream)| {
-            outgoing.subflows.by_rail().map(move |(rail, _)| of(outgoing, stream, rail))
-        })
-    }
-}
-
-fn of(outgoing: &Outgoing, stream: Stream, rail: RailId) -> SubflowMetrics {
+pub(super) fn of(outgoing: &SendStream, stream: Stream, rail: RailId) -> SubflowMetrics {
     let subflow = outgoing.subflows.at(rail);
     let Metrics { window, bits_per_second } = subflow.cc.metrics();
     let (rtt, in_flight) = (subflow.rtt.smoothed(), outgoing.in_flight(rail));

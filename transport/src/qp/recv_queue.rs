@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 
 use braid_wire::DataHeader;
 
-use super::coverage::{Arriving, Contradiction, Coverage};
 use crate::RecvWr;
-use crate::wr::total_len;
+use crate::sg_list::total_len;
+use crate::stream::coverage::{Arriving, Contradiction, Coverage};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecvQueue {
@@ -40,7 +40,7 @@ impl RecvQueue {
 
     /// Gives back room that is not needed.
     pub(crate) fn trim(&mut self) {
-        self.posted.shrink_to(super::KEPT);
+        self.posted.shrink_to(crate::idle::KEPT_ENTRIES);
         self.coverage.trim();
     }
 

@@ -1,36 +1,22 @@
-//! A run: new segments that leave right behind another one, on its path and in its batch. Whether a segment may leave is found out in many
-//! places, and holds for those behind it as well: so it is found out once how many may follow, and they enter the window
-//! together. They are handed out one by one; meanwhile the stream keeps its turn.
+//! Runs: new segments that leave right behind another one, on its path and in its batch.
+//!
+//! Many conditions decide whether a segment may leave, and they hold for those behind it as well.
+//! So the queue pair determines once how many may follow, and enters them in the window together.
+//! They are handed out one by one; meanwhile the stream keeps its turn.
 
 use braid_lb::Rails;
 use braid_wire::{PathId, Psn, Stream, Time};
 
-use super::QueuePair;
-use super::congestion::Most;
-use super::direct::Placement;
-use super::outgoing::Outgoing;
-use super::room::Need;
-use super::segment::Segment;
-use super::send_queue::Next;
-use super::transmit::{Budget, Departure, Packet};
+use super::connected::ConnectedQp;
+use super::transmit::{Departure, Packet};
+use crate::stream::send::congestion::Most;
+use crate::stream::send::direct::Placement;
+use crate::stream::send::run::Run;
+use crate::stream::send::segment::Segment;
+use crate::stream::send::send_limits::{Budget, Need};
+use crate::stream::send::send_queue::Next;
 
-/// What is still to be handed out of a run. A default one is over.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Run {
-    next: Psn,
-    left: u32,
-    path: PathId,
-    /// The last of it asks for an acknowledgement.
-    pub(super) asks: bool,
-}
-
-impl Run {
-    pub(super) fn is_over(&self) -> bool {
-        self.left == 0
-    }
-}
-
-/// What may follow, at most.
+/// Upper limits of a run.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     segments: u32,
@@ -40,8 +26,9 @@ struct Reach {
     payload: u16,
 }
 
-impl QueuePair {
-    /// Enters in the window what leaves right behind the new segment of the PSN `first`, and takes its share of the budget.
+impl ConnectedQp {
+    /// Enters the segments that follow the new segment with the PSN `first` in the window, and
+    /// takes their share of the budget.
     #[inline(never)] // once for many segments
     pub(super) fn begin_run(
         &mut self,
@@ -71,7 +58,8 @@ impl QueuePair {
         run
     }
 
-    /// How much of it there may be. None of what this depends on changes while they enter the window, but that.
+    /// Returns the limits of a run. Of what they depend on, only the window changes while its
+    /// segments are entered.
     fn reach(
         &mut self,
         stream: Stream,
@@ -79,18 +67,19 @@ impl QueuePair {
         budget: &Budget<'_>,
         rails: &Rails,
     ) -> Option<Reach> {
-        let link = self.link.as_mut()?;
-        let (window, segments) = (link.remote.window, link.remote.segments);
+        let streams = &mut self.streams;
+        let (window, segments) = (streams.remote.window, streams.remote.segments);
         let payload = match rails.count() {
             1 => u16::MAX, // what there is is cut to it
-            _ => link.path_mtu.on(path.rail()),
+            _ => streams.path_mtu.on(path.rail()),
         };
-        let (outgoing, rail) = (link.outgoing(stream)?, path.rail());
+        let (outgoing, rail) = (streams.outgoing(stream)?, path.rail());
         let segments = outgoing.segments_behind(window, segments)?;
         let in_flight = outgoing.window.in_flight()[rail];
         let mut bytes = outgoing.subflows.current().cc.window().saturating_sub(in_flight);
         if budget.in_flight[rail] == 0 {
-            // An idle socket takes one segment however small its buffer is, and those behind it only what it holds.
+            // An idle socket takes one segment however small its buffer is, and behind it only what
+            // fits.
             bytes = bytes.min(outgoing.peer_bytes.saturating_sub(in_flight));
         }
         Some(Reach { segments, bytes: bytes.min(budget.left.on(rail)), payload })
@@ -111,9 +100,9 @@ impl QueuePair {
         budget: &mut Budget<'_>,
     ) -> Option<bool> {
         let left = self.sq.left_behind(stream);
-        let link = self.link.as_mut()?;
-        let limit = link.batches;
-        let outgoing = link.outgoing(stream)?;
+        let streams = &mut self.streams;
+        let limit = streams.batches;
+        let outgoing = streams.outgoing(stream)?;
         let subflow = outgoing.subflows.current_mut();
         if subflow.quantum.begins_batch() {
             return None;
@@ -135,37 +124,44 @@ impl QueuePair {
         stream: Stream,
         budget: &mut Budget<'_>,
     ) {
-        let Some(link) = self.link.as_mut().filter(|_| run.left > 0) else { return };
-        let limit = link.batches;
-        let Some(outgoing) = link.outgoing(stream) else { return };
+        if run.left == 0 {
+            return;
+        }
+        let streams = &mut self.streams;
+        let limit = streams.batches;
+        let Some(outgoing) = streams.outgoing(stream) else { return };
         let rail = run.path.rail();
         let most = Most { batch: limit.segments(), in_flight: budget.in_flight[rail] };
         outgoing.subflows.on_sent(bytes);
         outgoing.pace(now, bytes, run.left, most);
         *budget.batch = outgoing.subflows.current().quantum.batch();
-        self.counters.segments_sent += u64::from(run.left);
-        self.counters.bytes_sent += bytes - u64::from(run.left) * Segment::wire_len(0);
+        self.qp.counters.segments_sent += u64::from(run.left);
+        self.qp.counters.bytes_sent += bytes - u64::from(run.left) * Segment::wire_len(0);
         budget.left.spent = Need::new(rail, budget.left.spent.bytes() + bytes);
     }
 
     /// Whether there is something left of a run that was begun.
     #[inline]
     pub(crate) fn has_run(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| !link.run.is_over())
+        !self.streams.run.is_over()
     }
 
     /// The next segment of the run. `None`: it is over, or the driver takes no segments.
     #[inline]
     pub(crate) fn go_on(&mut self) -> Option<Packet> {
-        let link = self.link.as_mut().filter(|link| !link.is_paused)?;
-        let stream = link.turn;
-        while !link.run.is_over() {
-            let Run { next: psn, path, .. } = link.run;
-            link.run.left -= 1;
-            link.run.next = psn.plus(1);
-            let asks = link.run.is_over() && link.run.asks;
-            let segment = link.outgoing(stream).and_then(|outgoing| outgoing.window.get(psn));
-            // What counts as lost meanwhile leaves as what it is then, and nothing leaves that was given up.
+        let streams = &mut self.streams;
+        if streams.is_paused {
+            return None;
+        }
+        let stream = streams.turn;
+        while !streams.run.is_over() {
+            let Run { next: psn, path, .. } = streams.run;
+            streams.run.left -= 1;
+            streams.run.next = psn.plus(1);
+            let asks = streams.run.is_over() && streams.run.asks;
+            let segment = streams.outgoing(stream).and_then(|outgoing| outgoing.window.get(psn));
+            // A segment that was declared lost meanwhile leaves as a retransmission. A segment that
+            // was given up does not leave.
             let Some(segment) = segment.filter(|found| found.is_first_flight()) else { continue };
             let Segment { source, offset, len, .. } = *segment;
             return Some(Packet::Segment(Departure {
@@ -180,20 +176,5 @@ impl QueuePair {
             }));
         }
         None
-    }
-}
-
-impl Outgoing {
-    /// How many new segments may follow the one that has just left, whatever bytes they have. `None`: each is decided on by itself.
-    fn segments_behind(&self, window: u16, segments: u32) -> Option<u32> {
-        if self.direct.is_some() {
-            return None;
-        }
-        let tracked = u64::from(window).saturating_sub(self.window.span());
-        let buffered = u64::from(segments.saturating_sub(self.window.flying()));
-        let withheld = self.schedule.due_in(self.window.next());
-        let paced = u64::from(self.subflows.current().cc.burst_left());
-        let least = tracked.min(buffered).min(withheld).min(paced);
-        u32::try_from(least).ok().filter(|segments| *segments > 0)
     }
 }

@@ -1,29 +1,27 @@
-//! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new. First it is decided here, then
-//! described ([`super::describe`]).
+//! The next packet of a queue pair: a pending acknowledgement, a lost segment, or a new one. The
+//! packet is decided on here and described later ([`super::describe`]).
 
 use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, PathId, Psn, Stream, Time};
 
-use super::ahead::{Ahead, Choice};
-use super::congestion::Most;
-use super::direct::Placement;
-use super::incoming::Incoming;
-use super::per_rail::RailBytes;
-use super::quantum::OpenBatch;
-use super::room::{Allowance, Block, Need, Room};
-use super::run::Run;
-use super::segment::Segment;
-use super::send_queue::{Limits, Next};
-use super::{QpState, QueuePair};
-use crate::{Egress, Remote};
+use super::connected::ConnectedQp;
+use crate::stream::recv::recv_stream::RecvStream;
+use crate::stream::send::congestion::Most;
+use crate::stream::send::direct::Placement;
+use crate::stream::send::next_segment::{Choice, NextSegment};
+use crate::stream::send::run::Run;
+use crate::stream::send::segment::Segment;
+use crate::stream::send::send_limits::{Allowance, Block, Budget, Need, SendLimits};
+use crate::stream::send::send_queue::{Limits, Next};
+use crate::{Egress, QpState, Remote};
 
-/// What it came to.
+/// Result of a poll for a packet.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A packet, for [`QueuePair::describe`]; `yields`: the batch it belongs to is full, another queue pair may have
-    /// its turn.
+    /// A packet, for [`ConnectedQp::describe`]. `yields`: its batch is full, so that another queue
+    /// pair may have its turn.
     Packet { packet: Packet, yields: bool },
-    /// Part of a run has still to be handed out: see [`QueuePair::go_on`].
+    /// Part of a run has still to be handed out: see [`ConnectedQp::go_on`].
     Run,
     /// Nothing until something happens to this queue pair.
     Idle,
@@ -34,7 +32,7 @@ pub(crate) enum Outcome {
 /// A packet that leaves now.
 #[derive(Debug)]
 pub(crate) enum Packet {
-    /// What has come on this stream is acknowledged.
+    /// An acknowledgement of this stream.
     Ack(Stream),
     /// A DISCONNECT is confirmed, by such a port as it left by.
     Confirm(Egress),
@@ -48,30 +46,16 @@ pub(crate) struct Departure {
     pub(super) stream: Stream,
     pub(super) next: Next,
     pub(super) psn: Psn,
-    /// It is a retransmission.
+    /// Whether this is a retransmission.
     pub(super) again: bool,
-    /// It asks for an acknowledgement.
+    /// Whether the segment asks for an acknowledgement.
     pub(super) asks: bool,
     pub(super) path: PathId,
     pub(super) batch_start: bool,
     pub(super) placement: Placement,
 }
 
-/// What the endpoint lets a queue pair put in flight.
-#[derive(Debug)]
-pub(crate) struct Budget<'a> {
-    pub(crate) left: Allowance<'a>,
-    /// What all queue pairs have in flight.
-    pub(crate) in_flight: &'a RailBytes,
-    /// Others wait for it.
-    pub(crate) is_shared: bool,
-    /// No other queue pair has anything in flight.
-    pub(crate) is_alone: bool,
-    /// The batch that it may join, and then the one that it has joined or begun.
-    pub(crate) batch: &'a mut OpenBatch,
-}
-
-impl QueuePair {
+impl ConnectedQp {
     /// The next packet.
     pub(crate) fn poll_transmit(
         &mut self,
@@ -93,18 +77,20 @@ impl QueuePair {
     }
 
     fn poll_data(&mut self, now: Time, rails: &mut Rails, budget: &mut Budget<'_>) -> Outcome {
-        let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
-        let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
+        let sends = matches!(self.qp.state, QpState::ReadyToSend | QpState::SendQueueDrained);
+        if !sends {
             return self.confirms.take().map_or(Outcome::Idle, |egress| Outcome::Packet {
                 packet: Packet::Confirm(egress),
                 yields: false,
             });
-        };
-        match &self.link {
-            Some(link) if link.is_paused => return Outcome::Idle,
-            Some(link) if !link.run.is_over() => return Outcome::Run,
-            _ => {}
         }
+        if self.streams.is_paused {
+            return Outcome::Idle;
+        }
+        if !self.streams.run.is_over() {
+            return Outcome::Run;
+        }
+        let first = self.streams.turn;
         let (mut outcome, mut stream) = (Outcome::Idle, first);
         loop {
             match self.poll_stream(now, stream, rails, budget) {
@@ -124,50 +110,48 @@ impl QueuePair {
     }
 
     fn sent_on(&mut self, now: Time, stream: Stream) -> bool {
-        if let Some(link) = self.link.as_mut() {
-            link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
-            link.turn = stream;
-        }
+        self.streams.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
+        self.streams.turn = stream;
         self.ends_turn()
     }
 
-    /// The streams take turns batch by batch. Returns whether the batch is full of the one whose turn it is, and has been handed out.
+    /// Ends the turn of a stream after a batch. Returns whether the batch is full and has been
+    /// handed out.
     pub(crate) fn ends_turn(&mut self) -> bool {
-        let Some(link) = self.link.as_mut() else { return false };
-        let stream = link.turn;
-        let is_full = link.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
-        let ends = is_full && link.run.is_over();
+        let streams = &mut self.streams;
+        let stream = streams.turn;
+        let is_full = streams.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
+        let ends = is_full && streams.run.is_over();
         if ends {
-            link.turn = link.after(stream);
+            streams.turn = streams.after(stream);
         }
         ends
     }
 
     /// The stream that has its turn after this one.
     fn after(&self, stream: Stream) -> Stream {
-        self.link.as_ref().map_or(stream, |link| link.after(stream))
+        self.streams.after(stream)
     }
 
     /// See [`crate::Endpoint::owes_ack_at_once`].
     pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
-        let link = self.link.as_ref();
-        link.is_some_and(|link| link.owing(|incoming| incoming.owes_ack_at_once(now)).is_some())
+        self.streams.owing(|incoming| incoming.owes_ack_at_once(now)).is_some()
     }
 
     /// See [`crate::Endpoint::hasten_acks`].
     pub(crate) fn hasten_acks(&mut self) {
-        let Some(link) = &mut self.link else { return };
-        link.all_incoming_mut().for_each(Incoming::hasten_ack);
+        let streams = &mut self.streams;
+        streams.all_incoming_mut().for_each(RecvStream::hasten_ack);
     }
 
-    fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
-        self.link.as_ref()?.owing(owes).map(Packet::Ack)
+    fn poll_ack(&self, owes: impl Fn(&RecvStream) -> bool) -> Option<Packet> {
+        self.streams.owing(owes).map(Packet::Ack)
     }
 
     /// A control packet for the other end.
-    pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Option<Control> {
-        let remote = self.remote()?;
-        Some(Control { kind, qp: remote.qp, from: self.id, token: remote.token, stamp })
+    pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Control {
+        let remote = self.remote();
+        Control { kind, qp: remote.qp, from: self.qp.id, token: remote.token, stamp }
     }
 
     fn poll_stream(
@@ -178,22 +162,23 @@ impl QueuePair {
         budget: &mut Budget<'_>,
     ) -> Result<Departure, Block> {
         let Choice { next, lost, .. } = self.choose(now, stream, budget.left, rails)?;
-        let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
-        let limit = link.batches;
-        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
-        if lost.is_none() && outgoing.withholds_next() {
-            self.withhold(now, stream, next);
+        let streams = &mut self.streams;
+        let limit = streams.batches;
+        let Some(outgoing) = streams.outgoing(stream) else { return Err(Block::Nothing) };
+        if lost.is_none() && outgoing.skips_next() {
+            self.skip(now, stream, next);
             return self.poll_stream(now, stream, rails, budget);
         }
         let psn = lost.unwrap_or(outgoing.window.next());
-        let released = lost.is_some() && lost == outgoing.window.withheld();
+        let released = lost.is_some() && lost == outgoing.window.skipped();
         let again = lost.is_some() && !released;
         let (path, batch_start) =
             outgoing.take_path(now, psn, next.len, rails, limit, budget.batch);
         rails.on_sent(path, again);
         let in_flight = budget.in_flight[path.rail()];
-        // The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what follows them.
-        if !again || outgoing.probes == 0 {
+        // The rate holds no probe back, so probes take nothing of it. Otherwise those of many
+        // time-outs would delay what follows them for long.
+        if !again || outgoing.probes.due == 0 {
             let most = Most { batch: limit.segments(), in_flight };
             outgoing.pace(now, Segment::wire_len(next.len), 1, most);
         }
@@ -204,9 +189,9 @@ impl QueuePair {
         if lost.is_none() {
             self.advance(stream, next, psn);
         }
-        self.counters.segments_sent += 1;
-        self.counters.retransmitted += u64::from(again);
-        self.counters.bytes_sent += u64::from(next.len);
+        self.qp.counters.segments_sent += 1;
+        self.qp.counters.retransmitted += u64::from(again);
+        self.qp.counters.bytes_sent += u64::from(next.len);
         budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
         let is_alone = stream == Stream::Requests && self.sq.unsent() == 0;
         let mut run = if asks || lost.is_some() || is_alone {
@@ -215,9 +200,7 @@ impl QueuePair {
             self.begin_run(now, stream, psn, path, budget, rails)
         };
         run.asks |= self.is_last(now, stream, budget, rails) || asks;
-        if let Some(link) = &mut self.link {
-            link.run = run;
-        }
+        self.streams.run = run;
         let asks = run.asks && run.is_over();
         Ok(Departure { stream, next, psn, again, asks, path, batch_start, placement })
     }
@@ -225,7 +208,7 @@ impl QueuePair {
     /// A new segment has this PSN.
     #[inline(always)] // once for each segment
     pub(super) fn advance(&mut self, stream: Stream, next: Next, psn: Psn) {
-        match (stream, self.link.as_mut().and_then(|link| link.answers.as_mut())) {
+        match (stream, &mut self.streams.answers) {
             (Stream::Requests, _) => self.sq.advance(next, psn),
             (Stream::Responses, Some(answers)) => answers.owed.advance(next, psn),
             (Stream::Responses, None) => {}
@@ -233,13 +216,13 @@ impl QueuePair {
     }
 
     /// Enters a new segment in the window, to leave later unless it is the last there is.
-    fn withhold(&mut self, now: Time, stream: Stream, next: Next) {
-        let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
-        let Some(psn) = outgoing.map(|outgoing| outgoing.withhold(now, next)) else { return };
+    fn skip(&mut self, now: Time, stream: Stream, next: Next) {
+        let outgoing = self.streams.outgoing(stream);
+        let Some(psn) = outgoing.map(|outgoing| outgoing.skip(now, next)) else { return };
         self.advance(stream, next, psn);
         let follows = self.candidate(now, stream).is_some();
-        if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
-            outgoing.settle_withheld(now, psn, next.len, follows);
+        if let Some(outgoing) = self.streams.outgoing(stream) {
+            outgoing.settle_skipped(now, psn, next.len, follows);
         }
     }
 
@@ -252,7 +235,7 @@ impl QueuePair {
         rails: &mut Rails,
     ) -> bool {
         let following = self.choose(now, stream, budget.left, rails);
-        let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
+        let outgoing = self.streams.outgoing(stream);
         let Some(outgoing) = outgoing else { return true };
         let is_last = match following {
             // The others have their turns first.
@@ -274,15 +257,17 @@ impl QueuePair {
         budget: Allowance<'_>,
         rails: &mut Rails,
     ) -> Result<Choice, Block> {
-        let link = self.link.as_mut().ok_or(Block::Nothing)?;
-        let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
-        match outgoing.ahead {
-            Ahead::Unknown => self.look(now, stream, budget, rails),
-            Ahead::Blocked(block) => Err(block),
-            Ahead::Segment(choice) if choice.needs.bytes() <= budget.on(choice.needs.rail()) => {
+        let streams = &mut self.streams;
+        let outgoing = streams.outgoing(stream).ok_or(Block::Nothing)?;
+        match outgoing.next_segment {
+            NextSegment::Unknown => self.look(now, stream, budget, rails),
+            NextSegment::Blocked(block) => Err(block),
+            NextSegment::Segment(choice)
+                if choice.needs.bytes() <= budget.on(choice.needs.rail()) =>
+            {
                 Ok(choice)
             }
-            Ahead::Segment(Choice { needs, .. }) => {
+            NextSegment::Segment(Choice { needs, .. }) => {
                 outgoing.on_blocked(Block::Budget(needs));
                 Err(Block::Budget(needs))
             }
@@ -298,20 +283,20 @@ impl QueuePair {
         rails: &mut Rails,
     ) -> Result<Choice, Block> {
         let candidate = self.candidate(now, stream);
-        let link = self.link.as_mut().ok_or(Block::Nothing)?;
-        let Remote { window, segments, .. } = link.remote;
-        let room = Room { window, segments, budget, batch: link.batches.batch() };
-        let by_rail = (rails.count() > 1).then_some(link.path_mtu);
-        let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
+        let streams = &mut self.streams;
+        let Remote { window, segments, .. } = streams.remote;
+        let limits = SendLimits { window, segments, budget, batch: streams.batches.batch() };
+        let by_rail = (rails.count() > 1).then_some(streams.path_mtu);
+        let outgoing = streams.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
-            let needs = outgoing.may_send(now, next.len, lost, &room, rails)?;
+            let needs = outgoing.may_send(now, next.len, lost, &limits, rails)?;
             let choice = Choice { next, lost, needs };
             Ok(match by_rail {
                 Some(payloads) => choice.cut_to(payloads.on(outgoing.subflows.rail())),
                 None => choice, // it is cut to the one that there is
             })
         });
-        outgoing.ahead = Ahead::new(choice);
+        outgoing.next_segment = NextSegment::new(choice);
         if matches!(choice, Err(Block::Nothing)) {
             outgoing.expect_tail(now);
         }
@@ -323,42 +308,43 @@ impl QueuePair {
         choice
     }
 
-    /// Something has happened: what goes out next has to be found out again. Not where nothing was to be sent, nothing is in
-    /// flight, and nothing was posted since: who only receives is not asked with every packet.
+    /// Forgets which segment leaves next, because something happened. An idle stream without new
+    /// work is not asked again, so that a queue pair that only receives does not pay with every
+    /// packet.
     pub(crate) fn look_again(&mut self) {
-        let Some(link) = &mut self.link else { return };
-        if self.sq.unsent() > 0 || !link.requests.is_idle() {
-            link.requests.ahead = Ahead::Unknown;
+        let streams = &mut self.streams;
+        if self.sq.unsent() > 0 || !streams.requests.is_idle() {
+            streams.requests.next_segment = NextSegment::Unknown;
         }
-        if let Some(answers) = &mut link.answers {
-            answers.stream.ahead = Ahead::Unknown;
+        if let Some(answers) = &mut streams.answers {
+            answers.stream.next_segment = NextSegment::Unknown;
         }
     }
 
-    /// What is lost, or released, goes before what is new.
-    #[inline(always)] // called for each packet, and from where segments are withheld
+    /// Returns the next segment, lost and released ones before new ones.
+    #[inline(always)] // called for each packet, and from where segments are skipped
     fn candidate(&mut self, now: Time, stream: Stream) -> Option<(Next, Option<Psn>)> {
-        let link = self.link.as_mut()?;
-        if let Some((psn, lost)) = link.outgoing(stream)?.window.peek_lost() {
+        let streams = &mut self.streams;
+        if let Some((psn, lost)) = streams.outgoing(stream)?.window.peek_lost() {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
             return Some((next, Some(psn)));
         }
         self.fresh(now, stream).map(|next| (next, None))
     }
 
-    /// What is new.
+    /// Returns the next new segment.
     #[inline(always)] // called for each packet
     pub(super) fn fresh(&self, now: Time, stream: Stream) -> Option<Next> {
-        let link = self.link.as_ref()?;
-        let mtu = link.mtu();
+        let streams = &self.streams;
+        let mtu = streams.mtu();
         match stream {
             Stream::Requests => self.sq.peek(Limits {
                 mtu,
-                write_mtu: link.requests.write_mtu(now, mtu),
-                max_rd_atomic: link.remote.max_rd_atomic,
-                draining: self.state == QpState::SendQueueDrained,
+                write_mtu: streams.requests.write_mtu(now, mtu),
+                max_rd_atomic: streams.remote.max_rd_atomic,
+                draining: self.qp.state == QpState::SendQueueDrained,
             }),
-            Stream::Responses => link.answers.as_ref()?.owed.peek(mtu),
+            Stream::Responses => streams.answers.as_ref()?.owed.peek(mtu),
         }
     }
 }

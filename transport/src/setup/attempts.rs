@@ -4,13 +4,15 @@ use std::collections::{HashMap, VecDeque};
 
 use braid_wire::{RejectReason, Time};
 
-use super::{AttemptId, CookieJar};
+use super::addresses::AttemptId;
+use super::cookie::CookieJar;
 
-/// Attempts that are over or withdrawn and remembered. Beyond that the oldest is forgotten earlier: its CONNECT, if it still comes,
-/// is a new request then, and the ACCEPT that may follow is declined.
+/// Attempts that are over or withdrawn and remembered. Beyond that the oldest is forgotten earlier:
+/// its CONNECT, if it still comes, is a new request then, and the ACCEPT that may follow is
+/// declined.
 pub(super) const REMEMBERED: usize = 1 << 14;
 
-/// How it stands with an attempt.
+/// State of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer<Q> {
     /// The application has it, or will have it.
@@ -19,21 +21,22 @@ pub(super) enum Answer<Q> {
     Accepted(Q),
     /// No, or not any more, since then.
     Over(RejectReason, Time),
-    /// It was not repeated while it waited, and was given up then: the cookie that it came with is spent.
+    /// Withdrawn, because it was not repeated while it waited: the cookie that it came with is
+    /// spent.
     Withdrawn(Time),
 }
 
 #[derive(Debug)]
 struct Known<Q> {
     answer: Answer<Q>,
-    /// How often it was withdrawn.
+    /// Number of times that it was withdrawn.
     spent: u32,
 }
 
-/// `Q` is how the driver names a queue pair.
+/// `Q` names a queue pair for the driver.
 ///
-/// Invariant: `ended` has each attempt that is over or withdrawn, with the time since when, in the order of time; others of it have gone
-/// on since.
+/// Invariant: `ended` has each attempt that is over or withdrawn, with the time since when, in the
+/// order of time; some of them have gone on since.
 #[derive(Debug)]
 pub(super) struct Attempts<Q> {
     known: HashMap<AttemptId, Known<Q>>,
@@ -55,7 +58,7 @@ impl<Q> Attempts<Q> {
         self.known.get(&attempt).map(|known| &known.answer)
     }
 
-    /// How many cookies of this attempt are spent. The next is made with this number.
+    /// Number of spent cookies of this attempt. The next is made with this number.
     pub(super) fn spent(&self, attempt: AttemptId) -> u32 {
         self.known.get(&attempt).map_or(0, |known| known.spent)
     }
@@ -84,8 +87,8 @@ impl<Q> Attempts<Q> {
         }
     }
 
-    /// Forgets what ended so long ago that no cookie of that time is good any more: until then a CONNECT that comes late
-    /// is not a new request.
+    /// Forgets attempts that ended so long ago that no cookie of that time is good any more. Until
+    /// then a CONNECT that comes late is not a new request.
     pub(super) fn forget_old(&mut self, now: Time) {
         let is_old = |since: Time| now.saturating_since(since) > CookieJar::LONGEST;
         while self.ended.front().is_some_and(|(since, _)| is_old(*since)) {

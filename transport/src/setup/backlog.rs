@@ -1,8 +1,9 @@
 //! Connection requests that wait for the application.
 //!
-//! A place is kept by asking again: an initiator that has given up, or is gone, loses its own. One host never fills
-//! the backlog: it holds at most as many places as it leaves free (Choudhury and Hahne, "Dynamic queue length
-//! thresholds for shared-memory packet switches", 1998), so half of them alone, a third each where there are two.
+//! A request keeps its place by repetition: an initiator that has given up, or is gone, loses its
+//! own. One host never fills the backlog: it holds at most as many places as it leaves free
+//! (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
+//! 1998), so half of them alone, a third each where there are two.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 use braid_wire::{Connect, Time};
 
-use super::{AddrPair, AttemptId};
+use super::addresses::{AddrPair, AttemptId};
 
-/// A request that was not repeated for so long is not wanted any more. Six times the longest interval between two
-/// CONNECTs: as many have to be lost in a row before a live one is taken for dead.
+/// Time after which a request that was not repeated is stale. Six times the longest interval
+/// between two CONNECTs: as many have to be lost in a row before a live one is taken for dead.
 const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// A CONNECT whose sender has proved its address.
@@ -22,11 +23,11 @@ const STALE_AFTER: Duration = Duration::from_secs(2);
 pub struct Request {
     /// Where it comes from, and where its sender receives; which address of ours it has called.
     pub from: AddrPair,
-    /// What it says.
+    /// The CONNECT.
     pub connect: Connect,
     /// The message of a key exchange that it was sealed in; empty: it came in clear.
     pub sealed_in: Vec<u8>,
-    /// What the driver's list of allowed keys calls whoever has proved to have one of them.
+    /// Name, in the driver's list of allowed keys, of a peer that has proved to have one of them.
     pub peer: Option<Arc<str>>,
 }
 
@@ -75,7 +76,7 @@ impl Backlog {
         }
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -98,8 +99,8 @@ impl Backlog {
         room
     }
 
-    /// The CONNECT of a request that may still be here has come again. False: so late that it has gone stale meanwhile, and is here
-    /// no more.
+    /// Notes that the CONNECT of a request that may still be here has come again. Returns false if
+    /// the request has gone stale meanwhile.
     pub(super) fn repeated(&mut self, now: Time, attempt: AttemptId) -> bool {
         let Some(waiting) = self.requests.get_mut(&attempt) else { return true };
         let is_wanted = !waiting.is_stale(now);
@@ -173,7 +174,8 @@ impl Waiting {
     }
 }
 
-/// Whom a place is charged to. A host with global IPv6 has a /64 to choose addresses from (RFC 4291, section 2.5.4).
+/// The host to which a place is charged. A host with global IPv6 has a /64 to choose addresses from
+/// (RFC 4291, section 2.5.4).
 pub(super) fn host_of(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) if !ip.is_unicast_link_local() && ip.to_ipv4_mapped().is_none() => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use braid_wire::Time;
 use siphasher::sip::SipHasher24;
 
-/// How long a cookie is good for, at least; at most twice that.
+/// Shortest lifetime of a cookie; the longest is twice that.
 const COOKIE_EPOCH: Duration = Duration::from_secs(8);
 
 /// Proof, without state, that whoever shows a cookie receives at the address that it was sent to:

@@ -1,8 +1,10 @@
-//! How often a host may ask to be connected with a key that is refused.
+//! Rate limit for hosts that ask to be connected with a key that is refused.
 //!
-//! A CONNECT of a keyed connection says whether a key is right only after some work, up to two Diffie-Hellman operations. Its
-//! cookie has proved where it comes from, so a host that is refused, for its key or anything else, can be put off: each refusal is charged to it, by
-//! the generic cell rate algorithm (ITU-T I.371, Annex A), and one that has used up its credit is not looked at.
+//! A CONNECT of a keyed connection says whether a key is right only after some work, up to two
+//! Diffie-Hellman operations. Its cookie has proved where it comes from, so a host that is refused,
+//! for its key or anything else, can be put off. Each refusal is charged to the host, by the
+//! generic cell rate algorithm (ITU-T I.371, Annex A), and one that has used up its credit is not
+//! looked at.
 
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
@@ -13,12 +15,14 @@ use siphasher::sip::SipHasher24;
 
 use super::backlog::host_of;
 
-/// What a host may owe: the refusals of a second at once. All connections of a host may begin at the same time, with the same wrong key.
+/// Most that a host may owe: the refusals of a second at once. All connections of a host may begin
+/// at the same time, with the same wrong key.
 const CREDIT: Duration = Duration::from_secs(1);
-/// Hosts with the same hash share a place. Its key is secret: nobody can choose whose place it shares.
+/// Hosts with the same hash share a place. The key of the hash is secret, so that nobody can choose
+/// whose place it shares.
 const PLACES: usize = 256;
 
-/// What hosts owe for refusals. A host is an IPv4 address, or the /64 of an IPv6 address.
+/// Debts of hosts for refusals. A host is an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Debug)]
 pub struct Guesses {
     key: [u8; 16],
@@ -28,8 +32,9 @@ pub struct Guesses {
 }
 
 impl Guesses {
-    /// `key` has to be unpredictable. A host may be refused so many times a second (1 at least): what that takes of a processor
-    /// should be little, and beyond it nobody at that address is connected, with the right key neither.
+    /// `key` has to be unpredictable. `per_second`: refusals of a host per second (1 at least).
+    /// They should cost little processor time. Beyond them nobody at that address is connected,
+    /// even with the right key.
     pub fn new(key: [u8; 16], per_second: u32) -> Self {
         let cost = CREDIT / per_second.max(1);
         Guesses { key, cost, settled: Box::new([Time::ZERO; PLACES]) }
@@ -64,7 +69,8 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    /// How many requests of this host are looked at in this time, each of which fails. They come every millisecond.
+    /// Number of requests of this host that are looked at in this time, each of which fails. They
+    /// come every millisecond.
     fn looked_at(guesses: &mut Guesses, from: &str, ms: std::ops::Range<u64>) -> usize {
         let from = from.parse().unwrap();
         let mut looked = 0;

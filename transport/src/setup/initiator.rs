@@ -6,17 +6,18 @@ use braid_wire::{
     BASE_DATAGRAM, Connect, HELLO_LEN, Hello, Offer, Reject, RejectReason, Routing, Setup, Time,
 };
 
-use super::ConnectError;
+use super::error::ConnectError;
 
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(320);
 /// Full-length HELLOs without an answer before short ones go with them, ...
 const HELLOS_ALONE: u32 = 2;
-/// ... and those after which a path that has carried a short one counts as too narrow: sent over one second.
+/// ... and those after which a path that has carried a short one counts as too narrow: sent over
+/// one second.
 const MAX_HELLOS: u32 = 6;
 
-/// A cookie is asked for again after so long at the earliest. Each is answered with a CONNECT, which shows for whose key it was made: who
-/// answers in the listener's place can ask for few of them.
+/// Least time between two requests for a cookie. Each cookie is answered with a CONNECT, which
+/// shows for whose key it was made: an impostor in the listener's place can ask for few of them.
 const COOKIE_HOLDS: Duration = Duration::from_secs(1);
 
 /// The side that connects.
@@ -71,13 +72,14 @@ impl Initiator {
         }
     }
 
-    /// How we are reached beside our address, in at most [`braid_wire::MAX_ROUTING_LEN`] bytes.
+    /// Sets how this end is reached beside its address, in at most [`braid_wire::MAX_ROUTING_LEN`]
+    /// bytes.
     pub fn with_routing(self, routing: Routing) -> Self {
         Initiator { routing, ..self }
     }
 
-    /// Begins again, for the same deadline, with another nonce: with another responder than the one that has seen the
-    /// first.
+    /// Begins again, for the same deadline, with another nonce: with another responder than the one
+    /// that has seen the first.
     pub fn restart(&mut self, now: Time, nonce: u64) {
         (self.nonce, self.cookie, self.sent_since_busy) = (nonce, None, None);
         (self.hellos, self.short_is_due, self.carries_short) = (0, false, false);
@@ -164,12 +166,13 @@ impl Initiator {
         Some(Setup::Hello(Hello { nonce: self.nonce, len: BASE_DATAGRAM as u16 }))
     }
 
-    /// When [`Initiator::poll_transmit`] or [`Initiator::outcome`] will have news; `None`: it is over.
+    /// Time at which [`Initiator::poll_transmit`] or [`Initiator::outcome`] will have news; `None`:
+    /// the attempt is over.
     pub fn next_timeout(&self) -> Option<Time> {
         self.outcome.is_none().then(|| self.retry_at.min(self.deadline))
     }
 
-    /// How it ended: the peer's ACCEPT, or why not. `None`: not yet.
+    /// The outcome: the peer's ACCEPT, or an error. `None`: not yet.
     pub fn outcome(&self, now: Time) -> Option<Result<&Connect, ConnectError>> {
         match &self.outcome {
             Some(Ok(accept)) => Some(Ok(accept)),
@@ -181,8 +184,8 @@ impl Initiator {
         }
     }
 
-    /// The responder had no room when it was last heard: the answer to the last CONNECT may be under way. With more of them
-    /// unanswered the request waits there.
+    /// Whether the responder had no room when it was last heard, so that the answer to the last
+    /// CONNECT may be under way. With more of them unanswered the request waits there.
     fn is_busy(&self) -> bool {
         self.sent_since_busy.is_some_and(|sent| sent <= 1)
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, RejectReason, Setup, Time};
 
-use super::{AddrPair, ConnectError, Initiator};
+use super::addresses::AddrPair;
+use super::error::ConnectError;
+use super::initiator::Initiator;
 
 /// The next address of a host is tried after so long without an answer (RFC 8305, section 5:
 /// Connection Attempt Delay).
@@ -22,7 +24,7 @@ struct Candidate {
 /// One attempt. `D` is what the driver keeps with it.
 #[derive(Debug)]
 pub struct Attempt<D> {
-    /// What our queue pair offers.
+    /// The offer of this end's queue pair.
     pub ours: Offer,
     /// The first address of the responder, as the application has it.
     pub asked: SocketAddr,
@@ -45,8 +47,8 @@ pub struct Attempt<D> {
 }
 
 impl<D> Attempt<D> {
-    /// An attempt that begins now, with what `initiator` offers. `spare_nonce` is for a responder that answers from
-    /// another address, and has to be unpredictable, too.
+    /// An attempt that begins now, with the offer of `initiator`. `spare_nonce` is for a responder
+    /// that answers from another address, and has to be unpredictable, too.
     pub fn new(
         now: Time,
         ours: Offer,
@@ -107,7 +109,7 @@ impl<D> Attempt<D> {
         self.answered
     }
 
-    /// What comes next may have come nearer.
+    /// Time of the next step.
     fn due(&self) -> Time {
         let next = self.initiator.next_timeout().unwrap_or(Time::ZERO);
         if self.answered || self.others.is_empty() { next } else { next.min(self.turn_at) }
@@ -119,23 +121,25 @@ impl<D> Attempt<D> {
     }
 }
 
-/// What an answer was good for.
+/// Use of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// Nobody has asked for it.
     None,
     /// An attempt goes on with it, or its connection does.
     Taken,
-    /// It has accepted what is over here: its queue pair is told that it has nobody to talk to.
+    /// The peer has accepted an attempt that is over here. The control packet tells its queue pair
+    /// that nobody is there.
     Declined(Control),
 }
 
-/// What an attempt has come to.
+/// Result of an attempt.
 #[derive(Debug)]
 pub enum Step<D> {
     /// That of this queue pair sends a packet.
     Send(QpId, SocketAddr, Setup),
-    /// This one is over: the peer has accepted, or why not. If a connection comes of it, [`Initiators::connected`].
+    /// The attempt is over: the peer has accepted, or the error says why not. If a connection comes
+    /// of it, call [`Initiators::connected`].
     Ended(Box<Attempt<D>>, Result<Connect, ConnectError>),
 }
 
@@ -147,7 +151,7 @@ pub enum Step<D> {
 pub struct Initiators<D> {
     attempts: HashMap<QpId, Attempt<D>>,
     due: BTreeSet<(Time, QpId)>,
-    /// What came of attempts: an ACCEPT of theirs is a repeated one.
+    /// Attempts that were connected: an ACCEPT of theirs is a repeated one.
     connected: HashMap<QpId, u64>,
     nonces: HashMap<u64, QpId>,
 }
@@ -272,9 +276,10 @@ impl<D> Initiators<D> {
         Use::Taken
     }
 
-    /// A host that is bound to all its addresses may answer from another one than was asked. The attempt goes there,
-    /// once, with another nonce: whoever returns that receives at this address, which the first nonce does not prove.
-    /// Otherwise one that is asked could have us send to somebody else.
+    /// Follows a responder that answers from another address than was asked, as a host bound to all
+    /// its addresses may. The attempt goes there, once, with another nonce: whoever returns that
+    /// receives at this address, which the first nonce does not prove. Otherwise a responder could
+    /// make this end send to somebody else.
     fn follow(&mut self, now: Time, to: SocketAddr, qp: QpId) -> Use {
         let Some(attempt) = self.attempts.get_mut(&qp) else { return Use::None };
         let Some(nonce) = attempt.spare_nonce.take() else { return Use::None };
@@ -293,7 +298,7 @@ impl<D> Initiators<D> {
         self.due.insert((attempt.due, qp));
     }
 
-    /// What is to be done now, until there is nothing more.
+    /// Returns the next step, until there is nothing more to do.
     pub fn poll(&mut self, now: Time) -> Option<Step<D>> {
         loop {
             let (_, qp) = *self.due.first().filter(|(at, _)| *at <= now)?;

@@ -8,17 +8,19 @@ use std::net::SocketAddr;
 
 use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, Reject, RejectReason, Setup, Time};
 
+use super::addresses::{AddrPair, AttemptId};
 use super::attempts::{Answer, Attempts};
-use super::{AddrPair, AttemptId, Backlog, CookieJar, Request};
+use super::backlog::{Backlog, Request};
+use super::cookie::CookieJar;
 
-/// What it knows of attempts. `Q` is how the driver names a queue pair.
+/// The attempts that it knows. `Q` names a queue pair for the driver.
 #[derive(Debug)]
 pub struct Responder<Q> {
     jar: CookieJar,
     attempts: Attempts<Q>,
 }
 
-/// What is to be done about a CONNECT.
+/// Reply to a CONNECT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<Q> {
     /// A new request is in the backlog.
@@ -27,7 +29,7 @@ pub enum Reply<Q> {
     Pending,
     /// This queue pair was accepted for it, and says so again: [`super::Accepted::answer`].
     Repeat(Q),
-    /// It is turned down.
+    /// The attempt is turned down.
     Rejected(Reject),
 }
 
@@ -37,14 +39,16 @@ impl<Q: Clone> Responder<Q> {
         Responder { jar: CookieJar::new(key), attempts: Attempts::default() }
     }
 
-    /// How many attempts it remembers: those that the application has or will have, those that were accepted and are
-    /// connected, and those that are over or withdrawn, as long as cookies of theirs may be good.
+    /// Number of attempts that it remembers: those that the application has or will have, those
+    /// that were accepted and are connected, and those that are over or withdrawn, as long as
+    /// cookies of theirs may be good.
     pub fn remembers(&mut self, now: Time) -> usize {
         self.attempts.forget_old(now);
         self.attempts.len()
     }
 
-    /// The answer to a HELLO. The cookie is as long as that: it proves the way back too. A driver that has a static key adds which.
+    /// Answers a HELLO. The cookie packet is as long as the HELLO, so that it proves the way back,
+    /// too. A driver that has a static key adds which.
     pub fn on_hello(
         &self,
         now: Time,
@@ -61,8 +65,8 @@ impl<Q: Clone> Responder<Q> {
         Setup::Cookie { nonce, cookie, key_id: 0, len }
     }
 
-    /// A CONNECT has come. Without a `backlog` nobody listens; `wanted` says by the private data whether a new request is
-    /// of interest.
+    /// Handles a CONNECT. Without a `backlog` nobody listens. `wanted` says by the private data
+    /// whether a new request is of interest.
     pub fn on_connect(
         &mut self,
         now: Time,
@@ -79,8 +83,9 @@ impl<Q: Clone> Responder<Q> {
         }
     }
 
-    /// A CONNECT, or a sealed one, has come with this cookie. `None`: it has proved its address, and begins an attempt, see
-    /// [`Responder::on_new`]. Otherwise what it asks for needs no look at what it offers.
+    /// Handles a CONNECT, or a sealed one, with this cookie. `None`: it has proved its address, and
+    /// begins an attempt, see [`Responder::on_new`]. Otherwise the reply does not depend on its
+    /// offer.
     pub fn on_repeated(
         &mut self,
         now: Time,
@@ -112,7 +117,7 @@ impl<Q: Clone> Responder<Q> {
         }
     }
 
-    /// What [`Responder::on_repeated`] does not know.
+    /// Handles a CONNECT that [`Responder::on_repeated`] does not know.
     pub fn on_new(
         &mut self,
         now: Time,
@@ -148,7 +153,7 @@ impl<Q: Clone> Responder<Q> {
         self.attempts.accept(attempt, qp);
     }
 
-    /// The application has refused, or has not even looked. Returns what the initiator is to be told.
+    /// Refuses an attempt for the application. Returns the packet for the initiator.
     pub fn turn_down(&mut self, now: Time, attempt: AttemptId, reason: RejectReason) -> Setup {
         self.attempts.end(now, attempt, reason);
         Setup::Reject(Reject { nonce: attempt.nonce, reason })
@@ -161,15 +166,16 @@ impl<Q: Clone> Responder<Q> {
         }
     }
 
-    /// The requests that have gone stale in the backlog are withdrawn: nobody will answer them, and whoever repeats one of them
-    /// without asking for another cookie begins nothing.
+    /// Withdraws the requests that have gone stale in the backlog: nobody will answer them, and
+    /// whoever repeats one of them without asking for another cookie begins nothing.
     pub fn forget_stale(&mut self, now: Time, backlog: &mut Backlog) {
         for attempt in backlog.take_stale() {
             self.attempts.withdraw(now, attempt);
         }
     }
 
-    /// What a cookie vouches for: the address, and how many cookies of the attempt are spent.
+    /// The content that a cookie vouches for: the address, and the number of spent cookies of the
+    /// attempt.
     fn vouched_for(&self, attempt: AttemptId) -> [u8; 26] {
         let mut bytes = [0; 26];
         bytes[..22].copy_from_slice(&address_bytes(attempt.from.remote));

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, QueuePair,
-    RecvWr, Refusal, Remote, SendOp, Status, TransmitBody,
+    EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, RecvWr, Refusal, Remote, SendOp, Status,
+    TransmitBody,
 };
-use braid_wire::{Crc, DATA_HEADER_LEN, DataHeader, PathId, QpId, RailId, Time, Token};
+use braid_wire::{DATA_HEADER_LEN, DataHeader, PathId, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::everything::Everything;
+use crate::kit::{self, Everything};
 
 /// Wraps soon.
 pub(crate) const FIRST_PSN: u32 = 0xFF_FFF0;
@@ -124,8 +124,7 @@ impl Pipe {
 }
 
 pub(crate) struct Host {
-    pub(crate) endpoint: Endpoint,
-    rails: Rails,
+    pub(crate) inner: kit::Host,
     pub(crate) slots: Vec<QpSlot>,
     arriving: Pipe,
     /// Work requests that have completed, by queue pair.
@@ -158,31 +157,22 @@ fn index_of(id: QpId) -> usize {
 
 impl Host {
     fn new(now: Time, settings: &Settings) -> Self {
-        let mut endpoint = Endpoint::new(now, settings.endpoint);
         let paths = || PathSet::new(settings.policy, 16, 1).unwrap();
         let further = (1..settings.rails as u32).map(|rail| (paths(), rail));
-        let mut rails = Rails::new(RailScheme::default(), paths(), further);
-        let mut adopt = |index| {
-            let (id, token) = (number(index), Token(index as u32));
-            let mut qp = QueuePair::new(id, token, settings.qp.clone());
-            qp.modify(QpState::Init).unwrap();
-            let remote = Remote {
-                qp: id,
-                token,
-                send_psn: FIRST_PSN,
-                recv_psn: FIRST_PSN,
-                mtu: settings.mtu,
-                window: settings.qp.window,
-                segments: u32::MAX,
-                max_rd_atomic: settings.qp.max_rd_atomic,
-                crc: Crc::Off,
-            };
-            endpoint.adopt(now, qp, remote, &mut rails)
+        let rails = Rails::new(RailScheme::default(), paths(), further);
+        let remote = |index| Remote {
+            mtu: settings.mtu,
+            window: settings.qp.window,
+            max_rd_atomic: settings.qp.max_rd_atomic,
+            ..kit::remote(number(index), Token(index as u32), FIRST_PSN)
         };
-        let slots = (0..settings.qps).map(&mut adopt).collect();
+        let qp = &settings.qp;
+        let mut inner = kit::Host::new(now, settings.endpoint, rails, qp.clone(), remote(0));
+        let further = (1..settings.qps).map(|index| inner.connect(now, qp.clone(), remote(index)));
+        let further: Vec<QpSlot> = further.collect();
+        let slots = std::iter::once(inner.slot).chain(further).collect();
         Host {
-            endpoint,
-            rails,
+            inner,
             slots,
             arriving: Pipe::new(settings.seed),
             completed: vec![0; settings.qps],
@@ -200,13 +190,12 @@ impl Host {
     fn hear(&mut self, now: Time, memory: &Everything) {
         while self.arriving.packets.front().is_some_and(|(at, ..)| *at <= now) {
             let Some((_, id, body)) = self.arriving.packets.pop_front() else { break };
-            self.take(now, id, &body, memory);
+            let slot = self.slots[index_of(id)];
+            self.refusals.extend(self.inner.receive(now, slot, &body, memory));
         }
-        if self.endpoint.next_timeout(&self.rails).is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut self.rails);
-        }
-        while self.endpoint.poll_event().is_some() {}
-        while let Some(completion) = self.endpoint.poll_completion() {
+        self.inner.run_timers(now);
+        while self.inner.endpoint.poll_event().is_some() {}
+        while let Some(completion) = self.inner.endpoint.poll_completion() {
             let index = index_of(completion.qp);
             let is_done = completion.status == Status::Success;
             assert!(is_done || index < self.cut_off, "{completion:?}");
@@ -216,47 +205,16 @@ impl Host {
         }
     }
 
-    fn take(&mut self, now: Time, id: QpId, body: &TransmitBody, memory: &Everything) {
-        let slot = self.slots[index_of(id)];
-        let Host { endpoint, rails, .. } = self;
-        match body {
-            TransmitBody::Segment { header, path, .. } => {
-                self.take_segment(now, slot, header, *path, memory);
-            }
-            TransmitBody::Ack(ack, _) => endpoint.on_ack(now, slot, ack, rails),
-            TransmitBody::Control(control, egress) => {
-                endpoint.on_control(now, slot, control, *egress, rails);
-            }
-            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, slot, RailId::FIRST, probe),
-        }
-    }
-
-    fn take_segment(
-        &mut self,
-        now: Time,
-        slot: QpSlot,
-        header: &DataHeader,
-        path: PathId,
-        memory: &Everything,
-    ) {
-        let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
-        match self.endpoint.on_arrival(now, slot, &arrival, memory) {
-            Admit::Take(_) => self.endpoint.placed(now, slot, memory),
-            Admit::Duplicate => {}
-            Admit::Refuse(refusal) => self.refusals.push(refusal),
-        }
-    }
-
     /// When the next packet arrives, or a timer goes off.
     fn next(&self) -> Time {
         let arrival = self.arriving.packets.front().map(|(at, ..)| *at);
-        let timeout = self.endpoint.next_timeout(&self.rails);
+        let timeout = self.inner.next_timeout();
         arrival.into_iter().chain(timeout).min().expect("it has queue pairs, so a timer runs")
     }
 
     /// All its queue pairs' together.
     pub(crate) fn counters(&self) -> QpCounters {
-        let all = self.slots.iter().map(|slot| self.endpoint.qp(*slot).counters());
+        let all = self.slots.iter().map(|slot| self.inner.endpoint.qp(*slot).counters());
         all.fold(QpCounters::default(), |mut sum, counters| {
             sum += counters;
             sum
@@ -282,15 +240,15 @@ impl World {
     pub(crate) fn post(&mut self, qp: usize, op: SendOp, len: u32) {
         let wr = self.memory.work(op, len);
         let slot = self.hosts[0].slots[qp];
-        self.hosts[0].endpoint.post_send(self.now, slot, wr).expect("there is room");
+        self.hosts[0].inner.endpoint.post_send(self.now, slot, wr).expect("there is room");
     }
 
     /// Posts receives of so many bytes at the serving host.
     pub(crate) fn post_recvs(&mut self, qp: usize, count: usize, len: u32) {
-        let Host { endpoint, slots, .. } = &mut self.hosts[1];
+        let Host { inner, slots, .. } = &mut self.hosts[1];
         for _ in 0..count {
             let wr = RecvWr { id: 0, sges: self.memory.sges(len) };
-            endpoint.post_recv(self.now, slots[qp], wr).expect("there is room");
+            inner.endpoint.post_recv(self.now, slots[qp], wr).expect("there is room");
         }
     }
 
@@ -324,7 +282,7 @@ impl World {
     /// If that takes longer than `limit`.
     pub(crate) fn until_end(&mut self, qp: usize, limit: Duration) -> Time {
         let (end, slot) = (self.now + limit, self.hosts[0].slots[qp]);
-        while self.hosts[0].endpoint.qp(slot).state() != QpState::Error {
+        while self.hosts[0].inner.endpoint.qp(slot).state() != QpState::Error {
             let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
             assert!(next <= end, "not ended in {limit:?}");
             self.step(next);
@@ -345,7 +303,9 @@ impl World {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
         let before = from.segments;
-        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.rails) {
+        while let Some(transmit) =
+            from.inner.endpoint.poll_transmit(self.now, &mut from.inner.rails)
+        {
             let len = match &transmit.body {
                 TransmitBody::Segment { header, .. } => {
                     from.segments += 1;
@@ -356,7 +316,7 @@ impl World {
                     NOTE_LEN
                 }
             };
-            let id = from.endpoint.qp(transmit.slot).id();
+            let id = from.inner.endpoint.qp(transmit.slot).id();
             let ends =
                 matches!(&transmit.body, TransmitBody::Segment { header, .. } if header.last);
             let is_lost = ends && from.loses_ends > 0;
@@ -372,12 +332,13 @@ impl World {
     pub(crate) fn bring(&mut self, to: usize, header: &DataHeader) {
         let host = &mut self.hosts[to];
         let slot = host.slots[index_of(header.qp)];
-        host.take_segment(self.now, slot, header, PathId::default(), &self.memory);
+        let segment = (header, PathId::default());
+        host.refusals.extend(host.inner.receive_segment(self.now, slot, segment, &self.memory));
     }
 
     /// Everything that a host has to say, which reaches nobody.
     pub(crate) fn drain(&mut self, from: usize) -> Vec<TransmitBody> {
-        let Host { endpoint, rails, .. } = &mut self.hosts[from];
+        let kit::Host { endpoint, rails, .. } = &mut self.hosts[from].inner;
         let all = std::iter::from_fn(|| endpoint.poll_transmit(self.now, rails));
         all.map(|transmit| transmit.body).collect()
     }

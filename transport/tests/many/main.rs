@@ -1,8 +1,8 @@
 //! Two hosts with as many queue pairs as a test asks for, over a link of finite rate, in virtual time.
 
-#[path = "../everything/mod.rs"]
-mod everything;
 mod hosts;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod reads;
 mod reordering;
 mod sharing;

@@ -78,8 +78,8 @@ fn fetch_add(world: &World, psn: u32) -> DataHeader {
     let RemoteAddr { addr, rkey } = world.memory.remote();
     DataHeader {
         opcode: Opcode::FetchAdd,
-        qp: world.hosts[1].endpoint.qp(world.hosts[1].slots[0]).id(),
-        token: world.hosts[1].endpoint.qp(world.hosts[1].slots[0]).token(),
+        qp: world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]).id(),
+        token: world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]).token(),
         psn: (FIRST_PSN + psn) & 0xFF_FFFF,
         ack_request: false,
         solicited: false,

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_lb::Rails;
 use braid_transport::{
-    Disconnects, Egress, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair, Remote,
-    TransmitBody,
+    Disconnects, Egress, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, TransmitBody,
 };
-use braid_wire::{Control, ControlKind, Crc, QpId, RailId, Time, Token};
+use braid_wire::{Control, ControlKind, QpId, RailId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+
+use crate::kit;
 
 const MS: Duration = Duration::from_millis(1);
 /// One way.
@@ -32,22 +33,12 @@ struct Program {
 impl Program {
     fn new(now: Time, [own, peer]: [u32; 2]) -> Self {
         let mut endpoint = Endpoint::new(now, EndpointConfig::default());
-        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
+        let mut rails = Rails::from(kit::paths(4));
         let config = QpConfig { retry_timeout: LIMIT, ..QpConfig::default() };
-        let mut qp = QueuePair::new(QpId::new(own), Token(own * 1000), config);
-        qp.modify(QpState::Init).unwrap();
-        let remote = Remote {
-            qp: QpId::new(peer),
-            token: Token(peer * 1000),
-            send_psn: 0,
-            recv_psn: 0,
-            mtu: 4096,
-            window: 4096,
-            segments: u32::MAX,
-            max_rd_atomic: 16,
-            crc: Crc::Off,
-        };
-        let slot = Some(endpoint.adopt(now, qp, remote, &mut rails));
+        let name = |number: u32| (QpId::new(number), Token(number * 1000));
+        let remote = kit::remote(name(peer).0, name(peer).1, 0);
+        let slot = kit::connect(now, (&mut endpoint, &mut rails), name(own), config, remote);
+        let slot = Some(slot);
         Program { endpoint, rails, slot, disconnects: Disconnects::new(4), gone_at: None }
     }
 

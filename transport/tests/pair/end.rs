@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_lb::Rails;
 use braid_transport::{
-    Admit, Arrival, Completion, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair,
-    RecvWr, Remote, RemoteAddr, SendOp, TransmitBody,
+    Admit, Arrival, Completion, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, RecvWr,
+    RemoteAddr, SendOp, TransmitBody,
 };
-use braid_wire::{Ack, Crc, DataHeader, Opcode, PathId, QpId, Time, Token};
+use braid_wire::{Ack, DataHeader, Opcode, PathId, Time};
 
-use crate::everything::Everything;
-
-const ID: QpId = QpId::new(2);
-const TOKEN: Token = Token(7);
+use crate::kit::{self, Everything, Host, ID, TOKEN};
 
 pub(crate) struct End {
     pub(crate) now: Time,
@@ -34,22 +31,8 @@ impl End {
 
     pub(crate) fn within(first_psn: u32, config: QpConfig, endpoint: EndpointConfig) -> Self {
         let now = Time::from_nanos(1 << 40);
-        let mut endpoint = Endpoint::new(now, endpoint);
-        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
-        let mut qp = QueuePair::new(ID, TOKEN, config);
-        qp.modify(QpState::Init).unwrap();
-        let remote = Remote {
-            qp: ID,
-            token: TOKEN,
-            send_psn: first_psn,
-            recv_psn: first_psn,
-            mtu: 4096,
-            window: 4096,
-            segments: u32::MAX,
-            max_rd_atomic: 16,
-            crc: Crc::Off,
-        };
-        let slot = endpoint.adopt(now, qp, remote, &mut rails);
+        let (rails, remote) = (Rails::from(kit::paths(4)), kit::remote(ID, TOKEN, first_psn));
+        let Host { endpoint, rails, slot } = Host::new(now, endpoint, rails, config, remote);
         End { now, endpoint, rails, slot, memory: Everything::new() }
     }
 

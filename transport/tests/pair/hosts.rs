@@ -3,51 +3,21 @@
 use std::time::Duration;
 
 use braid_cc::FixedWindow;
-use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_lb::Rails;
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, EndCause, Endpoint, EndpointConfig,
-    NicEpoch, Placement, QpConfig, QpSlot, QpState, QueuePair, Refusal, Remote, RemoteAddr, SendOp,
-    TransmitBody,
+    Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, EndCause, EndpointConfig, NicEpoch,
+    Placement, QpConfig, QpState, Refusal, RemoteAddr, SendOp, TransmitBody,
 };
-use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, RailId, Time, Token};
+use braid_wire::{Ack, Control, ControlKind, DataHeader, PathId, RailId, Time};
 
-use crate::everything::Everything;
+use crate::kit::{self, Everything, Host, ID, TOKEN};
 
 /// Payload bytes of a full segment.
 pub(crate) const MTU: u16 = 4096;
-const TOKEN: Token = Token(7);
 
 /// For what is not about congestion control: a window that holds nothing back.
 pub(crate) fn wide() -> QpConfig {
     QpConfig { cc: FixedWindow { window: 64 << 20 }.into(), ..QpConfig::default() }
-}
-
-struct Host {
-    endpoint: Endpoint,
-    rails: Rails,
-    slot: QpSlot,
-}
-
-impl Host {
-    fn new(now: Time, config: &QpConfig, endpoint: EndpointConfig) -> Self {
-        let mut endpoint = Endpoint::new(now, endpoint);
-        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
-        let mut qp = QueuePair::new(QpId::new(2), TOKEN, config.clone());
-        qp.modify(QpState::Init).unwrap();
-        let remote = Remote {
-            qp: QpId::new(2),
-            token: TOKEN,
-            send_psn: 0xFF_FFF0, // wraps soon
-            recv_psn: 0xFF_FFF0,
-            mtu: MTU,
-            window: 4096,
-            segments: u32::MAX,
-            max_rd_atomic: 16,
-            crc: Crc::Off,
-        };
-        let slot = endpoint.adopt(now, qp, remote, &mut rails);
-        Host { endpoint, rails, slot }
-    }
 }
 
 /// A segment on its way.
@@ -80,7 +50,11 @@ impl Pair {
 
     pub(crate) fn with(config: QpConfig, endpoint: EndpointConfig) -> Self {
         let now = Time::from_nanos(1_000_000);
-        let host = || Host::new(now, &config, endpoint);
+        let host = || {
+            // The PSNs wrap soon.
+            let remote = kit::remote(ID, TOKEN, 0xFF_FFF0);
+            Host::new(now, endpoint, Rails::from(kit::paths(4)), config.clone(), remote)
+        };
         Pair {
             now,
             sender: host(),

@@ -8,9 +8,9 @@ mod direct;
 mod disconnect;
 mod ecn;
 mod end;
-#[path = "../everything/mod.rs"]
-mod everything;
 mod hosts;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod losses;
 mod messages;
 mod not_ready;

@@ -5,15 +5,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
+use braid_lb::{RailScheme, Rails};
 use braid_transport::{
-    Admit, Arrival, Egress, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState,
-    QueuePair, Remote, SendOp, Status, TransmitBody,
+    Admit, Arrival, Egress, EndpointConfig, QpConfig, QpCounters, SendOp, Status, TransmitBody,
 };
-use braid_wire::{Ack, Control, Crc, DataHeader, PathId, QpId, Time, Token};
+use braid_wire::{Ack, Control, DataHeader, PathId, Time};
 
-use crate::everything::Everything;
 use crate::hosts::wide;
+use crate::kit::{self, Everything, Host, ID, TOKEN};
 
 const ONE_WAY: Duration = Duration::from_micros(50);
 /// The time that a host takes for what has come, and sends what there is to send.
@@ -30,12 +29,6 @@ enum Packet {
 /// A packet that is due at a host; the number keeps the order.
 struct Flight(Time, u64, usize, Packet);
 
-struct Host {
-    endpoint: Endpoint,
-    rails: Rails,
-    slot: QpSlot,
-}
-
 struct World {
     now: Time,
     hosts: [Host; 2],
@@ -50,7 +43,7 @@ struct World {
 }
 
 fn rails(count: usize, paths: usize) -> Rails {
-    let set = || PathSet::new(LbPolicy::ROUND_ROBIN, paths, 1).unwrap();
+    let set = || kit::paths(paths);
     let mut rails = Rails::new(RailScheme::ROUND_ROBIN, set(), (1..count).map(|_| (set(), 7)));
     while let Some(probe) = rails.poll_probe(Time::ZERO) {
         rails.on_probe_answer(Time::ZERO, probe.path.rail(), false, probe.stamp);
@@ -60,22 +53,8 @@ fn rails(count: usize, paths: usize) -> Rails {
 
 fn host(count: usize, paths: usize) -> Host {
     let config = EndpointConfig { batch_segments: 4, ..EndpointConfig::default() };
-    let (mut endpoint, mut rails) = (Endpoint::new(Time::ZERO, config), rails(count, paths));
-    let mut qp = QueuePair::new(QpId::new(2), Token(7), QpConfig { ask_every: 4, ..wide() });
-    qp.modify(QpState::Init).unwrap();
-    let remote = Remote {
-        qp: QpId::new(2),
-        token: Token(7),
-        send_psn: 0,
-        recv_psn: 0,
-        mtu: 4096,
-        window: 4096,
-        segments: u32::MAX,
-        max_rd_atomic: 16,
-        crc: Crc::Off,
-    };
-    let slot = endpoint.adopt(Time::ZERO, qp, remote, &mut rails);
-    Host { endpoint, rails, slot }
+    let qp = QpConfig { ask_every: 4, ..wide() };
+    Host::new(Time::ZERO, config, rails(count, paths), qp, kit::remote(ID, TOKEN, 0))
 }
 
 impl World {

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
+use braid_lb::{PathSet, RailScheme, Rails};
 use braid_transport::{
     Access, Admit, Arrival, Egress, Endpoint, EndpointConfig, EventKind, Landing, QpConfig, QpSlot,
     QpState, QueuePair, Refusal, Remote, SendOp, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, BASE_DATAGRAM, Bitmap, Control, ControlKind, Crc, DataHeader, Opcode, PROBE_LEN, PathId,
-    Probe, ProbeKind, QpId, RailId, Stream, Time, Token,
+    Ack, BASE_DATAGRAM, Bitmap, Control, ControlKind, DataHeader, Opcode, PROBE_LEN, PathId, Probe,
+    ProbeKind, QpId, RailId, Stream, Time, Token,
 };
 
-use crate::everything::Everything;
+use crate::kit::{self, Everything};
 
 const TOKEN: Token = Token(7);
 /// Of a full segment, and what it is on the wire.
@@ -68,21 +68,11 @@ struct Host {
 }
 
 fn paths() -> PathSet {
-    PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap()
+    kit::paths(4)
 }
 
 fn remote(mtu: u16) -> Remote {
-    Remote {
-        qp: QpId::new(2),
-        token: TOKEN,
-        send_psn: 0,
-        recv_psn: 0,
-        mtu,
-        window: 4096,
-        segments: u32::MAX,
-        max_rd_atomic: 16,
-        crc: Crc::Off,
-    }
+    Remote { mtu, ..kit::remote(kit::ID, kit::TOKEN, 0) }
 }
 
 impl Host {
@@ -90,7 +80,7 @@ impl Host {
         Host::over(network, Rails::from(paths()))
     }
 
-    fn over(network: Network, mut rails: Rails) -> Self {
+    fn over(network: Network, rails: Rails) -> Self {
         let now = Time::from_nanos(1_000_000);
         // Nobody here acknowledges or answers anything but probes, and nobody gives up.
         let config = EndpointConfig {
@@ -99,13 +89,11 @@ impl Host {
             withholding_key: Some([7; 16]),
             ..EndpointConfig::default()
         };
-        let mut endpoint = Endpoint::new(now, config);
         let patient = Duration::from_secs(100_000);
         let access = Access::REMOTE_WRITE;
-        let config = QpConfig { access, retry_timeout: patient, ..QpConfig::default() };
-        let mut qp = QueuePair::new(QpId::new(2), TOKEN, config);
-        qp.modify(QpState::Init).unwrap();
-        let slot = endpoint.adopt(now, qp, remote(MTU), &mut rails);
+        let qp = QpConfig { access, retry_timeout: patient, ..QpConfig::default() };
+        let host = kit::Host::new(now, config, rails, qp, remote(MTU));
+        let kit::Host { endpoint, rails, slot } = host;
         let (answers, pongs, segments, took) = Default::default();
         let (asked, probes) = Default::default();
         let memory = Everything::new();
@@ -414,7 +402,7 @@ fn segments_are_as_long_as_their_own_rail_carries() {
     let rails = Rails::new("round-robin".parse().unwrap(), paths(), [(paths(), 77)]);
     let mut host = Host::over(Network { further: 1452, ..OPEN }, rails);
     host.run(2 * RTT);
-    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), Some(MTU), "the second is new");
+    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), MTU, "the second is new");
     host.run(Duration::from_secs(3));
     host.write(1 << 20);
     host.transmit();
@@ -566,8 +554,8 @@ fn a_queue_pair_with_longer_segments_has_more_searched_for() {
     let mut qp = QueuePair::new(QpId::new(3), TOKEN, QpConfig::default());
     qp.modify(QpState::Init).unwrap();
     let slot = host.endpoint.adopt(host.now, qp, remote(16_384), &mut host.rails);
-    assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(MTU));
+    assert_eq!(host.endpoint.qp(slot).segment_payload(), MTU);
     host.run(2 * RTT);
-    assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(16_384));
-    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), Some(MTU), "as agreed");
+    assert_eq!(host.endpoint.qp(slot).segment_payload(), 16_384);
+    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), MTU, "as agreed");
 }

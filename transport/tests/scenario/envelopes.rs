@@ -150,7 +150,7 @@ fn connect(rng: &mut Pcg64Mcg, qp: usize) -> [Session; 2] {
     };
     let binding = Binding { nonce: 1, cookie: 2 };
     let listener = Listener { binding, key: responder.key_id(binding), today: Date::FIRST };
-    let (mut asking, _) = initiator.ask(listener, bytes(rng), terms.clone(), b"");
+    let (mut asking, _) = initiator.initiate(listener, bytes(rng), terms.clone(), b"");
     let asked = responder.read(binding, Date::FIRST, bytes(rng), asking.message());
     let asked = asked.expect("it has the key");
     let agreed = asked.settle(&terms).expect("both want the same");

@@ -6,13 +6,14 @@ use std::time::Duration;
 use braid_lb::{RailId, Rails};
 use braid_transport::{
     Access, Admit, Arrival, Completion, Disconnects, Egress, Endpoint, EndpointConfig, Event,
-    Landing, NicEpoch, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
+    NicEpoch, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DATA_HEADER_LEN, DataHeader, Opcode, Packet, PathId, Probe,
     QpId, Time, payload_crc,
 };
 
+use super::kit;
 use super::ledger::{Arrivals, Questions};
 use super::memory::HostMemory;
 use super::network::{Datagram, Kind, Network};
@@ -215,7 +216,8 @@ impl Host {
             Admit::Take(landing) => {
                 trace.totals.take();
                 self.links[index].arrivals.take(header);
-                self.land(index, &landing, payload);
+                let (memory, pd) = (&mut self.memory, self.links[index].pd);
+                kit::land(&landing, payload, |piece, part| memory.place(pd, piece, part));
                 self.links[index].questions.answer(header);
                 self.endpoint.placed(now, slot, &self.memory);
             }
@@ -250,26 +252,6 @@ impl Host {
         trace.record(now, self.index, What::Note(format!("hears of {epoch:?}")));
         if let Some((_, slot)) = self.slot_of(id) {
             self.endpoint.begin_epoch(slot, epoch);
-        }
-    }
-
-    fn land(&mut self, link: usize, landing: &Landing, payload: &[u8]) {
-        let pd = self.links[link].pd;
-        match landing {
-            Landing::Payload(pieces) => {
-                let mut rest = payload;
-                for piece in pieces {
-                    let part =
-                        rest.split_off(..piece.len as usize).expect("pieces fit the payload");
-                    self.memory.place(pd, piece, part);
-                }
-                assert!(rest.is_empty(), "the pieces do not take the whole payload");
-            }
-            Landing::Value(sge, value) => {
-                assert_eq!(sge.len, 8);
-                self.memory.place(pd, sge, &value.to_ne_bytes());
-            }
-            Landing::Nothing => assert!(payload.is_empty(), "a payload is thrown away"),
         }
     }
 

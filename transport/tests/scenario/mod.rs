@@ -6,6 +6,8 @@ mod changes;
 mod envelopes;
 mod host;
 mod judge;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod ledger;
 pub(crate) mod memory;
 mod network;

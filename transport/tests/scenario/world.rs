@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use braid_transport::{Endpoint, PdId, QpState, QueuePair, Remote};
+use braid_transport::{Endpoint, PdId, QpState, Remote};
 use braid_wire::{Offer, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::changes::Changes;
 use super::host::{Host, Link, TURN};
+use super::kit;
 use super::memory::HostMemory;
 use super::network::Network;
 use super::nic_qps::NicQps;
@@ -274,9 +275,8 @@ fn connect(
 ) {
     let pd = PdId(qp as u32 % settings.domains);
     let config = braid_transport::QpConfig { pd, ..settings.qp[host].clone() };
-    let mut queue_pair = QueuePair::new(ours.qp, ours.token, config);
-    queue_pair.modify(QpState::Init).expect("RESET goes to INIT");
-    let slot = target.endpoint.adopt(Time::ZERO, queue_pair, remote, &mut target.rails);
+    let ends = (&mut target.endpoint, &mut target.rails);
+    let slot = kit::connect(Time::ZERO, ends, (ours.qp, ours.token), config, remote);
     assert_eq!(target.endpoint.qp(slot).state(), QpState::ReadyToSend);
     target.links.push(Link::new(ours.qp, pd, remote, slot, NicQps::new(settings.leaks)));
 }

@@ -1,32 +1,33 @@
-//! How Rust's declarations are written in C, so that a C compiler can judge them.
+//! C declarations of Rust's types, for checks by a C compiler.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// A type that has a name in C.
+/// A type with a name in C.
 pub trait CType {
     /// Writes a C declaration of `inner` as this type: `int x` for `x`, `int` for an empty `inner`.
     fn declare(inner: &str) -> String;
 }
 
-/// How much of a C struct is declared.
+/// The declared part of a C struct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// All of it: libibverbs is handed memory of this size.
+    /// The whole struct, because libibverbs gets memory of this size.
     Whole,
-    /// Its first fields: either only those are read, or the struct may grow and its length is passed along.
+    /// The first fields, because only those are read, or because the struct may grow and its length
+    /// is passed.
     Prefix,
 }
 
-/// Where the fields of a declared struct lie.
+/// The layout of a declared struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Its name in C, `struct` included.
+    /// The name in C, including `struct`.
     pub name: &'static str,
-    /// Whether the size must be that of C, too.
+    /// Whether the size must also equal that of C.
     pub extent: Extent,
-    /// Its size in bytes as declared here.
+    /// Size of the Rust declaration in bytes.
     pub size: usize,
-    /// Name, offset and size of each field in bytes.
+    /// Name, offset and size of each field, in bytes.
     pub fields: &'static [(&'static str, usize, usize)],
 }
 
@@ -59,7 +60,9 @@ impl<T: CType> CType for *const T {
 
 macro_rules! function_pointers {
     ($(($($argument:ident),*))*) => {
-        $(impl<R: CReturn, $($argument: CType),*> CType for unsafe extern "C" fn($($argument),*) -> R {
+        $(impl<R: CReturn, $($argument: CType),*> CType
+            for unsafe extern "C" fn($($argument),*) -> R
+        {
             fn declare(inner: &str) -> String {
                 let arguments: Vec<String> = vec![$($argument::declare("")),*];
                 R::declare(&format!("(*{inner})({})", arguments.join(", ")))
@@ -70,9 +73,9 @@ macro_rules! function_pointers {
 
 function_pointers! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
-/// What a C function returns: a type, or nothing.
+/// The return type of a C function: a type, or nothing.
 pub trait CReturn {
-    /// As [`CType::declare`].
+    /// Writes a C declaration like [`CType::declare`].
     fn declare(inner: &str) -> String;
 }
 

@@ -1,10 +1,10 @@
-//! How structs are declared, and written down in a table for comparison with C.
+//! Macros that declare structs, and list them in a table for comparison with C.
 
-/// Types that are only pointed to.
+/// Declares types that are only pointed to.
 macro_rules! opaque {
     ($($name:ident),*) => {
         $(
-            /// Never looked into.
+            /// An opaque type.
             #[repr(C)]
             #[allow(non_camel_case_types)]
             pub struct $name {
@@ -20,9 +20,10 @@ macro_rules! opaque {
     };
 }
 
-/// Structs with the size they have on x86-64, and the table of them.
+/// Declares structs with their size on x86-64, and lists them in a table.
 macro_rules! structs {
-    ($layouts:ident: $($(#[$attribute:meta])* $name:ident ($kind:ident $extent:ident $size:literal) {
+    ($layouts:ident: $(
+        $(#[$attribute:meta])* $name:ident ($kind:ident $extent:ident $size:literal) {
         $($field:ident: $type:ty),* $(,)?
     })*) => {
         $(
@@ -45,7 +46,7 @@ macro_rules! structs {
             const _: () = assert!(size_of::<$name>() == $size);
         )*
 
-        /// Every struct that C has a name for.
+        /// All structs that have a name in C.
         pub const $layouts: &[Layout] = &[$(Layout {
             name: concat!(stringify!($kind), " ", stringify!($name)),
             extent: Extent::$extent,

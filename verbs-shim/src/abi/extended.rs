@@ -1,4 +1,5 @@
-//! Structs of `infiniband/verbs.h` that only who implements it, or uses its extended verbs, looks into.
+//! Structs of `infiniband/verbs.h` that are used only by implementations of verbs, or by users of
+//! the extended verbs.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
@@ -86,7 +87,7 @@ structs! {
         send_ops_flags: u64,
     }
 
-    // `qp_base` is an `ibv_qp` with all that is libibverbs' own.
+    // `qp_base` is an `ibv_qp` with the private fields of libibverbs.
     ibv_qp_ex (struct Prefix 352) {
         qp_base: [u64; 20],
         comp_mask: u64,
@@ -116,8 +117,8 @@ structs! {
     }
 }
 
-/// What an `ibv_context` is part of where its `abi_compat` is all ones. It grows at its front, so only
-/// distances from its end mean anything, and `sz` says how many bytes of it there are.
+/// The structure that contains an `ibv_context` whose `abi_compat` is all ones. It grows at its
+/// front, so only offsets from its end are meaningful. `sz` is its length in bytes.
 #[repr(C)]
 #[allow(non_camel_case_types, missing_docs)]
 pub struct verbs_context {

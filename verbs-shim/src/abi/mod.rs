@@ -1,11 +1,11 @@
-//! The C ABI of libibverbs, as far as it is used.
+//! The C ABI of libibverbs, as far as this crate uses it.
 //!
-//! Everything is declared through macros that also write it down in tables: names, offsets, sizes, values,
-//! prototypes. `tests/drift.rs` compares those tables with the system's headers, so nothing can be
-//! declared here that is not checked there.
+//! All declarations go through macros that also list them in tables: names, offsets, sizes, values,
+//! prototypes. `tests/drift.rs` compares those tables with the system's headers, so every
+//! declaration is checked.
 //!
-//! Names are those of `infiniband/verbs.h`. C enumerations are plain integers: what comes from a
-//! library must not be trusted to be one of the values known here.
+//! Names are those of `infiniband/verbs.h`. C enumerations are plain integers, because values from
+//! a library may be unknown here.
 
 mod c_type;
 mod constants;
@@ -19,5 +19,3 @@ pub use constants::*;
 pub use extended::*;
 pub use functions::{FUNCTIONS, Function, Symbols};
 pub use structs::*;
-
-pub use crate::mlx5::MODIFY_SPORT_IN_C;

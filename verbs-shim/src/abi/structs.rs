@@ -29,7 +29,7 @@ pub type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_at
 structs! {
     LAYOUTS:
 
-    // C's other member is two 64-bit numbers.
+    // The other member in C is two 64-bit numbers.
     #[repr(align(8))]
     ibv_gid (union Whole 16) { raw: [u8; 16] }
 
@@ -343,7 +343,7 @@ pub struct Ud {
     pub remote_qkey: u32,
 }
 
-/// What no single field's offset says: C expressions and their values.
+/// C expressions and their values, for nested fields.
 pub const EXPRESSIONS: &[(&str, usize)] = &[
     (
         "offsetof(struct verbs_context, context) - offsetof(struct verbs_context, query_port)",

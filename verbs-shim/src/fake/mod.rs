@@ -1,7 +1,8 @@
-//! A libibverbs with one device that moves no bytes but watches how it is used, for tests. What "arrives" at its queue
-//! pairs, and what becomes of what they send, the test says.
+//! A fake libibverbs for tests, with one device. It moves no bytes, but records its calls. The test
+//! decides what arrives at its queue pairs, and the fate of what they send.
 //!
-//! Its state belongs to the thread, as C functions have no other way to it: a test makes one [`Device`].
+//! The state belongs to the thread, because C functions have no other access to it. A test makes
+//! one [`Device`].
 
 mod functions;
 mod queues;
@@ -19,19 +20,19 @@ use queues::Queues;
 
 use crate::{Context, Gid, Qp, QpInit, QpKind, Route, Sge};
 
-/// What kind of `verbs_context` the device has.
+/// The kind of `verbs_context` of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Extension {
-    /// As large as is declared.
+    /// The full declared length.
     #[default]
     Full,
-    /// Too small for `query_port`.
+    /// A length too small for `query_port`.
     Short,
     /// A plain `ibv_context`.
     None,
 }
 
-/// A send work request as the driver saw it.
+/// A send work request that the driver received.
 #[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) id: u64,
@@ -47,7 +48,7 @@ pub(crate) struct Sent {
 struct State {
     extension: Extension,
     failing: Option<&'static str>,
-    /// Work requests that can still be posted.
+    /// Number of work requests that can still be posted.
     room: usize,
     took: Vec<&'static str>,
     alive: Vec<&'static str>,
@@ -80,10 +81,10 @@ impl Default for Device {
 }
 
 impl Device {
-    /// With nothing made and nothing posted: the one of this thread from now on.
+    /// Creates the device of this thread, without any objects or work requests.
     ///
     /// # Panics
-    /// If there is no place for its files.
+    /// Panics if its files cannot be created.
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -102,18 +103,18 @@ impl Device {
         self
     }
 
-    /// Lets all calls of that function fail.
+    /// Makes all calls of this function fail.
     pub(crate) fn failing(self, function: &'static str) -> Self {
         self.set_failing(Some(function));
         self
     }
 
-    /// Lets all calls of that function fail from now on, and of no other.
+    /// From now on, makes all calls of this function fail, and of no other.
     pub fn set_failing(&self, function: Option<&'static str>) {
         with(|state| state.failing = function);
     }
 
-    /// Lets only so many work requests be posted.
+    /// Limits the number of work requests that can be posted.
     pub(crate) fn room(self, room: usize) -> Self {
         with(|state| state.room = room);
         self
@@ -128,10 +129,10 @@ impl Device {
         &SYMBOLS
     }
 
-    /// Opens it.
+    /// Opens the device.
     ///
     /// # Panics
-    /// If that is one of the calls that fail.
+    /// Panics if the opening is set to fail.
     pub fn open(&self) -> Context {
         self.try_open().expect("fake0 opens")
     }
@@ -140,17 +141,17 @@ impl Device {
         Context::open_with(&SYMBOLS, "fake0", Path::new(&self.sysfs))
     }
 
-    /// How often that function was called.
+    /// Returns the number of calls of this function.
     pub fn took(&self, function: &str) -> usize {
         with(|state| state.took.iter().filter(|took| **took == function).count())
     }
 
-    /// All calls in order.
+    /// Returns all calls in order.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         with(|state| state.took.clone())
     }
 
-    /// What was made and not unmade.
+    /// Returns the objects that were made and not destroyed.
     pub fn alive(&self) -> Vec<&'static str> {
         with(|state| state.alive.clone())
     }
@@ -180,32 +181,35 @@ impl Device {
         with(|state| state.sent.clone())
     }
 
-    /// A message arrives at a queue pair, whose oldest receive takes it. Returns whether it had one, long enough.
+    /// Delivers a message to a queue pair, whose oldest receive takes it. Returns whether there was
+    /// a receive that was long enough.
     pub fn deliver(&self, qp: u32, message: &[u8]) -> bool {
         with(|state| state.queues.deliver(qp, message))
     }
 
-    /// A WRITE of `len` bytes with immediate data arrives at a queue pair. Returns whether it had a receive for it.
+    /// Delivers a WRITE of `len` bytes with immediate data to a queue pair. Returns whether it had
+    /// a receive.
     pub fn deliver_imm(&self, qp: u32, imm: u32, len: u32) -> bool {
         with(|state| state.queues.deliver_imm(qp, imm, len))
     }
 
-    /// A queue pair fails: all that is posted to it, now and until it is reset, ends so.
+    /// Fails a queue pair: all its work requests are flushed, now and until it is reset.
     pub fn flush(&self, qp: u32) {
         with(|state| state.queues.flush(qp));
     }
 
-    /// All that was sent until now is on its way.
+    /// Completes all sends up to now.
     pub fn finish_sends(&self) {
         with(|state| state.queues.finish_sends());
     }
 
-    /// Whether a completion queue has ever had more work requests posted for it than it had room for.
+    /// Returns whether more work requests were ever posted for a completion queue than it has
+    /// entries.
     pub fn is_overcommitted(&self) -> bool {
         with(|state| state.queues.is_overcommitted())
     }
 
-    /// Masks and attributes of all `ibv_modify_qp`.
+    /// Returns masks and attributes of all calls of `ibv_modify_qp`.
     pub(crate) fn modified(&self) -> Vec<(u32, ibv_qp_attr)> {
         with(|state| state.modified.clone())
     }
@@ -213,12 +217,12 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // It may be gone already, see `without_sysfs`.
+        // The folder may be gone already; see `without_sysfs`.
         let _ = fs::remove_dir_all(&self.sysfs);
     }
 }
 
-/// A queue pair with all that it needs.
+/// Creates a queue pair with its domain and queue.
 pub(crate) fn queue_pair(context: &Context, kind: QpKind) -> Qp {
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(16, None).expect("a queue");

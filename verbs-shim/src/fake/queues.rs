@@ -1,4 +1,4 @@
-//! What is posted to the device's queue pairs, and what has completed.
+//! The work requests of the device's queue pairs, and their completions.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::zeroed;
@@ -6,7 +6,7 @@ use std::mem::zeroed;
 use crate::Sge;
 use crate::abi::*;
 
-/// By number, and by address.
+/// Queue pairs by number, and completion queues by address.
 #[derive(Default)]
 pub(super) struct Queues {
     made: u32,
@@ -19,7 +19,7 @@ struct Pair {
     send_cq: usize,
     recv_cq: usize,
     receives: VecDeque<(u64, Vec<Sge>)>,
-    /// Each with whether it asks for a completion, and how many there can be.
+    /// The sends, each with whether it asks for a completion.
     sends: Vec<(u64, bool)>,
     max_sends: usize,
     has_failed: bool,
@@ -41,7 +41,7 @@ impl Queues {
         self.completions.remove(&cq.addr());
     }
 
-    /// Returns its number.
+    /// Adds a queue pair and returns its number.
     pub(super) fn make_qp(&mut self, init: &ibv_qp_init_attr) -> u32 {
         let number = 0x11_2233 + self.made;
         self.made += 1;
@@ -74,7 +74,7 @@ impl Queues {
         }
     }
 
-    /// Whether its send queue had room.
+    /// Posts a send. Returns whether the send queue had room.
     pub(super) fn post_send(&mut self, qp: u32, id: u64, is_signaled: bool) -> bool {
         let Some(pair) = self.pairs.get_mut(&qp) else { return true };
         if pair.sends.len() >= pair.max_sends {
@@ -89,8 +89,8 @@ impl Queues {
         true
     }
 
-    /// Notes whether more is posted for a completion queue than it has room for: if a queue pair fails, all of that
-    /// completes.
+    /// Records whether more is posted for a completion queue than it has entries, because a failed
+    /// queue pair completes all of it.
     fn check_room(&mut self, cq: usize) {
         let posted = |pair: &Pair| {
             let receives = if pair.recv_cq == cq { pair.receives.len() } else { 0 };
@@ -115,7 +115,7 @@ impl Queues {
         }
         let Some((id, sges)) = pair.receives.pop_front() else { return false };
         let to = std::ptr::with_exposed_provenance_mut::<u8>(sges[0].addr as usize);
-        // SAFETY: whoever posted the receive has vouched for so many bytes there until its completion.
+        // SAFETY: the poster of the receive guarantees these bytes until its completion.
         unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), to, message.len()) };
         let len = message.len() as u32;
         self.complete_recv(qp, |wc| (wc.wr_id, wc.opcode, wc.byte_len) = (id, IBV_WC_RECV, len));
@@ -164,7 +164,7 @@ impl Queues {
     }
 
     fn complete(&mut self, cq: usize, qp: u32, fill: impl FnOnce(&mut ibv_wc)) {
-        // SAFETY: all of its fields are integers.
+        // SAFETY: all fields are integers.
         let mut wc: ibv_wc = unsafe { zeroed() };
         wc.qp_num = qp;
         fill(&mut wc);

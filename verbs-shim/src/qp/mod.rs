@@ -1,4 +1,4 @@
-//! Queue pairs: made, posted to, dropped.
+//! Queue pairs: creation, posting and destruction.
 
 mod states;
 
@@ -11,44 +11,44 @@ use crate::{Cq, Pd, PostError, RecvWr, SendWr, Srq, VerbsError};
 
 pub use states::{QpState, Rtr, Rts};
 
-/// Which service a queue pair gives.
+/// The service of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QpKind {
-    /// Reliable, connected.
+    /// Reliable connection.
     Rc,
-    /// Unreliable, connected.
+    /// Unreliable connection.
     Uc,
-    /// Unreliable datagrams.
+    /// Unreliable datagram.
     Ud,
 }
 
-/// What a queue pair is to be.
+/// The parameters of a new queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct QpInit<'a> {
-    /// Its service.
+    /// The service.
     pub kind: QpKind,
-    /// Where completions of sends go.
+    /// The queue for completions of sends.
     pub send_cq: &'a Cq,
-    /// Where completions of receives go.
+    /// The queue for completions of receives.
     pub recv_cq: &'a Cq,
-    /// A shared receive queue instead of one of its own.
+    /// A shared receive queue instead of an own one.
     pub srq: Option<&'a Srq>,
-    /// Outstanding sends.
+    /// Maximum outstanding sends.
     pub max_send_wr: u32,
-    /// Outstanding receives; of no effect with a shared receive queue.
+    /// Maximum outstanding receives; ignored with a shared receive queue.
     pub max_recv_wr: u32,
-    /// Scatter/gather entries of a send.
+    /// Maximum scatter/gather entries of a send.
     pub max_send_sge: u32,
-    /// Scatter/gather entries of a receive.
+    /// Maximum scatter/gather entries of a receive.
     pub max_recv_sge: u32,
-    /// Bytes of an inline send.
+    /// Maximum bytes of an inline send.
     pub max_inline: u32,
 }
 
-/// A queue pair. It ends when dropped; work requests that are outstanding then have no completion.
+/// A queue pair. It is destroyed on drop, and outstanding work requests then have no completion.
 ///
-/// Posting is possible from several threads, but they wait for each other. So do state changes, which
-/// may take the kernel milliseconds.
+/// Several threads may post, but block each other. So do state changes, which may take the kernel
+/// milliseconds.
 #[derive(Debug)]
 pub struct Qp {
     // Dropped after the queue pair itself, which `drop` destroys.
@@ -61,8 +61,8 @@ pub struct Qp {
     max_inline: u32,
 }
 
-// SAFETY: libibverbs may be called from any thread and locks inside; the pointer stays valid until `drop`, and
-// the only field that is read here, the number, is not written after it was made.
+// SAFETY: libibverbs may be called from any thread and locks inside. The pointer stays valid until
+// `drop`, and the only field read here, the number, is not written after creation.
 unsafe impl Send for Qp {}
 // SAFETY: as above.
 unsafe impl Sync for Qp {}
@@ -76,7 +76,8 @@ impl Qp {
             context.require_same("the shared receive queue", srq.pd().context())?;
         }
         let mut attr = init.to_raw();
-        // SAFETY: the domain and the queues are alive and of one context; `attr` takes the real sizes.
+        // SAFETY: the domain and the queues are alive and of one context; `attr` receives the
+        // actual sizes.
         let raw = unsafe { (context.symbols().ibv_create_qp)(pd.raw(), &raw mut attr) };
         let raw = context.made("ibv_create_qp", || init.to_string(), raw)?;
         Ok(Qp {
@@ -90,37 +91,37 @@ impl Qp {
         })
     }
 
-    /// Its number, 24 bits, by which peers address it.
+    /// Returns the number, 24 bits, by which peers address it.
     pub fn number(&self) -> u32 {
         // SAFETY: the queue pair is alive.
         unsafe { (*self.raw()).qp_num }
     }
 
-    /// Its service.
+    /// Returns the service.
     pub fn kind(&self) -> QpKind {
         self.kind
     }
 
-    /// Bytes of an inline send: at least as many as were asked for.
+    /// Returns the maximum bytes of an inline send, at least as many as requested.
     pub fn max_inline(&self) -> u32 {
         self.max_inline
     }
 
-    /// The domain it is in.
+    /// Returns the protection domain.
     pub fn pd(&self) -> &Pd {
         &self.pd
     }
 
-    /// Posts work requests to the send queue in order, as one chain up to 32 of them. Does not block or
+    /// Posts work requests to the send queue in order, in chains of up to 32. Does not block or
     /// allocate.
     ///
     /// # Errors
-    /// The first one that was not posted. A work request for queue pairs of another kind is `EINVAL`.
+    /// The first work request that was not posted. One for queue pairs of another kind is `EINVAL`.
     ///
     /// # Safety
-    /// Until a request's completion, or that of a later one on this queue pair where it is not signalled: the
-    /// memory that its entries name stays registered and is not written (for inline, until this returns), and
-    /// its address handle, of the same domain, stays alive.
+    /// The following holds until a request's completion, or if it is unsignalled, until that of a
+    /// later one on this queue pair. The memory of its entries stays registered and is not written
+    /// (inline: until this call returns). Its address handle, of the same domain, stays alive.
     pub unsafe fn post_send(&self, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
         let qp = self.raw();
         let is_ud = self.kind == QpKind::Ud;
@@ -130,7 +131,8 @@ impl Qp {
             wrs,
             |wr| wr.to_raw(is_ud),
             |first, bad| match call {
-                // SAFETY: the queue pair is alive, the chain ends in null, and the caller vouches for the memory.
+                // SAFETY: the queue pair is alive, the chain ends in null, and the caller
+                // guarantees the memory.
                 Some(post_send) => unsafe { post_send(qp, first, bad) },
                 None => ENOSYS,
             },
@@ -140,14 +142,14 @@ impl Qp {
     /// Posts work requests to the receive queue in order. Does not block or allocate.
     ///
     /// # Errors
-    /// The first one that was not posted; with a shared receive queue that is always the first.
+    /// The first work request that was not posted; with a shared receive queue always the first.
     ///
     /// # Safety
-    /// Until a request's completion, or until the queue pair is dropped, the memory that its entries name stays
-    /// registered and nobody reads or writes it.
+    /// Until a request's completion, or until the queue pair is dropped, the memory of its entries
+    /// stays registered, and no thread reads or writes it.
     pub unsafe fn post_recv(&self, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
         if self._srq.is_some() {
-            // Some drivers have no receive queue then and do not look.
+            // Some drivers then have no receive queue and do not check.
             let source = io::Error::from_raw_os_error(libc::EINVAL);
             return Err(PostError { index: 0, source });
         }
@@ -158,7 +160,8 @@ impl Qp {
             wrs,
             |wr| wr.to_raw(),
             |first, bad| match call {
-                // SAFETY: the queue pair is alive, the chain ends in null, and the caller vouches for the memory.
+                // SAFETY: the queue pair is alive, the chain ends in null, and the caller
+                // guarantees the memory.
                 Some(post_recv) => unsafe { post_recv(qp, first, bad) },
                 None => ENOSYS,
             },
@@ -172,7 +175,7 @@ impl Qp {
 
 impl Drop for Qp {
     fn drop(&mut self) {
-        // SAFETY: the queue pair came from `ibv_create_qp` and is given back once.
+        // SAFETY: the queue pair came from `ibv_create_qp` and is destroyed once.
         let code = unsafe { (self.pd.context().symbols().ibv_destroy_qp)(self.raw()) };
         self.pd.context().unmade("ibv_destroy_qp", code);
     }
@@ -266,7 +269,7 @@ mod tests {
         assert!(matches!(error, VerbsError::OtherContext { .. }), "{error}");
     }
 
-    /// Whatever is dropped first: what something was made from is unmade after it.
+    /// Parents are destroyed after their children, in any order of dropping.
     #[test]
     fn any_order_of_dropping_is_right() {
         for first in 0..6 {

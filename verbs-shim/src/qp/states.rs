@@ -1,4 +1,4 @@
-//! The states of a queue pair, and the way from one to the next.
+//! The states of a queue pair, and the transitions between them.
 
 use std::mem::MaybeUninit;
 
@@ -15,58 +15,60 @@ const MAX_24_BITS: u32 = (1 << 24) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum QpState {
-    /// New.
+    /// The initial state.
     Reset,
     /// Receives may be posted.
     Init,
-    /// Receives.
+    /// The queue pair receives.
     Rtr,
-    /// Sends, too.
+    /// The queue pair receives and sends.
     Rts,
-    /// Has stopped sending after what was begun.
+    /// The send queue is drained: no new requests are started.
     Sqd,
-    /// Has stopped sending after a failure.
+    /// The send queue has stopped after a failure.
     Sqe,
-    /// Has failed.
+    /// The queue pair has failed.
     Err,
-    /// What this library does not know, with its number.
+    /// An unknown state, with its number.
     Other(u32),
 }
 
-/// What an RC or UC queue pair must know to receive.
+/// The parameters for receiving on an RC or UC queue pair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rtr {
     /// The peer's queue pair number, 24 bits.
     pub dest_qp: u32,
-    /// The PSN that the peer begins with, 24 bits.
+    /// The first PSN of the peer, 24 bits.
     pub psn: u32,
-    /// 256, 512, 1024, 2048 or 4096 bytes, the same at both ends.
+    /// The path MTU: 256, 512, 1024, 2048 or 4096 bytes, the same at both ends.
     pub path_mtu_bytes: u32,
-    /// The way to the peer.
+    /// The route to the peer.
     pub route: Route,
-    /// RC only: READs and atomics of the peer that are answered at once.
+    /// RC only: number of the peer's READs and atomics that are responded to at once.
     pub max_dest_rd_atomic: u8,
-    /// RC only: how long the peer shall wait for a receive work request, a code of 5 bits (12: 0.64 ms).
+    /// RC only: time that the peer shall wait for a receive work request, a code of 5 bits (12:
+    /// 0.64 ms).
     pub min_rnr_timer: u8,
 }
 
-/// What a queue pair must know to send.
+/// The parameters for sending on a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rts {
-    /// The PSN that it begins with, 24 bits.
+    /// The first PSN, 24 bits.
     pub psn: u32,
-    /// RC only: when to send again, 4.096 us * 2^timeout, 5 bits; 0 is never.
+    /// RC only: retransmission time-out, 4.096 us * 2^timeout, 5 bits; 0: infinite.
     pub timeout: u8,
-    /// RC only: how often, 3 bits.
+    /// RC only: number of retransmissions, 3 bits.
     pub retry_count: u8,
-    /// RC only: how often when the peer has no receive work request, 3 bits; 7 is for ever.
+    /// RC only: number of retries if the peer has no receive work request, 3 bits; 7: infinite.
     pub rnr_retry: u8,
-    /// RC only: READs and atomics outstanding at once.
+    /// RC only: number of READs and atomics outstanding at once.
     pub max_rd_atomic: u8,
 }
 
 impl Qp {
-    /// RC, UC: to INIT, from where receives may be posted. `access` is what the peer may do at all.
+    /// RC, UC: changes to INIT, in which receives may be posted. `access` limits the peer's
+    /// operations.
     ///
     /// # Errors
     /// [`VerbsError::WrongKind`] for UD, [`VerbsError::Refused`].
@@ -78,7 +80,7 @@ impl Qp {
         self.modify(attr, mask, || format!("to INIT on port {port}, {access:?}"))
     }
 
-    /// UD: to INIT, from where receives may be posted. Peers must name `qkey`.
+    /// UD: changes to INIT, in which receives may be posted. Peers must use `qkey`.
     ///
     /// # Errors
     /// [`VerbsError::WrongKind`] for RC and UC, [`VerbsError::Refused`].
@@ -90,7 +92,7 @@ impl Qp {
         self.modify(attr, mask, || format!("to INIT on port {port}"))
     }
 
-    /// RC, UC: from INIT to RTR: it receives.
+    /// RC, UC: changes from INIT to RTR, in which the queue pair receives.
     ///
     /// # Errors
     /// [`VerbsError::WrongKind`] for UD, [`VerbsError::PathMtu`], [`VerbsError::OutOfRange`],
@@ -111,7 +113,7 @@ impl Qp {
         self.modify(attr, mask, || format!("to RTR, {rtr:?}"))
     }
 
-    /// UD: from INIT to RTR: it receives.
+    /// UD: changes from INIT to RTR, in which the queue pair receives.
     ///
     /// # Errors
     /// [`VerbsError::WrongKind`] for RC and UC, [`VerbsError::Refused`].
@@ -120,7 +122,7 @@ impl Qp {
         self.modify(attr_for(IBV_QPS_RTR), 0, || "to RTR".into())
     }
 
-    /// From RTR to RTS: it sends, too.
+    /// Changes from RTR to RTS, in which the queue pair also sends.
     ///
     /// # Errors
     /// [`VerbsError::OutOfRange`], [`VerbsError::Refused`].
@@ -138,8 +140,8 @@ impl Qp {
         self.modify(attr, mask, || format!("to RTS, {rts:?}"))
     }
 
-    /// From any state to ERR: what is outstanding ends as flushed. Soft-RoCE (Linux 6.1) does not notice receives
-    /// that are posted after this: they have no completion there.
+    /// Changes from any state to ERR: outstanding work requests are flushed. Soft-RoCE (Linux 6.1)
+    /// ignores receives posted afterwards, so they have no completion there.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
@@ -147,7 +149,7 @@ impl Qp {
         self.modify(attr_for(IBV_QPS_ERR), 0, || "to ERR".into())
     }
 
-    /// From any state to RESET: what is outstanding is forgotten without a completion.
+    /// Changes from any state to RESET: outstanding work requests are dropped without a completion.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
@@ -155,7 +157,7 @@ impl Qp {
         self.modify(attr_for(IBV_QPS_RESET), 0, || "to RESET".into())
     }
 
-    /// Asks the device for its state.
+    /// Queries the state from the device.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
@@ -163,7 +165,7 @@ impl Qp {
         let context = self.pd.context();
         let mut attr = attr_for(IBV_QPS_RESET);
         let mut init = MaybeUninit::<ibv_qp_init_attr>::zeroed();
-        // SAFETY: the queue pair is alive; both structs take what the device tells.
+        // SAFETY: the queue pair is alive, and both structs receive the device's values.
         let code = unsafe {
             let query = context.symbols().ibv_query_qp;
             query(self.raw(), &raw mut attr, IBV_QP_STATE as i32, init.as_mut_ptr())
@@ -180,7 +182,7 @@ impl Qp {
     ) -> Result<(), VerbsError> {
         let context = self.pd.context();
         let mask = (IBV_QP_STATE | mask) as i32;
-        // SAFETY: the queue pair is alive, and `attr` holds what the mask says.
+        // SAFETY: the queue pair is alive, and `attr` has the fields of the mask.
         let code = unsafe { (context.symbols().ibv_modify_qp)(self.raw(), &raw mut attr, mask) };
         check(code).map_err(|e| {
             let asked = format!("queue pair {} {}", self.number(), asked());
@@ -219,7 +221,7 @@ impl QpState {
 }
 
 fn attr_for(state: u32) -> ibv_qp_attr {
-    // SAFETY: all of its fields are integers, or unions of integers.
+    // SAFETY: all fields are integers, or unions of integers.
     let zeros: ibv_qp_attr = unsafe { std::mem::zeroed() };
     ibv_qp_attr { qp_state: state, ..zeros }
 }
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!(seen[0].1.qkey, 0x1234);
         for error in [qp.to_init(1, MrAccess::NONE), qp.to_rtr(&rtr())] {
             let text = error.expect_err("UD").to_string();
-            assert!(text.ends_with("is not for a queue pair of kind UD"), "{text}");
+            assert!(text.ends_with("does not apply to a queue pair of kind UD"), "{text}");
         }
         qp.to_error().expect("to ERR");
         assert_eq!(qp.state().expect("known"), QpState::Err);

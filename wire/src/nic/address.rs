@@ -1,4 +1,4 @@
-//! How a connection is reached over an RNIC.
+//! The address of a connection on an RNIC.
 
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,21 +7,23 @@ use crate::routing::{MAX_ROUTING_LEN, RAIL_LEN};
 use crate::{DecodeError, MAX_RAILS};
 
 const VERSION: u8 = 2;
-/// Bytes of a NIC queue pair's number.
+/// Length of an encoded queue pair number in bytes.
 const NUMBER_LEN: usize = 3;
 
-/// NIC queue pairs that a connection of so many rails can have on each of them, the safe one included: as many as the
-/// addresses of all rails have room for in a set-up packet. 194, 88, 53, 35, 25, 18, 12, 9.
+/// Returns the maximum number of NIC queue pairs per rail of a connection, including the safe one.
+///
+/// The addresses of all rails fit one set-up packet. For 1 to 8 rails the result is 194, 88, 53,
+/// 35, 25, 18, 12 and 9.
 ///
 /// # Panics
-/// Without rails, and with more than there can be.
+/// If `rails` is 0 or exceeds [`MAX_RAILS`].
 pub const fn max_nic_qps(rails: usize) -> usize {
     assert!(0 < rails && rails <= MAX_RAILS, "a connection has 1 to 8 rails");
     let room = (MAX_ROUTING_LEN - (rails - 1) * RAIL_LEN) / rails;
     (room - size_of::<RawAddress>()) / NUMBER_LEN
 }
 
-/// Which service a connection's NIC queue pairs use (IBTA vol. 1, 9.7 and 9.8).
+/// The transport service of a connection's NIC queue pairs (IBTA vol. 1, 9.7 and 9.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Service {
@@ -31,24 +33,25 @@ pub enum Service {
     Rc = 1,
 }
 
-/// How a connection is reached on one of its rails.
+/// The address of a connection on one rail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NicAddress {
-    /// What its NIC queue pairs are.
+    /// The service of the NIC queue pairs.
     pub service: Service,
-    /// Path MTU of its port, in bytes.
+    /// Path MTU of the port, in bytes.
     pub mtu: u16,
     /// The UD queue pair for acknowledgements, control packets and notes.
     pub control: u32,
-    /// What datagrams to it carry.
+    /// The Q_Key of the UD queue pair.
     pub qkey: u32,
     /// First PSN of every NIC queue pair.
     pub psn: u32,
-    /// Segments of a stream that it has receive buffers for, whatever NIC queue pairs they take; not 0.
+    /// Number of segments per stream for which receive buffers exist on all NIC queue pairs
+    /// together. Not 0.
     pub credits: u16,
-    /// The port's address.
+    /// The GID of the port.
     pub gid: [u8; 16],
-    /// NIC queue pair numbers, by path; the last is the safe NIC queue pair's.
+    /// NIC queue pair numbers by path. The last one is the safe NIC queue pair.
     pub nic_qps: Vec<u32>,
 }
 
@@ -69,17 +72,18 @@ fn number(bytes: [u8; NUMBER_LEN]) -> u32 {
     u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])
 }
 
-/// The low 24 bits.
+/// Returns the low 24 bits.
 fn number_bytes(number: u32) -> [u8; NUMBER_LEN] {
     let [_, bytes @ ..] = number.to_be_bytes();
     bytes
 }
 
 impl NicAddress {
-    /// Its bytes.
+    /// Encodes the address.
     ///
     /// # Panics
-    /// If there are more NIC queue pairs than [`max_nic_qps`] of one rail: their owner checks that first.
+    /// If there are more NIC queue pairs than [`max_nic_qps`] permits on one rail. The owner checks
+    /// that first.
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.nic_qps.len() <= max_nic_qps(1), "a connection has too many NIC queue pairs");
         let raw = RawAddress {
@@ -97,10 +101,10 @@ impl NicAddress {
         out
     }
 
-    /// Reads one, all of `bytes`.
+    /// Decodes an address, which must fill `bytes`.
     ///
     /// # Errors
-    /// It is of another version, too short, too long, or says what cannot be.
+    /// If the version, the length or a value is invalid.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (raw, nic_qps) = RawAddress::ref_from_prefix(bytes)
             .map_err(|_| DecodeError::Short { have: bytes.len(), need: size_of::<RawAddress>() })?;

@@ -1,45 +1,47 @@
-//! What stands before every message of a NIC queue pair.
+//! The header of every message on a NIC queue pair.
 
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{DecodeError, PathId};
 
-/// Bytes of a [`Frame`].
+/// Length of a [`Frame`] in bytes.
 pub const FRAME_LEN: usize = size_of::<RawFrame>();
-/// Most headers of one frame.
+/// Maximum number of headers after one frame.
 pub const MAX_HEADERS: usize = 255;
 
-/// What follows a [`Frame`].
+/// The data after a [`Frame`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// A packet, payload included.
+    /// A packet with its payload.
     Packet = 1,
     /// The headers of segments whose payloads the NIC places.
     Headers = 2,
     /// A [`Note`](super::Note).
     Note = 3,
-    /// A part of a packet, of [`Frame::part_len`] bytes but for the last.
+    /// A fragment of a packet. Every fragment but the last has [`Frame::part_len`] bytes.
     Part = 4,
 }
 
-/// What stands before every message of a NIC queue pair or of the control queue pair.
+/// The header of every message on a NIC queue pair or on the control queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// What follows.
+    /// The kind of data that follows.
     pub kind: FrameKind,
-    /// How many headers follow, or parts the packet has.
+    /// Number of headers that follow, or of fragments of the packet.
     pub count: u8,
-    /// Which part follows, from 0.
+    /// Index of the fragment, from 0.
     pub index: u8,
-    /// The path that a packet on the control queue pair is about.
+    /// The path that a packet on the control queue pair concerns.
     pub path: PathId,
-    /// Numbers a NIC queue pair's frames of headers, 24 bits; the immediate data of each WRITE that belongs to one is
-    /// this, and then in the low 8 bits the place of its header. Numbers the packets of a NIC queue pair that come in
-    /// parts, too.
+    /// Serial number of the header frames of a NIC queue pair, 24 bits.
+    ///
+    /// The immediate data of each WRITE holds the serial number of its frame and, in the low 8
+    /// bits, the index of its header. Fragmented packets have serial numbers as well.
     pub serial: u32,
-    /// The epoch of a path's NIC queue pair, on whichever rail, that has to be closed before the packet is placed.
+    /// The epoch of a path's NIC queue pair, on any rail, which must be closed before the packet is
+    /// placed.
     pub closes: Option<(PathId, u32)>,
 }
 
@@ -57,12 +59,12 @@ struct RawFrame {
 }
 
 impl Frame {
-    /// Before a packet.
+    /// Creates the frame of a packet.
     pub fn packet(path: PathId, closes: Option<(PathId, u32)>) -> Frame {
         Frame { kind: FrameKind::Packet, count: 0, index: 0, path, serial: 0, closes }
     }
 
-    /// Before headers.
+    /// Creates the frame of `count` headers.
     pub fn headers(serial: u32, count: u8) -> Frame {
         Frame {
             kind: FrameKind::Headers,
@@ -74,23 +76,24 @@ impl Frame {
         }
     }
 
-    /// Before a note.
+    /// Creates the frame of a note.
     pub fn note() -> Frame {
         let path = PathId::new(0);
         Frame { kind: FrameKind::Note, count: 0, index: 0, path, serial: 0, closes: None }
     }
 
-    /// The same packet in `count` parts: the frame before part `index` of packet `serial`.
+    /// Returns the frame of fragment `index` of packet `serial`, which has `count` fragments.
     pub fn part(self, serial: u32, index: u8, count: u8) -> Frame {
         Frame { kind: FrameKind::Part, count, index, serial, ..self }
     }
 
-    /// Bytes of each part but the last, over a path of `mtu` bytes: one NIC packet with its frame.
+    /// Returns the length of every fragment but the last for an MTU of `mtu` bytes. A fragment and
+    /// its frame fill one NIC packet.
     pub fn part_len(mtu: usize) -> usize {
         mtu - FRAME_LEN
     }
 
-    /// Its bytes.
+    /// Encodes the frame.
     pub fn encode(&self) -> [u8; FRAME_LEN] {
         let (closes_path, epoch) = self.closes.unwrap_or((PathId::new(0), 0));
         let raw = RawFrame {
@@ -106,10 +109,10 @@ impl Frame {
         zerocopy::transmute!(raw)
     }
 
-    /// Reads one, and returns what follows.
+    /// Decodes a frame and returns the bytes after it.
     ///
     /// # Errors
-    /// The message is too short, or of no known kind.
+    /// If the message is too short or its kind is unknown.
     pub fn decode(bytes: &[u8]) -> Result<(Frame, &[u8]), DecodeError> {
         let (raw, rest) = RawFrame::ref_from_prefix(bytes)
             .map_err(|_| DecodeError::Short { have: bytes.len(), need: FRAME_LEN })?;

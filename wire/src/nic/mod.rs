@@ -1,9 +1,9 @@
-//! What is said over an RNIC beside the packets: how a connection is reached, what stands before each
-//! message, and the notes that the two ends of a connection exchange.
+//! The formats that only connections over an RNIC use: addresses, message headers and notes.
 //!
-//! On each of its rails a connection has a NIC queue pair for each path, and a last one, the safe one, on which nothing is ever
-//! placed directly. A message of a NIC queue pair is a [`Frame`] and then one packet, or the headers of segments whose payloads
-//! follow as RDMA WRITE_WITH_IMM of the same NIC queue pair.
+//! On each rail, a connection has one NIC queue pair per path and a safe one, which never carries
+//! direct placement. A message on a NIC queue pair is a [`Frame`], followed by one packet or by the
+//! headers of segments. The payloads of such segments follow as RDMA WRITE_WITH_IMM on the same NIC
+//! queue pair.
 
 mod address;
 mod frame;

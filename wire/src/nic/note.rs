@@ -1,50 +1,51 @@
-//! What the two ends of a connection tell each other of their RNICs once it stands.
+//! Notes about the RNICs that the two ends exchange on an established connection.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{DecodeError, PathId, QpId, Token};
 
-/// Bytes of a [`Note`].
+/// Length of a [`Note`] in bytes.
 pub const NOTE_LEN: usize = size_of::<RawNote>();
 
-/// What the ends of a connection tell each other. May be lost, and may come twice.
+/// A message about the RNICs between the ends of a connection. The network may lose or duplicate
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// The Braid queue pair that it is for.
+    /// The receiving Braid queue pair.
     pub qp: QpId,
-    /// Its token.
+    /// The token of that queue pair.
     pub token: Token,
-    /// What it says.
+    /// The contents.
     pub body: NoteBody,
 }
 
-/// What a note says.
+/// The contents of a note.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoteBody {
-    /// "Which key has your NIC for your memory region with this rkey?"
+    /// Requests the NIC's key of the memory region with this rkey.
     Ask {
-        /// The region's rkey, as applications know it.
+        /// The rkey of the region, as applications know it.
         rkey: u32,
     },
-    /// The answer. A `len` of 0: this queue pair must not write there directly.
+    /// Returns the NIC's key. If `len` is 0, the peer must not write to the region directly.
     Tell {
-        /// The region's rkey, as applications know it.
+        /// The rkey of the region, as applications know it.
         rkey: u32,
-        /// The NIC's key for it.
+        /// The NIC's key of the region.
         nic_rkey: u32,
-        /// First byte.
+        /// Address of the first byte.
         addr: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
-    /// The path's NIC queue pair has this NIC queue pair now; those before are closed.
+    /// The path has a new NIC queue pair. The previous ones are closed.
     NewEpoch {
-        /// The path; one more than the last: the safe NIC queue pair.
+        /// The path. The number after the last path stands for the safe NIC queue pair.
         path: PathId,
-        /// How many it had before.
+        /// Number of previous NIC queue pairs of the path.
         epoch: u32,
-        /// Its number.
+        /// The number of the new NIC queue pair.
         nic_qp: u32,
     },
 }
@@ -65,7 +66,7 @@ struct RawNote {
 }
 
 impl Note {
-    /// Its bytes.
+    /// Encodes the note.
     pub fn encode(&self) -> [u8; NOTE_LEN] {
         let mut raw = RawNote {
             kind: 0,
@@ -93,10 +94,10 @@ impl Note {
         zerocopy::transmute!(raw)
     }
 
-    /// Reads one, all of `bytes`.
+    /// Decodes a note, which must fill `bytes`.
     ///
     /// # Errors
-    /// It is of another length, or of no known kind.
+    /// If the length is wrong or the kind is unknown.
     pub fn decode(bytes: &[u8]) -> Result<Note, DecodeError> {
         let raw = RawNote::ref_from_bytes(bytes).map_err(|_| DecodeError::Length)?;
         let rkey = raw.rkey.get();

@@ -1,4 +1,4 @@
-//! What comes out of the decoder: what went in, or a refusal; never a panic.
+//! Decoding returns the encoded packet or an error, and never panics.
 
 use braid_wire::{
     Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, Opcode, PROBE_LEN, Packet, ProbeKind, VERSION,
@@ -70,7 +70,7 @@ proptest! {
         }
     }
 
-    /// Random bytes behind a good opcode and version get past the first checks.
+    /// Random bytes after a valid opcode and version pass the first checks.
     #[test]
     fn random_bytes_are_refused(opcode: u8, mut bytes in prop::collection::vec(any::<u8>(), 0..700)) {
         prop_assert!(Packet::decode(&bytes).is_err());
@@ -99,7 +99,7 @@ proptest! {
 
 #[test]
 fn every_truncation_is_refused() {
-    // The last part of a packet may have any length, and so may what is sealed.
+    // The last fragment of a packet and a sealed packet may have any length.
     let open = |(name, _): &(&str, Packet<'_>)| !["part", "sealed"].contains(name);
     for (name, packet) in examples().into_iter().filter(open) {
         let bytes = encode(&packet);
@@ -109,17 +109,17 @@ fn every_truncation_is_refused() {
         let mut longer = bytes.clone();
         longer.push(0);
         match packet {
-            // It may be padded.
+            // The packet may be padded.
             Packet::Data(..) => assert_eq!(Packet::decode(&longer), Ok(packet)),
             _ => assert!(Packet::decode(&longer).is_err(), "{name} with a byte too many"),
         }
     }
 }
 
-/// Everything but a payload is header; a payload has a check of its own.
+/// The header's CRC protects every byte before the payload. The payload has its own CRC.
 #[test]
 fn one_flipped_bit_in_a_header_is_always_refused() {
-    // The tag of a sealed packet is its check: see braid-keys.
+    // The AEAD tag protects a sealed packet; braid-keys tests it.
     for (name, packet) in examples().into_iter().filter(|(name, _)| *name != "sealed") {
         let bytes = encode(&packet);
         let payload = match packet {
@@ -149,14 +149,15 @@ fn another_version_is_told_from_damage() {
     }
 }
 
-/// Another version is the end of an attempt to connect: no damaged packet may speak of one.
+/// A version error ends a connection attempt, so a damaged packet must not cause one.
 #[test]
 fn damage_to_what_starts_a_connection_is_no_other_version() {
     use Opcode::{Connect, Hello, Reject};
     let opcodes = [Hello, Connect, Reject].map(|opcode| opcode as u8);
     for (name, packet) in examples() {
         let bytes = encode(&packet);
-        // The version and one bit anywhere: three flipped bits at most, which the check always finds.
+        // Flips the version and one more bit: at most three flipped bits, which the CRC always
+        // detects.
         for flips in (1..=u8::MAX).filter(|flips| flips.count_ones() <= 2) {
             for bit in 0..bytes.len() * 8 {
                 let mut damaged = bytes.clone();

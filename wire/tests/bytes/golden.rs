@@ -1,5 +1,4 @@
-//! `docs/wire.md` says what is on the wire: its examples are what the code writes, byte by byte, and
-//! its tables leave no byte out.
+//! The examples in `docs/wire.md` match the code byte by byte, and its tables cover every byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +12,7 @@ fn page() -> String {
     fs::read_to_string(path).expect("docs/wire.md")
 }
 
-/// The fenced blocks by the word behind their fence.
+/// Returns the fenced blocks by the word after the fence.
 fn blocks(page: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut lines = page.lines();
@@ -25,7 +24,7 @@ fn blocks(page: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Hexadecimal digits; what follows a `#` is a remark.
+/// Parses hexadecimal digits. A `#` starts a remark.
 fn bytes_of(block: &str) -> Vec<u8> {
     let digits: String = block.lines().filter_map(|line| line.split('#').next()).collect();
     let digits: Vec<char> = digits.chars().filter(|c| !c.is_whitespace()).collect();
@@ -64,7 +63,7 @@ fn the_examples_decode_to_what_they_say() {
     }
 }
 
-/// Rows that begin `| offset | bytes |` with two numbers, one list per table.
+/// Returns the rows of tables with the columns `offset` and `bytes`, one list per table.
 fn tables(page: &str) -> Vec<Vec<(usize, usize)>> {
     let row = |line: &str| -> Option<(usize, usize)> {
         let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
@@ -92,7 +91,8 @@ fn the_tables_leave_no_byte_out() {
     }
     let ends: Vec<usize> =
         tables.iter().map(|rows| rows.last().map_or(0, |(at, len)| at + len)).collect();
-    // BTH; data; operands; ack up to its bitmap; control; probes up to their padding; a part's header; a sealed packet's header; short set-up
-    // packets; the offer; what a key exchange settles; a connection's address up to its NIC queue pairs, its frames, its notes.
+    // The tables in their order: BTH; data; operands; ack without bitmap; control; probes without
+    // padding; header of a fragment; header of a sealed packet. Then: short set-up packets; offer;
+    // handshake; NIC address without queue pairs; frames; notes.
     assert_eq!(ends, [12, 60, 76, 52, 40, 28, 28, 28, 32, 68, 4, 32, FRAME_LEN, NOTE_LEN]);
 }

@@ -1,4 +1,4 @@
-//! The bytes on the wire: those that the code writes, and those that it reads, whatever they are.
+//! Tests of the wire format: encoding matches `docs/wire.md`, and decoding is safe for any input.
 
 mod decoding;
 mod examples;

@@ -57,7 +57,8 @@ impl Budgets {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "# What each case may take, written by `{ACCEPT}`. docs/performance.md says what is counted.\n\
+            "# Instructions that each case may take, written by `{ACCEPT}`.\n\
+             # docs/performance.md describes the cases.\n\
              rustc = \"{}\"\n\n[instructions]\n",
             self.rustc
         );

@@ -1,14 +1,15 @@
 //! `cargo xtask e2e`: real processes that move real bytes and check every one of them.
 //!
 //! First over loopback, clean and with faults injected below the protocol; then between two network
-//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames, and the same with AF_XDP; then through a router whose links carry
-//! less, or less from one moment to the next, or that translates addresses; then on untidy hosts.
+//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames, and the
+//! same with AF_XDP; then through a router whose links carry less, or less from one moment to the
+//! next, or that translates addresses; then on untidy hosts.
 
 mod all_to_all;
 mod cases;
-pub(crate) mod namespaces;
 mod nccl;
 mod peers;
+mod place;
 mod rail_cut;
 mod rails;
 mod routed;
@@ -18,15 +19,13 @@ mod xdp;
 use std::path::{Path, PathBuf};
 
 use cases::{CASES, Case, FAULTS};
-use namespaces::Pair;
+use place::Pair;
 
 use crate::{Failure, programs, tools};
 
-pub use namespaces::remove_own as remove_own_namespaces;
-
 const MTUS: [u32; 2] = [1500, 9000];
 
-/// What is run.
+/// The choice of cases.
 #[derive(clap::Args)]
 pub struct Options {
     /// Only the laboratory of untidy hosts
@@ -36,7 +35,6 @@ pub struct Options {
 
 /// Builds `braid-perf` and runs every case; the first that fails ends it.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    namespaces::need()?;
     let braid_perf = build()?;
     if options.untidy {
         return untidy::run(&braid_perf);
@@ -60,10 +58,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {
     let pair = Pair::new(mtu)?;
     for case in CASES {
-        peers::server_and_client(braid_perf, case, &pair, &[], namespaces::SERVER_V4)?;
+        peers::server_and_client(braid_perf, case, &pair, &[], place::SERVER_V4)?;
     }
     let write_bw: &Case = &CASES[0];
-    for host in [namespaces::SERVER_V6, namespaces::SERVER_LINK_LOCAL] {
+    for host in [place::SERVER_V6, place::SERVER_LINK_LOCAL] {
         peers::server_and_client(braid_perf, write_bw, &pair, &[], host)?;
     }
     Ok(())

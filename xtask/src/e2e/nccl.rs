@@ -1,14 +1,15 @@
-//! The NCCL plugin over two rails: all tables and checks on the loopback; then between two namespaces, over one rail of
-//! 100 Mbit/s and over two: how much more two carry.
+//! The NCCL plugin over two rails: all tables and checks on the loopback; then between two
+//! namespaces, over one rail of 100 Mbit/s and over two: how much more two carry.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::namespaces::{self, address, inside};
-use crate::process::Group;
+use braid_lab::Namespace;
+
+use super::{place, rails};
+use crate::process::Program;
 use crate::{Failure, process, programs, tree};
 
 /// By rail: the device, and the addresses of both ends, all of one subnet: each rail has to use its
@@ -20,7 +21,7 @@ const MTU: u32 = 9000;
 const LINK: &str = "tbf rate 100mbit burst 64k latency 100ms";
 const CC: &str = "fixed:1M";
 const SERVER: &str = "10.77.0.1:47920";
-/// How much more two rails carry than one.
+/// The least ratio of two rails to one.
 const LEAST: f64 = 1.9;
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -28,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 pub(super) fn run() -> Result<(), Failure> {
     let program = programs::build()?.join("nccl-conformance");
     let mut conformance = Command::new(&program);
-    Group::start(conformance.args(["--rails", "127.0.0.1,127.0.0.2"]))?.wait(LIMIT)?;
+    Program::start(conformance.args(["--rails", "127.0.0.1,127.0.0.2"]))?.wait(LIMIT)?;
     let [[first, ..], [second, ..]] = LINKS;
     let links = Links::new()?;
     let one = links.measure(&program, first)?;
@@ -45,49 +46,37 @@ pub(super) fn run() -> Result<(), Failure> {
     }
 }
 
-/// Both namespaces; they vanish with this value.
+/// Server and client, with two links between them.
 struct Links {
-    server: String,
-    client: String,
+    ends: [Namespace; 2],
     results: PathBuf,
 }
 
 impl Links {
     fn new() -> Result<Self, Failure> {
         let results = tree::target()?.join(format!("xtask/nccl-rails-{}.json", std::process::id()));
-        let links = Self { server: namespaces::own("a-"), client: namespaces::own("b-"), results };
-        let hosts = [&links.server, &links.client];
-        hosts.into_iter().try_for_each(|host| namespaces::make(host))?;
-        for (rail, [device, server, client]) in LINKS.into_iter().enumerate() {
-            namespaces::join([&links.server, &links.client], device, MTU)?;
-            address(&links.server, device, server, &format!("fd77:{rail}::1"))?;
-            address(&links.client, device, client, &format!("fd77:{rail}::2"))?;
-            for host in hosts {
-                let mut tc = inside(host, Path::new("tc"));
+        let links = Self { ends: place::namespaces()?, results };
+        rails::join(&links.ends, &LINKS, MTU)?;
+        for host in &links.ends {
+            for [device, ..] in LINKS {
+                let mut tc = host.command(Path::new("tc"));
                 tc.args(["qdisc", "add", "dev", device, "root"]).args(LINK.split(' '));
                 process::run(tc.stdin(Stdio::null()))?;
+                host.wait_until_up(device)?;
             }
-        }
-        for host in hosts {
-            LINKS.iter().try_for_each(|[device, ..]| namespaces::wait_until_up(host, device))?;
         }
         Ok(links)
     }
 
     /// Mbit/s of the plugin over these rails.
     fn measure(&self, program: &Path, rails: &str) -> Result<f64, Failure> {
-        let mut server = Group::start(
-            at(&self.server, program, rails).args(["--serve", SERVER]).stdout(Stdio::piped()),
-        )?;
-        let mut said = BufReader::new(server.child.stdout.take().expect("a pipe was asked for"));
-        let mut line = String::new();
-        let heard = said.read_line(&mut line);
-        if heard.is_err() || !line.starts_with("listening on ") {
-            return Err(Failure::new(format!("the server says `{}`", line.trim())));
-        }
-        let mut client = at(&self.client, program, rails);
+        let [server, client] = &self.ends;
+        let mut server = at(server, program, rails);
+        let mut server = Program::start(server.args(["--serve", SERVER]).stdout(Stdio::piped()))?;
+        server.value("listening on ", LIMIT)?;
+        let mut client = at(client, program, rails);
         client.args(["--against", SERVER, "--rounds", "5", "--seconds", "1", "--json"]);
-        Group::start(client.arg(&self.results))?.wait(LIMIT)?;
+        Program::start(client.arg(&self.results))?.wait(LIMIT)?;
         server.wait(LIMIT)?;
         self.read()
     }
@@ -103,17 +92,15 @@ impl Links {
 }
 
 /// The program in a namespace, with these interfaces as the rails of one device.
-fn at(namespace: &str, program: &Path, rails: &str) -> Command {
-    let mut command = inside(namespace, program);
+fn at(host: &Namespace, program: &Path, rails: &str) -> Command {
+    let mut command = host.command(program);
     command.env("BRAID_RAILS", rails).env("BRAID_CC", CC).stdin(Stdio::null());
     command
 }
 
 impl Drop for Links {
     fn drop(&mut self) {
-        // It is there only if something was measured.
+        // The file exists only after a measurement.
         let _ = fs::remove_file(&self.results);
-        namespaces::delete(&self.server);
-        namespaces::delete(&self.client);
     }
 }

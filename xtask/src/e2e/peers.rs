@@ -1,20 +1,23 @@
 //! Runs `braid-perf`, alone or as a server and its client.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cases::Case;
-use super::namespaces::Place;
-use crate::Failure;
-use crate::process::Group;
+use braid_lab::process::{Line, Stream};
+use braid_lab::table::Columns;
 
-/// A test takes a second or two; one that takes this long hangs.
+use super::cases::Case;
+use super::place::Place;
+use crate::Failure;
+use crate::process::{ProcessError, Program};
+
+/// Time limit of a test, which takes a second or two.
 const LIMIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 47910;
+/// Verb, place, verdict and time.
+const COLUMNS: Columns<'_> = Columns { words: 3, widths: &[10, 34, 6, 7] };
 
 /// Both ends on this machine, started by `braid-perf` itself.
 pub(super) fn loopback(braid_perf: &Path, case: &Case, faults: &[&str]) -> Result<(), Failure> {
@@ -86,7 +89,7 @@ pub(super) fn second_server_fails(
 ) -> Result<(), Failure> {
     let server = |port: u16| {
         let [arguments, _] = place.arguments();
-        let mut command = place.on_server(braid_perf);
+        let mut command = place.ends()[0].command(braid_perf);
         command.args(["write-bw", "-p", &port.to_string()]).args(arguments);
         Peer::start("server", command)
     };
@@ -117,7 +120,8 @@ impl Said {
     }
 }
 
-/// Runs a server and, when it listens, a client to its end. Only a server that does not listen is an error.
+/// Runs a server and, when it listens, a client to its end. Only a server that does not listen is
+/// an error.
 pub(super) fn exchange(server: Command, client: Command) -> Result<Said, Failure> {
     let mut server = Peer::start("server", server)?;
     server.wait_for("listening on ")?;
@@ -135,7 +139,7 @@ pub(super) fn exchange(server: Command, client: Command) -> Result<Said, Failure
 pub(super) fn exchange_and_change(
     server: Command,
     client: Command,
-    change: impl FnOnce(&mut Child) -> Result<(), Failure>,
+    change: impl FnOnce(&mut Program) -> Result<(), Failure>,
     grace: Duration,
 ) -> Result<(Said, Duration), Failure> {
     let mut server = Peer::start("server", server)?;
@@ -144,11 +148,11 @@ pub(super) fn exchange_and_change(
     client.wait_for("#bytes")?;
     thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
-    change(&mut server.group.child)?;
+    change(&mut server.program)?;
     let failure = client.succeed().err();
     let took = start.elapsed();
     // Whether it ends well is not asked.
-    let _ = server.group.wait(grace);
+    let _ = server.program.wait(grace);
     Ok((Said { server: server.story(), client: client.story(), failure }, took))
 }
 
@@ -160,10 +164,10 @@ fn start(
     host: &str,
 ) -> Result<[Peer; 2], Failure> {
     let port = PORT.to_string();
-    let mut at_server = place.on_server(braid_perf);
+    let mut at_server = place.ends()[0].command(braid_perf);
     let [for_server, for_client] = place.arguments();
     at_server.args([case.verb, "-p", &port]).args(for_server);
-    let mut at_client = place.on_client(braid_perf);
+    let mut at_client = place.ends()[1].command(braid_perf);
     at_client.args(arguments).args(for_client).args(["-p", &port]).arg(host);
     let mut server = Peer::start("server", at_server)?;
     server.wait_for("listening on ")?;
@@ -186,65 +190,36 @@ fn timed(
     let start = Instant::now();
     let result = test();
     let verdict = if result.is_ok() { "ok" } else { "FAILED" };
-    println!("{:<11} {place:<32} {verdict:<6} {:5.1} s", case.verb, start.elapsed().as_secs_f64());
+    let seconds = format!("{:.1} s", start.elapsed().as_secs_f64());
+    println!("{}", COLUMNS.row(&[case.verb, place, verdict, &seconds]));
     result
 }
 
-/// A running `braid-perf` and what it has said so far.
+/// A running `braid-perf`.
 struct Peer {
     name: &'static str,
-    group: Group,
-    lines: Receiver<String>,
-    /// Its standard output and error, each line marked.
-    said: Vec<String>,
+    program: Program,
 }
 
 impl Peer {
     fn start(name: &'static str, mut command: Command) -> Result<Self, Failure> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut group = Group::start(&mut command)?;
-        let (sender, lines) = mpsc::channel();
-        let stdout = group.child.stdout.take().expect("piped");
-        let stderr = group.child.stderr.take().expect("piped");
-        forward(stdout, "out", sender.clone());
-        forward(stderr, "err", sender);
-        Ok(Self { name, group, lines, said: Vec::new() })
+        Ok(Self { name, program: Program::start(&mut command)?.named(name) })
     }
 
     /// Waits for a line on standard output that contains `what`.
     fn wait_for(&mut self, what: &str) -> Result<(), Failure> {
-        let until = Instant::now() + LIMIT;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => {
-                    let found = line.starts_with("out: ") && line.contains(what);
-                    self.said.push(line);
-                    if found {
-                        return Ok(());
-                    }
-                }
-                Err(reason) => {
-                    let reason = match reason {
-                        RecvTimeoutError::Timeout => format!("within {} s", LIMIT.as_secs()),
-                        RecvTimeoutError::Disconnected => "before it ended".to_owned(),
-                    };
-                    let story = self.story();
-                    let name = self.name;
-                    return Err(Failure::new(format!(
-                        "{name} did not say `{what}` {reason}\n{story}"
-                    )));
-                }
-            }
-        }
+        let result = self.program.wait_for_line(Stream::Out, what, LIMIT);
+        result.map_err(|error| self.failure(&error))
     }
 
     /// Waits for a good end, and for the lines that show that something ran and was checked.
     fn finish(&mut self, case: &Case) -> Result<(), Failure> {
         self.succeed()?;
-        let missing = if !self.said.iter().any(|line| is_result(line, case.size)) {
+        let said = self.lines();
+        let missing = if !said.iter().any(|line| is_result(line, case.size)) {
             format!("no row of results for {} bytes", case.size)
-        } else if !self.said.iter().any(|line| is_verified(line)) {
+        } else if !said.iter().any(|line| is_verified(line)) {
             "no count of verified messages".to_owned()
         } else {
             return Ok(());
@@ -254,34 +229,29 @@ impl Peer {
     }
 
     fn succeed(&mut self) -> Result<(), Failure> {
-        let result = self.group.wait(LIMIT);
-        self.hear_all();
-        result.map_err(|failure| Failure::new(format!("{failure}\n{}", self.story())))
+        let result = self.program.wait(LIMIT);
+        result.map_err(|error| self.failure(&error))
     }
 
-    /// Ends the peer, so that its pipes close, and reads what it said last.
-    fn hear_all(&mut self) {
-        self.group.stop();
-        self.said.extend(self.lines.iter());
+    fn failure(&mut self, error: &ProcessError) -> Failure {
+        Failure::new(format!("{}\n{}", error.what, self.story()))
     }
 
-    /// Ends the peer and tells all that it said.
+    /// Ends the peer and returns all that it printed, each line marked with `out: ` or `err: `.
+    fn lines(&mut self) -> Vec<String> {
+        let mark = |line: &Line| match line.stream {
+            Stream::Out => format!("out: {}", line.text),
+            Stream::Err => format!("err: {}", line.text),
+        };
+        self.program.printed().iter().map(mark).collect()
+    }
+
+    /// Ends the peer and returns all that it printed, for messages.
     fn story(&mut self) -> String {
-        self.hear_all();
         let said: Vec<String> =
-            self.said.iter().map(|line| format!("  {} {line}", self.name)).collect();
+            self.lines().iter().map(|line| format!("  {} {line}", self.name)).collect();
         if said.is_empty() { format!("  {} said nothing", self.name) } else { said.join("\n") }
     }
-}
-
-fn forward(from: impl Read + Send + 'static, stream: &'static str, to: mpsc::Sender<String>) {
-    thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if to.send(format!("{stream}: {line}")).is_err() {
-                break;
-            }
-        }
-    });
 }
 
 /// perftest's table: a row begins with the size of the message.
@@ -292,7 +262,7 @@ fn is_result(line: &str, size: u32) -> bool {
         && words.next().is_some_and(|iterations| iterations.parse::<u64>().is_ok_and(|n| n > 0))
 }
 
-/// What `--verify` says on standard error, if it has checked anything.
+/// Whether a line of standard error shows that `--verify` has checked messages.
 fn is_verified(line: &str) -> bool {
     let count = line.strip_prefix("err:").and_then(|line| {
         line.trim_start().strip_prefix("verified: every byte of ")?.split_whitespace().next()

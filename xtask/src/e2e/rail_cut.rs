@@ -1,5 +1,5 @@
-//! An all-to-all over four rails, of which one is cut in mid-round: the round ends, every byte right, nearly as soon as three rails
-//! allow.
+//! An all-to-all over four rails, of which one is cut in mid-round: the round ends, every byte
+//! right, nearly as soon as three rails allow.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use braid_lab::{Owner, Plan, RailFabric, RailPlan, Rate};
 
-use crate::process::Group;
+use crate::process::Program;
 use crate::{Failure, process};
 
 const NAME: &str = "e2ecut";
@@ -24,7 +24,8 @@ const BYTES: u64 = 24_000_000;
 const SLOWEST: f64 = 1.5;
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
-/// A machine that stops for a second slows a round as a rail that is found dead too late would, but not one after the other.
+/// A machine that stops for a second slows a round as a rail that is found dead too late would, but
+/// not one after the other.
 const ATTEMPTS: usize = 3;
 
 pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
@@ -48,7 +49,7 @@ fn attempt(braid_perf: &Path) -> Result<f64, Failure> {
     let fabric = RailFabric::up(plan(), Owner::Process)?;
     let file = std::env::temp_dir().join(format!("braid-e2e-cut-{}.json", std::process::id()));
     let outcome = round(&fabric, braid_perf, &file);
-    // It may not have been written.
+    // The file may not exist.
     let _ = fs::remove_file(&file);
     outcome
 }
@@ -60,8 +61,9 @@ fn plan() -> RailPlan {
 
 /// Seconds of the measured round, in which the rail is cut.
 fn round(fabric: &RailFabric, braid_perf: &Path, file: &Path) -> Result<f64, Failure> {
-    let ranks = (0..DOMAINS).map(|rank| Group::start(&mut command(fabric, braid_perf, rank, file)));
-    let mut ranks: Vec<Group> = ranks.collect::<Result<_, _>>()?;
+    let ranks =
+        (0..DOMAINS).map(|rank| Program::start(&mut command(fabric, braid_perf, rank, file)));
+    let mut ranks: Vec<Program> = ranks.collect::<Result<_, _>>()?;
     // The round before the one that is measured, and half of that.
     wait_for(fabric, BYTES * (DOMAINS as u64 - 1) / RAILS as u64 * 3 / 2)?;
     fabric.cut(CUT, true)?;

@@ -1,14 +1,15 @@
 //! Two links between server and client, a rail each, of which one is cut and mended.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use braid_lab::Namespace;
+
 use super::cases::CASES;
-use super::namespaces::{self, Place, address, inside};
 use super::peers;
-use crate::{Failure, process};
+use super::place::{self, Place, prefixed};
+use crate::Failure;
 
 /// By rail: the device, and the addresses of server and client.
 const LINKS: [[&str; 3]; 2] =
@@ -16,10 +17,9 @@ const LINKS: [[&str; 3]; 2] =
 const MTU: u32 = 1500;
 const POLICIES: [&str; 5] = ["least-loaded", "round-robin", "hash", "lpt", "min-rtt"];
 
-/// Both namespaces; they vanish with this value.
+/// Server and client, with two links between them.
 struct Rails {
-    server: String,
-    client: String,
+    ends: [Namespace; 2],
     policy: &'static str,
     what: String,
 }
@@ -48,15 +48,8 @@ pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
 
 impl Rails {
     fn new(policy: &'static str, what: String) -> Result<Self, Failure> {
-        let rails =
-            Self { server: namespaces::own("a-"), client: namespaces::own("b-"), policy, what };
-        let hosts = [&rails.server, &rails.client];
-        hosts.into_iter().try_for_each(|host| namespaces::make(host))?;
-        for (rail, [device, server, client]) in LINKS.into_iter().enumerate() {
-            namespaces::join([&rails.server, &rails.client], device, MTU)?;
-            address(&rails.server, device, server, &format!("fd77:{rail}::1"))?;
-            address(&rails.client, device, client, &format!("fd77:{rail}::2"))?;
-        }
+        let rails = Self { ends: place::namespaces()?, policy, what };
+        join(&rails.ends, &LINKS, MTU)?;
         Ok(rails)
     }
 
@@ -73,18 +66,13 @@ impl Rails {
     }
 
     fn nft(&self, rules: &str) -> Result<(), Failure> {
-        let mut nft = inside(&self.server, Path::new("nft"));
-        process::run(nft.arg(rules).stdin(Stdio::null()))
+        Ok(self.ends[0].nft(rules)?)
     }
 }
 
 impl Place for Rails {
-    fn on_server(&self, program: &Path) -> Command {
-        inside(&self.server, program)
-    }
-
-    fn on_client(&self, program: &Path) -> Command {
-        inside(&self.client, program)
+    fn ends(&self) -> [&Namespace; 2] {
+        self.ends.each_ref()
     }
 
     fn arguments(&self) -> [Vec<String>; 2] {
@@ -100,9 +88,17 @@ impl Place for Rails {
     }
 }
 
-impl Drop for Rails {
-    fn drop(&mut self) {
-        namespaces::delete(&self.server);
-        namespaces::delete(&self.client);
+/// Joins two hosts by several links, each with an IPv4 and an IPv6 address at both ends.
+pub(super) fn join(
+    [server, client]: &[Namespace; 2],
+    links: &[[&str; 3]],
+    mtu: u32,
+) -> Result<(), Failure> {
+    for (rail, [device, at_server, at_client]) in links.iter().enumerate() {
+        server.join(client, device, mtu)?;
+        for (number, host, v4) in [(1, server, at_server), (2, client, at_client)] {
+            host.set_up(device, &prefixed(&[v4, &format!("fd77:{rail}::{number}")]))?;
+        }
     }
+    Ok(())
 }

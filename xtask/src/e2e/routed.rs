@@ -1,12 +1,14 @@
-//! A router between server and client whose links and rules change: what a path carries, and from which ports.
+//! A router between server and client whose links and rules change: what a path carries, and from
+//! which ports.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+use braid_lab::Namespace;
 
 use super::cases::{CASES, Case};
-use super::namespaces::{self, Place, SERVER_V4, SERVER_V6, address, inside, ip};
 use super::peers;
-use crate::{Failure, process, tools};
+use super::place::{self, Place, SERVER_V4, SERVER_V6, prefixed};
+use crate::{Failure, tools};
 
 const CLIENT_V4: &str = "10.78.0.2";
 const CLIENT_V6: &str = "fd78::2";
@@ -27,9 +29,9 @@ const NAT: &str = "table ip braid { chain nat { type nat hook postrouting priori
 
 /// Client, router and server; all vanish with this value.
 struct Routed {
-    server: String,
-    router: String,
-    client: String,
+    server: Namespace,
+    router: Namespace,
+    client: Namespace,
     /// For messages.
     what: &'static str,
 }
@@ -76,57 +78,41 @@ fn shrinking(braid_perf: &Path, case: &Case) -> Result<(), Failure> {
 impl Routed {
     /// Links of this MTU on both sides of a router with these rules (for `nft`).
     fn new(what: &'static str, mtu: u32, rules: Option<&str>) -> Result<Self, Failure> {
-        let [server, router, client] = ["a-", "r-", "b-"].map(namespaces::own);
+        let [server, router, client] = place::namespaces()?;
         let routed = Self { server, router, client, what };
         let sides = [
             (&routed.server, SERVER_SIDE, [SERVER_V4, SERVER_V6]),
             (&routed.client, CLIENT_SIDE, [CLIENT_V4, CLIENT_V6]),
         ];
-        namespaces::make(&routed.router)?;
         for (host, [v4, v6, device], own) in sides {
-            namespaces::make(host)?;
-            namespaces::join([host, &routed.router], device, mtu)?;
-            address(host, device, own[0], own[1])?;
-            address(&routed.router, device, v4, v6)?;
-            ip(&["-n", host, "route", "add", "default", "via", v4])?;
-            ip(&["-n", host, "-6", "route", "add", "default", "via", v6])?;
+            host.join(&routed.router, device, mtu)?;
+            host.set_up(device, &prefixed(&own))?;
+            routed.router.set_up(device, &prefixed(&[v4, v6]))?;
+            host.ip(&[
+                &format!("route add default via {v4}"),
+                &format!("route add ::/0 via {v6}"),
+            ])?;
         }
-        for forwards in ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"] {
-            let mut sysctl = inside(&routed.router, Path::new("sysctl"));
-            process::run(sysctl.args(["-q", "-w", forwards]))?;
+        for forwards in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            routed.router.sysctl(forwards, 1)?;
         }
-        if let Some(rules) = rules {
-            let mut nft = inside(&routed.router, Path::new("nft"));
-            process::run(nft.arg(rules).stdin(Stdio::null()))?;
-        }
+        rules.map_or(Ok(()), |rules| routed.router.nft(rules))?;
         Ok(routed)
     }
 
     /// The link between router and server takes packets of so many bytes from now on.
     fn set_mtu(&self, mtu: u32) -> Result<(), Failure> {
         let [.., device] = SERVER_SIDE;
-        ip(&["-n", &self.router, "link", "set", device, "mtu", &mtu.to_string()])
+        Ok(self.router.ip(&[&format!("link set {device} mtu {mtu}")])?)
     }
 }
 
 impl Place for Routed {
-    fn on_server(&self, program: &Path) -> Command {
-        inside(&self.server, program)
-    }
-
-    fn on_client(&self, program: &Path) -> Command {
-        inside(&self.client, program)
+    fn ends(&self) -> [&Namespace; 2] {
+        [&self.server, &self.client]
     }
 
     fn name(&self) -> String {
         self.what.to_owned()
-    }
-}
-
-impl Drop for Routed {
-    fn drop(&mut self) {
-        for namespace in [&self.server, &self.router, &self.client] {
-            namespaces::delete(namespace);
-        }
     }
 }

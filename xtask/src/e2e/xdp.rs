@@ -1,10 +1,11 @@
 //! Short datagrams by AF_XDP between two namespaces, on a clean wire and with faults injected.
 
 use std::path::Path;
-use std::process::Command;
+
+use braid_lab::Namespace;
 
 use super::cases::{Case, FAULTS};
-use super::namespaces::{CLIENT_V4, Pair, Place, SERVER_V4};
+use super::place::{CLIENT_V4, Pair, Place, SERVER_V4};
 use super::{MTUS, peers};
 use crate::{Failure, process};
 
@@ -20,12 +21,8 @@ struct OverXdp {
 }
 
 impl Place for OverXdp {
-    fn on_server(&self, program: &Path) -> Command {
-        self.pair.on_server(program)
-    }
-
-    fn on_client(&self, program: &Path) -> Command {
-        self.pair.on_client(program)
+    fn ends(&self) -> [&Namespace; 2] {
+        self.pair.ends()
     }
 
     fn arguments(&self) -> [Vec<String>; 2] {
@@ -67,9 +64,9 @@ fn short_datagrams_pass_the_stack_by(braid_perf: &Path, place: &OverXdp) -> Resu
     Ok(())
 }
 
-/// How many the server's UDP sockets have received.
+/// The number of datagrams that the UDP sockets of the server have received.
 fn datagrams_of_the_stack(place: &OverXdp) -> Result<u64, Failure> {
-    let snmp = process::output(place.on_server(Path::new("cat")).arg("/proc/net/snmp"))?;
+    let snmp = process::output(place.ends()[0].command(Path::new("cat")).arg("/proc/net/snmp"))?;
     received(&snmp).ok_or_else(|| Failure::new(format!("no count of datagrams in\n{snmp}")))
 }
 

@@ -1,5 +1,5 @@
-//! `cargo xtask recipe`: CONTRIBUTING.md says how a path policy and a controller are added; here that is done, word for word, in a copy
-//! of the sources, and the copy's tests must pass.
+//! `cargo xtask recipe` follows the recipes of CONTRIBUTING.md, word for word, in a copy of the
+//! sources: a path policy, a controller and a datapath are added. The copy's tests must pass.
 
 use std::fs;
 use std::path::Path;
@@ -7,30 +7,41 @@ use std::process::Command;
 
 use crate::{Failure, process, tree};
 
-/// Where the recipes stand.
+/// The page of the recipes.
 const RECIPES: &str = "CONTRIBUTING.md";
-/// The crates that the copy consists of.
-const CRATES: [&str; 3] = ["wire", "lb", "cc"];
-/// Their folder in the copy's workspace. Cargo tells crates apart by their places in a workspace, so
-/// the copies must not lie where the originals do.
+/// The crates of the copy, by their names among the workspace's dependencies.
+const CRATES: [&str; 8] = [
+    "braid-wire",
+    "braid-lb",
+    "braid-cc",
+    "braid-keys",
+    "braid-transport",
+    "braid-verbs",
+    "braid",
+    "braid-log",
+];
+/// The folder of the crates in the copy's workspace. Cargo identifies a crate by its path in a
+/// workspace, so a copy needs another path than its original.
 const COPY: &str = "copy";
 
-/// What one of them says to write, and what to change.
+/// The files that a recipe adds and changes.
 struct Recipe {
     heading: &'static str,
     /// The new file.
     file: &'static str,
-    /// Where it is declared, before the first that is.
+    /// The module that declares the file, before its first other declaration.
     declared_in: &'static str,
-    /// Where its row comes last, and what ends the table there.
+    /// The file of the table, which the row extends at its end.
     table: &'static str,
+    /// The text after the last row.
     end: &'static str,
-    /// The crate's folder, and a test that asks the copy for what was added by its name.
+    /// The crate's folder.
     folder: &'static str,
+    /// A test that looks the addition up by its name and uses it.
     check: &'static str,
 }
 
-static ALL: [Recipe; 2] = [
+static ALL: [Recipe; 3] = [
     Recipe {
         heading: "## Adding a path policy",
         file: "lb/src/policies/last.rs",
@@ -49,13 +60,26 @@ static ALL: [Recipe; 2] = [
         folder: "cc",
         check: include_str!("controller.rs"),
     },
+    Recipe {
+        heading: "## Adding a datapath",
+        file: "engine/src/datapaths/discard/mod.rs",
+        declared_in: "engine/src/datapaths/mod.rs",
+        table: "engine/src/datapaths/mod.rs",
+        end: "\n}\n\nstruct Row {",
+        folder: "engine",
+        check: include_str!("datapath.rs"),
+    },
 ];
 
-/// Follows the recipes in a copy of the crates, and runs the tests of that.
+/// The tests of the copy: all tests of the small crates, and the added one of the engine.
+const TESTS: [&[&str]; 2] =
+    [&["-p", "braid-lb", "-p", "braid-cc"], &["-p", "braid-rdma", "--test", "recipe"]];
+
+/// Follows the recipes in a copy of the crates and runs the copy's tests.
 ///
 /// # Errors
 ///
-/// A recipe does not say what it should, or what was made by it does not compile, is not found by its name, is not what runs, or
+/// A recipe lacks a step, or its result does not compile, is not found by its name, does not run, or
 /// breaks a test.
 pub fn run() -> Result<(), Failure> {
     let contributing = read(&tree::root().join(RECIPES))?;
@@ -66,19 +90,21 @@ pub fn run() -> Result<(), Failure> {
     for recipe in &ALL {
         recipe.follow(&contributing, &copy)?;
     }
-    let mut test = tree::cargo();
-    // In the same folder and with the same profile as the original, whose dependencies serve.
-    test.current_dir(&workspace).env("CARGO_TARGET_DIR", target);
-    process::run(test.args(["test", "--quiet", "--offline", "-p", "braid-lb", "-p", "braid-cc"]))
-        .map_err(|failure| {
+    TESTS.iter().try_for_each(|packages| {
+        let mut test = tree::cargo();
+        // The same target folder and profile as the original's, so that dependencies are compiled.
+        test.current_dir(&workspace).env("CARGO_TARGET_DIR", &target);
+        test.args(["test", "--quiet", "--offline"]).args(*packages);
+        process::run(&mut test).map_err(|failure| {
             failure.remedy(format!(
                 "the copy is in {}; repair what the compiler or the test names, or {RECIPES}",
                 copy.display()
             ))
         })
+    })
 }
 
-/// The code blocks of a recipe, in their order.
+/// The code blocks of a recipe, in order.
 #[derive(PartialEq, Eq, Debug)]
 struct Steps {
     file: String,
@@ -89,13 +115,15 @@ struct Steps {
 impl Recipe {
     fn follow(&self, contributing: &str, copy: &Path) -> Result<(), Failure> {
         let steps = self.steps(contributing)?;
-        write(&copy.join(self.file), &steps.file)?;
+        let file = copy.join(self.file);
+        make_folder(file.parent().unwrap_or(copy))?;
+        write(&file, &steps.file)?;
         let declared_in = copy.join(self.declared_in);
         write(&declared_in, &self.declare(&read(&declared_in)?, &steps)?)?;
         let table = copy.join(self.table);
         write(&table, &self.list(&read(&table)?, &steps)?)?;
         let tests = copy.join(self.folder).join("tests");
-        fs::create_dir_all(&tests).map_err(|e| cannot("make", &tests, &e))?;
+        make_folder(&tests)?;
         write(&tests.join("recipe.rs"), self.check)
     }
 
@@ -163,18 +191,40 @@ fn code_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// The crates, in a workspace of nothing else.
+/// Copies the crates to a workspace of their own.
 fn copy_crates(workspace: &Path) -> Result<(), Failure> {
     if workspace.exists() {
         fs::remove_dir_all(workspace).map_err(|e| cannot("remove", workspace, &e))?;
     }
-    let to = workspace.join(COPY);
-    fs::create_dir_all(&to).map_err(|e| cannot("make", &to, &e))?;
-    let mut copy = Command::new("cp");
-    process::run(copy.current_dir(tree::root()).arg("-r").args(CRATES).arg(&to))?;
+    let mut manifest = tree::manifest()?;
+    for folder in folders(&mut manifest)? {
+        let to = workspace.join(COPY).join(&folder);
+        // A crate inside another one's folder is there already.
+        if to.exists() {
+            continue;
+        }
+        make_folder(to.parent().unwrap_or(workspace))?;
+        let mut copy = Command::new("cp");
+        process::run(copy.current_dir(tree::root()).arg("-r").arg(&folder).arg(&to))?;
+    }
     let lock = workspace.join("Cargo.lock");
     fs::copy(tree::root().join("Cargo.lock"), &lock).map_err(|e| cannot("write", &lock, &e))?;
-    write(&workspace.join("Cargo.toml"), &smaller(tree::manifest()?)?)
+    write(&workspace.join("Cargo.toml"), &smaller(manifest)?)
+}
+
+/// The folder of each crate of the copy.
+fn folders(manifest: &mut toml::Table) -> Result<Vec<String>, Failure> {
+    CRATES.iter().map(|name| Ok(path(manifest, name)?.clone())).collect()
+}
+
+/// The path of a crate among the workspace's dependencies.
+fn path<'a>(manifest: &'a mut toml::Table, name: &str) -> Result<&'a mut String, Failure> {
+    let dependencies = table(manifest, "workspace").and_then(|all| table(all, "dependencies"));
+    let path = dependencies.and_then(|all| table(all, name)?.get_mut("path"));
+    match path {
+        Some(toml::Value::String(path)) => Ok(path),
+        _ => Err(Failure::new(format!("Cargo.toml: {name} has no path"))),
+    }
 }
 
 /// The workspace's manifest with the copied crates only, and without the profile that names others.
@@ -182,15 +232,13 @@ fn copy_crates(workspace: &Path) -> Result<(), Failure> {
 fn smaller(mut manifest: toml::Table) -> Result<String, Failure> {
     let broken = |e: &dyn std::fmt::Display| Failure::new(format!("Cargo.toml: {e}"));
     table(&mut manifest, "profile").map(|profiles| profiles.remove("release"));
-    let workspace = table(&mut manifest, "workspace").ok_or_else(|| broken(&"no workspace"))?;
-    let members: Vec<String> = CRATES.iter().map(|folder| format!("{COPY}/{folder}")).collect();
-    workspace.insert("members".into(), members.into());
-    for folder in CRATES {
-        let dependencies = table(workspace, "dependencies");
-        let dependency = dependencies.and_then(|all| table(all, &format!("braid-{folder}")));
-        let dependency = dependency.ok_or_else(|| broken(&format!("no braid-{folder}")))?;
-        dependency.insert("path".into(), format!("{COPY}/{folder}").into());
+    for name in CRATES {
+        let path = path(&mut manifest, name)?;
+        *path = format!("{COPY}/{path}");
     }
+    let members = folders(&mut manifest)?;
+    let workspace = table(&mut manifest, "workspace").ok_or_else(|| broken(&"no workspace"))?;
+    workspace.insert("members".into(), members.into());
     let lints = table(workspace, "lints").and_then(|lints| table(lints, "rust"));
     let lints = lints.ok_or_else(|| broken(&"no lints"))?;
     lints.insert("warnings".into(), "deny".into());
@@ -199,6 +247,10 @@ fn smaller(mut manifest: toml::Table) -> Result<String, Failure> {
 
 fn table<'a>(of: &'a mut toml::Table, name: &str) -> Option<&'a mut toml::Table> {
     of.get_mut(name).and_then(toml::Value::as_table_mut)
+}
+
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(|e| cannot("make", path, &e))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -228,10 +280,13 @@ mod tests {
         };
         let (declared, listed) = texts(&ALL[0]);
         assert!(declared.contains("\nmod last;\nmod adaptive;"), "{declared}");
-        assert!(listed.contains("LAST = last::Factory;\n}\n"), "{listed}");
+        assert!(listed.contains("LAST = last::LastFactory;\n}\n"), "{listed}");
         let (declared, listed) = texts(&ALL[1]);
         assert!(declared.contains("\nmod stop_and_wait;\nmod base_rtt;"), "{declared}");
         assert!(listed.contains("crate::stop_and_wait::ROW,\n];\n"), "{listed}");
+        let (declared, listed) = texts(&ALL[2]);
+        assert!(declared.contains("\nmod discard;\nmod factory;"), "{declared}");
+        assert!(listed.contains("Discard = discard::Discard;\n}\n"), "{listed}");
     }
 
     #[test]

@@ -1,30 +1,36 @@
 //! A link as virtual machines have it on most hosts: a tap device for each, on a bridge.
 //!
-//! Through a tap QEMU says of a packet that its checksum is still to be computed, or need not be, so the guests'
-//! virtio devices offer checksums and scatter-gather, and the kernel GSO. Over a socket they offer nothing.
+//! Through a tap QEMU says of a packet that its checksum is still to be computed, or need not be,
+//! so the guests' virtio devices offer checksums and scatter-gather, and the kernel GSO. Over a
+//! socket they offer nothing.
 //!
-//! Bridge and taps are in a network namespace of their own. It is held by a shell that dies with us.
+//! Bridge and taps are in a network namespace of their own. It is held by a shell that dies with
+//! us.
 
-use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::Failure;
-use crate::process::Group;
+use crate::process::Program;
 
-/// What `unshare` and what `nsenter` take.
+/// Time for the shell to make the bridge.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Arguments of `unshare` and of `nsenter`.
 struct Namespace {
     make: &'static [&'static str],
     enter: &'static [&'static str],
 }
 
 const ROOTS: Namespace = Namespace { make: &["--net"], enter: &["--net"] };
-/// Who is not root needs a user namespace, to be root in.
+/// Users other than root need a user namespace, to be root in.
 const USERS: Namespace = Namespace {
     make: &["--net", "--user", "--map-root-user"],
     enter: &["--net", "--user", "--preserve-credentials"],
 };
 
-/// Taps queue what QEMU has not read yet, and drop what is more than that: no program has as many on their way.
+/// Taps queue what QEMU has not read yet, and drop what is more than that: no program has as many
+/// on their way.
 const MAKE: &str = "set -e
 ip link add wire mtu 9000 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
 for tap in tap1 tap2; do
@@ -38,7 +44,7 @@ exec cat";
 /// A bridge with two taps, until this value is dropped.
 pub(super) struct Bridge {
     namespace: Namespace,
-    holder: Group,
+    holder: Program,
 }
 
 impl Bridge {
@@ -47,17 +53,12 @@ impl Bridge {
         let mut make = Command::new("unshare");
         make.args(namespace.make).args(["setpriv", "--pdeathsig", "KILL", "sh", "-c", MAKE]);
         make.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut holder = Group::start(&mut make)?;
-        let mut said = String::new();
-        let _ = BufReader::new(holder.child.stdout.take().expect("piped")).read_line(&mut said);
-        if said == "up\n" {
-            return Ok(Self { namespace, holder });
+        let mut holder = Program::start(&mut make)?;
+        match holder.value("up", LIMIT) {
+            Ok(_) => Ok(Self { namespace, holder }),
+            Err(why) => Err(Failure::new(format!("cannot make a bridge with two taps: {why}"))
+                .remedy("it takes /dev/net/tun, and root or a kernel that lets users make network namespaces")),
         }
-        let mut why = String::new();
-        let _ = holder.child.stderr.take().expect("piped").read_to_string(&mut why);
-        Err(Failure::new(format!("cannot make a bridge with two taps: {}", why.trim_end())).remedy(
-            "it takes /dev/net/tun, and root or a kernel that lets users make network namespaces",
-        ))
     }
 
     /// A program where the taps are.

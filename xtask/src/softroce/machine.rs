@@ -19,7 +19,7 @@ use super::bridge::{self, Bridge};
 use super::frames::{self, Output};
 use super::image::Image;
 use crate::Failure;
-use crate::process::Group;
+use crate::process::Program;
 
 /// Emulation takes about 8 s for it, on cores that are shared with another machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ pub(super) struct Plan<'a> {
 /// A machine that runs, until this value is dropped. Its methods may be called from several threads.
 pub(super) struct Machine {
     name: &'static str,
-    group: Group,
+    program: Program,
     console: PathBuf,
     requests: Mutex<ChildStdin>,
     waiting: Arc<Waiting>,
@@ -95,15 +95,15 @@ impl Machine {
         // QEMU inherits it; ours closes with the plan.
         fcntl(&plan.cable, FcntlArg::F_SETFD(FdFlag::empty()))
             .map_err(|e| Failure::new(format!("cannot pass a link on: {e}")))?;
-        let mut group = Group::start(&mut command)?;
-        let requests = Mutex::new(group.child.stdin.take().expect("piped"));
-        let answers = group.child.stdout.take().expect("piped");
+        let mut program = Program::start(&mut command)?;
+        let requests = Mutex::new(program.child.stdin.take().expect("piped"));
+        let answers = program.child.stdout.take().expect("piped");
         let waiting = Arc::new(Waiting(Mutex::new(Some(BTreeMap::new()))));
         let up = waiting.expect(0);
         hear(answers, Arc::clone(&waiting));
         let machine = Self {
             name: plan.name,
-            group,
+            program,
             console,
             requests,
             waiting,
@@ -149,7 +149,7 @@ impl Machine {
     /// Powers it off, so that its console's log is whole; QEMU is killed when that takes too long.
     pub(super) fn power_off(mut self) {
         if self.request("off\n").is_ok() {
-            let _ = self.group.wait(POWER_OFF_LIMIT);
+            let _ = self.program.wait(POWER_OFF_LIMIT);
         }
     }
 

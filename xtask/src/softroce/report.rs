@@ -1,8 +1,9 @@
-//! What a standard run came to: a table for people, JSON for programs.
+//! Results of a standard run: a table for people, JSON for programs.
 
 use std::path::Path;
 
 use braid_lab::median;
+use braid_lab::table::aligned;
 use serde_json::{Value, json};
 
 use super::checks::{Checks, Verdict};
@@ -10,16 +11,21 @@ use super::ratios::{Ratio, Results};
 use crate::Failure;
 
 pub(super) fn print(results: &Results) {
-    println!("\n{:<24} {:>10}  rounds [MB/s]", "WRITE", "median");
-    for (name, figures) in &results.figures {
+    let mut figures = vec![["WRITE", "median", "rounds [MB/s]"].map(str::to_owned).to_vec()];
+    figures.extend(results.figures.iter().map(|(name, figures)| {
         let rounds: Vec<String> = figures.iter().map(|figure| format!("{figure:.1}")).collect();
-        println!("{name:<24} {:>10.1}  {}", median(figures), rounds.join(" "));
-    }
-    println!("\n{:<24} {:<24} {:>7} {:>7}", "ratio of", "to", "is", "wanted");
-    for ratio in &results.ratios {
+        vec![(*name).to_owned(), format!("{:.1}", median(figures)), rounds.join(" ")]
+    }));
+    let mut ratios = vec![["ratio of", "to", "is", "wanted", ""].map(str::to_owned).to_vec()];
+    ratios.extend(results.ratios.iter().map(|ratio| {
         let Ratio { of, to, value, least } = ratio;
         let verdict = if ratio.is_short() { "SHORT" } else { "" };
-        println!("{of:<24} {to:<24} {value:>7.2} {least:>7.2}  {verdict}");
+        let figures = [value, least].map(|figure| format!("{figure:.2}"));
+        let [value, least] = figures;
+        vec![(*of).to_owned(), (*to).to_owned(), value, least, verdict.to_owned()]
+    }));
+    for (rows, words) in [(figures, 1), (ratios, 2)] {
+        println!("\n{}", aligned(&rows, words).join("\n"));
     }
 }
 

@@ -1,7 +1,13 @@
 //! `cargo xtask tidy`: style as a test, in the manner of TigerBeetle's `tidy.zig`.
 
+mod arrows;
+mod budgets;
+mod comments;
+mod commits;
 mod layout;
 mod links;
+mod modules;
+mod shape;
 mod source;
 mod text;
 
@@ -9,7 +15,14 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proc_macro2::TokenStream;
+
 use crate::{Failure, layers, tree};
+
+pub use budgets::Report;
+use budgets::{Budgets, Findings};
+use modules::Sources;
+use shape::Shapes;
 
 /// One place that breaks a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,9 +50,11 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Checks the whole repository and prints every breach.
+/// Checks the whole repository; prints every breach and every note.
 pub fn run() -> Result<(), Failure> {
-    let mut breaches: Vec<String> = check(tree::root())?.iter().map(Breach::to_string).collect();
+    let report = check(tree::root())?;
+    report.notes.iter().for_each(|note| println!("note: {note}"));
+    let mut breaches: Vec<String> = report.breaches.iter().map(Breach::to_string).collect();
     breaches.extend(layers::check(&layers::crates()?));
     if breaches.is_empty() {
         return Ok(());
@@ -49,26 +64,59 @@ pub fn run() -> Result<(), Failure> {
         .remedy("CONTRIBUTING.md says what the rules are for"))
 }
 
-/// Every breach under `root` but those of the layers.
-pub fn check(root: &Path) -> Result<Vec<Breach>, Failure> {
-    let mut breaches = layout::check_forbids(root)?;
+/// Checks the tree under `root`, without the layers.
+pub fn check(root: &Path) -> Result<Report, Failure> {
+    let budgets = Budgets::read(root)?;
     let files = files(root)?;
+    let folders = crate_folders(&files);
+    let (mut findings, mut sources) = (Findings::default(), Sources::new());
+    let mut report = commits::check(root)?;
+    let mut shapes = Shapes::new(&budgets);
+    report.breaches.extend(layout::check_forbids(root));
     for file in &files {
         let text = read(&root.join(file))?;
-        breaches.extend(check_file(file, &text));
+        report.breaches.extend(text::check(file, &text));
+        if has_extension(file, "rs") {
+            report.breaches.extend(layout::check_names(file));
+            match text.parse::<TokenStream>() {
+                Ok(tokens) => {
+                    report.breaches.extend(source::check(file, &tokens));
+                    let folder = folder_of(file, &folders);
+                    comments::check(file, &folder, &text, &tokens, &mut findings);
+                    let syntax = syn::parse2(tokens)
+                        .map_err(|e| Failure::new(format!("{}: {e}", file.display())))?;
+                    shapes.check(file, &folder, &syntax, &mut findings);
+                    sources.insert(file.clone(), syntax);
+                }
+                Err(e) => report.breaches.push(Breach::new(
+                    file,
+                    e.span().start().line,
+                    format!("is not Rust: {e}"),
+                )),
+            }
+        }
     }
-    breaches.extend(links::check(root, &files));
-    Ok(breaches)
+    for folder in &folders {
+        let is_ordered = budgets.ordered_crates.iter().any(|ordered| Path::new(ordered) == folder);
+        arrows::check(folder, is_ordered, &sources, &mut findings);
+    }
+    report.notes.extend(shapes.finish());
+    report.breaches.extend(links::check(root, &files));
+    report.add(findings.judge(&budgets, &folders));
+    Ok(report)
 }
 
-/// Every breach in one file.
-pub fn check_file(file: &Path, text: &str) -> Vec<Breach> {
-    let mut breaches = text::check(file, text);
-    if has_extension(file, "rs") {
-        breaches.extend(layout::check_names(file));
-        breaches.extend(source::check(file, text));
-    }
-    breaches
+/// Folders with a Cargo.toml.
+fn crate_folders(files: &[PathBuf]) -> Vec<PathBuf> {
+    let manifests = files.iter().filter(|file| file.ends_with("Cargo.toml"));
+    manifests.filter_map(|manifest| manifest.parent()).map(Path::to_owned).collect()
+}
+
+/// The folder of the crate that a file belongs to.
+fn folder_of(file: &Path, folders: &[PathBuf]) -> String {
+    let around = file.ancestors().skip(1);
+    let mut own = around.filter(|folder| folders.iter().any(|known| known == folder));
+    own.next().map(|folder| folder.display().to_string()).unwrap_or_default()
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

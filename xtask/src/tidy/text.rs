@@ -4,7 +4,10 @@ use std::path::Path;
 
 use super::{Breach, has_extension};
 
-/// Of a source file.
+/// Columns of a comment in a TOML file; `comments` checks those of Rust files.
+const MAX_COLUMNS: usize = 100;
+
+/// Lines of a source file.
 const MAX_LINES: usize = 600;
 
 /// Put together so that this file does not hold what it forbids.
@@ -20,6 +23,10 @@ pub(super) fn check(file: &Path, text: &str) -> Vec<Breach> {
         }
         if line.trim_end().contains('\t') {
             found("a tab: indent with spaces");
+        }
+        let is_comment = has_extension(file, "toml") && line.trim_start().starts_with('#');
+        if is_comment && line.chars().count() > MAX_COLUMNS {
+            found(&format!("a comment is wider than {MAX_COLUMNS} columns: wrap it"));
         }
         if let Some(marker) = MARKERS.iter().find(|marker| has_word(line, marker)) {
             found(&format!("{marker}: do it now, or describe it in an issue"));
@@ -58,6 +65,13 @@ mod tests {
     fn long_files_fail() {
         assert!(rules("a.rs", &"\n".repeat(MAX_LINES)).is_empty());
         assert!(rules("a.rs", &"\n".repeat(MAX_LINES + 1))[0].1.contains("601 lines"));
+    }
+
+    #[test]
+    fn wide_comments_fail_in_toml() {
+        let wide = "x".repeat(MAX_COLUMNS);
+        assert!(rules("a.toml", &format!("# {wide}\n"))[0].1.contains("wider than 100"));
+        assert!(rules("a.toml", &format!("a = \"{wide}\"\n")).is_empty());
     }
 
     #[test]

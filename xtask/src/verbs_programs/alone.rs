@@ -1,28 +1,26 @@
 //! A program that runs by itself, or starts its peer itself.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::process::Group;
+use crate::process::{ProcessError, Program, log_to};
 
-/// What a program has said and how many seconds it took.
+/// The output of a program, its time and its end.
 pub(super) struct Report {
     pub(super) said: String,
     pub(super) seconds: f64,
     /// Whether it ended with exit code 0, or why not.
-    pub(super) ended: Result<(), Failure>,
+    pub(super) ended: Result<(), ProcessError>,
 }
 
 /// Runs a command until its end or the limit. Both of its outputs go to the log.
 pub(super) fn run(command: &mut Command, log: &Path, limit: Duration) -> Result<Report, Failure> {
-    let cannot = |e| Failure::new(format!("cannot write {}: {e}", log.display()));
-    let file = File::create(log).map_err(cannot)?;
-    command.stdin(Stdio::null()).stdout(file.try_clone().map_err(cannot)?).stderr(file);
+    log_to(command, log)?;
     let start = Instant::now();
-    let ended = Group::start(command)?.wait(limit);
+    let ended = Program::start(command)?.wait(limit);
     let seconds = start.elapsed().as_secs_f64();
     let said = fs::read_to_string(log)
         .map_err(|e| Failure::new(format!("cannot read {}: {e}", log.display())))?;

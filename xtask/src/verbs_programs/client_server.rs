@@ -1,14 +1,14 @@
 //! UCX's example of a client and a server. The server listens by rdma_cm, and over TCP at the port
 //! of the same number, as every UCX server does.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::shown;
+use super::print_row;
 use super::table::{LOSS, RC_UCX};
-use crate::process::Group;
+use crate::process::{Program, log_to};
 use crate::{Failure, process};
 
 /// The source, as Debian's libucx-dev has it.
@@ -25,8 +25,7 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
         for way in ["am", "tag", "stream"] {
             let settings = [RC_UCX, faults].concat();
             let seconds = pair(&program, way, &settings, braid_run)?;
-            let (options, settings) = (format!("-c {way}"), shown(faults));
-            println!("{:<14} {options:<34} {settings:<22} {seconds:>6.1}", "ucp_client_server");
+            print_row("ucp_client_server", &format!("-c {way}"), faults, seconds);
         }
     }
     Ok(())
@@ -50,8 +49,6 @@ fn pair(
 ) -> Result<f64, Failure> {
     let start = Instant::now();
     let log = program.with_extension("server.log");
-    let cannot = |e| Failure::new(format!("cannot write {}: {e}", log.display()));
-    let file = File::create(&log).map_err(cannot)?;
     let command = || {
         let mut command = Command::new(braid_run);
         // Each line is written at once: what a stopped server has not written is lost.
@@ -59,13 +56,13 @@ fn pair(
         command.envs(settings.iter().copied()).stdin(Stdio::null());
         command
     };
-    let server = &mut command();
-    server.stdout(file.try_clone().map_err(cannot)?).stderr(file);
-    let server = Group::start(server)?;
+    let mut server = command();
+    log_to(&mut server, &log)?;
+    let server = Program::start(&mut server)?;
     if !braid_lab::wait_for_listener(server.child.id(), PORT, LIMIT) {
         return Err(Failure::new(format!("ucp_client_server does not listen at TCP port {PORT}")));
     }
-    let mut client = Group::start(command().args(["-a", "127.0.0.1"]).stdout(Stdio::null()))?;
+    let mut client = Program::start(command().args(["-a", "127.0.0.1"]).stdout(Stdio::null()))?;
     let ended = client.wait(LIMIT);
     let said = || fs::read_to_string(&log).unwrap_or_default();
     // The client ends once its message has arrived, and the server prints it after that.

@@ -3,18 +3,18 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::shown;
+use super::print_row;
 use super::table::LOSS;
-use crate::process::Group;
+use crate::process::{Program, log_to};
 use crate::{Failure, process};
 
 pub(super) const TGTD: &str = "/usr/sbin/tgtd";
 const TGTADM: &str = "/usr/sbin/tgtadm";
 const PORT: u16 = 13_260;
-/// Of the socket over which tgtd is told of its disks.
+/// The port over which `tgtadm` configures tgtd.
 const CONTROL_PORT: &str = "13260";
 const TARGET: &str = "iqn.2026-11.braid:disk";
 /// The two initiators that libiscsi's tests are.
@@ -41,8 +41,7 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
             let said = fs::read_to_string(&log).unwrap_or_default();
             Failure::new(format!("{failure}\n--- tgtd:\n{said}"))
         })?;
-        let (seconds, settings) = (start.elapsed().as_secs_f64(), shown(faults));
-        println!("{:<14} {:<34} {settings:<22} {seconds:>6.1}", "tgtd", "iscsi-test-cu over iSER");
+        print_row("tgtd", "iscsi-test-cu over iSER", faults, start.elapsed().as_secs_f64());
     }
     Ok(())
 }
@@ -53,21 +52,17 @@ fn test(braid_run: &Path, logs: &Path, faults: &[(&str, &str)]) -> Result<(), Fa
     let [one, two] = INITIATORS;
     for name in TESTS {
         let log = logs.join(format!("iscsi-test-cu.{name}.log"));
-        let cannot = |e| Failure::new(format!("cannot write {}: {e}", log.display()));
-        let file = File::create(&log).map_err(cannot)?;
         let mut tests = Command::new(braid_run);
         tests
             .args(["--quiet", "stdbuf", "-oL", "iscsi-test-cu", "-d", "-f"])
             .args(["-i", one, "-I", two, "-t", name, &url])
             .envs(faults.iter().copied())
             // libiscsi 1.19 takes it that memory of malloc is 0. With this it is.
-            .env("MALLOC_PERTURB_", "255")
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().map_err(cannot)?)
-            .stderr(file);
-        // What it says counts: after its tests a thread of libiscsi uses memory that another one
-        // has freed, which ends the process in about one run of ten.
-        let ended = Group::start(&mut tests)?.wait(LIMIT);
+            .env("MALLOC_PERTURB_", "255");
+        log_to(&mut tests, &log)?;
+        // The output counts, not the exit status: after the tests a thread of libiscsi uses memory
+        // that another one has freed, which ends the process in about one run of ten.
+        let ended = Program::start(&mut tests)?.wait(LIMIT);
         let said = fs::read_to_string(&log).unwrap_or_default();
         if !said.contains(PASSED) || said.contains("[FAILED]") {
             let ended = ended.err().map(|failure| failure.to_string()).unwrap_or_default();
@@ -78,23 +73,24 @@ fn test(braid_run: &Path, logs: &Path, faults: &[(&str, &str)]) -> Result<(), Fa
 }
 
 /// Starts tgtd and gives it a disk, which the two initiators may use.
-fn start_target(braid_run: &Path, logs: &Path, faults: &[(&str, &str)]) -> Result<Group, Failure> {
+fn start_target(
+    braid_run: &Path,
+    logs: &Path,
+    faults: &[(&str, &str)],
+) -> Result<Program, Failure> {
     let (log, disk) = (logs.join("tgtd.log"), logs.join("tgtd.disk"));
     let cannot = |e| Failure::new(format!("cannot write beside {}: {e}", log.display()));
     File::create(&disk).and_then(|file| file.set_len(DISK)).map_err(cannot)?;
     fs::create_dir_all("/run/tgtd").map_err(|e| {
         Failure::new(format!("cannot make /run/tgtd: {e}")).remedy("run it as root, once")
     })?;
-    let file = File::create(&log).map_err(cannot)?;
     let mut tgtd = Command::new(braid_run);
     tgtd.args(["--quiet", TGTD, "-f", "-C", CONTROL_PORT])
         .args(["--iscsi", &format!("portal=127.0.0.1:{PORT}")])
         .args(["--iser", &format!("port={PORT},pool_sz_mb=64")])
-        .envs(faults.iter().copied())
-        .stdin(Stdio::null())
-        .stdout(file.try_clone().map_err(cannot)?)
-        .stderr(file);
-    let target = Group::start(&mut tgtd)?;
+        .envs(faults.iter().copied());
+    log_to(&mut tgtd, &log)?;
+    let target = Program::start(&mut tgtd)?;
     if !braid_lab::wait_for_listener(target.child.id(), PORT, LIMIT) {
         return Err(Failure::new(format!("tgtd does not listen at TCP port {PORT}")));
     }

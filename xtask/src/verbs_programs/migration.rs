@@ -5,15 +5,15 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::shown;
+use super::print_row;
 use super::table::LOSS;
-use crate::process::Group;
+use crate::process::{Program, log_to};
 use crate::{Failure, tools};
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -36,10 +36,10 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
         for pins_all in [false, true] {
             let seconds = migrate(braid_run, logs, &random, settings, pins_all)?;
             let options = if pins_all { "migrate, rdma-pin-all" } else { "migrate" };
-            println!("{QEMU:<14} {options:<34} {:<22} {seconds:>6.1}", shown(settings));
+            print_row(QEMU, options, settings, seconds);
         }
     }
-    // What is left behind does no harm.
+    // A remaining file does no harm.
     let _ = fs::remove_file(content);
     Ok(())
 }
@@ -93,9 +93,9 @@ fn migrate(
 
 /// A process of QEMU, and its monitor (QMP).
 struct Machine {
-    // Before the group: both end when they are dropped.
+    // Before the program: both end when they are dropped.
     monitor: BufReader<UnixStream>,
-    _group: Group,
+    _program: Program,
     log: PathBuf,
 }
 
@@ -111,20 +111,16 @@ impl Machine {
             (logs.join(format!("{name}.qmp")), logs.join(format!("qemu.{name}.log")));
         // An earlier run's.
         let _ = fs::remove_file(&socket);
-        let file = File::create(&log).map_err(|e| cannot("write", &log, &e))?;
-        let copy = file.try_clone().map_err(|e| cannot("write", &log, &e))?;
         let mut command = Command::new(braid_run);
         command
             .args([QEMU, "-accel", "tcg", "-display", "none", "-nodefaults", "-m", MEMORY])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", socket.display())])
             .args(options)
-            .envs(settings.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(copy)
-            .stderr(file);
-        let group = Group::start(&mut command)?;
+            .envs(settings.iter().copied());
+        log_to(&mut command, &log)?;
+        let program = Program::start(&mut command)?;
         let monitor = connect(&socket).map_err(|e| cannot("reach", &socket, &e))?;
-        let mut machine = Machine { monitor: BufReader::new(monitor), _group: group, log };
+        let mut machine = Machine { monitor: BufReader::new(monitor), _program: program, log };
         machine.hear()?; // its greeting
         machine.execute("qmp_capabilities", json!({}))?;
         Ok(machine)

@@ -1,7 +1,8 @@
-//! `cargo xtask verbs-programs`: unmodified verbs programs of Debian's packages, on the drop-in libibverbs: on the loopback device, and
-//! between two network namespaces.
+//! `cargo xtask verbs-programs`: unmodified verbs programs of Debian's packages, on the drop-in
+//! libibverbs: on the loopback device, and between two network namespaces.
 //!
-//! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
+//! Every program has to end with exit code 0 on both ends; those that check what has arrived are
+//! told to.
 
 mod alone;
 mod benchmarks;
@@ -24,6 +25,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use braid_lab::VethPair;
+use braid_lab::table::Columns;
 
 use crate::{Failure, drop_in, process, tools, tree};
 
@@ -31,13 +33,15 @@ use self::benchmarks::BENCHMARKS;
 use self::pair::Pair;
 use self::table::{BETWEEN_HOSTS, Case, LOSS, PROGRAMS};
 
-/// Of the link between the two namespaces, in bytes.
+/// MTU of the link between the two namespaces, in bytes.
 const MTU: u32 = 1500;
+const COLUMNS: Columns<'_> = Columns { words: 3, widths: &[14, 34, 22, 6] };
 
-/// How much of it.
+/// The extent of the run.
 #[derive(clap::Args)]
 pub struct Options {
-    /// So many times a process is killed in the middle of a transfer, each end in turn, and a new pair started
+    /// So many times a process is killed in the middle of a transfer, each end in turn, and a new
+    /// pair started
     #[arg(long, value_name = "N", default_value_t = 10)]
     kills: u64,
     /// Instead of all that, compare UCX over the drop-in with UCX over TCP, in so many rounds
@@ -74,7 +78,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     providers::start_with_each(&libraries, &braid_run, &logs)?;
     reach::all(&braid_run, &logs)?;
-    println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
+    println!("{}", COLUMNS.row(&["program", "options", "settings", "s"]));
     for case in PROGRAMS.iter().chain(BENCHMARKS) {
         run_case(case, &Pair::new(&braid_run, case, &logs))?;
     }
@@ -99,9 +103,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// fd00::1 and fd00::2, in use at once: nobody else can have them.
 fn add_ipv6(hosts: &VethPair) -> Result<(), Failure> {
-    for (number, host) in (1..).zip(hosts.hosts()) {
+    for host in [0, 1] {
         let mut ip = hosts.command_on(host, Path::new("ip"));
-        let address = format!("fd00::{number}/64");
+        let address = format!("fd00::{}/64", host + 1);
         process::run(ip.args(["address", "add", &address, "dev", "eth0", "nodad"]))?;
     }
     Ok(())
@@ -110,14 +114,20 @@ fn add_ipv6(hosts: &VethPair) -> Result<(), Failure> {
 fn run_case(case: &Case, pair: &Pair<'_>) -> Result<(), Failure> {
     let seconds = pair.run()?;
     benchmarks::check(pair)?;
-    let settings = shown(case.settings);
-    println!("{:<14} {:<34} {settings:<22} {seconds:>6.1}", case.program, case.options);
+    print_row(case.program, case.options, case.settings, seconds);
     Ok(())
 }
 
-fn shown(settings: &[(&str, &str)]) -> String {
+/// Prints a program that ran, its options, its environment and its time.
+fn print_row(program: &str, options: &str, settings: &[(&str, &str)], seconds: f64) {
     let settings: Vec<String> = settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    settings.join(" ")
+    let seconds = format!("{seconds:.1}");
+    println!("{}", COLUMNS.row(&[program, options, &settings.join(" "), &seconds]));
+}
+
+/// Prints a remark on a program.
+fn print_note(program: &str, remark: &str) {
+    println!("{}", COLUMNS.row(&[program, remark]));
 }
 
 fn compile_allreduce(logs: &Path) -> Result<PathBuf, Failure> {
@@ -152,8 +162,7 @@ fn allreduce(program: &Path, settings: &[(&str, &str)], braid_run: &Path) -> Res
     if !said.contains("allreduce of 2 ranks ok") {
         return Err(Failure::new(format!("mpirun: no word of success in:\n{said}")));
     }
-    let (options, settings) = ("allreduce over UCX rc_v,ud_v", shown(settings));
     let seconds = start.elapsed().as_secs_f64();
-    println!("{:<14} {options:<34} {settings:<22} {seconds:>6.1}", "mpirun");
+    print_row("mpirun", "allreduce over UCX rc_v,ud_v", settings, seconds);
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use super::shown;
+use super::print_row;
 use super::table::LOSS;
 use crate::{Failure, process, tools, tree};
 
@@ -35,8 +35,7 @@ fn allreduce(program: &Path, settings: &[(&str, &str)], braid_run: &Path) -> Res
     if !said.contains("allreduce of 2 ranks ok") {
         return Err(Failure::new(format!("mpirun.mpich: no word of success in:\n{said}")));
     }
-    let (options, settings) = ("allreduce over UCX rc_v,ud_v", shown(settings));
     let seconds = start.elapsed().as_secs_f64();
-    println!("{:<14} {options:<34} {settings:<22} {seconds:>6.1}", "mpirun.mpich");
+    print_row("mpirun.mpich", "allreduce over UCX rc_v,ud_v", settings, seconds);
     Ok(())
 }

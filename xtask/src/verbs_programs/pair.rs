@@ -1,20 +1,20 @@
 //! A program at both ends of the loopback, or on two hosts.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use braid_lab::VethPair;
 
 use super::table::Case;
 use crate::Failure;
-use crate::process::Group;
+use crate::process::{Program, log_to};
 
-/// No case takes a tenth of this on an idle machine.
+/// Time limit of a case, more than ten times what it takes on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What perftest says where the times that it takes to find out its processor's clock do not fit together, as on a machine that others use.
+/// The message of perftest if it cannot measure the clock of its processor, as on a busy machine.
 const NO_CLOCK: &str = "Can't produce a report";
 const ATTEMPTS: usize = 3;
 /// Where programs exchange what they need to connect: over TCP, or by rdma_cm.
@@ -29,7 +29,7 @@ pub(super) struct Pair<'a> {
     hosts: Option<&'a VethPair>,
 }
 
-/// Which end.
+/// An end of a case.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     Server,
@@ -56,7 +56,8 @@ impl<'a> Pair<'a> {
         Pair { hosts: Some(hosts), ..self }
     }
 
-    /// Runs both ends, again where perftest could not find out its processor's clock. Returns how many seconds that took.
+    /// Runs both ends, again where perftest could not find out its processor's clock. Returns how
+    /// many seconds that took.
     pub(super) fn run(&self) -> Result<f64, Failure> {
         for _ in 1..ATTEMPTS {
             match self.run_once() {
@@ -77,34 +78,30 @@ impl<'a> Pair<'a> {
         self.wait_for_listener(&server)?;
         let mut client = self.start(End::Client)?;
         let ended = client.wait(LIMIT).and_then(|()| server.wait(LIMIT));
-        ended.map_err(|failure| self.story(&failure))?;
+        ended.map_err(|failure| self.story(&failure.into()))?;
         Ok(start.elapsed().as_secs_f64())
     }
 
     /// One end, with the options that only it has.
-    pub(super) fn start(&self, end: End) -> Result<Group, Failure> {
+    pub(super) fn start(&self, end: End) -> Result<Program, Failure> {
         let (program, own) = match end {
             End::Server => (self.case.server, self.case.ends.0),
             End::Client => (self.case.program, self.case.ends.1),
         };
         let server = self.hosts.map_or(Ipv4Addr::LOCALHOST, |pair| pair.hosts()[0].ip);
         let own = own.replace("{host}", &server.to_string());
-        let cannot = |e| Failure::new(format!("cannot write {}: {e}", self.log(end).display()));
-        let log = File::create(self.log(end)).map_err(cannot)?;
         let mut command = match self.hosts {
             None => Command::new(self.braid_run),
-            Some(pair) => pair.command_on(&pair.hosts()[end as usize], self.braid_run),
+            Some(pair) => pair.command_on(end as usize, self.braid_run),
         };
         command
             .arg(program)
             .args(self.case.options.split_whitespace())
             .args(self.port_option())
             .args(own.split_whitespace())
-            .envs(self.case.settings.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(cannot)?)
-            .stderr(log);
-        Group::start(&mut command)
+            .envs(self.case.settings.iter().copied());
+        log_to(&mut command, &self.log(end))?;
+        Ok(Program::start(&mut command)?)
     }
 
     fn port_option(&self) -> Vec<String> {
@@ -118,7 +115,7 @@ impl<'a> Pair<'a> {
         self.logs.join(format!("{}.{}.log", self.case.program, end.name()))
     }
 
-    /// What failed, and what both ends have said.
+    /// A failure with the output of both ends.
     fn story(&self, failure: &Failure) -> Failure {
         let mut text = failure.to_string();
         for end in [End::Server, End::Client] {
@@ -127,13 +124,14 @@ impl<'a> Pair<'a> {
         Failure::new(text)
     }
 
-    /// What one end has said.
+    /// The output of one end.
     pub(super) fn said(&self, end: End) -> String {
         fs::read_to_string(self.log(end)).unwrap_or_default().trim_end().to_owned()
     }
 
-    /// Until the server can be connected to, wherever it runs. Trying would take its only connection.
-    pub(super) fn wait_for_listener(&self, server: &Group) -> Result<(), Failure> {
+    /// Until the server can be connected to, wherever it runs. Trying would take its only
+    /// connection.
+    pub(super) fn wait_for_listener(&self, server: &Program) -> Result<(), Failure> {
         let port = self.case.port.unwrap_or(PORT);
         match braid_lab::wait_for_port(server.child.id(), port, LIMIT) {
             true => Ok(()),

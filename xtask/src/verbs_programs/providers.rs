@@ -1,4 +1,5 @@
-//! Programs that link a provider: they start with the provider of any release of rdma-core since 34.
+//! Programs that link a provider: they start with the provider of any release of rdma-core since
+//! 34.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,6 +29,6 @@ pub(super) fn start_with_each(
             return Err(Failure::new(format!("a provider of version {version} says: {said}")));
         }
     }
-    println!("{:<14} of the versions {VERSIONS:?}", "providers");
+    super::print_note("providers", &format!("of the versions {VERSIONS:?}"));
     Ok(())
 }

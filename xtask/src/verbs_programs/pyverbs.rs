@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_lab::VethPair;
 
-use super::{MTU, alone};
+use super::{MTU, alone, print_note, print_row};
 use crate::{Failure, process};
 
 /// Where the package has it, partly packed.
@@ -66,11 +66,7 @@ struct Outcomes {
 pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     let suite = unpacked(logs)?;
     let hosts = VethPair::up("pyverbs", MTU)?;
-    let [host, _] = hosts.hosts();
-    // What a host sends to itself goes there, whatever the address.
-    let mut ip = hosts.command_on(host, Path::new("ip"));
-    process::run(ip.args(["link", "set", "lo", "up"]))?;
-    let mut command = hosts.command_on(host, braid_run);
+    let mut command = hosts.command_on(0, braid_run);
     // Debian's Python, which the package is for.
     command.args(["--quiet", "/usr/bin/python3"]).arg(suite.join("tests/run_tests.py"));
     command.args(["-v", "--dev", "braid1", "--port", "1", "--gid", "0"]);
@@ -78,15 +74,12 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     let report = alone::run(&mut command, &log, LIMIT)?;
     let outcomes = outcomes(&report.said);
     let (passed, skipped) = (outcomes.passed, outcomes.skipped.len());
-    println!(
-        "{:<14} {:<57} {:>6.1}",
-        "pyverbs",
-        format!("{passed} passed, {skipped} skipped, {} failed", outcomes.failed.len()),
-        report.seconds
-    );
+    let failed = outcomes.failed.len();
+    let counts = format!("{passed} passed, {skipped} skipped, {failed} failed");
+    print_row("pyverbs", &counts, &[], report.seconds);
     for name in &outcomes.failed {
         let why = FAILURES.iter().find(|(known, _)| known == name).map_or("?", |(_, why)| why);
-        println!("{:<14} {name}: {why}", "");
+        print_note("", &format!("{name}: {why}"));
     }
     let complaints = complaints(&outcomes);
     if complaints.is_empty() {

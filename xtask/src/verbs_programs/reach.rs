@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::print_note;
 use crate::{Failure, process, tree};
 
 /// A libibverbs of another origin: it has no devices.
@@ -60,7 +61,7 @@ fn linked_to_another(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
             )));
         }
     }
-    println!("{:<14} with libibverbs of their own: DT_RPATH, bundled", "programs");
+    print_note("programs", "with libibverbs of their own: DT_RPATH, bundled");
     Ok(())
 }
 
@@ -96,6 +97,6 @@ fn device_files(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     }
     let python = ["--quiet", "/usr/bin/python3", "-c", PYTHON];
     process::output(Command::new(braid_run).args(python))?;
-    println!("{:<14} found by stat, access, open, realpath, readdir", "device files");
+    print_note("device files", "found by stat, access, open, realpath, readdir");
     Ok(())
 }

@@ -28,7 +28,8 @@ const UD_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "
 const RC_UCX_LOSS: &[(&str, &str)] = &[RC_UCX[0], RC_UCX[1], LOSS[0]];
 const UD_UCX_LOSS: &[(&str, &str)] = &[UD_UCX[0], UD_UCX[1], LOSS[0]];
 
-/// The client is told where the server is; rping, ucmatose, udaddy and rdma_client in their own ways.
+/// The client is told where the server is; rping, ucmatose, udaddy and rdma_client in their own
+/// ways.
 pub(super) const HOST: (&str, &str) = ("", "{host}");
 const RPING: (&str, &str) = ("-s -a {host}", "-c -a {host}");
 /// The server's second address between namespaces.
@@ -115,7 +116,8 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "ucx_perftest" "-t tag_lat -n 100" HOST UD_UCX_LOSS;
 };
 
-/// Between two network namespaces, where the loopback is the first device of each, and the second has an IPv6 address as its GID 1.
+/// Between two network namespaces, where the loopback is the first device of each, and the second
+/// has an IPv6 address as its GID 1.
 pub(super) const BETWEEN_HOSTS: &[Case] = cases! {
     "ib_write_bw" "-d braid1 -n 200" HOST &[];
     "ib_write_bw" "-d braid1 -R -n 200" HOST &[];

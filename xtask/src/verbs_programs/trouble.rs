@@ -14,7 +14,8 @@ const CASES: &[Case] = cases! {
     "ib_write_bw" "-d braid0 -n 100 -s 4096" HOST &[];
 };
 
-/// One end is killed, then the other, in turn; each time a new pair has to find its ports and addresses, and to finish.
+/// One end is killed, then the other, in turn; each time a new pair has to find its ports and
+/// addresses, and to finish.
 pub(super) fn killed_and_restarted(
     kills: u64,
     braid_run: &Path,
@@ -33,6 +34,6 @@ pub(super) fn killed_and_restarted(
         second.kill();
         Pair::new(braid_run, short, logs).run()?;
     }
-    println!("{:<14} {:<34}", short.program, format!("killed {kills} times and started anew"));
+    super::print_note(short.program, &format!("killed {kills} times and started anew"));
     Ok(())
 }

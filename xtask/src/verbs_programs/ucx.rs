@@ -1,4 +1,5 @@
-//! UCX over the drop-in beside UCX over TCP, both on the loopback: in turn, so that what else the machine does falls on both.
+//! UCX over the drop-in beside UCX over TCP, both on the loopback: in turn, so that what else the
+//! machine does falls on both.
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::alone;
+use super::{alone, print_note, print_row};
 use crate::{Failure, process, tree};
 
 /// The versions that are known to run. Without what they depend on, which they need for GPUs only.
@@ -75,9 +75,8 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
                 wheel.name, report.said
             )));
         };
-        let (options, settings) = (wheel.options, super::shown(wheel.settings));
-        println!("{:<14} {options:<34} {settings:<22} {:>6.1}", wheel.name, report.seconds);
-        println!("{:<14} {bytes}", "");
+        print_row(wheel.name, wheel.options, wheel.settings, report.seconds);
+        print_note("", bytes);
     }
     Ok(())
 }
@@ -90,7 +89,7 @@ fn installed(logs: &Path) -> Result<PathBuf, Failure> {
     if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(python);
     }
-    // What an interrupted run has left.
+    // An interrupted run may have left files.
     _ = fs::remove_dir_all(&folder);
     process::run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&folder))
         .map_err(|failure| failure.remedy("as root: cargo xtask tools"))?;

@@ -1,4 +1,4 @@
-//! The fabric, and the ranks of this program on it.
+//! The fabric of a run, and the ranks of this program on it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -6,19 +6,20 @@ use std::process::Command;
 use std::time::Duration;
 
 use braid::RailScheme;
+use braid_lab::traffic::Workload;
 use braid_lab::{Owner, RailFabric, RailPlan, Rate};
-use braid_traffic::Workload;
 use serde::Deserialize;
 
 use super::super::args::AllToAllArgs;
 use super::super::launch::{self, Dropped};
-use super::super::report::Report;
+use super::super::report::AllToAllReport;
 use super::Shape;
 use crate::failure::Failure;
-use crate::program::Program;
+use crate::program;
 use crate::scratch::Scratch;
+use braid_lab::process::Program;
 
-/// What is said to each rank anew, or is not theirs.
+/// Options that are set for each rank, or are not passed on.
 const OF_FABRIC: [Dropped; 6] = [
     ("--fabric", false),
     ("--rail-policies", true),
@@ -28,16 +29,16 @@ const OF_FABRIC: [Dropped; 6] = [
     ("--json", true),
 ];
 const NAME: &str = "alltoall";
-/// Of a rail, where none is named.
+/// Default rate of a rail.
 const RATE: Rate = Rate::from_bits(100_000_000);
 /// Jumbo frames: headers are a hundredth of the bytes.
 const MTU: u32 = 9000;
-/// How long the ranks of one run may take, where their rounds are short.
+/// Time limit of a run, in addition to the multiple of its bound.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Rounds may take so many times what their bound is.
+/// Time limit of a round as a multiple of its bound.
 const SLOWEST: f64 = 20.0;
 
-pub(super) struct Lab {
+pub(super) struct RailLab {
     fabric: RailFabric,
     shape: Shape,
     rate: Rate,
@@ -46,14 +47,14 @@ pub(super) struct Lab {
     scratch: Scratch,
 }
 
-/// What rank 0 has written.
+/// The result file of rank 0.
 #[derive(Deserialize)]
 struct Written {
-    matrices: Vec<Report>,
+    matrices: Vec<AllToAllReport>,
 }
 
-impl Lab {
-    /// Goes with this value.
+impl RailLab {
+    /// Makes a fabric that is removed on drop.
     pub(super) fn make(args: &AllToAllArgs, shape: Shape) -> Result<Self, Failure> {
         let rate = args.rate.unwrap_or(RATE);
         let args = AllToAllArgs { rate: Some(rate), ..args.clone() };
@@ -63,7 +64,7 @@ impl Lab {
         let program = std::env::current_exe()
             .map_err(|why| Failure::Io { what: "cannot find this program".to_owned(), why })?;
         let fabric = RailFabric::up(plan, Owner::Process)?;
-        Ok(Lab { fabric, shape, rate, args, program, scratch: Scratch::make()? })
+        Ok(RailLab { fabric, shape, rate, args, program, scratch: Scratch::make()? })
     }
 
     pub(super) fn rate(&self) -> Rate {
@@ -78,18 +79,18 @@ impl Lab {
         self.scratch.path()
     }
 
-    /// A rate is set.
+    /// Returns the arguments, with a rate.
     pub(super) fn args(&self) -> &AllToAllArgs {
         &self.args
     }
 
-    /// The namespaces of the hosts, and the address of each on rail 0.
+    /// Returns the namespaces of the hosts, and the address of each on rail 0.
     pub(super) fn hosts(&self) -> impl Iterator<Item = (String, Ipv4Addr)> + '_ {
         let domains = self.fabric.domains().into_iter().enumerate();
         domains.map(|(domain, namespace)| (namespace, self.fabric.addresses(domain)[0]))
     }
 
-    /// By host and rail.
+    /// Returns the addresses by host and rail.
     pub(super) fn addresses(&self) -> Vec<Vec<IpAddr>> {
         let of = |domain| self.fabric.addresses(domain).into_iter().map(IpAddr::from).collect();
         (0..self.shape.domains).map(of).collect()
@@ -99,21 +100,25 @@ impl Lab {
         self.fabric.command_on(domain, program)
     }
 
-    /// How long a run of this workload may take.
+    /// Returns the time limit of a run of this workload.
     pub(super) fn limit(&self, workload: Workload) -> Duration {
         let matrix = workload.matrix(self.shape.domains, self.args.size, self.args.engine.seed);
-        let bits = braid_traffic::busiest(&matrix) as f64 * 8.0;
+        let bits = braid_lab::traffic::busiest(&matrix) as f64 * 8.0;
         let bound = bits / (self.shape.rails as f64 * self.rate.bits() as f64);
         LIMIT + Duration::from_secs_f64(bound * SLOWEST * f64::from(self.args.rounds + 1))
     }
 
-    /// One workload, a rank on each host.
-    pub(super) fn run(&self, workload: Workload, policy: RailScheme) -> Result<Report, Failure> {
+    /// Runs one workload with a rank on each host.
+    pub(super) fn run(
+        &self,
+        workload: Workload,
+        policy: RailScheme,
+    ) -> Result<AllToAllReport, Failure> {
         let json = self.scratch().join("ranks.json");
         let ranks = (0..self.shape.domains).map(|rank| self.rank(rank, workload, policy, &json));
-        let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+        let mut ranks = ranks.collect::<Result<Vec<_>, _>>()?;
         let limit = self.limit(workload);
-        ranks.into_iter().try_for_each(|rank| rank.finish(limit))?;
+        ranks.iter_mut().try_for_each(|rank| rank.wait(limit))?;
         let unreadable = |why: &dyn std::fmt::Display| {
             Failure::Trial(format!("rank 0 has left no results: {why}"))
         };
@@ -140,6 +145,6 @@ impl Lab {
         let variables =
             launch::variables(rank, self.shape.domains, self.fabric.addresses(0)[0].into());
         command.envs(variables);
-        Program::start(&format!("rank {rank}"), command)
+        program::start(&format!("rank {rank}"), command)
     }
 }

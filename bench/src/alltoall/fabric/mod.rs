@@ -1,5 +1,5 @@
-//! `braid-perf alltoall --fabric`: ranks in namespaces on rails of a given rate, every rail policy, and `MPI_Alltoallv` over TCP
-//! beside it.
+//! `braid-perf alltoall --fabric`: ranks in namespaces on rails of a given rate, with every rail
+//! policy, compared with `MPI_Alltoallv` over TCP.
 
 mod lab;
 mod mpi;
@@ -10,36 +10,36 @@ use serde::Serialize;
 
 pub(crate) use self::shape::Shape;
 
-use self::lab::Lab;
+use self::lab::RailLab;
 use self::mpi::Mpi;
-use self::table::Row;
+use self::table::FabricRow;
 use super::args::AllToAllArgs;
-use super::report::Report;
+use super::report::AllToAllReport;
 use crate::failure::Failure;
 use crate::results::ResultFiles;
 use crate::{interrupt, stdio};
 
 #[derive(Serialize)]
-struct Results<'a> {
+struct FabricResults<'a> {
     domains: usize,
     rails: usize,
     rail_bits_per_second: u64,
-    rows: &'a [Row],
+    rows: &'a [FabricRow],
 }
 
 /// Runs every matrix with MPI and with every policy in turn, and prints a table.
 pub(super) fn run(args: &AllToAllArgs, shape: Shape) -> Result<(), Failure> {
     interrupt::take_networks_down()?;
     let files = ResultFiles::create(args.json.as_ref(), args.out.as_ref())?;
-    let lab = Lab::make(args, shape)?;
+    let lab = RailLab::make(args, shape)?;
     let mpi = Mpi::build(&lab)?;
     let mut rows = Vec::new();
     stdio::print(table::head)?;
     for workload in args.workloads() {
         let of_mpi = mpi.run(&lab, args, workload);
         let mpi_seconds = of_mpi.as_ref().ok().map(|report| report.cct);
-        let mut add = |scheme: &str, outcome: Result<Report, Failure>| {
-            let row = Row::new(workload, scheme, outcome, mpi_seconds);
+        let mut add = |scheme: &str, outcome: Result<AllToAllReport, Failure>| {
+            let row = FabricRow::new(workload, scheme, outcome, mpi_seconds);
             let printed = stdio::print(|out| table::row(out, &row));
             rows.push(row);
             printed
@@ -51,7 +51,7 @@ pub(super) fn run(args: &AllToAllArgs, shape: Shape) -> Result<(), Failure> {
     }
     let folder = files.folder();
     let Shape { domains, rails } = shape;
-    files.write(&Results {
+    files.write(&FabricResults {
         domains,
         rails,
         rail_bits_per_second: lab.rate().bits(),

@@ -4,38 +4,38 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use braid_traffic::Workload;
+use braid_lab::traffic::Workload;
 
 use super::super::args::AllToAllArgs;
 use super::super::rank::Seen;
-use super::super::report::Report;
-use super::lab::Lab;
+use super::super::report::AllToAllReport;
+use super::lab::RailLab;
 use crate::failure::Failure;
 use crate::mpi::{MpiProgram, Networks};
-use crate::program::Program;
+use crate::program;
 
 pub(super) const NAME: &str = "MPI";
 const SOURCE: &str = include_str!("all_to_all.c");
-/// Of all rails, and of rail 0.
+/// The network of all rails, and that of rail 0.
 const RAILS: &str = "10.90.0.0/16";
 const FIRST_RAIL: &str = "10.90.0.0/24";
 
-/// The program, compiled.
+/// The compiled program.
 pub(super) struct Mpi(MpiProgram);
 
 impl Mpi {
-    /// Compiles it.
-    pub(super) fn build(lab: &Lab) -> Result<Self, Failure> {
+    /// Compiles the program.
+    pub(super) fn build(lab: &RailLab) -> Result<Self, Failure> {
         MpiProgram::build(lab.scratch(), SOURCE, &script(lab)).map(Mpi)
     }
 
-    /// One workload, a rank on each host.
+    /// Runs one workload with a rank on each host.
     pub(super) fn run(
         &self,
-        lab: &Lab,
+        lab: &RailLab,
         args: &AllToAllArgs,
         workload: Workload,
-    ) -> Result<Report, Failure> {
+    ) -> Result<AllToAllReport, Failure> {
         let ranks = lab.shape().domains;
         let matrix = workload.matrix(ranks, args.size, args.engine.seed);
         let file = lab.scratch().join("matrix");
@@ -45,23 +45,26 @@ impl Mpi {
         let hosts: Vec<String> = lab.hosts().map(|(_, address)| address.to_string()).collect();
         self.0.run_by(&mut mpirun, &hosts, &Networks { data: RAILS, control: FIRST_RAIL });
         mpirun.args([file.to_string_lossy().into_owned(), args.rounds.to_string()]);
-        let mut mpirun = Program::start("mpirun", mpirun)?;
+        let mut mpirun = program::start("mpirun", mpirun)?;
         let mut seen = vec![Seen::of_rails(lab.shape().rails); ranks];
         for _ in 0..args.rounds as usize * ranks {
             let line = mpirun.line(lab.limit(workload))?;
-            let (rank, seconds) = read(&line, ranks)
-                .ok_or_else(|| Failure::Trial(format!("mpirun has said `{line}`")))?;
+            let (rank, seconds) = read(&line, ranks).ok_or_else(|| {
+                Failure::Trial(format!("mpirun printed `{line}`, not RANK SECONDS"))
+            })?;
             seen[rank].seconds.push(seconds);
         }
-        mpirun.finish(lab.limit(workload))?;
+        mpirun.wait(lab.limit(workload))?;
         if seen.iter().any(|rank| rank.seconds.len() != args.rounds as usize) {
-            return Err(Failure::Trial("ranks of MPI have left out rounds".to_owned()));
+            return Err(Failure::Trial(
+                "MPI ranks reported fewer rounds than requested".to_owned(),
+            ));
         }
-        Ok(Report::new(workload, NAME, lab.args(), &matrix, &seen, &lab.addresses()))
+        Ok(AllToAllReport::new(workload, NAME, lab.args(), &matrix, &seen, &lab.addresses()))
     }
 }
 
-/// The number of ranks, then the matrix, row by row.
+/// Formats the number of ranks, then the matrix, row by row.
 fn counts(matrix: &[Vec<u64>]) -> String {
     let mut text = format!("{}\n", matrix.len());
     for row in matrix {
@@ -71,16 +74,16 @@ fn counts(matrix: &[Vec<u64>]) -> String {
     text
 }
 
-/// `RANK SECONDS`.
+/// Parses `RANK SECONDS`.
 fn read(line: &str, ranks: usize) -> Option<(usize, f64)> {
     let (rank, seconds) = line.split_once(' ')?;
     let rank = rank.parse().ok().filter(|rank| *rank < ranks)?;
     Some((rank, seconds.parse().ok()?))
 }
 
-/// In place of a remote shell: it enters the namespace of the host that is named by its address. A host name of its own keeps
-/// Open MPI's daemons apart, which share files by that.
-fn script(lab: &Lab) -> String {
+/// The replacement of the remote shell: it enters the namespace of the host with the given address.
+/// Each host gets its own host name, because Open MPI's daemons share files by host name.
+fn script(lab: &RailLab) -> String {
     let mut text = String::from("#!/bin/sh\naddress=$1\nshift\ncase $address in\n");
     for (namespace, address) in lab.hosts() {
         let _ = writeln!(text, "{address}) host={namespace} ;;");
@@ -95,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_program_says_is_checked() {
+    fn the_output_of_the_program_is_checked() {
         assert_eq!(read("2 0.25", 4), Some((2, 0.25)));
         for wrong in ["", "2", "4 0.25", "x 0.25", "2 x"] {
             assert_eq!(read(wrong, 4), None, "{wrong}");

@@ -1,8 +1,8 @@
-//! How large a fabric of rails is to be.
+//! The size of a rail fabric.
 
 use std::str::FromStr;
 
-/// Hosts, a rank on each, and the rails between them.
+/// The number of hosts, with a rank on each, and of rails between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub(crate) domains: usize,
@@ -12,12 +12,12 @@ pub(crate) struct Shape {
 impl FromStr for Shape {
     type Err = String;
 
-    /// `4x4`: domains, then rails. The fabric says which it can be.
+    /// Parses `4x4`: domains, then rails. The fabric checks the numbers.
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('x').map(|(domains, rails)| (domains.parse(), rails.parse()));
         match numbers {
             Some((Ok(domains), Ok(rails))) => Ok(Shape { domains, rails }),
-            _ => Err(format!("`{text}` is no fabric; name domains and rails, as in 4x4")),
+            _ => Err(format!("`{text}` is not a fabric; give domains and rails, as in 4x4")),
         }
     }
 }

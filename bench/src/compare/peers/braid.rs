@@ -1,19 +1,20 @@
-//! Braid itself: this program, as people run it.
+//! Braid itself: this program with its public options.
 
 use std::time::Instant;
 
 use braid::SecurityMode;
 
-use super::super::case::{Case, Family};
+use super::super::case::{CompareCase, Family};
 use super::super::place::Place;
-use super::{Outcome, Peer, moment};
+use super::{ComparedPeer, PeerOutcome, moment};
 use crate::failure::Failure;
 use crate::pair::Pair;
 use crate::peer::Metrics;
 use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999};
+use crate::program;
 use crate::report::Row;
 
-/// The file that both ends have their key of.
+/// The key file of both ends.
 const KEY: &str = "key";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,19 +24,19 @@ pub(in crate::compare) enum Operation {
     Send,
 }
 
-/// One operation, with payloads checked or not.
-pub(in crate::compare) struct Braid {
+/// One operation, with or without payload checks.
+pub(in crate::compare) struct BraidPeer {
     pub(in crate::compare) operation: Operation,
     pub(in crate::compare) crc: bool,
-    /// A thread of the engine runs the protocol, not the application.
+    /// Whether a thread of the engine runs the protocol instead of the application.
     pub(in crate::compare) engine_thread: bool,
-    /// What a key is for, if there is one.
+    /// The use of a key, if there is one.
     pub(in crate::compare) security: Option<SecurityMode>,
 }
 
-impl Braid {
-    /// The command and what both ends are told.
-    fn args(&self, place: &Place, case: &Case, host: usize) -> Vec<String> {
+impl BraidPeer {
+    /// Returns the command and the options of both ends.
+    fn args(&self, place: &Place, case: &CompareCase, host: usize) -> Vec<String> {
         let address = place.address(host);
         let operation = match self.operation {
             Operation::Write => "write",
@@ -56,7 +57,7 @@ impl Braid {
     }
 }
 
-impl Peer for Braid {
+impl ComparedPeer for BraidPeer {
     fn name(&self) -> String {
         let operation = match self.operation {
             Operation::Write => "WRITE",
@@ -66,10 +67,10 @@ impl Peer for Braid {
         let crc = if self.crc { "" } else { ", crc off" };
         let thread = if self.engine_thread { ", engine thread" } else { "" };
         let security = self.security.map(|mode| format!(", {mode}")).unwrap_or_default();
-        format!("Braid {operation}{crc}{thread}{security}")
+        format!("BraidPeer {operation}{crc}{thread}{security}")
     }
 
-    fn fits(&self, case: &Case) -> bool {
+    fn fits(&self, case: &CompareCase) -> bool {
         match case.family {
             Family::Keyed | Family::KeyedLatency => {
                 self.crc && !self.engine_thread && self.operation == Operation::Write
@@ -85,7 +86,7 @@ impl Peer for Braid {
         }
     }
 
-    fn prepare(&mut self, place: &Place, _case: &Case) -> Result<(), Failure> {
+    fn prepare(&mut self, place: &Place, _case: &CompareCase) -> Result<(), Failure> {
         let key = place.file(KEY);
         if self.security.is_none() || key.exists() {
             return Ok(());
@@ -93,9 +94,14 @@ impl Peer for Braid {
         braid::make_key(&key).map_err(|why| Failure::Key(why.to_string()))
     }
 
-    fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
+    fn run(
+        &mut self,
+        place: &Place,
+        case: &CompareCase,
+        seconds: f64,
+    ) -> Result<PeerOutcome, Failure> {
         let mut server = place.start("Braid server", 0, &self.args(place, case, 0))?;
-        let to = server.address()?;
+        let to = program::address(&mut server)?;
         let json = place.file("braid.json");
         let mut args = self.args(place, case, 1);
         args.insert(1, to.ip().to_string());
@@ -106,11 +112,11 @@ impl Peer for Braid {
         option("--json", json.to_string_lossy().into_owned());
         args.extend((case.family == Family::BothWays).then(|| "--bidirectional".to_owned()));
         args.extend((case.family == Family::LatencyBlocking).then(|| "--events".to_owned()));
-        let client = place.start("Braid client", 1, &args)?;
+        let client = place.start("BraidPeer client", 1, &args)?;
         let row = Pair { client, server, json, seconds }.finish()?;
-        // Both ends take their leave of each other after that, which takes time.
+        // The processes end later, because both ends close the connection.
         let ended = row.began_unix_s.map_or_else(Instant::now, |began| moment(began + seconds));
-        Ok(Outcome { metrics: metrics(&row), seconds, ended })
+        Ok(PeerOutcome { metrics: metrics(&row), seconds, ended })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Programs that move bytes from one host to another, each with what it is good for.
+//! The contestants: programs that move bytes from one host to another.
 
 mod braid;
 mod libfabric;
@@ -8,64 +8,69 @@ mod ucx;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub(super) use self::braid::{Braid, Operation};
+pub(super) use self::braid::{BraidPeer, Operation};
 pub(super) use self::libfabric::Libfabric;
 pub(super) use self::openmpi::OpenMpi;
 pub(super) use self::sockets::Sockets;
 pub(super) use self::ucx::{Ucx, Via};
-use super::case::Case;
+use super::case::CompareCase;
 use super::place::Place;
 use crate::failure::Failure;
 use crate::peer::Metrics;
 
-/// What a run may take beyond the time that it is asked to send for.
+/// Time that a run may take beyond the requested seconds.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Something to compare.
-pub(super) trait Peer {
-    /// As tables have it.
+/// A program to compare.
+pub(super) trait ComparedPeer {
+    /// The name in tables.
     fn name(&self) -> String;
 
-    /// Whether it can do this at all.
-    fn fits(&self, case: &Case) -> bool;
+    /// Whether it supports this case.
+    fn fits(&self, case: &CompareCase) -> bool;
 
-    /// The program that it runs and the Debian package that has it, unless it is part of Braid.
+    /// The program that it runs, and the Debian package that contains it. `None`: part of Braid.
     fn needs(&self) -> Option<Needs> {
         None
     }
 
-    /// Why it cannot run on this machine, and what would change that.
+    /// The reason why it cannot run on this machine, with the remedy.
     fn missing(&self) -> Option<String> {
         let Needs { program, package } = self.needs().filter(|needs| !needs.is_there())?;
         Some(format!("`{program}` is not on PATH: apt-get install {package}"))
     }
 
-    /// What it has to find out, or to make, before its first run of a case.
-    fn prepare(&mut self, _place: &Place, _case: &Case) -> Result<(), Failure> {
+    /// Prepares the first run of a case.
+    fn prepare(&mut self, _place: &Place, _case: &CompareCase) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// One run, which measures for about so many seconds.
-    fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure>;
+    /// Runs once and measures for about this many seconds.
+    fn run(
+        &mut self,
+        place: &Place,
+        case: &CompareCase,
+        seconds: f64,
+    ) -> Result<PeerOutcome, Failure>;
 }
 
-/// What a run came to.
-pub(super) struct Outcome {
+/// The results of a run.
+pub(super) struct PeerOutcome {
     pub(super) metrics: Metrics,
-    /// How long it measured.
+    /// Duration of the measurement.
     pub(super) seconds: f64,
-    /// Until when.
+    /// End of the measurement.
     pub(super) ended: Instant,
 }
 
-impl Outcome {
-    /// Of a run that has just ended.
+impl PeerOutcome {
+    /// Creates the results of a run that has just ended.
     fn now(metrics: Metrics, seconds: f64) -> Self {
-        Outcome { metrics, seconds, ended: Instant::now() }
+        PeerOutcome { metrics, seconds, ended: Instant::now() }
     }
 }
 
-/// What a peer needs.
+/// The requirements of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Needs {
     pub(super) program: &'static str,
@@ -79,7 +84,7 @@ impl Needs {
     }
 }
 
-/// The moment of a time of day that lies less than a run back.
+/// Converts a recent time of day to an instant.
 fn moment(unix_s: f64) -> Instant {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let past = Duration::try_from_secs_f64(since_epoch.as_secs_f64() - unix_s).unwrap_or_default();
@@ -87,21 +92,21 @@ fn moment(unix_s: f64) -> Instant {
     now.checked_sub(past).unwrap_or(now)
 }
 
-/// How long a run is waited for.
+/// Returns the time limit of a run.
 fn limit(seconds: f64) -> Duration {
     GRACE + Duration::from_secs_f64(seconds)
 }
 
-/// Bytes, and messages at most, that are enough for the first look at how fast a program is.
+/// Bytes and maximum messages of the first estimate of a program's rate.
 const FIRST_BYTES: u64 = 4 << 20;
 const FIRST_MOST: u64 = 2000;
-/// How long such a look has to take.
+/// Minimum duration of an estimate.
 const LOOK_SECONDS: f64 = 0.03;
 
-/// How many messages take a second, for programs that count them instead of looking at the clock. `seconds_of`: what one
-/// message takes when so many are sent.
+/// Returns the messages per second of a program that takes a number of messages instead of a
+/// duration. `seconds_of` returns the seconds of one message in a run of that many.
 fn rate(
-    case: &Case,
+    case: &CompareCase,
     mut seconds_of: impl FnMut(u64) -> Result<f64, Failure>,
 ) -> Result<f64, Failure> {
     const FACTOR: u64 = 8;
@@ -121,10 +126,10 @@ mod tests {
     use crate::compare::case::Family;
 
     #[test]
-    fn the_rate_is_found_whatever_the_start_takes() {
+    fn the_rate_does_not_depend_on_the_start() {
         let case = Family::OneWay.cases(1500, false)[0];
         let mut runs = 0;
-        // A microsecond each, and a millisecond to begin with.
+        // One microsecond per message, and one millisecond at the start.
         let rate = rate(&case, |count| {
             runs += 1;
             Ok(1e-6 + 1e-3 / count as f64)

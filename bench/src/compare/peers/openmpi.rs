@@ -1,18 +1,20 @@
-//! Open MPI over TCP, by a program in the manner of the OSU benchmarks, which Debian has not packaged.
+//! Open MPI over TCP, through a program in the manner of the OSU benchmarks, which Debian does not
+//! package.
 
 use std::process::Command;
 
-use super::super::case::{Case, Family};
+use super::super::case::{CompareCase, Family};
 use super::super::place::Place;
-use super::{Needs, Outcome, Peer, limit};
+use super::{ComparedPeer, Needs, PeerOutcome, limit};
 use crate::failure::Failure;
 use crate::mpi::{MpiProgram, Networks};
 use crate::peer::metrics;
-use crate::program::Program;
+use crate::program;
 
 const SOURCE: &str = include_str!("openmpi.c");
-/// What `mpirun` starts its other half with, in the place of ssh: the host that it names is a namespace.
-const AGENT: &str = "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec \"$host\" ${PROCESSOR:+taskset -c $PROCESSOR} sh -c \"$*\"\n";
+/// The replacement of ssh that `mpirun` starts its other half with. The host name is a namespace.
+const AGENT: &str = "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec \"$host\" \
+                     ${PROCESSOR:+taskset -c $PROCESSOR} sh -c \"$*\"\n";
 
 pub(in crate::compare) struct OpenMpi;
 
@@ -21,7 +23,7 @@ impl OpenMpi {
         MpiProgram::build(place.folder(), SOURCE, AGENT)
     }
 
-    fn command(place: &Place, case: &Case, seconds: f64) -> Result<Command, Failure> {
+    fn command(place: &Place, case: &CompareCase, seconds: f64) -> Result<Command, Failure> {
         let test = match case.family {
             Family::BothWays => "both-ways",
             family if family.is_latency() => "ping-pong",
@@ -39,12 +41,12 @@ impl OpenMpi {
     }
 }
 
-impl Peer for OpenMpi {
+impl ComparedPeer for OpenMpi {
     fn name(&self) -> String {
         "Open MPI over TCP".to_owned()
     }
 
-    fn fits(&self, case: &Case) -> bool {
+    fn fits(&self, case: &CompareCase) -> bool {
         !matches!(
             case.family,
             Family::QueuePairs | Family::LatencyBlocking | Family::Keyed | Family::KeyedLatency
@@ -55,16 +57,21 @@ impl Peer for OpenMpi {
         Some(Needs { program: "mpicc", package: "openmpi-bin libopenmpi-dev" })
     }
 
-    fn prepare(&mut self, place: &Place, _: &Case) -> Result<(), Failure> {
+    fn prepare(&mut self, place: &Place, _: &CompareCase) -> Result<(), Failure> {
         Self::program(place).map(|_| ())
     }
 
-    fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
-        let mut ranks = Program::start("mpirun on h1", Self::command(place, case, seconds)?)?;
-        let report = ranks.report(limit(seconds))?;
+    fn run(
+        &mut self,
+        place: &Place,
+        case: &CompareCase,
+        seconds: f64,
+    ) -> Result<PeerOutcome, Failure> {
+        let mut ranks = program::start("mpirun on h1", Self::command(place, case, seconds)?)?;
+        let report = program::report(&mut ranks, limit(seconds))?;
         let figure = |name: &&'static str| Some((*name, *report.get(*name)?));
-        let outcome = Outcome::now(metrics::ALL.iter().filter_map(figure).collect(), seconds);
-        ranks.finish(limit(0.0))?;
+        let outcome = PeerOutcome::now(metrics::ALL.iter().filter_map(figure).collect(), seconds);
+        ranks.wait(limit(0.0))?;
         Ok(outcome)
     }
 }

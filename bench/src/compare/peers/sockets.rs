@@ -1,26 +1,28 @@
-//! The kernel's own transports, TLS over its TCP and QUIC over its UDP, by the raw peers of this program.
+//! The kernel's own transports, TLS over its TCP and QUIC over its UDP, through the raw peers of
+//! this program.
 
 use std::path::PathBuf;
 
-use super::super::case::{Case, Family};
+use super::super::case::{CompareCase, Family};
 use super::super::place::Place;
-use super::{Outcome, Peer, limit};
+use super::{ComparedPeer, PeerOutcome, limit};
 use crate::failure::Failure;
 use crate::peer::client::ClientOptions;
 use crate::peer::metrics::{ALL, GOODPUT, MESSAGE_RATE};
 use crate::peer::process::arguments;
 use crate::peer::{Metrics, PeerKind, ServeOptions, TransportOptions, tcp, udp_frame};
+use crate::program;
 
-/// Seconds of traffic before the clock starts.
+/// Seconds of traffic before the measurement.
 const WARM_UP: f64 = 0.05;
 /// IPv4 and UDP.
 const UDP_HEADERS: u32 = 28;
-/// Payloads of the blaster are multiples of a cache line.
+/// Payloads of raw UDP are multiples of a cache line.
 const PAYLOAD_STEP: u32 = 64;
 
 const TLS: &str = "TLS 1.3 over TCP cubic (rustls)";
 
-/// One kind of socket, used in one way.
+/// One kind of socket with its options.
 pub(in crate::compare) struct Sockets {
     name: &'static str,
     kind: PeerKind,
@@ -33,7 +35,7 @@ const fn sockets(name: &'static str, kind: PeerKind) -> Sockets {
 }
 
 impl Sockets {
-    /// All of them, in the order of the tables.
+    /// Returns all kinds of sockets, in the order of the tables.
     pub(in crate::compare) fn all() -> [Sockets; 9] {
         [
             sockets("raw UDP GSO/GRO", PeerKind::UdpGso),
@@ -53,18 +55,18 @@ impl Sockets {
         (room / PAYLOAD_STEP * PAYLOAD_STEP) as usize
     }
 
-    /// What ordinary builds do not have.
+    /// Returns whether it needs the feature `quic`, which default builds lack.
     fn is_tls(&self) -> bool {
         matches!(self.kind, PeerKind::Tls | PeerKind::Quic | PeerKind::QuicPingPong)
     }
 
-    /// Where a server on a host leaves its certificate for its client.
+    /// Returns the file of a server's certificate for its client.
     fn certificate(&self, place: &Place, host: usize) -> Option<PathBuf> {
         self.is_tls().then(|| place.file(&format!("certificate-{host}")))
     }
 
-    /// What both ends are told, where the server is on this host.
-    fn transport(&self, place: &Place, case: &Case, server: usize) -> TransportOptions {
+    /// Returns the options of both ends for a server on this host.
+    fn transport(&self, place: &Place, case: &CompareCase, server: usize) -> TransportOptions {
         TransportOptions {
             payload: self.payload(case.mtu),
             congestion: self.congestion.to_owned(),
@@ -74,12 +76,12 @@ impl Sockets {
     }
 }
 
-impl Peer for Sockets {
+impl ComparedPeer for Sockets {
     fn name(&self) -> String {
         self.name.to_owned()
     }
 
-    fn fits(&self, case: &Case) -> bool {
+    fn fits(&self, case: &CompareCase) -> bool {
         let is_cubic = self.congestion == tcp::DEFAULT_CONGESTION;
         let is_bulk = matches!(case.family, Family::OneWay | Family::BothWays);
         match self.kind {
@@ -101,7 +103,12 @@ impl Peer for Sockets {
         (self.is_tls() && !cfg!(feature = "quic")).then(|| remedy.to_owned())
     }
 
-    fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
+    fn run(
+        &mut self,
+        place: &Place,
+        case: &CompareCase,
+        seconds: f64,
+    ) -> Result<PeerOutcome, Failure> {
         let mut servers = Vec::new();
         let mut clients = Vec::new();
         for (from, to) in case.directions() {
@@ -110,7 +117,8 @@ impl Peer for Sockets {
             options.transport = transport.clone();
             let mut server =
                 place.start(&format!("{} server", self.name), *to, &arguments(&options))?;
-            let mut options = ClientOptions::new(self.kind, server.address()?, seconds);
+            let mut options =
+                ClientOptions::new(self.kind, program::address(&mut server)?, seconds);
             options.warm_up = WARM_UP;
             options.bytes = case.size as usize;
             options.checked = self.checked;
@@ -121,8 +129,8 @@ impl Peer for Sockets {
         }
         let mut sum = Metrics::new();
         for mut client in clients {
-            let report = client.report(limit(seconds))?;
-            client.finish(limit(seconds))?;
+            let report = program::report(&mut client, limit(seconds))?;
+            client.wait(limit(seconds))?;
             for (name, figure) in ALL.iter().filter_map(|name| Some((name, report.get(*name)?))) {
                 *sum.entry(name).or_default() += figure;
             }
@@ -130,8 +138,8 @@ impl Peer for Sockets {
         if let Some(goodput) = sum.get(GOODPUT) {
             sum.insert(MESSAGE_RATE, goodput * 1e3 / case.size as f64);
         }
-        let outcome = Outcome::now(sum, seconds);
-        servers.into_iter().try_for_each(|server| server.finish(limit(seconds)))?;
+        let outcome = PeerOutcome::now(sum, seconds);
+        servers.iter_mut().try_for_each(|server| server.wait(limit(seconds)))?;
         Ok(outcome)
     }
 }

@@ -1,20 +1,22 @@
-//! UCX over its TCP transport, by its own `ucx_perftest`. Its `ucp_get` is left out: it has one at a time under way.
+//! UCX over its TCP transport, through its own `ucx_perftest`. Its `ucp_get` is left out, because
+//! it has only one operation in flight.
 
 use std::time::Duration;
 
-use super::super::case::{Case, Family};
+use super::super::case::{CompareCase, Family};
 use super::super::place::Place;
-use super::{Needs, Outcome, Peer, limit, rate};
+use super::{ComparedPeer, Needs, PeerOutcome, limit, rate};
 use crate::failure::Failure;
 use crate::peer::Metrics;
 use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999};
-use crate::program::Program;
+use crate::program;
+use braid_lab::process::Program;
 
 const PROGRAM: &str = "ucx_perftest";
-/// Where a server waits for its client, over TCP; the second direction has the next one.
+/// The TCP port on which a server waits for its client. The second direction uses the next port.
 const PORT: u16 = 13_637;
 
-/// UCX's interfaces.
+/// The interfaces of UCX.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::compare) enum Via {
     Put,
@@ -24,16 +26,16 @@ pub(in crate::compare) enum Via {
 
 pub(in crate::compare) struct Ucx {
     via: Via,
-    /// How many messages take a second in the case that was prepared.
+    /// Messages per second in the prepared case.
     per_second: f64,
 }
 
-/// The last line of what a client prints.
+/// The last line of a client's output.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Line {
-    /// In microseconds, of the percentile that was asked for.
+struct ResultLine {
+    /// Time in microseconds at the requested percentile.
     percentile_us: f64,
-    /// Over the whole run, in microseconds.
+    /// Mean time in microseconds over the whole run.
     overall_us: f64,
 }
 
@@ -42,7 +44,7 @@ impl Ucx {
         Ucx { via, per_second: 0.0 }
     }
 
-    fn test(&self, case: &Case) -> &'static str {
+    fn test(&self, case: &CompareCase) -> &'static str {
         match (self.via, case.family.is_latency()) {
             (Via::Put, false) => "ucp_put_bw",
             (Via::Put, true) => "ucp_put_lat",
@@ -53,23 +55,23 @@ impl Ucx {
         }
     }
 
-    /// A pair of processes for each direction; their lines.
+    /// Runs a pair of processes for each direction and returns their lines.
     fn once(
         &self,
         place: &Place,
-        case: &Case,
+        case: &CompareCase,
         count: u64,
         percentile: f64,
-    ) -> Result<Vec<Line>, Failure> {
+    ) -> Result<Vec<ResultLine>, Failure> {
         let mut running = Vec::new();
         for ((from, to), port) in case.directions().iter().zip(PORT..) {
             let start = |what: &str, host, args: &[String]| {
                 let mut command = place.command(host, PROGRAM);
                 command.args(["-p", &port.to_string()]).args(args);
                 command.envs([("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "eth0")]);
-                // Its own look for better transports, which are not there.
+                // Suppresses messages about missing transports.
                 command.env("UCX_LOG_LEVEL", "error");
-                Program::start(&format!("ucx_perftest {what} on h{host}"), command)
+                program::start(&format!("ucx_perftest {what} on h{host}"), command)
             };
             let server = start("server", *to, &[])?;
             place.wait_for_listener(&server, port)?;
@@ -85,13 +87,13 @@ impl Ucx {
         running.into_iter().map(|(client, server)| last_line(client, server)).collect()
     }
 
-    /// How many messages take so long.
+    /// Returns the number of messages for this duration.
     fn count(&self, seconds: f64) -> u64 {
         (self.per_second * seconds).max(1.0) as u64
     }
 }
 
-impl Peer for Ucx {
+impl ComparedPeer for Ucx {
     fn name(&self) -> String {
         let via = match self.via {
             Via::Put => "put",
@@ -101,7 +103,7 @@ impl Peer for Ucx {
         format!("UCX over TCP, {via}")
     }
 
-    fn fits(&self, case: &Case) -> bool {
+    fn fits(&self, case: &CompareCase) -> bool {
         !matches!(
             case.family,
             Family::QueuePairs | Family::LatencyBlocking | Family::Keyed | Family::KeyedLatency
@@ -112,13 +114,18 @@ impl Peer for Ucx {
         Some(Needs { program: PROGRAM, package: "ucx-utils" })
     }
 
-    fn prepare(&mut self, place: &Place, case: &Case) -> Result<(), Failure> {
+    fn prepare(&mut self, place: &Place, case: &CompareCase) -> Result<(), Failure> {
         let look = |count| Ok(slowest(&self.once(place, case, count, 50.0)?) * 1e-6);
         self.per_second = rate(case, look)?;
         Ok(())
     }
 
-    fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
+    fn run(
+        &mut self,
+        place: &Place,
+        case: &CompareCase,
+        seconds: f64,
+    ) -> Result<PeerOutcome, Failure> {
         if !case.family.is_latency() {
             let count = self.count(seconds);
             let lines = self.once(place, case, count, 50.0)?;
@@ -126,9 +133,9 @@ impl Peer for Ucx {
             let per_us: f64 = lines.iter().map(|line| 1.0 / line.overall_us).sum();
             let goodput = per_us * case.size as f64 * 1e-3;
             let metrics = Metrics::from([(GOODPUT, goodput), (MESSAGE_RATE, per_us)]);
-            return Ok(Outcome::now(metrics, seconds));
+            return Ok(PeerOutcome::now(metrics, seconds));
         }
-        // It tells one percentile of a run.
+        // A run reports one percentile.
         let each = [(50.0, ONE_WAY_P50), (99.0, ONE_WAY_P99), (99.9, ONE_WAY_P999)];
         let seconds = seconds / each.len() as f64;
         let count = self.count(seconds);
@@ -137,31 +144,32 @@ impl Peer for Ucx {
             Ok((name, lines.iter().map(|line| line.percentile_us).fold(0.0, f64::max)))
         };
         let metrics = each.into_iter().map(figure).collect::<Result<Metrics, Failure>>()?;
-        Ok(Outcome::now(metrics, seconds))
+        Ok(PeerOutcome::now(metrics, seconds))
     }
 }
 
-/// Of one message, in microseconds; of the slower direction.
-fn slowest(lines: &[Line]) -> f64 {
+/// Returns the microseconds of one message in the slower direction.
+fn slowest(lines: &[ResultLine]) -> f64 {
     lines.iter().map(|line| line.overall_us).fold(0.0, f64::max)
 }
 
 /// Waits for both ends.
-fn last_line(mut client: Program, server: Program) -> Result<Line, Failure> {
+fn last_line(mut client: Program, mut server: Program) -> Result<ResultLine, Failure> {
     let said = client.lines(limit(0.0))?;
-    client.finish(Duration::from_secs(5))?;
-    server.finish(Duration::from_secs(5))?;
+    client.wait(Duration::from_secs(5))?;
+    server.wait(Duration::from_secs(5))?;
     let last = said.last().map(String::as_str).unwrap_or_default();
     parse(last).ok_or_else(|| Failure::Trial(format!("ucx_perftest ended with `{last}`")))
 }
 
-/// `iterations percentile average overall | bandwidth average overall | rate average overall`.
-fn parse(line: &str) -> Option<Line> {
+/// Parses the columns `iterations percentile average overall`, `bandwidth average overall` and
+/// `rate average overall`.
+fn parse(line: &str) -> Option<ResultLine> {
     let figures: Vec<f64> =
         line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     match figures[..] {
         [_, percentile_us, _, overall_us, _, _, _, _] if overall_us > 0.0 => {
-            Some(Line { percentile_us, overall_us })
+            Some(ResultLine { percentile_us, overall_us })
         }
         _ => None,
     }
@@ -174,7 +182,7 @@ mod tests {
     #[test]
     fn the_last_line_is_read() {
         let line = "   20000   0.181   153.900   149.267   406.11   418.71   6498   6699";
-        let read = Line { percentile_us: 0.181, overall_us: 149.267 };
+        let read = ResultLine { percentile_us: 0.181, overall_us: 149.267 };
         assert_eq!(parse(line), Some(read));
         assert_eq!(parse("+------+"), None);
         assert_eq!(parse("1 2 3"), None);

@@ -1,7 +1,7 @@
-//! Putting packets together into batches: as many as possible for one system call.
+//! Batches: as many packets as possible for one system call.
 //!
-//! Headers and short payloads are copied into the batch's staging buffer; longer payloads go to the
-//! link straight from application memory.
+//! Headers and short payloads are copied into the batch's staging buffer. The link sends longer
+//! payloads directly from application memory.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,16 +10,17 @@ use braid_transport::AddrPair;
 
 use crate::link::{Batch, Link, LinkCaps, Sent, Slice, Via};
 
-/// Most slices of one batch: what `sendmsg` takes (`UIO_MAXIOV`), less those of one packet.
+/// The largest number of slices in a batch: the limit of `sendmsg` (`UIO_MAXIOV`) without the
+/// slices of one packet.
 const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
-/// Payloads of more pieces than this are staged.
+/// The largest number of pieces of a payload that is not staged.
 pub(super) const MAX_PIECES: usize = 8;
 
-/// A packet that is shorter by less than one in so many bytes is padded, for others to follow it: what that costs on the wire is little
-/// beside a system call.
+/// A packet is padded if it is shorter than the others by less than one part in this number. Others
+/// can then follow it, and the padding costs less than a system call.
 const PADDED: usize = 16;
 
-/// Where a packet goes, and how long it is on the wire.
+/// The destination of a packet and its length on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     pub(super) to: AddrPair,
@@ -27,24 +28,24 @@ pub(super) struct Shape {
     pub(super) len: usize,
 }
 
-/// Packets of one size (the last may be shorter) for one destination on one path.
+/// Packets of one size for one destination on one path. The last may be shorter.
 ///
-/// Invariants: `staging` never grows beyond the capacity it was made with, so what points into it
-/// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read until the batch is
-/// sent or cleared.
+/// Invariants: `staging` never exceeds its initial capacity, so pointers into it stay valid. Every
+/// entry of `slices` lies in `staging` or in registered memory and stays readable until the batch
+/// is sent or cleared.
 pub(super) struct BatchBuilder {
     to: AddrPair,
     via: Via,
     segment_len: usize,
     segments: usize,
     bytes: usize,
-    /// A shorter packet has ended it.
+    /// Whether a shorter packet has ended the batch.
     ended: bool,
     staging: Vec<u8>,
     slices: Vec<Slice<'static>>,
-    /// Some slices point into registered memory.
+    /// Whether slices point into registered memory.
     refers: bool,
-    /// The batch leaves ECN-capable: segments of messages are in it.
+    /// Whether the batch leaves ECN-capable: it contains segments of messages.
     ecn: bool,
 }
 
@@ -72,22 +73,22 @@ impl BatchBuilder {
         self.segments == 0
     }
 
-    /// Whether it depends on registered memory.
+    /// Whether the batch depends on registered memory.
     pub(super) fn refers(&self) -> bool {
         self.refers
     }
 
-    /// The path that it takes; `None` if nothing is in it, or none.
+    /// The path of the batch. `None`: the batch is empty or takes no path.
     pub(super) fn path(&self) -> Option<Via> {
         (!self.is_empty() && self.via != Via::Port).then_some(self.via)
     }
 
-    /// Bytes of each packet but the last; `None` if nothing is in it.
+    /// Bytes of each packet but the last. `None`: the batch is empty.
     pub(super) fn segment_len(&self) -> Option<usize> {
         (!self.is_empty()).then_some(self.segment_len)
     }
 
-    /// Segments of messages are in it.
+    /// Makes the batch ECN-capable, because it contains segments of messages.
     pub(super) fn use_ecn(&mut self) {
         self.ecn = true;
     }
@@ -108,7 +109,8 @@ impl BatchBuilder {
                 && self.slices.len() <= MAX_SLICES)
     }
 
-    /// Bytes behind a packet, of a kind that can be padded, with which it does not end the batch that it joins.
+    /// The padding with which a packet does not end the batch that it joins. The packet must be of
+    /// a kind that can be padded.
     pub(super) fn padding(&self, packet: Shape, caps: LinkCaps) -> usize {
         let short = self.segment_len.saturating_sub(packet.len);
         let pays = short > 0 && short <= self.segment_len / PADDED;
@@ -116,7 +118,7 @@ impl BatchBuilder {
         if pays && fits && !self.is_empty() && self.takes(packet, caps) { short } else { 0 }
     }
 
-    /// Takes over the only packet of another batch, if it can join this one.
+    /// Takes over the only packet of another batch if it can join this one.
     pub(super) fn join(&mut self, other: &mut BatchBuilder, caps: LinkCaps) -> bool {
         let packet = Shape { to: other.to, via: other.via, len: other.bytes };
         let is_one = other.segments == 1 && !other.refers;
@@ -129,8 +131,7 @@ impl BatchBuilder {
         true
     }
 
-    /// Begins a packet that the batch takes; its bytes follow by `stage` and `refer`, and must be
-    /// exactly `packet.len`.
+    /// Begins a packet. Its bytes follow by `stage` and `refer` and must be exactly `packet.len`.
     pub(super) fn begin(&mut self, packet: Shape) {
         if self.is_empty() {
             (self.to, self.via, self.segment_len) = (packet.to, packet.via, packet.len);
@@ -141,7 +142,7 @@ impl BatchBuilder {
         self.bytes += packet.len;
     }
 
-    /// Appends what `write` appends to the staging buffer.
+    /// Appends the bytes that `write` appends to the staging buffer.
     pub(super) fn stage(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let (before, room) = (self.staging.len(), self.staging.capacity());
         write(&mut self.staging);
@@ -151,7 +152,7 @@ impl BatchBuilder {
         // SAFETY: `before` is inside the allocation.
         let start = unsafe { base.add(before) };
         match self.slices.last_mut() {
-            // Bytes staged one after the other need but one slice.
+            // Bytes staged one after the other share one slice.
             Some(last) if last.start() >= base && last.ends_at(start) => {
                 // SAFETY: both are staged, so these are bytes of one allocation.
                 unsafe { last.extend(added) };
@@ -162,10 +163,10 @@ impl BatchBuilder {
         }
     }
 
-    /// Appends bytes that stay where they are.
+    /// Appends bytes without a copy.
     ///
     /// # Safety
-    /// They are registered, and readable until the batch is sent or cleared.
+    /// The bytes must be registered, and readable until the batch is sent or cleared.
     pub(super) unsafe fn refer(&mut self, addr: u64, len: usize) {
         let start = std::ptr::with_exposed_provenance(addr as usize);
         // SAFETY: the caller vouches for the bytes; the slice goes when the batch is cleared.

@@ -1,4 +1,5 @@
-//! Packets as datagrams of a [`Link`]: UDP sockets, or memory inside one process, with or without injected faults.
+//! The datapath whose packets are datagrams of a [`Link`]: UDP sockets, or memory inside one
+//! process, with or without injected faults.
 
 mod batch;
 mod pack;
@@ -17,34 +18,34 @@ use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, PortRefused, Reach,
-    Received, Room, Segment, Sent, Taken, Via,
+    Arrived, Caps, Datapath, DatapathSetup, Envelope, JoinError, Losses, Owner, Partner, PathInfo,
+    PortRefused, Reach, Received, Room, Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
 use crate::link::{Link, Received as Datagram};
 use crate::signals::Signals;
 
-/// Payload bytes of a full segment unless told otherwise, where the path takes as much. Four times the
-/// largest of InfiniBand costs a quarter per byte, and 64 KiB are still whole packets; a path with
-/// MTU 9000 or 1500 uses what it has. See `docs/performance.md`.
+/// Payload bytes of a full segment, if the configuration and the path allow as much. With four
+/// times InfiniBand's largest, a byte costs a quarter of the instructions, and 64 KiB are still
+/// whole packets. A path with an MTU of 9000 or 1500 uses its MTU. See `docs/performance.md`.
 const SEGMENT: u16 = 16_384;
-/// A batch of fewer bytes was the last for now: asking once more would only cost a system call.
+/// A batch of fewer bytes was probably the last: another receive call would find nothing.
 const SMALL_BATCH: usize = 8 << 10;
-/// How long who sleeps waits for a full link, as there may be nothing that says when it has room: a fraction of the time
-/// that what is in a socket's buffer takes on a fast network.
+/// Time that a sleeping worker waits for a full link, because nothing may report that there is
+/// room. A fast network sends the content of a socket's buffer in several times as long.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// See the module.
+/// The datapath over datagrams of a link.
 pub(crate) struct DatagramDatapath {
     link: Box<dyn Link>,
     queue: Queue,
     counters: Arc<WorkerCounters>,
-    /// Present where routes are discovered.
+    /// Set if routes are discovered.
     routes: Option<Routes>,
-    /// Segments that have left in parts.
+    /// Segments that were sent in parts.
     parted: u32,
-    /// When the link is tried again that had no room.
+    /// The time at which a full link is tried again.
     retry_at: Instant,
 }
 
@@ -61,7 +62,7 @@ impl DatagramDatapath {
         }
     }
 
-    /// False: the link has no room for all of it.
+    /// Sends the waiting batches. Returns `false` if the link has no room for all of them.
     fn send_waiting(&mut self) -> bool {
         let is_empty = self.queue.flush(&mut *self.link);
         if !is_empty {
@@ -70,7 +71,7 @@ impl DatagramDatapath {
         is_empty
     }
 
-    /// Finds out which routes `count` paths take to the peers.
+    /// Discovers the routes that `count` paths take to the peers.
     pub(crate) fn with_discovery(mut self, count: usize, signals: Arc<Signals>) -> Self {
         self.routes = Some(Routes::new(self.link.local_addr().ip(), count, signals));
         self
@@ -78,49 +79,6 @@ impl DatagramDatapath {
 }
 
 impl Datapath for DatagramDatapath {
-    fn caps(&self) -> Caps {
-        let caps = self.link.caps();
-        Caps {
-            batch_segments: caps.batch_segments as u32,
-            batch_bytes: caps.batch_bytes as u64,
-            joint_batches: true,
-            segment: SEGMENT,
-            receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
-            checks_payloads: true,
-            search_path_mtu: caps.has_hops,
-            congestion_marks: caps.congestion_marks,
-            direct: None,
-        }
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.link.local_addr()
-    }
-
-    fn pair(&self, to: SocketAddr) -> AddrPair {
-        self.link.pair(to)
-    }
-
-    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
-        self.link.max_datagram(to)
-    }
-
-    fn reach(&self, to: AddrPair) -> Option<Reach> {
-        self.link.reach(to)
-    }
-
-    fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
-        Ok(Vec::new())
-    }
-
-    fn join(&mut self, _: QpId, _: Partner, routing: &[u8]) -> Result<u32, JoinError> {
-        if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
-    }
-
-    fn retire(&mut self, _: QpId) {}
-
-    fn close(&mut self, _: QpId) {}
-
     fn make_room(&mut self) -> Room {
         if !self.queue.has_waiting() {
             return Room::Open;
@@ -173,14 +131,6 @@ impl Datapath for DatagramDatapath {
         Ok(Taken { packets, is_more: bytes >= SMALL_BATCH })
     }
 
-    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
-        self.link.take_refused(sink);
-    }
-
-    fn forget_memory(&mut self) {
-        self.queue.forget_memory();
-    }
-
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         self.link.readiness()
     }
@@ -192,6 +142,57 @@ impl Datapath for DatagramDatapath {
     fn next_due(&self) -> Option<Instant> {
         let retry = self.queue.has_waiting().then_some(self.retry_at);
         retry.into_iter().chain(self.link.next_due()).min()
+    }
+}
+
+impl DatapathSetup for DatagramDatapath {
+    fn caps(&self) -> Caps {
+        let caps = self.link.caps();
+        Caps {
+            batch_segments: caps.batch_segments as u32,
+            batch_bytes: caps.batch_bytes as u64,
+            joint_batches: true,
+            segment: SEGMENT,
+            receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
+            checks_payloads: true,
+            search_path_mtu: caps.has_hops,
+            congestion_marks: caps.congestion_marks,
+            direct: None,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.link.local_addr()
+    }
+
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.link.pair(to)
+    }
+
+    fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
+        Ok(Vec::new())
+    }
+
+    fn join(&mut self, _: QpId, _: Partner, routing: &[u8]) -> Result<u32, JoinError> {
+        if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
+    }
+
+    fn retire(&mut self, _: QpId) {}
+
+    fn close(&mut self, _: QpId) {}
+
+    fn forget_memory(&mut self) {
+        self.queue.forget_memory();
+    }
+}
+
+impl PathInfo for DatagramDatapath {
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
+        self.link.max_datagram(to)
+    }
+
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
+        self.link.reach(to)
     }
 
     fn watch(&mut self, to: AddrPair) {
@@ -206,6 +207,10 @@ impl Datapath for DatagramDatapath {
 
     fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
         self.link.use_ecn(to, ecn);
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.link.take_refused(sink);
     }
 
     fn losses(&self) -> Losses {
@@ -226,7 +231,7 @@ fn arrived(received: Datagram<'_>) -> Arrived<'_> {
     Arrived::Packet(Received { from: Some(from), called, via, congestion, closes: None, bytes })
 }
 
-/// The path that a source port names; packets from other ports came by none.
+/// The path of a source port. Packets from other ports have none.
 fn via_of(port: u16) -> Via {
     if port >= SOURCE_PORT_BASE { Via::Path(PathId::new(port)) } else { Via::Port }
 }

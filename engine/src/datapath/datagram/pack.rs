@@ -1,4 +1,4 @@
-//! Packing a segment into a batch.
+//! Packs a segment into a batch.
 
 use braid_keys::Session;
 use braid_wire::{Crc, DataHeader, PART_HEADER_LEN, PART_LEN, Part, SEALED_PART_LEN};
@@ -7,7 +7,7 @@ use super::batch::{BatchBuilder, MAX_PIECES, Shape};
 use super::queue::Queue;
 use crate::datapath::{Readable, Segment};
 
-/// Payloads up to this are copied: cheaper than another slice.
+/// Payloads up to this size are copied, which costs less than another slice.
 const STAGED: usize = 256;
 
 /// Adds a segment to a batch.
@@ -31,14 +31,15 @@ pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
     }
     batch.stage(|out| header.encode(out));
     for piece in payload.pieces() {
-        // SAFETY: the piece is registered, and `Queue::forget_memory` clears the batch before a region goes.
+        // SAFETY: the piece is registered, and `Queue::forget_memory` clears the batch before a
+        // region goes.
         unsafe { batch.refer(piece.addr, piece.len as usize) };
     }
     batch.stage(pad);
 }
 
-/// Adds a segment that is longer than what the path carries, in parts with this serial number. Rare enough for a buffer of
-/// its own.
+/// Adds a segment that is longer than the path carries, in parts with this serial number. This is
+/// rare enough for a buffer of its own.
 pub(super) fn pack_in_parts(queue: &mut Queue, segment: &mut Segment<'_>, serial: u32) {
     let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
     let mut whole = Vec::new();

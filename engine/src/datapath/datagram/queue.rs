@@ -1,4 +1,5 @@
-//! What waits to be sent: batches under construction, and those that the link had no room for.
+//! The packets that wait to be sent: batches under construction, and batches for which the link had
+//! no room.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,20 +10,22 @@ use super::batch::{BatchBuilder, Shape};
 use crate::counters::WorkerCounters;
 use crate::link::{Link, LinkCaps, Sent, Via};
 
-/// Batches that may wait, for more packets of no connection to be taken; their senders repeat them.
+/// The number of waiting batches above which packets of no connection are dropped. Their senders
+/// repeat them.
 const MAX_WAITING: usize = 64;
 
-/// Data goes first and acknowledgements of the same round after it, as many as possible in one
-/// batch: who waits for the data should not wait for a system call that is not about it. Only where one batch takes all
-/// of both is there one: an acknowledgement that is sent with a reply, and not held back, is waited for as well.
+/// Data leaves first, and acknowledgements of the same round follow, as many as possible in one
+/// batch. The peer that waits for data does not wait for a system call that carries none. Both
+/// share a batch only if one batch takes all of them, because the peer also waits for an
+/// acknowledgement that is sent together with a reply.
 pub(super) struct Queue {
     caps: LinkCaps,
     data: Box<BatchBuilder>,
     /// Acknowledgements, control and set-up packets.
     others: Box<BatchBuilder>,
-    /// Complete batches, oldest first. More than a few only while the link is full.
+    /// Complete batches, oldest first. There are more than a few only while the link is full.
     waiting: VecDeque<Box<BatchBuilder>>,
-    // In boxes, because they go round all the time.
+    // Boxes, because batches move between the lists all the time.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<BatchBuilder>>,
     counters: Arc<WorkerCounters>,
@@ -40,12 +43,12 @@ impl Queue {
         }
     }
 
-    /// Bytes to pad this data packet with, so that others can follow it in its batch.
+    /// The padding with which other packets can follow this data packet in its batch.
     pub(super) fn padding(&self, packet: Shape) -> usize {
         self.data.padding(packet, self.caps)
     }
 
-    /// A batch that takes this data packet, begun with it.
+    /// Returns a batch that takes this data packet, and begins the packet there.
     pub(super) fn data(&mut self, packet: Shape) -> &mut BatchBuilder {
         if !self.data.takes(packet, self.caps) {
             self.seal_data();
@@ -54,8 +57,8 @@ impl Queue {
         &mut self.data
     }
 
-    /// Adds an acknowledgement or a control packet. Those that leave by paths share a batch whatever
-    /// their paths: it takes that of the first.
+    /// Adds an acknowledgement or a control packet. Packets that leave by paths share a batch
+    /// whatever their paths. The batch takes the path of the first.
     pub(super) fn packet(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         let via = self.others.path().filter(|_| via != Via::Port).unwrap_or(via);
         let packet = Shape { to, via, len: bytes.len() };
@@ -66,8 +69,8 @@ impl Queue {
         self.others.stage(|out| out.extend_from_slice(bytes));
     }
 
-    /// Adds a packet that may be too large for its path, in a batch of its own: between virtual machines and
-    /// namespaces a batch is dropped as one.
+    /// Adds a packet that may be too large for its path, in a batch of its own, because virtual
+    /// machines and namespaces drop a batch as a whole.
     pub(super) fn alone(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         if !self.others.is_empty() {
             self.seal_others();
@@ -76,8 +79,9 @@ impl Queue {
         self.seal_others();
     }
 
-    /// Adds a packet of no connection, unless much is waiting already: anybody can provoke some. Some are padded, and shorter
-    /// ones do not share their batch, for the reason of [`Queue::alone`].
+    /// Adds a packet of no connection. The packet is dropped if many batches wait, because
+    /// strangers can provoke such packets. Some are padded, and shorter ones do not share their
+    /// batch, as in [`Queue::alone`].
     pub(super) fn datagram(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         if self.others.segment_len().is_some_and(|len| len != bytes.len()) {
             self.seal_others();
@@ -94,7 +98,7 @@ impl Queue {
 
     /// Completes all batches under construction.
     pub(super) fn seal(&mut self) {
-        // Whichever is the longer comes first.
+        // The longer packet comes first.
         if !self.data.join(&mut self.others, self.caps)
             && self.others.join(&mut self.data, self.caps)
         {
@@ -108,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// Sends complete batches; false: the link is full and some are left.
+    /// Sends complete batches. Returns `false` if the link is full and some are left.
     pub(super) fn flush(&mut self, link: &mut dyn Link) -> bool {
         while let Some(batch) = self.waiting.front() {
             match batch.send(link) {
@@ -121,7 +125,7 @@ impl Queue {
                     return false;
                 }
                 Err(error) => {
-                    // As good as lost: it is sent again, or its queue pair gives up.
+                    // The batch is lost: the core sends it again or fails the queue pair.
                     self.counters.send_errors.add(1);
                     if self.counters.send_errors.get().is_power_of_two() {
                         tracing::warn!(%error, "a batch could not be sent");
@@ -135,8 +139,8 @@ impl Queue {
         true
     }
 
-    /// Drops what is not sent and refers to registered memory, some of which is about to go.
-    /// Packets are lost on the way all the time; these will be resent if they are still wanted.
+    /// Drops unsent batches that refer to registered memory, some of which is about to go. The core
+    /// sends dropped packets again like lost ones.
     pub(super) fn forget_memory(&mut self) {
         if self.data.refers() {
             self.data.clear();
@@ -201,7 +205,7 @@ mod tests {
         queue.data(packet).stage(|out| out.resize(out.len() + packet.len, 1));
     }
 
-    /// Adds one of this length, padded as it can be.
+    /// Adds a packet of this length with its padding.
     fn padded(queue: &mut Queue, len: usize) {
         let packet = Shape { to: TO, via: Via::Port, len };
         let padding = queue.padding(packet);
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!(batches(queue), [2, 2, 1]);
     }
 
-    /// A queue with data packets of this length, and acknowledgements of that.
+    /// A queue with data packets of the lengths `lens` and acknowledgements of the lengths `acks`.
     fn of(lens: &[usize], acks: &[usize]) -> Queue {
         let mut queue = queue();
         lens.iter().for_each(|&len| data(&mut queue, Shape { to: TO, via: Via::Port, len }));
@@ -248,7 +252,7 @@ mod tests {
         assert_eq!(batches(of(&[68], &[80])), [2]);
         assert_eq!(batches(of(&[80], &[68])), [2]);
         assert_eq!(batches(of(&[1000, 1000], &[80])), [3]);
-        // A shorter packet ends a batch, and of two acknowledgements none overtakes the other.
+        // A shorter packet ends a batch, and acknowledgements keep their order.
         assert_eq!(batches(of(&[1000, 500], &[80])), [2, 1]);
         assert_eq!(batches(of(&[1000], &[80, 80])), [1, 2]);
         assert_eq!(batches(of(&[], &[80])), [1]);

@@ -1,4 +1,4 @@
-//! The routes to a worker's peers: found out on a thread of its own, again and again.
+//! The routes to a worker's peers, which a thread of its own discovers repeatedly.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -15,9 +15,11 @@ use crate::discovery::{DiscoveryConfig, PathMap, discover_from};
 use crate::signals::Signals;
 use crate::threads::spawn_without_signals;
 
-/// Routes may change at any time; asking about 64 paths takes a few hundred small datagrams.
+/// The interval of discovery, because routes may change at any time. Discovery for 64 paths takes a
+/// few hundred small datagrams.
 const LEARN_AGAIN: Duration = Duration::from_secs(5);
-/// A worker that ends waits for nobody, but its discovery should not go on for long either.
+/// The longest time of a discovery. A worker that ends does not wait for it, but it should not last
+/// long.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 enum Request {
@@ -25,21 +27,21 @@ enum Request {
     Forget(AddrPair),
 }
 
-/// What the thread has found and the worker has not taken.
+/// A result that the worker has not taken yet.
 #[derive(Default)]
 struct Found {
     any: AtomicBool,
     maps: Mutex<VecDeque<(AddrPair, PathMap)>>,
 }
 
-/// The worker's end. The thread ends soon after this is dropped.
+/// The worker's end. The thread ends soon after it is dropped.
 pub(crate) struct Routes {
     requests: Sender<Request>,
     found: Arc<Found>,
 }
 
 impl Routes {
-    /// For paths 0 to `count - 1` from local address `from`.
+    /// Starts discovery for paths 0 to `count - 1` from local address `from`.
     pub(crate) fn new(from: IpAddr, count: usize, signals: Arc<Signals>) -> Self {
         let (requests, inbox) = mpsc::channel();
         let found = Arc::<Found>::default();
@@ -53,18 +55,18 @@ impl Routes {
         Routes { requests, found }
     }
 
-    /// There are queue pairs to this peer.
+    /// Starts discovery for a peer that has queue pairs.
     pub(crate) fn watch(&self, to: AddrPair) {
-        // Without a thread nothing is found; that has been logged.
+        // Without a thread nothing is discovered. That was logged.
         let _ = self.requests.send(Request::Watch(to));
     }
 
-    /// There are none any more.
+    /// Stops discovery for a peer that has no queue pairs any more.
     pub(crate) fn forget(&self, to: AddrPair) {
         let _ = self.requests.send(Request::Forget(to));
     }
 
-    /// The oldest that was found and not taken.
+    /// Takes the oldest result.
     pub(crate) fn poll(&self) -> Option<(AddrPair, PathMap)> {
         if !self.found.any.load(Ordering::Relaxed) {
             return None;
@@ -76,13 +78,14 @@ impl Routes {
     }
 }
 
-/// The thread: one discovery at a time, as two for the same peer would take each other's answers.
+/// The thread's state. Discoveries run one at a time, because two for the same peer would take each
+/// other's answers.
 struct Discoverer {
     from: IpAddr,
     count: usize,
     signals: Arc<Signals>,
     found: Arc<Found>,
-    /// Peers, and when to look at them next.
+    /// The peers and the times of their next discovery.
     watched: Vec<(AddrPair, Instant)>,
 }
 
@@ -107,7 +110,7 @@ impl Discoverer {
         }
     }
 
-    /// Looks at the peer whose turn it is.
+    /// Runs the discovery of the peer whose turn it is.
     fn look(&mut self) {
         let due = self.watched.iter_mut().filter(|(_, at)| *at <= Instant::now());
         let Some((to, at)) = due.min_by_key(|(_, at)| *at) else { return };
@@ -119,11 +122,19 @@ impl Discoverer {
         let from = LocalAddr { ip: local.ip.or(Some(self.from)), ..local };
         match discover_from(remote, from, paths, config) {
             Ok(map) => {
-                tracing::debug!(to = %remote, ways = map.ways.len(), unanswered = map.unanswered, "routes found");
+                tracing::debug!(
+                    to = %remote,
+                    ways = map.ways.len(),
+                    unanswered = map.unanswered,
+                    "routes found"
+                );
                 if map.balanced(self.count).is_none() {
-                    tracing::info!(to = %remote, "no different routes were found: plain source ports are used");
+                    tracing::info!(
+                        to = %remote,
+                        "no different routes were found: plain source ports are used"
+                    );
                 }
-                self.tell(to, map);
+                self.report(to, map);
             }
             Err(error) => {
                 tracing::warn!(to = %remote, %error, "routes not found: the paths stay as they are")
@@ -131,7 +142,7 @@ impl Discoverer {
         }
     }
 
-    fn tell(&self, to: AddrPair, map: PathMap) {
+    fn report(&self, to: AddrPair, map: PathMap) {
         let mut maps = self.found.maps.lock().unwrap_or_else(PoisonError::into_inner);
         maps.push_back((to, map));
         self.found.any.store(true, Ordering::Relaxed);

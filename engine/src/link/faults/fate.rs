@@ -1,4 +1,4 @@
-//! Throws the dice for each datagram.
+//! Draws the faults of each datagram.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use rand_pcg::Pcg64;
 
 use super::Faults;
 
-/// How long a reordered datagram, or a late duplicate, is held back, in microseconds.
+/// The delay of a reordered datagram or a late duplicate, in microseconds.
 const HOLD_US: RangeInclusive<u64> = 100..=2000;
-/// Bits flipped in a corrupted datagram: few, for many are easier to find.
+/// The number of bits flipped in a corrupted datagram. Few flips are harder to detect than many.
 pub(super) const FLIPS: RangeInclusive<u32> = 1..=4;
 
-/// What happens to one datagram.
+/// The faults of one datagram.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fate {
     pub(super) drop: bool,
     pub(super) corrupt: bool,
-    /// It is sent that much late.
+    /// The delay of the datagram.
     pub(super) late: Option<Duration>,
-    /// It is sent again, that much late.
+    /// The delay of its duplicate.
     pub(super) again: Option<Duration>,
 }
 
 impl Fate {
-    /// Every decision takes its random number, needed or not: one probability changed leaves the
-    /// other faults where they were.
+    /// Every decision takes its random number, needed or not. So a change of one probability leaves
+    /// the other faults unchanged.
     pub(super) fn draw(rng: &mut Pcg64, faults: &Faults) -> Fate {
         let mut happens = |probability| rng.random::<f64>() < probability;
         let drop = happens(faults.drop);
@@ -49,7 +49,7 @@ impl Fate {
     }
 }
 
-/// Flips a few different bits (the same one twice would be none).
+/// Flips a few bits, each at another position.
 pub(super) fn corrupt(rng: &mut Pcg64, datagram: &mut [u8]) {
     let bits = datagram.len() * 8;
     let count = bits.min(rng.random_range(FLIPS) as usize);

@@ -1,4 +1,4 @@
-//! Stands on another link and spoils what is sent there.
+//! A link that injects faults into the datagrams of another link.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -18,12 +18,12 @@ use crate::link::{
     AddrPair, Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent, Slice, Via,
 };
 
-/// Bytes held back at once; with more the link is full. Only a long delay gets there.
+/// The largest number of held bytes. Beyond it the link is full, which only a long delay causes.
 const MAX_HELD: usize = 256 << 20;
-/// Buffers kept for reuse.
+/// The largest number of spare buffers.
 const MAX_SPARE: usize = 256;
 
-/// What a [`FaultyLink`] has done, in datagrams.
+/// The numbers of datagrams with each fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FaultCounters {
     pub(crate) dropped: u64,
@@ -36,22 +36,23 @@ pub(crate) struct FaultCounters {
 pub(crate) struct FaultyLink {
     inner: Box<dyn Link>,
     faults: Faults,
-    /// Decides fates.
+    /// The random numbers of the faults.
     rng: Pcg64,
-    /// Chooses bits to flip; apart, because it takes more numbers the more is corrupted.
+    /// The random numbers of the flipped bits. They are separate because corruption takes a varying
+    /// amount.
     flips: Pcg64,
     held: BinaryHeap<Reverse<Held>>,
     held_bytes: usize,
-    /// How many have been held; keeps those that are due together in order.
+    /// The number of held batches so far, which keeps batches of equal due time in order.
     holds: u64,
     pub(super) counters: FaultCounters,
-    /// The fates of the batch in hand.
+    /// The faults of the current batch.
     fates: Vec<Fate>,
-    /// Buffers of released batches, for the next ones.
+    /// Buffers of released batches, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
-/// A batch that is sent when it is due.
+/// A batch that is held until it is due.
 struct Held {
     due: Instant,
     order: u64,
@@ -89,11 +90,12 @@ impl Ord for Held {
 }
 
 impl FaultyLink {
-    /// Spoils what is sent on `inner`. What `inner` receives passes untouched.
+    /// Injects faults into datagrams sent by `inner`. Datagrams that `inner` receives pass
+    /// unchanged.
     ///
     /// # Errors
     ///
-    /// Those of [`Faults::validate`].
+    /// See [`Faults::validate`].
     pub(crate) fn new(inner: Box<dyn Link>, faults: Faults) -> Result<FaultyLink, FaultsError> {
         faults.validate()?;
         Ok(FaultyLink {
@@ -110,7 +112,7 @@ impl FaultyLink {
         })
     }
 
-    /// Sends what is due. `false`: the inner link is full, and something is overdue.
+    /// Sends the due batches. Returns `false` if the inner link is full and a batch is overdue.
     fn release(&mut self) -> io::Result<bool> {
         if self.held.is_empty() {
             return Ok(true);
@@ -126,7 +128,7 @@ impl FaultyLink {
             if matches!(sent, Ok(Sent::Full)) {
                 return Ok(false);
             }
-            // A batch that cannot be sent goes too: it would block the others for ever.
+            // A batch that cannot be sent is dropped, because it would block the others for ever.
             if let Some(Reverse(held)) = self.held.pop() {
                 self.held_bytes -= held.bytes.len();
                 self.recycle(held.bytes);
@@ -136,7 +138,7 @@ impl FaultyLink {
         Ok(true)
     }
 
-    /// Whether the batch in hand passes as it is; draws the fates of its datagrams.
+    /// Draws the faults of the current batch. Returns whether it passes unchanged.
     fn draw_fates(&mut self, batch: &Batch<'_>) -> bool {
         let bytes = batch.slices.iter().map(|slice| slice.len()).sum::<usize>();
         self.fates.clear();
@@ -146,8 +148,8 @@ impl FaultyLink {
         self.fates.iter().all(Fate::is_none)
     }
 
-    /// Holds back all that is left of a batch, each part until it is due: what is neither lost nor
-    /// late stays one batch.
+    /// Holds the remaining datagrams of a batch, each until it is due. Datagrams that are neither
+    /// lost nor late stay one batch.
     fn spoil(&mut self, batch: &Batch<'_>) {
         let due = Instant::now() + self.faults.delay;
         let mut rest = self.buffer();
@@ -261,7 +263,7 @@ impl Link for FaultyLink {
         if self.draw_fates(batch) && self.faults.delay.is_zero() {
             let sent = self.inner.send(batch)?;
             if sent == Sent::Full {
-                // It will come again, and meet the same fate.
+                // The same batch is sent again and must meet the same faults.
                 self.rng = before;
             }
             return Ok(sent);

@@ -13,7 +13,7 @@ use super::link::FaultCounters;
 use super::*;
 use crate::link::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Slice, Via};
 
-/// Writes down each batch that is sent: where to, from where, and its datagrams.
+/// Records each batch that is sent: destination, source port and datagrams.
 #[derive(Clone, Default)]
 struct Recorder {
     sent: Arc<Mutex<Vec<Vec<Vec<u8>>>>>,
@@ -70,7 +70,7 @@ fn link(faults: Faults) -> (FaultyLink, Recorder) {
     (FaultyLink::new(Box::new(recorder.clone()), faults).unwrap(), recorder)
 }
 
-/// Datagram `number` of the test; it begins with its number.
+/// Datagram `number` of a test, which begins with its number.
 fn datagram(number: u32) -> Vec<u8> {
     let mut bytes = vec![0; SEGMENT];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -86,7 +86,7 @@ fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
         .unwrap()
 }
 
-/// Sends `batches` batches of eight, waits for all that is late, and returns what was sent.
+/// Sends `batches` batches of eight, waits for all late ones, and returns the sent datagrams.
 fn run(faults: Faults, batches: u32) -> (Vec<Vec<u8>>, FaultCounters) {
     let (mut link, recorder) = link(faults);
     for batch in 0..batches {
@@ -142,7 +142,7 @@ fn the_seed_decides() {
 #[test]
 fn losses_are_as_many_as_asked_for() {
     let (sent, counters) = run(Faults { drop: 0.1, seed: 1, ..Faults::default() }, 1250);
-    // 10,000 datagrams: five standard deviations are 150.
+    // With 10,000 datagrams, five standard deviations are 150.
     assert!((850..1150).contains(&counters.dropped), "{counters:?}");
     assert_eq!(sent.len() as u64, 10_000 - counters.dropped);
     assert!(sent.is_sorted(), "what is left keeps its order");

@@ -2,10 +2,10 @@
 
 use crate::link::{Batch, Slice};
 
-/// Walks through the datagrams of a batch.
+/// An iterator over the datagrams of a batch.
 pub(crate) struct Cutter<'a> {
     batch: &'a Batch<'a>,
-    /// The slice that the next datagram begins in, and where in it.
+    /// The slice in which the next datagram begins, and the offset in it.
     slice: usize,
     offset: usize,
 }
@@ -16,7 +16,8 @@ impl<'a> Cutter<'a> {
         Cutter { batch, slice: 0, offset: 0 }
     }
 
-    /// Shows the next datagram's slices, as they lie. Returns its bytes; 0: the batch is at its end.
+    /// Hands the slices of the next datagram to `sink`. Returns its bytes. 0: the batch is at its
+    /// end.
     pub(crate) fn next_datagram(&mut self, mut sink: impl FnMut(Slice<'a>)) -> usize {
         let mut len = 0;
         while let Some(more) = self.take(self.batch.segment_len - len) {
@@ -26,7 +27,7 @@ impl<'a> Cutter<'a> {
         len
     }
 
-    /// Up to `len` bytes that lie together; `None`: `len` is 0 or the batch is at its end.
+    /// Takes up to `len` contiguous bytes. `None`: `len` is 0 or the batch is at its end.
     fn take(&mut self, len: usize) -> Option<Slice<'a>> {
         while let Some(slice) = self.batch.slices.get(self.slice) {
             let rest = slice.part(self.offset..slice.len());

@@ -1,5 +1,5 @@
-//! ICMP messages about what a socket has sent, as Linux hands them to anybody who asks: the
-//! socket's error queue. A socket has one after [`super::hear_errors`].
+//! ICMP messages about datagrams that a socket has sent, from the socket's error queue in Linux.
+//! [`super::enable_icmp_errors`] enables the queue.
 
 use std::io;
 use std::mem;
@@ -9,9 +9,10 @@ use std::ptr;
 
 use socket2::{SockAddr, SockAddrStorage, Socket};
 
-/// Room for one note: `sock_extended_err` and an IPv6 address behind a header, 64 bytes, and more.
+/// Room for one control message: `sock_extended_err` and an IPv6 address behind a header take 64
+/// bytes.
 const CONTROL: usize = 256;
-/// Bytes of a `sock_extended_err`; the address of whoever complains follows.
+/// Bytes of a `sock_extended_err`. The address of the reporting host follows.
 const EXTENDED_ERR: usize = mem::size_of::<libc::sock_extended_err>();
 
 const ICMP_UNREACHABLE: u8 = 3;
@@ -21,35 +22,35 @@ const ICMP_TIME_EXCEEDED: u8 = 11;
 const ICMPV6_UNREACHABLE: u8 = 1;
 const ICMPV6_PORT_UNREACHABLE: u8 = 4;
 const ICMPV6_TIME_EXCEEDED: u8 = 3;
-/// Code 0 of both: the time to live ended in transit. (Code 1: a reassembly took too long.)
+/// Code 0 of both: the time to live ended in transit. Code 1 means that a reassembly took too long.
 const IN_TRANSIT: u8 = 0;
 
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// What an ICMP message says.
+/// The statement of an ICMP message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Complaint {
     /// The time to live ended.
     Expired,
-    /// It goes no further.
+    /// The destination is unreachable.
     Unreachable,
-    /// Nobody listens there, or a firewall says so.
+    /// The port is closed, or a firewall pretends so.
     PortUnreachable,
 }
 
-/// One ICMP message. Whoever can reach this machine can write one: all of it is hearsay until the
-/// quote is found to be of something that was sent.
+/// An ICMP message. Any host that can reach this machine can write one, so the message is not
+/// trusted until its quote matches a datagram that was sent.
 pub(crate) struct Report {
-    /// Where the quoted datagram was going.
+    /// The destination of the quoted datagram.
     pub(crate) to: Option<SocketAddr>,
-    /// Who says what; `None`: nothing that concerns the way.
+    /// The reporting host and its statement. `None`: the message does not concern the path.
     pub(crate) complaint: Option<(IpAddr, Complaint)>,
     /// Bytes of the quoted datagram's payload, at the front of the buffer.
     pub(crate) quoted: usize,
 }
 
-/// Takes the oldest entry out of the queue; `None`: it is empty.
+/// Takes the oldest entry of the queue. `None`: the queue is empty.
 pub(crate) fn next(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<Report>> {
     let mut to = SockAddrStorage::zeroed();
     let mut control = Control([0; CONTROL]);
@@ -141,7 +142,8 @@ fn address(sockaddr: &[u8]) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// What Linux writes: errno, origin, type, code, padding, info, data; then the offender.
+    /// The layout of Linux: errno, origin, type, code, padding, info, data, then the reporting
+    /// host.
     fn note(origin: u8, kind: u8, code: u8, offender: &[u8]) -> Vec<u8> {
         let mut note = 113u32.to_ne_bytes().to_vec();
         note.extend([origin, kind, code, 0]);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_icmp_or_too_short_is_passed_over() {
+    fn short_and_foreign_entries_are_skipped() {
         assert_eq!(parse(&note(1, 11, 0, &v4([10, 0, 0, 1]))), None, "of local origin");
         assert_eq!(parse(&note(2, 11, 0, &[0; 16])), None, "AF_UNSPEC");
         for whole in [note(2, 11, 0, &v4([1; 4])[..8]), note(3, 3, 0, &v6("::2")[..24])] {

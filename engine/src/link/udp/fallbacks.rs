@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use super::canonical;
 use crate::degradation::Degradation;
 
-/// Time without a try after the kernel has refused to segment; each further time twice as long, up
-/// to the longest.
+/// The first wait before another try after the kernel has refused to segment. Each further wait is
+/// twice as long, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
 
-/// A socket option that the system has refused, and that a link can do without.
+/// A socket option that the system has refused and that a link can do without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RefusedOption {
     pub(super) name: &'static str,
@@ -21,12 +21,12 @@ pub(super) struct RefusedOption {
     pub(super) effect: &'static str,
 }
 
-/// Those of all sockets of a link, each once.
+/// The refused options of all sockets of a link, each once.
 #[derive(Clone, Default, Debug)]
 pub(super) struct RefusedOptions(Vec<RefusedOption>);
 
 impl RefusedOptions {
-    pub(super) fn note(&mut self, name: &'static str, error: &io::Error, effect: &'static str) {
+    pub(super) fn record(&mut self, name: &'static str, error: &io::Error, effect: &'static str) {
         if !self.has(name) {
             let errno = error.raw_os_error().unwrap_or(0);
             self.0.push(RefusedOption { name, errno, effect });
@@ -37,7 +37,7 @@ impl RefusedOptions {
         self.0.iter().any(|option| option.name == name)
     }
 
-    /// Adds them to a list of what a connection does without.
+    /// Adds the refused options to a list of degradations.
     pub(super) fn list(&self, rail: usize, all: &mut Vec<Degradation>) {
         for &RefusedOption { name: option, errno, effect } in &self.0 {
             let is_listed = |one: &Degradation| match *one {
@@ -58,12 +58,12 @@ impl RefusedOptions {
 struct Unsegmented {
     to: IpAddr,
     errno: i32,
-    /// Until the next try after this one.
+    /// The wait that follows the next refusal.
     wait: Duration,
     retry_at: Instant,
 }
 
-/// By destination. Empty on most machines.
+/// The fallbacks by destination. Empty on most machines.
 #[derive(Debug, Default)]
 pub(super) struct Fallbacks {
     unsegmented: Vec<Unsegmented>,
@@ -71,19 +71,19 @@ pub(super) struct Fallbacks {
 }
 
 impl Fallbacks {
-    /// Whether segmentation towards a destination is used, or to be tried again.
+    /// Whether to segment towards a destination, either as usual or as another try.
     pub(super) fn segments(&self, to: IpAddr) -> bool {
         let mut refused = self.unsegmented.iter();
         refused.find(|of| of.to == to).is_none_or(|of| Instant::now() >= of.retry_at)
     }
 
-    /// The time until the next try is over.
+    /// Ends the wait until the next try.
     #[cfg(test)]
     pub(super) fn retry_now(&mut self) {
         self.unsegmented.iter_mut().for_each(|of| of.retry_at = Instant::now());
     }
 
-    /// The kernel has refused to segment, and not to send.
+    /// Records that the kernel refused to segment but not to send.
     pub(super) fn on_refused(&mut self, to: IpAddr, error: &io::Error) {
         let (now, errno) = (Instant::now(), error.raw_os_error().unwrap_or(0));
         match self.unsegmented.iter_mut().find(|of| of.to == to) {
@@ -92,14 +92,17 @@ impl Fallbacks {
                 (known.errno, known.retry_at) = (errno, now + known.wait);
             }
             None => {
-                tracing::debug!(%to, %error, "no UDP segmentation: datagrams go through the kernel one by one");
+                tracing::debug!(
+                    %to, %error,
+                    "no UDP segmentation: datagrams go through the kernel one by one"
+                );
                 let (wait, retry_at) = (FIRST_WAIT, now + FIRST_WAIT);
                 self.unsegmented.push(Unsegmented { to, errno, wait, retry_at });
             }
         }
     }
 
-    /// The kernel has segmented.
+    /// Records that the kernel has segmented.
     #[inline]
     pub(super) fn on_segmented(&mut self, to: IpAddr) {
         if !self.unsegmented.is_empty() {
@@ -115,7 +118,7 @@ impl Fallbacks {
         }
     }
 
-    /// Whether what is ECN-capable may leave so.
+    /// Whether ECN-capable datagrams may leave so.
     #[inline]
     pub(super) fn sends_ecn(&self, to: SocketAddr) -> bool {
         self.without_ecn.is_empty() || !self.without_ecn.contains(&to)

@@ -1,8 +1,8 @@
-//! Which interface a rail sends by: the one that has its address, whatever the routing table
+//! The interface of a rail: the one that has the rail's address, whatever the routing table
 //! prefers.
 //!
-//! Linux chooses the interface by the destination. Of two in one subnet it takes the first,
-//! whatever address a socket is bound to.
+//! Linux chooses the interface by the destination. If two interfaces are in one subnet, it takes
+//! the first, whatever address a socket is bound to.
 
 use std::fs;
 use std::io;
@@ -15,11 +15,11 @@ use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use crate::degradation::Misrouting;
 use crate::link::rtnetlink::{Route, RtNetlink};
 
-/// How soon the interfaces are listed again after they were found to have changed. On a host of
-/// many containers that takes a millisecond.
+/// The shortest time between two listings of the interfaces after a change. On a host with many
+/// containers a listing takes a millisecond.
 const LIST_AGAIN: Duration = Duration::from_secs(1);
 
-/// The interfaces that have the address of a rail, and the tables of routes.
+/// The interfaces that have the address of a rail, and the routes through them.
 pub(super) struct OwnInterfaces {
     ip: IpAddr,
     owners: Vec<Owner>,
@@ -28,25 +28,25 @@ pub(super) struct OwnInterfaces {
 }
 
 impl OwnInterfaces {
-    /// Those of an address that a socket is bound to; `None`: nothing has to be looked up for any
-    /// destination.
+    /// The interfaces of the address that a socket is bound to. `None`: no destination needs a
+    /// look-up.
     pub(super) fn of(ip: IpAddr) -> io::Result<Option<Self>> {
         let ip = ip.to_canonical();
-        // The kernel sends from a link-local address by its interface alone.
+        // The kernel sends from a link-local address only by its interface.
         if ip.is_unspecified() || matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
             return Ok(None);
         }
         let owners = owners(ip)?;
-        // An address of the loopback interface is one of the whole host. It lists one of
-        // 127.0.0.0/8, and has them all.
+        // An address of the loopback interface belongs to the whole host. The interface lists one
+        // address of 127.0.0.0/8 and has all of them.
         if owners.is_empty() || owners.iter().any(|owner| owner.is_loopback) {
             return Ok(None);
         }
         Ok(Some(OwnInterfaces { ip, owners, listed: Instant::now(), tables: RtNetlink::open()? }))
     }
 
-    /// The interface that what goes to `to` leaves by; 0: the routing table's choice, as no route
-    /// leads there by the own one, or what it sends stays on this host.
+    /// The interface for datagrams to `to`. 0: the routing table's choice, because no route leads
+    /// there by this rail's interface or the destination is on this host.
     pub(super) fn towards(&mut self, to: IpAddr) -> u32 {
         let found = self.look_up(to.to_canonical());
         found.inspect_err(|error| tracing::debug!(%to, %error, "no route found")).unwrap_or(0)
@@ -62,13 +62,13 @@ impl OwnInterfaces {
             }
         }
         if self.listed.elapsed() > LIST_AGAIN {
-            // Perhaps the interface has been made anew, and has another index.
+            // The interface may have been created again with another index.
             (self.owners, self.listed) = (owners(self.ip)?, Instant::now());
         }
         Ok(0)
     }
 
-    /// Why the rail may carry nothing between here and `to`, as far as this host knows.
+    /// The reason why the rail may carry nothing between here and `to`, as far as this host knows.
     pub(super) fn misrouting(&mut self, to: IpAddr) -> io::Result<Option<Misrouting>> {
         let (to, tables) = (to.to_canonical(), &mut self.tables);
         let prefers = match tables.route(self.ip, to)? {
@@ -95,7 +95,7 @@ struct Owner {
     is_loopback: bool,
 }
 
-/// The interfaces that have an address; more than one may.
+/// The interfaces that have an address. Several may have it.
 fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
     let mut owners = Vec::new();
     for entry in getifaddrs()? {
@@ -105,7 +105,7 @@ fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
         if v4.or_else(v6) != Some(ip) {
             continue;
         }
-        // An address may have a label of its own, `eth0:1`.
+        // The label of an address may contain a suffix, as in `eth0:1`.
         let name = entry.interface_name.split(':').next().unwrap_or_default().to_owned();
         let index = if_nametoindex(name.as_str())?;
         let is_loopback = entry.flags.contains(InterfaceFlags::IFF_LOOPBACK);
@@ -114,11 +114,11 @@ fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
     Ok(owners)
 }
 
-/// What `rp_filter` has to be for packets to be dropped whose way back is another interface (RFC
-/// 3704).
+/// The value of `rp_filter` with which packets are dropped if the route back uses another interface
+/// (RFC 3704).
 const STRICT: u32 = 1;
 
-/// The kernel obeys the larger of the two (`ip-sysctl`); 0 where there is none.
+/// The kernel obeys the larger of the two settings (`ip-sysctl`). 0: there is none.
 fn reverse_path_filter(interface: &str) -> u32 {
     let value = |of: &str| -> u32 {
         let text = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter"));

@@ -1,8 +1,8 @@
-//! The real link: plain UDP sockets, one to receive and one per path to send from.
+//! The link over plain UDP sockets: one to receive, and one per path to send.
 //!
-//! A batch is one `sendmsg` with `UDP_SEGMENT` (GSO); what the kernel merges on the way in (GRO)
-//! comes out of one `recvmsg`. Measured, everything that goes packet by packet is seven to ten
-//! times slower than that.
+//! A batch is one `sendmsg` with `UDP_SEGMENT` (GSO). The kernel merges arriving datagrams (GRO),
+//! and one `recvmsg` returns them. Measurements show that sending or receiving packet by packet
+//! takes seven to ten times as long.
 
 pub(crate) mod cut;
 pub(crate) mod error_queue;
@@ -33,50 +33,50 @@ use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::refused::RefusedList;
 use self::send::{Addressing, Refusal, send_each, send_once};
-pub(crate) use self::socket::{hear_errors, leave_by, of_version, open_path};
+pub(crate) use self::socket::{enable_icmp_errors, leave_by, of_version, open_path};
 use super::{
     AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused, Received, Sent, Via,
 };
 use crate::degradation::{Degradation, Misrouting};
 
-/// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
-/// since; 64 it stays, because a virtual machine hands its batches whole to the host, and a host
-/// that knows 64 drops longer ones without a word (`virtio_net_hdr_to_skb`).
+/// The largest number of segments in a GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024
+/// and take 128 since. A virtual machine hands its batches to the host as a whole, and a host with
+/// a limit of 64 silently drops longer ones (`virtio_net_hdr_to_skb`), so 64 is the limit here.
 const MAX_SEGMENTS: usize = 64;
-/// Most bytes of one GSO call over IPv4: what an IP packet leaves after its headers. (IPv6 takes
-/// 20 more, but the link may be both.)
+/// The largest number of bytes in a GSO call over IPv4: an IP packet without its headers. IPv6
+/// takes 20 more, but the link may use both.
 const MAX_BATCH: usize = 65_535 - 20 - 8;
-/// What one receive call takes: the largest UDP payload there is (65,527) and then some.
+/// The size of the receive buffer. The largest UDP payload is 65,527 bytes.
 const BOUNCE: usize = 1 << 16;
-/// Errors of earlier sends that are taken between two looks at what arrives: a flood of forged ICMP
-/// messages does not hold the worker.
+/// The largest number of errors of earlier sends that are taken between two receives, so that a
+/// flood of forged ICMP messages does not block the worker.
 const MOST_ERRORS: u32 = 4;
-/// Most slices of one batch (`UIO_MAXIOV`).
+/// The largest number of slices in a batch (`UIO_MAXIOV`).
 const MAX_SLICES: usize = 1024;
 
 /// Events of a [`UdpLink`] that its user does not see as errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UdpCounters {
-    /// Sends that found no way: no route, no neighbour, a firewall, a closed port.
+    /// Sends without a path: no route, no neighbour, a firewall, a closed port.
     pub(crate) unreachable: u64,
-    /// Datagrams lost because the socket filled up in the middle of a batch; only where the
-    /// kernel refuses GSO.
+    /// Datagrams lost because the socket filled up in the middle of a batch. This occurs only if
+    /// the kernel refuses GSO.
     pub(crate) cut_short: u64,
-    /// Datagrams that the device, or the queue before it, has dropped at once.
+    /// Datagrams that the device or its queue has dropped at once.
     pub(crate) dropped: u64,
-    /// Received batches dropped because they, or the notes about them, were longer than expected.
+    /// Received batches dropped because they, or their control messages, were longer than expected.
     pub(crate) truncated: u64,
     /// Datagrams that the kernel dropped because the receive buffer was full, as far as a later
-    /// datagram has told.
+    /// datagram has reported.
     pub(crate) overflowed: u64,
 }
 
 /// Datagrams over the UDP sockets of this machine.
 ///
-/// Path `p` sends from source port `0xC000 | p`, which several processes on one host share (they
-/// never receive there). Where another program holds that port, the path takes one of
-/// `0xF000 | p`, `0xE000 | p`, `0xD000 | p`: still one port per path, and still in the range that
-/// RoCEv2 gives to sources.
+/// Path `p` sends from source port `0xC000 | p`, which several processes on one host share, because
+/// they never receive there. If another program holds that port, the path takes one of `0xF000 |
+/// p`, `0xE000 | p`, `0xD000 | p`. Each path still has one port, in RoCEv2's range for source
+/// ports.
 pub(crate) struct UdpLink {
     receiver: Socket,
     paths: PathSockets,
@@ -86,23 +86,23 @@ pub(crate) struct UdpLink {
     own_interfaces: Option<RefCell<OwnInterfaces>>,
     bounce: Box<[u8]>,
     fallbacks: Fallbacks,
-    /// Of the receiving socket.
+    /// The refused options of the receiving socket.
     refused_options: RefusedOptions,
     counters: UdpCounters,
     refused: RefusedList,
-    /// The receiving socket's own count of drops, as last seen; it wraps.
+    /// The receiving socket's count of drops when last read. It wraps.
     kernel_drops: u32,
 }
 
 impl UdpLink {
-    /// Binds the receiving port `addr` (port 0: any free one) with room for `receive_buffer`
-    /// bytes, or as much of it as the system grants; see [`LinkCaps::receive_buffer`].
+    /// Binds the receiving port `addr` with room for `receive_buffer` bytes, or as much as the
+    /// system grants; see [`LinkCaps::receive_buffer`]. Port 0: any free port.
     ///
-    /// `[::]` serves IPv4 and IPv6, or only IPv4 where the kernel has no IPv6.
+    /// `[::]` serves IPv4 and IPv6, or only IPv4 if the kernel has no IPv6.
     ///
     /// # Errors
     ///
-    /// The port is taken, the address is not this machine's, or there are no more sockets.
+    /// The port is in use, the address is not this machine's, or there is no socket left.
     pub(crate) fn bind(addr: SocketAddr, receive_buffer: usize) -> io::Result<UdpLink> {
         let mut refused_options = RefusedOptions::default();
         let receiver =
@@ -111,7 +111,7 @@ impl UdpLink {
         let caps = LinkCaps {
             batch_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
             batch_bytes: MAX_BATCH,
-            // The kernel grants twice the bytes asked for, to account for its own overhead.
+            // The kernel doubles the requested size to account for its own overhead.
             receive_buffer: receiver.recv_buffer_size()? / 2,
             has_hops: true,
             congestion_marks: !refused_options.has("IP_RECVTOS")
@@ -132,7 +132,7 @@ impl UdpLink {
         })
     }
 
-    /// The port that a batch by `via` to `to` leaves from.
+    /// The source port of a batch by `via` to `to`.
     pub(crate) fn source_port(&mut self, via: Via, to: &AddrPair) -> io::Result<u16> {
         match via {
             Via::Path(path) => {
@@ -143,12 +143,13 @@ impl UdpLink {
         }
     }
 
-    /// Whether what goes there may leave ECN-capable.
+    /// Whether segments to `to` may leave ECN-capable.
     pub(crate) fn sends_ecn(&self, to: SocketAddr) -> bool {
         self.fallbacks.sends_ecn(to)
     }
 
-    /// Sends a batch, or some of it: `send` gets its socket, and the address unless the socket is connected there.
+    /// Sends a batch or a part of it. `send` gets the socket, and the address unless the socket is
+    /// connected.
     fn send_by<T>(
         &mut self,
         batch: &Batch<'_>,
@@ -170,12 +171,12 @@ impl UdpLink {
             let addressing = Addressing { to, from, without_ecn: without };
             let again = || send(self.receiver.as_raw_fd(), &addressing);
             return match again() {
-                // What was sent before was refused, perhaps to somebody else.
+                // An earlier datagram was refused, perhaps by another destination.
                 Err(error) if may_be_earlier(&error) => {
                     self.refused.read(&self.receiver, Via::Port);
                     let sent = again();
-                    // The system also queues errors of its own, and who sleeps wakes as long as
-                    // there are any.
+                    // The system also queues errors of its own. A sleeping thread would wake as
+                    // long as the queue holds any.
                     if sent.is_err() {
                         self.refused.read(&self.receiver, Via::Port);
                     }
@@ -193,11 +194,11 @@ impl UdpLink {
                 if !socket.is_connected() {
                     return send(socket.socket().as_raw_fd(), &addressing);
                 }
-                // Its queue may have had no room.
+                // The error queue may have had no room.
                 if error.kind() == io::ErrorKind::ConnectionRefused {
                     self.refused.add(remote, batch.via);
                 }
-                // A connected socket is bound to one local address. A new one starts from nothing.
+                // A connected socket keeps its local address. A new socket has none.
                 self.paths.close(place.path, &pair);
                 let socket = self.paths.get(place.path, &pair)?;
                 let addressing = Addressing { without_ecn: without, ..socket.unconnected(remote) };
@@ -207,7 +208,7 @@ impl UdpLink {
         }
     }
 
-    /// Refuses what no kernel would take, so that a refusal of the kernel has one meaning.
+    /// Refuses batches that no kernel takes, so that a refusal of the kernel has one meaning.
     /// Returns the number of datagrams.
     fn check(&self, batch: &Batch<'_>) -> io::Result<usize> {
         let bytes = bytes_of(batch);
@@ -242,7 +243,8 @@ impl UdpLink {
                 Err(error) => {
                     match self.judge(error, batch)? {
                         Sent::Full if gone == 0 => return Ok(Sent::Full),
-                        // The start is gone and the caller must not send it again.
+                        // The first part has been sent, so the caller must not send the batch
+                        // again.
                         Sent::Full => self.counters.cut_short += 1,
                         Sent::Gone => {}
                     }
@@ -253,17 +255,17 @@ impl UdpLink {
         Ok(Sent::Gone)
     }
 
-    /// What a refused send means to the caller.
+    /// Translates the error of a refused send for the caller.
     fn judge(&mut self, error: io::Error, batch: &Batch<'_>) -> io::Result<Sent> {
         match Refusal::of(&error) {
             Refusal::Full => Ok(Sent::Full),
-            // As on a wire: what would not pass a second time must not hold up the rest.
+            // As on a wire: a datagram that would fail again must not block the others.
             Refusal::Dropped => {
                 self.counters.dropped += 1;
                 Ok(Sent::Gone)
             }
             Refusal::Unreachable => Ok(self.lost(&error, batch.to.remote)),
-            // Of a batch that `check` has passed, this is what a blackhole route says.
+            // For a batch that `check` has accepted, this is the error of a blackhole route.
             Refusal::Segmentation if error.raw_os_error() == Some(libc::EINVAL) => {
                 Ok(self.lost(&error, batch.to.remote))
             }
@@ -280,7 +282,7 @@ impl UdpLink {
         }
     }
 
-    /// A way may come back, and only the protocol knows how long to wait for it.
+    /// A route may come back, and only the protocol knows how long to wait for it.
     fn lost(&mut self, error: &io::Error, to: SocketAddr) -> Sent {
         if self.counters.unreachable == 0 {
             tracing::warn!(%to, %error, "datagrams find no way; counted from now on, not logged");
@@ -289,8 +291,7 @@ impl UdpLink {
         Sent::Gone
     }
 
-    /// Why packets to `to` and from there take another way than by the interface of the link's
-    /// address, or none.
+    /// The reason why packets between here and `to` do not use the interface of the link's address.
     fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
         let own = self.own_interfaces.as_ref()?;
         own.borrow_mut().misrouting(to.ip()).ok().flatten()
@@ -374,7 +375,7 @@ impl Link for UdpLink {
                 Ok(Sent::Gone)
             }
             Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
-                // The same error has other causes; only if single datagrams pass was it GSO.
+                // The same error has other causes. If single datagrams pass, the cause was GSO.
                 let lost = self.counters.unreachable;
                 let sent = self.send_singly(batch)?;
                 if sent == Sent::Gone && lost == self.counters.unreachable {
@@ -393,7 +394,7 @@ impl Link for UdpLink {
                 Err(error) => {
                     let is_told_once =
                         matches!(Refusal::of(&error), Refusal::Unreachable | Refusal::TooLarge);
-                    // About something that was sent.
+                    // The error concerns an earlier datagram.
                     if self.refused.read(&self.receiver, Via::Port) || is_told_once {
                         errors += 1;
                         continue;
@@ -430,7 +431,7 @@ impl Link for UdpLink {
     }
 }
 
-/// Without them the routing table chooses.
+/// Without its interfaces the routing table chooses.
 fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
     let own = OwnInterfaces::of(ip);
     let told = own.inspect_err(
@@ -439,7 +440,7 @@ fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
     told.ok().flatten().map(RefCell::new)
 }
 
-/// `to` as a link at `local` reaches it.
+/// Maps `to` to the form that a link at `local` can reach.
 fn reachable(local: SocketAddr, to: SocketAddr) -> io::Result<SocketAddr> {
     if to.port() == 0 {
         return Err(invalid(format!("{to} has no port")));
@@ -451,8 +452,7 @@ fn reachable(local: SocketAddr, to: SocketAddr) -> io::Result<SocketAddr> {
     Err(invalid(format!("{to} cannot be reached from {local}")))
 }
 
-/// A destination that can be reached, in the form that the receiving socket of a link at `local`
-/// takes.
+/// Maps a destination to a reachable one in the form of the receiving socket at `local`.
 fn address(local: SocketAddr, to: SocketAddr) -> SockAddr {
     match to {
         SocketAddr::V4(to) if local.is_ipv6() => {
@@ -462,8 +462,8 @@ fn address(local: SocketAddr, to: SocketAddr) -> SockAddr {
     }
 }
 
-/// Whether an error of a socket may be of something that it has sent before: an ICMP message has
-/// come since.
+/// Whether an error of a socket may concern an earlier datagram, because an ICMP message has
+/// arrived since.
 fn may_be_earlier(error: &io::Error) -> bool {
     !matches!(Refusal::of(error), Refusal::Full | Refusal::Dropped)
 }
@@ -472,7 +472,7 @@ fn bytes_of(batch: &Batch<'_>) -> usize {
     batch.slices.iter().map(|slice| slice.len()).sum()
 }
 
-/// IPv4 as IPv4, also where it came in IPv6's clothes.
+/// Maps an IPv4 address that is embedded in IPv6 back to IPv4.
 pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),

@@ -1,12 +1,11 @@
-//! Which address of this host a datagram came to, and which one leaves from (ip(7), `IP_PKTINFO`;
-//! RFC 3542, section 6).
+//! The local address of an arrived or outgoing datagram (ip(7), `IP_PKTINFO`; RFC 3542, section 6).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::send::Control;
 use crate::link::LocalAddr;
 
-/// As the kernel takes it, with a socket of this IP version.
+/// The control message for a socket of this IP version.
 #[derive(Clone, Copy)]
 pub(super) enum PacketInfo {
     V4(libc::in_pktinfo),
@@ -14,12 +13,13 @@ pub(super) enum PacketInfo {
 }
 
 impl PacketInfo {
-    /// What a socket that is bound to `bound` needs to send from `local`; `None`: nothing.
+    /// The control message that a socket bound to `bound` needs to send from `local`. `None`: none.
     pub(super) fn of(bound: SocketAddr, local: LocalAddr) -> Option<Self> {
         if local == LocalAddr::default() {
             return None;
         }
-        // The kernel takes the address from here alone, the one that the socket is bound to too.
+        // The kernel takes the address from this control message, even if the socket is bound to
+        // one.
         let ip = local.ip.unwrap_or(bound.ip());
         Some(match (bound, ip) {
             (SocketAddr::V4(_), IpAddr::V4(ip)) => PacketInfo::V4(libc::in_pktinfo {
@@ -41,7 +41,7 @@ impl PacketInfo {
         })
     }
 
-    /// Adds it to what is sent with a datagram.
+    /// Adds the control message to those of a datagram.
     pub(super) fn push_to(&self, control: &mut Control) {
         match *self {
             PacketInfo::V4(info) => control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, info),
@@ -50,13 +50,13 @@ impl PacketInfo {
     }
 }
 
-/// The address that a datagram came to.
+/// The destination address of a datagram.
 pub(super) fn called_v4(info: libc::in_pktinfo) -> LocalAddr {
     let ip = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
     LocalAddr { ip: Some(ip.into()), interface: 0 }
 }
 
-/// As [`called_v4`]. A link-local address is one of its interface.
+/// The destination address of a datagram over IPv6. A link-local address includes its interface.
 pub(super) fn called_v6(info: libc::in6_pktinfo) -> LocalAddr {
     let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
     let interface = if ip.is_unicast_link_local() { info.ipi6_ifindex } else { 0 };

@@ -1,4 +1,4 @@
-//! The sending sockets, one per path, opened when a path is first used.
+//! The sending sockets, one per path, opened on first use.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,23 +13,25 @@ use super::send::Addressing;
 use super::socket;
 use crate::link::{AddrPair, LocalAddr, SocketError};
 
-/// Sockets that stay open. With more paths than this in use the oldest are closed and opened again,
-/// which costs less than the batch that it is done for; 4096 of them would not pass the limit of
-/// open files that most systems have (1024).
+/// The number of sockets that stay open. If more paths are in use, the oldest sockets are closed
+/// and opened again, which costs less than the batch that follows. 4096 sockets would exceed the
+/// limit of open files of most systems (1024).
 const KEPT: usize = 256;
 
-/// Bytes of ICMP messages that wait at a path's socket, which receives nothing else.
+/// Bytes of ICMP messages that wait at a path's socket. The socket receives nothing else.
 const ERROR_QUEUE: usize = 8 << 10;
 
-/// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up the route once and
-/// not for every batch, a tenth of a short message's way. Another destination can be named all the same.
+/// The socket of a path. After two batches in a row to one destination the socket is connected to
+/// it. The kernel then looks up the route once and not for every batch, which saves a tenth of the
+/// cost of a short message. Batches can name another destination all the same.
 pub(super) struct PathSocket {
     socket: Socket,
-    /// What it is bound to.
+    /// The port that the socket is bound to.
     port: u16,
     connected: Option<SocketAddr>,
     last: Option<SocketAddr>,
-    /// What each batch has to say as the socket could not be told; it is not connected then.
+    /// The control message of each batch, if the socket could not be bound accordingly. Such a
+    /// socket is not connected.
     unbound: Option<PacketInfo>,
 }
 
@@ -49,7 +51,7 @@ impl PathSocket {
     fn open(path: PathId, source: Source, refused: &mut RefusedOptions) -> io::Result<Self> {
         let Source { addr, interface } = source;
         let socket = socket::open_path_noting(addr, path, refused)?;
-        socket::hear_all_errors(&socket, addr.is_ipv6());
+        socket::enable_all_icmp_errors(&socket, addr.is_ipv6());
         socket.set_recv_buffer_size(ERROR_QUEUE)?;
         let port = socket::local_addr(&socket)?.port();
         let bound = socket::leave_by(&socket, interface);
@@ -58,14 +60,14 @@ impl PathSocket {
         Ok(PathSocket { socket, port, connected: None, last: None, unbound })
     }
 
-    /// Prepares for a batch to `to`. Returns what the batch has to be addressed with.
+    /// Prepares for a batch to `to`. Returns the addressing of the batch.
     pub(super) fn aim(&mut self, to: SocketAddr) -> Addressing {
         if self.connected == Some(to) {
             self.last = self.connected;
             return Addressing { to: None, from: None, without_ecn: None };
         }
         let again = self.last.replace(to) == Some(to);
-        // Where there is no way just now it stays unconnected: the batch will say so.
+        // Without a route the socket stays unconnected, and the batch reports the error.
         if again && self.unbound.is_none() && self.socket.connect(&to.into()).is_ok() {
             self.connected = Some(to);
             return Addressing { to: None, from: None, without_ecn: None };
@@ -73,13 +75,13 @@ impl PathSocket {
         self.unconnected(to)
     }
 
-    /// What a batch to `to` has to be addressed with if the socket is not connected there.
+    /// The addressing of a batch to `to` if the socket is not connected to it.
     pub(super) fn unconnected(&self, to: SocketAddr) -> Addressing {
         Addressing { to: Some(SockAddr::from(to)), from: self.unbound, without_ecn: None }
     }
 }
 
-/// What sockets are bound to: a local address, on any port, and the interface that they send by.
+/// The local address of sockets, without a port, and the interface that they send by.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Source {
     addr: SocketAddr,
@@ -92,39 +94,39 @@ struct OfSource {
     sockets: Vec<Option<PathSocket>>,
 }
 
-/// Where a socket is, until one is opened or closed.
+/// The position of a socket, valid until a socket is opened or closed.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     set: usize,
     pub(super) path: PathId,
 }
 
-/// Invariant: `open` holds exactly the paths that have a socket, oldest first; each of `sets` has
-/// one at least.
+/// Invariant: `open` lists exactly the paths that have a socket, oldest first. Each of `sets` has
+/// at least one socket.
 pub(super) struct PathSockets {
     local: SocketAddr,
     sets: Vec<OfSource>,
     open: VecDeque<(Source, PathId)>,
     refused: RefusedOptions,
-    /// How often a socket could not be opened because the process has no more descriptors.
+    /// The number of sockets that could not be opened because the process has no descriptor left.
     denied: u64,
 }
 
-/// Whether it is the process, or the system, that has no more descriptors or memory.
+/// Whether the process or the system has no descriptor or memory left.
 fn is_short(error: &io::Error) -> bool {
     matches!(socket::errno(error), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 impl PathSockets {
-    /// For a link that receives at `local`.
+    /// Creates the set of a link that receives at `local`, without sockets.
     pub(super) fn new(local: SocketAddr) -> Self {
         let (sets, open, refused) = (Vec::new(), VecDeque::new(), RefusedOptions::default());
         PathSockets { local, sets, open, refused, denied: 0 }
     }
 
-    /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions
-    /// can be reached. A link that is bound to a wildcard closes them again: each peer has called
-    /// one address, which those to it are bound to.
+    /// Opens paths 0 to `count - 1`, or as many of them as stay open: for IPv4 if both versions are
+    /// available. A link bound to a wildcard closes them again, because the sockets for a peer are
+    /// bound to the address that the peer called.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
         let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
         for path in 0..count.min(KEPT) {
@@ -138,8 +140,9 @@ impl PathSockets {
         Ok(())
     }
 
-    /// The socket that a batch on `path` leaves by: that of the path, or another one that is open
-    /// where no more can be opened. `None`: none is open, and the receiving port has to do.
+    /// Chooses the socket for a batch on `path`: the socket of the path, or another open one if no
+    /// more can be opened. `None`: none is open, and the batch has to leave from the receiving
+    /// port.
     ///
     /// # Errors
     /// The socket cannot be opened for another reason than a lack of descriptors or memory.
@@ -162,13 +165,13 @@ impl PathSockets {
         }
     }
 
-    /// The socket of a path to a host that can be reached.
+    /// The socket of a path to a destination that can be reached.
     pub(super) fn get(&mut self, path: PathId, to: &AddrPair) -> io::Result<&mut PathSocket> {
         let place = self.find_or_open(path, self.source(to))?;
         Ok(self.at(place))
     }
 
-    /// The socket at a place that has just been found.
+    /// The socket at a position that was just found.
     pub(super) fn at(&mut self, place: Place) -> &mut PathSocket {
         let socket = &mut self.sets[place.set].sockets[usize::from(place.path.get())];
         socket.as_mut().expect("it is open")
@@ -211,12 +214,12 @@ impl PathSockets {
         Ok(Place { set, path })
     }
 
-    /// Socket options that the system has refused.
+    /// The socket options that the system has refused.
     pub(super) fn refused_options(&self) -> &RefusedOptions {
         &self.refused
     }
 
-    /// All that are open.
+    /// Visits all open sockets.
     pub(super) fn each(&self, mut visit: impl FnMut(PathId, &Socket)) {
         for (source, path) in &self.open {
             let set = self.sets.iter().find(|set| set.source == *source);
@@ -227,7 +230,7 @@ impl PathSockets {
         }
     }
 
-    /// Closes a path's socket to such hosts: the next batch on it opens another.
+    /// Closes a path's socket towards such a destination. The next batch opens another.
     pub(super) fn close(&mut self, path: PathId, to: &AddrPair) {
         self.close_at(path, self.source(to));
     }

@@ -1,7 +1,9 @@
-//! What this system knows of a destination: that nobody has the port, or that no way leads there.
+//! Asks the system whether a destination can be reached: whether its port is open and a route leads
+//! there.
 //!
-//! Routers and hosts say so in ICMP messages, which Linux hands to sockets that are connected to where the datagram went.
-//! The receiving socket is connected to nobody. Whoever can guess two ports can forge such a message.
+//! Routers and hosts answer with ICMP messages, which Linux hands to sockets that are connected to
+//! the destination. The receiving socket is not connected. An attacker who guesses two ports can
+//! forge such a message.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,26 +11,28 @@ use std::net::SocketAddr;
 use socket2::Socket;
 
 use super::canonical;
-use super::socket::{hear_errors, open_from};
+use super::socket::{enable_icmp_errors, open_from};
 use crate::link::AddrPair;
 
 /// A socket that is connected to one destination.
 pub(crate) struct Reach(Socket);
 
 impl Reach {
-    /// From another port of what a link that receives at `bound` sends there from.
+    /// Opens a socket that sends to `pair` like a link at `bound`, from another port.
     pub(super) fn open(bound: SocketAddr, pair: AddrPair) -> io::Result<Self> {
         let pair = AddrPair { remote: canonical(pair.remote), ..pair };
         let to = pair.remote;
         let socket = open_from(bound, pair)?;
         socket.set_nonblocking(true)?;
-        // Otherwise routers that know no way are not heard: their word is not final.
-        hear_errors(&socket, to)?;
+        // Without this the socket ignores routers that know no route, because such errors are not
+        // final.
+        enable_icmp_errors(&socket, to)?;
         socket.connect(&to.into())?;
         Ok(Reach(socket))
     }
 
-    /// Sends a datagram there. Returns why none of those that were sent can have arrived, if that is known.
+    /// Sends a datagram to the destination. Returns an error if it is known that none of the sent
+    /// datagrams can have arrived.
     pub(crate) fn ask(&self, datagram: &[u8]) -> Option<io::Error> {
         let earlier = self.refusal();
         earlier
@@ -67,7 +71,7 @@ mod tests {
             }
             drop(there);
             let reach = Reach::open(SocketAddr::new(ip, 0), to.into()).expect("a socket");
-            // On the same host the answer is there before the call returns.
+            // On the same host the answer arrives before the call returns.
             let refused = reach.ask(b"hello").expect("nobody is there");
             assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         }

@@ -1,4 +1,4 @@
-//! One `recvmsg`, and what the kernel notes about it.
+//! The system call that receives, and its control messages.
 
 use std::io;
 use std::mem::{self, MaybeUninit};
@@ -10,10 +10,10 @@ use super::packet_info::{called_v4, called_v6};
 use super::send::Refusal;
 use crate::link::{LocalAddr, Received};
 
-/// Room for the notes asked for (segment size, TOS, traffic class, drops: 24 bytes each; the
-/// address: 40), and more.
+/// Room for the requested control messages: segment size, TOS, traffic class and drops take 24
+/// bytes each, the address 40.
 const CONTROL: usize = 192;
-/// The ECN bits of TOS and traffic class, all set: congestion experienced (RFC 3168, section 5).
+/// The ECN bits of TOS and traffic class, both set: congestion experienced (RFC 3168, section 5).
 const CE: u8 = 0b11;
 
 #[repr(C, align(8))]
@@ -24,15 +24,15 @@ pub(super) struct Batch {
     len: usize,
     from: SocketAddr,
     notes: Notes,
-    /// The bytes or the notes did not fit: not to be used.
+    /// Whether the bytes or the control messages were truncated. Such a batch must not be used.
     pub(super) truncated: bool,
-    /// How many datagrams the socket has dropped when this one came, since it exists; wraps.
+    /// The socket's total number of dropped datagrams when this batch arrived. It wraps.
     pub(super) kernel_drops: Option<u32>,
 }
 
 #[derive(Default)]
 struct Notes {
-    /// Bytes of each datagram but the last; 0: there is only one.
+    /// Bytes of each datagram but the last. 0: there is only one.
     segment: usize,
     congestion: bool,
     drops: Option<u32>,
@@ -40,7 +40,7 @@ struct Notes {
 }
 
 impl Batch {
-    /// Hands the datagrams, which lie in `bounce`, to `sink`; returns how many there are.
+    /// Hands the datagrams in `bounce` to `sink`. Returns their number.
     pub(super) fn hand_out(&self, bounce: &mut [u8], sink: &mut dyn FnMut(Received<'_>)) -> usize {
         let Notes { congestion, called, .. } = self.notes;
         let from = self.from;
@@ -57,7 +57,7 @@ impl Batch {
     }
 }
 
-/// Takes what comes next out of the socket; `None`: nothing is there.
+/// Takes the next batch out of the socket. `None`: none has arrived.
 pub(super) fn recv_batch(fd: RawFd, bounce: &mut [u8]) -> io::Result<Option<Batch>> {
     // SAFETY: zero is a valid value: family 0, which is no family of addresses.
     let mut from: libc::sockaddr_in6 = unsafe { mem::zeroed() };
@@ -85,7 +85,7 @@ pub(super) fn recv_batch(fd: RawFd, bounce: &mut [u8]) -> io::Result<Option<Batc
     }))
 }
 
-/// The address that the kernel has put there; IPv4 as IPv4, also where it came in IPv6's clothes.
+/// The address that the kernel has written. An IPv4 address embedded in IPv6 is returned as IPv4.
 fn sender(name: &libc::sockaddr_in6) -> Option<SocketAddr> {
     match libc::c_int::from(name.sin6_family) {
         libc::AF_INET6 => {
@@ -105,7 +105,8 @@ fn sender(name: &libc::sockaddr_in6) -> Option<SocketAddr> {
     }
 }
 
-/// `recvmsg` without waiting; returns the bytes received. `message` must describe live buffers.
+/// Calls `recvmsg` without blocking. Returns the number of bytes. `message` must describe live
+/// buffers.
 fn receive(fd: RawFd, message: &mut libc::msghdr) -> io::Result<Option<usize>> {
     loop {
         // SAFETY: the one caller has filled `message` with buffers of its own and their lengths.
@@ -132,7 +133,7 @@ fn read_notes(message: &libc::msghdr) -> Notes {
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 notes.segment = value::<i32>(header).map_or(0, |size| size.max(0) as usize);
             }
-            // One byte, other than its IPv6 sister.
+            // The IPv4 value is one byte, unlike the IPv6 value.
             (libc::IPPROTO_IP, libc::IP_TOS) => {
                 notes.congestion |= value::<u8>(header).is_some_and(|tos| tos & CE == CE);
             }
@@ -155,7 +156,7 @@ fn read_notes(message: &libc::msghdr) -> Notes {
     notes
 }
 
-/// The value that follows a header; `None` if it is shorter than `T`. `T` is plain data.
+/// The value behind a header. `None`: it is shorter than `T`. `T` is plain data.
 fn value<T: Copy>(header: &libc::cmsghdr) -> Option<T> {
     // SAFETY: CMSG_LEN is arithmetic on its argument.
     let needed = unsafe { libc::CMSG_LEN(mem::size_of::<T>() as u32) } as usize;

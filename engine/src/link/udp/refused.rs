@@ -1,5 +1,4 @@
-//! Destinations whose hosts say that nobody receives at their port, as the error queues of a link's
-//! sockets tell.
+//! Destinations whose hosts report a closed port, from the error queues of a link's sockets.
 
 use std::net::SocketAddr;
 
@@ -9,21 +8,21 @@ use super::canonical;
 use super::error_queue::{self, Complaint};
 use crate::link::{PortRefused, Via};
 
-/// Most that are kept until somebody asks.
+/// The largest number of reports that are kept until they are taken.
 const MOST: usize = 256;
-/// Most messages taken from one socket at a time, so that a flood of forged ones cannot hold the
-/// worker.
+/// The largest number of messages taken from one socket at a time, so that a flood of forged ones
+/// cannot block the worker.
 const MOST_AT_ONCE: usize = 64;
 
-/// See the module.
+/// The reports of refused ports.
 #[derive(Default)]
 pub(super) struct RefusedList(Vec<PortRefused>);
 
 impl RefusedList {
-    /// Empties the error queue of the socket that sends by `via`. Returns whether something was in
-    /// it: then an error of a send or receive call may be of an earlier datagram.
+    /// Empties the error queue of the socket that sends by `via`. Returns whether the queue held
+    /// anything. If so, an error of a send or receive call may concern an earlier datagram.
     pub(super) fn read(&mut self, socket: &Socket, via: Via) -> bool {
-        // What was sent is quoted, and of no interest.
+        // The quoted datagram is not needed.
         let mut quote = [0; 8];
         for count in 0..MOST_AT_ONCE {
             let Ok(Some(report)) = error_queue::next(socket, &mut quote) else { return count > 0 };
@@ -35,7 +34,7 @@ impl RefusedList {
         true
     }
 
-    /// Adds one, unless it is there already.
+    /// Adds a report, unless it is listed.
     pub(super) fn add(&mut self, to: SocketAddr, via: Via) {
         let refused = PortRefused { to: canonical(to), via };
         if self.0.len() < MOST && !self.0.contains(&refused) {

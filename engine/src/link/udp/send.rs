@@ -1,4 +1,4 @@
-//! One call that sends.
+//! The system calls that send.
 
 use std::io;
 use std::mem;
@@ -11,17 +11,16 @@ use socket2::SockAddr;
 use super::packet_info::PacketInfo;
 use crate::link::Slice;
 
-/// Room for the control messages of a send: the bytes of a segment, where it leaves from, and no
-/// ECN.
+/// Room for the control messages of a send: the segment size, the local address, and the ECN bits.
 const CONTROL: usize = space::<u16>() + space::<libc::in6_pktinfo>() + space::<c_int>();
 
-/// Bytes that a control message with such a value takes.
+/// Bytes that a control message with a value of this type takes.
 const fn space<T>() -> usize {
     // SAFETY: CMSG_SPACE is arithmetic on its argument.
     unsafe { libc::CMSG_SPACE(mem::size_of::<T>() as u32) as usize }
 }
 
-/// Control messages, with the alignment that the kernel wants.
+/// Control messages, with the alignment that the kernel requires.
 #[repr(C, align(8))]
 pub(super) struct Control {
     bytes: [u8; CONTROL],
@@ -29,7 +28,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Those of a batch that is segmented into datagrams of `segment` bytes.
+    /// The control messages of a batch that the kernel segments into datagrams of `segment` bytes.
     fn new(ends: &Addressing, segment: Option<u16>) -> Self {
         let mut control = Control { bytes: [0; CONTROL], len: 0 };
         if let Some(segment) = segment {
@@ -47,7 +46,7 @@ impl Control {
         control
     }
 
-    /// Adds a message.
+    /// Adds a control message.
     pub(super) fn push<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
         assert!(self.len + space::<T>() <= CONTROL, "there is room for one message of each kind");
         // SAFETY: the header and its value take `space::<T>()` bytes from `len`, which is a
@@ -62,7 +61,7 @@ impl Control {
         self.len += space::<T>();
     }
 
-    /// Makes them those of a message, which borrows them.
+    /// Attaches the control messages to a message, which borrows them.
     fn attach_to(&mut self, message: &mut libc::msghdr) {
         if self.len > 0 {
             message.msg_control = self.bytes.as_mut_ptr().cast();
@@ -71,31 +70,31 @@ impl Control {
     }
 }
 
-/// The two ends of what is sent, as far as the socket does not have them.
+/// The two ends of a datagram, as far as the socket does not have them.
 pub(super) struct Addressing {
     /// `None`: the socket is connected.
     pub(super) to: Option<SockAddr>,
-    /// `None`: what the socket is bound to.
+    /// `None`: the address that the socket is bound to.
     pub(super) from: Option<PacketInfo>,
-    /// `None`: it leaves with the ECN bits that the socket is set to. Otherwise with none, and
-    /// whether it is IPv4.
+    /// Set if the datagram leaves without ECN; the value tells whether it is IPv4. `None`: the ECN
+    /// bits of the socket.
     pub(super) without_ecn: Option<bool>,
 }
 
-/// What a failed send says.
+/// The meaning of a failed send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
     /// The socket's buffer is full.
     Full,
-    /// The device, or the queue before it, has dropped the datagram. Without `IP_RECVERR` the
-    /// system does not say so (ip(7)).
+    /// The device or its queue has dropped the datagram. The system reports that only with
+    /// `IP_RECVERR` (ip(7)).
     Dropped,
-    /// There is no way to the destination just now: no route or neighbour, or a firewall (EPERM)
-    /// or a route (EACCES) forbids it.
+    /// There is no route or neighbour now, or a firewall (EPERM) or a route (EACCES) forbids
+    /// sending.
     Unreachable,
     /// The datagram is larger than the MTU.
     TooLarge,
-    /// Perhaps: this kernel, device or route does not segment.
+    /// Possibly, this kernel, device or route does not segment.
     Segmentation,
     /// Anything else.
     Other,
@@ -118,15 +117,15 @@ impl Refusal {
                 | libc::EPERM,
             ) => Refusal::Unreachable,
             Some(libc::EMSGSIZE) => Refusal::TooLarge,
-            // EIO: no checksum offload, or IPsec. EINVAL: a blackhole route, or in older kernels
-            // what is EMSGSIZE today, among much else.
+            // EIO: no checksum offload, or IPsec. EINVAL: a blackhole route, and in older kernels
+            // also today's EMSGSIZE, among others.
             Some(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT) => Refusal::Segmentation,
             _ => Refusal::Other,
         }
     }
 }
 
-/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting.
+/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without blocking.
 pub(super) fn send_once(
     fd: RawFd,
     ends: &Addressing,
@@ -145,14 +144,14 @@ pub(super) fn send_once(
     let mut control = Control::new(ends, segment);
     let mut message = message(ends, slices);
     control.attach_to(&mut message);
-    // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths beside
-    // the pointers are theirs.
+    // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths
+    // beside the pointers are theirs.
     retry(|| unsafe { libc::sendmsg(fd, ptr::from_ref(&message), libc::MSG_DONTWAIT) as i64 })
         .map(|_| ())
 }
 
-/// Sends datagrams, each made of its slices, with one call and without waiting. Returns how many have gone,
-/// which is one at least, and less than all where the next was refused.
+/// Sends datagrams, each made of its slices, with one call and without blocking. Returns the number
+/// that have left: at least one, and fewer than all if the next was refused.
 pub(super) fn send_each(
     fd: RawFd,
     ends: &Addressing,
@@ -173,7 +172,7 @@ pub(super) fn send_each(
     .map(|sent| sent as usize)
 }
 
-/// One datagram for the kernel, which borrows `ends` and `slices`.
+/// A datagram for the kernel, which borrows `ends` and `slices`.
 fn message(ends: &Addressing, slices: &[Slice<'_>]) -> libc::msghdr {
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -187,7 +186,7 @@ fn message(ends: &Addressing, slices: &[Slice<'_>]) -> libc::msghdr {
     message
 }
 
-/// Calls again what a signal has interrupted.
+/// Repeats a call that a signal has interrupted.
 fn retry(mut call: impl FnMut() -> i64) -> io::Result<i64> {
     loop {
         let done = call();

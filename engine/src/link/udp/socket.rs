@@ -1,4 +1,4 @@
-//! Opens sockets and sets them up.
+//! Opens and configures sockets.
 
 use std::io;
 use std::mem;
@@ -14,18 +14,18 @@ use super::canonical;
 use super::fallbacks::RefusedOptions;
 use crate::link::{AddrPair, LocalAddr, SocketError};
 
-/// Bytes that a path's socket may have waiting in the device's queue.
+/// Bytes that a path's socket may have in the device's queue.
 const SEND_BUFFER: usize = 4 << 20;
-/// ECN: this transport understands congestion marks (RFC 3168, section 5).
+/// ECN-capable transport, ECT(0) (RFC 3168, section 5).
 const ECT_0: c_int = 0b10;
 /// `IPV6_ADDR_PREFERENCES` and `IPV6_PREFER_SRC_PUBLIC` of `linux/in6.h` (RFC 5014).
 const ADDR_PREFERENCES: c_int = 72;
 const PREFER_SRC_PUBLIC: c_int = 2;
-/// What other ports a path may have, best first. The first lies above what Linux hands out to
-/// sockets without a port of their own (32768-60999); no two paths share any.
+/// Alternative port ranges of paths, best first. The first lies above Linux's range for sockets
+/// without a port of their own (32768-60999). No two paths share a port.
 const SPARE_PORTS: [u16; 3] = [0xF000, 0xE000, 0xD000];
 
-/// Opens the receiving socket, for IPv4 alone if `addr` is `[::]` and the kernel has no IPv6.
+/// Opens the receiving socket. If `addr` is `[::]` and the kernel has no IPv6, it is for IPv4 only.
 pub(super) fn open_receiver(
     addr: SocketAddr,
     buffer: usize,
@@ -51,12 +51,12 @@ fn bind_receiver(
     let socket = open(addr, refused)?;
     let mut options = Options { socket: &socket, refused };
     if addr.is_ipv6() {
-        // One that also carries IPv4 obeys both sets of options, each for its packets.
+        // A socket that also carries IPv4 obeys both sets of options, each for its packets.
         options.need_only_v6(!addr.ip().is_unspecified())?;
     }
     let force = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, as_int(buffer));
     if force.is_err() {
-        // Without privilege; the kernel takes off silently what is above its limit.
+        // Without privilege the kernel silently reduces the size to its limit.
         let effect = "the receive buffer keeps the system's size";
         options.want("SO_RCVBUF", (libc::SOL_SOCKET, libc::SO_RCVBUF), as_int(buffer), effect);
     }
@@ -68,7 +68,7 @@ fn bind_receiver(
             "receive buffer below what was asked for; raise sysctl net.core.rmem_max"
         );
     }
-    // Kernels before 5.0 have no GRO here; then datagrams come one by one.
+    // Kernels before 5.0 have no GRO here. Datagrams then arrive one by one.
     let _ = set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
     let uncounted = "datagrams dropped for want of buffer are not counted";
     options.want("SO_RXQ_OVFL", (libc::SOL_SOCKET, libc::SO_RXQ_OVFL), 1, uncounted);
@@ -79,26 +79,28 @@ fn bind_receiver(
         options.want("IPV6_RECVTCLASS", name, 1, unseen);
     }
     if addr.ip().is_unspecified() {
-        // Whoever has called an address of this host is answered from there.
-        let effect = "peers are answered from the address that the routing table prefers, not from the one that they have called";
+        // A peer that has called an address of this host is answered from that address.
+        let effect = "peers are answered from the address that the routing table prefers, not from \
+                      the one that they have called";
         let (name, option) = match addr {
             SocketAddr::V4(_) => ("IP_PKTINFO", (libc::IPPROTO_IP, libc::IP_PKTINFO)),
             SocketAddr::V6(_) => ("IPV6_RECVPKTINFO", (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)),
         };
         options.want(name, option, 1, effect);
     }
-    hear_all_errors(&socket, addr.is_ipv6());
+    enable_all_icmp_errors(&socket, addr.is_ipv6());
     options.grow_send_buffer();
     socket.bind(&addr.into()).map_err(|source| failed(format!("bind({addr})"), source))?;
     Ok(socket)
 }
 
-/// Opens the sending socket of a path to hosts of one IP version; `local`: an address of that version, see [`of_version`].
+/// Opens the sending socket of a path to hosts of one IP version. `local` is an address of that
+/// version, see [`of_version`].
 pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
     open_path_noting(local, path, &mut RefusedOptions::default())
 }
 
-/// The same, which notes what options the system refuses.
+/// Opens the sending socket of a path and records the options that the system refuses.
 pub(super) fn open_path_noting(
     local: SocketAddr,
     path: PathId,
@@ -124,27 +126,31 @@ pub(super) fn open_path_noting(
     Err(failed(call, io::Error::from_raw_os_error(libc::EADDRINUSE)))
 }
 
-/// Has the kernel tell this socket of ICMP messages about what it sends to `to`, those of routers among them.
-pub(crate) fn hear_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
+/// Enables ICMP messages about datagrams that this socket sends to `to`, those of routers included.
+pub(crate) fn enable_icmp_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
     match to {
         SocketAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
         SocketAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
     }
 }
 
-/// The same of what it sends to anybody. An IPv6 socket may carry IPv4, too. Where the system has
-/// no such messages, a peer that has died is noticed later.
-pub(super) fn hear_all_errors(socket: &Socket, is_ipv6: bool) {
+/// Enables ICMP messages about all datagrams of the socket. An IPv6 socket may carry IPv4, too. If
+/// the system has no such messages, a dead peer is detected later.
+pub(super) fn enable_all_icmp_errors(socket: &Socket, is_ipv6: bool) {
     let options = [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
     for (level, name) in options.into_iter().take(1 + usize::from(is_ipv6)) {
         if let Err(error) = set(socket, level, name, 1) {
-            tracing::info!(%error, "no ICMP messages: a peer that has died is noticed as late as a silent one");
+            tracing::info!(
+                %error,
+                "no ICMP messages: a peer that has died is noticed as late as a silent one"
+            );
         }
     }
 }
 
-/// Where a link that receives at `local` sends to hosts of `to`'s version from. `[::]` receives from both, and sends to each
-/// from sockets of its own version: to IPv4 the kernel looks up the route for every batch of an IPv6 socket, connected or not.
+/// The local address for sending to hosts of `to`'s version, for a link that receives at `local`.
+/// `[::]` receives both versions and sends each from sockets of its own version, because for IPv4
+/// the kernel looks up the route for every batch of an IPv6 socket, connected or not.
 pub(crate) fn of_version(local: SocketAddr, to: IpAddr) -> SocketAddr {
     match local.ip() {
         IpAddr::V6(ip) if ip.is_unspecified() && to.is_ipv4() => {
@@ -161,10 +167,10 @@ fn bind_path(local: SocketAddr, port: u16, refused: &mut RefusedOptions) -> io::
     if local.is_ipv6() {
         options.need_only_v6(true)?;
     }
-    // Every Braid process of the host sends from the same ports, and nothing is received there.
+    // Every Braid process of the host sends from the same ports, and none receives there.
     let name = (libc::SOL_SOCKET, libc::SO_REUSEADDR);
     options.want("SO_REUSEADDR", name, 1, "other processes cannot send from the same ports");
-    // What strangers send there finds no room; without this, it takes memory.
+    // Datagrams of strangers find no room. Without this they would occupy memory.
     let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, 0);
     options.grow_send_buffer();
     let addr = match local {
@@ -179,15 +185,15 @@ fn bind_path(local: SocketAddr, port: u16, refused: &mut RefusedOptions) -> io::
     Ok(socket)
 }
 
-/// What both kinds of socket have in common.
+/// Opens a socket of either kind.
 fn open(addr: SocketAddr, refused: &mut RefusedOptions) -> io::Result<Socket> {
     let domain = if addr.is_ipv4() { "AF_INET" } else { "AF_INET6" };
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))
         .map_err(|source| failed(format!("socket({domain}, SOCK_DGRAM)"), source))?;
     let mut options = Options { socket: &socket, refused };
-    // Paths must carry whole datagrams, so the DF bit is set. PROBE and not DO: DO lowers the MTU
-    // when an ICMP message says so, and anyone may have written that. It also makes the kernel
-    // send IP id 0 from an unconnected socket, which a RoCEv2 ICRC needs to be known.
+    // Paths must carry whole datagrams, so the DF bit is set. PROBE is used because DO lowers the
+    // MTU when an ICMP message says so, and such messages can be forged. PROBE also makes the
+    // kernel send IP id 0 from an unconnected socket, and a RoCEv2 ICRC needs a known id.
     let fragmented = "datagrams that are too long for a path may be fragmented";
     let discover = (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
     options.want("IP_MTU_DISCOVER", discover, libc::IP_PMTUDISC_PROBE, fragmented);
@@ -197,7 +203,8 @@ fn open(addr: SocketAddr, refused: &mut RefusedOptions) -> io::Result<Socket> {
         let discover = (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
         options.want("IPV6_MTU_DISCOVER", discover, libc::IPV6_PMTUDISC_PROBE, fragmented);
         options.want("IPV6_TCLASS", (libc::IPPROTO_IPV6, libc::IPV6_TCLASS), ECT_0, unmarked);
-        // A peer knows a connection by its address: a temporary one (RFC 8981) would change under it.
+        // A peer identifies a connection by its address, and a temporary address (RFC 8981) would
+        // change during the connection.
         let name = (libc::IPPROTO_IPV6, ADDR_PREFERENCES);
         let changing = "a temporary source address may be taken, and change";
         options.want("IPV6_ADDR_PREFERENCES", name, PREFER_SRC_PUBLIC, changing);
@@ -205,15 +212,15 @@ fn open(addr: SocketAddr, refused: &mut RefusedOptions) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets options of a socket.
+/// Sets the options of a socket.
 struct Options<'a> {
     socket: &'a Socket,
-    /// Those that were refused, and are done without.
+    /// The options that were refused.
     refused: &'a mut RefusedOptions,
 }
 
 impl Options<'_> {
-    /// Sets an option, by its level and number. `effect`: what is missing without it.
+    /// Sets an option by its level and number. `effect` is the consequence of its absence.
     fn want(
         &mut self,
         name: &'static str,
@@ -222,7 +229,7 @@ impl Options<'_> {
         effect: &'static str,
     ) {
         if let Err(error) = set(self.socket, level, number, value) {
-            self.refused.note(name, &error, effect);
+            self.refused.record(name, &error, effect);
         }
     }
 
@@ -240,12 +247,12 @@ impl Options<'_> {
     }
 }
 
-/// The error of a call, which [`SocketError`] names.
+/// The error of a failed call as a [`SocketError`].
 fn failed(call: String, source: io::Error) -> io::Error {
     io::Error::new(source.kind(), SocketError { call, source })
 }
 
-/// The number of the error of a call.
+/// The errno of a failed call.
 pub(super) fn errno(error: &io::Error) -> Option<i32> {
     SocketError::in_error(error).map_or(error.raw_os_error(), |known| known.source.raw_os_error())
 }
@@ -256,13 +263,12 @@ pub(super) fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
     addr.ok_or_else(|| io::Error::other("a UDP socket without an IP address"))
 }
 
-/// Whether this kernel has `UDP_SEGMENT` (Linux 4.18). Older ones do not refuse it: they ignore it.
+/// Whether this kernel has `UDP_SEGMENT` (Linux 4.18). Older kernels ignore it without an error.
 pub(super) fn knows_gso(socket: &Socket) -> bool {
     get(socket, libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
 }
 
-/// Bytes of the largest IP packet that the route takes which a link that receives at `bound` sends
-/// by.
+/// Bytes of the largest IP packet on the route of a link that receives at `bound`.
 pub(super) fn route_mtu(bound: SocketAddr, pair: AddrPair) -> io::Result<usize> {
     let to = pair.remote;
     let socket = open_from(bound, pair)?;
@@ -276,8 +282,8 @@ pub(super) fn route_mtu(bound: SocketAddr, pair: AddrPair) -> io::Result<usize> 
     Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
-/// A socket for one destination on any port of the address, and by the interface, that a link at
-/// `bound` sends there from.
+/// Opens a socket for one destination, with the address and interface from which a link at `bound`
+/// sends there, and on any port.
 pub(super) fn open_from(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket> {
     let (to, mut from) = (pair.remote, sends_from(bound, &pair));
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
@@ -285,13 +291,13 @@ pub(super) fn open_from(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket>
         from.set_port(0);
         socket.bind(&from.into())?;
     }
-    // Without it the routing table's choice is known, at least.
+    // If this fails, at least the routing table's choice is known.
     leave_by(&socket, pair.local.interface);
     Ok(socket)
 }
 
-/// The address that a link which receives at `bound` sends from to this destination, in the IP
-/// version of that.
+/// The address from which a link at `bound` sends to this destination, in the destination's IP
+/// version.
 pub(super) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
     let LocalAddr { ip, interface } = pair.local;
     match ip {
@@ -301,16 +307,16 @@ pub(super) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
     }
 }
 
-/// Has all that a socket sends leave by this interface, which for a connected one costs nothing.
-/// What comes by another is dropped from now on. Returns whether it does: Linux before 5.7 wants a
-/// privilege for that. 0: whichever the routing table prefers.
+/// Makes all datagrams of a socket leave by this interface. For a connected socket that costs
+/// nothing. Datagrams that arrive by another interface are dropped from then on. Returns `false` if
+/// the system refuses; Linux before 5.7 requires a privilege. 0: the routing table's choice.
 pub(crate) fn leave_by(socket: &Socket, interface: u32) -> bool {
     let index = interface as c_int;
     interface == 0 || set(socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, index).is_ok()
 }
 
 fn as_int(bytes: usize) -> c_int {
-    // The kernel doubles it into the same type.
+    // The kernel doubles the value in the same type.
     bytes.min(c_int::MAX as usize / 2) as c_int
 }
 

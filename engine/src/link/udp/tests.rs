@@ -21,7 +21,7 @@ fn path(id: u16) -> Via {
 }
 
 fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) -> Sent {
-    // Long ones are cut so that datagrams and slices do not agree.
+    // Long buffers are cut so that datagrams and slices do not coincide.
     let (a, b) = bytes.split_at(if bytes.len() < 8 { 0 } else { bytes.len() / 3 });
     let slices = [Slice::new(a), Slice::new(b)];
     let slices = if a.is_empty() { &slices[1..] } else { &slices };
@@ -57,12 +57,12 @@ fn at(link: &UdpLink, ip: &str) -> SocketAddr {
     SocketAddr::new(ip.parse().unwrap(), link.local_addr().port())
 }
 
-/// Whether this machine has IPv6; containers often have not, and then there is nothing to test.
+/// Whether this machine has IPv6, which containers often lack.
 fn has_ipv6() -> bool {
     UdpSocket::bind("[::1]:0").is_ok()
 }
 
-/// What to bind, and where to reach it, for each way that a datagram can go.
+/// The address to bind and the address to reach it at, for each kind of path.
 fn ways() -> Vec<(&'static str, &'static str)> {
     let mut ways = vec![("127.0.0.1:0", "127.0.0.1"), ("[::]:0", "127.0.0.1")];
     if has_ipv6() {
@@ -80,7 +80,7 @@ fn exchange(a: &mut UdpLink, b: &mut UdpLink, to: SocketAddr, from_ip: &str) {
     assert!(got.iter().all(|g| g.from == from && !g.congestion), "{:?}", got[0].from);
     assert!(got.iter().map(|g| g.bytes.len()).eq([1000; 10].into_iter().chain([17])));
     assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes));
-    // And back, to the port that receives.
+    // The way back, to the receiving port.
     send(a, to, Via::Port, 100, b"hello");
     let hello = recv(b, 1).remove(0);
     assert_eq!(hello.from, SocketAddr::new(from.ip(), a.local_addr().port()));
@@ -92,7 +92,7 @@ fn pair(text: &str) -> AddrPair {
     text.parse::<SocketAddr>().unwrap().into()
 }
 
-/// The source port of a path; other programs of this machine may hold the usual one.
+/// The source port of a path. Other programs of this machine may hold the usual one.
 fn a_port(link: &mut UdpLink, path: u16, to: IpAddr) -> u16 {
     let to = SocketAddr::new(to, 1).into();
     link.source_port(Via::Path(PathId::new(path)), &to).unwrap()
@@ -207,12 +207,12 @@ fn a_closed_port_does_not_stop_the_sender() {
     }
 }
 
-/// By a path that is connected, by one that alternates between peers, and by the receiving port;
-/// and what goes to others passes.
+/// Covers a connected path, a path that alternates between peers, and the receiving port. Datagrams
+/// to other destinations pass.
 #[test]
 fn hosts_that_refuse_a_port_are_named() {
-    // Of the sockets that share the port of a path, one that is not connected hears only what the
-    // system does not give to another.
+    // If sockets share the port of a path, the system gives an error to an unconnected one only if
+    // no other socket takes it.
     let [once, twice] = [3000, 3500].map(|path| path + std::process::id() as u16 % 500);
     for (bound, ip) in ways() {
         let [mut a, mut b, nobody] = [bound; 3].map(bind);
@@ -237,8 +237,8 @@ fn hosts_that_refuse_a_port_are_named() {
     }
 }
 
-/// The system queues an error of its own. Who waits for the receiving socket does not wake for it
-/// again and again.
+/// The system queues an error of its own. A thread that waits for the receiving socket must not
+/// wake for it repeatedly.
 #[test]
 fn a_datagram_that_is_too_large_leaves_no_error_behind() {
     let mut link = bind("127.0.0.1:0");
@@ -285,7 +285,7 @@ fn links_of_one_host_share_path_ports() {
     let ports: BTreeSet<Vec<u16>> =
         links.iter_mut().map(|l| (0..4).map(|p| a_port(l, p, l.local.ip())).collect()).collect();
     assert_eq!(ports.len(), 1, "{ports:?}");
-    // But never the port that receives.
+    // The receiving port is never shared.
     let again = UdpLink::bind(links[0].local_addr(), MIB);
     assert_eq!(again.err().unwrap().kind(), io::ErrorKind::AddrInUse);
 }
@@ -307,7 +307,8 @@ fn a_taken_path_port_is_replaced() {
     assert!(error.to_string().contains("51900"), "{error}");
 }
 
-/// Switches UDP checksums of the receiving port off or on: the kernel cannot segment without.
+/// Switches UDP checksums of the receiving port off or on, because the kernel cannot segment
+/// without them.
 fn set_no_check(link: &UdpLink, off: libc::c_int) {
     let fd = link.receiver.as_raw_fd();
     let len = size_of_val(&off) as u32;
@@ -415,7 +416,7 @@ fn a_mebibyte_of_trains_arrives_without_loss() {
 }
 
 #[test]
-fn what_did_not_fit_the_buffer_is_counted() {
+fn datagrams_without_room_are_counted() {
     let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
     b.receiver.set_recv_buffer_size(8192).unwrap();
     for _ in 0..100 {
@@ -448,7 +449,7 @@ fn a_peer_that_comes_back_gets_the_first_train() {
     let to = b.local_addr();
     (0..3).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"here"), Sent::Gone));
     drop(b);
-    // The kernel hears that the port is closed, and tells the socket that is connected to it.
+    // The kernel learns that the port is closed and tells the connected socket.
     (0..2).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"gone"), Sent::Gone));
     let mut b = bind(&to.to_string());
     send(&mut a, to, path(1), 100, b"back");
@@ -456,7 +457,7 @@ fn a_peer_that_comes_back_gets_the_first_train() {
     assert_eq!(a.counters, UdpCounters::default());
 }
 
-/// Every address of 127.0.0.0/8 is one of this host; a routing table prefers 127.0.0.1.
+/// Every address of 127.0.0.0/8 belongs to this host. A routing table prefers 127.0.0.1.
 #[test]
 fn a_wildcard_is_answered_from_the_address_that_was_called() {
     for wildcard in ["0.0.0.0:0", "[::]:0"] {
@@ -478,7 +479,7 @@ fn a_wildcard_is_answered_from_the_address_that_was_called() {
     }
 }
 
-/// The address that the next datagram was sent to.
+/// The destination address of the next datagram.
 fn called_of(link: &mut UdpLink) -> LocalAddr {
     let mut called = None;
     while called.is_none() {

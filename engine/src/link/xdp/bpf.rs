@@ -1,4 +1,4 @@
-//! The few calls of `bpf(2)` that are needed, each with its part of `union bpf_attr` (`linux/bpf.h`).
+//! The required calls of `bpf(2)`, each with its part of `union bpf_attr` (`linux/bpf.h`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -12,7 +12,7 @@ const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 /// The attach type of [`LINK_CREATE`].
 const XDP: u32 = 37;
-/// The network stack runs the program, not the driver.
+/// The network stack runs the program instead of the driver.
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 
 /// An instruction (`struct bpf_insn`).
@@ -20,13 +20,13 @@ const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 #[repr(C)]
 pub(super) struct Instruction {
     pub(super) code: u8,
-    /// The destination below, the source above.
+    /// The destination register in the low half, the source register in the high half.
     pub(super) registers: u8,
     pub(super) offset: i16,
     pub(super) immediate: i32,
 }
 
-/// A map from receive queues to AF_XDP sockets.
+/// Creates a map from receive queues to AF_XDP sockets.
 pub(super) fn create_socket_map(queues: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
@@ -63,7 +63,8 @@ pub(super) fn set_socket(
         value: ptr::from_ref(&socket).expose_provenance() as u64,
         flags: 0,
     };
-    // SAFETY: key and value are four bytes each, as the map was made for, and live until the call has returned.
+    // SAFETY: key and value are four bytes each, as the map was made for, and live until the call
+    // has returned.
     unsafe { call(MAP_UPDATE_ELEM, &attributes) }.map(|_| ())
 }
 
@@ -96,7 +97,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     unsafe { descriptor(PROG_LOAD, &attributes) }
 }
 
-/// Has an interface run a program for as long as what is returned is open.
+/// Attaches a program to an interface for as long as the returned descriptor is open.
 pub(super) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
@@ -115,7 +116,7 @@ pub(super) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
     unsafe { descriptor(LINK_CREATE, &attributes) }
 }
 
-/// What a program makes of a frame that it is shown, and nobody else is: an XDP action.
+/// Runs a program on a frame and returns the XDP action, for tests.
 #[cfg(test)]
 pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     const PROG_TEST_RUN: libc::c_int = 10;
@@ -142,7 +143,8 @@ pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32>
     };
     let len = size_of_val(&attributes);
     let attributes_at = ptr::from_mut(&mut attributes);
-    // SAFETY: the frame lives until the call has returned; the result is written into the attributes.
+    // SAFETY: the frame lives until the call has returned; the result is written into the
+    // attributes.
     let done = unsafe { libc::syscall(libc::SYS_bpf, PROG_TEST_RUN, attributes_at, len) };
     if done < 0 {
         return Err(io::Error::last_os_error());
@@ -160,8 +162,8 @@ unsafe fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<Owne
 }
 
 /// # Safety
-/// The attributes are those of the command, and what they point to can be read. The kernel takes what lies behind them for
-/// zeros.
+/// The attributes are those of the command, and what they point to can be read. The kernel takes
+/// what lies behind them for zeros.
 unsafe fn call<T>(command: libc::c_int, attributes: &T) -> io::Result<i32> {
     let attributes_at = ptr::from_ref(attributes);
     // SAFETY: the caller's promise.

@@ -1,7 +1,7 @@
-//! Ethernet frames with IPv4 and UDP (RFC 894, 791, 768): their headers, written and read.
+//! Ethernet frames with IPv4 and UDP (RFC 894, 791, 768): writing and reading their headers.
 //!
-//! They say what those of the sockets say: don't fragment with the identification 0, a transport that understands
-//! congestion marks (ECT(0)), and a UDP checksum.
+//! The headers match those of the sockets: don't fragment with identification 0, an ECN-capable
+//! transport (ECT(0)), and a UDP checksum.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -24,7 +24,7 @@ pub(super) const TYPE_IPV4: u16 = 0x0800;
 pub(super) const VERSION_AND_LENGTH: u8 = 0x45;
 /// IP's number of UDP.
 pub(super) const PROTOCOL_UDP: u8 = 17;
-/// Of the flags and the fragment offset, those that a fragment has: more follow, or an offset.
+/// The bits of flags and fragment offset that a fragment has: more fragments, or an offset.
 pub(super) const FRAGMENT: u16 = 0x3fff;
 const DONT_FRAGMENT: u16 = 0x4000;
 const TTL: u8 = 64;
@@ -32,11 +32,11 @@ const ECT_0: u8 = 0b10;
 /// Congestion experienced: both bits (RFC 3168, section 5).
 const CE: u8 = 0b11;
 
-/// Between whom a datagram goes, at each layer.
+/// The two ends of a datagram at each layer.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub(super) source_mac: Mac,
-    /// Of the next hop.
+    /// The Ethernet address of the next hop.
     pub(super) target_mac: Mac,
     pub(super) source: SocketAddrV4,
     pub(super) target: SocketAddrV4,
@@ -44,10 +44,10 @@ pub(super) struct Ends {
     pub(super) ecn: bool,
 }
 
-/// Writes the headers in front of a datagram, which begins at [`HEADERS`] and goes to the frame's end.
+/// Writes the headers in front of a datagram, which fills the frame from [`HEADERS`] on.
 ///
 /// # Panics
-/// The frame is shorter than the headers, or longer than an IP packet can be.
+/// Panics if the frame is shorter than the headers or longer than an IP packet.
 pub(super) fn write_headers(frame: &mut [u8], ends: &Ends) {
     let udp_len = u16::try_from(frame.len() - ETHERNET - IPV4).expect("short datagrams only");
     let (ethernet, packet) = frame.split_at_mut(ETHERNET);
@@ -68,7 +68,7 @@ pub(super) fn write_headers(frame: &mut [u8], ends: &Ends) {
     udp[2..4].copy_from_slice(&ends.target.port().to_be_bytes());
     udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
     udp[6..8].fill(0);
-    // 0 says that there is none; its other form says 0.
+    // A value of 0 means that there is no checksum. A checksum of 0 has the other form.
     let check = match checksum(pseudo_header(ip, udp_len) + sum(udp)) {
         0 => u16::MAX,
         check => check,
@@ -76,7 +76,7 @@ pub(super) fn write_headers(frame: &mut [u8], ends: &Ends) {
     udp[6..8].copy_from_slice(&check.to_ne_bytes());
 }
 
-/// The datagram for `to` that a frame carries; `None`: there is none, or not all of it is as it ought to be.
+/// The datagram for `to` in a frame. `None`: the frame carries none, or is malformed.
 pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Received<'_>> {
     let (ethernet, packet) = frame.split_at_mut_checked(ETHERNET)?;
     let (ip, rest) = packet.split_at_mut_checked(IPV4)?;
@@ -87,7 +87,7 @@ pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Received<'_>> {
         && ip[9] == PROTOCOL_UDP
         && ip[16..20] == to.ip().octets();
     let len = usize::from(short(ip, 2)).checked_sub(IPV4)?;
-    // A frame is at least 60 bytes long: what follows the packet is padding.
+    // A frame has at least 60 bytes. The bytes behind the packet are padding.
     let udp = rest.get_mut(..len)?;
     let is_whole = len >= UDP && usize::from(short(udp, 4)) == len;
     if !is_ours || !is_whole || short(udp, 2) != to.port() || checksum(sum(ip)) != 0 {
@@ -106,7 +106,7 @@ pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Received<'_>> {
     Some(Received { from, called, congestion: ip[1] & CE == CE, bytes: &mut udp[UDP..] })
 }
 
-/// Makes the checksums right of a frame that has all headers, as far as its lengths go.
+/// Corrects the checksums of a frame that has all headers, as far as its lengths allow.
 #[cfg(fuzzing)]
 pub(super) fn repair(frame: &mut [u8]) {
     let (ip, udp) = frame[ETHERNET..].split_at_mut(IPV4);
@@ -121,19 +121,20 @@ pub(super) fn repair(frame: &mut [u8]) {
     }
 }
 
-/// Whether a packet for `own` can have come from there: the stack would have dropped others (RFC 1812, section 5.3.7).
+/// Whether a packet for `own` can come from this source. The network stack would drop others (RFC
+/// 1812, section 5.3.7).
 fn is_another_host(source: Ipv4Addr, own: Ipv4Addr) -> bool {
     let is_none = source.is_unspecified() || source.is_broadcast() || source.is_multicast();
     !is_none && !source.is_loopback() && source != own
 }
 
-/// What UDP's checksum covers beside the datagram (RFC 768).
+/// The pseudo-header that UDP's checksum covers (RFC 768).
 fn pseudo_header(ip: &[u8], udp_len: u16) -> u64 {
     sum(&ip[12..20]) + u64::from(u16::from(PROTOCOL_UDP).to_be()) + u64::from(udp_len.to_be())
 }
 
-/// The sum of 16-bit words, not folded yet: in the machine's byte order, which a ones' complement sum may be in (RFC 1071,
-/// section 2B).
+/// The unfolded sum of 16-bit words in the machine's byte order, which a ones' complement sum
+/// permits (RFC 1071, section 2B).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let whole: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
@@ -142,7 +143,7 @@ fn sum(bytes: &[u8]) -> u64 {
     whole + u64::from(u32::from_ne_bytes(last))
 }
 
-/// The checksum of what has this sum; 0 over bytes that hold theirs.
+/// The checksum for this sum. Over bytes that include their checksum it is 0.
 fn checksum(mut sum: u64) -> u16 {
     while sum > u64::from(u16::MAX) {
         sum = (sum >> 16) + (sum & 0xffff);

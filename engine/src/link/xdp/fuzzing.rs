@@ -1,4 +1,4 @@
-//! What an AF_XDP socket may be handed, for a fuzz target.
+//! The frames that an AF_XDP socket may receive, for a fuzz target.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -6,10 +6,10 @@ use super::frame::{self, HEADERS};
 
 const TO: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 9, 9, 9), 4791);
 
-/// Takes `input` for a frame, as it came, and with an address, a port and checksums that are right.
+/// Reads `input` as a frame, first unchanged, and then with valid address, port and checksums.
 ///
 /// # Panics
-/// If what was read of it is not its end, padding aside.
+/// Panics if the datagram that was read is not the end of the frame, padding aside.
 pub fn ethernet_frame(input: &[u8]) {
     let mut frame = input.to_vec();
     check(&frame);

@@ -1,4 +1,4 @@
-//! The network interface that has an address.
+//! The network interface of an address.
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ use super::frame::Mac;
 /// Ethernet's number among the kinds of interfaces (`linux/if_arp.h`).
 const ARPHRD_ETHER: u16 = 1;
 
-/// See the module.
+/// The interface of an address.
 #[derive(Debug)]
 pub(super) struct Interface {
     pub(super) name: String,
@@ -19,20 +19,20 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    /// Somebody else has AF_XDP or an XDP program there.
+    /// The error for an interface on which another program uses AF_XDP or an XDP program.
     pub(super) fn is_busy(&self) -> XdpSetupError {
         XdpSetupError::Busy { interface: self.name.clone() }
     }
 }
 
-/// The one that has `ip`.
+/// The interface that has `ip`.
 pub(super) fn of_address(ip: Ipv4Addr) -> Result<Interface, XdpSetupError> {
     let refused =
         |errno: nix::Error| XdpSetupError::System { step: "getifaddrs", source: errno.into() };
     let entries: Vec<InterfaceAddress> = getifaddrs().map_err(refused)?.collect();
     let has_it = |entry: &&InterfaceAddress| ipv4(entry) == Some(ip);
     let found = entries.iter().find(has_it).ok_or(XdpSetupError::NoInterface { ip })?;
-    // An address may have a label of its own, `eth0:1`.
+    // The label of an address may contain a suffix, as in `eth0:1`.
     let label = found.interface_name.as_str();
     let name = label.split(':').next().unwrap_or(label);
     let mut of_name = entries.iter().filter(|entry| entry.interface_name == name);

@@ -1,9 +1,11 @@
-//! Short datagrams past the network stack, by AF_XDP; all others by the UDP sockets of [`UdpLink`].
+//! Short datagrams past the network stack, by AF_XDP. All others use the UDP sockets of
+//! [`UdpLink`].
 //!
-//! On the way out, a datagram becomes an Ethernet frame in memory that the kernel shares, which the device sends without UDP, IP,
-//! netfilter or a queueing discipline having seen it. On the way in, an XDP program puts such frames into memory where this
-//! process finds them without a system call. The sockets stay: they own the ports, their traffic has the kernel find the
-//! neighbours, and long datagrams and many at a time are faster by GSO and GRO.
+//! A leaving datagram becomes an Ethernet frame in memory shared with the kernel. The device sends
+//! it without UDP, IP, netfilter or a queueing discipline. An XDP program puts arriving frames into
+//! memory where this process finds them without a system call. The sockets remain: they own the
+//! ports, the kernel finds the neighbours for their traffic, and GSO and GRO are faster for long
+//! datagrams and for many at a time.
 
 mod bpf;
 mod error;
@@ -37,40 +39,44 @@ use super::udp::{UdpLink, canonical};
 use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
 use crate::degradation::Degradation;
 
-/// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
-/// packets there are many, which GSO and GRO are for.
+/// Bytes of the longest datagram sent by AF_XDP. It is less than a full packet at any Ethernet MTU,
+/// because full packets come in numbers for which GSO and GRO are faster.
 pub(crate) const LONGEST: usize = 1200;
-/// Datagrams of a batch that goes this way: more are faster as one GSO call.
+/// The largest number of datagrams in a batch sent by AF_XDP. For more, one GSO call is faster.
 const MOST: usize = 2;
-/// Frames that one call hands out: as many of the longest as one batch of the sockets holds.
+/// The largest number of frames that one call hands out: as many of the longest as one batch of the
+/// sockets holds.
 const MOST_RECEIVED: u32 = 48;
-/// Most receive queues of an interface that are served: more have not been seen on any.
+/// The largest number of receive queues served on an interface. No interface is known to have more.
 const MAX_QUEUES: u32 = 256;
-/// How long a queue may be in use that nobody has any more: the kernel releases it in the background.
+/// The longest time for which a closed queue may stay in use. The kernel releases it in the
+/// background.
 const RELEASED: Duration = Duration::from_secs(1);
-/// When frames that the device had no room for are sent again, whatever happens: about the time that its queue takes.
+/// The time after which frames that found no room are sent again, about the time that the device's
+/// queue takes.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// See the module.
+/// The link over AF_XDP and UDP sockets.
 pub(crate) struct XdpLink {
     sockets: UdpLink,
     local: SocketAddrV4,
     mac: Mac,
-    /// One for each receive queue. The first sends, too.
+    /// A socket for each receive queue. The first one also sends.
     queues: Vec<Xsk>,
     hops: NextHops,
     turns: Turns,
-    /// Frames that the interface refused: it is down, or gone.
+    /// Frames that the interface refused because it is down or gone.
     unreachable: u64,
     /// The interface runs the program for as long as this is open.
     _attached: OwnedFd,
 }
 
 impl XdpLink {
-    /// Joins AF_XDP sockets to the UDP sockets of `sockets`, on the interface that has their address.
+    /// Joins AF_XDP sockets to the UDP sockets of `sockets`, on the interface that has their
+    /// address.
     ///
     /// # Errors
-    /// The address is no IPv4 address of an Ethernet interface, or the system refuses.
+    /// The address is not an IPv4 address of an Ethernet interface, or the system refuses.
     pub(crate) fn join(sockets: UdpLink) -> Result<XdpLink, XdpSetupError> {
         let local = match sockets.local_addr() {
             SocketAddr::V4(local) if !local.ip().is_unspecified() => local,
@@ -78,18 +84,22 @@ impl XdpLink {
         };
         let interface = interface::of_address(*local.ip())?;
         let (program, map) = load(interface.mac, local)?;
-        // First, as this tells at once whether another engine is there.
+        // This comes first, because it shows at once whether another engine is there.
         let attached = attach(&interface, program.as_fd())?;
         let queues = open_queues(&interface, map.as_fd())?;
         let hops = NextHops::new(interface.index, *local.ip())
             .map_err(|source| XdpSetupError::System { step: "rtnetlink", source })?;
-        tracing::debug!(interface = %interface.name, queues = queues.len(), "short datagrams go by AF_XDP");
+        tracing::debug!(
+            interface = %interface.name,
+            queues = queues.len(),
+            "short datagrams go by AF_XDP"
+        );
         let (mac, turns) = (interface.mac, Turns::new(Instant::now()));
         let _attached = attached;
         Ok(XdpLink { sockets, local, mac, queues, hops, turns, unreachable: 0, _attached })
     }
 
-    /// Sends a batch if it is one for AF_XDP, and there is room; otherwise nothing of it.
+    /// Sends a batch if it suits AF_XDP and there is room. Otherwise sends nothing of it.
     fn send_short(&mut self, batch: &Batch<'_>) -> bool {
         let bytes: usize = batch.slices.iter().map(|slice| slice.len()).sum();
         let datagrams = bytes.div_ceil(batch.segment_len.max(1));
@@ -98,7 +108,7 @@ impl XdpLink {
         }
         let SocketAddr::V4(target) = canonical(batch.to.remote) else { return false };
         let Some(target_mac) = self.hops.mac(*target.ip()) else { return false };
-        // Where there is none, the sockets say why.
+        // If there is no port, the sockets report the reason.
         let Ok(port) = self.sockets.source_port(batch.via, &batch.to) else {
             return false;
         };
@@ -238,11 +248,12 @@ impl Link for XdpLink {
     }
 }
 
-/// Whether this process may have AF_XDP on this kernel ([`crate::Datapath::Xdp`]), as far as can be told without an interface:
-/// nothing is put on any. Returns the bytes of the longest datagram that goes by it. From any thread.
+/// Checks whether this process may use AF_XDP on this kernel ([`crate::Datapath::Xdp`]), as far as
+/// possible without an interface. The check changes no interface. Returns the bytes of the longest
+/// datagram that AF_XDP carries. Any thread may call it.
 ///
 /// # Errors
-/// What is missing.
+/// Names the missing requirement.
 ///
 /// ```
 /// match braid::check_xdp() {
@@ -259,7 +270,7 @@ fn refused(Refused { step, source }: Refused) -> XdpSetupError {
     XdpSetupError::of(step, source)
 }
 
-/// A socket on each receive queue, each in the map.
+/// Opens a socket on each receive queue and puts it into the map.
 fn open_queues(interface: &Interface, map: BorrowedFd<'_>) -> Result<Vec<Xsk>, XdpSetupError> {
     let mut queues = Vec::new();
     let deadline = Instant::now() + RELEASED;
@@ -293,7 +304,8 @@ fn bind(xsk: &Xsk, interface: &Interface, queue: u32, deadline: Instant) -> io::
     }
 }
 
-/// A program that puts datagrams for `local` in frames to `mac` into the sockets of a map, and that map.
+/// Loads a program that puts datagrams for `local`, in frames to `mac`, into the sockets of a map.
+/// Returns the program and the map.
 fn load(mac: Mac, local: SocketAddrV4) -> Result<(OwnedFd, OwnedFd), XdpSetupError> {
     let refused = |step| move |source| XdpSetupError::of(step, source);
     let map = bpf::create_socket_map(MAX_QUEUES).map_err(refused("a map of sockets"))?;
@@ -302,7 +314,7 @@ fn load(mac: Mac, local: SocketAddrV4) -> Result<(OwnedFd, OwnedFd), XdpSetupErr
     Ok((program, map))
 }
 
-/// Has the interface run a program.
+/// Attaches a program to the interface.
 fn attach(interface: &Interface, program: BorrowedFd<'_>) -> Result<OwnedFd, XdpSetupError> {
     bpf::attach(program, interface.index).map_err(|source| match source.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => interface.is_busy(),

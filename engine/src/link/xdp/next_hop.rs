@@ -1,8 +1,8 @@
-//! Where the frames to each peer go: looked up in the kernel's tables of routes and neighbours by a thread of its own, once a
-//! second.
+//! The next hops of the frames to each peer. A thread of its own looks them up in the kernel's
+//! tables of routes and neighbours once a second.
 //!
-//! Nothing that arrives says where to send: a frame's source address may be anybody's. What the kernel does not
-//! know is sent by a socket, which makes it find out.
+//! Arriving frames are not used for this, because their source addresses can be forged. If the
+//! kernel does not know a next hop, a socket sends the datagram, which makes the kernel find it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,18 +19,18 @@ use crate::link::udp::canonical;
 use crate::threads::spawn_without_signals;
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Time for which a next hop may be unknown before that is a degradation: the kernel asks for it
+/// Time for which a next hop may be unknown before that is a degradation. The kernel asks for it
 /// when a socket sends.
 const FOUND_WITHIN: Duration = Duration::from_secs(3);
-/// Above the six bytes of the address.
+/// A flag above the six bytes of the address: the next hop is known.
 const IS_KNOWN: u64 = 1 << 48;
-/// The next datagram is to be sent by the kernel, which checks its entry then.
+/// A flag: a socket sends the next datagram, so that the kernel checks its entry.
 const IS_STALE: u64 = 1 << 49;
 
 /// The next hop towards one address.
 struct NextHop {
     to: Ipv4Addr,
-    /// Its Ethernet address with the flags above; 0: not known.
+    /// The Ethernet address with the flags above. 0: not known.
     entry: AtomicU64,
     watched_at: Instant,
 }
@@ -56,16 +56,16 @@ impl NextHop {
     }
 }
 
-/// The worker's end. The thread ends soon after this is dropped.
+/// The worker's end. The thread ends soon after it is dropped.
 pub(super) struct NextHops {
-    /// Peers, of which several may have one address.
+    /// The peers. Several may have one address.
     watched: FxHashSet<SocketAddr>,
     hops: FxHashMap<Ipv4Addr, Arc<NextHop>>,
     requests: Sender<Weak<NextHop>>,
 }
 
 impl NextHops {
-    /// For packets from `from` that leave by an interface.
+    /// Starts the thread, for packets from `from` that leave by an interface.
     pub(super) fn new(interface: u32, from: Ipv4Addr) -> std::io::Result<NextHops> {
         let (requests, inbox) = mpsc::channel();
         let tables = RtNetlink::open()?;
@@ -75,7 +75,7 @@ impl NextHops {
         Ok(NextHops { watched: FxHashSet::default(), hops: FxHashMap::default(), requests })
     }
 
-    /// There are connections to this peer.
+    /// Starts the look-up for a peer that has connections.
     pub(super) fn watch(&mut self, peer: SocketAddr) {
         let peer = canonical(peer);
         let IpAddr::V4(to) = peer.ip() else { return };
@@ -84,13 +84,14 @@ impl NextHops {
         self.hops.entry(to).or_insert_with(|| {
             let hop =
                 Arc::new(NextHop { to, entry: AtomicU64::new(0), watched_at: Instant::now() });
-            // Without a thread, which ends where the tables cannot be read, the sockets carry all.
+            // Without a thread the sockets send everything. The thread ends if the tables cannot be
+            // read.
             let _ = requests.send(Arc::downgrade(&hop));
             hop
         });
     }
 
-    /// There are none any more.
+    /// Stops the look-up for a peer that has no connections any more.
     pub(super) fn unwatch(&mut self, peer: SocketAddr) {
         let peer = canonical(peer);
         self.watched.remove(&peer);
@@ -100,7 +101,7 @@ impl NextHops {
         }
     }
 
-    /// Whether the next hop to a watched peer is not known although there was time to find it.
+    /// Whether the next hop to a watched peer is unknown although there was time to find it.
     pub(super) fn is_missing(&self, to: SocketAddr) -> bool {
         let IpAddr::V4(to) = canonical(to).ip() else { return false };
         self.hops.get(&to).is_some_and(|hop| {
@@ -109,13 +110,13 @@ impl NextHops {
         })
     }
 
-    /// The Ethernet address that a datagram to `to` goes to; `None`: a socket is to send it.
+    /// The Ethernet address for a datagram to `to`. `None`: a socket has to send it.
     pub(super) fn mac(&self, to: Ipv4Addr) -> Option<Mac> {
         self.hops.get(&to)?.mac()
     }
 }
 
-/// The thread.
+/// The thread's state.
 struct Seeker {
     interface: u32,
     from: Ipv4Addr,

@@ -1,9 +1,11 @@
-//! The XDP program, which looks at every frame that an interface receives: it puts short datagrams for one address and port
-//! into the socket of their queue, and leaves all else to the network stack.
+//! The XDP program, which examines every frame that an interface receives. It puts short datagrams
+//! for one address and port into the socket of their queue, and leaves other frames to the network
+//! stack.
 //!
-//! What it leaves there although it is short: fragments and packets with IP options; datagrams without a checksum, or
-//! with one that the network card was to complete. The latter have not left this machine, and may be several that
-//! the stack sends as one (GSO), which only the stack can tell.
+//! The stack also gets some short datagrams: fragments, packets with IP options, datagrams without
+//! a checksum, and datagrams whose checksum the network card would have completed. The latter have
+//! not left this machine and may be several that the stack sends as one (GSO), which only the stack
+//! can split.
 
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,9 +16,9 @@ use super::frame::{
     ETHERNET, FRAGMENT, HEADERS, MAC_LEN, Mac, PROTOCOL_UDP, TYPE_IPV4, VERSION_AND_LENGTH,
 };
 
-/// Leave it to the network stack (`enum xdp_action`).
+/// Leave the frame to the network stack (`enum xdp_action`).
 pub(super) const XDP_PASS: u32 = 2;
-/// Put it where the map says.
+/// Put the frame into the socket of the map.
 #[cfg(test)]
 pub(super) const XDP_REDIRECT: u32 = 4;
 
@@ -55,16 +57,16 @@ const TO_BIG_ENDIAN: u8 = 0xdc;
 const IF_ABOVE: u8 = 0x2d;
 const IF_ABOVE_IMMEDIATE: u8 = 0x25;
 const IF_EQUAL: u8 = 0x1d;
-/// Compares 32 bits.
+/// Compares 32 bits for equality.
 const IF_EQUAL_IMMEDIATE: u8 = 0x16;
-/// Compares 32 bits.
+/// Compares 32 bits for inequality.
 const IF_UNEQUAL_IMMEDIATE: u8 = 0x56;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 /// The function `bpf_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
 
-// Registers. A call takes 1 to 5 and answers in 0.
+// Registers. A call takes its arguments in 1 to 5 and returns its result in 0.
 const RESULT: u8 = 0;
 const CONTEXT: u8 = 1;
 const FRAME: u8 = 2;
@@ -75,7 +77,7 @@ const LENGTH: u8 = 7;
 const SUM: u8 = 8;
 const CARRY: u8 = 9;
 
-/// The program for datagrams to `to`, in frames to `mac`, whose sockets stand in `map`.
+/// The program for datagrams to `to` in frames to `mac`, with the sockets in `map`.
 pub(super) fn program(mac: Mac, to: SocketAddrV4, map: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut code = Assembler::default();
     code.copy(KEPT_CONTEXT, CONTEXT);
@@ -84,7 +86,7 @@ pub(super) fn program(mac: Mac, to: SocketAddrV4, map: BorrowedFd<'_>) -> Vec<In
     code.copy(VALUE, FRAME);
     code.immediate(ADD_IMMEDIATE, VALUE, HEADERS as i32);
     code.pass_if(IF_ABOVE, VALUE, END);
-    // Of what a switch floods, some is for others, and a broadcast is for nobody in particular.
+    // A switch also floods frames for other hosts, and broadcasts have no single destination.
     let [first, second, third, fourth, fifth, sixth] = mac;
     code.need(LOAD_32, TARGET_MAC, i32::from_ne_bytes([first, second, third, fourth]));
     code.need(LOAD_16, TARGET_MAC + 4, u16::from_ne_bytes([fifth, sixth]).into());
@@ -106,21 +108,21 @@ pub(super) fn program(mac: Mac, to: SocketAddrV4, map: BorrowedFd<'_>) -> Vec<In
     code.pass_if(IF_EQUAL, SUM, VALUE);
     code.load(LOAD_32, 2, KEPT_CONTEXT, RX_QUEUE_INDEX);
     code.load_map(1, map);
-    // What it does where the queue has no socket.
+    // The action if the queue has no socket.
     code.immediate(MOVE_IMMEDIATE, 3, XDP_PASS as i32);
     code.immediate(CALL, 0, REDIRECT_MAP);
     code.immediate(EXIT, 0, 0);
     code.finish()
 }
 
-/// What the stack has put in the place of a checksum that the network card was to complete.
+/// The value in place of a checksum that the network card would have completed.
 fn sum_pseudo_header(code: &mut Assembler) {
     code.load(LOAD_32, SUM, FRAME, SOURCE);
     code.load(LOAD_32, CARRY, FRAME, DESTINATION);
     code.registers(ADD, SUM, CARRY);
     code.registers(ADD, SUM, LENGTH);
     code.immediate(ADD_IMMEDIATE, SUM, big_endian(PROTOCOL_UDP.into()));
-    // 33 bits, 18, 17, 16.
+    // The sum has 33 bits, then 18, 17 and 16.
     for _ in 0..3 {
         code.copy(CARRY, SUM);
         code.immediate(SHIFT_RIGHT, CARRY, 16);
@@ -129,7 +131,7 @@ fn sum_pseudo_header(code: &mut Assembler) {
     }
 }
 
-/// As a field of the frame is loaded.
+/// The value as the program loads it from a field of the frame.
 fn big_endian(value: u16) -> i32 {
     value.to_be().into()
 }
@@ -137,7 +139,7 @@ fn big_endian(value: u16) -> i32 {
 #[derive(Default)]
 struct Assembler {
     code: Vec<Instruction>,
-    /// The jumps to where the frame is left to the stack.
+    /// The jumps to the instruction that leaves the frame to the stack.
     to_pass: Vec<usize>,
 }
 
@@ -178,7 +180,7 @@ impl Assembler {
         self.immediate(code, VALUE, immediate);
     }
 
-    /// A field of the frame that has to have a value.
+    /// Requires a field of the frame to have this value.
     fn need(&mut self, load: u8, field: i16, value: i32) {
         self.load(load, VALUE, FRAME, field);
         self.pass_if_value(IF_UNEQUAL_IMMEDIATE, value);
@@ -189,7 +191,7 @@ impl Assembler {
         self.immediate(MOVE_IMMEDIATE, RESULT, XDP_PASS as i32);
         self.immediate(EXIT, 0, 0);
         for jump in self.to_pass {
-            // An offset counts from the instruction behind.
+            // An offset counts from the next instruction.
             self.code[jump].offset = (pass - jump - 1) as i16;
         }
         self.code

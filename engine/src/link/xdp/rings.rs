@@ -1,12 +1,13 @@
-//! The rings that this process shares with the kernel (`linux/if_xdp.h`): one side writes entries and moves the producer's
-//! index, the other reads them and moves the consumer's. Indices run on and wrap.
+//! The rings that this process shares with the kernel (`linux/if_xdp.h`). One side writes entries
+//! and advances the producer's index, and the other reads them and advances the consumer's. Indices
+//! wrap.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Memory of a socket's that is mapped for as long as this lives.
+/// A memory mapping of a socket.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -37,20 +38,21 @@ impl Drop for Mapping {
     }
 }
 
-/// Where a ring is found.
+/// The location of a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Of the mapping, as `mmap` takes it.
+    /// The offset of the mapping, as `mmap` takes it.
     pub(super) page: libc::off_t,
-    /// Of its parts, in the mapping.
+    /// The offsets of the ring's parts in the mapping.
     pub(super) parts: libc::xdp_ring_offset,
-    /// How many entries it has: a power of two.
+    /// The number of entries, a power of two.
     pub(super) entries: u32,
 }
 
-/// Invariant: the pointers are into `mapping`, which holds `mask + 1` entries behind the last of them.
+/// Invariant: the pointers are into `mapping`, which holds `mask + 1` entries behind the last of
+/// them.
 struct Ring<T> {
-    /// What the pointers are into.
+    /// The mapping that the pointers are into.
     _mapping: Mapping,
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
@@ -98,7 +100,8 @@ impl<T: Copy> Ring<T> {
 /// A ring that this process fills.
 pub(super) struct Producer<T> {
     ring: Ring<T>,
-    /// The index of the next entry; the kernel knows of those before the last [`Producer::submit`].
+    /// The index of the next entry. The kernel knows the entries before the last
+    /// [`Producer::submit`].
     next: u32,
 }
 
@@ -110,20 +113,21 @@ impl<T: Copy> Producer<T> {
     /// Writes the next entry.
     ///
     /// # Panics
-    /// The ring is full.
+    /// Panics if the ring is full.
     pub(super) fn push(&mut self, entry: T) {
         assert!(self.in_use() <= self.ring.mask, "more entries than the ring was made for");
-        // SAFETY: the kernel reads an entry once it is submitted, and has read the one that was here before.
+        // SAFETY: the kernel reads an entry once it is submitted, and has read the one that was
+        // here before.
         unsafe { self.ring.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Shows the kernel what was written.
+    /// Makes the written entries visible to the kernel.
     pub(super) fn submit(&self) {
         self.ring.producer().store(self.next, Ordering::Release);
     }
 
-    /// How many entries the kernel has not taken.
+    /// The number of entries that the kernel has not taken.
     pub(super) fn in_use(&self) -> u32 {
         self.next.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
     }
@@ -141,12 +145,12 @@ impl<T: Copy> Consumer<T> {
         Ok(Consumer { ring: Ring::map(fd, place)?, next: 0 })
     }
 
-    /// How many entries are there.
+    /// The number of available entries.
     pub(super) fn available(&self) -> u32 {
         self.ring.producer().load(Ordering::Acquire).wrapping_sub(self.next)
     }
 
-    /// Takes the next entry, of those that are available.
+    /// Takes the next of the available entries.
     pub(super) fn pop(&mut self) -> T {
         // SAFETY: the kernel has written it, and overwrites it when it has been released.
         let entry = unsafe { self.ring.entry(self.next).read() };
@@ -154,7 +158,7 @@ impl<T: Copy> Consumer<T> {
         entry
     }
 
-    /// Gives the places of what was taken back to the kernel.
+    /// Returns the places of the taken entries to the kernel.
     pub(super) fn release(&self) {
         self.ring.consumer().store(self.next, Ordering::Release);
     }
@@ -166,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a ring of four entries, whose indices begin at `start`.
+    /// Both ends of a ring of four entries, with indices from `start` on.
     fn both_ends(start: u32) -> (Producer<u64>, Consumer<u64>) {
         // SAFETY: the name is a text.
         let fd = unsafe { libc::memfd_create(c"ring".as_ptr(), libc::MFD_CLOEXEC) };

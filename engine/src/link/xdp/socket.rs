@@ -1,8 +1,8 @@
 //! An AF_XDP socket on one receive queue of an interface, with memory of its own (`UMEM`).
 //!
-//! The memory is cut into chunks of one size. Some are the kernel's, to put arriving frames into, until it hands one over
-//! with a frame in it, and it gets it back as soon as that was read; the others carry frames out, and come back when they
-//! have left.
+//! The memory consists of chunks of one size. Some belong to the kernel, which puts arriving frames
+//! into them. The kernel hands such a chunk over with a frame and gets it back as soon as the frame
+//! is read. The other chunks carry leaving frames and come back when these have left.
 
 use std::io;
 use std::mem;
@@ -12,18 +12,19 @@ use std::ptr;
 use super::rings::{Consumer, Place, Producer};
 use crate::memory::Mapping;
 
-/// Bytes of a chunk. The kernel keeps 256 of one that it receives into for itself.
+/// Bytes of a chunk. The kernel reserves 256 bytes of each chunk that it receives into.
 const CHUNK: usize = 2048;
-/// Most bytes of a frame that is sent.
+/// The largest number of bytes of a sent frame.
 pub(super) const MAX_FRAME: usize = CHUNK - 256;
-/// Chunks to receive into.
+/// The number of chunks to receive into.
 const RECEIVING: u32 = 2048;
-/// Chunks to send from.
+/// The number of chunks to send from.
 const SENDING: u32 = 256;
-/// Entries of a ring for each chunk: the kernel hands over what has become of an entry before it says that it has taken it.
+/// Ring entries for each chunk. The kernel returns an entry's chunk before it marks the entry as
+/// taken.
 const ENTRIES: u32 = 2;
 
-/// What of the set-up was refused, and what the system said.
+/// A refused step of the set-up and the error of the system.
 pub(super) struct Refused {
     pub(super) step: &'static str,
     pub(super) source: io::Error,
@@ -33,7 +34,7 @@ fn at(step: &'static str) -> impl Fn(io::Error) -> Refused {
     move |source| Refused { step, source }
 }
 
-/// See the module.
+/// An AF_XDP socket, see the module.
 pub(super) struct Xsk {
     fd: OwnedFd,
     memory: Mapping,
@@ -41,12 +42,12 @@ pub(super) struct Xsk {
     received: Consumer<libc::xdp_desc>,
     sending: Producer<libc::xdp_desc>,
     completed: Consumer<u64>,
-    /// Chunks to send from that are free.
+    /// Free chunks to send from.
     free: Vec<u64>,
 }
 
 impl Xsk {
-    /// Opens one that is on no queue yet.
+    /// Opens a socket that is on no queue yet.
     pub(super) fn open() -> Result<Xsk, Refused> {
         let fd = open_socket().map_err(at("socket(AF_XDP)"))?;
         let memory =
@@ -77,7 +78,8 @@ impl Xsk {
         Ok(xsk)
     }
 
-    /// Puts it on a queue; `InvalidInput`: the interface has no such queue. Frames are copied: what every driver can do.
+    /// Binds the socket to a queue. `InvalidInput`: the interface has no such queue. Frames are
+    /// copied, which every driver supports.
     pub(super) fn bind(&self, interface: u32, queue: u32) -> io::Result<()> {
         let addr = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
@@ -92,7 +94,7 @@ impl Xsk {
         succeeded(done.into())
     }
 
-    /// How many frames can be sent just now.
+    /// The number of frames that can be sent now.
     pub(super) fn room(&mut self) -> usize {
         let completed = self.completed.available();
         for _ in 0..completed {
@@ -105,10 +107,10 @@ impl Xsk {
         self.free.len()
     }
 
-    /// Puts a frame of `len` bytes, which `write` writes, behind those that are to be sent.
+    /// Appends a frame of `len` bytes, which `write` fills, to the frames to send.
     ///
     /// # Panics
-    /// There is no room, or it is longer than [`MAX_FRAME`].
+    /// Panics if there is no room or the frame is longer than [`MAX_FRAME`].
     pub(super) fn push(&mut self, len: usize, write: impl FnOnce(&mut [u8])) {
         assert!(len <= MAX_FRAME);
         let addr = self.free.pop().expect("there is room");
@@ -116,7 +118,7 @@ impl Xsk {
         self.sending.push(libc::xdp_desc { addr, len: len as u32, options: 0 });
     }
 
-    /// Sends what was pushed, or as much of it as the device takes: see [`Xsk::is_waiting`].
+    /// Sends the pushed frames, or as many as the device takes; see [`Xsk::is_waiting`].
     pub(super) fn flush(&self) -> io::Result<()> {
         self.sending.submit();
         // SAFETY: nothing is passed but the descriptor: this tells the kernel to look at the ring.
@@ -124,7 +126,7 @@ impl Xsk {
             libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0)
         };
         match succeeded(sent as i64) {
-            // Full just now: the frames stay in the ring.
+            // The device is full, and the frames stay in the ring.
             Err(error)
                 if matches!(
                     error.raw_os_error(),
@@ -142,7 +144,7 @@ impl Xsk {
         self.sending.in_use() > 0
     }
 
-    /// Hands at most `most` frames that have come to `sink`. Returns how many those were.
+    /// Hands at most `most` arrived frames to `sink`. Returns their number.
     pub(super) fn receive(&mut self, most: u32, mut sink: impl FnMut(&mut [u8])) -> u32 {
         let count = self.received.available().min(most);
         for _ in 0..count {
@@ -167,12 +169,12 @@ impl Xsk {
         }
     }
 
-    /// Bytes of a chunk that is this process's for now.
+    /// The bytes of a chunk that belongs to this process now.
     fn bytes(&mut self, addr: u64, len: usize) -> &mut [u8] {
         let addr = addr as usize;
         assert!(addr <= self.memory.len() && len <= self.memory.len() - addr);
-        // SAFETY: inside the memory, which was zeroed at first; the kernel writes to chunks that were given to it only, and
-        // this one has been handed over or never was.
+        // SAFETY: inside the memory, which was zeroed at first; the kernel writes to chunks that
+        // were given to it only, and this one has been handed over or never was.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(addr).as_ptr(), len) }
     }
 }
@@ -207,7 +209,7 @@ fn register(fd: BorrowedFd<'_>, memory: &Mapping) -> io::Result<()> {
     set(fd, libc::XDP_UMEM_REG, &region)
 }
 
-/// Of the fill ring, of those of arrived and of leaving frames, and of the completion ring.
+/// The locations of the fill ring, the receive ring, the send ring and the completion ring.
 fn places(fd: BorrowedFd<'_>) -> io::Result<[Place; 4]> {
     // SAFETY: plain data of which zero is a valid value.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
@@ -227,7 +229,7 @@ fn places(fd: BorrowedFd<'_>) -> io::Result<[Place; 4]> {
     ])
 }
 
-/// `T` is plain data, as the option takes it.
+/// Sets an option. `T` must be the plain data that the option takes.
 fn set<T>(fd: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     let value = ptr::from_ref(value).cast();
@@ -236,7 +238,8 @@ fn set<T>(fd: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
     succeeded(done.into())
 }
 
-/// `T` is plain data, as the option gives it. Returns how many bytes of it were given.
+/// Reads an option. `T` must be the plain data that the option returns. Returns the number of its
+/// bytes.
 fn get<T>(fd: BorrowedFd<'_>, name: libc::c_int, value: &mut T) -> io::Result<usize> {
     let mut len = size_of::<T>() as libc::socklen_t;
     let value = ptr::from_mut(value).cast();

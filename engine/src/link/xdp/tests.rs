@@ -22,7 +22,7 @@ fn datagram_of(frame: &[u8]) -> Option<(SocketAddr, bool, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_frame_is_read() {
     for len in [0, 1, 2, 3, 8, 61, 1199, 1200] {
         let datagram: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
         let frame = frame_of(&datagram);
@@ -57,7 +57,7 @@ fn no_flipped_bit_and_no_lost_byte_is_overlooked() {
     }
 }
 
-/// A frame with a change to its IP header, whose checksum is made right again.
+/// A frame with a changed IP header and a corrected checksum.
 fn with_ip(change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut frame = frame_of(b"datagram");
     change(&mut frame[14..34]);
@@ -71,7 +71,7 @@ fn with_ip(change: impl Fn(&mut [u8])) -> Vec<u8> {
     frame
 }
 
-/// Frames that are none for us, whatever their checksums say, and what is the matter with them.
+/// Frames that are not for this socket, whatever their checksums, with the reason.
 fn others() -> Vec<(&'static str, Vec<u8>)> {
     let with = |at: usize, bytes: &[u8]| {
         let mut frame = frame_of(b"datagram");
@@ -91,7 +91,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_none_for_us_is_not_read() {
+fn frames_for_others_are_not_read() {
     for (what, frame) in others() {
         assert_eq!(datagram_of(&frame), None, "{what}");
     }
@@ -101,7 +101,7 @@ fn what_is_none_for_us_is_not_read() {
 #[test]
 fn a_source_that_is_no_other_host_is_not_believed() {
     for source in [[0; 4], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4], TO.ip().octets()] {
-        // The UDP checksum goes along: only the source is the matter.
+        // The UDP checksum stays valid, so only the source is wrong.
         let mut frame = frame_of(b"datagram");
         let from = SocketAddrV4::new(source.into(), 1);
         let ends =
@@ -124,7 +124,7 @@ fn a_congestion_mark_is_seen() {
     assert_eq!(datagram_of(&marked), Some((FROM.into(), true, b"datagram".to_vec())));
 }
 
-/// The program, with a socket for queue 0; `None`: this process may not load it, and is not root.
+/// The program, with a socket for queue 0. `None`: this process may not load it and is not root.
 fn loaded() -> Option<(OwnedFd, [OwnedFd; 2])> {
     let result = Xsk::open().map_err(|refused| refused.source).and_then(|xsk| {
         let map = bpf::create_socket_map(1)?;
@@ -170,10 +170,10 @@ fn the_program_leaves_frames_for_other_hosts_to_the_stack() {
 }
 
 #[test]
-fn what_the_stack_may_send_as_one_is_left_to_it() {
+fn possible_gso_batches_are_left_to_the_stack() {
     let Some((program, _kept)) = loaded() else { return };
     for addresses in 0..200u8 {
-        // As the stack leaves a checksum to the card: the sum of the pseudo-header.
+        // The stack leaves the sum of the pseudo-header for the card to complete.
         let mut frame = with_ip(|ip| (ip[12], ip[15]) = (addresses, 255 - addresses));
         let words =
             frame[26..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
@@ -200,7 +200,7 @@ fn an_address_has_to_be_that_of_an_ethernet_interface() {
 }
 
 #[test]
-fn what_the_system_refuses_is_told_apart() {
+fn refusals_of_the_system_are_classified() {
     let of = |code| XdpSetupError::of("a step", io::Error::from_raw_os_error(code));
     assert!(matches!(of(libc::EPERM), XdpSetupError::Privilege { .. }));
     assert!(matches!(of(libc::ENOBUFS), XdpSetupError::Locked { .. }));

@@ -1,19 +1,21 @@
-//! When it is the UDP sockets' turn to be asked, which costs a system call each time; to look into a ring costs next to nothing.
+//! The turns of the UDP sockets. Polling them costs a system call each time, and polling a ring
+//! costs almost nothing.
 
 use std::time::{Duration, Instant};
 
-/// How long they are asked every time after they had something: more follows, mostly.
+/// Time after an arrival in which the sockets are polled every time, because more usually follows.
 const LIVELY: Duration = Duration::from_micros(50);
-/// How often they are asked otherwise: short beside a sleep, and long beside the call.
+/// The interval of polls of the sockets otherwise. It is short beside a sleep and long beside the
+/// call.
 const QUIET: Duration = Duration::from_micros(5);
-/// Calls in a row in which the rings had something, after which the sockets have their turn, too.
+/// The number of consecutive calls with frames in the rings after which the sockets are polled too.
 const MOST_IN_A_ROW: u32 = 16;
 
-/// See the module.
+/// The turns of the sockets.
 pub(super) struct Turns {
-    /// When they were asked last.
+    /// The time of the last poll of the sockets.
     asked: Instant,
-    /// When they had something last.
+    /// The time of the last arrival by the sockets.
     had: Option<Instant>,
     in_a_row: u32,
 }
@@ -23,7 +25,7 @@ impl Turns {
         Turns { asked: now, had: None, in_a_row: 0 }
     }
 
-    /// Whether they are to be asked now that the rings had something, or nothing.
+    /// Whether to poll the sockets, given whether the rings had frames.
     pub(super) fn is_sockets(&mut self, rings_had: bool) -> bool {
         if rings_had && self.in_a_row < MOST_IN_A_ROW {
             self.in_a_row += 1;
@@ -38,7 +40,7 @@ impl Turns {
         true
     }
 
-    /// They were asked, and had something or nothing.
+    /// Records the result of a poll of the sockets.
     pub(super) fn sockets_had(&mut self, something: bool) {
         if something {
             self.had = Some(self.asked);

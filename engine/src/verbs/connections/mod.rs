@@ -1,4 +1,4 @@
-//! A worker's side of a device: all its connections, as far as they use this rail, and what moves on them.
+//! A worker's part of a device: all its connections on this rail, and their traffic.
 
 mod receive;
 mod send;
@@ -30,31 +30,32 @@ use crate::datapath::{JoinError, Owner, Partner};
 use crate::parts::MAX_PARTS;
 use crate::random;
 
-/// How long the NIC may take to send what it has, until its queue pairs are closed.
+/// The longest wait for the NIC to send its queued work before its queue pairs are closed.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How often the device is asked whether it is still there.
+/// The interval of checks whether the device is still there.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
 
-/// See the module. One thread at a time owns it.
+/// The connections of a worker on one device. One thread at a time owns them.
 pub(crate) struct Connections {
     device: Arc<Device>,
-    /// Which rail's it is: by that regions have their keys.
+    /// The rail, which selects the keys of regions.
     rail: RailId,
     batch: Batch,
     connections: FxHashMap<QpId, Connection>,
-    /// By NIC queue pair number.
+    /// The owners of NIC queue pairs by number.
     nic_qps: FxHashMap<u32, (QpId, usize)>,
     control: Control,
-    /// Those that take no other segment for now, as the core was told.
+    /// Connections that take no segment now, as the core was told.
     full: Vec<QpId>,
     queues: CompletionQueues,
     channel: CompletionChannel,
     paths: usize,
-    /// Bytes of a buffer to receive a message in.
+    /// Bytes of a receive buffer.
     message_len: usize,
-    /// Bytes of a buffer to send from: it also holds all parts of a packet that fits no message.
+    /// Bytes of a send buffer, which also holds all parts of a packet that does not fit in a
+    /// message.
     slot_len: usize,
-    /// Parts of the longest packet that fits a message.
+    /// Parts of the longest packet that fits in a message.
     parts: usize,
     look_at: Instant,
     gone: bool,
@@ -99,12 +100,12 @@ impl Connections {
         })
     }
 
-    /// What becomes readable when something has come, after [`Connections::arm`].
+    /// The descriptors that become readable when something has arrived, after [`Connections::arm`].
     pub(crate) fn readiness(&self) -> [BorrowedFd<'_>; 2] {
         [self.channel.as_fd(), self.device.context.async_fd()]
     }
 
-    /// Asks to be told of the next completions; look once more before sleeping.
+    /// Arms the completion queues. Poll once more before sleeping.
     pub(crate) fn arm(&mut self) {
         let armed = self.channel.drain().and_then(|_| self.queues.request_notify());
         if let Err(error) = armed {
@@ -113,7 +114,7 @@ impl Connections {
         }
     }
 
-    /// True once, when the device is gone.
+    /// Returns `true` once, when the device is gone.
     pub(crate) fn has_lost_device(&mut self) -> bool {
         let now = Instant::now();
         if self.gone && self.connections.values().all(|connection| connection.nic_qps.is_empty()) {
@@ -127,7 +128,8 @@ impl Connections {
         self.gone
     }
 
-    /// Makes a connection, not joined yet; a former one of the same queue pair ends. Returns its address.
+    /// Opens a connection that is not joined yet. An earlier one of the same queue pair ends.
+    /// Returns the address of the connection.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         self.close(owner.id);
         let pool = Pool::new(self.device.domain(owner.pd)?, self.slot_len)?;
@@ -161,7 +163,8 @@ impl Connections {
         Ok(connection.address(&self.device, &self.control, credits(count, self.parts)).encode())
     }
 
-    /// Joins a connection with its other end. Returns how many segments may be in flight towards it.
+    /// Joins a connection with its peer end. Returns the number of segments that may be in flight
+    /// towards it.
     pub(crate) fn join(
         &mut self,
         id: QpId,
@@ -178,8 +181,8 @@ impl Connections {
         Ok(address.credits.into())
     }
 
-    /// Closes the NIC queue pairs of a queue pair that receives no more: nothing lands from now on. Acknowledgements
-    /// can still be sent.
+    /// Closes the NIC queue pairs of a queue pair that no longer receives, so that nothing is
+    /// placed any more. Acknowledgements can still be sent.
     pub(crate) fn retire(&mut self, id: QpId) {
         if self.batch.nic_qp().is_some_and(|(own, _)| own == id) {
             self.flush();
@@ -199,8 +202,9 @@ impl Connections {
         }
     }
 
-    /// Nothing comes or goes any more for any of them: the device is gone. It may still work until it is let go of, but
-    /// must not answer then: what is asked whether the rail does would put it back in use.
+    /// Abandons all connections because the device is gone. The device may still work until it is
+    /// released, but must not answer probes of the rail, because an answer would put the rail back
+    /// in use.
     pub(crate) fn abandon(&mut self) {
         let all: Vec<QpId> = self.connections.keys().copied().collect();
         all.into_iter().for_each(|id| self.retire(id));
@@ -214,7 +218,8 @@ impl Connections {
         self.full.retain(|full| *full != id);
     }
 
-    /// Closes a path's NIC queue pair, makes another, and tells the peer. False: it could not be closed.
+    /// Closes a path's NIC queue pair, creates another, and tells the peer. Returns `false` if it
+    /// could not be closed.
     fn renew(&mut self, id: QpId, index: usize) -> bool {
         let is_closed = self.close_nic_qp(id, index);
         if is_closed {
@@ -223,7 +228,8 @@ impl Connections {
         is_closed
     }
 
-    /// Sees to it that nothing lands any more that was sent to a NIC queue pair. False: it might.
+    /// Closes a NIC queue pair, so that nothing sent to it is placed any more. Returns `false` if
+    /// the device has not closed it.
     fn close_nic_qp(&mut self, id: QpId, index: usize) -> bool {
         let Some(Connection { nic_qps, pool, .. }) = self.connections.get_mut(&id) else {
             return true;
@@ -242,7 +248,7 @@ impl Connections {
         true
     }
 
-    /// Makes another NIC queue pair for a path whose own was closed, and tells the peer.
+    /// Creates another NIC queue pair for a path whose own was closed, and tells the peer.
     fn reopen_nic_qp(&mut self, id: QpId, index: usize) {
         let Some(Connection { nic_qps, pool, far, .. }) = self.connections.get_mut(&id) else {
             return;
@@ -254,17 +260,22 @@ impl Connections {
         match opened.and_then(|()| nic_qp.connect(&far.rtr(&self.device, index, remote))) {
             Ok(()) => {
                 nic_qp.number().map(|number| self.nic_qps.insert(number, (id, index)));
-                tracing::debug!(qp = %id, path = index, epoch = nic_qp.epoch, "a NIC queue pair is renewed");
+                tracing::debug!(
+                    qp = %id,
+                    path = index,
+                    epoch = nic_qp.epoch,
+                    "a NIC queue pair is renewed"
+                );
             }
             Err(error) => {
                 tracing::warn!(qp = %id, path = index, %error, "a NIC queue pair is lost");
                 nic_qp.end(pool);
             }
         }
-        self.tell_renewed(id, index);
+        self.announce_renewal(id, index);
     }
 
-    fn tell_renewed(&mut self, id: QpId, index: usize) {
+    fn announce_renewal(&mut self, id: QpId, index: usize) {
         let Some(connection) = self.connections.get(&id) else { return };
         let (Some(far), Some(nic_qp)) = (&connection.far, connection.nic_qps.get(index)) else {
             return;
@@ -275,7 +286,7 @@ impl Connections {
         self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
     }
 
-    /// Waits until the NIC reads for no work request any more: memory is about to go.
+    /// Waits until the NIC reads for no work request any more, because memory is about to go.
     pub(crate) fn quiesce(&mut self) {
         self.flush();
         let until = Instant::now() + PATIENCE;
@@ -288,13 +299,13 @@ impl Connections {
         }
     }
 
-    /// Work requests on NIC queue pairs that the NIC may read for.
+    /// The number of work requests whose memory the NIC may read.
     fn outstanding(&self) -> usize {
         let nic_qps = self.connections.values().flat_map(|connection| &connection.nic_qps);
         nic_qps.map(NicQp::outstanding).sum()
     }
 
-    /// Closes the NIC queue pairs that do not get rid of what they have.
+    /// Closes the NIC queue pairs that do not complete their work requests.
     fn renew_busy(&mut self) {
         let busy = |connection: &Connection| {
             let id = connection.owner.id;
@@ -309,8 +320,8 @@ impl Connections {
     }
 }
 
-/// Into how many parts a packet with `payload` bytes goes at most, and the bytes of a buffer for it, the frames of
-/// all parts included, or for a frame of headers.
+/// The largest number of parts of a packet with `payload` bytes, and the buffer size for it. The
+/// size includes the frames of all parts, or a frame of headers.
 fn room(payload: u16, part_len: usize) -> (usize, usize) {
     let packet_len = MAX_DATA_HEADER_LEN + usize::from(payload);
     let parts = packet_len.div_ceil(part_len);

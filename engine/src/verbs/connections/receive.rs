@@ -1,4 +1,4 @@
-//! What comes in: messages, payloads in their places, notes, and word of what the NIC is done with.
+//! Arrivals: messages, placed payloads, notes and send completions.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::verbs::completion_queues::LOOK;
 use crate::verbs::connection::Connection;
 use crate::verbs::nic_qp::NicQp;
 
-/// Looks at each queue in one turn of the worker.
+/// The largest number of polls of each queue in one turn of the worker.
 const LOOKS: usize = 8;
-/// How long a NIC queue pair stays as it is when the peer wants it renewed or has renewed its own end: making NIC
-/// queue pairs is dear. One that keeps to the rules of `braid_transport::Placement` rests for 200 ms between two
-/// losses.
+/// Time after a renewal, by either end, during which a NIC queue pair is not renewed again for the
+/// peer, because creating NIC queue pairs is expensive. A peer that follows the rules of
+/// `braid_transport::Placement` leaves 200 ms between two losses.
 const SETTLE: Duration = Duration::from_millis(100);
 
 impl Connections {
-    /// Takes what has come, within a budget. Returns how many messages that were.
+    /// Takes arrivals within a budget. Returns the number of messages.
     pub(crate) fn poll(
         &mut self,
         now: Time,
@@ -53,7 +53,7 @@ impl Connections {
         count
     }
 
-    /// Frees what the NIC is done with.
+    /// Releases the buffers of completed sends.
     pub(super) fn reap(&mut self) {
         for queue in 0..self.queues.sends.count() {
             while let Ok(found) = self.queues.sends.take(queue) {
@@ -93,7 +93,7 @@ impl Connections {
             }
             return self.control.recycle(buffer);
         }
-        // A NIC queue pair that has begun anew has no say of what it got before.
+        // Completions from before a renewal are ignored.
         let Some((id, index)) = self.nic_qps.get(&completion.qp_num()).copied() else { return };
         let Some(nic_qp) = self.nic_qp(id, index) else { return };
         let Some(buffer) = nic_qp.received(completion.id()) else { return };
@@ -104,10 +104,11 @@ impl Connections {
                 _ => {}
             }
         } else if completion.status() == Err(WcStatus::Flushed) {
-            // So would be whatever is posted, and looked at again, until the NIC queue pair is renewed.
+            // Every other work request would fail too, and be handled again, until the NIC queue
+            // pair is renewed.
             return;
         }
-        // The message may have had this very NIC queue pair closed.
+        // The message may have caused this NIC queue pair to be closed.
         let nic_qp = self.nic_qp(id, index);
         if let Some(nic_qp) = nic_qp.filter(|nic_qp| nic_qp.received(completion.id()).is_some()) {
             nic_qp.recycle(buffer);
@@ -118,7 +119,7 @@ impl Connections {
         self.connections.get_mut(&id)?.nic_qps.get_mut(index)
     }
 
-    /// A message of a NIC queue pair.
+    /// Takes a message of a NIC queue pair.
     fn take_message(
         &mut self,
         now: Time,
@@ -145,7 +146,7 @@ impl Connections {
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return };
-        // A peer that has its own NIC queue pair closed by what it sends on it gets nothing from that.
+        // A peer that has its own NIC queue pair closed by a message on it gains nothing.
         if nic_qp.received(completion.id()).is_none() {
             return;
         }
@@ -166,7 +167,7 @@ impl Connections {
         }
     }
 
-    /// A payload is in its place, if the header that came before it says so.
+    /// Takes a payload that the NIC has placed, if an earlier header announced it.
     fn take_write(
         &mut self,
         completion: &Completion,
@@ -185,8 +186,9 @@ impl Connections {
         }
     }
 
-    /// Makes sure that nothing lands any more that was sent to this epoch of a path. The peer is told of the next
-    /// one, in which only those are: a NIC queue pair that is closed again too soon stays so for a while.
+    /// Closes an epoch of a path, so that nothing sent to it is placed any more. The peer learns
+    /// the next epoch, in which only later packets count. A NIC queue pair that is closed again too
+    /// soon stays closed for a while.
     pub(crate) fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
         let index = usize::from(epoch.path.get());
         let Some(connection) = self.connections.get(&id) else { return Closing::Refused };
@@ -200,7 +202,7 @@ impl Connections {
         };
         match epoch.number.cmp(&nic_qp.epoch) {
             Ordering::Greater => return Closing::Refused,
-            Ordering::Less => self.tell_renewed(id, index),
+            Ordering::Less => self.announce_renewal(id, index),
             Ordering::Equal => {
                 let is_settled = has_settled(now, nic_qp.renewed);
                 if self.batch.nic_qp() == Some((id, index)) {
@@ -229,7 +231,7 @@ impl Connections {
         let Ok((frame, rest)) = Frame::decode(bytes) else { return };
         match frame.kind {
             FrameKind::Packet => {
-                // Whose it is its own token tells.
+                // The packet's own token tells its connection.
                 let (from, via) = (None, Via::Path(frame.path));
                 let (congestion, closes, called) = (false, None, LocalAddr::default());
                 sink(Arrived::Packet(Received {
@@ -267,7 +269,7 @@ impl Connections {
                 far.regions.learn(rkey, nic_rkey, addr, len);
             }
             NoteBody::Ask { rkey } => {
-                let body = tell(owner, rkey, regions, self.rail);
+                let body = region_answer(owner, rkey, regions, self.rail);
                 self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
             }
             NoteBody::NewEpoch { path, epoch, nic_qp } => {
@@ -278,7 +280,7 @@ impl Connections {
         }
     }
 
-    /// The peer has another NIC queue pair for a path. Whether that is news.
+    /// Joins a path with the peer's new NIC queue pair. Returns whether it was new.
     fn reconnect(
         &mut self,
         now: Time,
@@ -304,7 +306,12 @@ impl Connections {
         }
         let rtr = far.rtr(&self.device, index, remote);
         if let Err(error) = reset.and_then(|()| nic_qp.rejoin(&self.device, &rtr)) {
-            tracing::warn!(qp = %id, path = index, %error, "a NIC queue pair cannot be joined again");
+            tracing::warn!(
+                qp = %id,
+                path = index,
+                %error,
+                "a NIC queue pair cannot be joined again"
+            );
             return false;
         }
         (nic_qp.remote, nic_qp.remote_epoch, nic_qp.is_shut) = (remote, epoch, false);
@@ -312,13 +319,13 @@ impl Connections {
     }
 }
 
-/// Whether a NIC queue pair may change again that has changed `last`.
+/// Whether a NIC queue pair that changed at `last` may change again.
 fn has_settled(now: Time, last: Option<Time>) -> bool {
     last.is_none_or(|last| now >= last + SETTLE)
 }
 
 /// The answer to [`NoteBody::Ask`].
-fn tell(owner: Owner, rkey: u32, regions: &Regions, rail: RailId) -> NoteBody {
+fn region_answer(owner: Owner, rkey: u32, regions: &Regions, rail: RailId) -> NoteBody {
     let region = regions.get(rkey).filter(|region| {
         let allowed = region.access.allows(Access::REMOTE_WRITE);
         allowed && owner.access.allows(Access::REMOTE_WRITE) && region.pd == owner.pd
@@ -347,7 +354,7 @@ mod tests {
         let mut regions = Regions::new([0; 16]);
         let rkey = regions.insert(region).expect("there is room");
         let owner = Owner { id: QpId::new(5), token: Token(7), pd, access };
-        let told = |rail, owner| match tell(owner, rkey, &regions, RailId::new(rail)) {
+        let told = |rail, owner| match region_answer(owner, rkey, &regions, RailId::new(rail)) {
             NoteBody::Tell { nic_rkey, len, .. } => (nic_rkey, len),
             other => panic!("{other:?}"),
         };

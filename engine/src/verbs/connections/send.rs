@@ -1,4 +1,4 @@
-//! Segments, acknowledgements and control packets that leave.
+//! Leaving segments, acknowledgements and control packets.
 
 use braid_transport::{NicEpoch, Placement};
 use braid_wire::{FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, RailId, Time};
@@ -10,10 +10,11 @@ use crate::verbs::batch::Entries;
 use crate::verbs::connection::Connection;
 use crate::verbs::nic_qp::MAX_PIECES;
 
-/// Payloads shorter than this are staged: one message costs less than two.
+/// Shorter payloads are staged, because one message costs less than two.
 const DIRECT_FROM: u16 = 1024;
 
-/// The NIC's view of a segment's pieces of memory; `None`: some of it is not registered with the NIC.
+/// A segment's pieces of memory as the NIC addresses them. `None`: a piece is not registered with
+/// the NIC.
 fn entries(payload: &Readable<'_>, rail: RailId) -> Option<Entries> {
     let entry = |piece: &braid_transport::Sge| {
         let lkey = payload.regions().get(piece.lkey)?.nic(rail)?.lkey;
@@ -29,21 +30,22 @@ impl Connections {
         connection.is_none_or(|connection| connection.has_room(self.batch.len()))
     }
 
-    /// The next connection that takes segments again, of those of which [`Connections::ship`] has said that they do not.
+    /// The next connection that takes segments again, of those that [`Connections::ship`] reported
+    /// as full.
     pub(super) fn next_with_room(&mut self) -> Option<QpId> {
         let found = self.full.iter().position(|id| self.has_room(*id))?;
         Some(self.full.swap_remove(found))
     }
 
     /// Sends an acknowledgement or a control packet about a path.
-    pub(crate) fn note(&mut self, id: QpId, path: PathId, packet: &[u8]) {
+    pub(crate) fn send_packet(&mut self, id: QpId, path: PathId, packet: &[u8]) {
         if let Some(far) = self.connections.get(&id).and_then(|connection| connection.far.as_ref())
         {
             self.control.send(far.control(), Frame::packet(path, None), packet);
         }
     }
 
-    /// Ships a segment, of a connection that has room.
+    /// Sends a segment of a connection that has room.
     pub(crate) fn ship(&mut self, now: Time, segment: &Segment<'_>) -> Sent {
         let is_direct = match segment.placement {
             Placement::Direct(epoch) => self.write(now, segment, epoch),
@@ -59,7 +61,8 @@ impl Connections {
         Sent { is_direct, is_full }
     }
 
-    /// Has the payload written where it belongs; false: that cannot be, or not yet.
+    /// Sends a segment whose payload the NIC places. Returns `false` if that is not possible, or
+    /// not yet.
     fn write(&mut self, now: Time, segment: &Segment<'_>, epoch: NicEpoch) -> bool {
         let Segment { id, header, path, payload, .. } = segment;
         let (id, at) = (*id, (*id, usize::from(path.get())));
@@ -107,7 +110,8 @@ impl Connections {
             Placement::Direct(_) => None,
         };
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        // One of another rail is shut as soon as that rail stages on the path: the core has this close it, too.
+        // The other rail closes its own epoch as soon as it stages on the path, because the core
+        // makes this rail close it too.
         if let Some((path, epoch)) = closes.filter(|(path, _)| path.rail() == self.rail) {
             let nic_qp = connection.nic_qps.get_mut(usize::from(path.get()));
             if let Some(nic_qp) = nic_qp.filter(|nic_qp| nic_qp.remote_epoch == epoch) {
@@ -115,7 +119,7 @@ impl Connections {
             }
         }
         let nic_qp = match header.retransmission {
-            // A NIC queue pair may take nothing any more until it was closed, which this asks for.
+            // A NIC queue pair may be unusable until it is closed, which this packet asks for.
             true => connection.safe(),
             false => connection.nic_qp_for(path, self.batch.len()),
         };
@@ -189,7 +193,7 @@ impl Connections {
         }
     }
 
-    /// Posts what waits.
+    /// Posts the waiting work requests.
     pub(crate) fn flush(&mut self) {
         let Some((id, index)) = self.batch.nic_qp() else { return };
         let Some(Connection { nic_qps, pool, .. }) = self.connections.get_mut(&id) else { return };

@@ -1,4 +1,4 @@
-//! Connections over a device without hardware, whose peer sends what it likes.
+//! Tests of connections over a device without hardware. The peer is simulated.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::verbs::segments::Segments;
 const MTU: u16 = 1024;
 const TOKEN: Token = Token(0x1234_5678);
 
-/// What a poll has brought.
+/// A result of a poll.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
     Packet(Vec<u8>),
@@ -46,7 +46,7 @@ impl Host {
         Host { connections, fake, now: Time::from_nanos(1 << 40) }
     }
 
-    /// A connection whose peer has the same addresses. Returns where it is.
+    /// Opens a connection whose peer has the same addresses. Returns its address.
     fn join(&mut self, id: u32) -> NicAddress {
         let id = QpId::new(id);
         let owner = Owner { id, token: TOKEN, pd: PdId(0), access: Access::ALL };
@@ -56,7 +56,7 @@ impl Host {
         NicAddress::decode(&address).expect("it is ours")
     }
 
-    /// The number of a path's NIC queue pair, as it is now.
+    /// The current number of a path's NIC queue pair.
     fn nic_qp(&self, id: u32, index: usize) -> Option<u32> {
         self.connections.connections[&QpId::new(id)].nic_qps[index].number()
     }
@@ -79,13 +79,13 @@ impl Host {
         seen
     }
 
-    /// Polls until nothing has come any more.
+    /// Polls until nothing arrives any more.
     fn drain(&mut self) {
         let mut poll = || self.connections.poll(self.now, &Regions::new([0; 16]), &mut |_| ());
         assert!((0..10_000).any(|_| poll() == 0), "it is never quiet");
     }
 
-    /// Sends a segment without a payload, if there is room. Returns whether there was.
+    /// Sends a segment without a payload if there is room. Returns whether there was.
     fn ship(&mut self, id: u32, path: PathId, again: bool) -> bool {
         let header = DataHeader { retransmission: again, ..some_header() };
         let (mut gather, regions) = (SgList::new(), Regions::new([0; 16]));
@@ -111,18 +111,18 @@ impl Host {
         has_room
     }
 
-    /// Sends as much as there is room for.
+    /// Sends segments until there is no room.
     fn fill(&mut self, id: u32, path: PathId, again: bool) {
         assert!((0..10_000).any(|_| !self.ship(id, path, again)), "there is room without end");
     }
 
-    /// A message on the NIC queue pair of that number.
+    /// Delivers a message on the NIC queue pair of that number.
     fn deliver(&mut self, nic_qp: u32, frame: Frame, body: &[u8]) -> Vec<Seen> {
         assert!(self.fake.deliver(nic_qp, &message(frame, body)), "there is a receive");
         self.poll()
     }
 
-    /// A packet that has this epoch of path 0 closed, on the safe NIC queue pair.
+    /// Delivers a packet on the safe NIC queue pair that closes this epoch of path 0.
     fn close(&mut self, address: &NicAddress, epoch: u32) -> Vec<Seen> {
         let safe = *address.nic_qps.last().expect("there is one");
         self.deliver(safe, Frame::packet(PathId::new(0), Some((PathId::new(0), epoch))), b"x")
@@ -223,7 +223,8 @@ fn a_peer_that_asks_without_end_leaves_room_for_acknowledgements() {
         host.close(&address, 0);
     }
     let before = host.fake.took("post_send");
-    (0..100).for_each(|_| host.connections.note(other, PathId::new(0), b"an acknowledgement"));
+    (0..100)
+        .for_each(|_| host.connections.send_packet(other, PathId::new(0), b"an acknowledgement"));
     assert_eq!(host.fake.took("post_send") - before, 100);
 }
 
@@ -252,7 +253,7 @@ fn no_completion_queue_gets_more_receives_than_it_has_room_for() {
     let mut host = Host::new(16);
     let addresses: Vec<_> = (0..12).map(|id| host.join(5 + id)).collect();
     assert!(!host.fake.is_overcommitted());
-    // What came before a NIC queue pair was made anew takes room as well.
+    // Packets from before a renewal take room as well.
     for _ in 0..3 {
         for (id, address) in (5..).zip(&addresses) {
             let nic_qp = host.nic_qp(id, 0).expect("it is open");
@@ -338,7 +339,7 @@ fn a_device_that_is_gone_says_nothing_although_it_still_could() {
     let address = host.join(5);
     host.connections.abandon();
     let before = host.fake.took("post_send");
-    host.connections.note(QpId::new(5), PathId::new(0), b"a sign of life");
+    host.connections.send_packet(QpId::new(5), PathId::new(0), b"a sign of life");
     assert_eq!(host.note(&address, 5, NoteBody::Ask { rkey: 1 }), []);
     assert!(host.ship(5, PathId::new(0), false), "it is lost, and sent again by another rail");
     host.connections.flush();
@@ -348,7 +349,7 @@ fn a_device_that_is_gone_says_nothing_although_it_still_could() {
     assert_eq!(closed, Closing::Done, "nothing lands there");
 }
 
-/// A peer that has been let in and sends whatever it likes, with all checks right.
+/// A hostile peer of an established connection. All its checks are valid.
 struct Liar {
     random: Pcg32,
 }
@@ -358,7 +359,7 @@ impl Liar {
         self.random.random_range(0..end)
     }
 
-    /// Mostly something small, now and then something at the end of the range.
+    /// A number that is usually small, and sometimes at the end of the range.
     fn number(&mut self, small: u32) -> u32 {
         match self.below(8) {
             0 => u32::MAX - self.below(2),

@@ -1,4 +1,4 @@
-//! Passes on most of what two ends say to each other, keeps account of it, and sends forgeries of it.
+//! Passes on most packets between two ends, records them, and sends forgeries of them.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::relay::{Face, Visitor};
 
-/// Forgeries of each packet that passes.
+/// The number of forgeries of each packet that passes.
 const FORGERIES: usize = 16;
-/// How much of what is protected does not pass.
+/// The share of protected packets that does not pass.
 const LOSS: f64 = 0.02;
 
-/// What it has done and seen.
+/// The forger's counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) passed: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
     pub(crate) showed_private_data: bool,
 }
 
-/// Passes on, loses and forges.
+/// A relay that passes on, loses and forges packets.
 pub(crate) struct Forger {
     pub(crate) seen: Seen,
     /// The numbers of the packets in each direction of a connection.
@@ -40,7 +40,7 @@ impl Forger {
 }
 
 impl Visitor for Forger {
-    /// Passes a packet on, with forgeries after it, some of them back to where it came from.
+    /// Passes a packet on, with forgeries after it, some of them back to its source.
     fn pass(&mut self, packet: &[u8], near: &Face, far: &Face) {
         let Forger { seen, numbers, rng } = self;
         if let Ok(Packet::Sealed(header)) = Packet::decode(packet) {
@@ -62,7 +62,7 @@ impl Visitor for Forger {
     }
 }
 
-/// As it is, cut, longer, with a bit changed anywhere, with another number.
+/// A forgery: unchanged, cut, longer, with a bit changed anywhere, or with another number.
 fn forge(packet: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
     let mut forged = packet.to_vec();
     match rng.random_range(0..6) {
@@ -73,7 +73,7 @@ fn forge(packet: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
             forged[20..28].copy_from_slice(&rng.random_range(0..1_000_000u64).to_be_bytes());
         }
         4 => {
-            // The header, where every field is.
+            // The header, which contains every field.
             let at = rng.random_range(0..packet.len().min(28));
             forged[at] ^= 1 << rng.random_range(0..8);
         }
@@ -85,7 +85,7 @@ fn forge(packet: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
     forged
 }
 
-/// A DISCONNECT for the queue pair of a sealed packet, with its token, in clear.
+/// An unencrypted DISCONNECT for the queue pair of an encrypted packet, with its token.
 fn in_clear(packet: &[u8]) -> Option<Vec<u8>> {
     let Ok(Packet::Sealed(header)) = Packet::decode(packet) else { return None };
     let kind = ControlKind::Disconnect(FinalAck::default());

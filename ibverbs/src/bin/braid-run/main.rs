@@ -13,19 +13,21 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 Usage: braid-run [--quiet] PROGRAM [ARGUMENT ..]
 
-Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the system's, and of those that come with
-PROGRAM: every network interface of this machine is an RDMA device, braid0, braid1 and so on. No RDMA NIC, no kernel
-module, no root.
+Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the system's, and of
+those that come with PROGRAM. Every network interface of this machine is an RDMA device: braid0,
+braid1 and so on. No RDMA NIC, kernel module or root is needed.
 
-What is set for PROGRAM, and for what it starts:
-  LD_LIBRARY_PATH   begins with the folder of the libraries: `drop-in` beside braid-run, or `../lib/braid` from there
-  LD_PRELOAD        begins with libibverbs.so.1, librdmacm.so.1 and libbraid_preload.so of that folder; the last shows
-                    PROGRAM the files of the devices in /dev/infiniband and /sys/class/infiniband
+Variables that braid-run sets for PROGRAM and the programs that it starts:
+  LD_LIBRARY_PATH   begins with the folder of the libraries: `drop-in` beside braid-run, or
+                    `../lib/braid` from there
+  LD_PRELOAD        begins with libibverbs.so.1, librdmacm.so.1 and libbraid_preload.so of that
+                    folder; the last one shows PROGRAM the files of the devices in /dev/infiniband
+                    and /sys/class/infiniband
 
-The dynamic linker ignores both for a program that is setuid, setgid, has file capabilities or is linked statically.
-braid-run says so, with --quiet too, and starts it all the same.
+The dynamic linker ignores both variables if PROGRAM is setuid, setgid, has file capabilities or is
+linked statically. braid-run warns of that, with --quiet too, and starts PROGRAM nevertheless.
 
-BRAID_* variables are settings of the library; docs/libibverbs.md has them all.
+BRAID_* variables are settings of the library; docs/libibverbs.md lists them.
 ";
 
 /// The libraries that a program needs, in the order in which they are preloaded.
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
     }
     match arguments.first() {
         None => {
-            // Nothing can be done where even that cannot be said.
+            // If this fails too, there is no way to report it.
             let _ = io::stderr().write_all(USAGE.as_bytes());
             ExitCode::from(2)
         }
@@ -49,17 +51,17 @@ fn main() -> ExitCode {
         }
         Some(program) => {
             let error = start(program, &arguments[1..], is_quiet);
-            say(&error);
+            report(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-fn say(text: &str) {
+fn report(text: &str) {
     let _ = writeln!(io::stderr(), "braid-run: {text}");
 }
 
-/// Becomes the program, or says why not.
+/// Becomes the program. Returns the reason if that fails.
 fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
     let folder = match folder() {
         Ok(folder) => folder,
@@ -70,11 +72,11 @@ fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
         (Err(error), _) | (_, Err(error)) => return error,
     };
     if !is_quiet {
-        say(&format!("LD_LIBRARY_PATH={}", path.to_string_lossy()));
-        say(&format!("LD_PRELOAD={}", preload.to_string_lossy()));
+        report(&format!("LD_LIBRARY_PATH={}", path.to_string_lossy()));
+        report(&format!("LD_PRELOAD={}", preload.to_string_lossy()));
     }
     if let Some(obstacle) = reach::obstacle(program) {
-        say(&obstacle);
+        report(&obstacle);
     }
     let mut command = Command::new(program);
     command.args(arguments).env("LD_LIBRARY_PATH", path).env("LD_PRELOAD", preload);
@@ -82,22 +84,22 @@ fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
     format!("cannot start {}: {error}", program.to_string_lossy())
 }
 
-/// The folder, before what the variable holds already.
+/// The folder, before the entries that the variable has.
 fn library_path(folder: &Path) -> Result<OsString, String> {
     let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let paths = [folder.to_owned()].into_iter().chain(before.iter().flat_map(env::split_paths));
     env::join_paths(paths).map_err(|_| {
-        format!("{} cannot be in LD_LIBRARY_PATH: it has a colon in it", folder.display())
+        format!("{} cannot be in LD_LIBRARY_PATH: it contains a colon; move it", folder.display())
     })
 }
 
-/// The libraries, before what the variable holds already, but for these.
+/// The libraries, before the entries that the variable has. Entries of these libraries are removed.
 fn preload(folder: &Path) -> Result<OsString, String> {
-    // ld.so(8): both part its entries.
+    // Both characters separate entries (ld.so(8)).
     let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
     if folder.as_os_str().as_bytes().iter().any(is_separator) {
         return Err(format!(
-            "{} cannot be in LD_PRELOAD: it has a colon or a space in it; move it",
+            "{} cannot be in LD_PRELOAD: it contains a colon or a space; move it",
             folder.display()
         ));
     }
@@ -110,10 +112,12 @@ fn preload(folder: &Path) -> Result<OsString, String> {
     Ok(OsString::from_vec(all.collect::<Vec<_>>().join(&b':')))
 }
 
-/// Where the libraries are: beside a program that was built, or where they are installed with it.
-/// Not in the installation's `lib` itself, where every program of the system would find them.
+/// The folder of the libraries: beside a program that was built, or where they are installed with
+/// it. The folder `lib` of an installation itself does not contain them, because every program of
+/// the system would find them there.
 fn folder() -> Result<PathBuf, String> {
-    let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    let own = env::current_exe()
+        .map_err(|error| format!("cannot find the path of braid-run: {error}; mount /proc"))?;
     let beside = own.with_file_name("drop-in");
     let installed = own.ancestors().nth(2).map(|prefix| prefix.join("lib/braid"));
     let places: Vec<PathBuf> = std::iter::once(beside).chain(installed).collect();
@@ -122,7 +126,8 @@ fn folder() -> Result<PathBuf, String> {
     places.iter().find(has_all).cloned().ok_or_else(|| {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         format!(
-            "{} are not in {}; `cargo xtask drop-in` builds them, and `cargo xtask install` installs them with braid-run",
+            "{} are not in {}; `cargo xtask drop-in` builds them, and `cargo xtask install` \
+             installs them with braid-run",
             LIBRARIES.join(", "),
             places.join(", nor in ")
         )

@@ -1,7 +1,7 @@
 //! Programs that preloaded libraries do not reach.
 //!
-//! The dynamic linker does not heed its variables in a program that runs with more rights than its
-//! caller (`AT_SECURE` in getauxval(3)), and a static program has no dynamic linker.
+//! The dynamic linker ignores its variables in a program that runs with more rights than its caller
+//! (`AT_SECURE` in getauxval(3)). A static program has no dynamic linker.
 
 use std::env;
 use std::ffi::{CString, OsStr};
@@ -11,13 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Scripts whose interpreter is a script again, as far as Linux follows them.
+/// The number of nested script interpreters that Linux follows.
 const MAX_SCRIPTS: usize = 4;
-/// Enough for the interpreter's line of a script, and for an ELF header.
+/// Bytes that contain the interpreter line of a script, or an ELF header.
 const HEAD: usize = 256;
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 
-/// Why the program runs without Braid, and the remedy. `None`: no reason is known.
+/// The reason why the program runs without Braid, and the remedy. `None`: no reason is known.
 pub(crate) fn obstacle(program: &OsStr) -> Option<String> {
     let mut path = find(program)?;
     for _ in 0..=MAX_SCRIPTS {
@@ -51,7 +51,7 @@ fn head(file: File) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// That of a script.
+/// The interpreter of a script.
 fn interpreter(head: &[u8]) -> Option<PathBuf> {
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
@@ -78,7 +78,7 @@ fn rights(path: &Path) -> Option<String> {
     })
 }
 
-/// Which id the program changes, and to which.
+/// The id that the program changes, and its new value.
 fn set_id(found: &Metadata) -> Option<(&'static str, String)> {
     /// Without the group's right to execute, the bit means something else.
     const SETGID: u32 = libc::S_ISGID | libc::S_IXGRP;
@@ -109,7 +109,7 @@ fn are_rights_ignored(path: &Path) -> bool {
 fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     let name = c"security.capability".as_ptr();
-    // SAFETY: both are strings, and nothing is written.
+    // SAFETY: both pointers lead to strings, and nothing is written.
     unsafe { libc::getxattr(path.as_ptr(), name, std::ptr::null_mut(), 0) > 0 }
 }
 
@@ -161,7 +161,7 @@ fn linker(path: &Path, head: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
-/// A number of `len` bytes, the least first.
+/// A little-endian number of `len` bytes.
 fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     let bytes = bytes.get(at..at + len)?;
     Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use braid_keys::{AllowList, Key, PrivateKey, StaticKeys};
 
-use super::super::message::Kind;
+use super::super::message::MessageKind;
 use super::super::message::tests::message;
 use super::*;
 use crate::messages::tests::Pairs;
@@ -11,7 +11,7 @@ use crate::messages::tests::Pairs;
 const REQUEST: &[u8] = b"what only the listener may read";
 const ACCEPT: &[u8] = b"and what only who has asked may";
 
-/// An end that asks and one that is asked. Each recv waits for 10 s.
+/// An asking end and an asked one. Each recv waits for 10 s.
 fn pair() -> [Link; 2] {
     let ends = Pairs::new().begin();
     ends.iter().for_each(|link| link.set_limit(Some(Duration::from_secs(10))));
@@ -22,36 +22,36 @@ fn shared(byte: u8) -> Security {
     Security::new(Key::new([byte; 32]))
 }
 
-/// With the private key of `own`, which allows that of `other`.
+/// The keys of an end: its own private key, and the other end's public key as an allowed one.
 fn own(own: u8, other: u8) -> Security {
     let public = PrivateKey::new([other; 32]).public();
     let list = AllowList::parse(&format!("{public} # other\n")).expect("a list");
     Security::new(StaticKeys::new(PrivateKey::new([own; 32]), list))
 }
 
-/// All that who has asked says, and whether it was accepted.
+/// Runs the asking end, and returns whether it was accepted.
 fn asks(link: &Link, security: Option<&Security>) -> io::Result<()> {
-    let pending = ask(link, security, &message(Kind::Request, REQUEST))?;
-    let (answer, speech) = pending.answer(link)?;
-    assert_eq!(answer, message(Kind::Accept, ACCEPT));
-    speech.say(link, &message(Kind::Ready, b""))
+    let pending = send_request(link, security, &message(MessageKind::Request, REQUEST))?;
+    let (answer, protection) = pending.answer(link)?;
+    assert_eq!(answer, message(MessageKind::Accept, ACCEPT));
+    protection.send(link, &message(MessageKind::Ready, b""))
 }
 
 fn accepts(link: &Link, security: Option<&Security>) -> io::Result<()> {
-    let (request, reply) = hear(link, security)?;
-    assert_eq!(request, message(Kind::Request, REQUEST));
-    let speech = reply.give(link, &message(Kind::Accept, ACCEPT))?;
-    assert_eq!(speech.hear(link)?, message(Kind::Ready, b""));
+    let (request, reply) = recv_request(link, security)?;
+    assert_eq!(request, message(MessageKind::Request, REQUEST));
+    let protection = reply.send(link, &message(MessageKind::Accept, ACCEPT))?;
+    assert_eq!(protection.recv(link)?, message(MessageKind::Ready, b""));
     Ok(())
 }
 
-/// What both ends come to; one that gives up closes its link.
+/// The results of both ends. An end that gives up closes its link.
 fn both(one: Option<Security>, other: Option<Security>) -> [io::Result<()>; 2] {
     let [near, far] = pair();
     let accepting = thread::spawn(move || accepts(&far, other.as_ref()));
     let asked = asks(&near, one.as_ref());
     drop(near);
-    [asked, accepting.join().expect("what is heard is what was said")]
+    [asked, accepting.join().expect("what is received is what was said")]
 }
 
 fn errno(result: &io::Result<()>) -> Option<i32> {
@@ -59,7 +59,7 @@ fn errno(result: &io::Result<()>) -> Option<i32> {
 }
 
 #[test]
-fn ends_with_the_same_key_or_none_hear_each_other() {
+fn ends_with_the_same_key_or_none_exchange_messages() {
     let mut optional = shared(1);
     optional.required = false;
     for [one, other] in [
@@ -75,7 +75,7 @@ fn ends_with_the_same_key_or_none_hear_each_other() {
 }
 
 #[test]
-fn who_has_another_key_or_none_is_denied() {
+fn an_end_with_another_key_or_none_is_denied() {
     for [one, other] in [
         [shared(1), shared(2)],
         [own(1, 2), own(2, 3)],
@@ -92,7 +92,7 @@ fn who_has_another_key_or_none_is_denied() {
     }
 }
 
-/// Lets the messages of one link through to another, with one byte changed. Returns the bytes.
+/// Forwards the messages of one link to another, with one byte changed. Returns the bytes.
 fn relay(from: &Link, to: &Link, changed: Option<usize>) -> Vec<u8> {
     let mut seen = Vec::new();
     while let Ok(mut message) = from.recv() {
@@ -109,7 +109,7 @@ fn relay(from: &Link, to: &Link, changed: Option<usize>) -> Vec<u8> {
     seen
 }
 
-/// What both ends come to and have said, with somebody between them.
+/// The results and messages of two ends with an attacker between them.
 fn between(changed: [Option<usize>; 2]) -> ([io::Result<()>; 2], [Vec<u8>; 2]) {
     let ([near, relay_near], [relay_far, far]) = (pair(), pair());
     thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn between(changed: [Option<usize>; 2]) -> ([io::Result<()>; 2], [Vec<u8>; 2]) {
 }
 
 #[test]
-fn who_is_between_reads_nothing_and_changes_nothing() {
+fn an_attacker_in_between_reads_and_changes_nothing() {
     let (results, said) = between([None; 2]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     for part in [REQUEST, ACCEPT] {
@@ -144,24 +144,24 @@ fn who_is_between_reads_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn what_was_recorded_begins_nothing() {
+fn recorded_messages_have_no_effect() {
     let (results, [said, _]) = between([None; 2]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     let [near, far] = pair();
     let (hello, rest) = said.split_at(KEYED.len() + 8);
     near.send(hello).expect("it is open");
     near.send(rest).expect("it is open");
-    let heard = hear(&far, Some(&own(2, 1))).map(drop);
-    assert_eq!(errno(&heard), Some(libc::EACCES));
+    let received = recv_request(&far, Some(&own(2, 1))).map(drop);
+    assert_eq!(errno(&received), Some(libc::EACCES));
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn bytes_that_are_no_message_are_refused() {
     for bytes in [&b"BrCk"[..], b"BrCk1234567", b"BrCk123456789", b"", b"BrCm"] {
         let [near, far] = pair();
         near.send(bytes).expect("it is open");
-        let heard = hear(&far, Some(&shared(1))).map(drop).expect_err("it is none");
-        let denied = heard.raw_os_error() == Some(libc::EACCES);
-        assert!(denied || heard.kind() == io::ErrorKind::InvalidData, "{bytes:?}: {heard}");
+        let received = recv_request(&far, Some(&shared(1))).map(drop).expect_err("it is none");
+        let denied = received.raw_os_error() == Some(libc::EACCES);
+        assert!(denied || received.kind() == io::ErrorKind::InvalidData, "{bytes:?}: {received}");
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments that cannot be: each ends in an error code, none in a crash.
+//! Invalid arguments: each must end in an error code, and none in a crash.
 
 use std::ffi::c_int;
 use std::ptr;

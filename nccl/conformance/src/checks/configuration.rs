@@ -51,7 +51,7 @@ fn no_such_interface(stage: &Stage) -> Verdict {
     Ok(())
 }
 
-/// What the file says holds; variables win; an unknown key is named.
+/// Settings of the file apply, variables take precedence, and an unknown key is named.
 fn file(stage: &Stage) -> Verdict {
     let path = std::env::temp_dir().join(format!("nccl-conformance-{}.toml", std::process::id()));
     // SAFETY: this process has one thread at this time.

@@ -1,9 +1,11 @@
-//! Trouble ends in an error code, in bounded time.
+//! Failures must end in an error code within a bounded time.
 
 use std::ffi::c_int;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use braid_lab::process::{Program, Signal};
 
 use super::{Check, Stage};
 use crate::handle::Handle;
@@ -15,12 +17,12 @@ use crate::victim;
 pub(super) const CHECKS: &[Check] = &[
     Check::new("a message longer than its buffer", too_long),
     Check::new("memory deregistered too early", deregistered),
-    Check::new("the sending peer is killed", |s| sender_lost(s, libc::SIGKILL)).with(QUICK_DEATH),
-    Check::new("the receiving peer is killed", |s| receiver_lost(s, libc::SIGKILL))
+    Check::new("the sending peer is killed", |s| sender_lost(s, Signal::SIGKILL)).with(QUICK_DEATH),
+    Check::new("the receiving peer is killed", |s| receiver_lost(s, Signal::SIGKILL))
         .with(QUICK_DEATH),
-    Check::new("the sending peer falls silent", |s| sender_lost(s, libc::SIGSTOP))
+    Check::new("the sending peer falls silent", |s| sender_lost(s, Signal::SIGSTOP))
         .with(QUICK_DEATH),
-    Check::new("the receiving peer falls silent", |s| receiver_lost(s, libc::SIGSTOP))
+    Check::new("the receiving peer falls silent", |s| receiver_lost(s, Signal::SIGSTOP))
         .with(QUICK_DEATH),
     Check::new("many communicators are aborted", aborted).with(PATIENT).udp_only(),
     Check::new("the same over several devices", aborted)
@@ -38,7 +40,7 @@ const PATIENT_ON_FOUR: &[(&str, &str)] = &[
     ("BRAID_PEER_TIMEOUT_MS", "60000"),
     ("BRAID_ADDR", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"),
 ];
-/// How long the death of a peer may go unnoticed with these settings, on a busy machine.
+/// Maximum time until the death of a peer is detected with these settings, on a busy machine.
 const BOUND: Duration = Duration::from_secs(6);
 
 fn too_long(stage: &Stage) -> Verdict {
@@ -69,19 +71,15 @@ fn deregistered(stage: &Stage) -> Verdict {
     })
 }
 
-/// The time in which it must be possible to close any number of communicators whose peer has fallen
-/// silent: a linger of 1 s for the data, and another for the engines. A busy machine needs some
-/// more.
+/// Maximum time to close any number of communicators whose peer is silent: a linger of 1 s for the
+/// data and another for the engines. A busy machine needs some more.
 const CLOSED_WITHIN: Duration = Duration::from_millis(3500);
 
 /// Every communicator has data in flight to a peer that answers no more.
 fn aborted(stage: &Stage) -> Verdict {
     stage.session(|net, ctx| {
-        let mut victim = Victim::spawn(stage, victim::RECEIVERS)?;
-        let mut line = String::new();
-        let stdout = victim.0.stdout.take().ok_or("no pipe")?;
-        let mut said = BufReader::new(stdout);
-        said.read_line(&mut line).map_err(|error| error.to_string())?;
+        let mut victim = start_victim(stage, victim::RECEIVERS)?;
+        let line = victim.line(BOUND).map_err(text)?;
         let devices = net.devices().map_err(|code| format!("devices returned {code}"))?;
         let handle = Handle::from_line(&line)?;
         let pairs = (0..victim::MANY as c_int)
@@ -96,7 +94,7 @@ fn aborted(stage: &Stage) -> Verdict {
             pair.wait(pair.isend(from, 0, victim::SIZE, victim::TAG)?)?;
         }
         std::thread::sleep(Duration::from_millis(200));
-        victim.signal(libc::SIGSTOP)?;
+        victim.signal(Signal::SIGSTOP).map_err(text)?;
         for (pair, from) in pairs.iter().zip(&mut from) {
             pair.isend(from, 0, victim::SIZE, victim::TAG)?;
         }
@@ -109,9 +107,9 @@ fn aborted(stage: &Stage) -> Verdict {
     })
 }
 
-/// With ever more descriptors, each step of making a connection is once the one that lacks them.
+/// Raises the limit of descriptors step by step, so that each step of connecting fails once.
 fn no_descriptors(stage: &Stage) -> Verdict {
-    let open = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.count();
+    let open = std::fs::read_dir("/proc/self/fd").map_err(text)?.count();
     let open = open as libc::rlim_t;
     for limit in open - 2..open + 100 {
         forget_log();
@@ -163,36 +161,20 @@ fn limit_descriptors(limit: libc::rlim_t) -> Verdict<libc::rlim_t> {
     Ok(former)
 }
 
-/// Another process of this program, which sends or receives until it is lost.
-struct Victim(Child);
-
-impl Victim {
-    fn spawn(stage: &Stage, role: &str) -> Verdict<Self> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let child = Command::new(program)
-            .args(["--victim", role, "--versions", &stage.net.version.to_string(), "--plugin"])
-            .arg(&stage.plugin)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        child.map(Victim).map_err(|error| format!("no second process: {error}"))
-    }
-
-    /// SIGKILL: its sockets close. SIGSTOP: they stay open, and nobody answers.
-    fn signal(&self, signal: c_int) -> Verdict {
-        let pid = self.0.id() as libc::pid_t;
-        // SAFETY: a child that has not been waited for, so the number is still its own.
-        let sent = unsafe { libc::kill(pid, signal) };
-        ensure!(sent == 0, "signal {signal}: {}", std::io::Error::last_os_error());
-        Ok(())
-    }
+/// Starts another process of this program, which sends or receives until a signal ends it.
+fn start_victim(stage: &Stage, role: &str) -> Verdict<Program> {
+    let program = std::env::current_exe().map_err(text)?;
+    let mut command = Command::new(program);
+    command
+        .args(["--victim", role, "--versions", &stage.net.version.to_string(), "--plugin"])
+        .arg(&stage.plugin)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    Program::start_in_our_group(&mut command).map_err(text)
 }
 
-impl Drop for Victim {
-    fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
+fn text(error: impl ToString) -> String {
+    error.to_string()
 }
 
 /// Makes requests until one fails: some may still go well.
@@ -215,20 +197,20 @@ fn fails_soon(pair: &Pair<'_>, mut request: impl FnMut() -> Verdict<Request>) ->
     Ok(())
 }
 
-fn sender_lost(stage: &Stage, signal: c_int) -> Verdict {
+fn sender_lost(stage: &Stage, signal: Signal) -> Verdict {
     stage.session(|net, ctx| {
         let (listener, handle) = listen(net, ctx, 0)?;
-        let mut victim = Victim::spawn(stage, victim::SENDER)?;
+        let mut victim = start_victim(stage, victim::SENDER)?;
         let line = handle.to_line();
-        let stdin = victim.0.stdin.as_mut().ok_or("no pipe")?;
-        writeln!(stdin, "{line}").map_err(|error| error.to_string())?;
+        let stdin = victim.child.stdin.as_mut().ok_or("no pipe")?;
+        writeln!(stdin, "{line}").map_err(text)?;
         let pair = Pair::receiving(net, listener)?;
         let mut to = Memory::new(net, pair.recv, victim::SIZE)?;
         let mut receive = || pair.irecv(&mut to, &[(0, victim::SIZE, victim::TAG)]);
         for _ in 0..50 {
             pair.wait(receive()?)?;
         }
-        victim.signal(signal)?;
+        victim.signal(signal).map_err(text)?;
         fails_soon(&pair, receive)?;
         drop(to);
         pair.close()?;
@@ -236,19 +218,17 @@ fn sender_lost(stage: &Stage, signal: c_int) -> Verdict {
     })
 }
 
-fn receiver_lost(stage: &Stage, signal: c_int) -> Verdict {
+fn receiver_lost(stage: &Stage, signal: Signal) -> Verdict {
     stage.session(|net, ctx| {
-        let mut victim = Victim::spawn(stage, victim::RECEIVER)?;
-        let mut line = String::new();
-        let stdout = victim.0.stdout.take().ok_or("no pipe")?;
-        BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+        let mut victim = start_victim(stage, victim::RECEIVER)?;
+        let line = victim.line(BOUND).map_err(text)?;
         let pair = Pair::sending(net, ctx, Handle::from_line(&line)?)?;
         let mut from = Memory::new(net, pair.send, victim::SIZE)?;
         let mut transmit = || pair.isend(&mut from, 0, victim::SIZE, victim::TAG);
         for _ in 0..50 {
             pair.wait(transmit()?)?;
         }
-        victim.signal(signal)?;
+        victim.signal(signal).map_err(text)?;
         fails_soon(&pair, transmit)?;
         drop(from);
         pair.close()

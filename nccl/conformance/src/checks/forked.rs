@@ -1,5 +1,6 @@
-//! Children that are forked while communicators are open, as those of Python's `multiprocessing`
-//! and of data loaders: they have a copy of everything, and the connections are their parent's.
+//! Forked children of a process with open communicators, such as those of Python's
+//! `multiprocessing` and of data loaders. They have a copy of everything, and the connections
+//! belong to the parent.
 
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -55,7 +56,7 @@ fn own_connection(net: &Net) -> Verdict {
     returns("finalize", net.finalize(ctx), SUCCESS)
 }
 
-/// Runs this in a forked child, which has to end well, in time, and without a word on stderr.
+/// Runs a function in a forked child, which must succeed in time and print nothing to stderr.
 fn in_child(run: impl FnOnce() -> Verdict) -> Verdict {
     let mut ends = [0; 2];
     // SAFETY: the place is two numbers.

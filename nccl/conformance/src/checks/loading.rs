@@ -1,4 +1,4 @@
-//! The table itself, loading and unloading, and what is left behind.
+//! The table, loading and unloading, and leaks.
 
 use std::fs;
 use std::thread;

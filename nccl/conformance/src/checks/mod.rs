@@ -1,4 +1,4 @@
-//! What a plugin has to do, and the traps in it. Each check runs in a process of its own.
+//! The required behaviour of a plugin and its edge cases. Each check runs in its own process.
 
 mod arguments;
 mod closing;
@@ -30,10 +30,10 @@ pub(crate) struct Check {
     pub(crate) since: u32,
     /// Variables for the plugin, beside `BRAID_IFNAME` and `BRAID_DATAPATH`.
     pub(crate) env: &'static [(&'static str, &'static str)],
-    /// It injects faults into datagrams, takes addresses of the loopback, or takes more memory or
-    /// descriptors over verbs.
+    /// The check injects faults into datagrams, uses loopback addresses, or needs too much memory
+    /// or too many descriptors over verbs.
     pub(crate) udp_only: bool,
-    /// It says itself which devices there are.
+    /// The check configures the devices itself.
     pub(crate) picks_devices: bool,
     pub(crate) run: fn(&Stage) -> Verdict,
 }

@@ -55,7 +55,7 @@ fn profiler(stage: &Stage) -> Verdict {
     let mut parent = 7u64;
     let parent: Opaque = (&raw mut parent).cast();
     let mut recv = pair.receive(&mut to, &[(0, 1000, 0), (1000, 1000, 1)]);
-    // Of two buffers only the second has a handle.
+    // Only the second of two buffers has a handle.
     recv.phandles = vec![ptr::null_mut(), parent];
     let mut received = NULL;
     returns("irecv", net.irecv(&mut recv, &raw mut received), SUCCESS)?;

@@ -1,5 +1,5 @@
-//! Several interfaces as one device: by setting, and as NCCL combines devices itself. On the loopback, where each address
-//! of 127.0.0.0/8 can be a rail.
+//! Several interfaces as one device: by configuration, and as NCCL combines devices itself. The
+//! checks use the loopback, where each address of 127.0.0.0/8 can be a rail.
 
 use std::ffi::c_int;
 

@@ -169,7 +169,8 @@ fn nobody_answers(stage: &Stage) -> Verdict {
     })
 }
 
-/// Who waits for a listener that is closed hears of it at once, and so does who comes later.
+/// A connecting rank fails at once when its listener is closed, and so does one that connects
+/// later.
 fn closed_before_accept(stage: &Stage) -> Verdict {
     stage.session(|net, ctx| {
         let (closed, handle) = listen(net, ctx, 0)?;
@@ -193,7 +194,7 @@ fn closed_before_accept(stage: &Stage) -> Verdict {
     })
 }
 
-/// NCCL may give up while it connects; nothing says so but `finalize`.
+/// NCCL may give up while it connects. The plugin only learns of it in `finalize`.
 fn abandoned(stage: &Stage) -> Verdict {
     let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     let before = threads();

@@ -1,6 +1,7 @@
-//! From `init` to `finalize`: contexts, devices, and communicators with peers.
+//! The calls from `init` to `finalize`: contexts, devices, and communicators with peers.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::Arc;
 
 use super::super::boundary::{boundary, end, place, shared};
@@ -13,8 +14,16 @@ use crate::log::Logger;
 use crate::plugin::{self, Plugin};
 use crate::profiler::Callback;
 
-/// `init` of the versions without a context.
-pub(in crate::abi) fn init_process(logger: Option<Logger>, profiler: Option<Callback>) -> Code {
+/// `init` from v6 to v9.
+pub(in crate::abi) extern "C" fn init_v6(logger: Option<Logger>) -> Code {
+    init_v10(logger, None)
+}
+
+/// `init` of v10.
+pub(in crate::abi) extern "C" fn init_v10(
+    logger: Option<Logger>,
+    profiler: Option<Callback>,
+) -> Code {
     plugin::introduce(logger, profiler);
     boundary("init", plugin::init_process)
 }
@@ -23,7 +32,7 @@ pub(in crate::abi) fn init_process(logger: Option<Logger>, profiler: Option<Call
 ///
 /// # Safety
 /// `ctx` is NULL or a place for a pointer.
-pub(in crate::abi) unsafe extern "C" fn init_comm(
+pub(in crate::abi) unsafe extern "C" fn init(
     ctx: *mut *mut c_void,
     _comm_id: u64,
     _config: *const CommConfig,
@@ -64,7 +73,7 @@ pub(in crate::abi) unsafe extern "C" fn devices(ndev: *mut c_int) -> Code {
     })
 }
 
-/// `listen` from v11 on.
+/// Implements `listen` from v11 on.
 ///
 /// # Safety
 /// `ctx` came from `init`; `handle` has 128 bytes; each may be NULL.
@@ -80,11 +89,11 @@ pub(in crate::abi) unsafe extern "C" fn listen(
     })
 }
 
-/// `listen` of the versions without a context.
+/// Implements `listen` of the versions without a context.
 ///
 /// # Safety
 /// As [`listen`].
-pub(in crate::abi) unsafe extern "C" fn listen_process(
+pub(in crate::abi) unsafe extern "C" fn listen_v6(
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -118,11 +127,11 @@ unsafe fn listen_with(
     Ok(())
 }
 
-/// `connect` from v11 on.
+/// Implements `connect` from v11 on.
 ///
 /// # Safety
-/// `ctx` came from `init`; `handle` has 128 bytes; `comm` and `device_comm` are places for pointers;
-/// each may be NULL.
+/// `ctx` came from `init`; `handle` has 128 bytes; `comm` and `device_comm` are places for
+/// pointers; each may be NULL.
 pub(in crate::abi) unsafe extern "C" fn connect(
     ctx: *mut c_void,
     dev: c_int,
@@ -136,11 +145,39 @@ pub(in crate::abi) unsafe extern "C" fn connect(
     })
 }
 
-/// `connect` of the versions without a context.
+/// Implements `connect` of the versions without a context.
 ///
 /// # Safety
 /// As [`connect`].
-pub(in crate::abi) unsafe extern "C" fn connect_process(
+pub(in crate::abi) unsafe extern "C" fn connect_v6(
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+) -> Code {
+    // SAFETY: the caller vouches for the pointers.
+    unsafe { connect_v7(dev, handle, comm, ptr::null_mut()) }
+}
+
+/// `connect` of v10.
+///
+/// # Safety
+/// As [`connect`].
+pub(in crate::abi) unsafe extern "C" fn connect_v10(
+    dev: c_int,
+    _config: *const CommConfig,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+    device_comm: *mut *mut c_void,
+) -> Code {
+    // SAFETY: the caller vouches for the pointers.
+    unsafe { connect_v7(dev, handle, comm, device_comm) }
+}
+
+/// `connect` from v7 to v9.
+///
+/// # Safety
+/// As [`connect`].
+pub(in crate::abi) unsafe extern "C" fn connect_v7(
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -177,6 +214,18 @@ unsafe fn connect_with(
     Ok(())
 }
 
+/// `accept` of v6.
+///
+/// # Safety
+/// As [`accept`].
+pub(in crate::abi) unsafe extern "C" fn accept_v6(
+    listener: *mut c_void,
+    comm: *mut *mut c_void,
+) -> Code {
+    // SAFETY: the caller vouches for the pointers.
+    unsafe { accept(listener, comm, ptr::null_mut()) }
+}
+
 /// `accept` from v7 on.
 ///
 /// # Safety
@@ -198,16 +247,16 @@ pub(in crate::abi) unsafe extern "C" fn accept(
     })
 }
 
-/// NULL until it is ready; and the GPU never has a part in it.
+/// Writes NULL until the communicator is ready. The GPU never takes part.
 ///
 /// # Safety
 /// Both are places for pointers; the second may be NULL.
 unsafe fn nothing_yet(comm: *mut *mut c_void, device_comm: *mut *mut c_void) {
     // SAFETY: the caller vouches for the places.
     unsafe {
-        comm.write(std::ptr::null_mut());
+        comm.write(ptr::null_mut());
         if !device_comm.is_null() {
-            device_comm.write(std::ptr::null_mut());
+            device_comm.write(ptr::null_mut());
         }
     }
 }

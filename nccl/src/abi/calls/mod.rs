@@ -1,12 +1,13 @@
-//! The calls by their newest form, which the versions share.
+//! The calls in their newest form, which all versions share.
 
 mod communicators;
 pub(super) mod int_sizes;
 pub(super) mod profiled;
 mod requests;
+pub(super) mod unprofiled;
 
 pub(super) use communicators::{
-    accept, close, close_listen, connect, connect_process, devices, finalize, init_comm,
-    init_process, listen, listen_process,
+    accept, accept_v6, close, close_listen, connect, connect_v6, connect_v7, connect_v10, devices,
+    finalize, init, init_v6, init_v10, listen, listen_v6,
 };
 pub(super) use requests::{Received, Sent, dereg_mr, iflush, irecv, isend, reg_mr, test};

@@ -1,4 +1,4 @@
-//! Messages with a handle of the profiler: v10 and later.
+//! Messages with a profiler handle: v10 and later.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! Memory and messages.
+//! The calls for memory and messages.
 
 use std::ffi::{c_int, c_void};
 
@@ -18,8 +18,8 @@ const RECEIVES: u8 = 2;
 /// `regMr` from v8 on.
 ///
 /// # Safety
-/// `comm` came from `connect` or `accept`; `data` has `size` bytes that stay mapped until `deregMr`;
-/// `mhandle` is a place for a pointer; each may be NULL.
+/// `comm` came from `connect` or `accept`; `data` has `size` bytes that stay mapped until
+/// `deregMr`; `mhandle` is a place for a pointer; each may be NULL.
 pub(in crate::abi) unsafe extern "C" fn reg_mr(
     comm: *mut c_void,
     data: *mut c_void,
@@ -35,8 +35,8 @@ pub(in crate::abi) unsafe extern "C" fn reg_mr(
         if kind != HOST_MEMORY {
             return Err(Error::MemoryType { kind });
         }
-        // SAFETY: NCCL's buffers are mapped until it deregisters them, and shared with GPUs, so no
-        // reference to them exists.
+        // SAFETY: NCCL's buffers are mapped until it deregisters them. They are shared with GPUs,
+        // so no reference to them exists.
         let registration = unsafe { comm.register(data, size) }?;
         // SAFETY: as above.
         unsafe { mhandle.write(Box::into_raw(Box::new(registration)).cast()) };
@@ -56,7 +56,7 @@ pub(in crate::abi) unsafe extern "C" fn dereg_mr(comm: *mut c_void, mhandle: *mu
     })
 }
 
-/// What `isend` has to send.
+/// The message of an `isend`.
 pub(in crate::abi) struct Sent {
     pub(in crate::abi) comm: *mut c_void,
     pub(in crate::abi) data: *mut c_void,
@@ -88,7 +88,7 @@ pub(in crate::abi) unsafe fn isend(sent: Sent) -> Result<(), Error> {
         tag,
         length: sent.size,
     };
-    // Only now: a message that was not taken comes again.
+    // Only now, because a message that was not accepted is posted again.
     if let Some(event) = Event::start(sent.phandle, what) {
         sender.observe(index, event);
     }
@@ -97,7 +97,7 @@ pub(in crate::abi) unsafe fn isend(sent: Sent) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `irecv` has to receive.
+/// The buffers of an `irecv`.
 pub(in crate::abi) struct Received<S> {
     pub(in crate::abi) comm: *mut c_void,
     pub(in crate::abi) n: c_int,
@@ -112,7 +112,8 @@ pub(in crate::abi) struct Received<S> {
 /// `*request` may be 1 at first: NCCL does not need the completion then, but takes it.
 ///
 /// # Safety
-/// The pointers are NULL or what `irecv` of NCCL's header says; the buffers stay until they are filled.
+/// The pointers are NULL or what `irecv` of NCCL's header says; the buffers stay until they are
+/// filled.
 pub(in crate::abi) unsafe fn irecv<S: Copy>(
     received: Received<S>,
     size: impl Fn(S) -> Result<usize, Error>,
@@ -161,7 +162,7 @@ pub(in crate::abi) unsafe fn irecv<S: Copy>(
     Ok(())
 }
 
-/// The key of a message's memory; no bytes need none.
+/// Returns the key of a message's memory. A message without bytes needs none.
 ///
 /// # Safety
 /// `mhandle` is NULL or came from `regMr`.
@@ -179,14 +180,14 @@ unsafe fn key(
     Ok(key(unsafe { shared(mhandle.cast(), "mhandle") }?))
 }
 
-/// More WRITEs than immediate data can count would be needed.
+/// The message needs more WRITEs than the immediate data can count.
 fn check_len(size: usize) -> Result<(), Error> {
     const MAX: usize = 255 << 30;
     let wrong = Error::Argument { name: "size", value: size as i64, accepted: "up to 255 GiB" };
     if size > MAX { Err(wrong) } else { Ok(()) }
 }
 
-/// There is nothing to flush: host memory has what has been received.
+/// Does nothing, because received data is already in host memory.
 ///
 /// # Safety
 /// `request` is NULL or a place for a pointer.
@@ -207,8 +208,8 @@ pub(in crate::abi) unsafe extern "C" fn iflush(
 }
 
 /// # Safety
-/// `request` came from `isend` or `irecv` and has not been done; `done` is a place for a number,
-/// `sizes` for as many as the request has messages; each may be NULL.
+/// `request` came from `isend` or `irecv` and is not done. `done` is a place for a number, `sizes`
+/// for as many as the request has messages. Each may be NULL.
 pub(in crate::abi) unsafe extern "C" fn test(
     request: *mut c_void,
     done: *mut c_int,

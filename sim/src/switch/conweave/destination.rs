@@ -1,55 +1,59 @@
-//! The edge switch above the receiver: it puts rerouted packets behind the tail.
+//! The edge switch above the receiver, which puts rerouted packets behind the tail.
 
 use std::collections::HashMap;
 
+use super::send_note;
 use super::tag::{Epoch, Kind, Stamp, Tag};
-use super::tell;
 use crate::packet::Packet;
 use crate::switch::gate_context::{Action, GateContext, Pass};
 use crate::time::Ps;
 use crate::topology::{Tier, Topology};
 
-/// How long after the tail should have come it is not waited for any more. By tiers.
+/// Time after the expected arrival of the tail at which held packets are released, by tiers.
 const GRACE: [Ps; 2] = [Ps::from_micros(16), Ps::from_micros(64)];
-/// When the tail should come, where nothing of the old path has. By tiers.
+/// Expected time of the tail's arrival if no packet of the old path has arrived, by tiers.
 const UNKNOWN: [Ps; 2] = [Ps::from_micros(200), Ps::from_micros(600)];
 
 #[derive(Debug)]
-pub(crate) struct Destination {
+pub(crate) struct DestinationEdge {
     grace: Ps,
     unknown: Ps,
-    /// By receiving end.
-    flows: HashMap<u32, Flow>,
+    /// The flows, by receiving end.
+    flows: HashMap<u32, DestinationFlow>,
 }
 
 #[derive(Debug, Default)]
-struct Flow {
+struct DestinationFlow {
     epoch: Epoch,
-    /// The tail has come, or is given up: rerouted packets pass.
+    /// Whether rerouted packets pass: the tail has arrived or is given up.
     open: bool,
-    /// The last packet on the first path: when it left its edge switch, and came.
+    /// The last packet on the first path: the times at which it left its edge switch and arrived.
     before: Option<(Stamp, Ps)>,
     held: Vec<Packet>,
-    /// When the tail left its edge switch, if packets are held.
+    /// The time at which the tail left its edge switch, if packets are held.
     tail: Option<Stamp>,
-    /// Until when they are held.
+    /// The time at which held packets are released.
     due: Ps,
-    /// When the next wake-up comes, if one is on its way.
+    /// The time of the scheduled wake-up.
     wake: Option<Ps>,
 }
 
-impl Destination {
-    pub(super) fn new(topology: &Topology) -> Destination {
+impl DestinationEdge {
+    pub(super) fn new(topology: &Topology) -> DestinationEdge {
         let is_tall = topology.switches.iter().any(|switch| switch.tier == Tier::Core);
         let by_tiers = |times: [Ps; 2]| times[usize::from(is_tall)];
-        Destination { grace: by_tiers(GRACE), unknown: by_tiers(UNKNOWN), flows: HashMap::new() }
+        DestinationEdge {
+            grace: by_tiers(GRACE),
+            unknown: by_tiers(UNKNOWN),
+            flows: HashMap::new(),
+        }
     }
 
-    /// A packet for a host below comes from another edge switch.
+    /// Handles a packet from another edge switch to a host below.
     pub(super) fn on_data(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
         let Some(tag) = Tag::of(&packet) else { return Pass::On(packet, None) };
         if packet.marked {
-            tell(Kind::Marked, &packet, tag, context);
+            send_note(Kind::Marked, &packet, tag, context);
         }
         let flow = self.flows.entry(packet.end).or_default();
         if tag.epoch.follows(flow.epoch) {
@@ -58,9 +62,9 @@ impl Destination {
             return Pass::On(packet, None);
         }
         match tag.kind {
-            Kind::Request => tell(Kind::Reply, &packet, tag, context),
+            Kind::Request => send_note(Kind::Reply, &packet, tag, context),
             Kind::Tail => {
-                tell(Kind::Clear, &packet, tag, context);
+                send_note(Kind::Clear, &packet, tag, context);
                 flow.release(context);
             }
             Kind::Rerouted if flow.open => {}
@@ -91,13 +95,13 @@ impl Destination {
     }
 }
 
-impl Flow {
+impl DestinationFlow {
     fn begin(&mut self, epoch: Epoch, context: &mut GateContext<'_>) {
         self.release(context);
         (self.epoch, self.open, self.before) = (epoch, false, None);
     }
 
-    /// What is held goes on, behind the packet at hand, and nothing of this epoch is held any more.
+    /// Releases the held packets behind the current one. No more packets of this epoch are held.
     fn release(&mut self, context: &mut GateContext<'_>) {
         context.actions.extend(self.held.drain(..).map(|packet| Action::Release(packet, None)));
         (self.open, self.tail) = (true, None);
@@ -111,7 +115,8 @@ impl Flow {
         self.tail = Some(tail);
     }
 
-    /// Expects the tail as long after the last packet on its path as it left after that one.
+    /// Computes the expected arrival of the tail. The gap to the last packet on the same path is
+    /// presumed to be the same at both edge switches.
     fn wait(&mut self, unknown: Ps, grace: Ps, context: &GateContext<'_>) {
         let Some(tail) = self.tail else { return };
         let expected = match self.before {
@@ -122,7 +127,7 @@ impl Flow {
         self.due = expected.max(context.now) + grace;
     }
 
-    /// Sees to it that it is looked at in time.
+    /// Schedules the wake-up at which held packets are released.
     fn arm(&mut self, end: u32, context: &mut GateContext<'_>) {
         if self.tail.is_some() && self.wake.is_none_or(|at| at > self.due) {
             self.wake = Some(self.due);

@@ -1,33 +1,33 @@
-//! What ConWeave's switches write on packets: 3 bits of kind, 4 of epoch, 10 of path, 15 of time.
+//! Tags of ConWeave on packets: 3 bits of kind, 4 of epoch, 10 of path, 15 of time.
 
 use crate::packet::Packet;
 use crate::time::Ps;
 
-/// Paths that a tag can name.
+/// Number of paths that a tag can name.
 pub(super) const PATHS: usize = 1 << PATH_BITS;
 
 const KIND_BITS: u32 = 3;
 const EPOCH_BITS: u32 = 4;
 const PATH_BITS: u32 = 10;
 const TIME_BITS: u32 = 32 - KIND_BITS - EPOCH_BITS - PATH_BITS;
-/// The clock counts these, and comes round after 8.4 ms: no packet waits as long.
+/// The resolution of the clock, which wraps after 8.4 ms. No packet waits that long.
 const TICK: Ps = Ps::from_nanos(256);
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub(super) enum Kind {
-    /// On the epoch's first path.
+    /// A packet on the epoch's first path.
     Data = 1,
-    /// The epoch's first packet: a reply is wanted.
+    /// The first packet of an epoch, which asks for a reply.
     Request,
-    /// The last on the first path.
+    /// The last packet on the first path.
     Tail,
-    /// On the second path.
+    /// A packet on the second path.
     Rerouted,
-    /// To the source: the request has come.
+    /// To the source: the request has arrived.
     Reply,
-    /// To the source: the tail has come, and everything is in order.
+    /// To the source: the tail has arrived, and order is restored.
     Clear,
     /// To the source: a packet on this path was marked.
     Marked,
@@ -36,21 +36,22 @@ pub(super) enum Kind {
 const KINDS: [Kind; 7] =
     [Kind::Data, Kind::Request, Kind::Tail, Kind::Rerouted, Kind::Reply, Kind::Clear, Kind::Marked];
 
-/// The clock of an edge switch, as tags carry it.
+/// The clock of an edge switch in the resolution of tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp(u16);
 
-/// What is written on a packet.
+/// The tag of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tag {
     pub(super) kind: Kind,
     pub(super) epoch: Epoch,
     pub(super) path: u16,
-    /// When the packet left its edge switch; of a rerouted one, when the tail did.
+    /// The time at which the packet left its edge switch; for a rerouted packet, the time of the
+    /// tail.
     pub(super) sent: Stamp,
 }
 
-/// An epoch's number, which comes round.
+/// The number of an epoch, which wraps.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Epoch(u8);
 
@@ -59,7 +60,7 @@ impl Epoch {
         Epoch((self.0 + 1) % (1 << EPOCH_BITS))
     }
 
-    /// Whether it is one of the half of all that follow another.
+    /// Returns whether this epoch is in the half of all numbers after `other`.
     pub(super) fn follows(self, other: Epoch) -> bool {
         let ahead = self.0.wrapping_sub(other.0) % (1 << EPOCH_BITS);
         (1..1 << (EPOCH_BITS - 1)).contains(&ahead)
@@ -71,14 +72,14 @@ impl Stamp {
         Stamp((time.0 / TICK.0 % (1 << TIME_BITS)) as u16)
     }
 
-    /// The time from an earlier stamp to this one.
+    /// Returns the time from an earlier stamp to this one.
     pub(super) fn since(self, earlier: Stamp) -> Ps {
         TICK * u64::from(self.0.wrapping_sub(earlier.0) % (1 << TIME_BITS))
     }
 }
 
 impl Tag {
-    /// What is written on a packet; `None`: nothing.
+    /// Reads the tag of a packet. `None`: it has none.
     pub(super) fn of(packet: &Packet) -> Option<Tag> {
         let mut rest = packet.tag;
         let mut take = |bits: u32| {

@@ -35,7 +35,7 @@ fn run(
     simulation
 }
 
-/// Two leaves, two spines, one of them slow.
+/// A fabric with two leaves and two spines, one of them slow.
 fn slow_spine() -> Topology {
     let plan = LeafSpine {
         leaves: 2,
@@ -53,15 +53,16 @@ fn slow_spine() -> Topology {
     topology
 }
 
-/// One message from the first interface to the last.
+/// A workload with one message from the first interface to the last.
 fn alone(hosts: u32, bytes: u64) -> Workload {
     let mut workload = ring(&Groups::new(hosts, vec![vec![0, hosts - 1]]).unwrap(), bytes).unwrap();
     workload.messages.truncate(1);
     workload
 }
 
-/// 1 MB takes 85 us over the fast spine, 405 us over the slow one. A flow that begins on the slow one moves until it is
-/// on the fast one; what it has left behind on the slow one takes 40 us, and the rest waits for it.
+/// 1 MB takes 85 us over the fast spine and 405 us over the slow one. A flow that begins on the
+/// slow spine moves until it is on the fast one. Its packets on the slow spine take 40 us, and the
+/// rest waits for them.
 #[test]
 fn a_flow_leaves_a_slow_path_and_still_arrives_in_order() {
     let (mut hashed, mut moved) = (Vec::new(), Vec::new());
@@ -77,7 +78,7 @@ fn a_flow_leaves_a_slow_path_and_still_arrives_in_order() {
     assert!(moved.iter().all(|time| *time < Ps::from_micros(350)), "{moved:?}");
 }
 
-/// Without trouble every epoch's reply is in time, and nobody moves.
+/// Without trouble, every reply is in time and no flow moves.
 #[test]
 fn a_lone_flow_stays_where_it_is() {
     let plan = LeafSpine::k_ary(8, RATE, Ps::from_micros(1)).unwrap();
@@ -98,7 +99,8 @@ fn in_three_tiers_the_path_decides_at_both() {
     assert_eq!(simulation.hosts.counters().out_of_order, 0);
 }
 
-/// Both routes work again after 60 us; a tail that was lost meanwhile is not waited for longer than its grace.
+/// Both routes work again after 60 us. A tail that was lost meanwhile delays the flow by no more
+/// than the grace time.
 #[test]
 fn a_lost_tail_delays_and_does_not_block() {
     let topology = slow_spine();

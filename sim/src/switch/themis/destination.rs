@@ -1,10 +1,11 @@
-//! Themis-D: an edge switch remembers the PSNs that it sent to each interface below it, and from them
-//! tells the NACKs that prove a loss from those that a packet of another route has caused (sections 3.3
-//! and 3.4).
+//! Themis-D: an edge switch remembers the PSNs that it sent to each interface below it. From them
+//! it tells NACKs that prove a loss from those that a packet of another route has triggered
+//! (sections 3.3 and 3.4).
 //!
-//! An RNIC's NACK is here an acknowledgement that does not move the ePSN and shows a packet beyond it:
-//! what an early packet is answered with. One that moves the ePSN is an ACK there, whatever is missing
-//! behind it. To block what an acknowledgement shows is to make it a plain cumulative one.
+//! The NACK of an RNIC is here an acknowledgement that does not advance the ePSN and reports a
+//! packet beyond it: the reply to an early packet. An acknowledgement that advances the ePSN is an
+//! ACK of the RNIC, whatever is missing after it. Blocking a NACK means reducing the
+//! acknowledgement to a plain cumulative one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,34 +19,34 @@ use crate::topology::{EqualCostRoutes, Topology};
 #[derive(Debug)]
 pub(crate) struct Destination {
     routes: EqualCostRoutes,
-    /// PSNs that a ring holds.
+    /// Capacity of a ring, in PSNs.
     ring: usize,
     look_back: bool,
     compensate: bool,
-    /// By the sending end.
+    /// The flows, by sending end.
     flows: HashMap<u32, Flow>,
 }
 
 #[derive(Debug, Default)]
 struct Flow {
-    /// What has come for the interface, the oldest first.
-    ring: VecDeque<Entry>,
+    /// The packets sent to the interface, the oldest first.
+    ring: VecDeque<RingEntry>,
     /// The ePSN of the last acknowledgement.
     epsn: Option<u32>,
-    /// The ePSN that was NACKed last, and whether its NACK may pass.
+    /// The ePSN that was NACKed last, and whether its NACK passes.
     judged: Option<(u32, bool)>,
     blocked: Option<Blocked>,
 }
 
-/// A packet on its way to the interface.
+/// A packet sent to the interface.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct RingEntry {
     psn: u32,
-    /// When it has got to the head of its queue in the switch.
+    /// The time at which it reaches the head of its queue in the switch.
     leaves: Ps,
 }
 
-/// BePSN while it is valid, and the NACK that was blocked.
+/// BePSN while it is valid, and the blocked NACK.
 #[derive(Debug)]
 struct Blocked {
     epsn: u32,
@@ -53,14 +54,14 @@ struct Blocked {
     nack: Ack,
 }
 
-/// What a NACK turns out to be.
+/// The verdict on a NACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Judgement {
-    /// A later packet of the same way has arrived: the expected one is lost.
+    /// A later packet of the same route has arrived, so the expected one is lost.
     Lost,
-    /// Nothing is known yet.
+    /// No verdict is possible yet.
     Late,
-    /// The expected packet has passed here since.
+    /// The expected packet has passed this switch since.
     Passed,
 }
 
@@ -92,7 +93,7 @@ impl Destination {
         let queue = context.ports.first().map(|port| &context.queues[port.index()]);
         let wait = queue.map_or(Ps::ZERO, |queue| queue.rate.time_for_long(queue.bytes));
         flow.remember(
-            Entry { psn: packet.psn, leaves: context.now + wait },
+            RingEntry { psn: packet.psn, leaves: context.now + wait },
             context.now,
             self.ring,
         );
@@ -107,15 +108,16 @@ impl Destination {
 }
 
 impl Flow {
-    /// The ring is for what is on the last hop: what still waits in the switch needs no room.
-    fn remember(&mut self, entry: Entry, now: Ps, room: usize) {
+    /// Adds a packet to the ring. The ring holds packets on the last hop; those that still wait in
+    /// the switch do not count.
+    fn remember(&mut self, entry: RingEntry, now: Ps, room: usize) {
         self.ring.push_back(entry);
         while self.ring.get(room).is_some_and(|entry| entry.leaves <= now) {
             self.ring.pop_front();
         }
     }
 
-    /// An acknowledgement comes by: what it shows is taken out unless it is a NACK that may pass.
+    /// Filters an acknowledgement: its report is removed if it is a NACK that must not pass.
     fn filter(&mut self, packet: &Packet, ack: &mut Ack, routes: u32, look_back: bool) {
         let epsn = ack.cumulative;
         let moves = self.epsn.replace(epsn).is_some_and(|before| before != epsn);
@@ -136,9 +138,9 @@ impl Flow {
         }
     }
 
-    /// Takes from the ring what came before the first PSN beyond the ePSN, which is the one that has
-    /// triggered the NACK: tPSN. It stays, for it may speak of the next ePSN too. A ring that was too
-    /// short for it proves nothing, and the NACK passes.
+    /// Judges a NACK. Removes from the ring all packets before the first PSN beyond the ePSN, which
+    /// has triggered the NACK: tPSN. It stays, because it may be needed for the next ePSN. If the
+    /// ring was too short for tPSN, it proves nothing, and the NACK passes.
     fn judge(&mut self, epsn: u32, routes: u32, look_back: bool) -> Judgement {
         while self.ring.front().is_some_and(|entry| !is_beyond(entry.psn, epsn)) {
             self.ring.pop_front();
@@ -150,18 +152,18 @@ impl Flow {
         if !look_back {
             return Judgement::Late;
         }
-        // What has followed on the way of the expected packet meanwhile? The first decides.
-        let speaks =
+        // The first packet since then that used the route of the expected packet decides.
+        let decides =
             |psn: &u32| *psn == epsn || is_beyond(*psn, epsn) && same_route(*psn, epsn, routes);
-        match self.ring.iter().map(|entry| entry.psn).find(speaks) {
+        match self.ring.iter().map(|entry| entry.psn).find(decides) {
             Some(psn) if psn == epsn => Judgement::Passed,
             Some(_) => Judgement::Lost,
             None => Judgement::Late,
         }
     }
 
-    /// A packet comes by. If it proves the loss of BePSN, the NACK that was blocked is due; if it is
-    /// BePSN, none is needed any more.
+    /// Handles a packet after a blocked NACK. If the packet proves the loss of BePSN, the blocked
+    /// NACK is due. If it is BePSN, no NACK is needed.
     fn compensate(&mut self, psn: u32, routes: u32) -> Option<Blocked> {
         let epsn = self.blocked.as_ref()?.epsn;
         let proves = is_beyond(psn, epsn) && same_route(psn, epsn, routes);
@@ -169,7 +171,7 @@ impl Flow {
             return None;
         }
         let blocked = self.blocked.take().filter(|_| proves)?;
-        // As far as its sender knows by now, this ePSN is NACKed.
+        // The sender knows by now that this ePSN is NACKed.
         if let Some((judged, passes)) = &mut self.judged {
             *passes |= *judged == epsn;
         }
@@ -179,13 +181,13 @@ impl Flow {
 
 const PSN_MASK: u32 = 0xFF_FFFF;
 
-/// Whether one PSN (24 bits) comes after another.
+/// Returns whether one PSN (24 bits) follows another.
 fn is_beyond(psn: u32, other: u32) -> bool {
     let by = psn.wrapping_sub(other) & PSN_MASK;
     by != 0 && by <= PSN_MASK / 2
 }
 
-/// Themis, Eq. 3. Where PSNs wrap it holds for a number of routes that is a power of two.
+/// Themis, Eq. 3. At the wrap of the PSN it holds if the number of routes is a power of two.
 fn same_route(psn: u32, other: u32, routes: u32) -> bool {
     psn % routes == other % routes
 }

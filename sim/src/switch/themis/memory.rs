@@ -1,31 +1,31 @@
-//! What Themis takes of an edge switch's memory (Themis, section 4).
+//! The memory that Themis needs in an edge switch (Themis, section 4).
 
 use crate::time::{Ps, Rate};
 
-/// What an edge switch has to remember (Themis, table 1).
+/// The inputs of the memory requirement of an edge switch (Themis, table 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThemisMemory {
-    /// Equal routes between two interfaces.
+    /// Number of equal routes between two interfaces.
     pub paths: u64,
     /// Speed of the last hop.
     pub bandwidth: Rate,
     /// Round trip of the last hop.
     pub last_hop_rtt: Ps,
-    /// Interfaces below the switch.
+    /// Number of interfaces below the switch.
     pub nics: u64,
-    /// Queue pairs of each that go to other switches.
+    /// Number of queue pairs of each interface that lead to other switches.
     pub queue_pairs_per_nic: u64,
     /// Bytes of a full packet.
     pub mtu: u64,
-    /// The ring of PSNs holds so many hundredths of the last hop's bandwidth-delay product.
+    /// The capacity of the PSN ring, in hundredths of the last hop's bandwidth-delay product.
     pub expansion_percent: u64,
 }
 
-/// A route's change of the UDP source port.
+/// The change of the UDP source port for a route.
 const PATH_ENTRY_BYTES: u64 = 2;
-/// Queue pair 13, blocked ePSN 3, its validity 1, the ring's place 3.
+/// Queue pair 13, blocked ePSN 3, its validity 1, index in the ring 3.
 const FLOW_ENTRY_BYTES: u64 = 20;
-/// A PSN, cut to what tells those in the ring apart.
+/// A PSN, truncated to the bits that distinguish those in the ring.
 const RING_ENTRY_BYTES: u64 = 1;
 
 impl ThemisMemory {
@@ -40,7 +40,7 @@ impl ThemisMemory {
         expansion_percent: 150,
     };
 
-    /// PSNs in the ring of a queue pair: N_entries.
+    /// Returns the number of PSNs in the ring of a queue pair: N_entries.
     pub fn ring_entries(&self) -> u64 {
         let bit_ps = u128::from(self.bandwidth.bps()) * u128::from(self.last_hop_rtt.0);
         let most = bit_ps * u128::from(self.expansion_percent);
@@ -48,12 +48,12 @@ impl ThemisMemory {
         u64::try_from(most.div_ceil(per_entry)).unwrap_or(u64::MAX)
     }
 
-    /// Bytes for a queue pair: M_QP.
+    /// Returns the bytes for a queue pair: M_QP.
     pub fn queue_pair_bytes(&self) -> u64 {
         FLOW_ENTRY_BYTES + self.ring_entries() * RING_ENTRY_BYTES
     }
 
-    /// Bytes for the switch: M_total (Themis, Eq. 4).
+    /// Returns the bytes for the switch: M_total (Themis, Eq. 4).
     pub fn total_bytes(&self) -> u64 {
         let flows = self.queue_pairs_per_nic * self.nics;
         self.paths * PATH_ENTRY_BYTES + self.queue_pair_bytes() * flows

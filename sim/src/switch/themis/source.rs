@@ -1,8 +1,9 @@
-//! Themis-S: the route of a packet is its PSN plus the flow's own base, modulo the number of routes (Eq. 1).
+//! Themis-S: the route of a packet is its PSN plus the base of the flow, modulo the number of
+//! routes (Eq. 1).
 //!
-//! In the paper only edge switches know of it: in three tiers they rewrite the source port so that the
-//! hashes above come out as wanted. Here the switches of the second tier read the route off the packet
-//! itself, which comes to the same.
+//! In the paper only edge switches implement it: in three tiers they rewrite the source port so
+//! that the hashes above give the intended route. Here the switches of the second tier read the
+//! route from the packet, which has the same effect.
 
 use crate::packet::Packet;
 use crate::switch::Offer;
@@ -13,7 +14,7 @@ use crate::topology::{EqualCostRoutes, PortId, Topology, Uplinks};
 pub(crate) struct Spray {
     routes: EqualCostRoutes,
     uplinks: Uplinks,
-    /// Where a route is missing.
+    /// The fallback if a route has failed.
     ecmp: Ecmp,
 }
 
@@ -24,7 +25,7 @@ impl Spray {
     }
 
     pub(crate) fn choose(&self, offer: &Offer<'_>) -> PortId {
-        // With fewer routes than there should be Themis is off (section 6).
+        // With fewer routes than planned, Themis is off (section 6).
         if offer.ports != self.uplinks.ports {
             return self.ecmp.choose(offer);
         }
@@ -35,7 +36,7 @@ impl Spray {
     }
 }
 
-/// P_base, which all switches agree on: a hash of the flow.
+/// P_base, on which all switches agree: a hash of the flow.
 fn base(packet: &Packet) -> u32 {
     let addresses = u64::from(packet.src) << 32 | u64::from(packet.dst);
     (mix(mix(addresses) ^ u64::from(packet.path.get())) >> 32) as u32
@@ -47,7 +48,8 @@ mod tests {
     use crate::packet::Class;
     use crate::switch::trial::Trial;
 
-    /// Where the first switch sends packets with these PSNs to a host of another pod: 16 routes lead there.
+    /// Returns the ports of the first switch for packets with these PSNs to another pod, which 16
+    /// routes reach.
     fn chosen(trial: &Trial, psns: std::ops::Range<u32>) -> Vec<PortId> {
         let spray = Spray::new(&trial.topology, 0, Ecmp::new(7));
         trial.offer(100, Class::Data, |offer| {
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_names_an_uplink_at_every_tier() {
+    fn a_route_names_an_uplink_at_every_tier() {
         let trial = Trial::new();
         let aggregation = 32;
         let edge = Spray::new(&trial.topology, 0, Ecmp::new(7));
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_way_missing_a_flow_keeps_to_one() {
+    fn with_a_failed_route_a_flow_keeps_to_one_route() {
         let mut trial = Trial::new();
         trial.cut(trial.uplinks()[2]);
         let ports = chosen(&trial, 0..64);

@@ -28,8 +28,8 @@ fn fabric() -> Topology {
     plan.build().unwrap()
 }
 
-/// 2 MB in each direction with NIC-SR at a constant rate; returns what the queue pairs counted, and how
-/// many packets the network lost.
+/// Sends 2 MB in each direction with NIC-SR at a constant rate. Returns the counters of the queue
+/// pairs, and the number of packets that the network lost.
 fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCounters, u64) {
     let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 0 };
     let network = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 4_000_000 }, policy);
@@ -50,7 +50,7 @@ fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCou
     (run.hosts.counters(), run.fabric.ledger.losses())
 }
 
-/// One of the two routes is longer, so packets come out of order all the time.
+/// A fabric with one longer route, so that packets are always reordered.
 fn uneven() -> Topology {
     let mut topology = fabric();
     let longer = |cable: &&mut crate::topology::Cable| cable.high == Node::Switch(2);
@@ -63,7 +63,7 @@ fn themis(look_back: bool) -> Policy {
 }
 
 #[test]
-fn reordering_alone_makes_nobody_retransmit() {
+fn reordering_alone_causes_no_retransmission() {
     let (counters, lost) = run(themis(true), uneven(), Vec::new());
     assert!(counters.out_of_order > 100, "{counters:?}");
     assert_eq!((lost, counters.retransmitted), (0, 0));
@@ -71,16 +71,16 @@ fn reordering_alone_makes_nobody_retransmit() {
     assert!(counters.retransmitted > 100, "without Themis: {counters:?}");
 }
 
-/// The link up to a spine is cut for 3 us.
+/// Cuts the link up to a spine for 3 us.
 fn gap(topology: &Topology, spine: u32) -> Vec<(Ps, Change)> {
-    let is_it = |cable: &crate::topology::Cable| cable.high == Node::Switch(spine);
-    let cable = topology.cables.iter().position(is_it).unwrap() as u32;
+    let leads_there = |cable: &crate::topology::Cable| cable.high == Node::Switch(spine);
+    let cable = topology.cables.iter().position(leads_there).unwrap() as u32;
     let cut = |up| Change::Cable { cable, up };
     vec![(Ps::from_micros(50), cut(false)), (Ps::from_micros(53), cut(true))]
 }
 
 #[test]
-fn what_is_lost_is_retransmitted_before_a_time_out() {
+fn a_lost_packet_is_retransmitted_before_a_time_out() {
     let topology = uneven();
     for (look_back, spine) in [(false, 2), (false, 3), (true, 2), (true, 3)] {
         let (counters, _) = run(themis(look_back), topology.clone(), gap(&topology, spine));
@@ -91,9 +91,10 @@ fn what_is_lost_is_retransmitted_before_a_time_out() {
     }
 }
 
-/// What goes over spine 3 is faster: its packets trigger the NACKs for what spine 2 has lost, and those are blocked.
+/// Packets over spine 3 are faster. They trigger the NACKs for the losses on spine 2, and those
+/// NACKs are blocked.
 #[test]
-fn without_compensation_what_the_slower_route_loses_waits_for_a_time_out() {
+fn without_compensation_a_loss_on_the_slower_route_waits_for_a_time_out() {
     let topology = uneven();
     for look_back in [false, true] {
         let policy = Policy::Themis { ring: 10, look_back, compensate: false };

@@ -1,4 +1,4 @@
-//! What the fabric can carry: all that leaves an edge switch or a pod, or comes into it, shares the cables there.
+//! Bounds by cuts: all traffic that leaves or enters an edge switch or a pod shares its cables.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::time::{Ps, Rate};
 use crate::topology::{Node, Tier, Topology};
 use crate::workload::Message;
 
-/// Switches with everything below them.
+/// A part of the fabric: a switch or pod with everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Part {
     Edge(u32),
     Pod(u32),
 }
 
-/// The cables around a part, and what they must carry.
+/// The cables around a part, and their load.
 #[derive(Clone, Default)]
 struct Cut {
     out: Capacity,
     into: Capacity,
 }
 
-/// One direction of these cables.
+/// One direction of the cables of a cut.
 #[derive(Clone, Default)]
 struct Capacity {
     bits_per_second: u64,
@@ -54,7 +54,7 @@ impl<'a> Cuts<'a> {
         Cuts { topology, cuts }
     }
 
-    /// The packets of a message, all of the same `bytes` but the last, on their way from `src` to `dst`.
+    /// Adds the packets of a message from `src` to `dst`, all of the same `bytes` but the last.
     pub(super) fn carry(&mut self, src: u32, dst: u32, journey: &Journey, sent: Sent) {
         let edge = |nic: u32| self.topology.nics[nic as usize].edge;
         let (from, to) = (edge(src), edge(dst));
@@ -84,7 +84,7 @@ impl<'a> Cuts<'a> {
     }
 }
 
-/// Packets, and their bytes with the gaps between them.
+/// Packets, and their bytes including the gaps between them.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
     pub(super) packets: u64,
@@ -112,18 +112,18 @@ impl Capacity {
 
     fn carry(&mut self, (from, then): (Ps, Ps), sent: Sent) {
         let takes = Rate::from_bps(self.bits_per_second).time_for_long(sent.bytes);
-        // A link may take half a picosecond less for each packet, as times are rounded.
+        // A link may take half a picosecond less for each packet, because times are rounded.
         self.load.add(from, takes.since(Ps(sent.packets)), then);
     }
 
-    /// After the last packet of each link no gap counts.
+    /// Leaves out the gap after the last packet of each link.
     fn least(self, frames: &Frames) -> Ps {
         let gaps = u64::from(frames.gap) * u64::from(self.links);
         self.load.least(Rate::from_bps(self.bits_per_second).time_for_long(gaps))
     }
 }
 
-/// The parts that a switch belongs to.
+/// Returns the parts that a switch belongs to.
 fn parts(topology: &Topology, switch: u32) -> [Option<Part>; 2] {
     let spec = topology.switches[switch as usize];
     let edge = (spec.tier == Tier::Edge).then_some(Part::Edge(switch));
@@ -131,8 +131,8 @@ fn parts(topology: &Topology, switch: u32) -> [Option<Part>; 2] {
     [edge, pod]
 }
 
-/// The topology with each cable as fast as it ever is under these changes. One that is slower, or cut, from the very
-/// start counts so; one that does not work at any time counts as 1 b/s.
+/// Returns the topology with each cable at its highest speed under these changes. A cable that is
+/// slow or cut from the start to the end counts so; one that never works counts as 1 b/s.
 pub fn at_best(topology: &Topology, changes: &[(Ps, Change)]) -> Topology {
     let mut best = topology.clone();
     for (index, cable) in (0_u32..).zip(&mut best.cables) {

@@ -1,4 +1,4 @@
-//! A bound for any workload.
+//! A lower bound for any workload.
 
 use super::cuts::{Cuts, Sent};
 use super::journey::{Journey, Load};
@@ -8,19 +8,22 @@ use crate::time::{Ps, Rate};
 use crate::topology::{Node, Tier, Topology};
 use crate::workload::{Message, Start, Workload};
 
-/// Of any workload on any topology: the largest of
+/// A lower bound for any workload on any topology: the largest of
 ///
-/// - for each message, the earliest that it can start, given what it waits for, and its time alone;
-/// - for each interface and direction, what it cannot start before some instant, then all of that back to
+/// - for each message, its earliest start, given the messages that it waits for, plus its time
+///   alone;
+/// - for each interface and direction, all traffic that cannot start before some instant, back to
 ///   back, then the shortest time until the last of it is acknowledged;
-/// - the same for each edge switch and each pod, of all that leaves it or comes into it, over its cables together.
+/// - the same for all traffic that leaves or enters each edge switch and each pod, over all its
+///   cables together.
 ///
-/// It holds whatever hosts and switches do, so no other contention within the fabric counts, and it may be out of
-/// reach. Routes are of the length that the topology gives them, over links as fast as its fastest and as short as
-/// its shortest; what many messages share counts at its own speed.
+/// The bound holds for all behaviour of hosts and switches, so other contention within the fabric
+/// does not count, and the bound may be unreachable. Routes have the length that the topology gives
+/// them, with the rate of its fastest link and the delay of its shortest. Links shared by many
+/// messages count with their own speed.
 ///
 /// # Panics
-/// If the workload fails [`Workload::check`] for this topology.
+/// Panics if the workload fails [`Workload::check`] for this topology.
 pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) -> Ps {
     let (mut links, mut cuts) = (Links::new(topology), Cuts::new(topology));
     let route = best_link(topology);
@@ -47,13 +50,13 @@ pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) ->
     longest.max(links.least(frames)).max(cuts.least(frames))
 }
 
-/// The links of the interfaces.
+/// The loads of the interfaces' links.
 struct Links {
-    /// By interface, of its link up and of that down.
+    /// The rates of each interface's links up and down.
     rates: Vec<[Rate; 2]>,
-    /// By interface, what it sends.
+    /// The load that each interface sends.
     up: Vec<Load>,
-    /// By interface, what it receives.
+    /// The load that each interface receives.
     down: Vec<Load>,
 }
 
@@ -69,7 +72,7 @@ impl Links {
         Links { rates, up: idle.clone(), down: idle }
     }
 
-    /// Packets that keep a link of this speed for so long, on the two links at their ends.
+    /// Adds packets that occupy a link for `time` to the links at both ends.
     fn carry(&mut self, src: u32, dst: u32, journey: &Journey, time: impl Fn(Rate) -> Ps) {
         let (src, dst) = (src as usize, dst as usize);
         let ((from, then), takes) = (journey.on_link(1), time(self.rates[src][0]));
@@ -86,8 +89,8 @@ impl Links {
     }
 }
 
-/// A message's data on its way there, and its acknowledgements on their way back. Which packet is first or last is the
-/// hosts' affair, so the shortest counts.
+/// Returns the journeys of a message's data and of its acknowledgements. The hosts choose the first
+/// and the last packet, so the shortest counts.
 fn journeys(frames: &Frames, path: &Path, message: &Message, start: Ps) -> [Journey; 2] {
     let terms = frames.terms(path);
     let (delay, hops) = (path.delay, path.hops);
@@ -98,14 +101,14 @@ fn journeys(frames: &Frames, path: &Path, message: &Message, start: Ps) -> [Jour
     [data, Journey { start, shortest: terms.ack, delay, hops, after: Ps::ZERO }]
 }
 
-/// The speed of the fastest cable and the delay of the shortest.
+/// Returns the speed of the fastest cable and the delay of the shortest.
 fn best_link(topology: &Topology) -> Path {
     let rate = topology.cables.iter().map(|cable| cable.up.max(cable.down)).max();
     let delay = topology.cables.iter().map(|cable| cable.delay).min();
     Path { rate: rate.unwrap_or(Rate::from_bps(1)), delay: delay.unwrap_or(Ps::ZERO), hops: 1 }
 }
 
-/// Links between two interfaces.
+/// Returns the number of links between two interfaces.
 fn hops(topology: &Topology, src: u32, dst: u32) -> u32 {
     match topology.meeting_tier(src, dst) {
         Tier::Host | Tier::Edge => 2,
@@ -155,23 +158,26 @@ mod tests {
         close(general, all_to_all(&UEC, &SIX, 128, 64 << 10));
     }
 
-    /// 15 messages share the receiver's link; the last answer goes all the way back.
+    /// 15 messages share the receiver's link, and the last acknowledgement returns over the whole
+    /// route.
     #[test]
     fn an_incast_is_bound_by_the_receiver() {
         let (topology, groups) = (fat_tree(4), Groups::all(16).unwrap());
         let workload = incast(&groups, MIB).unwrap();
         let link = Ps(15 * 256 * 41_780 - 200);
         let shortest = Path { hops: 2, ..SIX };
-        // The nearest sender's packet comes first, the nearest one's answer may be the last.
+        // The packet of the nearest sender may arrive first, and its acknowledgement may be the
+        // last.
         let rest = lone_flow(&OFAN, &shortest, 4096) - Ps(41_580);
         assert_eq!(of_workload(&OFAN, &topology, &workload), link + rest);
     }
 
     #[test]
-    fn what_waits_adds_up() {
+    fn waiting_messages_add_up() {
         let topology = fat_tree(4);
         let workload = ring_all_reduce(&Groups::all(16).unwrap(), 16 * 4096).unwrap();
-        // On their way round, chunks cross 2, 6, 2, 4 links in turn; the longest of 30 steps end with 2, 6.
+        // Around the ring, chunks cross 2, 6, 2, 4 links in turn. The longest sequence of 30 steps
+        // ends with 2, 6.
         let [two, four, six] = [2, 4, 6].map(|hops| delivery(&OFAN, &Path { hops, ..SIX }, 4096));
         let steps = (two * 2 + four + six) * 7 + two + six;
         let ack = lone_flow(&OFAN, &SIX, 4096) - six;
@@ -206,9 +212,10 @@ mod tests {
         topology
     }
 
-    /// 250 MB from each host of leaf 0: 61036 packets of 4158 B and acknowledgements of 64 B if they come as well.
+    /// 250 MB from each host of leaf 0: 61036 packets of 4158 B, and acknowledgements of 64 B in
+    /// the other direction.
     #[test]
-    fn what_leaves_a_switch_shares_its_uplinks() {
+    fn traffic_that_leaves_a_switch_shares_its_uplinks() {
         let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 0 };
         let topology = with_a_slow_uplink();
         let messages = |pairs: &[(u32, u32)]| {
@@ -222,12 +229,12 @@ mod tests {
         let back = there.map(|(src, dst)| (dst, src));
         assert!((millis(&there) - 54.14).abs() < 0.02, "{}", millis(&there));
         assert!((millis(&back) - 40.61).abs() < 0.02, "{}", millis(&back));
-        // Together their acknowledgements share the links with the data of the others.
+        // With both directions, the acknowledgements share the links with the data.
         let both = millis(&[there, back].concat());
         assert!((both - 54.14 * (1.0 + 64.0 / 4158.0)).abs() < 0.02, "{both}");
     }
 
-    /// A cable counts as fast as it ever is.
+    /// A cable counts with its highest speed.
     #[test]
     fn changes_count_if_they_last() {
         let mut topology = with_a_slow_uplink();

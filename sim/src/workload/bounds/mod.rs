@@ -1,12 +1,13 @@
-//! The least time that a workload can take: from its start to the last acknowledgement at its sender.
+//! Lower bounds of a workload's time, from its start to the last acknowledgement at a sender.
 //!
-//! Every data packet is answered by one acknowledgement at once; switches store a frame, then forward it;
-//! nothing queues in the fabric and nothing is lost. All times are in whole picoseconds.
+//! Every data packet is acknowledged at once. Switches store and forward. Nothing queues in the
+//! fabric and nothing is lost. All times are in whole picoseconds.
 //!
-//! [`lone_flow`] is exact, [`of_workload`] holds for whatever hosts do. [`permutation`] and [`all_to_all`]
-//! are the OFAN paper's, so that its figures can be compared: they presume hosts that send data and
-//! acknowledgements in turn, and far receivers. A host that puts off its acknowledgements, and ends with its
-//! nearest neighbour, could be faster than they say, by less than a round trip.
+//! [`lone_flow`] is exact, and [`of_workload`] holds for all behaviour of hosts. [`permutation`]
+//! and [`all_to_all`] are the OFAN paper's, so that its figures can be compared. They presume hosts
+//! that send data and acknowledgements in turn, and distant receivers. A host that delays its
+//! acknowledgements, and ends with its nearest neighbour, could be faster by less than a round
+//! trip.
 
 mod cuts;
 mod general;
@@ -18,28 +19,28 @@ pub use general::of_workload;
 use crate::frames::Frames;
 use crate::time::{Ps, Rate};
 
-/// A route through a fabric whose links are alike.
+/// A route through a fabric of equal links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
     /// Speed of each link.
     pub rate: Rate,
     /// Delay of each link.
     pub delay: Ps,
-    /// Links; at least 1.
+    /// Number of links, at least 1.
     pub hops: u32,
 }
 
-/// What the formulas are written in, after OFAN, appendix B.
+/// The terms of the formulas in OFAN, appendix B.
 struct Terms {
     /// Serialisation of a full data packet: `Td`.
     data: Ps,
-    /// Of an acknowledgement: `Ta`.
+    /// Serialisation of an acknowledgement: `Ta`.
     ack: Ps,
-    /// Of the gap: `Tg`.
+    /// Serialisation of the gap: `Tg`.
     gap: Ps,
     /// Propagation from end to end: `Tp`.
     propagation: Ps,
-    /// `H - 1`.
+    /// Number of switches: `H - 1`.
     switches: u64,
 }
 
@@ -54,38 +55,40 @@ impl Frames {
         }
     }
 
-    /// How long the data packets of a message keep a link, the gap after each included.
+    /// Returns the time that the data packets of a message occupy a link, including the gap after
+    /// each.
     fn data_time(&self, rate: Rate, bytes: u64) -> Ps {
         let gap = rate.time_for(self.gap);
         let each = rate.time_for(self.each(bytes)) + gap;
         each * (self.packets(bytes) - 1) + rate.time_for(self.last(bytes)) + gap
     }
 
-    /// As [`Frames::data_time`], of its acknowledgements.
+    /// Returns the time that the acknowledgements of a message occupy a link, including the gap
+    /// after each.
     fn ack_time(&self, rate: Rate, bytes: u64) -> Ps {
         (rate.time_for(self.ack) + rate.time_for(self.gap)) * self.packets(bytes)
     }
 }
 
-/// Until one message of `bytes` (at least 1) has been delivered, alone in the fabric.
+/// Returns the delivery time of one message of `bytes` (at least 1), alone in the fabric.
 pub fn delivery(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     let terms = frames.terms(path);
     let last = path.rate.time_for(frames.last(bytes));
     let each = path.rate.time_for(frames.each(bytes));
     let sent = match frames.packets(bytes) {
         1 => last * terms.switches,
-        // At every switch the last packet, if it is shorter, waits behind a longer one.
+        // A shorter last packet waits behind a longer one at every switch.
         packets => (each + terms.gap) * (packets - 1) + each * terms.switches,
     };
     sent + last + terms.propagation
 }
 
-/// One message of `bytes` (at least 1), alone in the fabric: `m` packets back to back, then the last
-/// one's acknowledgement on its way back.
+/// Returns the time of one message of `bytes` (at least 1), alone in the fabric: `m` packets back
+/// to back, then the acknowledgement of the last one.
 pub fn lone_flow(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     let terms = frames.terms(path);
     let last = path.rate.time_for(frames.last(bytes));
-    // The acknowledgement before it may still be leaving.
+    // The previous acknowledgement may still be leaving.
     let waits = match frames.packets(bytes) {
         1 => Ps::ZERO,
         _ => terms.ack.since(last),
@@ -93,13 +96,15 @@ pub fn lone_flow(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     delivery(frames, path, bytes) + waits + terms.ack * (terms.switches + 1) + terms.propagation
 }
 
-/// A permutation of messages of `bytes`, everybody a full packet sender and receiver at once (OFAN,
-/// appendix B), all over routes of the same length. The last packet counts as a full one.
+/// Returns the time of a permutation of messages of `bytes` (OFAN, appendix B), over routes of the
+/// same length. Every host is a full sender and receiver at once. The last packet counts as a full
+/// one.
 ///
-/// Hosts first send data only, then data and acknowledgements in turn, then acknowledgements. The paper's
-/// second limit of the last phase is printed with the tail `(H - 1) T'd + Tp`, which gives 17.263 us in
-/// its example; the 17.05694 us that it states come from `(H - 1) Ta + Tp`, which is what an
-/// acknowledgement takes on from the first switch. The print is a slip; this is the latter.
+/// Hosts first send data only, then data and acknowledgements in turn, then acknowledgements. The
+/// paper prints the second limit of the last phase with the tail `(H - 1) T'd + Tp`, which gives
+/// 17.263 us in its example. The 17.05694 us that it states come from `(H - 1) Ta + Tp`, the time
+/// of an acknowledgement from the first switch on. The print is an error; this function uses the
+/// latter.
 pub fn permutation(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     let terms = frames.terms(path);
     let m = frames.packets(bytes);
@@ -107,7 +112,7 @@ pub fn permutation(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     let route = terms.propagation + terms.data * terms.switches;
     let i1 = route.0.div_ceil(data.0) + 1;
     if m < i1 {
-        // Nobody has anything to send when the first packet comes.
+        // No host has anything to send when the first packet arrives.
         return lone_flow(frames, path, m * u64::from(frames.payload));
     }
     let t_i1 = route + terms.data + data * (i1 - 1);
@@ -116,7 +121,7 @@ pub fn permutation(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     let tail = terms.ack * terms.switches + terms.propagation;
 
     let in_turn = |i: u64| first + (data + ack) * (i - 1);
-    // By acknowledgement; those after i2 hold for one as well as for the i1 - 1 before it.
+    // By acknowledgement. Those after i2 wait for one as well as for the i1 - 1 before it.
     let mut times: Vec<Ps> = (1..=i2).map(in_turn).collect();
     for i in i2 + 1..=m {
         let leaves = in_turn(i2) + ack * (i - i2);
@@ -126,9 +131,10 @@ pub fn permutation(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     times[m as usize - 1]
 }
 
-/// All-to-all of `nodes`, a message of `bytes` for every ordered pair: propagation and host transmission
-/// delays, `(n - 1) m (T'd + T'a) + 2 Tp + H Td + (H - 1) Ta`. The paper describes it in these words only.
-/// The last packet of a message counts as a full one.
+/// Returns the time of an all-to-all of `nodes`, a message of `bytes` for every ordered pair. The
+/// paper describes it only in words, as propagation and host transmission delays. The formula is
+/// `(n - 1) m (T'd + T'a) + 2 Tp + H Td + (H - 1) Ta`. The last packet of a message counts as a
+/// full one.
 pub fn all_to_all(frames: &Frames, path: &Path, nodes: u32, bytes: u64) -> Ps {
     let terms = frames.terms(path);
     let packets = frames.packets(bytes) * u64::from(nodes.saturating_sub(1));
@@ -147,7 +153,7 @@ mod tests {
 
     /// OFAN: 4096 B payload, 62 B header, 64 B ACK, 20 B gap.
     pub(super) const OFAN: Frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
-    /// The other simulator's: 64 B header, no gap.
+    /// htsim: 64 B header, no gap.
     pub(super) const UEC: Frames = Frames { payload: 4096, header: 64, ack: 64, gap: 0 };
     /// Six links of 800 Gb/s and 0.5 us.
     pub(super) const SIX: Path =
@@ -167,7 +173,7 @@ mod tests {
         assert_eq!(all_to_all(&UEC, &SIX, 128, MIB), Ps(1_379_559_680));
     }
 
-    /// The paper says about 1.3 ms, about 220 round trips of 6.25 us.
+    /// The paper states about 1.3 ms, which is about 220 round trips of 6.25 us.
     #[test]
     fn the_all_to_all_takes_about_1_39_ms() {
         assert_eq!(all_to_all(&OFAN, &SIX, 128, MIB), Ps(1_391_914_120));
@@ -184,18 +190,20 @@ mod tests {
 
     #[test]
     fn a_short_last_packet_waits_behind_the_longer_one() {
-        // Of 2056 and 2041 bytes. The second leaves each switch right after the first: 5 longer frames, a gap and its own.
+        // Packets of 2056 and 2041 bytes. The second leaves each switch right after the first: 5
+        // longer frames, a gap and its own time.
         let data = 21_180 + 200 + 5 * 21_180 + 21_030 + 3_000_000;
         assert_eq!(delivery(&OFAN, &SIX, 4097), Ps(data));
         assert_eq!(lone_flow(&OFAN, &SIX, 4097), Ps(data + 6 * 640 + 3_000_000));
-        // Of 40 and 25 bytes, where an acknowledgement is longer: it waits for the 190 ps that the one before is still leaving.
+        // Packets of 40 and 25 bytes, shorter than an acknowledgement, which waits 190 ps for the
+        // previous one.
         let small = Frames { payload: 64, header: 20, ..OFAN };
         let data = 600 + 200 + 5 * 600 + 450 + 3_000_000;
         assert_eq!(delivery(&small, &SIX, 65), Ps(data));
         assert_eq!(lone_flow(&small, &SIX, 65), Ps(data + 190 + 6 * 640 + 3_000_000));
     }
 
-    /// A copy of the paths in plain steps: frame by frame, link by link.
+    /// A copy of the model in plain steps: frame by frame, link by link.
     fn step_by_step(frames: &Frames, path: &Path, bytes: u64) -> Ps {
         let gap = path.rate.time_for(frames.gap);
         let packets = frames.packets(bytes);
@@ -228,7 +236,7 @@ mod tests {
             prop_assert_eq!(lone_flow(&frames, &path, bytes), step_by_step(&frames, &path, bytes));
         }
 
-        /// Longer messages never take less, and company never makes them faster.
+        /// Longer messages never take less time, and other flows never make them faster.
         #[test]
         fn the_permutation_grows_with_its_messages(packets in 1_u64..600) {
             let time = |packets: u64| permutation(&OFAN, &SIX, packets * 4096);

@@ -1,31 +1,31 @@
-//! What the lines of a file say.
+//! The connections and triggers of a file.
 
 use super::error::Problem;
 use crate::time::Ps;
 
-/// Where and what.
+/// A problem with its line.
 pub(super) type Located = (usize, Problem);
 
-/// A connection as its line has it.
+/// A connection, with the values of its line.
 #[derive(Default)]
 pub(super) struct Connection {
     pub(super) line: usize,
     pub(super) src: u32,
     pub(super) dst: u32,
     pub(super) bytes: u64,
-    /// 0: none.
+    /// The id; 0: none.
     pub(super) id: u32,
     pub(super) start: Option<Ps>,
     pub(super) waits: Option<u32>,
-    /// Triggers that it fires when it is done.
+    /// The triggers that the connection fires when it is done.
     pub(super) fires: [Option<u32>; 2],
 }
 
-/// When a trigger fires.
+/// The condition for a trigger to fire.
 #[derive(Clone, Copy)]
 pub(super) enum Firing {
-    /// When a connection that names it is done.
+    /// A connection that names the trigger is done.
     Any,
-    /// When so many are.
+    /// This number of connections are done.
     Barrier(u32),
 }

@@ -1,89 +1,89 @@
-//! What can be wrong with a file.
+//! Errors of connection-matrix files.
 
 use super::super::{MAX_MESSAGE, MAX_MESSAGES};
 
 /// The latest start: one hour, in picoseconds.
 pub(super) const LATEST: u64 = 3_600_000_000_000_000;
 
-/// All that connections of a file may wait for together.
+/// Maximum number of waits of all connections of a file together.
 pub(super) const MAX_WAITS: u64 = 1 << 24;
 
 /// A file that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct MatrixError {
-    /// Its name.
+    /// The name of the file.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there, and what to do.
+    /// The problem and its remedy.
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// A problem with a line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It begins in a way that no line does.
+    /// No line begins with this word.
     #[error(
         "`{word}` begins no line: write `Nodes N`, `Connections M`, `Triggers T`, `trigger ..` or \
          `src->dst start T size S`"
     )]
     Line {
-        /// Its first word.
+        /// The first word of the line.
         word: String,
     },
-    /// A word that means nothing there.
+    /// A word that has no meaning at its place.
     #[error("`{word}` means nothing here: write {accepted}")]
     Word {
         /// The word.
         word: String,
-        /// What would have been taken.
+        /// The accepted words.
         accepted: &'static str,
     },
-    /// A key at the end of a line.
+    /// A key at the end of a line lacks its value.
     #[error("`{key}` lacks its value: write a number after it")]
     NoValue {
         /// The key.
         key: &'static str,
     },
-    /// A value that is not a number, or too small or large.
+    /// A value is not a number, or is out of range.
     #[error("`{key} {value}` is not possible: give a number from {least} to {most}")]
     Number {
-        /// Its key.
+        /// The key of the value.
         key: &'static str,
-        /// What stands there.
+        /// The text of the value.
         value: String,
-        /// The least that is possible.
+        /// The minimum.
         least: u64,
-        /// The most that is possible.
+        /// The maximum.
         most: u64,
     },
-    /// Something that is needed once is missing.
+    /// A required item is missing.
     #[error("`{key}` is missing: write it {place}")]
     Missing {
-        /// What.
+        /// The item.
         key: &'static str,
-        /// Where it belongs.
+        /// The place of the item.
         place: &'static str,
     },
-    /// Something stands twice.
+    /// An item is given twice.
     #[error("`{key}` is given twice: remove one")]
     Twice {
-        /// What.
+        /// The item.
         key: &'static str,
     },
-    /// A count in the head is not that of the lines.
+    /// A count at the start of the file differs from the number of lines.
     #[error("`{key} {declared}`, but the file has {found}: correct the count or complete the file")]
     Count {
-        /// Which count.
+        /// The key of the count.
         key: &'static str,
-        /// What the head says.
+        /// The declared count.
         declared: u32,
-        /// How many lines there are.
+        /// The number of lines.
         found: usize,
     },
-    /// More connections than a run could hold.
+    /// More connections than a run can hold.
     #[error("more than {MAX_MESSAGES} connections: make it smaller")]
     TooMany,
     /// A node beyond the last.
@@ -91,10 +91,10 @@ pub enum Problem {
     NoSuchNode {
         /// The node.
         node: u32,
-        /// How many there are.
+        /// Number of nodes.
         nodes: u32,
     },
-    /// A connection from a node to itself.
+    /// A node sends to itself.
     #[error("node {node} sends to itself: name two different nodes")]
     ToItself {
         /// The node.
@@ -103,54 +103,55 @@ pub enum Problem {
     /// A connection without an end.
     #[error("`size 0`, an endless connection, is not possible: give 1 to {MAX_MESSAGE} bytes")]
     Endless,
-    /// An id that another connection has.
+    /// Two connections have the same id.
     #[error("id {id} is taken by the connection in line {first}: give it another")]
     SameId {
         /// The id.
         id: u32,
-        /// Where it is.
+        /// The line of the other connection.
         first: usize,
     },
-    /// A start and a trigger.
+    /// A connection has both a start and a trigger.
     #[error("`start` and `trigger` exclude each other: remove one")]
     TwoStarts,
-    /// Something that this simulator does not have.
+    /// A feature that this simulator does not have.
     #[error("`{what}` is not supported: {remedy}")]
     Unsupported {
-        /// What.
+        /// The feature.
         what: &'static str,
-        /// What to do about it.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A trigger that no line describes.
+    /// A connection names a trigger without a description.
     #[error("trigger {trigger} is not described: add `trigger id {trigger} oneshot`")]
     NoSuchTrigger {
-        /// Its id.
+        /// The id of the trigger.
         trigger: u32,
     },
-    /// A trigger that no connection names.
+    /// No connection fires a trigger.
     #[error("trigger {trigger} never fires: make it the `send_done_trigger` of a connection")]
     NeverFires {
-        /// Its id.
+        /// The id of the trigger.
         trigger: u32,
     },
-    /// A trigger that fires at another time than that at which all who name it are done.
+    /// A trigger does not fire when all connections that name it are done.
     #[error(
         "trigger {trigger} waits for {waits_for} of the {fired_by} connections that name it as \
-         `send_done_trigger` or `recv_done_trigger`: make it wait for all, `barrier count {fired_by}`"
+         `send_done_trigger` or `recv_done_trigger`: \
+         make it wait for all, `barrier count {fired_by}`"
     )]
     Firing {
-        /// Its id.
+        /// The id of the trigger.
         trigger: u32,
-        /// How many have to be done.
+        /// The number of connections that it waits for.
         waits_for: u32,
-        /// How many there are.
+        /// The number of connections that name it.
         fired_by: usize,
     },
-    /// A connection that waits for itself, over however many others.
+    /// A connection waits for itself, directly or through others.
     #[error("this connection waits for itself: break the circle of triggers")]
     Circle,
-    /// More waiting than a run could hold.
+    /// More waits than a run can hold.
     #[error("the connections wait for more than {MAX_WAITS} others together: use fewer triggers")]
     TooManyWaits,
 }
@@ -159,19 +160,20 @@ pub enum Problem {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// Triggers fire at once.
+    /// A message pauses before it starts. Triggers fire at once.
     #[error("message {message} pauses before it starts: a connection matrix cannot say that")]
     Pause {
-        /// By number.
+        /// The number of the message.
         message: u32,
     },
-    /// A connection names two triggers at most.
+    /// A message fires more than two triggers.
     #[error(
-        "message {message} is waited for in more than two different ways: a connection matrix cannot \
+        "message {message} is waited for in more than two different ways: \
+         a connection matrix cannot \
          say that"
     )]
     Waiters {
-        /// By number.
+        /// The number of the message.
         message: u32,
     },
 }

@@ -1,4 +1,5 @@
-//! Traffic from files: the plain connection-matrix format that packet simulators of the htsim family read.
+//! Connection-matrix files: the plain traffic format that packet simulators of the htsim family
+//! read.
 //!
 //! ```text
 //! # a comment
@@ -11,15 +12,18 @@
 //! trigger id 1 barrier count 2
 //! ```
 //!
-//! - Nodes are interfaces, from 0. `start` is in picoseconds, at most an hour; a fraction is dropped.
-//!   `size` is in bytes. `id` is optional, unique and at least 1; it becomes the message's `group`, 0 without.
-//! - Each connection has a queue pair of its own, also where several join the same two nodes.
-//! - A `trigger` in place of a `start` makes a connection wait until those that name the trigger as their
-//!   `send_done_trigger` or `recv_done_trigger` have been delivered: the only one of a `oneshot` or
-//!   `multishot`, all `count` of a `barrier`. What fires at the first of several, or never, is refused.
-//!   (Elsewhere "send done" comes a little later, with the acknowledgement.)
-//! - Messages are numbered in the file's order, except that none comes before what it waits for.
-//! - Endless connections (`size 0`), priorities (`prio`) and `failure` lines are refused.
+//! - Nodes are interfaces, from 0. `start` is in picoseconds, at most an hour; a fraction is
+//!   dropped. `size` is in bytes. `id` is optional, unique and at least 1; it becomes the message's
+//!   `group`, which is 0 without an id.
+//! - Each connection has its own queue pair, even if several join the same two nodes.
+//! - A `trigger` in place of a `start` makes a connection wait for the delivery of those that name
+//!   the trigger as their `send_done_trigger` or `recv_done_trigger`. A `oneshot` or `multishot`
+//!   has only one, and a `barrier` waits for all `count`. Triggers that fire at the first of
+//!   several connections, or never, are rejected. (In other simulators "send done" includes the
+//!   acknowledgement, and so is a little later.)
+//! - Messages are numbered in the file's order, except that no message precedes those that it waits
+//!   for.
+//! - Endless connections (`size 0`), priorities (`prio`) and `failure` lines are rejected.
 
 mod connection;
 mod error;
@@ -31,12 +35,12 @@ pub use error::{MatrixError, Problem, WriteError};
 
 use super::Workload;
 
-/// What a connection-matrix file says.
+/// The content of a connection-matrix file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Matrix {
-    /// Interfaces that the file was made for.
+    /// Number of interfaces that the file was made for.
     pub nodes: u32,
-    /// Its connections.
+    /// The connections.
     pub workload: Workload,
 }
 
@@ -44,7 +48,7 @@ impl Matrix {
     /// Reads the text of a file; `file` is its name, for errors.
     ///
     /// # Errors
-    /// The first thing that is wrong, and in which line.
+    /// The file has an error; the result names its line.
     pub fn parse(file: &str, text: &str) -> Result<Matrix, MatrixError> {
         parse::parse(text).map_err(|(line, problem)| MatrixError {
             file: file.to_owned(),
@@ -53,14 +57,14 @@ impl Matrix {
         })
     }
 
-    /// The text of a file that [`Matrix::parse`] reads as the same matrix, if each message between the same
-    /// two nodes has the next `queue`, from 0.
+    /// Formats the matrix as a file that [`Matrix::parse`] reads as the same matrix, if each
+    /// message between the same two nodes has the next `queue`, from 0.
     ///
-    /// Groups are written as ids if they are at least 1 and no two are alike. Otherwise connections are
-    /// numbered from 1, or have no ids where all groups are 0 and nothing waits.
+    /// Groups are written as ids if they are at least 1 and unique. Otherwise connections are
+    /// numbered from 1. They have no ids if all groups are 0 and no message waits.
     ///
     /// # Errors
-    /// A message that pauses before it starts, or for whom too many different ones wait.
+    /// A message pauses before it starts, or is waited for by too many different sets of messages.
     pub fn write(&self) -> Result<String, WriteError> {
         write::write(self)
     }

@@ -1,4 +1,4 @@
-//! From connections and triggers to messages that wait for earlier ones.
+//! Conversion of connections and triggers to messages that wait for earlier ones.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -42,7 +42,7 @@ pub(super) fn workload(
     Ok(Workload { messages: order.into_iter().map(message).collect() })
 }
 
-/// By connection, those that it waits for.
+/// Returns the connections that each connection waits for.
 fn waits(
     connections: &[Connection],
     triggers: &HashMap<u32, Firing>,
@@ -77,7 +77,7 @@ fn waits(
         .collect()
 }
 
-/// The connections in the file's order, but none before what it waits for.
+/// Returns the connections in the file's order, but none before those that it waits for.
 fn order(connections: &[Connection], waits: &[Vec<u32>]) -> Result<Vec<u32>, Located> {
     let mut waiting: Vec<usize> = waits.iter().map(Vec::len).collect();
     let mut waiters = vec![Vec::new(); waits.len()];

@@ -1,4 +1,4 @@
-//! From text to connections, line by line.
+//! Parser of connection-matrix files, line by line.
 
 use std::collections::HashMap;
 use std::str::SplitWhitespace;
@@ -11,19 +11,19 @@ use super::order::workload;
 use crate::time::Ps;
 
 #[derive(Default)]
-struct Reader {
+struct Parser {
     nodes: Option<u32>,
-    /// With the line that says so.
+    /// The declared count, with its line.
     connections_declared: Option<(usize, u32)>,
     triggers_declared: Option<(usize, u32)>,
     connections: Vec<Connection>,
-    /// By id: the line.
+    /// The line of each id.
     ids: HashMap<u32, usize>,
     triggers: HashMap<u32, Firing>,
 }
 
 pub(super) fn parse(text: &str) -> Result<Matrix, Located> {
-    let mut reader = Reader::default();
+    let mut reader = Parser::default();
     let mut last = 1;
     for (line, content) in (1..).zip(text.lines()) {
         reader.line(line, content).map_err(|problem| (line, problem))?;
@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Matrix, Located> {
     reader.finish(last)
 }
 
-impl Reader {
+impl Parser {
     fn line(&mut self, line: usize, content: &str) -> Result<(), Problem> {
         let mut words = Words(content.split_whitespace());
         let Some(first) = words.0.next().filter(|word| !word.starts_with('#')) else {
@@ -124,7 +124,7 @@ impl Reader {
         let nodes = self.nodes.ok_or(missing("Nodes"))?;
         let connections = self.connections_declared.ok_or(missing("Connections"))?;
         agree("Connections", connections, self.connections.len())?;
-        // Files without triggers say nothing of them.
+        // Files without triggers have no `Triggers` line.
         let triggers = self.triggers_declared.unwrap_or((last, 0));
         agree("Triggers", triggers, self.triggers.len())?;
         Ok(Matrix { nodes, workload: workload(&self.connections, &self.triggers)? })
@@ -138,11 +138,11 @@ fn agree(key: &'static str, (line, declared): (usize, u32), found: usize) -> Res
     }
 }
 
-/// The rest of a line.
+/// The remaining words of a line.
 struct Words<'a>(SplitWhitespace<'a>);
 
 impl Words<'_> {
-    /// What a connection's line says after the nodes.
+    /// Parses the attributes of a connection, after its nodes.
     fn attributes(mut self, mut connection: Connection) -> Result<Connection, Problem> {
         let (mut bytes, mut id) = (None, None);
         let [send_done, recv_done] = &mut connection.fires;
@@ -195,7 +195,7 @@ impl Words<'_> {
         self.number(key, 1, u32::MAX)
     }
 
-    /// The line's one number.
+    /// Parses the only number of the line.
     fn only(&mut self, key: &'static str) -> Result<u32, Problem> {
         let number = self.number(key, 0, u32::MAX)?;
         match self.0.next() {
@@ -213,11 +213,11 @@ impl Words<'_> {
         }
     }
 
-    /// Whole picoseconds; files written elsewhere have `0.000000` too.
+    /// Parses whole picoseconds; other programs write `0.000000` too.
     fn time(&mut self, key: &'static str) -> Result<Ps, Problem> {
         let word = self.next(key)?;
         match word.parse::<f64>() {
-            // Up to an hour, f64 is exact.
+            // An f64 is exact up to an hour.
             Ok(ps) if (0.0..=LATEST as f64).contains(&ps) => Ok(Ps(ps as u64)),
             _ => Err(Problem::Number { key, value: quoted(word), least: 0, most: LATEST }),
         }
@@ -243,7 +243,7 @@ fn once<T>(place: &mut Option<T>, key: &'static str, value: T) -> Result<(), Pro
     }
 }
 
-/// A word of the file as an error may show it: printable and not too long.
+/// Formats a word of the file for an error: printable and not too long.
 fn quoted(word: &str) -> String {
     const LONGEST: usize = 40;
     let shown: String = word.chars().take(LONGEST).flat_map(char::escape_debug).collect();

@@ -1,4 +1,4 @@
-//! Files that are read, files that are refused, and round trips.
+//! Tests of the format: accepted files, rejected files, and round trips.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn read(text: &str) -> Matrix {
     Matrix::parse("a.cm", text).unwrap()
 }
 
-fn said(text: &str) -> String {
+fn error(text: &str) -> String {
     Matrix::parse("a.cm", text).unwrap_err().to_string()
 }
 
@@ -83,7 +83,7 @@ fn messages_come_after_what_they_wait_for() {
 
 /// The first connection moves behind the third, so the last waits for numbers 2 and 0.
 #[test]
-fn what_is_waited_for_is_sorted() {
+fn awaited_messages_are_sorted() {
     let matrix = read(
         "Nodes 4\nConnections 4\nTriggers 2\n\
          0->1 trigger 1 size 1 send_done_trigger 2\n\
@@ -95,7 +95,7 @@ fn what_is_waited_for_is_sorted() {
     assert_eq!(waits_for(&matrix, 3), [0, 2]);
 }
 
-/// A barrier counts connections, however often the workload names them.
+/// A barrier counts each connection once, even if the workload names it twice.
 #[test]
 fn a_message_named_twice_is_waited_for_once() {
     let named_twice = Start::After { messages: vec![1, 0, 1], pause: Ps::ZERO };
@@ -112,35 +112,35 @@ fn a_message_named_twice_is_waited_for_once() {
 #[test]
 fn errors_name_file_line_and_remedy() {
     assert_eq!(
-        said("Nodes 4\nConnections 1\n0->4 start 0 size 1\n"),
+        error("Nodes 4\nConnections 1\n0->4 start 0 size 1\n"),
         "a.cm:3: node 4 does not exist: the file has `Nodes 4`, numbered from 0"
     );
     assert_eq!(
-        said("# x\nNodes 4\nConnections 2\n0->1 start 0 size 1\n"),
+        error("# x\nNodes 4\nConnections 2\n0->1 start 0 size 1\n"),
         "a.cm:3: `Connections 2`, but the file has 1: correct the count or complete the file"
     );
     assert_eq!(
-        said("Nodes 4\nConnections 1\n0->1 start 0 size 0\n"),
+        error("Nodes 4\nConnections 1\n0->1 start 0 size 0\n"),
         "a.cm:3: `size 0`, an endless connection, is not possible: give 1 to 1073741824 bytes"
     );
     assert_eq!(
-        said("Nodes 4\nConnections 1\n0->1 start 4e15 size 1\n"),
+        error("Nodes 4\nConnections 1\n0->1 start 4e15 size 1\n"),
         "a.cm:3: `start 4e15` is not possible: give a number from 0 to 3600000000000000"
     );
     assert_eq!(
-        said("nodes 4\n"),
+        error("nodes 4\n"),
         "a.cm:1: `nodes` begins no line: write `Nodes N`, `Connections M`, `Triggers T`, \
          `trigger ..` or `src->dst start T size S`"
     );
     assert_eq!(
-        said("Nodes 4\n0->1 start 0 size 1\n"),
+        error("Nodes 4\n0->1 start 0 size 1\n"),
         "a.cm:2: `Connections` is missing: write it before the first connection"
     );
 }
 
 #[test]
 fn wrong_lines_are_refused() {
-    let in_file = |line: &str| said(&format!("Nodes 4\nConnections 1\n{line}\n"));
+    let in_file = |line: &str| error(&format!("Nodes 4\nConnections 1\n{line}\n"));
     for (line, part) in [
         ("1->1 start 0 size 1", "node 1 sends to itself"),
         ("-1->1 start 0 size 1", "`src -1` is not possible"),
@@ -178,13 +178,13 @@ fn wrong_lines_are_refused() {
 #[test]
 fn an_id_is_unique() {
     let twice = "Nodes 4\nConnections 2\n0->1 id 3 start 0 size 1\n1->2 id 3 start 0 size 1\n";
-    assert!(said(twice).contains("a.cm:4: id 3 is taken by the connection in line 3"));
+    assert!(error(twice).contains("a.cm:4: id 3 is taken by the connection in line 3"));
 }
 
 #[test]
 fn triggers_that_cannot_be_waited_for_are_refused() {
     let with = |kind: &str| {
-        said(&format!(
+        error(&format!(
             "Nodes 4\nConnections 3\nTriggers 1\n0->1 start 0 size 1 send_done_trigger 1\n\
              0->2 start 0 size 1 send_done_trigger 1\n0->3 trigger 1 size 1\ntrigger id 1 {kind}\n"
         ))
@@ -192,17 +192,17 @@ fn triggers_that_cannot_be_waited_for_are_refused() {
     assert!(with("oneshot").contains("a.cm:6: trigger 1 waits for 1 of the 2 connections"));
     assert!(with("barrier count 3").contains("make it wait for all, `barrier count 2`"));
     let never = "Nodes 4\nConnections 1\nTriggers 1\n0->1 trigger 1 size 1\ntrigger id 1 oneshot\n";
-    assert!(said(never).contains("a.cm:4: trigger 1 never fires"));
+    assert!(error(never).contains("a.cm:4: trigger 1 never fires"));
     let circle = "Nodes 4\nConnections 2\nTriggers 2\n\
                   0->1 trigger 1 size 1 send_done_trigger 2\n\
                   1->2 trigger 2 size 1 send_done_trigger 1\n\
                   trigger id 1 oneshot\ntrigger id 2 oneshot\n";
-    assert!(said(circle).contains("a.cm:4: this connection waits for itself"));
+    assert!(error(circle).contains("a.cm:4: this connection waits for itself"));
     let uncounted = "Nodes 4\nConnections 0\ntrigger id 1 oneshot\n";
-    assert!(said(uncounted).contains("`Triggers 0`, but the file has 1"));
+    assert!(error(uncounted).contains("`Triggers 0`, but the file has 1"));
 }
 
-/// All of many wait for all of many others: a small file, but a large workload.
+/// Each of many messages waits for many others: a small file, but a large workload.
 #[test]
 fn a_small_file_cannot_ask_for_endless_memory() {
     let half = 4200;
@@ -211,12 +211,12 @@ fn a_small_file_cannot_ask_for_endless_memory() {
         text += "0->1 start 0 size 1 send_done_trigger 1\n1->0 trigger 1 size 1\n";
     }
     text += &format!("trigger id 1 barrier count {half}\n");
-    assert!(said(&text).contains("wait for more than 16777216 others"));
+    assert!(error(&text).contains("wait for more than 16777216 others"));
 }
 
 #[test]
 fn strange_words_are_shown_safely() {
-    let message = said(&format!("\u{1b}[31m{}", "x".repeat(500)));
+    let message = error(&format!("\u{1b}[31m{}", "x".repeat(500)));
     assert!(message.contains("\\u{1b}[31mxxx") && message.len() < 250, "{message}");
 }
 
@@ -238,7 +238,7 @@ fn collectives_can_be_written() {
 }
 
 #[test]
-fn what_the_format_cannot_say_is_refused() {
+fn workloads_that_the_format_cannot_express_are_rejected() {
     let message = |start| Message { start, ..Message::at_once(0, 1, 1, 0) };
     let after = |messages: &[u32], pause| Start::After { messages: messages.to_vec(), pause };
     let write = |messages: Vec<Message>| {
@@ -255,7 +255,7 @@ fn what_the_format_cannot_say_is_refused() {
     assert!(Matrix { nodes: 8, workload: tree }.write().is_ok());
 }
 
-/// A matrix as a file can say it: starts or earlier messages, ids or none.
+/// A matrix that a file can express: starts or earlier messages, ids or none.
 fn matrices() -> impl Strategy<Value = Matrix> {
     let message = (0_u32..20, 1_u32..20, 1..=MAX_MESSAGE, 0..=LATEST, any::<Option<u8>>());
     (prop::collection::vec(message, 0..40), any::<bool>()).prop_map(|(drawn, with_ids)| {
@@ -281,7 +281,7 @@ fn matrices() -> impl Strategy<Value = Matrix> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(matrix in matrices()) {
+    fn a_written_matrix_is_read_back(matrix in matrices()) {
         let text = matrix.write().unwrap();
         prop_assert_eq!(Matrix::parse("a.cm", &text), Ok(matrix), "{}", text);
     }
@@ -291,13 +291,13 @@ proptest! {
         let _ = Matrix::parse("a.cm", &text);
     }
 
-    /// Words that lines are made of, in any order; what is read can be sent.
+    /// Lines of known words in any order. A file that is read can be sent.
     #[test]
     fn nearly_right_text_is_read_or_refused(lines in prop::collection::vec(prop::collection::vec(
         prop::sample::select(vec![
-            "0->1", "1->0", "1->2", "->", "9->", "id", "start", "size", "trigger", "oneshot", "barrier",
-            "count", "send_done_trigger", "recv_done_trigger", "prio", "#", "0", "1", "2", "1e9", "-1",
-            "99999999999999999999", "Nodes", "Connections", "Triggers",
+            "0->1", "1->0", "1->2", "->", "9->", "id", "start", "size", "trigger", "oneshot",
+            "barrier", "count", "send_done_trigger", "recv_done_trigger", "prio", "#", "0", "1",
+            "2", "1e9", "-1", "99999999999999999999", "Nodes", "Connections", "Triggers",
         ]), 0..9), 0..8),
     ) {
         let body: Vec<String> = lines.iter().map(|words| words.join(" ")).collect();

@@ -1,4 +1,4 @@
-//! From messages to text.
+//! Writer of connection-matrix files.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
@@ -34,7 +34,7 @@ fn lines(text: &mut String, matrix: &Matrix, triggers: &Triggers, ids: &[u32]) -
             }
         }
         write!(text, " size {}", message.bytes)?;
-        // What is waited for is the delivery; a second trigger has only this key left.
+        // A message waits for the delivery. A second trigger needs the other key.
         let keys = ["recv_done_trigger", "send_done_trigger"];
         for (key, trigger) in keys.into_iter().zip(&triggers.fired_by[index]) {
             write!(text, " {key} {trigger}")?;
@@ -50,12 +50,12 @@ fn lines(text: &mut String, matrix: &Matrix, triggers: &Triggers, ids: &[u32]) -
     Ok(())
 }
 
-/// One trigger for each different set of messages that is waited for; they are numbered from 1.
+/// One trigger for each different set of messages that is waited for, numbered from 1.
 struct Triggers {
     awaited: Vec<Vec<u32>>,
-    /// By message: the trigger that it waits for.
+    /// The trigger that each message waits for.
     starts: Vec<Option<u32>>,
-    /// By message: the triggers that it fires.
+    /// The triggers that each message fires.
     fired_by: Vec<Vec<u32>>,
 }
 
@@ -102,7 +102,7 @@ impl Triggers {
     }
 }
 
-/// Each connection's id; 0: none.
+/// Returns the id of each connection; 0: none.
 fn ids(messages: &[Message], nothing_waits: bool) -> Vec<u32> {
     let groups: Vec<u32> = messages.iter().map(|message| message.group).collect();
     let mut seen = HashSet::new();

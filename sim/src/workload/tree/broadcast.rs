@@ -1,4 +1,4 @@
-//! The way down a double binary tree.
+//! Broadcast down a double binary tree.
 
 use std::num::NonZeroU32;
 
@@ -7,39 +7,42 @@ use super::super::{Groups, Message, Start, Workload, WorkloadError};
 use super::shape::Tree;
 use crate::time::Ps;
 
-/// How a message is cut and forwarded.
+/// Chunking and forwarding of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pipeline {
-    /// Bytes of a chunk; the last may be shorter.
+    /// Bytes of a chunk. The last one may be shorter.
     pub chunk_bytes: u64,
-    /// So many chunks of its own may a child have that it has not passed on to all its children: the slots of its
-    /// buffer, as in NCCL, whose sender waits for a free one.
+    /// Number of chunks that a child may hold before it has forwarded them to all its children: the
+    /// slots of its buffer. As in NCCL, the sender waits for a free slot.
     pub ahead: NonZeroU32,
 }
 
-/// What a parent waits for before it sends.
+/// The condition for a parent to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forwarding {
-    /// For nothing: everybody holds all data from the start. A root with one child sends twice as fast as that
-    /// child can pass on.
+    /// No condition: all members hold all data from the start. A root with one child sends twice as
+    /// fast as that child can forward.
     None,
-    /// A root for its children's buffers: it sends as fast as they pass on. The others for nothing.
+    /// A root waits for its children's buffers, so it sends as fast as they forward. The others do
+    /// not wait.
     PacedRoots(Pipeline),
-    /// For nothing, and the two roots, who would send and receive less than the others, send to each other too.
+    /// No condition, and the two roots, which would send and receive less than the others, also
+    /// send to each other.
     JoinedRoots,
-    /// Everybody for the chunk to have come from its own parent, and for the child's buffer.
+    /// Every member waits for the chunk from its parent, and for the child's buffer.
     Strict(Pipeline),
 }
 
-/// One broadcast along a double binary tree: in both trees every parent sends `bytes` to each of its children.
-/// With [`Groups::shuffled`] parents and children are random (PRO, section VI).
+/// Returns one broadcast along a double binary tree: in both trees every parent sends `bytes` to
+/// each of its children. With [`Groups::shuffled`] parents and children are random (PRO, section
+/// VI).
 ///
-/// PRO says neither which route messages go nor what waits for what. We take the way down, since the paper
-/// speaks of one sender with two receivers. No member sends more than twice: whoever has children in one tree is a
-/// leaf of the other.
+/// PRO gives neither the direction of the messages nor their dependencies. We use the direction
+/// from the root down, because the paper mentions one sender with two receivers. No member sends
+/// more than twice: a member with children in one tree is a leaf of the other.
 ///
 /// # Errors
-/// An impossible length, also of a chunk, or too many messages.
+/// A length, also that of a chunk, is impossible, or the messages are too many.
 pub fn tree(
     groups: &Groups,
     bytes: u64,
@@ -74,7 +77,7 @@ pub fn tree(
     Ok(Workload { messages })
 }
 
-/// All messages of one tree.
+/// Adds all messages of one tree.
 fn send_down(
     tree: &Tree,
     bytes: u64,
@@ -91,9 +94,9 @@ fn send_down(
         Forwarding::Strict(pipeline) => (pipeline, true),
     };
     let root = tree.root();
-    // What no root waits for need not be cut.
+    // Messages for which no root waits need not be cut into chunks.
     let cut = |parent: usize| strict || parent == root || tree.parent(parent) == Some(root);
-    // By chunk and rank: the message that brings it.
+    // The message that delivers a chunk, by chunk and rank.
     let mut brings: Vec<Vec<Option<u32>>> = Vec::new();
     for (chunk, begin) in (0..bytes).step_by(pipeline.chunk_bytes as usize).enumerate() {
         let len = pipeline.chunk_bytes.min(bytes - begin);
@@ -132,7 +135,7 @@ mod tests {
         workload
     }
 
-    /// Bytes sent and received by each member.
+    /// Returns the bytes sent and received by each member.
     fn load(workload: &Workload) -> [Vec<u64>; 2] {
         let mut load = [vec![0; 128], vec![0; 128]];
         for message in &workload.messages {
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_waits_the_same_bytes_go_the_same_ways() {
+    fn all_forms_of_forwarding_send_the_same_bytes_between_the_same_members() {
         let at_once = load(&of(Forwarding::None));
         let [sent, came] = &at_once;
         assert!(sent.iter().all(|bytes| *bytes <= 2 * BYTES));
@@ -165,7 +168,8 @@ mod tests {
         assert_eq!(load(&of(Forwarding::JoinedRoots)), [all_alike.clone(), all_alike]);
     }
 
-    /// A root of 128 has one child, which has two: of eleven chunks the fourth waits for both to have the first.
+    /// The root of 128 members has one child, which has two children. The fourth of eleven chunks
+    /// waits until both have the first.
     #[test]
     fn a_paced_root_is_no_further_ahead_than_its_childs_buffer() {
         let workload = of(Forwarding::PacedRoots(PIPELINE));
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_on_what_has_not_come() {
+    fn chunks_are_forwarded_after_their_arrival() {
         let workload = of(Forwarding::Strict(PIPELINE));
         assert_eq!(workload.messages.len(), 2 * 127 * 11);
         let mut roots: Vec<u32> = Vec::new();

@@ -10,13 +10,13 @@ use super::error::{possible_count, possible_length};
 use super::{Groups, Message, Start, Workload, WorkloadError};
 use crate::time::Ps;
 
-/// AllReduce along a double binary tree, pipelined: each tree takes half of `bytes`, cut into chunks of
-/// `chunk_bytes`. A chunk goes up when it has come from all children, and from the root down again, on
-/// by every parent to whom it has come. Messages between the same two in different trees have different
-/// queues.
+/// AllReduce along a double binary tree, pipelined. Each tree takes half of `bytes`, cut into
+/// chunks of `chunk_bytes`. A chunk goes up when it has arrived from all children. From the root it
+/// goes down again, forwarded by every parent that received it. Messages between the same two
+/// members in different trees have different queues.
 ///
 /// # Errors
-/// Fewer than 2 bytes, a chunk of an impossible length, or too many messages.
+/// There are fewer than 2 bytes, a chunk of an impossible length, or too many messages.
 pub fn tree_all_reduce(
     groups: &Groups,
     bytes: u64,
@@ -46,7 +46,7 @@ pub fn tree_all_reduce(
     Ok(Workload { messages })
 }
 
-/// One chunk's route up and down.
+/// Adds the messages of one chunk up and down the tree.
 fn reduce_and_broadcast(
     tree: &Tree,
     link: impl Fn(usize, usize) -> Message,
@@ -73,9 +73,10 @@ fn reduce_and_broadcast(
 mod tests {
     use super::*;
 
-    /// Summing up what each message may contain: at the end everybody holds everybody's part.
+    /// Sums up the possible content of each message: at the end every member holds the part of
+    /// every other.
     #[test]
-    fn a_pipelined_all_reduce_brings_every_part_to_everybody() {
+    fn a_pipelined_all_reduce_delivers_every_part_to_every_member() {
         let workload = tree_all_reduce(&Groups::all(7).unwrap().shuffled(2), 1001, 100).unwrap();
         workload.check(7).unwrap();
         let sent: u64 = workload.messages.iter().map(|message| message.bytes).sum();

@@ -2,15 +2,16 @@
 
 /// A binary tree of ranks.
 pub(super) struct Tree {
-    /// By rank; the root has none.
+    /// The parent of each rank; the root has none.
     parent: Vec<Option<usize>>,
     /// All ranks, parents before their children.
     downwards: Vec<usize>,
 }
 
 impl Tree {
-    /// NCCL's two trees of `n` ranks (`src/graph/trees.cc`): even ranks are the leaves of the first. The
-    /// second is its mirror image if `n` is even, else shifted by one.
+    /// Returns NCCL's two trees of `n` ranks (`src/graph/trees.cc`). Even ranks are the leaves of
+    /// the first tree. The second tree is its mirror image if `n` is even, and shifted by one
+    /// otherwise.
     pub(super) fn double(n: usize) -> [Tree; 2] {
         let second = |rank: usize| match n.is_multiple_of(2) {
             true => parent_of(n - 1 - rank, n).map(|up| n - 1 - up),
@@ -33,7 +34,7 @@ impl Tree {
         self.parent.len()
     }
 
-    /// Whoever has no parent.
+    /// Returns the rank without a parent.
     pub(super) fn root(&self) -> usize {
         self.downwards[0]
     }
@@ -42,19 +43,19 @@ impl Tree {
         self.parent[rank]
     }
 
-    /// At most two.
+    /// Returns the children of a rank, at most two.
     pub(super) fn children(&self, rank: usize) -> impl Iterator<Item = usize> {
         (0..self.ranks()).filter(move |child| self.parent[*child] == Some(rank))
     }
 
-    /// Parent and child, from the root down.
+    /// Returns pairs of parent and child, from the root down.
     pub(super) fn links(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
         self.downwards.iter().filter_map(|child| Some((self.parent[*child]?, *child)))
     }
 }
 
-/// The parent in a tree whose level is the number of a rank's trailing ones. A parent beyond the last
-/// rank is left out, its own takes its place.
+/// Returns the parent in a tree in which the level of a rank is the number of its trailing ones. A
+/// parent beyond the last rank is skipped in favour of its own parent.
 fn parent_of(rank: usize, n: usize) -> Option<usize> {
     let level = rank.trailing_ones();
     if n < 1 << (level + 1) {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_children_in_one_tree_is_a_leaf_of_the_other() {
+    fn a_rank_with_children_in_one_tree_is_a_leaf_of_the_other() {
         for n in 2..300 {
             let trees = Tree::double(n);
             for tree in &trees {

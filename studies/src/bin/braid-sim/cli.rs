@@ -1,4 +1,4 @@
-//! What people type.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::reproduce::Reproduce;
 
 /// A packet-level simulator that drives the shipped protocol in virtual time.
 ///
-/// Exit 0: done; 1: a run failed; 2: bad usage, or something wrong in a scenario or matrix.
+/// Exit 0: done; 1: a run failed; 2: bad usage, or an error in a scenario or matrix.
 #[derive(Parser, Debug)]
 #[command(name = "braid-sim", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -23,43 +23,44 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Scenarios that are here, models, and policies, with a line each.
+    /// List the scenarios found here, the models and the policies, with a line each.
     List,
     /// Run scenarios (TOML; docs/simulator.md lists the keys).
     Run(RunArgs),
     /// Run connection matrices, `Nodes N`, `Connections M`, lines `src->dst start T size S`.
     Matrix(MatrixArgs),
-    /// One scenario under several path policies and congestion controls, side by side, with the loss recovery that ships.
+    /// Compare path policies and congestion controls on one scenario, side by side, with the loss
+    /// recovery that ships.
     Compare(CompareArgs),
-    /// A paper's figures again, claim by claim.
+    /// Reproduce a paper's figures, claim by claim.
     Reproduce(Reproduce),
     /// Man pages and completions; the installation writes them.
-    #[command(name = braid_pages::COMMAND, hide = true)]
-    WritePages(braid_pages::Options),
+    #[command(name = braid_lab::pages::COMMAND, hide = true)]
+    WritePages(braid_lab::pages::Options),
 }
 
-/// Where results go beside stdout.
+/// The destinations of results in addition to stdout.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Output {
-    /// Write the results there too; several scenarios make an array. `-` is standard output, and tables then go to
-    /// standard error.
+    /// Write the results to this file too; several scenarios make an array. `-` is standard output,
+    /// and tables then go to standard error.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write report.json, table.txt and every message's times (CSV) there; a folder each where there are
-    /// several scenarios.
+    /// Write report.json, table.txt and every message's times (CSV) to this folder; several
+    /// scenarios get a folder each.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
-    /// Scenarios.
+    /// Scenario files.
     #[arg(required = true, value_name = "SCENARIO.toml")]
     pub(crate) files: Vec<PathBuf>,
-    /// The first run's seed, instead of the scenario's.
+    /// Seed of the first run, instead of the scenario's.
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
-    /// Runs, instead of the scenario's; the seeds count up.
+    /// Number of runs, instead of the scenario's; the seeds count up.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: Option<u32>,
     #[command(flatten)]
@@ -68,45 +69,47 @@ pub(crate) struct RunArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MatrixArgs {
-    /// Connection matrices.
+    /// Connection matrix files.
     #[arg(required = true, value_name = "FILE.cm")]
     pub(crate) files: Vec<PathBuf>,
-    /// Network and hosts: ofan, pro or uec.
+    /// Model of network and hosts: ofan, pro or uec.
     #[arg(long, value_name = "MODEL", default_value = "uec")]
     pub(crate) model: Model,
     /// Path policy, instead of the model's.
     #[arg(long, value_name = "POLICY")]
     pub(crate) lb: Option<LbPolicy>,
-    /// Switch policy, instead of the model's, as in `round-robin:permute=1`.
+    /// Switch policy, instead of the model's, such as `round-robin:permute=1`.
     #[arg(long = "switch", value_name = "POLICY")]
     pub(crate) switch: Option<SwitchPolicy>,
-    /// What paths are: `source`, or `hashed:N` [default: what the switches take them for]
+    /// Meaning of path numbers: `source`, or `hashed:N` [default: the one that fits the switches]
     #[arg(long, value_name = "PATHS", value_parser = parse_paths)]
     pub(crate) paths: Option<Paths>,
-    /// Loss recovery, instead of the model's; `ideal` is one of them.
+    /// Loss recovery, instead of the model's; includes `ideal`.
     #[arg(long, value_name = "METHOD", value_parser = parse_recovery)]
     pub(crate) recovery: Option<Recovery>,
-    /// Congestion control, instead of the model's, as in `fixed:512K`.
+    /// Congestion control, instead of the model's, such as `fixed:512K`.
     #[arg(long, value_name = "POLICY")]
     pub(crate) cc: Option<CcConfig>,
-    /// Hosts of the fat tree, rounded up to the next one there is [default: the matrix's nodes]
+    /// Hosts of the fat tree, rounded up to the next possible number [default: the matrix's nodes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) hosts: Option<u32>,
     /// Tiers of the fat tree.
-    #[arg(long, value_name = "T", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=3))]
+    #[arg(long, value_name = "T", default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(2..=3))]
     pub(crate) tiers: u32,
-    /// The first run's seed.
+    /// Seed of the first run.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Runs; the seeds count up.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Number of runs; the seeds count up.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) output: Output,
 }
 
 impl MatrixArgs {
-    /// What the matrices are run on.
+    /// Returns the options of the matrix runs.
     pub(crate) fn options(&self) -> MatrixOptions {
         MatrixOptions {
             model: self.model,

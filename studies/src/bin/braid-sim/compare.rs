@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use braid_cc::{CcConfig, parse_controllers};
-use braid_charts::{Axis, Figure, Kind, Point, Series, draw_all};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw_all};
 use braid_lb::LbPolicy;
 use braid_sim::host::Recovery;
 use braid_sim::report::{
@@ -20,30 +20,33 @@ use crate::{progress, stdio};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareArgs {
-    /// A scenario; docs/simulator.md lists the keys.
+    /// Scenario file; docs/simulator.md lists the keys.
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
     /// Path policies.
     #[arg(long, value_name = "POLICY,..", value_delimiter = ',', required = true)]
     lb: Vec<LbPolicy>,
-    /// Congestion controls, with their parameters: `fixed:1M,dcqcn:line=100G` [default: the library's]
-    #[arg(long, value_name = "POLICY,..", value_parser = controllers, default_value_t, hide_default_value = true)]
+    /// Congestion controls, with their parameters: `fixed:1M,dcqcn:line=100G` [default: the
+    /// library's]
+    #[arg(long, value_name = "POLICY,..", value_parser = controllers, default_value_t,
+        hide_default_value = true)]
     cc: Controllers,
-    /// The first run's seed, instead of the scenario's.
+    /// Seed of the first run, instead of the scenario's.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Runs of each, instead of the scenario's; the seeds count up.
+    /// Number of runs of each, instead of the scenario's; the seeds count up.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
-    /// Write the results there too; `-` is standard output, and tables then go to standard error.
+    /// Write the results to this file too; `-` is standard output, and tables then go to standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write report.json, table.txt and compare.svg there.
+    /// Write report.json, table.txt and compare.svg to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// In the order in which they were named.
+/// Controllers in the order of the command line.
 #[derive(Clone, Debug)]
 struct Controllers(Vec<CcConfig>);
 
@@ -64,10 +67,10 @@ fn controllers(text: &str) -> Result<Controllers, String> {
     parse_controllers(text).map(Controllers).map_err(|why| why.to_string())
 }
 
-/// Runs it.
+/// Runs the comparison.
 ///
 /// # Errors
-/// The scenario is wrong, a run fails, or its results cannot be written.
+/// The scenario has an error, a run fails, or its results cannot be written.
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let mut scenario = Scenario::read(&args.file).map_err(RunFailure::from)?;
     scenario.seed = args.seed.unwrap_or(scenario.seed);
@@ -76,7 +79,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let mut reports = Vec::new();
     for lb in &args.lb {
         for cc in &args.cc.0 {
-            // Whatever the scenario says: what is compared is what would run.
+            // The recovery of the scenario is replaced, because the comparison is about the
+            // protocol that ships.
             let recovery = Recovery::Protocol(LossRecovery::default());
             let policies = Policies { lb: *lb, cc: cc.clone(), recovery };
             reports.push(run_one(&scenario.with_policies(policies))?);
@@ -117,52 +121,52 @@ fn head(scenario: &Scenario, reports: &[Report]) -> String {
     format!("{}\n{}\n", wrapped(&about, 0), wrapped(&what, 0))
 }
 
-/// A quantity of a run: the heading in the table, what a figure says of it, and the number.
-struct Quantity {
+/// A quantity of a run: its heading in the table, its label in a figure, and its value.
+struct ComparedQuantity {
     heading: &'static str,
     label: &'static str,
     of: fn(&Measured) -> f64,
     decimals: usize,
 }
 
-const QUANTITIES: [Quantity; 7] = [
-    Quantity {
+const QUANTITIES: [ComparedQuantity; 7] = [
+    ComparedQuantity {
         heading: "slowdown",
         label: "completion time by its lower bound",
         of: |run| run.slowdown,
         decimals: 3,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "cct[us]",
         label: "completion time [us]",
         of: |run| run.cct_us,
         decimals: 1,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "message p99[us]",
         label: "messages, 99 of 100 [us]",
         of: |run| run.message_us.p99,
         decimals: 1,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "max queue[pkt]",
         label: "longest queue [packets]",
         of: |run| f64::from(run.max_queue_packets),
         decimals: 0,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "resent",
         label: "packets sent again",
         of: |run| run.retransmissions as f64,
         decimals: 0,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "spurious[%]",
         label: "sent again needlessly [%]",
         of: |run| 100.0 * run.spurious_share,
         decimals: 2,
     },
-    Quantity {
+    ComparedQuantity {
         heading: "drops",
         label: "packets lost",
         of: |run| run.drops.total as f64,
@@ -170,16 +174,16 @@ const QUANTITIES: [Quantity; 7] = [
     },
 ];
 
-/// Those that have a figure.
+/// The quantities with a figure.
 const DRAWN: [usize; 4] = [0, 2, 3, 4];
 
 fn values(report: &Report, of: fn(&Measured) -> f64) -> Vec<f64> {
     report.runs.iter().map(of).collect()
 }
 
-/// Means over the runs.
+/// Formats the means over the runs.
 fn table(reports: &[Report]) -> String {
-    // In one column: both names stand again where the table goes on below.
+    // One column for both names, because both are repeated when the table continues below.
     let width = reports.iter().map(|report| report.set_up.lb.chars().count()).max().unwrap_or(0);
     let pair = |lb: &str, cc: &str| format!("{lb:<width$}  {cc}");
     let headings = QUANTITIES.iter().map(|each| each.heading.to_owned());
@@ -204,12 +208,12 @@ fn json(scenario: &Scenario, reports: &[Report]) -> Value {
     })
 }
 
-/// One below the other: a group of bars per path policy, a bar per congestion control.
+/// Returns the figures: a group of bars per path policy, a bar per congestion control.
 fn figures(reports: &[Report]) -> Vec<Figure> {
     DRAWN.iter().map(|index| figure(reports, &QUANTITIES[*index])).collect()
 }
 
-fn figure(reports: &[Report], quantity: &Quantity) -> Figure {
+fn figure(reports: &[Report], quantity: &ComparedQuantity) -> Figure {
     let mut groups: Vec<&str> = Vec::new();
     let mut series: Vec<Series> = Vec::new();
     for report in reports {
@@ -227,7 +231,7 @@ fn figure(reports: &[Report], quantity: &Quantity) -> Figure {
     let points = || series.iter().flat_map(|series| &series.points);
     let least = points().map(|point| point.y.min).fold(f64::INFINITY, f64::min);
     let most = points().map(|point| point.y.max).fold(0.0, f64::max);
-    // What differs by more than this cannot be read off equal steps.
+    // A wider spread is unreadable on a linear axis.
     let is_wide = least > 0.0 && most / least > 20.0;
     Figure {
         id: quantity.heading.to_owned(),

@@ -1,41 +1,41 @@
-//! Why a command failed, and the exit status that says so.
+//! Failures of a command, and their exit status.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use braid_charts::DrawError;
+use braid_lab::charts::DrawError;
 use braid_sim::report::RunFailure;
 use braid_studies::WriteError;
 
-/// Why a command failed.
+/// The reason for a failed command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line asks for what there is not.
+    /// The command line names something unknown.
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
     Log(#[from] braid_log::FilterError),
     #[error(transparent)]
     Run(#[from] RunFailure),
-    /// What a study leaves on disk.
+    /// The files of a study cannot be written.
     #[error(transparent)]
     Study(#[from] WriteError),
     #[error(transparent)]
     Draw(#[from] DrawError),
-    /// Man pages and completions.
+    /// Man pages or completions cannot be written.
     #[error("cannot write into {}: {why}", prefix.display())]
     Pages { prefix: PathBuf, why: io::Error },
-    /// Standard output is full, or closed.
+    /// Standard output is full or closed.
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),
 }
 
-impl braid_pages::Failure for Failure {
+impl braid_lab::pages::Failure for Failure {
     fn is_no_news(&self) -> bool {
         matches!(self, Failure::Output(why) if why.kind() == ErrorKind::BrokenPipe)
     }
 
-    /// Something wrong in a scenario or matrix is bad usage, too.
+    /// Errors in a scenario or matrix count as bad usage.
     fn exit_status(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Log(_) | Failure::Run(RunFailure::Scenario(_)) => 2,

@@ -9,10 +9,10 @@ use braid_studies::PAPERS;
 use crate::failure::Failure;
 use crate::stdio;
 
-/// Where the examples lie in the sources, seen from the places where people stand.
+/// The folders of the examples, relative to likely working directories.
 const FOLDERS: [&str; 3] = [".", "scenarios", "sim/scenarios"];
 
-/// Prints what there is to choose from.
+/// Prints the available scenarios, models and policies.
 ///
 /// # Errors
 /// Standard output is closed or full.
@@ -38,7 +38,7 @@ pub(crate) fn list() -> Result<(), Failure> {
     stdio::print(&parts.concat())
 }
 
-/// Those that lie where we stand.
+/// Lists the scenarios found from the working directory.
 fn scenarios() -> String {
     let files = FOLDERS.iter().flat_map(|folder| scenarios_in(Path::new(folder)));
     let found: Vec<(String, String)> = files

@@ -1,4 +1,4 @@
-//! `braid-sim`: what a load balancer or a congestion control does on a fabric, before it is bought.
+//! `braid-sim`: simulates load balancers and congestion controls on a fabric.
 
 mod cli;
 mod compare;
@@ -17,9 +17,9 @@ use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let command = braid_pages::parse::<Cli>().command;
+    let command = braid_lab::pages::parse::<Cli>().command;
     let log = braid_log::from_environment(|name| std::env::var_os(name)).map_err(Failure::from);
-    braid_pages::exit_code("braid-sim", log.and_then(|()| dispatch(command)))
+    braid_lab::pages::exit_code("braid-sim", log.and_then(|()| dispatch(command)))
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
@@ -29,7 +29,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Matrix(args) => run::run_matrices(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Reproduce(args) => args.run(),
-        Command::WritePages(options) => braid_pages::write(Cli::command(), &options)
+        Command::WritePages(options) => braid_lab::pages::write(Cli::command(), &options)
             .map_err(|why| Failure::Pages { prefix: options.prefix, why }),
     }
 }

@@ -1,8 +1,8 @@
-//! How far the runs are, on stderr if that is a terminal.
+//! Progress of the runs, on stderr if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar that counts finished messages.
+/// Creates a bar that counts finished messages.
 pub(crate) fn bar(name: &str, messages: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} messages {elapsed}")
         .expect("the template is well-formed");

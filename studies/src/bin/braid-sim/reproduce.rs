@@ -8,36 +8,37 @@ use clap::Args;
 use crate::failure::Failure;
 use crate::stdio;
 
-/// Papers that this command names and that cannot be reproduced yet.
+/// Accepted names of papers that cannot be reproduced yet.
 const TO_COME: [&str; 1] = ["all"];
 
-/// Run a paper's scenarios again, and say claim by claim what comes out.
+/// Run a paper's scenarios, and compare each claim with the result.
 #[derive(Args, Debug)]
 pub(crate) struct Reproduce {
     /// The paper: mcc, ofan, pro, rails or themis.
     paper: String,
-    /// Fewer runs and sizes: half a minute.
+    /// Use fewer runs and sizes: half a minute.
     #[arg(long)]
     quick: bool,
     /// Runs per point; figures with long runs make fewer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
-    /// The first run's seed; the next ones count up.
+    /// Seed of the first run; later runs count up from it.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Write tables, JSON and a plot per figure here.
+    /// Write tables, JSON and a plot per figure to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write everything as JSON here; `-` is standard output, and tables then go to standard error.
+    /// Write all results as JSON to this file; `-` is standard output, and tables then go to
+    /// standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 impl Reproduce {
-    /// Runs it, whatever the verdicts are.
+    /// Runs the study, whatever its verdicts.
     ///
     /// # Errors
-    /// There is no such paper, or results cannot be written.
+    /// No paper has this name, or results cannot be written.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let paper = PAPERS.iter().find(|paper| paper.name == self.paper);
         let paper = paper.ok_or_else(|| Failure::Usage(self.unknown()))?;

@@ -15,7 +15,7 @@ use crate::{progress, stdio};
 /// Runs scenarios from files.
 ///
 /// # Errors
-/// A scenario is wrong, a run fails, or its results cannot be written.
+/// A scenario has an error, a run fails, or its results cannot be written.
 pub(crate) fn run_scenarios(args: &RunArgs) -> Result<(), Failure> {
     let read = |file: &PathBuf| {
         let mut scenario = Scenario::read(file)?;
@@ -41,7 +41,7 @@ fn finish(scenarios: Result<Vec<Scenario>, ScenarioError>, output: &Output) -> R
 }
 
 fn run_all(scenarios: &[Scenario], output: &Output) -> Result<(), Failure> {
-    // What is wrong with the last scenario should not come out after the first has run for an hour.
+    // Plans all scenarios first, so that an error in the last is not reported an hour later.
     let messages: Vec<u64> = scenarios
         .iter()
         .map(|scenario| Ok(scenario.plan(scenario.seed)?.workload.messages.len() as u64))

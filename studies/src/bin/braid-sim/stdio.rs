@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// What `--json` calls standard output.
+/// The name of standard output for `--json`.
 const STANDARD_OUTPUT: &str = "-";
 
 /// Prints a text on standard output.
@@ -20,7 +20,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-/// Prints tables: on standard output, or on standard error where `--json -` has that for itself.
+/// Prints tables on standard output, or on standard error if `--json -` uses standard output.
 ///
 /// # Errors
 /// [`Failure::Output`].
@@ -31,7 +31,7 @@ pub(crate) fn print_tables(text: &str, json: Option<&Path>) -> Result<(), Failur
     }
 }
 
-/// Writes results where `--json` says, if it is given; `-` is standard output.
+/// Writes results to the destination of `--json`, if it is given; `-` is standard output.
 ///
 /// # Errors
 /// The file cannot be written, or [`Failure::Output`].

@@ -1,18 +1,21 @@
-//! What the paper says of figure 5.
+//! The claims of the paper about figure 5.
 
-use super::{Case, Collective, Measured, Scale, Scheme, Timers, completion_us, reduction};
+use super::{
+    CollectiveCase, CollectiveRun, ThemisCollective, ThemisScale, ThemisScheme, Timers,
+    completion_us, reduction,
+};
 use crate::{Claim, Spread, Verdict};
 
-/// An end of a range this near to the paper's, in points of a hundred, is the same.
+/// Tolerance of the ends of a range, in percentage points.
 const NEAR: f64 = 10.0;
-/// A time that is longer by this factor is longer.
+/// Factor from which a time counts as longer.
 const SLOWER: f64 = 1.02;
 
 /// One half of the figure.
 pub(super) struct Half<'a> {
-    pub(super) measured: &'a [Measured],
-    pub(super) collective: Collective,
-    pub(super) scale: Scale,
+    pub(super) measured: &'a [CollectiveRun],
+    pub(super) collective: ThemisCollective,
+    pub(super) scale: ThemisScale,
     pub(super) timers: &'a [Timers],
 }
 
@@ -26,17 +29,17 @@ impl Half<'_> {
         ]
     }
 
-    fn time(&self, scheme: Scheme, timers: Timers) -> f64 {
+    fn time(&self, scheme: ThemisScheme, timers: Timers) -> f64 {
         let Half { measured, collective, scale, .. } = *self;
-        completion_us(measured, Case { collective, scheme, timers, bytes: scale.bytes })
+        completion_us(measured, CollectiveCase { collective, scheme, timers, bytes: scale.bytes })
     }
 
-    /// By how much less time Themis takes, in percent, over all timers.
-    fn reduction_from(&self, scheme: Scheme) -> Spread {
+    /// Returns the percent by which Themis is faster, over all timers.
+    fn reduction_from(&self, scheme: ThemisScheme) -> Spread {
         let all = self
             .timers
             .iter()
-            .map(|at| reduction(self.time(scheme, *at), self.time(Scheme::Themis, *at)));
+            .map(|at| reduction(self.time(scheme, *at), self.time(ThemisScheme::Themis, *at)));
         Spread::of(&all.collect::<Vec<f64>>())
     }
 
@@ -47,9 +50,9 @@ impl Half<'_> {
 
     fn against_adaptive_routing(&self) -> Claim {
         let (least, most) = self.collective.claimed();
-        let Spread { min, max, .. } = self.reduction_from(Scheme::Adaptive);
-        let shortest = self.time(Scheme::Shortest, Timers::RECOMMENDED);
-        let themis = self.time(Scheme::Themis, Timers::RECOMMENDED);
+        let Spread { min, max, .. } = self.reduction_from(ThemisScheme::Adaptive);
+        let shortest = self.time(ThemisScheme::Shortest, Timers::RECOMMENDED);
+        let themis = self.time(ThemisScheme::Themis, Timers::RECOMMENDED);
         let why = format!(
             "it is as large as adaptive routing reorders, which the paper does \
              not specify: by the shortest queue, exact and fresh, nothing is resent, and it takes \
@@ -66,7 +69,7 @@ impl Half<'_> {
     }
 
     fn against_ecmp(&self) -> Claim {
-        let Spread { min, max, .. } = self.reduction_from(Scheme::Ecmp);
+        let Spread { min, max, .. } = self.reduction_from(ThemisScheme::Ecmp);
         self.claim(
             "Themis always takes less time than ECMP",
             format!("{min:.1} to {max:.1} % less"),
@@ -74,10 +77,10 @@ impl Half<'_> {
         )
     }
 
-    /// Smaller T_I and larger T_D make up for NACKs.
+    /// Judges that smaller T_I and larger T_D compensate NACKs.
     fn milder_timers(&self) -> Claim {
         let (recommended, eager) = (Timers::RECOMMENDED, Timers::EAGER);
-        let slow = self.time(Scheme::Adaptive, recommended);
+        let slow = self.time(ThemisScheme::Adaptive, recommended);
         let milder = [
             Timers { increase_us: eager.increase_us, ..recommended },
             Timers { cut_us: eager.cut_us, ..recommended },
@@ -85,26 +88,24 @@ impl Half<'_> {
         ];
         let run = milder.into_iter().filter(|at| self.timers.contains(at));
         let times: Vec<(String, f64)> =
-            run.map(|at| (at.name(), self.time(Scheme::Adaptive, at))).collect();
+            run.map(|at| (at.name(), self.time(ThemisScheme::Adaptive, at))).collect();
         let each = times.iter().map(|(name, us)| format!("{us:.0} us with {name}"));
         self.claim(
-            "adaptive routing does badly with the recommended timers 900/4; smaller TI and larger TD \
+            "adaptive routing does badly with the recommended timers 900/4; smaller TI and larger \
+                TD \
              help",
             format!("{slow:.0} us; {}", each.collect::<Vec<String>>().join(", ")),
-            Verdict::of(
-                times.iter().all(|(_, us)| slow > SLOWER * us),
-                "not all of them help",
-            ),
+            Verdict::of(times.iter().all(|(_, us)| slow > SLOWER * us), "not all of them help"),
         )
     }
 
-    /// ... but not without limit, says the paper.
+    /// Judges the limit of that effect in the paper.
     fn extreme_timers(&self) -> Claim {
-        let extreme = self.time(Scheme::Adaptive, Timers::EAGER);
-        let all = self.timers.iter().map(|at| (at.name(), self.time(Scheme::Adaptive, *at)));
+        let extreme = self.time(ThemisScheme::Adaptive, Timers::EAGER);
+        let all = self.timers.iter().map(|at| (at.name(), self.time(ThemisScheme::Adaptive, *at)));
         let best = all.min_by(|a, b| a.1.total_cmp(&b.1));
         let (name, us) = best.expect("there are timers");
-        let sprayed = self.measured.iter().filter(|run| run.case.scheme == Scheme::Adaptive);
+        let sprayed = self.measured.iter().filter(|run| run.case.scheme == ThemisScheme::Adaptive);
         let (marks, packets) = sprayed
             .fold((0, 0), |(marks, packets), run| (marks + run.marks, packets + run.packets));
         let marked = 100.0 * marks as f64 / packets as f64;
@@ -114,7 +115,8 @@ impl Half<'_> {
             Verdict::of(
                 extreme > SLOWER * us,
                 format!(
-                    "only {marked:.2} % of packets were marked in all runs of adaptive routing: there is little \
+                    "only {marked:.2} % of packets were marked in all runs of adaptive routing: \
+                        there is little \
                      congestion to answer late, and who ignores NACKs most is fastest"
                 ),
             ),
@@ -122,8 +124,9 @@ impl Half<'_> {
     }
 }
 
-/// By how much less time than with adaptive routing Themis takes with the recommended timers, size by size.
-pub(super) fn reductions(measured: &[Measured], collective: Collective) -> String {
+/// Formats the percent by which Themis is faster than adaptive routing with the recommended timers,
+/// by size.
+pub(super) fn reductions(measured: &[CollectiveRun], collective: ThemisCollective) -> String {
     let mut sizes: Vec<(u64, f64)> = super::reductions_by_size(measured, collective).collect();
     sizes.sort_by_key(|(bytes, _)| *bytes);
     let each = sizes

@@ -1,40 +1,32 @@
-//! What the paths to the peer carry, searched on each rail by itself. A segment is cut as long as the rail carries that it
-//! takes first; where another that carries less has to take it again, it leaves in parts.
+//! Path MTUs, searched on each rail by itself. A segment is cut as long as the rail carries that
+//! takes it first. If another rail that carries less has to take it again, it leaves in parts.
 
-mod search;
+pub(super) mod search;
 
 use std::collections::VecDeque;
-use std::hash::Hasher;
 
 use braid_lb::{RailSet, Rails};
-use braid_wire::{MAX_RAILS, Probe, ProbeKind, RailId, Time};
-use siphasher::sip::SipHasher24;
+use braid_wire::{MAX_RAILS, Probe, RailId, Time};
 
-use self::search::{PathMtu, Way};
-use super::{Endpoint, Event, QpSlot, Transmit, TransmitBody};
-use crate::Egress;
-use crate::qp::RailPayloads;
-
-/// What else is made with the same key is longer.
-const PROBES: u8 = 1;
-/// PROBEs that wait for an answer; a try of the peer's is three.
-const MAX_ASKED: usize = 8;
+use self::search::PathMtu;
+use crate::stream::per_rail::RailPayloads;
 
 /// The searches of all rails.
 #[derive(Debug)]
 pub(super) struct PathMtus {
-    rails: [PathMtu; MAX_RAILS],
+    pub(super) rails: [PathMtu; MAX_RAILS],
     /// The rails in use, as far as the endpoint has noticed.
-    live: RailSet,
+    pub(super) live: RailSet,
     /// The most that a queue pair could use.
-    longest_payload: u16,
-    /// PROBEs of the peer that are to be answered, the queue pairs that they were for, and the rails that they came by.
-    asked: VecDeque<(u32, RailId, Probe)>,
+    pub(super) longest_payload: u16,
+    /// PROBEs of the peer that are to be answered, with the queue pairs that they were for and the
+    /// rails that they came by.
+    pub(super) asked: VecDeque<(u32, RailId, Probe)>,
 }
 
 impl PathMtus {
-    /// `searches`: what the paths carry is not known. Otherwise they carry whatever is agreed. The driver adds `envelope` bytes to each
-    /// packet.
+    /// `searches`: the path MTUs are not known. Otherwise the paths carry whatever is agreed. The
+    /// driver adds `envelope` bytes to each packet.
     pub(super) fn new(searches: bool, envelope: u16) -> Self {
         PathMtus {
             rails: std::array::from_fn(|_| PathMtu::new(searches, envelope)),
@@ -51,7 +43,7 @@ impl PathMtus {
         self.live.iter().for_each(|rail| self.rails[rail.get()].admit(now, payload));
     }
 
-    fn live(&self) -> impl Iterator<Item = &PathMtu> {
+    pub(super) fn live(&self) -> impl Iterator<Item = &PathMtu> {
         self.live.iter().map(|rail| &self.rails[rail.get()])
     }
 
@@ -62,165 +54,5 @@ impl PathMtus {
 
     pub(super) fn next_timeout(&self) -> Time {
         self.live().map(PathMtu::next_timeout).min().unwrap_or(Time::FAR_FUTURE)
-    }
-}
-
-impl Endpoint {
-    /// A PROBE or PROBED has come in on a rail, for a queue pair.
-    pub fn on_probe(&mut self, now: Time, slot: QpSlot, rail: RailId, probe: &Probe) {
-        let qp = self.qp(slot);
-        let is_peer = qp.remote().is_some_and(|remote| remote.qp == probe.from);
-        if probe.token != qp.token() || !is_peer {
-            return;
-        }
-        self.heard();
-        self.control_due = true;
-        match probe.kind {
-            ProbeKind::Probe if self.path_mtu.asked.len() < MAX_ASKED => {
-                self.path_mtu.asked.push_back((slot.0, rail, *probe));
-            }
-            ProbeKind::Probe => {}
-            ProbeKind::Probed => {
-                let serial = probe.serial ^ self.probe_mask(slot.0, probe.size);
-                let probe = Probe { serial, ..*probe };
-                if self.path_mtu.rails[rail.get()].on_answer(now, &probe) {
-                    self.use_path_mtu();
-                }
-            }
-        }
-        self.announce(slot);
-    }
-
-    /// Says how large a datagram the host's route to the peer takes on a rail, as far as the host knows. It is a hint which
-    /// size to try next, and no more: what a host knows of a path, anybody may have told it.
-    pub fn route_takes(&mut self, rail: RailId, datagram: u16) {
-        self.path_mtu.rails[rail.get()].hint_datagram(datagram);
-    }
-
-    /// Bytes of the largest datagram (UDP payload) that the paths of all rails in use are known to carry; `None`: it is not
-    /// searched.
-    pub fn path_mtu(&self) -> Option<u16> {
-        let searched = self.path_mtu.live().filter(|search| !search.is_fixed());
-        searched.map(PathMtu::datagram).min()
-    }
-
-    /// Something between here and the peer, as a NAT or a stateful firewall, lets through only what leaves from the
-    /// receiving port of this rail: everything on it has to.
-    #[inline]
-    pub fn paths_are_blocked(&self, rail: RailId) -> bool {
-        self.path_mtu.rails[rail.get()].port_only
-    }
-
-    /// As [`Endpoint::paths_are_blocked`], once that is certain: a rail may be used from its
-    /// receiving port until it has shown that the ports of its paths are open.
-    pub fn path_ports_blocked(&self, rail: RailId) -> bool {
-        self.path_mtu.rails[rail.get()].told_blocked
-    }
-
-    /// Bytes of the longest datagram that a rail carries and of the longest that it should, if that
-    /// is more: it did before, or the host's route takes it.
-    pub fn path_mtu_shortfall(&self, rail: RailId) -> Option<(u16, u16)> {
-        self.path_mtu.rails[rail.get()].shortfall()
-    }
-
-    pub(super) fn suspect_path_mtu(&mut self, now: Time) {
-        let longest = self.round_trips.get(now);
-        for rail in self.path_mtu.live.iter() {
-            self.path_mtu.rails[rail.get()].suspect(now, longest);
-        }
-        self.control_due = true;
-    }
-
-    /// Rails have come into use, or gone out of it.
-    #[inline(never)]
-    pub(super) fn follow_rails(&mut self, now: Time, rails: &Rails) {
-        let live = rails.live();
-        if live != self.path_mtu.live {
-            let before = self.path_mtu.live;
-            self.path_mtu.admit(now, self.path_mtu.longest_payload, rails);
-            for rail in live.iter().filter(|rail| !before.contains(*rail)) {
-                if rails.came_by_port(rail) {
-                    self.path_mtu.rails[rail.get()].suspect_paths(now);
-                }
-            }
-            self.use_path_mtu();
-            self.search_path_mtu(now);
-            self.wake_all();
-            self.control_due = true;
-        }
-    }
-
-    /// Goes on with the searches that are due.
-    pub(super) fn search_path_mtu(&mut self, now: Time) {
-        if self.path_mtu.next_timeout() > now {
-            return;
-        }
-        let longest = self.round_trips.get(now);
-        let mut changed = false;
-        for rail in self.path_mtu.live.iter() {
-            changed |= self.path_mtu.rails[rail.get()].on_timeout(now, longest);
-        }
-        if changed {
-            self.use_path_mtu();
-        }
-        if let Some(index) = self.prober() {
-            self.announce(QpSlot(index));
-        }
-    }
-
-    /// Segments are cut as long as the paths carry them from now on.
-    fn use_path_mtu(&mut self) {
-        let payloads = self.path_mtu.payloads();
-        for member in self.members.iter_mut().flatten() {
-            member.qp.use_path_mtu(payloads, &self.config);
-        }
-    }
-
-    fn announce(&mut self, slot: QpSlot) {
-        let qp = self.qp(slot).id();
-        let news = self.path_mtu.rails.iter_mut().flat_map(|search| search.news.drain(..));
-        self.events.extend(news.map(|kind| Event { slot, qp, kind }));
-    }
-
-    /// The next PROBE or PROBED.
-    pub(super) fn poll_path_mtu(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        while let Some((index, rail, asked)) = self.path_mtu.asked.pop_front() {
-            let answer = Probe { kind: ProbeKind::Probed, ..asked };
-            if let Some(transmit) = self.probe_packet(index, answer, Egress::Port(rail)) {
-                return Some(transmit);
-            }
-        }
-        let index = self.prober()?;
-        let mut live = self.path_mtu.live.iter();
-        let (rail, probe, way) = live.find_map(|rail| {
-            let (probe, way) = self.path_mtu.rails[rail.get()].poll_due()?;
-            Some((rail, probe, way))
-        })?;
-        let egress = match way {
-            Way::Path => Egress::Path(self.qp_mut(QpSlot(index)).path_on(now, rail, rails)),
-            Way::Port => Egress::Port(rail),
-        };
-        let serial = probe.serial ^ self.probe_mask(index, probe.size);
-        self.probe_packet(index, Probe { serial, ..probe }, egress)
-    }
-
-    /// Makes serials of a queue pair's probes unpredictable: an answer shows that its sender has received what it answers, a probe of
-    /// that size.
-    fn probe_mask(&self, index: u32, size: u16) -> u32 {
-        let (qp, key) = (self.qp(QpSlot(index)), self.config.withholding_key);
-        key.map_or(0, |key| {
-            let mut hasher = SipHasher24::new_with_key(&key);
-            hasher.write_u8(PROBES);
-            hasher.write_u32(qp.token().0);
-            hasher.write_u16(size);
-            hasher.finish() as u32
-        })
-    }
-
-    fn probe_packet(&self, index: u32, probe: Probe, egress: Egress) -> Option<Transmit> {
-        let qp = &self.members[index as usize].as_ref()?.qp;
-        let remote = qp.remote()?;
-        let probe = Probe { qp: remote.qp, from: qp.id(), token: remote.token, ..probe };
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Probe(probe, egress) })
     }
 }

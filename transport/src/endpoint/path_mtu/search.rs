@@ -1,13 +1,17 @@
-//! The largest datagram that reaches the peer: packetization layer path MTU discovery for datagram transports
-//! (DPLPMTUD, RFC 8899). What set-up has proved is [`BASE_DATAGRAM`]; more is believed only once a probe of that size was
-//! answered, and what the network says by itself (ICMP) is but a hint which size to try.
+//! The largest datagram that reaches the peer: packetization layer path MTU discovery for datagram
+//! transports (DPLPMTUD, RFC 8899). Set-up has proved [`BASE_DATAGRAM`]. More is believed only once
+//! a probe of that size was answered; messages of the network (ICMP) are only hints which size to
+//! try.
 //!
-//! All is asked in rounds: a probe of one size, then small ones, up to [`TRIES`] times; once a small one was answered,
-//! the size again, up to [`TRIES`] times. They tell a size that does not pass from a path that does not, or a peer that is
-//! slow, whose receive buffer more long probes would only fill: it may be that of many who are waited for. The search
-//! halves the interval between what passes and what does not. A time-out of a queue pair starts a round for the size in use,
-//! which begins with the small ones: a peer that does not run is the likelier cause, and asking it costs two short packets. So a path whose MTU has shrunk is found out while small packets still pass (RFC 8899, section 4.3). So does a
-//! retransmission of what was answered before: the time-out was the peer's, and it is our answers that may not pass.
+//! The search asks in rounds: a probe of one size, then small ones, up to [`TRIES`] times; once a
+//! small one was answered, the size again, up to [`TRIES`] times. The small probes tell a size that
+//! does not pass from a path that does not, or from a peer that is slow, whose receive buffer more
+//! long probes would only fill. The search halves the interval between what passes and what does
+//! not. A time-out of a queue pair starts a round for the size in use, which begins with the small
+//! ones: a peer that does not run is the likelier cause, and asking it costs two short packets. So
+//! a path whose MTU has shrunk is found while small packets still pass (RFC 8899, section 4.3). A
+//! retransmission of what was answered before starts a round, too: the time-out was the peer's, and
+//! perhaps our answers do not pass.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,32 +20,33 @@ use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, Probe, ProbeKind, QpId, Time, T
 
 use crate::EventKind;
 
-/// Probes of a size; RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion, which drops long
-/// packets first, passes for a smaller MTU.
+/// Probes of a size. RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion,
+/// which drops long packets first, passes for a smaller MTU.
 const TRIES: u32 = 4;
-/// How long the first try of a round waits for an answer; the next waits twice as long, further ones four times. Answers
-/// that come later count all the same.
+/// Time that the first try of a round waits for an answer. The next waits twice as long, further
+/// ones four times. Answers that come later count all the same.
 const PATIENCE: Duration = Duration::from_millis(10);
 const DOUBLINGS: u32 = 2;
 /// Sizes closer together than this are not told apart.
 const STEP: u16 = 16;
-/// How long a size that is below what the first hop takes stays before more is tried. RFC 8899 has ten minutes
-/// (PMTU_RAISE_TIMER), to spare routers of the Internet; within a data centre a route that was down is back in seconds,
-/// and the search costs some fifty packets.
+/// Time for which a size below what the first hop takes stays before more is tried. RFC 8899 has
+/// ten minutes (PMTU_RAISE_TIMER), to spare routers of the Internet. Within a data centre a route
+/// that was down is back in seconds, and the search costs some fifty packets.
 const RAISE: Duration = Duration::from_secs(10);
-/// When a peer that has answered nothing is asked again; twice as late each further time, up to [`RAISE`].
+/// Time after which a peer that has answered nothing is asked again; twice as long each further
+/// time, up to [`RAISE`].
 const SILENCE: Duration = Duration::from_millis(500);
-/// How long the small probes of a round that a time-out has started wait for an answer.
+/// Time that the small probes of a round that a time-out has started wait for an answer.
 const HEARING: Duration = Duration::from_millis(150);
-/// How many round trips the last try of a round waits for an answer: PROBE_TIMER is to be longer than one (RFC 8899,
-/// section 5.1.1). Where many processes share few processors they take seconds.
+/// Round trips that the last try of a round waits for an answer: PROBE_TIMER is to be longer than
+/// one (RFC 8899, section 5.1.1). Where many processes share few processors they take seconds.
 const ROUND_TRIPS: u32 = 2;
 /// For how long time-outs, ours and the peer's, do not ask for the size in use again.
 const QUIET: Duration = Duration::from_millis(250);
 
 /// By which local port a probe leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(in crate::endpoint) enum Way {
     /// That of some path, as data.
     Path,
     /// The receiving port: set-up has shown that it is open both ways.
@@ -53,7 +58,7 @@ struct Round {
     size: u16,
     /// A time-out has started it.
     is_suspicion: bool,
-    /// How often anything was asked, and how often the size itself.
+    /// Number of probes, and number of those of the size itself.
     tries: u32,
     asked: u32,
     /// When it tried last, and when it tries again, or ends.
@@ -84,26 +89,26 @@ impl Round {
 
 /// Sizes are those of packets, without what the driver adds to each.
 ///
-/// Invariants: `base <= current < too_large`, and `current <= ceiling`, where there is something to search; else `current`
-/// is `u16::MAX`.
+/// Invariants: `base <= current < too_large`, and `current <= ceiling`, where there is something to
+/// search; otherwise `current` is `u16::MAX`.
 #[derive(Debug)]
-pub(super) struct PathMtu {
-    /// What set-up has proved to pass.
+pub(in crate::endpoint) struct PathMtu {
+    /// Size that set-up has proved to pass.
     base: u16,
     /// Bytes that the driver adds to each packet.
     envelope: u16,
-    /// What the largest segments agreed on take.
+    /// Size of the largest segments agreed on.
     ceiling: u16,
     /// The largest datagram known to pass (RFC 8899: PLPMTU).
-    pub(super) current: u16,
+    pub(in crate::endpoint) current: u16,
     /// The smallest known not to; `ceiling` + 1: none is.
     too_large: u32,
-    /// What the host's route is said to take; 0: not known.
+    /// Size that the host's route is said to take; 0: not known.
     hint: u16,
     /// Path ports are blocked: everything leaves from the receiving port.
-    pub(super) port_only: bool,
+    pub(in crate::endpoint) port_only: bool,
     /// Queue pairs have heard of that.
-    pub(super) told_blocked: bool,
+    pub(in crate::endpoint) told_blocked: bool,
     /// The longest that ever passed, and what passed when the last search ended.
     most: u16,
     settled: u16,
@@ -113,20 +118,21 @@ pub(super) struct PathMtu {
     quiet_until: Time,
     /// Rounds in a row without any answer.
     silent: u32,
-    /// How many probes were sent. A probe's serial is twice that, plus 1 if it leaves from the receiving port.
+    /// Number of probes that were sent. A probe's serial is twice that, plus 1 if it leaves from
+    /// the receiving port.
     sent: u32,
     /// Answers to probes before this one are too old.
     oldest: u32,
     /// Probes that are to be sent now.
-    pub(super) due: Vec<(u16, Way)>,
-    /// What queue pairs are to hear.
-    pub(super) news: VecDeque<EventKind>,
+    pub(in crate::endpoint) due: Vec<(u16, Way)>,
+    /// Events for queue pairs.
+    pub(in crate::endpoint) news: VecDeque<EventKind>,
 }
 
 impl PathMtu {
-    /// `searches`: what the path carries is not known. Otherwise it carries whatever is agreed. The driver adds `envelope` bytes to
-    /// each packet.
-    pub(super) fn new(searches: bool, envelope: u16) -> Self {
+    /// `searches`: the path MTU is not known. Otherwise the path carries whatever is agreed. The
+    /// driver adds `envelope` bytes to each packet.
+    pub(in crate::endpoint) fn new(searches: bool, envelope: u16) -> Self {
         let base = BASE_DATAGRAM as u16 - envelope;
         PathMtu {
             base,
@@ -151,7 +157,7 @@ impl PathMtu {
     }
 
     /// A queue pair joins that could use segments of `payload` bytes.
-    pub(super) fn admit(&mut self, now: Time, payload: u16) {
+    pub(in crate::endpoint) fn admit(&mut self, now: Time, payload: u16) {
         let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(self.base);
         if self.is_fixed() || longest <= self.ceiling && self.sent > 0 {
             return;
@@ -166,39 +172,40 @@ impl PathMtu {
     }
 
     /// Bytes of the largest datagram known to pass, and what the driver adds is in them.
-    pub(super) fn datagram(&self) -> u16 {
+    pub(in crate::endpoint) fn datagram(&self) -> u16 {
         self.current.saturating_add(self.envelope)
     }
 
     /// A datagram of so many bytes is said to pass.
-    pub(super) fn hint_datagram(&mut self, datagram: u16) {
+    pub(in crate::endpoint) fn hint_datagram(&mut self, datagram: u16) {
         self.hint = datagram.saturating_sub(self.envelope);
     }
 
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(in crate::endpoint) fn is_fixed(&self) -> bool {
         self.current == u16::MAX
     }
 
     /// The longest datagram that passes, and the longest one that passed before or that the host's
     /// route takes, where that is more.
-    pub(super) fn shortfall(&self) -> Option<(u16, u16)> {
+    pub(in crate::endpoint) fn shortfall(&self) -> Option<(u16, u16)> {
         let expected = self.most.max(self.hint.min(self.ceiling));
         let is_short = self.settled > 0 && self.settled.saturating_add(STEP) < expected;
         is_short.then(|| (self.settled + self.envelope, expected + self.envelope))
     }
 
-    /// Payload bytes of the longest segment, a multiple of 8: whole words stay whole in one segment.
-    pub(super) fn payload(&self) -> u16 {
+    /// Payload bytes of the longest segment, a multiple of 8: whole words stay whole in one
+    /// segment.
+    pub(in crate::endpoint) fn payload(&self) -> u16 {
         if self.is_fixed() { u16::MAX } else { (self.current - DATA_HEADER_LEN as u16) & !7 }
     }
 
-    pub(super) fn next_timeout(&self) -> Time {
+    pub(in crate::endpoint) fn next_timeout(&self) -> Time {
         self.round.map_or(self.next_at, |round| round.until)
     }
 
-    /// A queue pair has timed out, or the peer's has: perhaps our segments are too large by now, or paths are blocked.
-    /// `longest`: how long round trips have taken of late.
-    pub(super) fn suspect(&mut self, now: Time, longest: Duration) {
+    /// Doubts the path MTU because a queue pair, or the peer's, has timed out: segments may be too
+    /// large by now, or paths blocked. `longest`: the longest recent round trip.
+    pub(in crate::endpoint) fn suspect(&mut self, now: Time, longest: Duration) {
         if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
             return;
         }
@@ -209,9 +216,10 @@ impl PathMtu {
         }
     }
 
-    /// The rail is in use, and it was the peer's receiving port that said so: everything leaves from ours until an answer has
-    /// come to what leaves from the port of a path, which is asked at once.
-    pub(super) fn suspect_paths(&mut self, now: Time) {
+    /// Notes that the rail is in use, which was learnt from the peer's receiving port. Everything
+    /// leaves from this end's receiving port until a probe from the port of a path, which leaves at
+    /// once, is answered.
+    pub(in crate::endpoint) fn suspect_paths(&mut self, now: Time) {
         if !self.is_fixed() && !self.port_only {
             self.port_only = true;
             self.begin(now, self.current);
@@ -238,9 +246,9 @@ impl PathMtu {
         self.advance(now);
     }
 
-    /// Begins a round that is due, tries again, or ends it. `longest`: how long round trips have taken of late. Returns whether
-    /// what segments may hold has changed.
-    pub(super) fn on_timeout(&mut self, now: Time, longest: Duration) -> bool {
+    /// Begins a round that is due, tries again, or ends it. `longest`: the longest recent round
+    /// trip. Returns whether the longest payload has changed.
+    pub(in crate::endpoint) fn on_timeout(&mut self, now: Time, longest: Duration) -> bool {
         match &mut self.round {
             Some(round) if now < round.until => false,
             Some(round) if round.is_over() => {
@@ -325,7 +333,7 @@ impl PathMtu {
         false
     }
 
-    /// What to ask next, now that a round is over.
+    /// Plans the next round, now that one is over.
     fn plan(&mut self, now: Time) {
         let (low, high) = (self.current, self.too_large);
         let is_found = low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high;
@@ -363,7 +371,7 @@ impl PathMtu {
     }
 
     /// A PROBED has come. Returns whether what segments may hold has changed.
-    pub(super) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
+    pub(in crate::endpoint) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
         let is_ours = (self.oldest..self.sent).contains(&(probe.serial >> 1));
         if self.is_fixed() || !is_ours || probe.size > self.ceiling {
             return false;
@@ -406,7 +414,7 @@ impl PathMtu {
     }
 
     /// The next probe to send.
-    pub(super) fn poll_due(&mut self) -> Option<(Probe, Way)> {
+    pub(in crate::endpoint) fn poll_due(&mut self) -> Option<(Probe, Way)> {
         let (size, way) = self.due.pop()?;
         let serial = self.sent << 1 | u32::from(way == Way::Port);
         self.sent = (self.sent + 1) & u32::MAX >> 1;

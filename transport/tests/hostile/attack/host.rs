@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use braid_lb::Rails;
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnects, Egress, Endpoint, Landing, QpConfig, QpSlot, QpState,
-    QueuePair, RecvWr, Remote, SendOp, SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
+    Admit, Arrival, Completion, Disconnects, Egress, Endpoint, QpConfig, QpSlot, QpState, RecvWr,
+    Remote, SendOp, SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
 };
 use braid_wire::{Control, ControlKind, Packet, PathId, QpId, RailId, Time, Token};
 
+use super::kit;
 use super::memory::{HostMemory, PD};
 
 /// Transmissions of one turn; more of them would never end.
@@ -64,9 +65,8 @@ impl Host {
 
     fn adopt(&mut self, now: Time, end: LocalEnd) -> Pair {
         let LocalEnd { id, token, config, remote } = end;
-        let mut qp = QueuePair::new(id, token, QpConfig { pd: PD, ..config });
-        qp.modify(QpState::Init).expect("RESET goes to INIT");
-        let slot = self.endpoint.adopt(now, qp, remote, &mut self.rails);
+        let (ends, config) = ((&mut self.endpoint, &mut self.rails), QpConfig { pd: PD, ..config });
+        let slot = kit::connect(now, ends, (id, token), config, remote);
         Pair { id, slot, sends: VecDeque::new(), receives: VecDeque::new() }
     }
 
@@ -136,7 +136,8 @@ impl Host {
                     Arrival { header: &header, path, congestion, may_be_replied_to: false };
                 let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
                 if let Admit::Take(landing) = admit {
-                    self.land(&landing, payload);
+                    let memory = &mut self.memory;
+                    kit::land(&landing, payload, |piece, part| memory.place(piece, part));
                     self.endpoint.placed(now, slot, &self.memory);
                 }
             }
@@ -170,21 +171,6 @@ impl Host {
 
     fn slot_of(&self, id: QpId) -> Option<QpSlot> {
         self.pairs.iter().find(|pair| pair.id == id).map(|pair| pair.slot)
-    }
-
-    fn land(&mut self, landing: &Landing, payload: &[u8]) {
-        match landing {
-            Landing::Payload(pieces) => {
-                let mut rest = payload;
-                for piece in pieces {
-                    let part = rest.split_off(..piece.len as usize).expect("pieces fit");
-                    self.memory.place(piece, part);
-                }
-                assert!(rest.is_empty(), "the pieces do not take the whole payload");
-            }
-            Landing::Value(piece, value) => self.memory.place(piece, &value.to_ne_bytes()),
-            Landing::Nothing => assert!(payload.is_empty(), "a payload is thrown away"),
-        }
     }
 
     pub(crate) fn due(&self) -> Time {

@@ -8,6 +8,8 @@
 pub(crate) mod choices;
 mod honest;
 mod host;
+#[path = "../../kit/mod.rs"]
+mod kit;
 mod liar;
 mod memory;
 

@@ -64,13 +64,13 @@ pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, wc: *mut i
         return -1;
     }
     let mut taken = 0;
-    // SAFETY: all of its fields are integers.
+    // SAFETY: all fields are integers.
     let told = |wr_id| ibv_wc { wr_id, ..unsafe { zeroed() } };
     while taken < room as usize
         && let Some(next) =
             with(|s| s.completions.pop_front().map(told).or_else(|| s.queues.poll(cq)))
     {
-        // SAFETY: see the module `functions`; there is room for `room`.
+        // SAFETY: see the module `functions`; the array has `room` entries.
         unsafe { wc.add(taken).write(next) };
         taken += 1;
     }

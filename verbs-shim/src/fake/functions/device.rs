@@ -1,4 +1,4 @@
-//! Devices: opened, asked what they can do, and what happens to them.
+//! Devices: opening, queries and events.
 
 use std::ffi::{c_char, c_int};
 use std::mem::{offset_of, size_of, zeroed};
@@ -26,7 +26,7 @@ pub(super) unsafe extern "C" fn ibv_get_device_name(_: *mut ibv_device) -> *cons
 }
 
 pub(super) unsafe extern "C" fn ibv_open_device(_: *mut ibv_device) -> *mut ibv_context {
-    // SAFETY: all of its fields are integers, pointers and optional functions, for which zeros are values.
+    // SAFETY: all fields are integers, pointers and optional functions, for which zeros are valid.
     let mut whole: verbs_context = unsafe { zeroed() };
     let extension = with(|state| state.extension);
     whole.query_port = Some(query_port);
@@ -47,13 +47,13 @@ pub(super) unsafe extern "C" fn ibv_open_device(_: *mut ibv_device) -> *mut ibv_
     let whole = make("ibv_open_device", "context", whole);
     match whole.is_null() {
         true => ptr::null_mut(),
-        // SAFETY: it was just made.
+        // SAFETY: `whole` is a valid pointer from `make`.
         false => unsafe { &raw mut (*whole).context },
     }
 }
 
 pub(super) unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
-    // SAFETY: see the module `functions`; the context is inside what was made.
+    // SAFETY: see the module `functions`; the context is inside the allocation.
     unsafe {
         libc::close((*context).async_fd);
         let whole = context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>();
@@ -89,14 +89,16 @@ pub(super) unsafe extern "C" fn ibv_query_device(
     // SAFETY: see the module `functions`.
     unsafe {
         ((*attr).phys_port_cnt, (*attr).max_qp) = (1, 100);
-        // As Soft-RoCE's.
+        // The limits of Soft-RoCE.
         ((*attr).max_cqe, (*attr).max_sge) = (32_767, 32);
     }
     code("ibv_query_device")
 }
 
+/// Fills in the attributes of a port.
+///
 /// # Safety
-/// `attr` points to one.
+/// `attr` points to an `ibv_port_attr`.
 unsafe fn describe_port(attr: *mut ibv_port_attr) {
     // SAFETY: see the module `functions`.
     let attr = unsafe { &mut *attr };

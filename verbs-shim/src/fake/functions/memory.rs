@@ -6,7 +6,7 @@ use std::ptr;
 use super::{make, unmake};
 use crate::abi::*;
 
-/// A domain is its context.
+/// Creates a domain, which is represented by its context.
 pub(super) unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     make("ibv_alloc_pd", "pd", context).cast()
 }

@@ -1,7 +1,7 @@
-//! The functions of the fake library, and what all of them do.
+//! The functions of the fake library, and their common parts.
 //!
-//! SAFETY of all unsafe code in here: only this crate calls these functions, with pointers that they have made
-//! themselves, or to memory of the types that their prototypes name.
+//! SAFETY of all unsafe code in here: only this crate calls these functions, with pointers that
+//! they returned, or to memory of the types in their prototypes.
 
 mod completion;
 mod device;
@@ -19,7 +19,7 @@ use self::queue_pair::*;
 use super::with;
 use crate::abi::*;
 
-/// Notes the call; whether it is to succeed.
+/// Records the call. Returns whether it shall succeed.
 fn call(function: &'static str) -> bool {
     let fails = with(|state| {
         state.took.push(function);
@@ -30,7 +30,7 @@ fn call(function: &'static str) -> bool {
 }
 
 fn set_errno(errno: c_int) {
-    // SAFETY: errno is this thread's own.
+    // SAFETY: errno belongs to this thread.
     unsafe { *libc::__errno_location() = errno };
 }
 
@@ -38,7 +38,7 @@ fn code(function: &'static str) -> c_int {
     if call(function) { 0 } else { libc::EINVAL }
 }
 
-/// Makes something, or returns null where the call is to fail.
+/// Allocates an object, or returns null if the call shall fail.
 fn make<T>(function: &'static str, what: &'static str, value: T) -> *mut T {
     if !call(function) {
         return ptr::null_mut();
@@ -47,6 +47,8 @@ fn make<T>(function: &'static str, what: &'static str, value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
+/// Frees an object.
+///
 /// # Safety
 /// `made` came from [`make`] as this `what` and is not used any more.
 unsafe fn unmake<T>(function: &'static str, what: &'static str, made: *mut T) -> c_int {
@@ -55,7 +57,7 @@ unsafe fn unmake<T>(function: &'static str, what: &'static str, made: *mut T) ->
         let at = state.alive.iter().position(|alive| *alive == what).expect("it is alive");
         state.alive.remove(at);
     });
-    // SAFETY: `make` has boxed it.
+    // SAFETY: the pointer comes from a box in `make`.
     drop(unsafe { Box::from_raw(made) });
     0
 }
@@ -94,5 +96,4 @@ pub(super) static SYMBOLS: Symbols = Symbols {
     ibv_destroy_qp,
     ibv_create_ah,
     ibv_destroy_ah,
-    ibv_reg_dmabuf_mr: None,
 };

@@ -8,7 +8,7 @@ use crate::Sge;
 use crate::abi::*;
 use crate::fake::{Sent, with};
 
-/// Whether there is room for one more work request.
+/// Takes room for one more work request. Returns whether there was any.
 fn take_room() -> bool {
     with(|state| match state.room.checked_sub(1) {
         Some(left) => {
@@ -34,9 +34,9 @@ pub(super) unsafe extern "C" fn post_send(
         }
         // SAFETY: see the module `functions`.
         let wr = unsafe { &*next };
-        // SAFETY: a list of no entries may be anywhere, but is never null.
+        // SAFETY: an empty list may have any address, but never null.
         let sges = unsafe { slice::from_raw_parts(wr.sg_list, wr.num_sge as usize) }.to_vec();
-        // SAFETY: both members are integers and raw pointers, so the bytes of the other are values, too.
+        // SAFETY: both members are integers and raw pointers, so all bytes are valid for either.
         let (rdma, ud) = unsafe { (wr.wr.rdma, wr.wr.ud) };
         let sent = Sent {
             id: wr.wr_id,
@@ -65,8 +65,10 @@ pub(super) unsafe extern "C" fn post_send(
     0
 }
 
+/// Posts a chain of receives.
+///
 /// # Safety
-/// `first` is a chain that ends in null, `bad` takes a pointer.
+/// `first` is a chain that ends in null, and `bad` receives a pointer.
 unsafe fn receive(
     first: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
@@ -81,7 +83,7 @@ unsafe fn receive(
         }
         // SAFETY: see the module `functions`.
         let wr = unsafe { &*next };
-        // SAFETY: a list of no entries may be anywhere, but is never null.
+        // SAFETY: an empty list may have any address, but never null.
         post(wr.wr_id, unsafe { slice::from_raw_parts(wr.sg_list, wr.num_sge as usize) });
         next = wr.next;
     }

@@ -28,7 +28,7 @@ pub(super) unsafe extern "C" fn ibv_create_qp(
 ) -> *mut ibv_qp {
     // SAFETY: see the module `functions`.
     let (context, init) = unsafe { (*pd.cast::<*mut ibv_context>(), &mut *init) };
-    // Devices round up.
+    // Devices round the size up.
     init.cap.max_inline_data = init.cap.max_inline_data.next_multiple_of(60);
     let qp = ibv_qp {
         context,

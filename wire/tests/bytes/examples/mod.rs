@@ -2,7 +2,7 @@
 
 use braid_wire::*;
 
-/// One packet of each kind under the name that `docs/wire.md` gives its example; payloads follow.
+/// One packet of each kind under the name of its example in `docs/wire.md`. Payloads follow.
 pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     let write = DataHeader {
         opcode: Opcode::WriteImm,
@@ -108,7 +108,7 @@ fn ack() -> Ack {
         delay_ns: 1500,
         received: 1000,
         duplicates: 2,
-        // The PSNs 0xFFFFFF and 0x41: 1 and 67 beyond the cumulative one.
+        // The PSNs 0xFFFFFF and 0x41: 1 and 67 beyond the cumulative PSN.
         bitmap: Bitmap::new([0b10, 0b1000].into_iter().collect()),
         marks: Marks::new(
             [(0x0AB, 3), (0xABC, 0x0102)]
@@ -142,7 +142,7 @@ fn sealed(cookie: u64) -> SealedOffer {
     SealedOffer { nonce: NONCE, cookie, message: (0..8).collect() }
 }
 
-/// Of a sealed packet only the header, and nothing in the place of what it protects but the tag's length.
+/// Encodes a packet. Zeros stand for the tag of a sealed packet, which has no ciphertext.
 pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     match packet {

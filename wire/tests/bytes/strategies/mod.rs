@@ -1,11 +1,11 @@
-//! Makes up any packet that a sender may send.
+//! Strategies that generate any packet that a sender may send.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use braid_wire::*;
 use proptest::prelude::*;
 
-/// Any data packet that a sender may send, and its payload.
+/// Any data packet that a sender may send, with its payload.
 pub(crate) fn any_data() -> impl Strategy<Value = (DataHeader, Vec<u8>)> {
     let place = (any::<u64>(), any::<u32>(), 0u32..1 << 20, 0u32..1 << 20);
     let ids = (0u32..1 << 24, any::<u32>(), 0u32..1 << 24, any::<u32>(), any::<u32>());
@@ -24,7 +24,7 @@ pub(crate) fn any_data() -> impl Strategy<Value = (DataHeader, Vec<u8>)> {
             let carries = opcode.has_payload();
             let payload = if carries { payload } else { Vec::new() };
             let len = payload.len() as u32;
-            // An empty segment is the whole of an empty message.
+            // An empty segment is a whole empty message.
             let (before, after) = if len == 0 && carries { (0, 0) } else { (before, after) };
             let last = !carries || flags[0];
             let after = if last { 0 } else { after + 1 };
@@ -166,7 +166,7 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
 
 fn any_connect() -> impl Strategy<Value = Connect> {
     let private = prop::collection::vec(any::<u8>(), 0..=MAX_PRIVATE_DATA);
-    // Eight of them, and 20 bytes before all but the first.
+    // Room for eight rails, each but the first with 20 more bytes.
     let nic = || prop::collection::vec(any::<u8>(), 0..=(MAX_ROUTING_LEN - 7 * 20) / 8);
     let ip = prop_oneof![
         (1..0xDFFF_FFFF_u32).prop_map(|ip| IpAddr::from(Ipv4Addr::from(ip))),

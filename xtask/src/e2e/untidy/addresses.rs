@@ -19,9 +19,9 @@ pub(super) const CASES: &[Case] = &[
 fn two_addresses() -> Result<Network, Failure> {
     let network = Network::new()?;
     network.link([&network.server, &network.client], "braid0")?;
-    network.ip(&network.server, &["address add 10.77.0.1/24 dev braid0"])?;
-    network.ip(&network.server, &["address add 10.77.0.11/24 dev braid0"])?;
-    network.ip(&network.client, &["address add 10.77.0.2/24 dev braid0"])?;
+    network.server.ip(&["address add 10.77.0.1/24 dev braid0"])?;
+    network.server.ip(&["address add 10.77.0.11/24 dev braid0"])?;
+    network.client.ip(&["address add 10.77.0.2/24 dev braid0"])?;
     Ok(network)
 }
 
@@ -55,8 +55,8 @@ fn writes(network: &Network, braid_perf: &Path, server: &str, client: &str) -> R
 
 fn bound_to_the_second_address(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_addresses()?;
-    network.sysctl(&network.client, "net.ipv4.conf.all.rp_filter", 1)?;
-    network.nft(&network.client, ONLY_ANSWERS)?;
+    network.client.sysctl("ipv4/conf/all/rp_filter", 1)?;
+    network.client.nft(ONLY_ANSWERS)?;
     writes(&network, braid_perf, "--bind 10.77.0.11", "10.77.0.11")
 }
 
@@ -71,21 +71,21 @@ fn called_at_the_second_v6_socket(braid_perf: &Path) -> Result<(), Failure> {
 /// Set-up and data come from the address that was called, and nothing from the first.
 fn wildcard_at_the_second(braid_perf: &Path, bind: &str) -> Result<(), Failure> {
     let network = two_addresses()?;
-    network.nft(&network.client, FROM_THE_FIRST)?;
+    network.client.nft(FROM_THE_FIRST)?;
     writes(&network, braid_perf, &format!("--bind {bind}"), "10.77.0.11")?;
-    network.nft(&network.client, ONLY_ANSWERS)?;
+    network.client.nft(ONLY_ANSWERS)?;
     writes(&network, braid_perf, &format!("--bind {bind}"), "10.77.0.11")
 }
 
 fn called_at_the_second_ipv6(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_addresses()?;
     for ip in ["fd77::1/64", "fd77::11/64", "fe80::77:1/64", "fe80::77:11/64"] {
-        network.ip(&network.server, &[&format!("address add {ip} dev braid0 nodad")])?;
+        network.server.ip(&[&format!("address add {ip} dev braid0 nodad")])?;
     }
     for ip in ["fd77::2/64", "fe80::77:2/64"] {
-        network.ip(&network.client, &[&format!("address add {ip} dev braid0 nodad")])?;
+        network.client.ip(&[&format!("address add {ip} dev braid0 nodad")])?;
     }
-    network.nft(&network.client, ONLY_ANSWERS)?;
+    network.client.nft(ONLY_ANSWERS)?;
     // Which of them the system prefers depends on their order, so each is called.
     for called in ["fd77::1", "fd77::11", "fe80::77:1%braid0", "fe80::77:11%braid0"] {
         writes(&network, braid_perf, "--bind ::", called)?;
@@ -97,11 +97,10 @@ fn called_at_the_second_ipv6(braid_perf: &Path) -> Result<(), Failure> {
 /// device.
 fn called_at_lo(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_addresses()?;
-    network.ip(&network.server, &["address add 10.99.0.1/32 dev lo"])?;
-    network.ip(
-        &network.client,
-        &["route add 10.99.0.1/32 via 10.77.0.1", "route add blackhole 10.77.0.1/32"],
-    )?;
+    network.server.ip(&["address add 10.99.0.1/32 dev lo"])?;
+    network
+        .client
+        .ip(&["route add 10.99.0.1/32 via 10.77.0.1", "route add blackhole 10.77.0.1/32"])?;
     writes(&network, braid_perf, "", "10.99.0.1")
 }
 
@@ -116,8 +115,8 @@ fn the_last_address_of_a_name(braid_perf: &Path) -> Result<(), Failure> {
 fn hosts_as_written(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_addresses()?;
     writes(&network, braid_perf, "--bind 10.77.0.11", "10.77.0.11:47910")?;
-    network.ip(&network.server, &["address add fd77::1/64 dev braid0 nodad"])?;
-    network.ip(&network.client, &["address add fd77::2/64 dev braid0 nodad"])?;
+    network.server.ip(&["address add fd77::1/64 dev braid0 nodad"])?;
+    network.client.ip(&["address add fd77::2/64 dev braid0 nodad"])?;
     writes(&network, braid_perf, "", "[fd77::1]:47910")?;
     writes(&network, braid_perf, "", "[fd77::1]")?;
     for (host, why) in [

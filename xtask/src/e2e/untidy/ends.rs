@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Case, Network};
 use crate::Failure;
 use crate::e2e::peers::Said;
+use crate::process::Program;
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "a server that is killed in mid-transfer", run: killed },
@@ -20,7 +21,7 @@ const NOTICED: Duration = Duration::from_secs(1);
 /// The server has the same 3 s as the client, from a moment later on.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What leaves from the ports of the 16 paths, from 0xC000 on, is answered with ICMP port
+/// Rules that answer packets from the ports of the 16 paths, from 0xC000 on, with ICMP port
 /// unreachable.
 const REFUSES_PATHS: &str = "table inet braid { chain in { type filter hook input priority 0;
     udp sport 49152-49167 reject; }; }";
@@ -31,15 +32,16 @@ const DROPS_ALL: &str = "table inet braid { chain in { type filter hook input pr
 fn network() -> Result<Network, Failure> {
     let network = Network::new()?;
     network.link([&network.server, &network.client], "braid0")?;
-    network.ip(&network.server, &["address add 10.77.0.1/24 dev braid0"])?;
-    network.ip(&network.client, &["address add 10.77.0.2/24 dev braid0"])?;
+    network.server.ip(&["address add 10.77.0.1/24 dev braid0"])?;
+    network.client.ip(&["address add 10.77.0.2/24 dev braid0"])?;
     Ok(network)
 }
 
 fn killed(braid_perf: &Path) -> Result<(), Failure> {
     let network = network()?;
-    let kill = |server: &mut std::process::Child| {
-        server.kill().map_err(|why| Failure::new(format!("cannot kill the server: {why}")))
+    let kill = |server: &mut Program| {
+        server.kill();
+        Ok(())
     };
     let arguments = [SERVER, "write-bw -p 47910 -D 20 10.77.0.1"];
     let (said, took) = network.perf_and_change(braid_perf, arguments, kill, GRACE)?;
@@ -53,7 +55,7 @@ fn killed(braid_perf: &Path) -> Result<(), Failure> {
 
 fn paths_refused(braid_perf: &Path) -> Result<(), Failure> {
     let network = network()?;
-    let refuse = |_: &mut _| network.nft(&network.server, REFUSES_PATHS);
+    let refuse = |_: &mut _| Ok(network.server.nft(REFUSES_PATHS)?);
     let arguments = [SERVER, "write-bw -p 47910 -D 3 10.77.0.1"];
     let (said, _) = network.perf_and_change(braid_perf, arguments, refuse, GRACE)?;
     said.succeeded().map(drop)
@@ -61,7 +63,7 @@ fn paths_refused(braid_perf: &Path) -> Result<(), Failure> {
 
 fn silenced(braid_perf: &Path) -> Result<(), Failure> {
     let network = network()?;
-    let silence = |_: &mut _| network.nft(&network.server, DROPS_ALL);
+    let silence = |_: &mut _| Ok(network.server.nft(DROPS_ALL)?);
     let arguments = [SERVER, "write-bw -p 47910 -D 20 10.77.0.1"];
     let (said, _) = network.perf_and_change(braid_perf, arguments, silence, GRACE)?;
     says(&said.client, "failed: retry exceeded: the peer did not answer in time", &said)?;

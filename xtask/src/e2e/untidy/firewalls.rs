@@ -15,8 +15,8 @@ pub(super) const CASES: &[Case] = &[
 pub(super) fn one_link() -> Result<Network, Failure> {
     let network = Network::new()?;
     network.link([&network.server, &network.client], "braid0")?;
-    network.ip(&network.server, &["address add 10.77.0.1/24 dev braid0"])?;
-    network.ip(&network.client, &["address add 10.77.0.2/24 dev braid0"])?;
+    network.server.ip(&["address add 10.77.0.1/24 dev braid0"])?;
+    network.client.ip(&["address add 10.77.0.2/24 dev braid0"])?;
     Ok(network)
 }
 
@@ -35,7 +35,7 @@ fn stateful_and_reads(braid_perf: &Path) -> Result<(), Failure> {
 
 fn stateful(braid_perf: &Path, verb: &str) -> Result<(), Failure> {
     let network = one_link()?;
-    network.nft(&network.client, ONLY_ANSWERS)?;
+    network.client.nft(ONLY_ANSWERS)?;
     let server = format!("{verb} -p 47910 --bind 10.77.0.1");
     let client = format!("{verb} -p 47910 -D 1 --json - 10.77.0.1");
     let said = network.perf(braid_perf, &server, &client)?.succeeded()?;

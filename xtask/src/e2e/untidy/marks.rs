@@ -21,7 +21,7 @@ fn network(out: &str, incoming: &str) -> Result<Network, Failure> {
         "table inet braid {{ chain out {{ type filter hook output priority 0;\n{out}\n}}
          chain in {{ type filter hook input priority 0;\n{incoming}\n}}\n}}"
     );
-    network.nft(&network.client, &rules)?;
+    network.client.nft(&rules)?;
     Ok(network)
 }
 
@@ -45,8 +45,8 @@ fn dropped(braid_perf: &Path) -> Result<(), Failure> {
 
 fn dropped_both_ways(braid_perf: &Path) -> Result<(), Failure> {
     let network = network("ip6 ecn != not-ect drop", "ip6 ecn != not-ect drop")?;
-    network.ip(&network.server, &["address add fd77::1/64 dev braid0 nodad"])?;
-    network.ip(&network.client, &["address add fd77::2/64 dev braid0 nodad"])?;
+    network.server.ip(&["address add fd77::1/64 dev braid0 nodad"])?;
+    network.client.ip(&["address add fd77::2/64 dev braid0 nodad"])?;
     let client = "write-bw -b -p 47910 -D 1 --json - fd77::1";
     let said = network.perf(braid_perf, "write-bw -p 47910 --bind fd77::1", client)?;
     let said = said.succeeded()?;

@@ -1,5 +1,5 @@
-//! The laboratory of untidy hosts: several addresses, interfaces in one subnet, firewalls, bridges, networks that lose one way
-//! only. Each case has a network of its own.
+//! The laboratory of untidy hosts: several addresses, interfaces in one subnet, firewalls, bridges,
+//! networks that lose one way only. Each case has a network of its own.
 
 mod addresses;
 mod degraded;

@@ -1,15 +1,15 @@
 //! The devices that the NCCL plugin finds on a host with containers, and on one whose address is on
 //! the loopback device.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use braid_lab::Namespace;
+
 use super::{Case, Network};
 use crate::Failure;
-use crate::e2e::namespaces::{inside, wait_until_up};
-use crate::process::{self, Group};
+use crate::process::{self, Program};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "NCCL on a host with containers", run: host_of_containers },
@@ -26,31 +26,28 @@ fn host_of_containers(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
     let host = &network.server;
     network.link([host, &network.client], "braid0")?;
-    network.ip(host, &["link add br-5f type bridge", "link set br-5f up"])?;
+    host.ip(&["link add br-5f type bridge", "link set br-5f up"])?;
     for number in 0..CONTAINERS {
         let port = format!("veth{number}");
         network.link([host, &network.router], &port)?;
-        network.ip(host, &[&format!("link set {port} master br-5f")])?;
+        host.ip(&[&format!("link set {port} master br-5f")])?;
     }
     for link in ["cali0", "ptp0", "dad0"] {
         network.link([host, &network.router], link)?;
     }
-    network.ip(
-        host,
-        &[
-            "address add 10.77.0.1/24 dev braid0",
-            "address add fd77::1/64 dev braid0 nodad",
-            "address add 172.18.0.1/16 dev br-5f",
-            "address add 169.254.1.1/16 dev cali0",
-            "address add 10.244.1.1/32 dev ptp0",
-        ],
-    )?;
+    host.ip(&[
+        "address add 10.77.0.1/24 dev braid0",
+        "address add fd77::1/64 dev braid0 nodad",
+        "address add 172.18.0.1/16 dev br-5f",
+        "address add 169.254.1.1/16 dev cali0",
+        "address add 10.244.1.1/32 dev ptp0",
+    ])?;
     // Detection that lasts longer than the case.
-    network.sysctl(host, "net.ipv6.conf.dad0.dad_transmits", 100)?;
-    network.ip(host, &["address add fd78::1/64 dev dad0"])?;
+    host.sysctl("ipv6/conf/dad0/dad_transmits", 100)?;
+    host.ip(&["address add fd78::1/64 dev dad0"])?;
     ["braid0", "br-5f", "cali0", "ptp0", "dad0"]
         .into_iter()
-        .try_for_each(|device| wait_until_up(host, device))?;
+        .try_for_each(|device| host.wait_until_up(device))?;
     let offers = |variable: &str, expected: &str| devices(&network, braid_perf, variable, expected);
     offers("", "braid0:10.77.0.1")?;
     offers("NCCL_SOCKET_IFNAME=", "braid0:10.77.0.1")?;
@@ -60,7 +57,7 @@ fn host_of_containers(braid_perf: &Path) -> Result<(), Failure> {
     offers("NCCL_SOCKET_IFNAME=br", "br-5f:172.18.0.1 braid0:10.77.0.1")?;
     offers("NCCL_COMM_ID=172.18.0.9:1234", "br-5f:172.18.0.1")?;
     // Somebody who has nothing better gets it, and is told.
-    network.ip(host, &["link set braid0 down"])?;
+    host.ip(&["link set braid0 down"])?;
     offers("", "ptp0:10.244.1.1")?;
     let refused = [
         (
@@ -81,28 +78,23 @@ fn routed_address(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
     let (host, client) = (&network.server, &network.client);
     network.link([host, client], "braid0")?;
-    network.ip(host, &["address add 10.9.0.1/32 dev lo", "route add 10.77.0.0/24 dev braid0"])?;
-    network
-        .ip(client, &["address add 10.77.0.2/24 dev braid0", "route add 10.9.0.1 dev braid0"])?;
-    [host, client].into_iter().try_for_each(|end| wait_until_up(end, "braid0"))?;
+    host.ip(&["address add 10.9.0.1/32 dev lo", "route add 10.77.0.0/24 dev braid0"])?;
+    client.ip(&["address add 10.77.0.2/24 dev braid0", "route add 10.9.0.1 dev braid0"])?;
+    [host, client].into_iter().try_for_each(|end| end.wait_until_up("braid0"))?;
     devices(&network, braid_perf, "", "lo:10.9.0.1")?;
     devices(&network, braid_perf, "NCCL_SOCKET_IFNAME=lo", "lo:10.9.0.1")?;
-    let at = |namespace: &str, ifname: &str| {
-        let mut command = inside(namespace, &conformance(braid_perf));
+    let at = |host: &Namespace, ifname: &str| {
+        let mut command = host.command(&conformance(braid_perf));
         command.args(["--ifname", ifname]).stdin(Stdio::null());
         command
     };
     let address = "10.9.0.1:47921";
     let mut server =
-        Group::start(at(host, "lo").args(["--serve", address]).stdout(Stdio::piped()))?;
-    let mut said = BufReader::new(server.child.stdout.take().expect("a pipe was asked for"));
-    let mut line = String::new();
-    if said.read_line(&mut line).is_err() || !line.starts_with("listening on ") {
-        return Err(Failure::new(format!("the server says `{}`", line.trim())));
-    }
+        Program::start(at(host, "lo").args(["--serve", address]).stdout(Stdio::piped()))?;
+    server.value("listening on ", LIMIT)?;
     let rounds = ["--rounds", "1", "--seconds", "0.1"];
-    Group::start(at(client, "braid0").args(["--against", address]).args(rounds))?.wait(LIMIT)?;
-    server.wait(LIMIT)
+    Program::start(at(client, "braid0").args(["--against", address]).args(rounds))?.wait(LIMIT)?;
+    Ok(server.wait(LIMIT)?)
 }
 
 /// Built beside `braid-perf`.
@@ -112,7 +104,7 @@ fn conformance(braid_perf: &Path) -> std::path::PathBuf {
 
 /// The program that prints the devices, with a variable, `NAME=VALUE`, where there is one.
 fn printer(network: &Network, braid_perf: &Path, variable: &str) -> Command {
-    let mut command = inside(&network.server, &conformance(braid_perf));
+    let mut command = network.server.command(&conformance(braid_perf));
     command.arg("--devices").stdin(Stdio::null()).envs(variable.split_once('='));
     command
 }

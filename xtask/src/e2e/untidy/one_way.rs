@@ -17,8 +17,8 @@ fn two_rails() -> Result<Network, Failure> {
         let device = format!("braid{rail}");
         network.link([&network.server, &network.client], &device)?;
         let address = |host| format!("address add 10.77.{rail}.{host}/24 dev {device}");
-        network.ip(&network.server, &[&address(1)])?;
-        network.ip(&network.client, &[&address(2)])?;
+        network.server.ip(&[&address(1)])?;
+        network.client.ip(&[&address(2)])?;
     }
     Ok(network)
 }
@@ -34,7 +34,7 @@ const ODD_PATHS: &str = "table inet braid { chain in { type filter hook input pr
 
 fn rail_without_way_back(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_rails()?;
-    network.nft(&network.client, SECOND_RAIL)?;
+    network.client.nft(SECOND_RAIL)?;
     let said = network.perf(
         braid_perf,
         "write-bw -p 47911 --rails 10.77.0.1,10.77.1.1",
@@ -46,7 +46,7 @@ fn rail_without_way_back(braid_perf: &Path) -> Result<(), Failure> {
 
 fn paths_without_way_back(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_rails()?;
-    network.nft(&network.client, ODD_PATHS)?;
+    network.client.nft(ODD_PATHS)?;
     let said = network.perf(
         braid_perf,
         "write-bw -p 47912 --bind 10.77.0.1",

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use super::{Case, Network};
 use crate::Failure;
-use crate::e2e::namespaces::inside;
 use crate::e2e::peers;
 
 pub(super) const CASES: &[Case] =
@@ -15,9 +14,8 @@ pub(super) const CASES: &[Case] =
 /// local socket.
 fn pids_repeat(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
-    network.ip(&network.server, &["link set lo up"])?;
     let command = |arguments: &str| -> Command {
-        let mut command = inside(&network.server, Path::new("unshare"));
+        let mut command = network.server.command(Path::new("unshare"));
         command.args(["--pid", "--fork", "--kill-child"]).arg(braid_perf);
         command.args(arguments.split(' ')).env("BRAID_METRICS", "local");
         command

@@ -31,15 +31,15 @@ fn two_interfaces(arp_ignore: u32, rp_filter: u32) -> Result<Network, Failure> {
         network.link([&network.server, &network.client], device)?;
         for (host, addresses) in [(&network.server, SERVER), (&network.client, CLIENT)] {
             let address = addresses[rail];
-            network.ip(host, &[&format!("address add {address}/24 dev {device}")])?;
+            host.ip(&[&format!("address add {address}/24 dev {device}")])?;
         }
     }
     for host in [&network.server, &network.client] {
-        network.sysctl(host, "net.ipv4.conf.all.arp_ignore", arp_ignore)?;
+        host.sysctl("ipv4/conf/all/arp_ignore", arp_ignore)?;
         // The kernel obeys the larger value of `all` and the device.
-        network.sysctl(host, "net.ipv4.conf.all.rp_filter", 0)?;
+        host.sysctl("ipv4/conf/all/rp_filter", 0)?;
         for device in DEVICES {
-            network.sysctl(host, &format!("net.ipv4.conf.{device}.rp_filter"), rp_filter)?;
+            host.sysctl(&format!("ipv4/conf/{device}/rp_filter"), rp_filter)?;
         }
     }
     Ok(network)
@@ -93,7 +93,7 @@ fn one_subnet_ipv6(braid_perf: &Path) -> Result<(), Failure> {
     let (server, client) = (["fd77::1", "fd77::11"], ["fd77::2", "fd77::12"]);
     for (host, addresses) in [(&network.server, server), (&network.client, client)] {
         for (device, address) in DEVICES.into_iter().zip(addresses) {
-            network.ip(host, &[&format!("address add {address}/64 dev {device} nodad")])?;
+            host.ip(&[&format!("address add {address}/64 dev {device} nodad")])?;
         }
     }
     both_carry(&network, braid_perf, [server, client])
@@ -103,13 +103,10 @@ fn one_subnet_ipv6(braid_perf: &Path) -> Result<(), Failure> {
 fn route_by_source(network: &Network) -> Result<(), Failure> {
     for (host, addresses) in [(&network.server, SERVER), (&network.client, CLIENT)] {
         for (table, (device, address)) in (101..).zip(DEVICES.into_iter().zip(addresses)) {
-            network.ip(
-                host,
-                &[
-                    &format!("route add 10.77.0.0/24 dev {device} table {table}"),
-                    &format!("rule add from {address} lookup {table}"),
-                ],
-            )?;
+            host.ip(&[
+                &format!("route add 10.77.0.0/24 dev {device} table {table}"),
+                &format!("rule add from {address} lookup {table}"),
+            ])?;
         }
     }
     Ok(())
@@ -176,13 +173,10 @@ fn loopback_addresses(braid_perf: &Path) -> Result<(), Failure> {
         let theirs = if own == server { client } else { server };
         for rail in [0, 1] {
             let (device, via) = (DEVICES[rail], other[rail]);
-            network.ip(
-                host,
-                &[
-                    &format!("address add {}/32 dev lo", own[rail]),
-                    &format!("route add {}/32 via {via} dev {device}", theirs[rail]),
-                ],
-            )?;
+            host.ip(&[
+                &format!("address add {}/32 dev lo", own[rail]),
+                &format!("route add {}/32 via {via} dev {device}", theirs[rail]),
+            ])?;
         }
     }
     both_carry(&network, braid_perf, [server, client])

@@ -1,11 +1,11 @@
-//! The examples of the paper's figure 4 and what else may happen, packet by packet.
+//! The examples of the paper's figure 4 and further cases, packet by packet.
 
 use braid_wire::{PathId, QpId, Stream, Token};
 
 use super::*;
 use crate::packet::Class;
 
-/// A flow over two routes, as in figure 4: even PSNs take one, odd ones the other.
+/// A flow over two routes, as in figure 4: even PSNs take one, odd PSNs the other.
 #[derive(Default)]
 struct Tor {
     flow: Flow,
@@ -16,23 +16,23 @@ const ROUTES: u32 = 2;
 const ROOM: usize = 10;
 
 impl Tor {
-    /// These come by; returns the ePSNs that are NACKed on the way.
+    /// Passes packets, and returns the ePSNs that are NACKed.
     fn pass(&mut self, psns: &[u32]) -> Vec<u32> {
         let mut nacked = Vec::new();
         for psn in psns {
             nacked.extend(self.flow.compensate(*psn, ROUTES).map(|blocked| blocked.epsn));
-            self.flow.remember(Entry { psn: *psn, leaves: Ps::ZERO }, Ps::ZERO, ROOM);
+            self.flow.remember(RingEntry { psn: *psn, leaves: Ps::ZERO }, Ps::ZERO, ROOM);
         }
         nacked
     }
 
-    /// The interface NACKs; returns what its acknowledgement looks like behind the switch: whether it
-    /// still shows that `highest` has come.
+    /// Sends a NACK of the interface. Returns whether the acknowledgement still reports `highest`
+    /// behind the switch.
     fn nack(&mut self, epsn: u32, highest: u32) -> bool {
         self.acknowledge(epsn, highest).highest == highest
     }
 
-    /// The interface acknowledges a packet that came in order, with nothing missing.
+    /// Sends an acknowledgement of the interface for a packet in order, with nothing missing.
     fn ack(&mut self, epsn: u32) {
         let highest = epsn.wrapping_sub(1) & PSN_MASK;
         let ack = Ack { cumulative: epsn, highest, ..blank() };
@@ -100,7 +100,7 @@ fn the_expected_packet_itself_ends_the_waiting() {
 }
 
 #[test]
-fn what_is_blocked_is_a_plain_cumulative_acknowledgement() {
+fn a_blocked_nack_becomes_a_plain_cumulative_acknowledgement() {
     let mut tor = Tor::default();
     tor.pass(&[0, 1, 3]);
     let ack = tor.acknowledge(2, 3);
@@ -113,7 +113,8 @@ fn an_acknowledgement_that_moves_the_epsn_is_no_nack() {
     tor.pass(&[0, 1, 3, 5, 2]);
     assert!(!tor.nack(2, 3));
     assert!(!tor.nack(2, 5));
-    // 2 fills the hole. 4 is missing now, but no packet has come since; none proves anything.
+    // PSN 2 fills the hole. PSN 4 is missing now, but no packet has arrived since, so nothing is
+    // proven.
     assert!(!tor.nack(4, 5));
     assert_eq!(tor.flow.judged, Some((2, false)));
     tor.pass(&[6]);
@@ -121,7 +122,7 @@ fn an_acknowledgement_that_moves_the_epsn_is_no_nack() {
     assert_eq!(tor.flow.judged, Some((4, false)));
 }
 
-/// What the paper does not consider: packets that pass while the NACK is on the last hop.
+/// A case outside the paper: packets that pass while the NACK is on the last hop.
 #[test]
 fn looking_back_sees_what_passed_before_the_nack_came() {
     for (look_back, needless) in [(false, vec![2]), (true, vec![])] {
@@ -148,7 +149,7 @@ fn a_ring_that_forgot_the_trigger_lets_the_nack_pass() {
 #[test]
 fn the_ring_counts_what_has_left_the_switch() {
     let mut flow = Flow::default();
-    let entry = |psn: u32| Entry { psn, leaves: Ps(psn.into()) };
+    let entry = |psn: u32| RingEntry { psn, leaves: Ps(psn.into()) };
     for psn in 0..20 {
         flow.remember(entry(psn), Ps(12), ROOM);
     }

@@ -1,0 +1,141 @@
+//! The interface between a row of the table and the engine that opens it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crate::counters::WorkerCounters;
+use crate::datapath::Datapath;
+use crate::datapath::datagram::DatagramDatapath;
+use crate::error::EngineError;
+use crate::link::Link;
+use crate::link::faults::{Faults, FaultyLink};
+use crate::link::udp::UdpLink;
+use crate::signals::Signals;
+use crate::verbs::Device;
+
+/// A row's description of its datapath.
+#[derive(Debug)]
+pub(crate) struct Info {
+    /// The name that users type.
+    pub(crate) name: &'static str,
+    /// The name in the header of a measurement.
+    pub(crate) label: &'static str,
+    /// One line for the help of a program.
+    pub(crate) summary: &'static str,
+    pub(crate) medium: Medium,
+    pub(crate) features: &'static [Feature],
+    /// The programs that offer the datapath. Rust, C and `braid-perf` offer all of them.
+    pub(crate) programs: &'static [Program],
+}
+
+/// The medium that carries the packets of a datapath.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Medium {
+    /// The network of this host. The datapath needs no options.
+    Network,
+    /// An RDMA device, which [`crate::DatapathOptions::device`] names.
+    Device,
+    /// The memory of this process, in the network of [`crate::DatapathOptions::fabric`].
+    Process,
+}
+
+/// An option of an engine that not every datapath has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Feature {
+    /// [`crate::EngineConfig::discover`].
+    Discovery,
+    /// [`crate::EngineConfig::second_addr`].
+    SecondAddress,
+    /// [`crate::EngineConfig::security`].
+    Keys,
+}
+
+/// A program that offers only some of the datapaths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Program {
+    /// The NCCL plugin.
+    Nccl,
+    /// The drop-in libibverbs.
+    DropIn,
+}
+
+/// A datapath of the table. The engine calls [`Factory::prepare`] once and [`Factory::open`] for
+/// each rail of each worker.
+pub(crate) trait Factory {
+    /// The payload of the [`crate::Datapath`] variant; `()` if the variant has none.
+    type Options;
+
+    const INFO: Info;
+
+    /// Checks the engine's configuration. Opens the devices that all workers share, one for each
+    /// rail.
+    fn prepare(_: &Self::Options, _: &EnginePlan) -> Result<Vec<Arc<Device>>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    fn open(
+        options: &Self::Options,
+        opening: &Opening<'_>,
+    ) -> Result<Box<dyn Datapath>, EngineError>;
+}
+
+/// The configuration of the whole engine, as far as [`Factory::prepare`] needs it.
+pub(crate) struct EnginePlan {
+    /// The address of each rail.
+    pub(crate) rails: Vec<IpAddr>,
+    pub(crate) paths: usize,
+    pub(crate) workers: usize,
+    pub(crate) faults: Faults,
+}
+
+/// The configuration of one rail of one worker.
+pub(crate) struct Opening<'a> {
+    /// The receiving address. Port 0: any free port.
+    pub(crate) addr: SocketAddr,
+    pub(crate) second_addr: Option<IpAddr>,
+    pub(crate) worker: usize,
+    pub(crate) rail: usize,
+    pub(crate) paths: usize,
+    pub(crate) mtu: Option<u16>,
+    pub(crate) receive_buffer: usize,
+    pub(crate) discover: bool,
+    pub(crate) faults: Faults,
+    /// The device of this rail that [`Factory::prepare`] has opened.
+    pub(crate) device: Option<&'a Arc<Device>>,
+    pub(crate) counters: &'a Arc<WorkerCounters>,
+    pub(crate) signals: &'a Arc<Signals>,
+}
+
+impl Opening<'_> {
+    /// Binds the receiving socket.
+    pub(crate) fn bind(&self, addr: SocketAddr) -> Result<UdpLink, EngineError> {
+        let bound = UdpLink::bind(addr, self.receive_buffer);
+        bound.map_err(|source| EngineError::Bind { addr, source })
+    }
+
+    /// Makes a datapath of a link, with `paths` source ports and the faults of the configuration.
+    pub(crate) fn datagrams(
+        &self,
+        link: Box<dyn Link>,
+        paths: usize,
+    ) -> Result<DatagramDatapath, EngineError> {
+        let mut link = self.with_faults(link)?;
+        link.open_paths(paths).map_err(|source| EngineError::Paths { count: paths, source })?;
+        let datagrams = DatagramDatapath::new(link, self.counters.clone());
+        Ok(match self.discover {
+            true => datagrams.with_discovery(paths, self.signals.clone()),
+            false => datagrams,
+        })
+    }
+
+    fn with_faults(&self, link: Box<dyn Link>) -> Result<Box<dyn Link>, EngineError> {
+        if self.faults.is_none() {
+            return Ok(link);
+        }
+        let place = (self.rail << 16) + self.worker;
+        let seed = self.faults.seed.wrapping_add(place as u64);
+        Ok(Box::new(FaultyLink::new(link, Faults { seed, ..self.faults })?))
+    }
+}

@@ -1,0 +1,68 @@
+//! The longest recent round trip.
+//!
+//! This is a maximum over a sliding span, kept in two parts (as the windowed filters of BBR): a
+//! queue that has drained is soon forgotten.
+
+use std::time::Duration;
+
+use braid_wire::Time;
+
+/// A peak counts for at least so long, ...
+const SHORTEST_SPAN: Duration = Duration::from_millis(10);
+/// ... or for so many of the round trips that it was measured by.
+const SPAN_TRIPS: u32 = 2;
+
+/// The longest round trip of late: of the present span of time and of the one before.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct MaxRtt {
+    present: Duration,
+    before: Duration,
+    /// When the present span ends.
+    until: Time,
+}
+
+impl MaxRtt {
+    pub(crate) fn on_sample(&mut self, now: Time, rtt: Duration) {
+        if now >= self.until {
+            self.before = self.get(now);
+            self.present = Duration::ZERO;
+            self.until = now + self.span().max(SPAN_TRIPS * rtt);
+        }
+        self.present = self.present.max(rtt);
+    }
+
+    fn span(&self) -> Duration {
+        (SPAN_TRIPS * self.present.max(self.before)).max(SHORTEST_SPAN)
+    }
+
+    /// Zero: nothing is known that is not too old.
+    pub(crate) fn get(&self, now: Time) -> Duration {
+        if now < self.until {
+            self.present.max(self.before)
+        } else if now < self.until + self.span() {
+            self.present
+        } else {
+            Duration::ZERO
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_peak_is_forgotten_after_a_few_round_trips() {
+        let (mut peak, at) = (MaxRtt::default(), |ms| Time::ZERO + MS * ms);
+        peak.on_sample(at(0), MS * 50);
+        assert_eq!([peak.get(at(0)), peak.get(at(199))], [MS * 50; 2]);
+        assert_eq!(peak.get(at(200)), Duration::ZERO);
+        peak.on_sample(at(1), MS);
+        peak.on_sample(at(101), MS);
+        assert_eq!([peak.get(at(101)), peak.get(at(200))], [MS * 50; 2]);
+        peak.on_sample(at(201), MS);
+        assert_eq!(peak.get(at(201)), MS);
+    }
+}

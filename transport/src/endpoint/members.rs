@@ -1,0 +1,424 @@
+//! All queue pairs towards one peer, and what they share: the peer's receive buffer, the timers,
+//! and the question whether the peer is alive.
+
+use std::collections::VecDeque;
+
+use braid_lb::Rails;
+use braid_wire::{DataHeader, RailId, Time};
+
+use super::ecn::Ecn;
+use super::in_flight::InFlight;
+use super::liveness::Liveness;
+use super::max_rtt::MaxRtt;
+use super::path_mtu::PathMtus;
+use super::timers::Timers;
+use super::turns::{Member, Turn, Turns, Waiting};
+use crate::qp::{ConnectedQp, Outcome, Packet};
+use crate::stream::per_rail::RailBytes;
+use crate::stream::send::quantum::OpenBatch;
+use crate::stream::send::send_limits::{Allowance, Budget, Need};
+use crate::{
+    Completion, Disconnect, EndCause, Ended, EndpointConfig, Event, PostError, QpAttributes,
+    QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, StateError, Transmit,
+};
+
+/// All queue pairs towards one peer; owned by one thread.
+#[derive(Debug)]
+pub struct Endpoint {
+    pub(super) config: EndpointConfig,
+    pub(super) members: Vec<Option<Member>>,
+    pub(super) free: Vec<u32>,
+    /// Queue pairs that may have something to send, in turn.
+    pub(super) ready: Turns,
+    /// Those that wait for the budget, in turn; the first may be in the middle of its turn.
+    pub(super) starved: Turns,
+    /// Those have budget for now: there was room for a batch, and it is not used up.
+    pub(super) hands_out: bool,
+    /// The last queue pair that something has happened to since the last settlement. It names the
+    /// one before.
+    pub(super) dirty: Option<u32>,
+    /// One entry per queue pair at its `armed` time. A deadline that moved later is noticed when
+    /// the entry fires.
+    pub(super) timers: Timers,
+    /// One entry per queue pair whose rate holds something back, at its `paced` time. They stand
+    /// apart from the timers because they fire with every burst, and each time a later entry would
+    /// stay behind there.
+    pub(super) paced: Timers,
+    /// The queue pair whose run is being handed out.
+    pub(super) running: Option<u32>,
+    /// The batch that leaves now, while segments of other queue pairs may join it.
+    pub(super) batch: OpenBatch,
+    pub(super) in_flight: InFlight,
+    /// Recent delays of acknowledgements for any queue pair: they share the path, and the peer's
+    /// queue.
+    pub(super) round_trips: MaxRtt,
+    pub(super) ended: VecDeque<Ended>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) disconnects: VecDeque<Disconnect>,
+    pub(super) liveness: Liveness,
+    pub(super) path_mtu: PathMtus,
+    pub(super) ecn: Ecn,
+    /// There may be control packets or probes to send. Nearly always there are none, and nobody
+    /// looks.
+    pub(super) control_due: bool,
+}
+
+impl Endpoint {
+    /// An endpoint without queue pairs.
+    pub fn new(now: Time, config: EndpointConfig) -> Self {
+        Endpoint {
+            config,
+            members: Vec::new(),
+            free: Vec::new(),
+            ready: Turns::new(Waiting::ToSend),
+            starved: Turns::new(Waiting::ForBudget),
+            hands_out: false,
+            dirty: None,
+            timers: Timers::new(),
+            paced: Timers::new(),
+            running: None,
+            batch: OpenBatch::default(),
+            in_flight: InFlight::new(config.peer_receive_buffer),
+            round_trips: MaxRtt::default(),
+            ended: VecDeque::new(),
+            events: VecDeque::new(),
+            disconnects: VecDeque::new(),
+            liveness: Liveness::new(now + config.ping_interval),
+            path_mtu: PathMtus::new(config.search_path_mtu, config.envelope),
+            ecn: Ecn::new(),
+            control_due: false,
+        }
+    }
+
+    /// Takes in a queue pair and connects it: RTS. Its receives stay posted.
+    pub fn adopt(&mut self, now: Time, qp: QueuePair, remote: Remote, rails: &mut Rails) -> QpSlot {
+        self.in_flight.use_rails(rails.count());
+        let mut qp = ConnectedQp::new(qp, remote, &self.config, rails);
+        self.path_mtu.admit(now, remote.mtu, rails);
+        qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
+        qp.leave_marks_unheeded(self.ecn.unheeded());
+        if self.is_empty() {
+            self.liveness.begin(now + self.config.ping_interval);
+        }
+        let member = Member {
+            qp,
+            turns: Default::default(),
+            needs: Need::NOTHING,
+            is_dirty: false,
+            next_dirty: None,
+            armed: Time::FAR_FUTURE,
+            paced: Time::FAR_FUTURE,
+            in_flight: RailBytes::default(),
+        };
+        let index = self.free.pop().unwrap_or(self.members.len() as u32);
+        if index as usize == self.members.len() {
+            self.members.push(None);
+        }
+        self.liveness.ring.insert(index);
+        self.members[index as usize] = Some(member);
+        QpSlot(index)
+    }
+
+    /// Takes a queue pair out, in whatever state it is.
+    ///
+    /// # Panics
+    /// If nothing is in that place.
+    pub fn release(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) -> QueuePair {
+        self.settle_all();
+        self.ready.remove(slot.0, &mut self.members);
+        self.starved.remove(slot.0, &mut self.members);
+        self.running = self.running.filter(|running| *running != slot.0);
+        let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
+        member.qp.dismiss(now, rails);
+        self.in_flight.forget(member.in_flight);
+        self.liveness.ring.remove(slot.0);
+        self.free.push(slot.0);
+        member.qp.into_unconnected()
+    }
+
+    /// Whether it has no queue pairs.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == self.members.len()
+    }
+
+    /// Bytes in flight on a rail, headers included; without those of streams that have timed out
+    /// again and again.
+    pub fn in_flight(&self, rail: RailId) -> u64 {
+        self.in_flight.bytes()[rail]
+    }
+
+    /// Limit of the bytes in flight: the room in the peer's socket, and on a long wire what that
+    /// holds, too.
+    pub fn most_in_flight(&self, rail: RailId) -> u64 {
+        self.in_flight.most_on(rail)
+    }
+
+    /// The queue pair in a place.
+    ///
+    /// # Panics
+    /// If nothing is there.
+    pub fn qp(&self, slot: QpSlot) -> &ConnectedQp {
+        &self.members[slot.0 as usize].as_ref().expect("an occupied slot").qp
+    }
+
+    pub(super) fn qp_mut(&mut self, slot: QpSlot) -> &mut ConnectedQp {
+        &mut self.members[slot.0 as usize].as_mut().expect("an occupied slot").qp
+    }
+
+    /// Queues work for a send queue.
+    pub fn post_send(&mut self, _now: Time, slot: QpSlot, wr: SendWr) -> Result<(), PostError> {
+        let posted = self.qp_mut(slot).post_send(wr);
+        self.settle(slot.0);
+        posted
+    }
+
+    /// Queues a receive.
+    pub fn post_recv(&mut self, _now: Time, slot: QpSlot, wr: RecvWr) -> Result<(), PostError> {
+        let posted = self.qp_mut(slot).post_recv(wr);
+        if self.qp(slot).has_ended_work() {
+            self.settle(slot.0);
+        }
+        posted
+    }
+
+    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR, which flushes everything
+    /// and is told to the peer. For RESET, [`Endpoint::release`] it first.
+    pub fn modify(&mut self, _now: Time, slot: QpSlot, to: QpState) -> Result<(), StateError> {
+        let changed = self.qp_mut(slot).modify(to);
+        self.settle(slot.0);
+        changed
+    }
+
+    /// Changes what of a queue pair's configuration may change while it is connected.
+    pub fn set_attributes(&mut self, slot: QpSlot, attributes: QpAttributes) {
+        self.qp_mut(slot).set_attributes(attributes);
+    }
+
+    /// Moves a connected queue pair to ERR, because of something that the driver has found.
+    pub fn end(&mut self, slot: QpSlot, cause: EndCause) {
+        self.qp_mut(slot).end(cause);
+        self.settle(slot.0);
+    }
+
+    /// Ends the work request whose segment [`Endpoint::poll_transmit`] handed out because its local
+    /// memory is gone.
+    pub fn unreadable(&mut self, _now: Time, slot: QpSlot, header: &DataHeader) {
+        let qp = self.qp_mut(slot);
+        if let Some((stream, source)) = qp.source_of(header) {
+            qp.unreadable(stream, source);
+        }
+        self.settle(slot.0);
+    }
+
+    /// Notes that a segment which was handed out as [`crate::Placement::Direct`] has left staged:
+    /// the driver knows no key for the NIC, or staging was cheaper. Call at once.
+    pub fn staged(&mut self, slot: QpSlot, header: &DataHeader) {
+        self.qp_mut(slot).staged(header);
+    }
+
+    /// Stops the segments of this queue pair until [`Endpoint::resume`], because the driver's
+    /// device has no room for more. Acknowledgements go on, and so do other queue pairs.
+    pub fn pause(&mut self, slot: QpSlot) {
+        self.qp_mut(slot).set_paused(true);
+    }
+
+    /// The driver takes segments of this queue pair again.
+    pub fn resume(&mut self, slot: QpSlot) {
+        self.qp_mut(slot).set_paused(false);
+        self.settle(slot.0);
+    }
+
+    /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
+    pub fn on_timeout(&mut self, now: Time, rails: &mut Rails) {
+        self.settle_all();
+        while let Some((at, index)) = self.paced.pop_due(now) {
+            let member = self.members[index as usize].as_mut();
+            if let Some(member) = member.filter(|member| member.paced == at) {
+                member.paced = Time::FAR_FUTURE;
+                self.wake(index);
+            }
+        }
+        let longest = self.round_trips.get(now);
+        while let Some((at, index)) = self.timers.pop_due(now) {
+            let member = self.members[index as usize].as_mut();
+            if let Some(member) = member.filter(|member| member.armed == at) {
+                member.armed = Time::FAR_FUTURE;
+                if member.qp.on_timeout(now, longest, rails) {
+                    let hit = member.in_flight.rails();
+                    let hit = if hit.is_empty() { rails.live() } else { hit };
+                    self.suspect_path_mtu(now);
+                    self.miss_acks();
+                    self.on_ecn_timeout(now, QpSlot(index), hit);
+                }
+                self.settle(index);
+            }
+        }
+        self.follow_rails(now, rails);
+        self.search_path_mtu(now);
+        self.check_liveness(now);
+        self.retry_ecn(now);
+        self.control_due = true; // a path may be due for a probe, too
+    }
+
+    /// Time at which to call [`Endpoint::on_timeout`] next. Correct after the `poll` functions have
+    /// been drained.
+    pub fn next_timeout(&self, rails: &Rails) -> Option<Time> {
+        if self.is_empty() {
+            return None;
+        }
+        let next = self.liveness.due.min(self.timers.first()).min(self.paced.first());
+        let next = next.min(self.path_mtu.next_timeout());
+        let probe = rails.next_probe().filter(|_| self.prober().is_some());
+        Some(probe.map_or(next, |at| next.min(at)))
+    }
+
+    /// The next packet to send, until `None`.
+    pub fn poll_transmit(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
+        self.settle_all();
+        if let Some(index) = self.running
+            && let Some(packet) = self.go_on(index)
+        {
+            return self.describe(now, index, &packet, rails);
+        }
+        if rails.count() > 1 {
+            self.follow_rails(now, rails);
+        }
+        if self.control_due
+            && let Some(transmit) = self.poll_control(now, rails)
+        {
+            return Some(transmit);
+        }
+        let joins = self.config.joint_batches && rails.requirements().shares_batches;
+        while let Some(Turn { index, has_budget, is_shared }) = self.next_turn() {
+            if !joins {
+                self.batch = OpenBatch::default();
+            }
+            let bytes = if has_budget { self.in_flight.left() } else { &RailBytes::NOTHING };
+            let left = Allowance { bytes, spent: Need::NOTHING };
+            let member = self.members[index as usize].as_mut().expect("only members have turns");
+            let is_alone = self.in_flight.is_all(&member.in_flight);
+            let in_flight = self.in_flight.bytes();
+            let budget = Budget { left, in_flight, is_shared, is_alone, batch: &mut self.batch };
+            match member.qp.poll_transmit(now, rails, budget) {
+                Outcome::Packet { packet, yields } => {
+                    self.in_flight.follow(&member.qp, &mut member.in_flight);
+                    self.has_sent(index, yields);
+                    self.running = self.has_run(index).then_some(index);
+                    return self.describe(now, index, &packet, rails);
+                }
+                Outcome::Run => {
+                    self.running = Some(index);
+                    if let Some(packet) = self.go_on(index) {
+                        return self.describe(now, index, &packet, rails);
+                    }
+                }
+                Outcome::NoBudget(needs) => self.starve(index, needs),
+                Outcome::Idle => {
+                    self.ready.remove(index, &mut self.members);
+                    self.starved.remove(index, &mut self.members);
+                    self.rearm(index);
+                }
+            }
+        }
+        self.batch = OpenBatch::default(); // the driver sends it
+        None
+    }
+
+    #[inline]
+    pub(super) fn describe(
+        &mut self,
+        now: Time,
+        index: u32,
+        packet: &Packet,
+        rails: &mut Rails,
+    ) -> Option<Transmit> {
+        let slot = QpSlot(index);
+        self.qp_mut(slot).describe(now, slot, packet, rails)
+    }
+
+    /// Returns the next segment of the run that is being handed out. The run was decided on and
+    /// counted when its first segment left.
+    pub(super) fn go_on(&mut self, index: u32) -> Option<Packet> {
+        let qp = &mut self.members[index as usize].as_mut()?.qp;
+        let packet = qp.go_on();
+        if !qp.has_run() {
+            self.running = None;
+            let yields = qp.ends_turn();
+            self.has_sent(index, yields);
+        } else if packet.is_none() {
+            self.running = None;
+        }
+        packet
+    }
+
+    pub(super) fn has_run(&self, index: u32) -> bool {
+        self.members[index as usize].as_ref().is_some_and(|member| member.qp.has_run())
+    }
+
+    /// The next work request that has ended; those of one queue come in posting order.
+    pub fn poll_ended(&mut self) -> Option<Ended> {
+        self.settle_all();
+        self.ended.pop_front()
+    }
+
+    /// Returns the next completion for the application, for drivers that have no places to free.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        std::iter::from_fn(|| self.poll_ended()).find_map(Ended::reported)
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.settle_all();
+        self.events.pop_front()
+    }
+
+    /// Returns the next queue pair that has ended and whose peer is to be told until it confirms:
+    /// for the driver's [`crate::Disconnects`]. Call it also after [`Endpoint::release`].
+    pub fn poll_disconnect(&mut self) -> Option<Disconnect> {
+        self.settle_all();
+        self.disconnects.pop_front()
+    }
+
+    /// Something has happened to a queue pair: what follows from it is found out once, however
+    /// many packets of a batch were for it, by [`Endpoint::settle_all`].
+    pub(super) fn settle(&mut self, index: u32) {
+        let Some(member) = self.members[index as usize].as_mut() else { return };
+        if !member.is_dirty {
+            member.is_dirty = true;
+            member.next_dirty = self.dirty.replace(index);
+        }
+    }
+
+    /// Brings the books up to date.
+    #[inline]
+    pub(super) fn settle_all(&mut self) {
+        if self.dirty.is_some() {
+            self.settle_dirty();
+        }
+    }
+
+    pub(super) fn settle_dirty(&mut self) {
+        while let Some(index) = self.dirty {
+            self.settle_one(index);
+        }
+    }
+
+    pub(super) fn settle_one(&mut self, index: u32) {
+        let member = self.members[index as usize].as_mut().expect("nobody leaves unsettled");
+        member.is_dirty = false;
+        self.dirty = member.next_dirty;
+        member.qp.hand_over_ended(&mut self.ended);
+        let (slot, qp) = (QpSlot(index), member.qp.id());
+        while let Some(kind) = member.qp.poll_event() {
+            self.events.push_back(Event { slot, qp, kind });
+        }
+        if !member.qp.state().receives() {
+            self.disconnects.extend(member.qp.poll_disconnect());
+            self.liveness.ring.remove(index);
+        }
+        self.in_flight.follow(&member.qp, &mut member.in_flight);
+        member.qp.look_again();
+        // Once it has been asked for packets, and has no more, its timers are set.
+        self.wake(index);
+    }
+}

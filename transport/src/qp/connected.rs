@@ -1,0 +1,278 @@
+//! A connected queue pair: a [`QueuePair`] and the streams of its connection.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::time::Duration;
+
+use braid_lb::{RailSet, Rails};
+use braid_wire::{PathId, RailId, Stream, Time};
+
+use super::metrics::{self, SubflowMetrics};
+use super::queue_pair::QueuePair;
+use super::streams::Streams;
+use crate::idle::KEPT_ENTRIES;
+use crate::output::EventKind;
+use crate::stream::marks::MarkSample;
+use crate::stream::per_rail::RailPayloads;
+use crate::stream::recv::recv_stream::RecvStream;
+use crate::stream::send::direct::NicEpoch;
+use crate::stream::send::send_queue::SendQueue;
+use crate::stream::send::send_stream::{SendStream, Timeout};
+use crate::{
+    Egress, EndCause, Ended, EndpointConfig, PostError, QpAttributes, QpState, RecvWr, Remote,
+    SendWr, StateError,
+};
+
+/// A connected queue pair. It lives in an [`crate::Endpoint`], which gives access to it.
+#[derive(Debug)]
+pub struct ConnectedQp {
+    pub(super) qp: QueuePair,
+    pub(super) streams: Box<Streams>,
+    pub(super) sq: SendQueue,
+    /// The queue pair has ended, and the peer has not been told.
+    pub(super) disconnects: bool,
+    /// Port by which the peer's DISCONNECT left. The confirmation leaves by the same kind of port.
+    pub(super) confirms: Option<Egress>,
+    /// A SEND was longer than its receive, which ends with a length error.
+    pub(super) too_long: bool,
+}
+
+impl Deref for ConnectedQp {
+    type Target = QueuePair;
+
+    fn deref(&self) -> &QueuePair {
+        &self.qp
+    }
+}
+
+impl ConnectedQp {
+    /// Connects a queue pair to the other end: RTS.
+    pub(crate) fn new(
+        mut qp: QueuePair,
+        remote: Remote,
+        endpoint: &EndpointConfig,
+        rails: &mut Rails,
+    ) -> Self {
+        let streams = Box::new(Streams::new(remote, qp.token, &qp.config, endpoint, rails));
+        qp.state = QpState::ReadyToSend;
+        ConnectedQp {
+            qp,
+            streams,
+            sq: SendQueue::default(),
+            disconnects: false,
+            confirms: None,
+            too_long: false,
+        }
+    }
+
+    /// Gives up the connection. The queue pair keeps its state and its receives.
+    pub(crate) fn into_unconnected(self) -> QueuePair {
+        self.qp
+    }
+
+    /// Changes the state. A connected queue pair does not go to RESET: it is taken out of its
+    /// endpoint first.
+    pub(crate) fn modify(&mut self, to: QpState) -> Result<(), StateError> {
+        let from = self.qp.state;
+        if !from.may_become(to) || to == QpState::Reset {
+            return Err(StateError { from, to });
+        }
+        match to {
+            QpState::Error => self.enter_error(EndCause::Application.into()),
+            QpState::SendQueueDrained => {
+                self.qp.state = to;
+                self.announce_drained();
+            }
+            _ => self.qp.state = to,
+        }
+        Ok(())
+    }
+
+    /// Goes to ERR because of something that the driver has found. Returns false if the state does
+    /// not allow that, or is ERR.
+    pub(crate) fn end(&mut self, cause: EndCause) -> bool {
+        let state = self.qp.state;
+        if state == QpState::Error || !state.may_become(QpState::Error) {
+            return false;
+        }
+        self.enter_error(cause.into());
+        self.qp.events.push_back(EventKind::Ended(cause.into()));
+        true
+    }
+
+    /// Queues work for the send queue. In ERR it is flushed at once.
+    pub(crate) fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
+        self.qp.check_send(&wr, self.sq.len())?;
+        if self.qp.state == QpState::Error {
+            self.qp.flush(wr.id, wr.op.work());
+        } else {
+            self.sq.push(wr);
+        }
+        Ok(())
+    }
+
+    /// Queues a receive. In ERR it is flushed at once.
+    pub(crate) fn post_recv(&mut self, wr: RecvWr) -> Result<(), PostError> {
+        self.qp.post_recv(wr)
+    }
+
+    /// Changes attributes, in any state.
+    pub(crate) fn set_attributes(&mut self, attributes: QpAttributes) {
+        self.qp.set_attributes(attributes);
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<EventKind> {
+        self.qp.events.pop_front()
+    }
+
+    /// Hands over the work requests that have ended.
+    pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
+        to.append(&mut self.qp.ended);
+    }
+
+    /// The other end.
+    pub fn remote(&self) -> &Remote {
+        &self.streams.remote
+    }
+
+    /// Payload bytes of a full segment: the length agreed at set-up, or less if no rail in use
+    /// carries that.
+    pub fn segment_payload(&self) -> u16 {
+        self.streams.mtu()
+    }
+
+    /// Smoothed round-trip time of its requests, once measured.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.streams.requests.smoothed_rtt()
+    }
+
+    /// Bytes in flight that the peer's receive buffer of a rail may hold, both streams.
+    pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
+        self.streams.all_outgoing().map(|outgoing| outgoing.in_flight(rail)).sum()
+    }
+
+    /// When [`ConnectedQp::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
+    pub(crate) fn next_timeout(&self) -> Time {
+        let streams = &self.streams;
+        let resend = streams.all_outgoing().map(SendStream::next_timeout);
+        resend
+            .chain(streams.all_incoming().map(RecvStream::ack_deadline))
+            .min()
+            .unwrap_or(Time::FAR_FUTURE)
+    }
+
+    /// When the rate lets out what it holds back now; [`Time::FAR_FUTURE`]: it holds nothing back.
+    pub(crate) fn paced_until(&self) -> Time {
+        if self.streams.is_paused {
+            return Time::FAR_FUTURE;
+        }
+        self.streams.all_outgoing().map(SendStream::paced_until).min().unwrap_or(Time::FAR_FUTURE)
+    }
+
+    /// Handles the timers of all streams. Returns whether a retransmission timed out. `longest`:
+    /// the longest recent round trip of any queue pair.
+    pub(crate) fn on_timeout(&mut self, now: Time, longest: Duration, rails: &mut Rails) -> bool {
+        let streams = &mut self.streams;
+        streams.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
+        let (mut gives_up, before) = (false, self.qp.counters.timeouts);
+        for stream in streams.all_outgoing_mut() {
+            let outcome = stream.on_timeout(now, longest, self.qp.config.retry_timeout, rails);
+            let is_timeout = matches!(outcome, Timeout::Resend(_) | Timeout::GiveUp);
+            self.qp.counters.timeouts += u64::from(is_timeout);
+            match outcome {
+                Timeout::None => {}
+                Timeout::Resend(lost) | Timeout::Tail(lost) => self.qp.counters.lost += lost,
+                Timeout::GiveUp => gives_up = true,
+            }
+        }
+        if gives_up {
+            self.give_up(EndCause::PeerSilent);
+        }
+        self.trim();
+        self.qp.counters.timeouts > before
+    }
+
+    /// Limits the payload of new segments, on each rail, to `payloads`.
+    pub(crate) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
+        self.streams.use_path_mtu(payloads, endpoint);
+    }
+
+    /// Congestion marks on these rails say nothing from now on.
+    pub(crate) fn leave_marks_unheeded(&mut self, rails: RailSet) {
+        self.streams.leave_marks_unheeded(rails);
+    }
+
+    /// Makes the controllers of these rails begin anew: they have cut their windows for nothing.
+    pub(crate) fn restart_controllers(&mut self, rails: RailSet) {
+        if rails.is_empty() {
+            return;
+        }
+        let streams = &mut self.streams;
+        let remote = streams.remote;
+        for outgoing in streams.all_outgoing_mut() {
+            outgoing.restart_controllers(rails, &self.qp.config, &remote);
+        }
+    }
+
+    /// Takes the last sample of a rail's marks.
+    pub(crate) fn take_mark_sample(&mut self) -> Option<(RailId, MarkSample)> {
+        self.streams.all_outgoing_mut().find_map(|stream| stream.marks.take_sample())
+    }
+
+    /// Gives back what a burst has made its queues grow to, once nothing is under way any more. The
+    /// time-out that was set for the burst brings us here: a time-out later, so never between the
+    /// messages of a busy queue pair.
+    fn trim(&mut self) {
+        let streams = &mut self.streams;
+        if streams.all_outgoing().all(|stream| stream.window.is_empty()) {
+            streams.trim();
+            self.sq.trim();
+            self.qp.rq.trim();
+            self.qp.ended.shrink_to(KEPT_ENTRIES);
+        }
+    }
+
+    /// Whether the driver takes no segments.
+    pub(crate) fn set_paused(&mut self, is_paused: bool) {
+        self.streams.is_paused = is_paused;
+    }
+
+    /// The peer receives what is placed directly on a path with a newer NIC queue pair.
+    pub(crate) fn begin_epoch(&mut self, epoch: NicEpoch) {
+        if let Some(direct) = &mut self.streams.requests.direct {
+            direct.begin(epoch);
+        }
+    }
+
+    /// The path of a packet that belongs to no batch.
+    pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
+        self.streams.requests.single_path(now, rails)
+    }
+
+    /// A long round trip of those that it has measured.
+    pub(crate) fn usual_round_trip(&self) -> Duration {
+        self.streams.requests.subflows.rto(0)
+    }
+
+    /// A path of this rail, for such a packet.
+    pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
+        self.streams.requests.path_on(now, rail, rails)
+    }
+
+    /// Ends the streams: the queue pair leaves its endpoint.
+    pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
+        self.streams.dismiss(now, rails);
+    }
+
+    /// The subflows, by stream, then by rail.
+    pub fn subflows(&self) -> impl Iterator<Item = SubflowMetrics> {
+        self.streams.all_outgoing().zip([Stream::Requests, Stream::Responses]).flat_map(
+            |(outgoing, stream)| {
+                outgoing
+                    .subflows
+                    .by_rail()
+                    .map(move |(rail, _)| metrics::of(outgoing, stream, rail))
+            },
+        )
+    }
+}

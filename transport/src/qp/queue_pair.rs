@@ -1,0 +1,248 @@
+//! A reliable connected queue pair: its state, its receive queue, and what it hands out.
+
+use std::collections::VecDeque;
+
+use braid_wire::{Crc, Offer, QpId, Token};
+
+use super::metrics::QpCounters;
+use super::recv_queue::RecvQueue;
+use crate::output::EventKind;
+use crate::stream::recv::reordering_extent::OooDegrees;
+use crate::{
+    Completion, EndCause, Ended, MAX_TIMER, PostError, QpAttributes, QpConfig, QpError, QpState,
+    RecvWr, SendWr, StateError, Status, Work,
+};
+
+/// A reliable connected queue pair, sans-IO. Before it is connected its owner holds it; afterwards
+/// it lives in an [`crate::Endpoint`], all access to it goes through that.
+#[derive(Debug)]
+pub struct QueuePair {
+    pub(super) id: QpId,
+    pub(super) token: Token,
+    pub(super) config: QpConfig,
+    pub(super) state: QpState,
+    pub(super) rq: RecvQueue,
+    pub(super) ended: VecDeque<Ended>,
+    pub(super) events: VecDeque<EventKind>,
+    /// Why it is in ERR.
+    pub(super) error: Option<QpError>,
+    pub(super) counters: QpCounters,
+    /// Made when the first packet comes out of order.
+    pub(super) degrees: Option<Box<OooDegrees>>,
+}
+
+/// Terms of an offer that are the same for all queue pairs of a driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OfferTerms {
+    /// Names the process and engine; see [`Offer::instance`].
+    pub instance: u64,
+    /// Payload bytes of the largest segment that the way to the peer may carry.
+    pub mtu: u16,
+    /// Bytes that are received before they are looked at.
+    pub receive_buffer: u32,
+    /// Whether payloads are to carry a check.
+    pub crc: Crc,
+}
+
+impl QueuePair {
+    /// A queue pair in RESET.
+    pub fn new(id: QpId, token: Token, config: QpConfig) -> Self {
+        QueuePair {
+            id,
+            token,
+            config,
+            state: QpState::Reset,
+            rq: RecvQueue::default(),
+            ended: VecDeque::new(),
+            events: VecDeque::new(),
+            error: None,
+            counters: QpCounters::default(),
+            degrees: None,
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> QpId {
+        self.id
+    }
+
+    /// The token that packets to this queue pair carry.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// Why it is in ERR; `None` in any other state.
+    pub fn error(&self) -> Option<QpError> {
+        self.error
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &QpConfig {
+        &self.config
+    }
+
+    /// Counters since the queue pair was created.
+    pub fn counters(&self) -> QpCounters {
+        self.counters
+    }
+
+    /// The reordering extents of packets that came out of order. `None`: none has.
+    pub fn ooo_degrees(&self) -> Option<&OooDegrees> {
+        self.degrees.as_deref()
+    }
+
+    /// Changes the state. RTR and RTS are reached by connecting; RESET forgets everything, also
+    /// receives, without a completion.
+    pub fn modify(&mut self, to: QpState) -> Result<(), StateError> {
+        let from = self.state;
+        let needs_peer = matches!(to, QpState::ReadyToReceive | QpState::ReadyToSend);
+        if !from.may_become(to) || needs_peer {
+            return Err(StateError { from, to });
+        }
+        match to {
+            QpState::Reset => {
+                *self = QueuePair::new(self.id, self.token, self.config.clone());
+            }
+            QpState::Error if from != QpState::Error => {
+                self.enter_error(EndCause::Application.into());
+            }
+            _ => self.state = to,
+        }
+        Ok(())
+    }
+
+    /// Goes to ERR because of something that the driver has found. Returns false if the state does
+    /// not allow that, or is ERR.
+    pub fn end(&mut self, cause: EndCause) -> bool {
+        if self.state == QpState::Error || !self.state.may_become(QpState::Error) {
+            return false;
+        }
+        self.enter_error(cause.into());
+        self.events.push_back(EventKind::Ended(cause.into()));
+        true
+    }
+
+    /// Posts to the send queue. Without a connection that is possible in ERR only, where the work
+    /// request is flushed at once.
+    pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
+        self.check_send(&wr, 0)?;
+        self.flush(wr.id, wr.op.work());
+        Ok(())
+    }
+
+    /// Refuses a work request that the send queue, which holds `queued`, cannot take.
+    pub(super) fn check_send(&self, wr: &SendWr, queued: usize) -> Result<(), PostError> {
+        let state = self.state;
+        if !state.accepts_send() {
+            return Err(PostError::State { state, queue: "send" });
+        }
+        let capacity = self.config.max_send_wr;
+        if queued >= capacity as usize {
+            return Err(PostError::QueueFull { capacity, queue: "send" });
+        }
+        wr.check()
+    }
+
+    /// Queues a receive. In ERR it is flushed at once.
+    pub fn post_recv(&mut self, wr: RecvWr) -> Result<(), PostError> {
+        let state = self.state;
+        if !state.accepts_recv() {
+            return Err(PostError::State { state, queue: "receive" });
+        }
+        let capacity = self.config.max_recv_wr;
+        if self.rq.len() >= capacity as usize {
+            return Err(PostError::QueueFull { capacity, queue: "recv" });
+        }
+        if state == QpState::Error {
+            self.flush(wr.id, Work::Recv);
+        } else {
+            self.rq.push(wr);
+        }
+        Ok(())
+    }
+
+    /// Makes the offer of an attempt to connect, or to accept with, this queue pair, which goes to
+    /// INIT. Every attempt needs a `token` of its own, so that late packets of an earlier attempt
+    /// are not taken for part of this one. `psn` is the first PSN to send (24 bits). Both have to
+    /// be unpredictable.
+    ///
+    /// # Errors
+    /// The state is neither RESET nor INIT.
+    pub fn offer(
+        &mut self,
+        token: Token,
+        psn: u32,
+        terms: &OfferTerms,
+    ) -> Result<Offer, StateError> {
+        if self.state != QpState::Init {
+            self.modify(QpState::Init)?;
+        }
+        self.token = token;
+        Ok(Offer {
+            qp: self.id,
+            token,
+            psn: psn & 0xFF_FFFF,
+            instance: terms.instance,
+            mtu: terms.mtu,
+            receive_buffer: terms.receive_buffer,
+            window: self.config.window.clamp(1, 4096),
+            max_rd_atomic: self.config.max_rd_atomic.max(1),
+            crc: terms.crc,
+        })
+    }
+
+    /// Changes it, in any state.
+    pub fn set_attributes(&mut self, attributes: QpAttributes) {
+        let QpAttributes { access, retry_timeout, rnr_retry, rnr_delay } = attributes;
+        let config = &mut self.config;
+        (config.access, config.rnr_retry) = (access, rnr_retry);
+        config.retry_timeout = retry_timeout.min(MAX_TIMER);
+        config.rnr_delay = rnr_delay.min(MAX_TIMER);
+    }
+
+    /// The next work request that has ended, in order for each of the two queues.
+    pub fn poll_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
+    }
+
+    pub(crate) fn has_ended_work(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// A send has ended well.
+    pub(super) fn complete_send(&mut self, wr: &SendWr, len: u32) {
+        let (qp, wr_id, work) = (self.id, wr.id, wr.op.work());
+        let (status, imm, solicited) = (Status::Success, None, false);
+        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
+        self.ended.push_back(Ended { completion, is_reported: wr.signalled });
+    }
+
+    /// Completes a work request that failed, which is always reported.
+    pub(super) fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
+        let (qp, len, imm, solicited) = (self.id, 0, None, true);
+        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
+        self.ended.push_back(Ended { completion, is_reported: true });
+    }
+
+    pub(super) fn flush(&mut self, wr_id: u64, work: Work) {
+        self.complete_failed(wr_id, work, Status::Flushed);
+    }
+
+    /// Goes to ERR and flushes the receive queue.
+    pub(super) fn enter_error(&mut self, error: QpError) {
+        self.state = QpState::Error;
+        self.error = Some(error);
+        self.flush_receives();
+    }
+
+    pub(super) fn flush_receives(&mut self) {
+        while let Some(wr) = self.rq.pop() {
+            self.flush(wr.id, Work::Recv);
+        }
+    }
+}

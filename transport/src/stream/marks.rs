@@ -1,0 +1,291 @@
+//! Congestion marks (ECN CE) by path: the receiver counts and reports them, its peer learns from
+//! the reports.
+//!
+//! Both ends have a count over the life of the stream, modulo 2^16, for each path that was ever
+//! marked. A report names the paths that were marked since the report before. If a report is lost,
+//! the next one of the same path makes up for it.
+
+use std::time::Duration;
+
+use braid_lb::RailSet;
+use braid_wire::{MAX_MARKED_PATHS, Marks, PathId, PathMarks, RailId, Time};
+
+/// Packets of a sample.
+const SAMPLE: u32 = 64;
+/// One packet in this many may be without a mark: its mark comes with a later acknowledgement.
+const LATE: u32 = 32;
+/// A window that falls by less than this share does not fall.
+const FALLS: (u64, u64) = (7, 8);
+/// After so many samples, and so long, a window that falls no more stands at its minimum.
+const SAMPLES: u32 = 4;
+const STANDS: Duration = Duration::from_millis(250);
+
+/// Counts of a receiving stream. Invariants: `paths` ascends; `fresh` of them are not reported.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CountedMarks {
+    paths: Vec<Counted>,
+    fresh: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    path: PathId,
+    count: u16,
+    fresh: bool,
+}
+
+impl CountedMarks {
+    /// A packet with a mark has come by this path.
+    pub(crate) fn count(&mut self, path: PathId) {
+        let at = match self.paths.binary_search_by_key(&path, |known| known.path) {
+            Ok(at) => at,
+            Err(at) => {
+                self.paths.insert(at, Counted { path, count: 0, fresh: false });
+                at
+            }
+        };
+        let known = &mut self.paths[at];
+        known.count = known.count.wrapping_add(1);
+        self.fresh += usize::from(!known.fresh);
+        known.fresh = true;
+    }
+
+    /// Takes the marks for the next acknowledgement.
+    pub(crate) fn report(&mut self) -> Marks {
+        if self.fresh == 0 {
+            return Marks::default();
+        }
+        let fresh = self.paths.iter_mut().filter(|known| known.fresh).take(MAX_MARKED_PATHS);
+        let report = Marks::new(fresh.map(|known| {
+            known.fresh = false;
+            PathMarks { path: known.path, count: known.count }
+        }));
+        self.fresh = self.fresh.saturating_sub(MAX_MARKED_PATHS);
+        report
+    }
+}
+
+/// Counts of a sending stream. Invariant: `paths` ascends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeardMarks {
+    paths: Vec<Heard>,
+    /// Rails whose marks say nothing.
+    unheeded: RailSet,
+    /// The last sample of a rail's marks.
+    sample: Option<(RailId, MarkSample)>,
+}
+
+/// The marks of [`SAMPLE`] packets in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MarkSample {
+    /// Some carry none.
+    SomeUnmarked,
+    /// All are marked.
+    AllMarked,
+    /// All are marked and have been for long, while the window was as small as it gets.
+    Settled,
+}
+
+/// Looks whether every packet of a subflow is marked.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct MarkWatch {
+    acked: u32,
+    marked: u32,
+    /// Samples in a row of which all were marked, since the window stands.
+    samples: u32,
+    floor: u64,
+    since: Time,
+}
+
+impl MarkWatch {
+    fn on_acked(&mut self, now: Time, packets: u32, marks: u32, window: u64) -> Option<MarkSample> {
+        self.acked += packets;
+        self.marked = self.marked.saturating_add(marks);
+        if self.acked < SAMPLE {
+            return None;
+        }
+        let all = self.marked.saturating_add(self.acked / LATE) >= self.acked;
+        (self.acked, self.marked) = (0, 0);
+        if !all {
+            *self = MarkWatch::default();
+            return Some(MarkSample::SomeUnmarked);
+        }
+        if self.samples == 0 || window * FALLS.1 < self.floor * FALLS.0 {
+            (self.samples, self.floor, self.since) = (0, window, now);
+        }
+        self.samples += 1;
+        let stands = self.samples >= SAMPLES && now - self.since >= STANDS;
+        Some(if stands { MarkSample::Settled } else { MarkSample::AllMarked })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    path: PathId,
+    /// As reported last.
+    count: u16,
+    /// Reported, and not taken.
+    new: u16,
+    /// Taken alone: the next segments of the path count as congested.
+    late: bool,
+}
+
+impl HeardMarks {
+    /// An acknowledgement reports these; there are so many rails. Returns how many are new.
+    pub(crate) fn on_report(&mut self, marks: &Marks, rails: usize) -> u64 {
+        let ours = marks.iter().filter(|report| report.path.rail().get() < rails);
+        ours.map(|report| u64::from(self.on_path(report))).sum()
+    }
+
+    fn on_path(&mut self, report: PathMarks) -> u16 {
+        let path = report.path;
+        let at = match self.find(path) {
+            Ok(at) => at,
+            Err(at) => {
+                self.paths.insert(at, Heard { path, count: 0, new: 0, late: false });
+                at
+            }
+        };
+        let known = &mut self.paths[at];
+        let new = report.count.wrapping_sub(known.count);
+        if new > u16::MAX / 2 {
+            return 0; // an overtaken ack
+        }
+        known.count = report.count;
+        known.new = known.new.saturating_add(new);
+        new
+    }
+
+    fn find(&self, path: PathId) -> Result<usize, usize> {
+        self.paths.binary_search_by_key(&path, |known| known.path)
+    }
+
+    /// The marks of these rails say nothing from now on, those of others do.
+    pub(crate) fn leave_unheeded(&mut self, rails: RailSet) {
+        (self.unheeded, self.sample) = (rails, None);
+    }
+
+    pub(crate) fn take_sample(&mut self) -> Option<(RailId, MarkSample)> {
+        self.sample.take()
+    }
+
+    /// Whether a path was ever marked.
+    #[inline]
+    pub(crate) fn is_watching(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
+    /// Packets of a rail are acknowledged, with so many marks. False: those say nothing.
+    #[inline(never)]
+    pub(crate) fn watch(
+        &mut self,
+        now: Time,
+        rail: RailId,
+        (packets, marks): (u32, u32),
+        (watch, window): (&mut MarkWatch, u64),
+    ) -> bool {
+        if let Some(sample) = watch.on_acked(now, packets, marks, window) {
+            self.sample = Some((rail, sample));
+        }
+        !self.unheeded.contains(rail)
+    }
+
+    /// Takes the marks of a path of which segments are acknowledged. Also returns whether these
+    /// segments, or one before them, were marked.
+    pub(crate) fn take(&mut self, path: PathId) -> (u32, bool) {
+        if self.paths.is_empty() {
+            return (0, false);
+        }
+        let Ok(at) = self.find(path) else { return (0, false) };
+        let known = &mut self.paths[at];
+        let new = std::mem::take(&mut known.new);
+        (new.into(), std::mem::take(&mut known.late) || new > 0)
+    }
+
+    /// The marks of a path of which no segment is newly acknowledged: it was before.
+    pub(crate) fn take_alone(&mut self, path: PathId) -> u32 {
+        let Ok(at) = self.find(path) else { return 0 };
+        let known = &mut self.paths[at];
+        let new = std::mem::take(&mut known.new);
+        known.late |= new > 0;
+        new.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(path: u16) -> PathId {
+        PathId::new(path)
+    }
+
+    fn counts(marks: &Marks) -> Vec<(u16, u16)> {
+        marks.iter().map(|marks| (marks.path.get(), marks.count)).collect()
+    }
+
+    #[test]
+    fn a_report_names_the_paths_that_were_marked_since_the_one_before() {
+        let mut counted = CountedMarks::default();
+        [7, 3, 7].into_iter().for_each(|number| counted.count(path(number)));
+        assert_eq!(counts(&counted.report()), [(3, 1), (7, 2)]);
+        assert!(counted.report().is_empty());
+        counted.count(path(7));
+        assert_eq!(counts(&counted.report()), [(7, 3)]);
+    }
+
+    #[test]
+    fn what_one_report_does_not_hold_the_next_one_says() {
+        let mut counted = CountedMarks::default();
+        (0..100).for_each(|number| counted.count(path(number)));
+        let reported = [counted.report(), counted.report()].map(|marks| counts(&marks).len());
+        assert_eq!((reported, counted.report().is_empty()), ([64, 36], true));
+    }
+
+    #[test]
+    fn a_lost_or_overtaken_report_loses_and_repeats_nothing() {
+        let (mut counted, mut heard) = (CountedMarks::default(), HeardMarks::default());
+        let mut report = || {
+            counted.count(path(1));
+            counted.report()
+        };
+        let [_lost, overtaken, third] = [report(), report(), report()];
+        assert_eq!(heard.on_report(&third, 1), 3);
+        assert_eq!(heard.on_report(&overtaken, 1), 0);
+        assert_eq!((heard.take(path(1)), heard.take(path(1))), ((3, true), (0, false)));
+    }
+
+    #[test]
+    fn marks_stay_with_their_path_and_late_ones_count_for_its_next_segments() {
+        let mut heard = HeardMarks::default();
+        heard.on_report(&Marks::new([PathMarks { path: path(2), count: 5 }]), 1);
+        assert_eq!(heard.take(path(1)), (0, false));
+        assert_eq!((heard.take_alone(path(2)), heard.take_alone(path(2))), (5, 0));
+        assert_eq!((heard.take(path(2)), heard.take(path(2))), ((0, true), (0, false)));
+    }
+
+    #[test]
+    fn marks_on_every_packet_are_told_from_many_marks() {
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let mut watch = MarkWatch::default();
+        let mut sample = |at, marks, window| watch.on_acked(ms(at), SAMPLE, marks, window);
+        assert_eq!(sample(0, SAMPLE - 4, 4000), Some(MarkSample::SomeUnmarked));
+        // The window falls, and then stands.
+        for (at, window) in [(10, 4000), (20, 2000), (30, 1000), (40, 990), (200, 1010)] {
+            assert_eq!(sample(at, SAMPLE - 1, window), Some(MarkSample::AllMarked), "at {at}");
+        }
+        assert_eq!(sample(290, SAMPLE, 1000), Some(MarkSample::Settled));
+        assert_eq!(sample(300, 0, 1000), Some(MarkSample::SomeUnmarked));
+        assert_eq!(sample(600, SAMPLE, 1000), Some(MarkSample::AllMarked), "from the start");
+        assert_eq!(watch.on_acked(ms(601), SAMPLE - 1, 0, 1000), None);
+    }
+
+    #[test]
+    fn counts_wrap() {
+        let mut heard = HeardMarks::default();
+        let report = |count| Marks::new([PathMarks { path: path(1), count }]);
+        for (count, new) in [(30_000, 30_000), (60_000, 30_000), (4, 5540)] {
+            assert_eq!(heard.on_report(&report(count), 1), new);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The receiving end of a stream: the expected PSN, the packets ahead of it, and the
+//! acknowledgement that is pending.
+
+pub(crate) mod effect;
+mod pending_ack;
+pub(crate) mod refusal;
+pub(crate) mod reordering_extent;
+pub(crate) mod recv_stream;

@@ -1,0 +1,184 @@
+use braid_wire::{Crc, DataHeader, Opcode};
+
+use super::*;
+
+/// A stream whose first PSN this is.
+fn incoming(first: u32) -> RecvStream {
+    with(first, QpConfig::default())
+}
+
+fn with(first: u32, config: QpConfig) -> RecvStream {
+    let remote = Remote {
+        qp: QpId::new(2),
+        token: Token(0),
+        send_psn: 0,
+        recv_psn: first,
+        mtu: 4096,
+        window: 4096,
+        segments: u32::MAX,
+        max_rd_atomic: 1,
+        crc: Crc::Off,
+    };
+    RecvStream::new(Stream::Requests, &remote, &config)
+}
+
+/// A packet that asks for an acknowledgement.
+fn note(incoming: &mut RecvStream, now: Time, may_be_replied_to: bool) {
+    let header = DataHeader {
+        opcode: Opcode::Write,
+        qp: QpId::new(2),
+        token: Token(0),
+        psn: 0,
+        ack_request: true,
+        solicited: false,
+        last: true,
+        retransmission: false,
+        number: 0,
+        address: 0,
+        rkey: 0,
+        message_len: 8,
+        offset: 0,
+        len: 8,
+        imm: 0,
+        stamp: 0,
+        payload_crc: 0,
+        operands: None,
+    };
+    let (header, path) = (&header, PathId::default());
+    let arrival = Arrival { header, path, congestion: false, may_be_replied_to };
+    incoming.record(now, &arrival);
+}
+
+#[test]
+fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
+    let (wait, hold) = (Duration::from_micros(50), Duration::ZERO);
+    let told = QpConfig { reply_wait: wait, reply_hold: hold, ..QpConfig::default() };
+    let (start, before) = (Time::ZERO, Time::ZERO + wait / 2);
+    // Its application has replied to the message before.
+    let with = |first, config| {
+        let mut incoming = with(first, config);
+        incoming.pending_ack.is_reply_usual = true;
+        incoming
+    };
+    // Nobody replies.
+    let mut silent = with(0, told.clone());
+    note(&mut silent, start, true);
+    assert!(!silent.owes_ack(before));
+    assert_eq!(silent.ack_deadline(), start + wait);
+    assert!(silent.owes_ack(start + wait));
+    // It leaves right behind the reply.
+    let mut answered = with(0, told.clone());
+    note(&mut answered, start, true);
+    answered.on_reply(before);
+    assert!(answered.owes_ack_first(before));
+    // Behind the second one, if half of its time is over by then.
+    let held = QpConfig { reply_hold: 2 * wait, ..QpConfig::default() };
+    for (later, joins) in [(wait - wait / 10, false), (wait, true)] {
+        let mut answered = with(0, held.clone());
+        note(&mut answered, start, true);
+        [start, start + later].iter().for_each(|at| answered.on_reply(*at));
+        assert_eq!(answered.owes_ack_first(start + later), joins);
+    }
+    // Who does not look will not reply, and who was told nothing does not wait.
+    for (config, may_be_replied_to) in [(told, false), (QpConfig::default(), true)] {
+        let mut other = with(0, config);
+        note(&mut other, start, may_be_replied_to);
+        assert!(other.owes_ack(start));
+    }
+}
+
+/// The acknowledgement leaves.
+fn acknowledge(incoming: &mut RecvStream, now: Time) {
+    incoming.take_ack(now, QpId::new(2), Token(0), Duration::ZERO);
+}
+
+#[test]
+fn an_acknowledgement_waits_only_where_replies_are_usual() {
+    let wait = Duration::from_micros(50);
+    let config = QpConfig { reply_wait: wait, reply_hold: Duration::ZERO, ..QpConfig::default() };
+    let (mut incoming, mut now) = (with(0, config), Time::ZERO);
+    // The first message: nothing says that it is replied to, until data follows it.
+    note(&mut incoming, now, true);
+    assert!(incoming.owes_ack_at_once(now));
+    acknowledge(&mut incoming, now);
+    incoming.on_reply(now + wait);
+    // Those that are replied to.
+    for _ in 0..2 {
+        now += 2 * wait;
+        note(&mut incoming, now, true);
+        assert!(!incoming.owes_ack_at_once(now) && !incoming.owes_ack(now));
+        incoming.on_reply(now);
+        assert!(incoming.owes_ack_first(now));
+        acknowledge(&mut incoming, now);
+    }
+    // One that is not, and those after it, although data follows them at some time.
+    note(&mut incoming, now, true);
+    assert!(incoming.owes_ack(now + wait));
+    acknowledge(&mut incoming, now + wait);
+    for _ in 0..2 {
+        now += Duration::from_secs(1);
+        incoming.on_reply(now);
+        note(&mut incoming, now, true);
+        assert!(incoming.owes_ack_at_once(now));
+        acknowledge(&mut incoming, now);
+    }
+}
+
+#[test]
+fn a_refusal_is_told_although_an_older_one_is_served_before_the_acknowledgement() {
+    let (mut incoming, delay) = (incoming(0), Duration::from_micros(10));
+    let ack =
+        |incoming: &mut RecvStream, now| incoming.take_ack(now, QpId::new(2), Token(0), delay).nak;
+    let later = Time::ZERO + Duration::from_secs(1);
+    incoming.refuse_for_now(Time::ZERO, Psn(1));
+    incoming.refuse_for_now(Time::ZERO, Psn(2));
+    assert_eq!(ack(&mut incoming, Time::ZERO), Some((NakCode::ReceiverNotReady, 1)));
+    incoming.refuse_for_now(later, Psn(2));
+    incoming.insert(later, Psn(1), 0, None);
+    assert_eq!(ack(&mut incoming, later), Some((NakCode::ReceiverNotReady, 2)));
+    incoming.insert(later, Psn(2), 0, None);
+    assert_eq!(ack(&mut incoming, later), None);
+}
+
+fn arrive(incoming: &mut RecvStream, psns: &[u64]) {
+    for &psn in psns {
+        assert_eq!(incoming.locate(Psn(psn), 4096), Ok(PsnPlace::New));
+        incoming.insert(Time::ZERO, Psn(psn), 0, None);
+        incoming.advance();
+    }
+}
+
+fn ones(incoming: &RecvStream) -> Vec<u64> {
+    incoming.bitmap().ones().collect()
+}
+
+#[test]
+fn in_order_packets_move_the_epsn() {
+    let mut incoming = incoming(5);
+    arrive(&mut incoming, &[5, 6, 7]);
+    assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![]));
+}
+
+#[test]
+fn early_packets_wait_and_are_reported_relative_to_the_epsn() {
+    let mut incoming = incoming(5);
+    arrive(&mut incoming, &[7, 5, 200, 9]);
+    assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(6), vec![1, 3, 194]));
+    assert_eq!(incoming.locate(Psn(7), 4096), Ok(PsnPlace::Duplicate));
+    assert_eq!(incoming.locate(Psn(5), 4096), Ok(PsnPlace::Duplicate));
+    assert_eq!(incoming.locate(Psn(6 + 4096), 4096), Err(Refusal::Window));
+    arrive(&mut incoming, &[6]);
+    assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![1, 192]));
+}
+
+#[test]
+fn the_bitmap_survives_long_holes() {
+    let mut incoming = incoming(0);
+    let rest: Vec<u64> = (1..1000).collect();
+    arrive(&mut incoming, &rest);
+    assert_eq!(ones(&incoming), rest);
+    arrive(&mut incoming, &[0]);
+    assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(1000), vec![]));
+    arrive(&mut incoming, &[1001]);
+    assert_eq!(ones(&incoming), [1]);
+}

@@ -1,0 +1,256 @@
+//! Congestion control at work: what the controller of a stream lets out, and when.
+
+use std::time::Duration;
+
+use braid_cc::{AckSample, Controller, Loss, Metrics, Spurious, Subflow};
+use braid_wire::{Psn, Time};
+
+use super::chunks::{ChunkAck, Chunks};
+use super::pacer::Pacer;
+use super::segment::Segment;
+use super::send_limits::Block;
+use crate::{QpConfig, Remote};
+
+/// Seconds. A rate lets out bursts of at most what its rail carries in this time, or of two
+/// packets. Linux has 1 ms (`tcp_tso_autosize`). That, with what a late driver makes up for, would
+/// fill a queue of 2 ms. A quarter costs 4,000 system calls a second.
+const BURST: f64 = 250e-6;
+const LEAST_BURST: u32 = 2;
+/// 32 batches of a UDP datapath, which is how many quanta path policies ask for at most.
+const LARGE_WINDOW: u64 = 2 << 20;
+
+/// Limits of a burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    /// Segments of a batch.
+    pub(crate) batch: u32,
+    /// Bytes that all streams to the same host have in flight on the rail, which carries them in a
+    /// round trip, as it does the window of each. A thousand streams that were let out two packets
+    /// at a time would leave in a thousand batches.
+    pub(crate) in_flight: u64,
+}
+
+impl Most {
+    /// In segments, for one of these streams.
+    fn burst(self, bits_per_second: u64, window: u64, packet_bytes: u64) -> u32 {
+        let streams = self.in_flight as f64 / window as f64;
+        let packets = bits_per_second as f64 * streams.max(1.0) * BURST / (8 * packet_bytes) as f64;
+        self.batch.min((packets as u32).max(LEAST_BURST))
+    }
+}
+
+/// Invariant: `window` and `has_rate` are the controller's current answers. It is asked only after
+/// it was told something.
+#[derive(Debug)]
+pub(crate) struct Congestion {
+    controller: Box<dyn Controller>,
+    window: u64,
+    /// Bytes of a full packet.
+    packet: u64,
+    has_rate: bool,
+    /// Made once the controller has a rate, or a window smaller than a packet.
+    pacer: Option<Box<Pacer>>,
+    /// If the controller wants to hear of them.
+    chunks: Option<Box<Chunks>>,
+    /// When the stream last stopped sending, it was not the controller that stopped it.
+    app_limited: bool,
+}
+
+impl Congestion {
+    pub(crate) fn new(config: &QpConfig, remote: &Remote) -> Self {
+        let packet_bytes = Segment::wire_len(remote.mtu);
+        let controller = config.cc.build(&Subflow { packet_bytes });
+        let Metrics { window, bits_per_second } = controller.metrics();
+        Congestion {
+            window,
+            packet: packet_bytes,
+            has_rate: bits_per_second.is_some(),
+            pacer: None,
+            chunks: controller.chunk_bytes().map(|size| Box::new(Chunks::new(size))),
+            controller,
+            app_limited: true,
+        }
+    }
+
+    /// Where the controller stands.
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.controller.metrics()
+    }
+
+    /// Bytes that may be in flight.
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// The window that quanta are a part of. A window that the stream does not fill says nothing of
+    /// what it will send next, so quanta are as long as those of a large window.
+    pub(crate) fn window_in_use(&self) -> u64 {
+        if self.app_limited { self.window.max(LARGE_WINDOW) } else { self.window }
+    }
+
+    /// Whether the window has room for so many bytes. A segment always fits an empty window,
+    /// however small: the pacer makes up for the excess.
+    pub(crate) fn has_room(&self, in_flight: u64, bytes: u64) -> bool {
+        in_flight == 0 || in_flight.saturating_add(bytes) <= self.window
+    }
+
+    /// Whether what has left has had its time.
+    pub(crate) fn is_open(&self, now: Time) -> bool {
+        self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now))
+    }
+
+    /// Number of segments that the pacer lets out at once behind the last one.
+    pub(crate) fn burst_left(&self) -> u32 {
+        self.pacer.as_ref().map_or(u32::MAX, |pacer| pacer.left())
+    }
+
+    /// When the pacer lets out what it holds back, if it does.
+    pub(crate) fn opens_at(&self) -> Option<Time> {
+        self.pacer.as_ref()?.opens_at()
+    }
+
+    /// Nothing more leaves for now. Returns whether the controller has been told something.
+    pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
+        self.app_limited = !matches!(by, Block::Window | Block::Rate);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.hold(by == Block::Rate);
+        }
+        match (by, &mut self.chunks) {
+            (Block::Nothing, Some(chunks)) => {
+                chunks.end();
+                self.report_chunks()
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes the share of the rate for so many bytes in so many segments. `rtt`: about the time
+    /// that they will be in flight, if that is known.
+    pub(crate) fn on_sent(
+        &mut self,
+        now: Time,
+        (bytes, segments): (u64, u32),
+        most: Most,
+        rtt: Option<Duration>,
+    ) {
+        if bytes > self.window {
+            // A window of less than a packet is a packet in more than a round trip (Swift, section
+            // 3.5).
+            let slow = bits_per_second(self.window, rtt.unwrap_or_default());
+            let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
+            self.pacer.get_or_insert_default().on_sent(now, (bytes, segments), rate, || 1);
+        } else if self.has_rate {
+            self.pace(now, (bytes, segments), most);
+        }
+    }
+
+    #[inline(never)] // most have none
+    fn pace(&mut self, now: Time, sent: (u64, u32), most: Most) {
+        let Some(rate) = self.controller.rate(now) else { return };
+        let (window, packet) = (self.window, self.packet);
+        let burst = || most.burst(rate, window, packet);
+        self.pacer.get_or_insert_default().on_sent(now, sent, rate, burst);
+    }
+
+    pub(crate) fn follows_chunks(&self) -> bool {
+        self.chunks.is_some()
+    }
+
+    /// A segment has its place in the window.
+    pub(crate) fn on_entered(&mut self, now: Time, psn: Psn, bytes: u64) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.on_sent(now, psn, bytes);
+        }
+    }
+
+    /// Whether the last first transmission ended a chunk, so that the controller is to hear soon.
+    pub(crate) fn ends_chunk(&self) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.is_between())
+    }
+
+    /// A segment is acknowledged for the first time. Returns whether it is of one of the chunks.
+    pub(crate) fn on_acked(&mut self, psn: Psn, arrival: ChunkAck) -> bool {
+        self.chunks.as_mut().is_some_and(|chunks| chunks.on_acked(psn, arrival))
+    }
+
+    /// Ends the chunk: later segments belong to another.
+    pub(crate) fn end_chunk(&mut self) {
+        self.chunks.iter_mut().for_each(|chunks| chunks.end());
+    }
+
+    /// The controller hears of the chunks that are complete. Returns whether there are any.
+    pub(crate) fn report_chunks(&mut self) -> bool {
+        let Some(chunks) = &mut self.chunks else { return false };
+        let mut told = false;
+        while let Some(chunk) = chunks.pop() {
+            self.controller.on_chunk(&chunk);
+            told = true;
+        }
+        told
+    }
+
+    /// Forgets the segments in flight: no acknowledgement of them will come.
+    pub(crate) fn forget(&mut self) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.clear();
+        }
+    }
+
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) {
+        self.controller.on_ack(ack);
+    }
+
+    pub(crate) fn on_loss(&mut self, loss: &Loss) {
+        self.controller.on_loss(loss);
+    }
+
+    pub(crate) fn on_spurious(&mut self, spurious: &Spurious) {
+        self.controller.on_spurious(spurious);
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        self.controller.on_timeout(now);
+    }
+
+    pub(crate) fn is_app_limited(&self) -> bool {
+        self.app_limited
+    }
+
+    /// Asks the controller for its window, after it was told something. Returns whether the window
+    /// has changed.
+    pub(crate) fn ask(&mut self) -> bool {
+        let Metrics { window, bits_per_second } = self.controller.metrics();
+        let before = std::mem::replace(&mut self.window, window);
+        self.has_rate = bits_per_second.is_some();
+        // Segments that left while there was a rate, or while the window was smaller than a packet,
+        // need not be waited for any more.
+        if self.pacer.is_some() && window >= self.packet && !self.has_rate {
+            self.pacer = None;
+        }
+        before != window
+    }
+}
+
+/// The rate of a window in each round trip; 0 bytes count as 1.
+fn bits_per_second(window: u64, rtt: Duration) -> u64 {
+    let bits = u128::from(window.max(1)) * 8 * Duration::from_secs(1).as_nanos();
+    u64::try_from(bits / rtt.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: u64 = 1500;
+    const WINDOW: u64 = 10 * PACKET;
+
+    /// The burst of one of so many streams at 40 Mb/s each: 0.8 packets in 250 us.
+    fn burst(streams: u64) -> u32 {
+        Most { batch: 44, in_flight: streams * WINDOW }.burst(40_000_000, WINDOW, PACKET)
+    }
+
+    #[test]
+    fn the_more_streams_a_rail_carries_the_longer_their_bursts_are() {
+        assert_eq!([0, 1, 10, 30, 1000].map(burst), [2, 2, 8, 25, 44]);
+    }
+}

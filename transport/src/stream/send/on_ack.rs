@@ -1,0 +1,473 @@
+//! Acknowledgements, from the window to the path set.
+//!
+//! [`SendStream::on_ack`] is the whole way: the window takes the acknowledged segments out, a
+//! [`PathFeedback`] tells the path set and the controllers what arrived, and loss detection decides
+//! which of the other segments are lost. An answer to a request acknowledges the request, too
+//! ([`SendStream::on_implied_ack`]), and so does the peer's last word.
+
+use std::time::Duration;
+
+use braid_cc::{AckSample, RttSample};
+use braid_lb::{Outcome, RailSet, Rails, StreamId};
+use braid_wire::{Ack, Marks, NakCode, PathId, Psn, Time};
+
+use super::chunks::ChunkAck;
+use super::congestion::Congestion;
+use super::next_segment::NextSegment;
+use super::recovery::Detector;
+use super::recovery::report::Report;
+use super::segment::{Echo, Segment, Tally};
+use super::send_stream::SendStream;
+use super::skipped_segments::FOLLOWERS;
+use super::subflow::Subflow;
+use super::subflows::Subflows;
+use super::window::{NotTaken, Window};
+use crate::stream::marks::HeardMarks;
+use crate::stream::per_rail::RailBytes;
+use crate::{QpConfig, Remote};
+
+/// Results of an acknowledgement.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct AckOutcome {
+    /// Segments newly acknowledged.
+    pub(crate) acked: u64,
+    /// Segments newly found lost.
+    pub(crate) lost: u64,
+    /// Retransmissions newly found to have been unnecessary.
+    pub(crate) spurious: u64,
+    /// Congestion marks newly reported.
+    pub(crate) ecn_marks: u64,
+}
+
+/// Why a segment is declared lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Because {
+    /// Its probe was answered, or the network says so.
+    Proof,
+    /// Others have overtaken it. Where a path keeps the order, one of the same path proves the
+    /// loss.
+    Order,
+    /// The segment is late.
+    Time,
+}
+
+impl SendStream {
+    /// Learns from an acknowledgement of this stream.
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        rails: &mut Rails,
+    ) -> Result<AckOutcome, NotTaken> {
+        if self.paws.is_stale(now, ack.stamp) {
+            return Err(NotTaken::Foreign);
+        }
+        let cumulative = Psn::expand(ack.cumulative, self.window.una());
+        if !self.window.may_have_ended_at(cumulative) {
+            return Err(NotTaken::Foreign);
+        }
+        let overtaken = cumulative < self.window.una();
+        let delay = Duration::from_nanos(ack.delay_ns.into());
+        let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);
+        let ecn_marks = self.marks.on_report(&ack.marks, self.subflows.count());
+        let echo = Echo { path: ack.path, stamp: ack.stamp };
+        let answers_probe = self.answers_probe(echo);
+        let received = Acked { now, delay, echo, rtt, in_flight: *self.window.in_flight() };
+        let reorders = rails.reordering().is_any();
+        let mut credit =
+            PathFeedback::new(&received, &mut self.marks, &mut self.subflows, reorders);
+        let mut late = 0;
+        let acked = if overtaken {
+            Tally::default()
+        } else {
+            self.window.ack(cumulative, ack.bitmap.words(), echo, |psn, segment, certain| {
+                if certain {
+                    self.losses.detector.on_arrival(now, segment, rails);
+                }
+                if !segment.is_first_flight() {
+                    let is_late = !self.rnr.awaits_receiver
+                        && self.losses.detector.on_presumed_acked(now, segment, echo, rails);
+                    late += u32::from(is_late);
+                    self.losses.suspects.on_acked(now, segment, echo);
+                }
+                if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
+                    direct.on_arrival(epoch);
+                }
+                credit.take(psn, segment, certain, rails, self.stream);
+            })?
+        };
+        credit.end(&ack.marks, rails, self.stream);
+        if self.window.shows_skipped(FOLLOWERS) {
+            self.window.release();
+        }
+        let spurious = self.losses.spurious.on_duplicates(ack.duplicates);
+        let mut needless = late + spurious;
+        if spurious > 0 && self.losses.detector.on_duplicates(now, echo, spurious, rails) {
+            needless -= 1;
+        }
+        self.losses.detector.follow(now, rails);
+        // What is refused for want of a receive is not lost: it leaves again after the pause.
+        let is_refused = matches!(ack.nak, Some((NakCode::ReceiverNotReady, _)))
+            || self.rnr.paused_until.is_some();
+        if !self.losses.suspects.is_empty() {
+            self.judge_suspects(now, is_refused, spurious, rails);
+        }
+        let mut lost = Tally::default();
+        if !overtaken && !is_refused && self.losses.detector.has_cause(&self.window) {
+            let report = Report {
+                now,
+                cumulative,
+                highest: Psn::expand(ack.highest, cumulative),
+                early: acked.early,
+                spurious,
+                rtt,
+                reorder_time: self.subflows.reorder_time(),
+                overdue: self.subflows.overdue(),
+            };
+            lost = self.lose(now, rails, Because::Order, |detector, window, lost| {
+                detector.detect(&report, window, lost);
+            });
+            if lost.packets > 0 {
+                self.losses.detector.report_lost(rails);
+            }
+        }
+        if answers_probe {
+            lost.add(self.on_probe_answered(now, spurious, rails));
+        }
+        if acked.packets > 0 {
+            self.subflows.of(ack.path).into_iter().for_each(|subflow| subflow.rtt.on_sample(rtt));
+            self.on_progress(now);
+        }
+        self.report_lost(now, lost, needless);
+        let spurious = spurious.into();
+        Ok(AckOutcome { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
+    }
+
+    /// Notes that something was acknowledged: time-outs and probes count from zero again.
+    pub(crate) fn on_progress(&mut self, now: Time) {
+        self.forget_timeouts();
+        self.probes.due = 0;
+        self.probes.was_late = false;
+        self.follow_probe();
+        self.rnr.awaits_receiver = false;
+        if !self.window.awaits_ack() {
+            self.clock.deadline = None;
+            self.losses.forget_open();
+        } else {
+            self.wait(now);
+        }
+    }
+
+    /// The controllers hear of losses, if there are any, and of so many that were none.
+    pub(crate) fn report_lost(&mut self, now: Time, lost: Tally, needless: u32) {
+        if lost.packets > 0 {
+            self.subflows.report_lost(now);
+        }
+        if needless > 0 {
+            self.subflows.report_spurious(now, needless);
+        }
+        self.follow_window();
+    }
+
+    /// The controllers have been told something, and their windows may have changed.
+    pub(crate) fn follow_window(&mut self) {
+        if let Some(window) = self.subflows.ask() {
+            self.ack_requests.set_room(window.min(self.peer_bytes));
+        }
+    }
+
+    /// The controllers of these rails begin anew.
+    pub(crate) fn restart_controllers(&mut self, rails: RailSet, config: &QpConfig, of: &Remote) {
+        self.subflows.restart_controllers(rails, config, of);
+        self.next_segment = NextSegment::Unknown;
+        self.follow_window();
+        self.ack_requests.set_room(self.subflows.current().cc.window().min(self.peer_bytes));
+    }
+
+    /// Has segments declared lost. Their paths hear of it at once if there is proof, and otherwise
+    /// when there is. On a path that reorders its order proves nothing.
+    pub(crate) fn lose(
+        &mut self,
+        now: Time,
+        rails: &mut Rails,
+        because: Because,
+        declare: impl FnOnce(&mut Detector, &mut Window, &mut dyn FnMut(&Segment)),
+    ) -> Tally {
+        let mut lost = Tally::default();
+        let (stream, subflows, suspects) =
+            (self.stream, &mut self.subflows, &mut self.losses.suspects);
+        let goes_back = matches!(self.losses.detector, Detector::GoBackN(_));
+        let guesses = because == Because::Time
+            || (because == Because::Order
+                && !matches!(self.losses.detector, Detector::FifoPath(_)));
+        declare(&mut self.losses.detector, &mut self.window, &mut |segment| {
+            lost.count(segment);
+            subflows.on_lost(segment);
+            // What follows the first is sent again whatever became of it: its receiver has dropped
+            // it.
+            if goes_back && lost.packets > 1 {
+                return rails.on_feedback(
+                    stream,
+                    now,
+                    segment.path,
+                    Outcome::Forgotten { packets: 1 },
+                );
+            }
+            let is_guess = guesses
+                || now - segment.sent_at > subflows.overdue()
+                || !rails.reordering().window(segment.path).is_zero();
+            if !is_guess || !suspects.add(segment) {
+                rails.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
+            }
+        });
+        lost
+    }
+
+    /// The paths hear what the acknowledgement has shown of what had been declared lost.
+    #[cold]
+    fn judge_suspects(&mut self, now: Time, is_refused: bool, spurious: u32, rails: &mut Rails) {
+        let (stream, overdue) = (self.stream, self.subflows.overdue());
+        if is_refused {
+            return self.losses.suspects.clear(|path, outcome| {
+                rails.on_feedback(stream, now, path, outcome);
+            });
+        }
+        self.losses.suspects.resolve(now, overdue, spurious, |path, outcome| {
+            rails.on_feedback(stream, now, path, outcome);
+        });
+    }
+
+    /// The network says that the segment of this PSN (24 bits) was lost. Returns how many it was.
+    pub(crate) fn on_lost(&mut self, now: Time, psn: u32, rails: &mut Rails) -> u64 {
+        let psn = Psn::expand(psn, self.window.una());
+        let lost =
+            self.lose(now, rails, Because::Proof, |_, window, lost| window.lose_one(psn, lost));
+        self.report_lost(now, lost, 0);
+        lost.packets
+    }
+
+    /// Acknowledges everything up to `psn`, which a response has shown to have arrived. Returns
+    /// false if it cannot have.
+    pub(crate) fn on_implied_ack(&mut self, now: Time, psn: Psn) -> bool {
+        if self.window.contradicts(psn.plus(1), &[]) {
+            return false;
+        }
+        let in_flight = *self.window.in_flight();
+        let moved = self.imply(psn.plus(1), |subflows, psn, segment| {
+            let path = segment.path;
+            let (packets, bytes, marks) = (1, Segment::wire_len(segment.len), 0);
+            subflows.on_acked(psn, ChunkAck { now, peer_delay: Duration::ZERO, rtt: None });
+            if let Some(Subflow { cc, .. }) = subflows.of(path) {
+                let (in_flight, app_limited) = (in_flight[path.rail()], cc.is_app_limited());
+                let rtt = None; // the peer has worked on it, for nobody knows how long
+                let sample =
+                    AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited };
+                cc.on_ack(&sample);
+            }
+            Outcome::Arrived { packets, rtt: now - segment.sent_at, congested: false }
+        });
+        if moved {
+            self.subflows.report_chunks();
+            self.follow_window();
+            self.on_progress(now);
+        }
+        true
+    }
+
+    /// Everything below `end` has arrived, and no more will: it says nothing about the paths.
+    pub(crate) fn on_final_ack(&mut self, end: Psn) {
+        self.imply(end, |_, _, _| Outcome::Forgotten { packets: 1 });
+        self.subflows.forget();
+    }
+
+    /// Whether all below `end` has left, and is not less than what is acknowledged.
+    pub(crate) fn can_end_at(&self, end: Psn) -> bool {
+        (self.window.una()..=self.window.next()).contains(&end)
+            && !self.window.contradicts(end, &[])
+    }
+
+    fn imply(
+        &mut self,
+        end: Psn,
+        mut outcome: impl FnMut(&mut Subflows, Psn, &Segment) -> Outcome,
+    ) -> bool {
+        if end <= self.window.una() {
+            return false;
+        }
+        let (untold, subflows) = (&mut self.losses.untold, &mut self.subflows);
+        let no_echo = Echo { path: PathId::default(), stamp: 0 };
+        let told = |psn, segment: &Segment, _| {
+            if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
+                direct.on_arrival(epoch);
+            }
+            untold.push((segment.path, outcome(subflows, psn, segment)));
+        };
+        self.window.ack(end, &[], no_echo, told).is_ok()
+    }
+}
+
+/// An acknowledgement that has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked {
+    pub(crate) now: Time,
+    /// For how long the peer held it back.
+    pub(crate) delay: Duration,
+    pub(crate) echo: Echo,
+    /// The round trip of what it echoes, without that delay.
+    pub(crate) rtt: Duration,
+    /// Bytes in flight before it came.
+    pub(crate) in_flight: RailBytes,
+}
+
+impl Acked {
+    /// A sample without packets.
+    fn blank(&self, path: PathId, marks: u32, cc: &Congestion) -> AckSample {
+        let (now, in_flight) = (self.now, self.in_flight[path.rail()]);
+        let (packets, bytes, rtt, app_limited) = (0, 0, None, cc.is_app_limited());
+        AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited }
+    }
+}
+
+/// Acknowledged segments of the same path, which come in a row because they left as a batch.
+#[derive(Clone, Copy, Default, Debug)]
+struct AckedRun {
+    path: PathId,
+    packets: u32,
+    bytes: u64,
+    rtt: Duration,
+    /// The echoed packet may be one of them.
+    echoes: bool,
+    sample: Option<RttSample>,
+}
+
+/// Gathers runs, and tells the path set and the controller of each.
+#[derive(Debug)]
+pub(crate) struct PathFeedback<'a> {
+    ack: &'a Acked,
+    marks: &'a mut HeardMarks,
+    subflows: &'a mut Subflows,
+    run: AckedRun,
+    /// The controller has its sample. An acknowledgement is one sample, however many segments left
+    /// with the same stamp.
+    sampled: bool,
+    /// The controller wants to hear of chunks.
+    follows_chunks: bool,
+    /// There are paths that reorder.
+    reorders: bool,
+}
+
+impl<'a> PathFeedback<'a> {
+    pub(crate) fn new(
+        ack: &'a Acked,
+        marks: &'a mut HeardMarks,
+        subflows: &'a mut Subflows,
+        reorders: bool,
+    ) -> Self {
+        let run = AckedRun { echoes: ack.echo.path == PathId::default(), ..AckedRun::default() };
+        let follows_chunks = subflows.current().cc.follows_chunks();
+        PathFeedback { ack, marks, subflows, run, sampled: false, follows_chunks, reorders }
+    }
+
+    /// `certain`: its last transmission has arrived, not an earlier one.
+    pub(crate) fn take(
+        &mut self,
+        psn: Psn,
+        segment: &Segment,
+        certain: bool,
+        rails: &mut Rails,
+        stream: StreamId,
+    ) {
+        let path = segment.path;
+        if path != self.run.path {
+            self.close(rails, stream);
+            let echoes = path == self.ack.echo.path && !self.sampled;
+            self.run = AckedRun { path, echoes, ..AckedRun::default() };
+        }
+        self.run.packets += 1;
+        self.run.bytes += Segment::wire_len(segment.len);
+        let rtt = (self.ack.now - segment.sent_at).saturating_sub(self.ack.delay);
+        // No round trip is measured with what may be an earlier transmission (Karn, RFC 6298, 3).
+        self.run.rtt = if certain { rtt } else { self.ack.rtt };
+        let mut sampled = None;
+        let echoes = self.run.echoes && segment.sent_at.stamp() == self.ack.echo.stamp;
+        let mut queued = rtt;
+        if self.reorders && certain && (echoes || self.follows_chunks) {
+            queued = self.without_lateness(path, rtt, rails);
+        }
+        if echoes {
+            sampled = Some(queued);
+            self.run.sample = Some(RttSample { sent_at: segment.sent_at, rtt: queued });
+        }
+        if self.follows_chunks {
+            let (now, peer_delay) = (self.ack.now, self.ack.delay + (rtt - queued));
+            self.subflows.on_acked(psn, ChunkAck { now, peer_delay, rtt: sampled });
+        }
+    }
+
+    /// Estimates the part of a round trip that was spent in queues. A packet that later ones of its
+    /// path have overtaken was not held up by a queue. So where a path reorders, the estimate is
+    /// the shortest round trip within the time that packets are late, two thirds of the window.
+    #[cold]
+    #[inline(never)]
+    fn without_lateness(&mut self, path: PathId, rtt: Duration, rails: &Rails) -> Duration {
+        let window = rails.reordering().window(path);
+        match self.subflows.of(path) {
+            Some(subflow) if !window.is_zero() => {
+                subflow.shortest.within(window * 2 / 3, self.ack.now, rtt)
+            }
+            _ => rtt,
+        }
+    }
+
+    fn close(&mut self, rails: &mut Rails, stream: StreamId) {
+        let AckedRun { path, packets, bytes, rtt, sample, .. } = self.run;
+        if packets > 0 {
+            self.sampled |= sample.is_some();
+            let (mut marks, mut congested) = self.marks.take(path);
+            if self.marks.is_watching() && !self.heeds(path, packets, marks) {
+                (marks, congested) = (0, false);
+            }
+            let arrived = Outcome::Arrived { packets, rtt, congested };
+            rails.on_feedback(stream, self.ack.now, path, arrived);
+            let Some(subflow) = self.subflows.of(path) else { return };
+            let rtt = if self.reorders { may_take(path, rtt, subflow, rails) } else { rtt };
+            subflow.rtt.on_path_sample(rtt);
+            let blank = self.ack.blank(path, marks, &subflow.cc);
+            subflow.cc.on_ack(&AckSample { packets, bytes, rtt: sample, ..blank });
+        }
+    }
+
+    /// Whether marks of this path say anything.
+    fn heeds(&mut self, path: PathId, packets: u32, marks: u32) -> bool {
+        let Some(subflow) = self.subflows.of(path) else { return true };
+        let watch = (&mut subflow.marks, subflow.cc.window());
+        self.marks.watch(self.ack.now, path.rail(), (packets, marks), watch)
+    }
+
+    /// Ends the feedback of an acknowledgement. `reported`: its marks, some of which may be of
+    /// segments that were acknowledged before.
+    pub(crate) fn end(mut self, reported: &Marks, rails: &mut Rails, stream: StreamId) {
+        self.close(rails, stream);
+        for marks in reported.iter() {
+            let late = self.marks.take_alone(marks.path);
+            let late = if self.heeds(marks.path, 0, late) { late } else { 0 };
+            if let Some(subflow) = self.subflows.of(marks.path).filter(|_| late > 0) {
+                subflow.cc.on_ack(&self.ack.blank(marks.path, late, &subflow.cc));
+            }
+        }
+        if self.follows_chunks {
+            self.subflows.report_chunks();
+        }
+    }
+}
+
+/// The longest plausible round trip of a path on which one has just taken `rtt`. Where the path
+/// reorders, that is a window longer than the shortest.
+#[cold]
+#[inline(never)]
+fn may_take(path: PathId, rtt: Duration, subflow: &Subflow, rails: &Rails) -> Duration {
+    match (rails.reordering().window(path), subflow.shortest.get()) {
+        (Duration::ZERO, _) | (_, None) => rtt,
+        (window, Some(shortest)) => rtt.max(shortest + window),
+    }
+}

@@ -1,0 +1,105 @@
+//! "Receiver not ready" (RNR): the pauses, and the number of times that the peer refused a message.
+//!
+//! The pause that follows a refusal holds up all that leaves, and afterwards all of it leaves
+//! again. So in every round the segments of a message, and the messages behind it, are refused
+//! anew, in any order. The stream counts the rounds in which the oldest message was refused. A
+//! younger message counts once the older one has arrived.
+//!
+//! A segment that left before the pause may be refused after it: that refusal belongs to the round
+//! before. On a long wire, or where a message is long, such refusals come in for longer than many
+//! pauses take.
+
+use braid_wire::Time;
+
+/// The pause that a peer without a posted receive asked for.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct ReceiverNotReady {
+    /// Nothing leaves before this time.
+    pub(crate) paused_until: Option<Time>,
+    /// After the pause only a probe leaves, until something is acknowledged.
+    pub(crate) awaits_receiver: bool,
+    pub(crate) rounds: RnrRounds,
+}
+
+/// Messages are numbered as the send queue numbers its work requests.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct RnrRounds {
+    /// The oldest message that was refused and had not arrived then.
+    message: Option<u64>,
+    /// Rounds in which it was refused.
+    rounds: u32,
+    /// This one is among them.
+    counted: bool,
+    /// When this one began; `None`: it is the first.
+    began: Option<Time>,
+}
+
+impl RnrRounds {
+    /// Whether a refusal is of this round; `stamp`: when what it answers left.
+    pub(crate) fn is_of_round(&self, now: Time, stamp: u32) -> bool {
+        self.began.is_none_or(|began| {
+            // A stamp cannot tell an instant that is longer ago than half of its span.
+            let since = now.since_stamp(began.stamp()).max(now - began);
+            now.since_stamp(stamp) <= since
+        })
+    }
+
+    /// Counts a refused segment of this message. `oldest`: the message of the oldest segment that
+    /// has not arrived. Returns the number of rounds in which the message was refused; 0 if an
+    /// older one has to arrive first.
+    pub(crate) fn count(&mut self, message: u64, oldest: u64) -> u32 {
+        if self.message.is_none_or(|known| message < known || known < oldest) {
+            *self = RnrRounds { message: Some(message), rounds: 0, counted: false, ..*self };
+        }
+        if self.message != Some(message) {
+            return 0;
+        }
+        if !self.counted {
+            (self.rounds, self.counted) = (self.rounds + 1, true);
+        }
+        self.rounds
+    }
+
+    /// Begins a round: the refused segments leave again.
+    pub(crate) fn begin_round(&mut self, now: Time) {
+        (self.counted, self.began) = (false, Some(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_message_counts_once_a_round() {
+        let mut refusals = RnrRounds::default();
+        assert_eq!([7, 7, 6, 7, 6].map(|message| refusals.count(message, 5)), [1, 1, 1, 0, 1]);
+        refusals.begin_round(Time::ZERO);
+        assert_eq!([7, 6, 6].map(|message| refusals.count(message, 5)), [0, 2, 2]);
+    }
+
+    #[test]
+    fn another_message_begins_anew_once_the_older_one_has_arrived() {
+        let mut refusals = RnrRounds::default();
+        refusals.count(6, 6);
+        refusals.begin_round(Time::ZERO);
+        assert_eq!([7, 7].map(|message| refusals.count(message, 7)), [1, 1]);
+    }
+
+    #[test]
+    fn what_left_before_a_round_is_not_refused_in_it_however_long_it_lasts() {
+        let mut refusals = RnrRounds::default();
+        let [left, began] = [1_000_000, 1_000_017].map(Time::from_nanos);
+        assert!(refusals.is_of_round(began, left.stamp()), "it is the first");
+        refusals.begin_round(began);
+        for seconds in [0, 1, 30, 40, 60, 100, 1000] {
+            let now = began + Duration::from_secs(seconds);
+            assert!(refusals.is_of_round(now, now.stamp()), "after {seconds} s");
+        }
+        let later = began + Duration::from_millis(1);
+        assert!(refusals.is_of_round(later, began.stamp()));
+        assert!(!refusals.is_of_round(later, left.stamp()));
+    }
+}

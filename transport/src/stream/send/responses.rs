@@ -1,0 +1,134 @@
+//! The responses of this side: the data of the peer's READs and the results of its atomics, in the
+//! order of the requests.
+//!
+//! Invariant: `owed[i]` is response `base + i`; those before `cursor` have been sent whole.
+
+use std::collections::VecDeque;
+
+use braid_wire::{DataHeader, Opcode, Psn};
+
+use super::segment::cut;
+use super::send_queue::Next;
+use crate::{SgList, Sge};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body {
+    /// Memory that the peer reads.
+    Read { addr: u64, rkey: u32, len: u32 },
+    /// The value that the memory of an atomic held.
+    Value(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Response {
+    /// The request's number, as the requester sent it.
+    number: u32,
+    /// Its PSN.
+    request: Psn,
+    body: Body,
+    last: Option<Psn>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Responses {
+    owed: VecDeque<Response>,
+    base: u64,
+    cursor: u64,
+    offset: u32,
+}
+
+impl Responses {
+    pub(crate) fn len(&self) -> usize {
+        self.owed.len()
+    }
+
+    pub(crate) fn push(&mut self, number: u32, request: Psn, body: Body) {
+        self.owed.push_back(Response { number, request, body, last: None });
+    }
+
+    fn get(&self, seq: u64) -> Option<&Response> {
+        self.owed.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
+    }
+
+    /// The next segment to send for the first time.
+    pub(crate) fn peek(&self, mtu: u16) -> Option<Next> {
+        let response = self.get(self.cursor)?;
+        Some(Next {
+            source: self.cursor,
+            offset: self.offset,
+            len: cut(response.len(), self.offset, mtu),
+        })
+    }
+
+    /// The segment of [`Responses::peek`] was sent with this PSN.
+    pub(crate) fn advance(&mut self, next: Next, psn: Psn) {
+        self.offset = next.offset + u32::from(next.len);
+        let index = (self.cursor - self.base) as usize;
+        let response = &mut self.owed[index];
+        if self.offset == response.len() {
+            response.last = Some(psn);
+            self.cursor += 1;
+            self.offset = 0;
+        }
+    }
+
+    /// Fills in what a segment says of its response, and returns the memory that it carries.
+    pub(crate) fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
+        let response = self.get(next.source)?;
+        header.number = response.number;
+        header.message_len = response.len();
+        match response.body {
+            Body::Value(value) => {
+                header.opcode = Opcode::AtomicResponse;
+                header.address = value;
+                Some(SgList::new())
+            }
+            Body::Read { addr, rkey, len } => {
+                header.opcode = Opcode::ReadResponse;
+                crate::sg_list::slice(
+                    &[Sge { addr, len, lkey: rkey }],
+                    next.offset,
+                    u32::from(next.len),
+                )
+            }
+        }
+    }
+
+    /// The last PSN of the oldest response, if it was sent whole.
+    pub(crate) fn oldest_sent(&self) -> Option<Psn> {
+        self.owed.front()?.last
+    }
+
+    /// Everything below `una` has arrived.
+    pub(crate) fn retire(&mut self, una: Psn) {
+        while self.owed.front().is_some_and(|front| front.last.is_some_and(|last| last < una)) {
+            self.owed.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.owed.shrink_to(crate::idle::KEPT_ENTRIES);
+    }
+
+    /// The PSN of the request that this response answers.
+    pub(crate) fn request_of(&self, source: u64) -> Option<Psn> {
+        self.get(source).map(|response| response.request)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.base += self.owed.len() as u64;
+        self.owed.clear();
+        (self.cursor, self.offset) = (self.base, 0);
+    }
+}
+
+impl Response {
+    fn len(&self) -> u32 {
+        match self.body {
+            Body::Read { len, .. } => len,
+            Body::Value(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! One transmitted segment, as its sender remembers it.
+
+use std::num::NonZeroU16;
+
+use braid_wire::{DATA_HEADER_LEN, PathId, Time};
+
+use super::direct::NicEpoch;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    InFlight,
+    Lost,
+    Acked,
+    /// Not sent, to find out whether the peer acknowledges it all the same, see
+    /// [`super::skipped_segments`]. The segment counts as in flight, so that the window lets out no
+    /// more than if it were.
+    Skipped,
+    /// Skipped before, and waiting to be sent for the first time.
+    Released,
+    /// The peer has refused it for good, or one before it: it is not sent again.
+    Refused,
+}
+
+/// One transmitted segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    /// The work request, or response, that it belongs to.
+    pub(crate) source: u64,
+    pub(crate) offset: u32,
+    pub(crate) len: u16,
+    pub(crate) path: PathId,
+    pub(crate) phase: Phase,
+    pub(crate) sent_at: Time,
+    /// Sent more than once, so that an acknowledgement may be for an earlier transmission; or
+    /// skipped before.
+    pub(crate) again: bool,
+    /// Number of the transmission among all of the stream.
+    pub(crate) order: u64,
+    /// Path on which the first transmission was placed directly, plus 1, and its epoch there.
+    pub(super) direct_path: Option<NonZeroU16>,
+    pub(super) direct_epoch: u32,
+}
+
+/// There are thousands of them, and every acknowledgement goes through some.
+const _: () = assert!(size_of::<Segment>() == 40);
+
+impl Segment {
+    /// In which epoch its first transmission was placed directly, if it was.
+    pub(crate) fn epoch(&self) -> Option<NicEpoch> {
+        let path = PathId::from_bits(self.direct_path?.get() - 1);
+        Some(NicEpoch { path, number: self.direct_epoch })
+    }
+
+    /// That epoch, if it was sent once: what was sent again may have been placed otherwise.
+    pub(crate) fn first_epoch(&self) -> Option<NicEpoch> {
+        self.epoch().filter(|_| !self.again)
+    }
+
+    /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
+    /// for an earlier one.
+    pub(super) fn is_certain(&self, echo: Echo) -> bool {
+        !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
+    }
+
+    /// Whether it is in flight for the first time.
+    pub(crate) fn is_first_flight(&self) -> bool {
+        self.phase == Phase::InFlight && !self.again
+    }
+
+    /// Bytes it takes on the wire, and so in the window.
+    pub(crate) fn wire_len(len: u16) -> u64 {
+        u64::from(len) + DATA_HEADER_LEN as u64
+    }
+}
+
+/// Bytes of a word, which NCCL and others write, and look for, as a whole.
+const WORD: u32 = 8;
+
+/// Payload bytes of the segment at `offset` of a message of `len` bytes, where one carries at most
+/// `most`. All segments of a message have one length, the last at most that: a datapath then sends
+/// those of one message and of the next in one batch, which a short one would end. Where `most` is
+/// a multiple of a word's 8 bytes, so is that length: an application that polls memory never sees
+/// half a word.
+#[inline]
+pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
+    let left = len.saturating_sub(offset);
+    let most = u32::from(most.max(1));
+    if len <= most {
+        return left as u16;
+    }
+    left.min(len.div_ceil(len.div_ceil(most)).next_multiple_of(WORD).min(most)) as u16
+}
+
+/// The packet that an acknowledgement echoes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Echo {
+    pub(crate) path: PathId,
+    pub(crate) stamp: u32,
+}
+
+/// Segments counted: acknowledged, or lost.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Tally {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Acknowledged ahead of the ePSN: they came out of order.
+    pub(crate) early: u64,
+}
+
+impl Tally {
+    pub(crate) fn count(&mut self, segment: &Segment) {
+        self.packets += 1;
+        self.bytes += Segment::wire_len(segment.len);
+    }
+
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.early += other.early;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn segments_of_a_message_are_alike_and_no_more_than_needed(len in 0_u32..1 << 20, most: u16) {
+            let (mut offset, mut lens) = (0, Vec::new());
+            while offset < len {
+                let next = cut(len, offset, most);
+                prop_assert!((1..=most.max(1)).contains(&next));
+                lens.push(next);
+                offset += u32::from(next);
+            }
+            prop_assert_eq!(lens.len(), len.div_ceil(most.max(1).into()) as usize);
+            if let Some((last, others)) = lens.split_last() {
+                prop_assert!(others.iter().all(|len| *len == lens[0]) && *last <= lens[0], "{:?}", lens);
+                let ends_words = others.iter().all(|len| len % 8 == 0);
+                prop_assert!(ends_words || most % 8 > 0, "{:?} at most {}", lens, most);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A subflow: the round-trip time, congestion control and path quantum of a stream on one rail
+//! (compare a subflow of MPTCP, RFC 8684, and a path of multipath QUIC).
+
+use braid_cc::{Loss, Spurious};
+use braid_wire::{RailId, Time};
+
+use super::congestion::Congestion;
+use super::quantum::Quantum;
+use super::rtt::Rtt;
+use super::segment::Segment;
+use super::send_limits::{Block, Need, SendLimits};
+use super::shortest::Shortest;
+use crate::stream::marks::MarkWatch;
+use crate::{QpConfig, Remote};
+
+/// Bytes of the least batch: this part of what is in flight, or a `whole` batch. An acknowledgement
+/// that makes more room comes soon. Otherwise each acknowledgement of a segment would let one
+/// leave, which is acknowledged alone again. (Linux' TCP defers a send likewise,
+/// `tcp_tso_should_defer`.)
+pub(crate) fn least_batch(in_flight: u64, whole: u64) -> u64 {
+    const PART: u64 = 4;
+    (in_flight / PART).min(whole)
+}
+
+#[derive(Debug)]
+pub(crate) struct Subflow {
+    pub(crate) rtt: Rtt,
+    pub(crate) cc: Congestion,
+    pub(crate) quantum: Quantum,
+    pub(crate) marks: MarkWatch,
+    /// Shortest round trip of the paths that reorder.
+    pub(super) shortest: Shortest,
+    /// Declared lost on this rail, of which the controller has not heard.
+    lost: Option<Lost>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    packets: u64,
+    bytes: u64,
+    /// When the latest of them left.
+    sent_at: Time,
+}
+
+/// A segment that would leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) now: Time,
+    /// On the wire.
+    pub(crate) bytes: u64,
+    /// Its first transmission.
+    pub(crate) is_fresh: bool,
+}
+
+impl Subflow {
+    pub(crate) fn new(config: &QpConfig, remote: &Remote) -> Self {
+        // Who gives up sooner than in the shortest time-out does so at the first.
+        let longest = config.max_rto.min(config.retry_timeout).max(config.min_rto);
+        Subflow {
+            rtt: Rtt::new(config.min_rto, longest),
+            cc: Congestion::new(config, remote),
+            quantum: Quantum::default(),
+            marks: MarkWatch::default(),
+            shortest: Shortest::default(),
+            lost: None,
+        }
+    }
+
+    /// Whether a segment may leave on this rail, where `in_flight` bytes are in flight. Returns the
+    /// budget that it takes.
+    #[inline]
+    pub(crate) fn takes(
+        &self,
+        rail: RailId,
+        candidate: Candidate,
+        in_flight: u64,
+        limits: &SendLimits<'_>,
+    ) -> Result<Need, Block> {
+        let Candidate { now, bytes, is_fresh } = candidate;
+        let begins = is_fresh && self.quantum.begins_batch();
+        let bytes = if begins { bytes.max(least_batch(in_flight, limits.batch)) } else { bytes };
+        if !self.cc.has_room(in_flight, bytes) {
+            return Err(Block::Window);
+        }
+        let need = Need::new(rail, bytes);
+        if limits.budget.on(rail) < bytes {
+            return Err(Block::Budget(need));
+        }
+        if self.cc.is_open(now) { Ok(need) } else { Err(Block::Rate) }
+    }
+
+    /// A segment was declared lost.
+    pub(crate) fn on_lost(&mut self, segment: &Segment) {
+        let none = Lost { packets: 0, bytes: 0, sent_at: segment.sent_at };
+        let lost = self.lost.get_or_insert(none);
+        lost.packets += 1;
+        lost.bytes += Segment::wire_len(segment.len);
+        lost.sent_at = lost.sent_at.max(segment.sent_at);
+        self.quantum.end(); // perhaps on a path that is dead
+    }
+
+    /// The controller hears of segments that were declared lost and had only come late. What of
+    /// them it has not heard of as lost (a time-out is a question) it need not hear of.
+    pub(crate) fn report_spurious(&mut self, spurious: &Spurious) {
+        if let Some(lost) = &mut self.lost {
+            lost.packets = lost.packets.saturating_sub(spurious.packets);
+            self.lost = self.lost.filter(|lost| lost.packets > 0);
+        }
+        self.cc.on_spurious(spurious);
+    }
+
+    /// The controller hears of losses, if there are any.
+    pub(crate) fn report_lost(&mut self, now: Time) {
+        if let Some(Lost { packets, bytes, sent_at }) = self.lost.take() {
+            self.cc.on_loss(&Loss { now, packets, bytes, sent_at });
+        }
+    }
+}

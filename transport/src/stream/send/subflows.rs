@@ -1,0 +1,348 @@
+//! The subflows of a stream. The rail policy decides, chunk by chunk, which of them carries the
+//! next segments.
+
+use std::time::Duration;
+
+use braid_cc::Spurious;
+use braid_lb::{RailSet, Rails, StreamId};
+use braid_wire::{PathId, Psn, RailId, Time};
+
+use super::chunks::ChunkAck;
+use super::congestion::Congestion;
+use super::rtt::Rtt;
+use super::segment::Segment;
+use super::send_limits::{Block, Need, SendLimits};
+use super::subflow::{Candidate, Subflow};
+use crate::stream::marks::MarkWatch;
+use crate::stream::per_rail::RailBytes;
+use crate::{QpConfig, Remote};
+
+/// Bytes of a chunk, which a stream sends on a rail before another is picked: the largest batch of
+/// a datapath, and a message of MCC (section 4).
+const CHUNK: u64 = 64 << 10;
+
+/// The subflows by rail. The first stands apart: most connections have one rail, and each packet
+/// asks for its subflow several times.
+#[derive(Debug)]
+pub(crate) struct Subflows {
+    first: Subflow,
+    further: Vec<Subflow>,
+    /// That of the chunk that leaves now.
+    current: RailId,
+    /// Bytes that the chunk still takes.
+    left: u64,
+    /// The last segment left on another rail.
+    has_moved: bool,
+    /// Those whose rate held the next segment back when it was last tried.
+    rate_limited: RailSet,
+    /// A segment that belongs to no controller's chunk.
+    apart: Option<Psn>,
+}
+
+impl Subflows {
+    pub(crate) fn new(config: &QpConfig, remote: &Remote, rails: usize) -> Self {
+        Subflows {
+            first: Subflow::new(config, remote),
+            further: (1..rails).map(|_| Subflow::new(config, remote)).collect(),
+            current: RailId::FIRST,
+            left: 0,
+            has_moved: false,
+            rate_limited: RailSet::default(),
+            apart: None,
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        1 + self.further.len()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Subflow> {
+        std::iter::once(&self.first).chain(&self.further)
+    }
+
+    pub(crate) fn by_rail(&self) -> impl Iterator<Item = (RailId, &Subflow)> {
+        self.all().enumerate().map(|(index, subflow)| (RailId::new(index), subflow))
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Subflow> {
+        std::iter::once(&mut self.first).chain(&mut self.further)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, rail: RailId) -> &Subflow {
+        match rail.get() {
+            0 => &self.first,
+            rail => &self.further[rail - 1],
+        }
+    }
+
+    /// That of a path. A name from the network may be of none.
+    #[inline]
+    pub(crate) fn of(&mut self, path: PathId) -> Option<&mut Subflow> {
+        match path.rail().get() {
+            0 => Some(&mut self.first),
+            rail => self.further.get_mut(rail - 1),
+        }
+    }
+
+    /// The rail of the chunk that leaves now.
+    #[inline]
+    pub(crate) fn rail(&self) -> RailId {
+        self.current
+    }
+
+    /// Its subflow.
+    #[inline]
+    pub(crate) fn current(&self) -> &Subflow {
+        self.at(self.current)
+    }
+
+    #[inline]
+    pub(crate) fn current_mut(&mut self) -> &mut Subflow {
+        match self.current.get() {
+            0 => &mut self.first,
+            rail => &mut self.further[rail - 1],
+        }
+    }
+
+    /// Whether a segment may leave now. Returns the budget that it takes, and makes its rail the
+    /// current one.
+    #[inline]
+    pub(crate) fn choose(
+        &mut self,
+        stream: StreamId,
+        candidate: Candidate,
+        in_flight: &RailBytes,
+        limits: &SendLimits<'_>,
+        rails: &mut Rails,
+    ) -> Result<Need, Block> {
+        let rail = self.current;
+        if self.further.is_empty() {
+            return self.first.takes(rail, candidate, in_flight[rail], limits);
+        }
+        let open = rails.open();
+        let goes_on =
+            (self.left > 0 || !self.current().quantum.begins_batch()) && open.contains(rail);
+        if goes_on && let Ok(need) = self.current().takes(rail, candidate, in_flight[rail], limits)
+        {
+            return Ok(need);
+        }
+        self.pick(stream, candidate, in_flight, limits, rails)
+    }
+
+    /// Begins a chunk, if there is a rail for it. This function stands apart because most
+    /// connections have one rail.
+    #[inline(never)]
+    fn pick(
+        &mut self,
+        stream: StreamId,
+        candidate: Candidate,
+        in_flight: &RailBytes,
+        limits: &SendLimits<'_>,
+        rails: &mut Rails,
+    ) -> Result<Need, Block> {
+        let (mut open, mut rate_limited) = (RailSet::default(), RailSet::default());
+        let mut blocked = Block::Peer;
+        for rail in rails.open().iter() {
+            match self.at(rail).takes(rail, candidate, in_flight[rail], limits) {
+                Ok(_) => open.insert(rail),
+                Err(block) => {
+                    blocked = blocked.or(block, limits);
+                    if block == Block::Rate {
+                        rate_limited.insert(rail);
+                    }
+                }
+            }
+        }
+        self.rate_limited = rate_limited;
+        if open.is_empty() {
+            return Err(blocked);
+        }
+        let rail = rails.pick_rail(stream, open);
+        let need = self.at(rail).takes(rail, candidate, in_flight[rail], limits)?;
+        self.begin_chunk(rail);
+        Ok(need)
+    }
+
+    /// The next segment, which left on this rail before, leaves on another that is in use, if there
+    /// is one, whatever the windows say. A turn that it shared with other segments could keep step
+    /// with them, so that it would never leave on a rail that works.
+    pub(crate) fn take_live(&mut self, before: RailId, rails: &Rails) {
+        if !self.further.is_empty() {
+            self.begin_chunk(rails.next_live_after(before));
+        }
+    }
+
+    #[inline(never)]
+    fn begin_chunk(&mut self, rail: RailId) {
+        if rail != self.current {
+            // Segments on the other rail are another batch for the driver, and a controller's chunk
+            // has no gaps.
+            let before = self.current_mut();
+            before.quantum.end_batch();
+            before.cc.end_chunk();
+            self.has_moved = true;
+        }
+        (self.current, self.left) = (rail, CHUNK);
+    }
+
+    /// A segment leaves on the current rail. Returns whether the one before it left on another.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, bytes: u64) -> bool {
+        self.left = self.left.saturating_sub(bytes);
+        std::mem::take(&mut self.has_moved)
+    }
+
+    /// This segment leaves later than those around it: it belongs to no controller's chunk.
+    pub(crate) fn set_apart(&mut self, psn: Psn) {
+        self.apart = Some(psn);
+    }
+
+    /// Notes, for controllers that follow chunks, the first acknowledgement of a segment. It may
+    /// have left again by another rail than the one whose chunk it is of.
+    pub(crate) fn on_acked(&mut self, psn: Psn, arrival: ChunkAck) {
+        if self.apart != Some(psn) {
+            self.all_mut().any(|subflow| subflow.cc.on_acked(psn, arrival));
+        }
+    }
+
+    /// The controllers hear of the chunks that are complete.
+    pub(crate) fn report_chunks(&mut self) {
+        for subflow in self.all_mut() {
+            subflow.cc.report_chunks();
+        }
+    }
+
+    /// Nothing more leaves for now. Returns whether a controller has been told something.
+    pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
+        if self.further.is_empty() {
+            return self.first.cc.on_blocked(by);
+        }
+        self.on_all_blocked(by)
+    }
+
+    #[inline(never)]
+    fn on_all_blocked(&mut self, by: Block) -> bool {
+        let (mut told, rate_limited) = (false, self.rate_limited);
+        for (index, subflow) in self.all_mut().enumerate() {
+            let waits = rate_limited.contains(RailId::new(index));
+            let by = if by == Block::Rate && !waits { Block::Window } else { by };
+            told |= subflow.cc.on_blocked(by);
+        }
+        told
+    }
+
+    /// The controllers hear of losses, if there are any.
+    pub(crate) fn report_lost(&mut self, now: Time) {
+        self.all_mut().for_each(|subflow| subflow.report_lost(now));
+    }
+
+    /// Tells the controllers that segments which were declared lost have come late. Their rail is
+    /// not known; a controller without recent losses ignores that.
+    pub(crate) fn report_spurious(&mut self, now: Time, packets: u32) {
+        let spurious = Spurious { now, packets: packets.into() };
+        self.all_mut().for_each(|subflow| subflow.report_spurious(&spurious));
+    }
+
+    /// A time-out: who has anything in flight hears of it, or, where nobody has, everybody.
+    pub(crate) fn on_timeout(&mut self, now: Time, in_flight: &RailBytes) {
+        let nothing = in_flight.total() == 0;
+        for (index, subflow) in self.all_mut().enumerate() {
+            if nothing || in_flight[RailId::new(index)] > 0 {
+                subflow.cc.on_timeout(now);
+            }
+        }
+        self.left = 0;
+    }
+
+    /// Asks the controllers for their windows, after they were told something. Returns the smallest
+    /// if one has changed.
+    pub(crate) fn ask(&mut self) -> Option<u64> {
+        let mut changed = false;
+        self.all_mut().for_each(|subflow| changed |= subflow.cc.ask());
+        if changed { self.all().map(|subflow| subflow.cc.window()).min() } else { None }
+    }
+
+    /// When a rate lets out what it holds back, if one does.
+    pub(crate) fn opens_at(&self) -> Option<Time> {
+        self.all().filter_map(|subflow| subflow.cc.opens_at()).min()
+    }
+
+    /// Forgets the segments in flight: no acknowledgement of them will come.
+    pub(crate) fn forget(&mut self) {
+        self.all_mut().for_each(|subflow| subflow.cc.forget());
+    }
+
+    /// The retransmission time-out after `backoff` of them in a row: that of the slowest rail,
+    /// because any rail may carry the missing acknowledgement.
+    #[inline]
+    pub(crate) fn rto(&self, backoff: u32) -> Duration {
+        self.longest(|rtt| rtt.rto(backoff))
+    }
+
+    /// See [`Rtt::reorder_time`].
+    pub(crate) fn reorder_time(&self) -> Duration {
+        self.longest(Rtt::reorder_time)
+    }
+
+    /// See [`Rtt::overdue`].
+    pub(crate) fn overdue(&self) -> Duration {
+        self.longest(Rtt::overdue)
+    }
+
+    /// See [`Rtt::late`]: of the slowest rail. `None`: no round trip is known.
+    pub(crate) fn late(&self, longest: Duration) -> Option<Duration> {
+        self.all().filter_map(|subflow| subflow.rtt.late(longest)).max()
+    }
+
+    /// See [`Rtt::glance`].
+    #[inline]
+    pub(crate) fn glance(&self) -> Option<Duration> {
+        self.all().find_map(|subflow| subflow.rtt.glance())
+    }
+
+    /// See [`Rtt::longest_wait`].
+    pub(crate) fn longest_wait(&self) -> Duration {
+        self.longest(Rtt::longest_wait)
+    }
+
+    #[inline(always)] // the time-out is asked for with each segment
+    fn longest(&self, time: impl Fn(&Rtt) -> Duration) -> Duration {
+        let first = time(&self.first.rtt);
+        if self.further.is_empty() {
+            return first;
+        }
+        self.further.iter().map(|subflow| time(&subflow.rtt)).fold(first, Duration::max)
+    }
+
+    /// The shortest smoothed round-trip time.
+    pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {
+        self.all().filter_map(|subflow| subflow.rtt.smoothed()).min()
+    }
+
+    /// A segment was declared lost.
+    pub(crate) fn on_lost(&mut self, segment: &Segment) {
+        if let Some(subflow) = self.of(segment.path) {
+            subflow.on_lost(segment);
+        }
+    }
+
+    /// The controllers of these rails begin anew.
+    pub(crate) fn restart_controllers(&mut self, rails: RailSet, config: &QpConfig, of: &Remote) {
+        for (index, subflow) in self.all_mut().enumerate() {
+            if rails.contains(RailId::new(index)) {
+                subflow.cc = Congestion::new(config, of);
+            }
+        }
+    }
+
+    /// Forgets the marks seen so far.
+    pub(crate) fn watch_marks_anew(&mut self) {
+        self.all_mut().for_each(|subflow| subflow.marks = MarkWatch::default());
+    }
+
+    /// The next segment begins another batch.
+    pub(crate) fn end_batch(&mut self) {
+        self.current_mut().quantum.end_batch();
+    }
+}

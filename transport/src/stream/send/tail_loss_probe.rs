@@ -1,0 +1,130 @@
+//! The tail loss probe: losses at the end of what a stream has to send.
+//!
+//! Nothing follows the end that would show what of it is lost, and a time-out, which has to wait
+//! for the slowest of paths, may take as long as all that came before. So once there is nothing
+//! left to send, segments that are late and that others have overtaken are lost (RFC 9002, section
+//! 6.1.2, and the reordering timer of RFC 8985, section 6.2). If none is, the oldest segment leaves
+//! again, once, to draw an acknowledgement (tail loss probe, RFC 8985, section 7). The RFC sends
+//! the newest. Here retransmissions count as sent later, and the oldest is the one that is late.
+//!
+//! The probe itself says nothing to controllers and paths. Its answer does: if the segment has come
+//! but once, it was lost before (RFC 8985, section 7.4).
+
+use std::time::Duration;
+
+use braid_lb::{Outcome, Rails};
+use braid_wire::Time;
+
+use super::next_segment::NextSegment;
+use super::on_ack::Because;
+use super::probes::TailProbe;
+use super::segment::{Echo, Phase, Tally};
+use super::send_limits::Block;
+use super::send_stream::{SendStream, Timeout};
+
+impl SendStream {
+    /// Nothing is left to send: sets the timer so that [`SendStream::check_tail`] is called in
+    /// time, once since something left or came.
+    #[inline]
+    pub(crate) fn expect_tail(&mut self, now: Time) {
+        if let Some(glance) = self.subflows.glance()
+            && self.clock.checked_at <= self.clock.started_at
+        {
+            self.clock.deadline = self.clock.deadline.map(|deadline| deadline.min(now + glance));
+        }
+    }
+
+    /// Whether nothing is left to send, and the stream waits for acknowledgements only.
+    fn is_at_end(&self) -> bool {
+        matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
+            && (self.clock.timeouts, self.probes.due) == (0, 0)
+            && !(self.rnr.awaits_receiver || self.probes.was_late)
+            && self.losses.detector.heeds_time()
+    }
+
+    /// Handles the end of the stream before the time-out, which is due at `timeout_at`. Returns
+    /// `None` if the time-out has to handle it. `longest`: the longest recent round trip.
+    pub(super) fn check_tail(
+        &mut self,
+        now: Time,
+        longest: Duration,
+        timeout_at: Time,
+        rails: &mut Rails,
+    ) -> Option<Timeout> {
+        if !matches!(self.next_segment, NextSegment::Unknown) {
+            self.clock.checked_at = now;
+        }
+        let late = self.subflows.late(longest).filter(|_| self.is_at_end())?;
+        let (psn, &oldest) = self.window.oldest_in_flight()?;
+        let due = oldest.sent_at + late;
+        if due >= timeout_at {
+            return None;
+        }
+        if now < due {
+            self.clock.deadline = Some(due);
+            return Some(Timeout::None);
+        }
+        let lost = self.lose(now, rails, Because::Time, |_, window, lost| {
+            window.lose_overtaken(lost, |segment, _| now - segment.sent_at >= late);
+        });
+        if lost.packets == 0 && self.probes.tail.is_some() {
+            return None;
+        }
+        if lost.packets == 0 {
+            self.window.lose_one(psn, &mut |_| {});
+            self.probes.tail = Some(TailProbe { psn, before: oldest });
+            self.probes.due = 1;
+        }
+        self.probes.was_late = true;
+        self.report_lost(now, lost, 0);
+        self.clock.waited += due.saturating_since(self.clock.started_at);
+        self.clock.max_rtt = self.clock.max_rtt.max(longest);
+        self.wait(now);
+        Some(Timeout::Tail(lost.packets))
+    }
+
+    /// Whether an acknowledgement with this echo answers the probe.
+    #[inline]
+    pub(super) fn answers_probe(&self, echo: Echo) -> bool {
+        let Some(TailProbe { psn, .. }) = self.probes.tail else { return false };
+        self.window.get(psn).is_some_and(|segment| {
+            segment.phase == Phase::InFlight && segment.again && segment.is_certain(echo)
+        })
+    }
+
+    /// Handles the arrival of the probe, with so many retransmissions that were not needed. Returns
+    /// what was lost before it.
+    pub(super) fn on_probe_answered(
+        &mut self,
+        now: Time,
+        spurious: u32,
+        rails: &mut Rails,
+    ) -> Tally {
+        if spurious > 0 {
+            self.forget_probe();
+        }
+        self.lose_probed(now, Because::Proof, rails)
+    }
+
+    /// Declares the segment lost that the probe asked about.
+    pub(super) fn lose_probed(&mut self, now: Time, because: Because, rails: &mut Rails) -> Tally {
+        let Some(TailProbe { before, .. }) = self.probes.tail.take() else {
+            return Tally::default();
+        };
+        self.lose(now, rails, because, |_, _, lost| lost(&before))
+    }
+
+    /// The peer has what was asked about, but nobody knows by which transmission.
+    pub(super) fn follow_probe(&mut self) {
+        let Some(TailProbe { psn, .. }) = self.probes.tail else { return };
+        if self.window.get(psn).is_none_or(|segment| segment.phase == Phase::Acked) {
+            self.forget_probe();
+        }
+    }
+
+    pub(super) fn forget_probe(&mut self) {
+        if let Some(TailProbe { before, .. }) = self.probes.tail.take() {
+            self.losses.untold.push((before.path, Outcome::Forgotten { packets: 1 }));
+        }
+    }
+}

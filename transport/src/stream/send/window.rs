@@ -1,0 +1,455 @@
+//! The window of a sending stream: a ring of sent segments by PSN.
+//!
+//! Invariants: `segments[i]` is PSN `una + i`. `in_flight` is the bytes of the segments in phase
+//! [`Phase::InFlight`] or [`Phase::Skipped`], `flying` their number; `acked` holds the PSNs of
+//! those in phase [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its
+//! own, so that "sent before" is known also among retransmissions (as packet numbers do in QUIC,
+//! RFC 9002, section 3).
+
+use std::collections::VecDeque;
+use std::num::NonZeroU16;
+
+use braid_wire::{PathId, Psn, RailId, Time};
+
+use super::direct::NicEpoch;
+use super::segment::{Echo, Phase, Segment, Tally};
+use super::send_queue::Next;
+use crate::stream::paws::WINDOW;
+use crate::stream::per_rail::RailBytes;
+use crate::stream::psn_set::PsnSet;
+
+/// Why an acknowledgement is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotTaken {
+    /// Possibly of another connection: sent before the PSN came round, or with an ePSN that lies
+    /// beyond the sent segments or more than a window behind.
+    Foreign,
+    /// Acknowledges a segment that has never left: the peer has made it up.
+    Untrue,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    una: Psn,
+    segments: VecDeque<Segment>,
+    acked: PsnSet,
+    in_flight: RailBytes,
+    /// The number of these segments.
+    flying: u32,
+    /// The segment that was skipped or released and has not left yet.
+    skipped: Option<Psn>,
+    /// The lowest PSN that the peer has refused for good.
+    refused: Option<Psn>,
+    /// Lost or released segments that wait to be sent; entries may be stale (acknowledged since).
+    lost: VecDeque<Psn>,
+    next_order: u64,
+    /// The highest order that has arrived for certain.
+    newest: Option<u64>,
+}
+
+impl Window {
+    pub(crate) fn new(first: Psn) -> Self {
+        Window {
+            una: first,
+            segments: VecDeque::new(),
+            acked: PsnSet::new(first),
+            in_flight: RailBytes::default(),
+            flying: 0,
+            skipped: None,
+            refused: None,
+            lost: VecDeque::new(),
+            next_order: 0,
+            newest: None,
+        }
+    }
+
+    /// The oldest PSN that is not acknowledged.
+    pub(crate) fn una(&self) -> Psn {
+        self.una
+    }
+
+    /// The next PSN to send.
+    pub(crate) fn next(&self) -> Psn {
+        self.una.plus(self.segments.len() as u64)
+    }
+
+    /// Whether the peer can have acknowledged `cumulative` of late: it is not beyond the sent
+    /// segments, and not more than a window behind.
+    pub(crate) fn may_have_ended_at(&self, cumulative: Psn) -> bool {
+        cumulative <= self.next() && self.una <= cumulative.plus(WINDOW)
+    }
+
+    pub(crate) fn span(&self) -> u64 {
+        self.segments.len() as u64
+    }
+
+    /// Bytes in flight, by rail.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> &RailBytes {
+        &self.in_flight
+    }
+
+    /// Bytes of [`Window::in_flight`] on a rail that have left.
+    pub(crate) fn under_way(&self, rail: RailId) -> u64 {
+        let held = self.skipped_segment().filter(|(_, held)| held.path.rail() == rail);
+        self.in_flight[rail] - held.map_or(0, |(_, held)| Segment::wire_len(held.len))
+    }
+
+    /// Segments in phase [`Phase::InFlight`] or [`Phase::Skipped`].
+    pub(crate) fn flying(&self) -> u32 {
+        self.flying
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Whether an acknowledgement is still to come. None comes for refused segments.
+    #[inline]
+    pub(crate) fn awaits_ack(&self) -> bool {
+        !self.is_empty() && self.refused.is_none_or(|refused| self.una < refused)
+    }
+
+    /// Whether the peer has refused a segment for good, and with it all that follow.
+    #[inline]
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Takes the segments from `psn` on out of the flight: none of them is sent again.
+    pub(crate) fn refuse_from(&mut self, psn: Psn, forgotten: &mut dyn FnMut(&Segment)) {
+        self.refused = Some(self.refused.map_or(psn, |refused| refused.min(psn)));
+        let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
+        for segment in self.segments.iter_mut().skip(first) {
+            if matches!(segment.phase, Phase::InFlight | Phase::Skipped) {
+                self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
+                self.flying -= 1;
+            }
+            if segment.phase == Phase::InFlight {
+                forgotten(segment);
+            }
+            if segment.phase != Phase::Acked {
+                segment.phase = Phase::Refused;
+            }
+        }
+    }
+
+    /// Records the first transmission of a segment. `direct`: the epoch of its direct placement.
+    pub(crate) fn push(
+        &mut self,
+        now: Time,
+        next: Next,
+        path: PathId,
+        direct: Option<NicEpoch>,
+    ) -> Psn {
+        let Next { source, offset, len } = next;
+        let psn = self.next();
+        let order = self.take_order();
+        let phase = Phase::InFlight;
+        let (sent_at, again) = (now, false);
+        self.segments.push_back(Segment {
+            source,
+            offset,
+            len,
+            path,
+            phase,
+            sent_at,
+            again,
+            order,
+            direct_path: direct.and_then(|epoch| NonZeroU16::new(epoch.path.to_bits() + 1)),
+            direct_epoch: direct.map_or(0, |epoch| epoch.number),
+        });
+        self.in_flight[path.rail()] += Segment::wire_len(len);
+        self.flying += 1;
+        psn
+    }
+
+    /// Records a segment that is skipped. No acknowledgement of a segment that is sent may look
+    /// like one of this.
+    pub(crate) fn skip(&mut self, now: Time, next: Next) -> Psn {
+        let psn = self.push(now, next, PathId::default(), None);
+        if let Some(segment) = self.segments.back_mut() {
+            segment.phase = Phase::Skipped;
+            self.skipped = Some(psn);
+        }
+        psn
+    }
+
+    /// The segment that has its place in the window and has never left.
+    pub(crate) fn skipped(&self) -> Option<Psn> {
+        self.skipped
+    }
+
+    /// Whether nothing is in flight but a segment that is skipped.
+    pub(crate) fn is_waiting_for_skipped(&self) -> bool {
+        self.flying == 1 && self.skipped_segment().is_some()
+    }
+
+    fn skipped_segment(&self) -> Option<(Psn, &Segment)> {
+        let psn = self.skipped?;
+        self.get(psn).filter(|segment| segment.phase == Phase::Skipped).map(|found| (psn, found))
+    }
+
+    /// Whether all before the skipped segment is acknowledged, and so many behind it.
+    pub(crate) fn shows_skipped(&self, followers: u32) -> bool {
+        self.skipped == Some(self.una) && {
+            let mask = (1 << followers) - 1;
+            self.acked.word(self.una.plus(1)) & mask == mask
+        }
+    }
+
+    /// Lets the skipped segment be sent.
+    pub(crate) fn release(&mut self) {
+        if let Some((psn, _)) = self.skipped_segment() {
+            let index = (psn.0 - self.una.0) as usize;
+            self.take_out(index, Phase::Released);
+        }
+    }
+
+    /// Lets the skipped segment be sent if all before it is acknowledged. What follows it may have
+    /// been refused for want of it.
+    pub(crate) fn release_oldest(&mut self) {
+        if self.skipped == Some(self.una) {
+            self.release();
+        }
+    }
+
+    fn take_order(&mut self) -> u64 {
+        self.next_order += 1;
+        self.next_order
+    }
+
+    pub(crate) fn get(&self, psn: Psn) -> Option<&Segment> {
+        self.segments.get(psn.ahead_of(self.una)? as usize)
+    }
+
+    fn get_mut(&mut self, psn: Psn) -> Option<&mut Segment> {
+        let index = psn.ahead_of(self.una)?;
+        self.segments.get_mut(index as usize)
+    }
+
+    /// The oldest segment that was lost or released, without taking it.
+    pub(crate) fn peek_lost(&mut self) -> Option<(Psn, Segment)> {
+        while let Some(&psn) = self.lost.front() {
+            match self.get_mut(psn) {
+                Some(segment) if matches!(segment.phase, Phase::Lost | Phase::Released) => {
+                    return Some((psn, *segment));
+                }
+                _ => self.lost.pop_front(),
+            };
+        }
+        None
+    }
+
+    /// Records the transmission of the segment that [`Window::peek_lost`] returned.
+    pub(crate) fn resend(&mut self, now: Time, psn: Psn, path: PathId) {
+        let order = self.take_order();
+        self.lost.pop_front();
+        self.skipped = self.skipped.filter(|skipped| *skipped != psn);
+        let Some(segment) = self.get_mut(psn) else { return };
+        segment.phase = Phase::InFlight;
+        segment.sent_at = now;
+        segment.again = true;
+        segment.order = order;
+        segment.path = path;
+        let bytes = Segment::wire_len(segment.len);
+        self.in_flight[path.rail()] += bytes;
+        self.flying += 1;
+    }
+
+    /// A segment that was to be placed directly was staged. Returns in which epoch it was to be.
+    pub(crate) fn staged(&mut self, psn: Psn) -> Option<NicEpoch> {
+        let segment = self.get_mut(psn).filter(|segment| !segment.again)?;
+        let epoch = segment.epoch();
+        segment.direct_path = None;
+        epoch
+    }
+
+    /// Acknowledges everything below `cumulative`, and the segments in the bitmap `beyond` (bit 0
+    /// of the first word is `cumulative`). `credited` gets each segment that is acknowledged for
+    /// the first time, and whether it is certain that its last transmission has arrived.
+    pub(crate) fn ack(
+        &mut self,
+        cumulative: Psn,
+        beyond: &[u64],
+        echo: Echo,
+        mut credited: impl FnMut(Psn, &Segment, bool),
+    ) -> Result<Tally, NotTaken> {
+        if cumulative > self.next() {
+            return Err(NotTaken::Foreign);
+        }
+        if self.contradicts(cumulative, beyond) {
+            return Err(NotTaken::Untrue);
+        }
+        let mut acked = Tally::default();
+        while self.una < cumulative {
+            let psn = self.una;
+            self.una = psn.plus(1);
+            let segment = self.segments.pop_front().ok_or(NotTaken::Foreign)?;
+            self.credit(psn, &segment, echo, &mut acked, &mut credited);
+        }
+        self.acked.forget_below(self.una);
+        for (index, word) in beyond.iter().enumerate() {
+            let first = cumulative.plus(64 * index as u64);
+            // Most of a bitmap was in the one before.
+            let mut new = word & !self.acked.word(first);
+            while new != 0 {
+                let psn = first.plus(new.trailing_zeros().into());
+                new &= new - 1;
+                let segment = self.get_mut(psn).ok_or(NotTaken::Untrue)?;
+                let before = *segment;
+                segment.phase = Phase::Acked;
+                self.acked.insert(psn);
+                self.credit(psn, &before, echo, &mut acked, &mut credited);
+                acked.early += 1;
+            }
+        }
+        self.skip_acked();
+        Ok(acked)
+    }
+
+    /// Whether that much cannot have arrived, because one segment of it is skipped.
+    pub(crate) fn contradicts(&self, cumulative: Psn, beyond: &[u64]) -> bool {
+        self.skipped.is_some_and(|psn| {
+            psn.ahead_of(cumulative).is_none_or(|ahead| {
+                let word = beyond.get((ahead / 64) as usize);
+                word.is_some_and(|word| word >> (ahead % 64) & 1 == 1)
+            })
+        })
+    }
+
+    /// Moves the front over acknowledged segments. A response can move it up to packets that the
+    /// bitmap of an earlier acknowledgement has reported. With nothing left in flight, nothing
+    /// would ever ask for the acknowledgement that says so.
+    fn skip_acked(&mut self) {
+        while self.segments.front().is_some_and(|front| front.phase == Phase::Acked) {
+            self.segments.pop_front();
+            self.una = self.una.plus(1);
+        }
+        self.acked.forget_below(self.una);
+    }
+
+    fn credit(
+        &mut self,
+        psn: Psn,
+        segment: &Segment,
+        echo: Echo,
+        acked: &mut Tally,
+        credited: &mut impl FnMut(Psn, &Segment, bool),
+    ) {
+        if segment.phase == Phase::Acked {
+            return;
+        }
+        if segment.phase == Phase::InFlight {
+            self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
+            self.flying -= 1;
+        }
+        acked.count(segment);
+        let certain = segment.is_certain(echo);
+        if certain {
+            self.newest = self.newest.max(Some(segment.order));
+        }
+        credited(psn, segment, certain);
+    }
+
+    /// Whether a segment that was sent after the oldest one has arrived. Without a hole or a
+    /// retransmission none was.
+    #[inline]
+    pub(crate) fn is_overtaken(&self) -> bool {
+        let oldest = self.segments.front();
+        oldest.is_some_and(|oldest| self.newest.is_some_and(|newest| oldest.order <= newest))
+    }
+
+    /// Marks as lost what `is_lost` says of the segments that the newest one which has arrived has
+    /// overtaken; it is told by how many transmissions.
+    pub(crate) fn lose_overtaken(
+        &mut self,
+        lost: &mut dyn FnMut(&Segment),
+        mut is_lost: impl FnMut(&Segment, u64) -> bool,
+    ) {
+        let Some(newest) = self.newest.filter(|_| self.is_overtaken()) else { return };
+        for first in (0..self.segments.len()).step_by(64) {
+            let mut open = !self.acked.word(self.una.plus(first as u64));
+            while open != 0 {
+                let index = first + open.trailing_zeros() as usize;
+                open &= open - 1;
+                let Some(segment) = self.segments.get(index) else { return };
+                // First transmissions are in the order of their PSNs, and others only come later.
+                if segment.order > newest && !segment.again {
+                    return;
+                }
+                let overtaken = newest.checked_sub(segment.order).filter(|by| *by > 0);
+                if segment.phase == Phase::InFlight
+                    && overtaken.is_some_and(|by| is_lost(segment, by))
+                {
+                    self.lose(index, lost);
+                }
+            }
+        }
+    }
+
+    /// Marks as lost the segment of this PSN, if it is in flight.
+    pub(crate) fn lose_one(&mut self, psn: Psn, lost: &mut dyn FnMut(&Segment)) {
+        if self.get(psn).is_some_and(|segment| segment.phase == Phase::InFlight) {
+            self.lose_from(psn, 1, lost);
+        }
+    }
+
+    /// Marks as lost up to `count` segments in flight, oldest first, from `psn` on.
+    pub(crate) fn lose_from(&mut self, psn: Psn, count: usize, lost: &mut dyn FnMut(&Segment)) {
+        let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
+        let mut left = count;
+        for index in first..self.segments.len() {
+            if left == 0 {
+                break;
+            }
+            if self.segments[index].phase == Phase::InFlight {
+                self.lose(index, lost);
+                left -= 1;
+            }
+        }
+    }
+
+    fn lose(&mut self, index: usize, lost: &mut dyn FnMut(&Segment)) {
+        lost(&self.segments[index]);
+        self.take_out(index, Phase::Lost);
+    }
+
+    /// A segment in flight waits to be sent from now on.
+    fn take_out(&mut self, index: usize, phase: Phase) {
+        let psn = self.una.plus(index as u64);
+        let segment = &mut self.segments[index];
+        segment.phase = phase;
+        self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
+        self.flying -= 1;
+        let at = self.lost.partition_point(|other| *other < psn);
+        self.lost.insert(at, psn);
+    }
+
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.segments.shrink_to(crate::idle::KEPT_ENTRIES);
+        self.acked.shrink_to(crate::idle::KEPT_ENTRIES);
+        self.lost.shrink_to(crate::idle::KEPT_ENTRIES);
+    }
+
+    /// The segments in flight, oldest first.
+    pub(crate) fn in_flight_segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.phase == Phase::InFlight)
+    }
+
+    /// The segment in flight that left first.
+    pub(crate) fn oldest_in_flight(&self) -> Option<(Psn, &Segment)> {
+        let numbered = (0..).map(|index| self.una.plus(index)).zip(&self.segments);
+        let in_flight = numbered.filter(|(_, segment)| segment.phase == Phase::InFlight);
+        in_flight.min_by_key(|(_, segment)| segment.order)
+    }
+
+    /// Gives up everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Window { next_order: self.next_order, ..Window::new(self.next()) };
+    }
+}
+
+#[cfg(test)]
+mod tests;
