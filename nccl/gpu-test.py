@@ -29,8 +29,8 @@ from gpu_test.gpu import Mps, find_gpu
 
 # A CUDA context, NCCL's buffers and kernels; besides them a rank has three tensors.
 RANK_OVERHEAD_BYTES = 1 << 30
-# Three pairs measure at once.
-MOST_RANKS = 6
+# Four pairs measure at once.
+MOST_RANKS = 8
 BUILD = "cargo build --release -p braid-nccl"
 
 

@@ -47,7 +47,12 @@ def sockets(count):
     }
 
 
-NETS = {"Braid": BRAID, "Socket x1": sockets(1), "Socket x4": sockets(4)}
+NETS = {
+    "Braid": BRAID,
+    "Braid proxy": BRAID | {"BRAID_THREADS": "0"},
+    "Socket x1": sockets(1),
+    "Socket x4": sockets(4),
+}
 
 
 class Checks:
@@ -154,7 +159,7 @@ class Checks:
         raise Failed(f"after rank 1 was killed, rank 0 went on; {pair.logs()}")
 
     def bandwidth(self, name):
-        """Measures Braid beside NCCL's sockets, in turns."""
+        """Measures Braid, by default and driven by NCCL's proxy, beside NCCL's sockets, in turns."""
         sizes = self.within(TIME_SLICED_SPEED_SIZES if self.mps.why_not else SPEED_SIZES)
         with contextlib.ExitStack() as running:
             pairs = {

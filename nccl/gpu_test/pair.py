@@ -43,6 +43,9 @@ class Pair:
         reading, writing = os.pipe()
         fixed = {
             "NCCL_NET_PLUGIN": self.plugin,
+            # NCCL 2.27.3 to 2.29.7 forget the plugin's name when they unload it, so the next
+            # process group would find no network. This keeps the plugin loaded.
+            "NCCL_NET_PLUGIN_REF_COUNT": "1",
             # On different hosts, so it seems: otherwise NCCL refuses to share a GPU.
             "NCCL_HOSTID": f"h{rank}",
             "NCCL_P2P_DISABLE": "1",
@@ -50,6 +53,9 @@ class Pair:
             "NCCL_SOCKET_IFNAME": "lo",
             "NCCL_DEBUG": "INFO",
             "NCCL_DEBUG_SUBSYS": "INIT,NET",
+            # Torch reports NCCL's error after four times the latter. The default is a minute.
+            "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+            "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1",
             "GPU_TEST_ANSWERS": str(writing),
             "PYTHONUNBUFFERED": "1",
         }

@@ -78,7 +78,7 @@ fn right_results_pass_and_are_reported() {
     // Six collectives of two sizes.
     assert_eq!(speeds.len(), 12);
     for speed in speeds {
-        for net in ["Braid", "Socket x1", "Socket x4"] {
+        for net in ["Braid", "Braid proxy", "Socket x1", "Socket x4"] {
             assert!(speed["bus_gigabytes_per_second"][net].as_f64().unwrap() > 0.0, "{speed}");
         }
     }
