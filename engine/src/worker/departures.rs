@@ -2,7 +2,7 @@
 
 use braid_keys::Session;
 use braid_transport::{Egress, Endpoint, Placement, Transmit, TransmitBody};
-use braid_wire::{RailId, Time};
+use braid_wire::{ProbeKind, RailId, Time};
 
 use super::Worker;
 use super::rails::via;
@@ -177,8 +177,11 @@ impl Worker {
                 let egress = *egress;
                 let rail = egress.rail();
                 let Some(to) = to.on(rail) else { return Turn::Sent };
-                // Every ICMP message may change the host's knowledge of the path.
-                if let Ok(datagram) = self.rails.of(rail).max_datagram(to) {
+                // Every ICMP message may change the host's knowledge of the path. Asking takes
+                // three system calls, so only probes ask, not the answers to them.
+                if probe.kind == ProbeKind::Probe
+                    && let Ok(datagram) = self.rails.of(rail).max_datagram(to)
+                {
                     endpoint.route_takes(rail, datagram.try_into().unwrap_or(u16::MAX));
                 }
                 encode(packet, rail, session, |out| probe.encode(out));

@@ -145,7 +145,7 @@ impl Endpoint {
         let index = self.prober()?;
         let mut live = self.path_mtu.live.iter();
         let (rail, probe, way) = live.find_map(|rail| {
-            let (probe, way) = self.path_mtu.rails[rail.get()].poll_due()?;
+            let (probe, way) = self.path_mtu.rails[rail.get()].poll_due(now)?;
             Some((rail, probe, way))
         })?;
         let egress = match way {

@@ -380,6 +380,25 @@ fn what_a_slow_peer_answers_late_is_not_taken_for_lost() {
 }
 
 #[test]
+fn a_probe_is_not_repeated_before_its_answer_can_arrive() {
+    let slow = Network { short_after: ms(600), long_after: ms(600), ..OPEN };
+    let mut host = Host::new(slow);
+    host.run(ms(10_000));
+    assert_eq!(host.path_mtu(), FULL);
+    assert!(host.probes.len() <= 7, "{:?}", host.probes);
+    // The round trip is known now, so a suspicion waits for an answer before it asks again.
+    let sent_at = host.now;
+    host.write(100);
+    host.run(ms(600));
+    host.acknowledge_sent_at(sent_at, 1);
+    let before = host.probes.len();
+    host.write(100);
+    host.run(ms(1_800));
+    let probes = &host.probes[before..];
+    assert!(probes.len() <= 8, "{probes:?}");
+}
+
+#[test]
 fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
     for carries in [FULL, 1452] {
         let mut host = Host::new(Network { is_stateful: true, carries, ..OPEN });

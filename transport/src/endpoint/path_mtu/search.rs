@@ -19,12 +19,13 @@ use std::time::Duration;
 use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, Probe, ProbeKind, QpId, Time, Token};
 
 use crate::EventKind;
+use crate::endpoint::max_rtt::MaxRtt;
 
 /// Probes of a size. RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion,
 /// which drops long packets first, passes for a smaller MTU.
 const TRIES: u32 = 4;
 /// Time that the first try of a round waits for an answer. The next waits twice as long, further
-/// ones four times. Answers that come later count all the same.
+/// ones four times, and all of them for [`ROUND_TRIPS`]. Later answers also count.
 const PATIENCE: Duration = Duration::from_millis(10);
 const DOUBLINGS: u32 = 2;
 /// Sizes closer together than this are not told apart.
@@ -38,9 +39,12 @@ const RAISE: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_millis(500);
 /// Time that the small probes of a round that a time-out has started wait for an answer.
 const HEARING: Duration = Duration::from_millis(150);
-/// Round trips that the last try of a round waits for an answer: PROBE_TIMER is to be longer than
-/// one (RFC 8899, section 5.1.1). Where many processes share few processors they take seconds.
+/// Round trips that a try waits for an answer: PROBE_TIMER is longer than one (RFC 8899, section
+/// 5.1.1). Where many processes share few processors, a round trip takes seconds, and probes that
+/// are repeated before the answer can arrive slow all of them down.
 const ROUND_TRIPS: u32 = 2;
+/// Number of probes whose departure is remembered, to measure their round trips.
+const MEASURED: usize = 32;
 /// For how long time-outs, ours and the peer's, do not ask for the size in use again.
 const QUIET: Duration = Duration::from_millis(250);
 
@@ -64,10 +68,6 @@ struct Round {
     /// When it tried last, and when it tries again, or ends.
     tried_at: Time,
     until: Time,
-    /// When a small probe first left, none of which was answered so far.
-    base_at: Option<Time>,
-    /// The longest round trip known of: of late when it began, or of its own small probes.
-    round_trip: Duration,
     /// Small probes that were answered in this round, by how they left.
     base_by_path: bool,
     base_by_port: bool,
@@ -116,6 +116,10 @@ pub(in crate::endpoint) struct PathMtu {
     /// When the next round begins.
     next_at: Time,
     quiet_until: Time,
+    /// Recent round trips of probes, and of data where a search began.
+    round_trips: MaxRtt,
+    /// Number and departure of the latest probes.
+    departures: VecDeque<(u32, Time)>,
     /// Rounds in a row without any answer.
     silent: u32,
     /// Number of probes that were sent. A probe's serial is twice that, plus 1 if it leaves from
@@ -148,6 +152,8 @@ impl PathMtu {
             round: None,
             next_at: Time::FAR_FUTURE,
             quiet_until: Time::ZERO,
+            round_trips: MaxRtt::default(),
+            departures: VecDeque::new(),
             silent: 0,
             sent: 0,
             oldest: 0,
@@ -210,10 +216,8 @@ impl PathMtu {
             return;
         }
         self.quiet_until = now + QUIET;
+        self.round_trips.on_sample(now, longest);
         self.begin_round(now, self.current, true);
-        if let Some(round) = &mut self.round {
-            round.round_trip = longest;
-        }
     }
 
     /// Notes that the rail is in use, which was learnt from the peer's receiving port. Everything
@@ -238,8 +242,6 @@ impl PathMtu {
             asked: 0,
             tried_at: now,
             until: now,
-            base_at: None,
-            round_trip: Duration::ZERO,
             base_by_path: false,
             base_by_port: false,
         });
@@ -252,8 +254,8 @@ impl PathMtu {
         match &mut self.round {
             Some(round) if now < round.until => false,
             Some(round) if round.is_over() => {
-                round.round_trip = round.round_trip.max(longest);
-                round.until = round.tried_at + ROUND_TRIPS * round.round_trip;
+                self.round_trips.on_sample(now, longest);
+                round.until = round.tried_at + ROUND_TRIPS * self.round_trips.get(now);
                 let round = *round;
                 now >= round.until && self.end(now, round)
             }
@@ -266,6 +268,7 @@ impl PathMtu {
                 // What was too large may fit by now.
                 self.too_large = u32::from(self.ceiling) + 1;
                 self.oldest = self.sent;
+                self.round_trips.on_sample(now, longest);
                 self.begin(now, self.ceiling);
                 false
             }
@@ -289,16 +292,13 @@ impl PathMtu {
                 self.due.push((self.base, Way::Path));
             }
             self.due.push((self.base, Way::Port));
-            if !round.is_heard() {
-                round.base_at.get_or_insert(now);
-            }
         }
         round.tried_at = now;
-        round.until = now
-            + match is_first && round.is_suspicion {
-                true => HEARING,
-                false => PATIENCE * (1 << round.tries.min(DOUBLINGS)),
-            };
+        let patience = match is_first && round.is_suspicion {
+            true => HEARING,
+            false => PATIENCE * (1 << round.tries.min(DOUBLINGS)),
+        };
+        round.until = now + patience.max(ROUND_TRIPS * self.round_trips.get(now));
         round.tries += 1;
     }
 
@@ -377,13 +377,11 @@ impl PathMtu {
             return false;
         }
         self.silent = 0;
+        self.measure(now, probe.serial >> 1);
         let way = if probe.serial & 1 == 0 { Way::Path } else { Way::Port };
         if probe.size == self.base
             && let Some(round) = &mut self.round
         {
-            if let Some(base_at) = round.base_at.take() {
-                round.round_trip = round.round_trip.max(now - base_at);
-            }
             match way {
                 Way::Path => round.base_by_path = true,
                 Way::Port => round.base_by_port = true,
@@ -413,9 +411,19 @@ impl PathMtu {
         self.told(before)
     }
 
-    /// The next probe to send.
-    pub(in crate::endpoint) fn poll_due(&mut self) -> Option<(Probe, Way)> {
+    /// Measures the round trip of a probe, by its number.
+    fn measure(&mut self, now: Time, number: u32) {
+        let departure = self.departures.iter().find(|(departed, _)| *departed == number);
+        if let Some((_, departed_at)) = departure {
+            self.round_trips.on_sample(now, now - *departed_at);
+        }
+    }
+
+    /// Returns the next probe to send.
+    pub(in crate::endpoint) fn poll_due(&mut self, now: Time) -> Option<(Probe, Way)> {
         let (size, way) = self.due.pop()?;
+        self.departures.truncate(MEASURED - 1);
+        self.departures.push_front((self.sent, now));
         let serial = self.sent << 1 | u32::from(way == Way::Port);
         self.sent = (self.sent + 1) & u32::MAX >> 1;
         let (kind, qp, token) = (ProbeKind::Probe, QpId::default(), Token::default());
