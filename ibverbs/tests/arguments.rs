@@ -8,6 +8,7 @@ use std::{env, mem, ptr};
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
+use self::loopback::connections::TCP;
 use self::loopback::*;
 
 /// Providers check the count first (`ibv_post_send(3)`, `EINVAL`).
@@ -49,6 +50,24 @@ fn a_list_of_too_many_pieces_is_not_read() {
             let post = ops.post_srq_recv.expect("it is set");
             assert_eq!(post(srq, &raw mut wr, &raw mut bad), libc::EINVAL, "{count}");
         }
+    }
+}
+
+/// `rping` destroys the channel while its other thread is about to wait for the next event.
+#[test]
+fn a_destroyed_channel_has_no_events() {
+    let mut event = ptr::null_mut();
+    // SAFETY: a pointer to a channel that no longer exists is not followed.
+    unsafe {
+        let channel = rdma_create_event_channel();
+        assert!(!channel.is_null());
+        rdma_destroy_event_channel(channel);
+        assert_eq!(rdma_get_cm_event(channel, &raw mut event), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+        let mut id = ptr::null_mut();
+        let made = rdma_create_id(channel, &raw mut id, ptr::null_mut(), TCP);
+        assert_eq!((made, id), (-1, ptr::null_mut()));
+        rdma_destroy_event_channel(channel);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Event channels, and the events of connections.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{mem, ptr};
 
 use braid::Uncancelled;
@@ -57,17 +58,32 @@ struct Event {
     _private_data: Vec<u8>,
 }
 
-/// A channel, as programs hold it.
-#[repr(C)]
-struct EventChannel {
-    base: rdma_event_channel,
-    shared: Arc<Events>,
-}
+/// The channels that exist, by address. Programs destroy a channel while another thread waits for
+/// its events or is about to: `rping` does so at its end. Such a thread gets `EINVAL`.
+#[derive(Default)]
+struct Channels(Option<HashMap<usize, Arc<Events>>>);
 
-impl EventChannel {
-    fn make(shared: Arc<Events>) -> *mut rdma_event_channel {
-        let base = rdma_event_channel { fd: shared.0.fd() };
-        Box::into_raw(Box::new(EventChannel { base, shared })).cast()
+static CHANNELS: Mutex<Channels> = Mutex::new(Channels(None));
+
+impl Channels {
+    fn lock() -> MutexGuard<'static, Channels> {
+        CHANNELS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make(&mut self, events: Arc<Events>) -> *mut rdma_event_channel {
+        let channel = Box::into_raw(Box::new(rdma_event_channel { fd: events.0.fd() }));
+        self.0.get_or_insert_default().insert(channel.addr(), events);
+        channel
+    }
+
+    fn get(&self, channel: *mut rdma_event_channel) -> Result<Arc<Events>, Errno> {
+        let known = self.0.as_ref().and_then(|known| known.get(&channel.addr()));
+        known.cloned().ok_or(Errno::INVALID)
+    }
+
+    /// Removes a channel. Returns whether it existed.
+    fn remove(&mut self, channel: *mut rdma_event_channel) -> bool {
+        self.0.as_mut().is_some_and(|known| known.remove(&channel.addr()).is_some())
     }
 }
 
@@ -158,17 +174,20 @@ pub(super) struct Target {
 
 impl Target {
     /// The channel that a program names. For NULL, makes one for the identifier.
-    pub(super) unsafe fn given(channel: *mut rdma_event_channel) -> Result<Self, Errno> {
-        // SAFETY: by the caller's promise.
-        match unsafe { channel.cast::<EventChannel>().as_ref() } {
-            Some(known) => Ok(Target { channel, events: known.shared.clone(), is_own: false }),
-            None => Self::own(),
+    ///
+    /// # Errors
+    /// `EINVAL`: there is no such channel.
+    pub(super) fn given(channel: *mut rdma_event_channel) -> Result<Self, Errno> {
+        if channel.is_null() {
+            return Self::own();
         }
+        let events = Channels::lock().get(channel)?;
+        Ok(Target { channel, events, is_own: false })
     }
 
     fn own() -> Result<Self, Errno> {
         let events = Arc::new(Events::new()?);
-        Ok(Target { channel: EventChannel::make(events.clone()), events, is_own: true })
+        Ok(Target { channel: Channels::lock().make(events.clone()), events, is_own: true })
     }
 
     /// The destination of the events of a connection that comes to a listener with this one.
@@ -201,21 +220,23 @@ unsafe fn counted_on<'a>(event: &rdma_cm_event) -> &'a Acknowledgements {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
-    errno::pointer(|| Ok(EventChannel::make(Arc::new(Events::new()?))))
+    errno::pointer(|| {
+        let events = Arc::new(Events::new()?);
+        Ok(Channels::lock().make(events))
+    })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
-    if !channel.is_null() {
-        let _uncancelled = Uncancelled::begin();
-        // SAFETY: by the caller's promise `rdma_create_event_channel` has made the channel, and it
-        // is not used any more.
-        drop(unsafe { Box::from_raw(channel.cast::<EventChannel>()) });
+    let _uncancelled = Uncancelled::begin();
+    if Channels::lock().remove(channel) {
+        // SAFETY: `Channels::make` has made the channel, and nobody else has removed it.
+        drop(unsafe { Box::from_raw(channel) });
     }
 }
 
 /// Waits for the next event. Returns -1 with `errno`: `EAGAIN` if there is no event and the program
-/// has made the descriptor non-blocking.
+/// has made the descriptor non-blocking, `EINVAL` if the channel does not exist any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
@@ -223,9 +244,9 @@ pub unsafe extern "C-unwind" fn rdma_get_cm_event(
 ) -> c_int {
     cancel::until(|| {
         // SAFETY: by the caller's promise.
-        let (channel, event) = unsafe { (channel.cast::<EventChannel>().as_ref(), event.as_mut()) };
-        let (channel, event) = (channel.ok_or(Errno::INVALID)?, event.ok_or(Errno::INVALID)?);
-        let Some(taken) = channel.shared.look()? else { return Ok(Some(channel.shared.0.fd())) };
+        let event = unsafe { event.as_mut() }.ok_or(Errno::INVALID)?;
+        let events = Channels::lock().get(channel)?;
+        let Some(taken) = events.look()? else { return Ok(Some(events.0.fd())) };
         *event = taken;
         Ok(None)
     })

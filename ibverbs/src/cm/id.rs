@@ -231,8 +231,7 @@ pub unsafe extern "C" fn rdma_create_id(
         let id = unsafe { id.as_mut() }.ok_or(Errno::INVALID)?;
         let ps = PortSpace::of(ps)?;
         Settings::load()?;
-        // SAFETY: as above.
-        let target = unsafe { Target::given(channel) }?;
+        let target = Target::given(channel)?;
         *id = Id::make(target, context, ps);
         Ok(0)
     })

@@ -102,7 +102,8 @@ pub unsafe extern "C" fn rdma_migrate_id(
             return Err(Errno::INVALID);
         }
         // SAFETY: as above.
-        let (object, target) = unsafe { (Id::of(id)?, Target::given(channel)?) };
+        let object = unsafe { Id::of(id) }?;
+        let target = Target::given(channel)?;
         object.retarget(target);
         object.events.wait();
         Ok(0)
