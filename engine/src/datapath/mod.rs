@@ -86,6 +86,8 @@ pub(crate) struct Partner {
     pub(crate) id: QpId,
     pub(crate) token: Token,
     pub(crate) ip: IpAddr,
+    /// The traffic class of packets to it.
+    pub(crate) traffic_class: u8,
 }
 
 /// A packet that has arrived.

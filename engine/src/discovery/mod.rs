@@ -171,7 +171,7 @@ pub fn discover(
     paths: impl IntoIterator<Item = PathId>,
     config: DiscoveryConfig,
 ) -> Result<PathMap, DiscoveryError> {
-    discover_from(to, LocalAddr { ip: Some(from), interface: 0 }, paths, config)
+    discover_from(to, LocalAddr { ip: Some(from), ..LocalAddr::default() }, paths, config)
 }
 
 /// Discovers the routes to the first of a host's addresses that can be reached, see [`discover`]

@@ -370,6 +370,16 @@ impl QueuePair {
         self.worker().control().remote_addr(self.index())
     }
 
+    /// Sets the traffic class of the packets of connections made from now on, as `IP_TOS` and
+    /// `IPV6_TCLASS`: the upper six bits are the DSCP (RFC 2474). The lower two are ignored, because
+    /// the engine sets the ECN bits. Set-up packets have class 0. Default: 0.
+    ///
+    /// Connections of another class to the same peer have their own paths and share no datagram
+    /// batches.
+    pub fn set_traffic_class(&self, traffic_class: u8) {
+        self.shared.set_traffic_class(traffic_class);
+    }
+
     /// The numbers of outstanding work requests: sends and receives.
     pub fn outstanding(&self) -> (u32, u32) {
         (self.shared.sends.outstanding(), self.shared.recvs.outstanding())

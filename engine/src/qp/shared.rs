@@ -63,6 +63,8 @@ pub(crate) struct QpShared {
     /// Requests of other threads to the worker, see [`Asked`].
     asked: AtomicU8,
     state: AtomicU8,
+    /// The traffic class of the next connection.
+    traffic_class: AtomicU8,
     /// The reason for ERR.
     error: Mutex<Option<QpError>>,
     /// Inline buffers that are free.
@@ -99,9 +101,18 @@ impl QpShared {
             recv_cq: options.recv_cq.shared().clone(),
             asked: AtomicU8::new(0),
             state: AtomicU8::new(QpState::Reset as u8),
+            traffic_class: AtomicU8::new(0),
             error: Mutex::default(),
             free_inline,
         }
+    }
+
+    pub(crate) fn traffic_class(&self) -> u8 {
+        self.traffic_class.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_traffic_class(&self, traffic_class: u8) {
+        self.traffic_class.store(traffic_class, Ordering::Relaxed);
     }
 
     /// Releases the places of receives that have ended.

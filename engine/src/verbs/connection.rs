@@ -71,7 +71,11 @@ impl Connection {
             return Err(JoinError::Paths { ours, theirs });
         }
         let gid = Gid(address.gid);
-        let ah = Arc::new(control.pd.create_ah(&device.route(gid, PathId::new(0)))?);
+        let ah = Arc::new(control.pd.create_ah(&device.route(
+            gid,
+            PathId::new(0),
+            partner.traffic_class,
+        ))?);
         let control = ControlAddress { ah, qp: address.control, qkey: address.qkey };
         let far = Far { partner, control, gid, psn: address.psn, regions: FarRegions::default() };
         for (index, (nic_qp, remote)) in self.nic_qps.iter_mut().zip(&address.nic_qps).enumerate() {
@@ -116,7 +120,7 @@ impl Far {
             dest_qp: remote,
             psn: self.psn,
             path_mtu_bytes: device.mtu,
-            route: device.route(self.gid, PathId::new(index as u16)),
+            route: device.route(self.gid, PathId::new(index as u16), self.partner.traffic_class),
             max_dest_rd_atomic: 1,
             min_rnr_timer: 12,
         }

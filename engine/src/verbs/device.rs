@@ -135,13 +135,13 @@ impl Device {
 
     /// The route to a peer's port for one path. If the NIC lets software choose the UDP source
     /// port, the flow label names it (0xC000 | path, as over sockets).
-    pub(crate) fn route(&self, to: Gid, path: PathId) -> Route {
+    pub(crate) fn route(&self, to: Gid, path: PathId, traffic_class: u8) -> Route {
         Route {
             port: self.port,
             dgid: to,
             sgid_index: self.gid_index,
             hop_limit: 64,
-            traffic_class: 0,
+            traffic_class,
             flow_label: u32::from(path.source_port()),
         }
     }

@@ -63,7 +63,8 @@ impl Host {
         let first = SocketAddr::from(([127, 0, 0, 1], 9));
         let addrs = PeerAddrs::agree(first, &theirs.rails, &self.rails.addrs());
         let id = QpId::new(id);
-        let partner = Partner { id, token: TOKEN, ip: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+        let partner =
+            Partner { id, token: TOKEN, ip: IpAddr::V4(Ipv4Addr::LOCALHOST), traffic_class: 0 };
         self.rails.join(id, partner, theirs, &addrs)?;
         Ok(addrs.len())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use braid_lb::RailSet;
-use braid_transport::{AddrPair, Egress, Regions};
+use braid_transport::{AddrPair, Egress, LocalAddr, Regions};
 use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 
 use crate::datapath::{
@@ -355,6 +355,18 @@ impl PeerAddrs {
             );
         }
         PeerAddrs(addrs)
+    }
+
+    /// The same addresses, with this traffic class for packets to them.
+    pub(crate) fn with_traffic_class(self, traffic_class: u8) -> Self {
+        if traffic_class == 0 {
+            return self;
+        }
+        let with_class = |pair: &AddrPair| {
+            let local = LocalAddr { traffic_class, ..pair.local };
+            AddrPair { local, ..*pair }
+        };
+        PeerAddrs(self.0.iter().map(with_class).collect())
     }
 
     /// The address of set-up.

@@ -153,8 +153,10 @@ impl Worker {
     ) -> Result<(u32, PeerAddrs), JoinError> {
         let addrs = self.rails.agree(from, &theirs.routing.rails);
         let Some(entry) = self.qps.at(index) else { return Ok((u32::MAX, addrs)) };
+        let traffic_class = entry.shared.traffic_class();
+        let addrs = addrs.with_traffic_class(traffic_class);
         let Offer { qp: id, token, .. } = theirs.offer;
-        let partner = Partner { id, token, ip: from.remote.ip() };
+        let partner = Partner { id, token, ip: from.remote.ip(), traffic_class };
         let segments = self.rails.join(entry.shared.id, partner, &theirs.routing, &addrs)?;
         Ok((segments, addrs))
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::pair::{PATIENCE, Pair, Side, configs, everywhere, local};
+use crate::pair::{PATIENCE, Pair, Side, configs, connect, everywhere, local, reachable};
 use crate::scripted::Scripted;
 use braid::{
     ConnectError, Datapath, Engine, EngineConfig, ListenError, MemFabric, Progress, QpOptions,
@@ -262,5 +262,33 @@ fn a_queue_pair_is_as_patient_as_its_engine() {
         let side = Side::new(&EngineConfig { peer_timeout, ..local() }, |_| {});
         let options = QpOptions::new(&side.cq, &side.cq);
         assert_eq!(options.config.retry_timeout, peer_timeout);
+    }
+}
+
+/// The two ends choose their classes independently, so one end has two peers where the other has
+/// one.
+#[test]
+fn connections_of_different_traffic_classes_share_engines() {
+    for (name, config) in configs() {
+        println!("-- {name}");
+        let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+        a.qp.set_traffic_class(0x68);
+        let listener = b.engine.listen(8).unwrap();
+        let pair = Pair::connected([a, b], &listener, reachable(listener.local_addr()), &[]);
+        let qps = [&pair.a, &pair.b].map(|side| {
+            let qp = side.pd.create_qp(QpOptions::new(&side.cq, &side.cq)).unwrap();
+            qp.modify(QpState::Init).unwrap();
+            qp
+        });
+        connect(&qps[0], &listener, &qps[1], &[]);
+        pair.a.memory.write_at(0, &[7; 100_000]).unwrap();
+        for (index, qp) in [&pair.a.qp, &qps[0]].into_iter().enumerate() {
+            let at = index * 100_000;
+            let from = pair.a.memory.slice(0..100_000).unwrap();
+            let to = pair.remote.at(at as u64);
+            qp.post_send(wr::write(index as u64, [from], to)).unwrap();
+            pair.successes(&pair.a, 1);
+            assert_eq!(pair.b.bytes(at..at + 100_000), [7; 100_000]);
+        }
     }
 }

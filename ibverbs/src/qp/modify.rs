@@ -183,6 +183,7 @@ fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
     let ours = Peer::new(&qp.running.gids.source(route)?, qp.number);
     let theirs = Peer::new(&route.dgid, new.given.dest_qp_num);
     let twin = if ours == theirs { Some(qp.make_twin(new)?) } else { None };
+    qp.engine.set_traffic_class(route.traffic_class);
     let mut connection = qp.connection();
     (connection.ends, connection.twin) = (Some((ours, theirs)), twin);
     qp.running.send_control(ControlMessage::Connect(qp.number, connection.attempt));

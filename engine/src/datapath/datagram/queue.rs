@@ -181,7 +181,7 @@ mod tests {
 
     const TO: AddrPair = AddrPair {
         remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1),
-        local: LocalAddr { ip: None, interface: 0 },
+        local: LocalAddr { ip: None, interface: 0, traffic_class: 0 },
     };
 
     fn queue() -> Queue {

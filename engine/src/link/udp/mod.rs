@@ -32,6 +32,7 @@ use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::refused::RefusedList;
+pub(crate) use self::send::TrafficClass;
 use self::send::{Addressing, Refusal, send_each, send_once};
 pub(crate) use self::socket::{enable_icmp_errors, leave_by, of_version, open_path};
 use super::{
@@ -143,9 +144,14 @@ impl UdpLink {
         }
     }
 
-    /// Whether segments to `to` may leave ECN-capable.
-    pub(crate) fn sends_ecn(&self, to: SocketAddr) -> bool {
-        self.fallbacks.sends_ecn(to)
+    /// The traffic class of the datagrams of a batch.
+    pub(crate) fn traffic_class(&self, batch: &Batch<'_>) -> TrafficClass {
+        let AddrPair { remote, local } = batch.to;
+        TrafficClass {
+            is_ipv4: remote.ip().to_canonical().is_ipv4(),
+            dscp: local.traffic_class,
+            ecn: batch.ecn && self.fallbacks.sends_ecn(remote),
+        }
     }
 
     /// Sends a batch or a part of it. `send` gets the socket, and the address unless the socket is
@@ -156,9 +162,7 @@ impl UdpLink {
         send: impl Fn(RawFd, &Addressing) -> io::Result<T>,
     ) -> io::Result<T> {
         let AddrPair { remote, local } = batch.to;
-        let is_ipv4 = remote.ip().to_canonical().is_ipv4();
-        let clear_ecn = !(batch.ecn && self.fallbacks.sends_ecn(remote));
-        let without = clear_ecn.then_some(is_ipv4);
+        let traffic_class = self.traffic_class(batch);
         let reached = reachable(self.local, remote)?;
         let pair = AddrPair { remote: reached, local };
         let place = match batch.via {
@@ -168,7 +172,7 @@ impl UdpLink {
         let Some(place) = place else {
             let to = Some(address(self.local, reached));
             let from = PacketInfo::of(self.local, local);
-            let addressing = Addressing { to, from, without_ecn: without };
+            let addressing = Addressing { to, from, traffic_class };
             let again = || send(self.receiver.as_raw_fd(), &addressing);
             return match again() {
                 // An earlier datagram was refused, perhaps by another destination.
@@ -187,7 +191,7 @@ impl UdpLink {
         };
         let remote = reached;
         let socket = self.paths.at(place);
-        let addressing = Addressing { without_ecn: without, ..socket.aim(remote) };
+        let addressing = socket.aim(remote, traffic_class);
         match send(socket.socket().as_raw_fd(), &addressing) {
             Err(error) if may_be_earlier(&error) => {
                 self.refused.read(socket.socket(), batch.via);
@@ -201,7 +205,7 @@ impl UdpLink {
                 // A connected socket keeps its local address. A new socket has none.
                 self.paths.close(place.path, &pair);
                 let socket = self.paths.get(place.path, &pair)?;
-                let addressing = Addressing { without_ecn: without, ..socket.unconnected(remote) };
+                let addressing = socket.unconnected(remote, traffic_class);
                 send(socket.socket().as_raw_fd(), &addressing)
             }
             sent => sent,
@@ -320,7 +324,7 @@ impl Link for UdpLink {
     fn pair(&self, to: SocketAddr) -> AddrPair {
         let own = &self.own_interfaces;
         let interface = own.as_ref().map_or(0, |own| own.borrow_mut().towards(to.ip()));
-        AddrPair { remote: to, local: LocalAddr { ip: None, interface } }
+        AddrPair { remote: to, local: LocalAddr { interface, ..LocalAddr::default() } }
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {

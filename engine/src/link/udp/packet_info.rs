@@ -15,7 +15,7 @@ pub(super) enum PacketInfo {
 impl PacketInfo {
     /// The control message that a socket bound to `bound` needs to send from `local`. `None`: none.
     pub(super) fn of(bound: SocketAddr, local: LocalAddr) -> Option<Self> {
-        if local == LocalAddr::default() {
+        if local.ip.is_none() && local.interface == 0 {
             return None;
         }
         // The kernel takes the address from this control message, even if the socket is bound to
@@ -53,14 +53,14 @@ impl PacketInfo {
 /// The destination address of a datagram.
 pub(super) fn called_v4(info: libc::in_pktinfo) -> LocalAddr {
     let ip = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
-    LocalAddr { ip: Some(ip.into()), interface: 0 }
+    LocalAddr { ip: Some(ip.into()), ..LocalAddr::default() }
 }
 
 /// The destination address of a datagram over IPv6. A link-local address includes its interface.
 pub(super) fn called_v6(info: libc::in6_pktinfo) -> LocalAddr {
     let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
     let interface = if ip.is_unicast_link_local() { info.ipi6_ifindex } else { 0 };
-    LocalAddr { ip: Some(ip.to_canonical()), interface }
+    LocalAddr { ip: Some(ip.to_canonical()), interface, ..LocalAddr::default() }
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn local(ip: &str, interface: u32) -> LocalAddr {
-        LocalAddr { ip: Some(ip.parse().unwrap()), interface }
+        LocalAddr { ip: Some(ip.parse().unwrap()), interface, ..LocalAddr::default() }
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_address_that_the_socket_is_bound_to_stays() {
-        let on_interface = LocalAddr { ip: None, interface: 3 };
+        let on_interface = LocalAddr { interface: 3, ..LocalAddr::default() };
         let Some(PacketInfo::V4(info)) =
             PacketInfo::of("10.0.0.1:1".parse().unwrap(), on_interface)
         else {

@@ -9,7 +9,7 @@ use socket2::{SockAddr, Socket};
 
 use super::fallbacks::RefusedOptions;
 use super::packet_info::PacketInfo;
-use super::send::Addressing;
+use super::send::{Addressing, TrafficClass};
 use super::socket;
 use crate::link::{AddrPair, LocalAddr, SocketError};
 
@@ -55,29 +55,29 @@ impl PathSocket {
         socket.set_recv_buffer_size(ERROR_QUEUE)?;
         let port = socket::local_addr(&socket)?.port();
         let bound = socket::leave_by(&socket, interface);
-        let by_interface = LocalAddr { ip: None, interface };
+        let by_interface = LocalAddr { interface, ..LocalAddr::default() };
         let unbound = if bound { None } else { PacketInfo::of(addr, by_interface) };
         Ok(PathSocket { socket, port, connected: None, last: None, unbound })
     }
 
     /// Prepares for a batch to `to`. Returns the addressing of the batch.
-    pub(super) fn aim(&mut self, to: SocketAddr) -> Addressing {
+    pub(super) fn aim(&mut self, to: SocketAddr, traffic_class: TrafficClass) -> Addressing {
         if self.connected == Some(to) {
             self.last = self.connected;
-            return Addressing { to: None, from: None, without_ecn: None };
+            return Addressing { to: None, from: None, traffic_class };
         }
         let again = self.last.replace(to) == Some(to);
         // Without a route the socket stays unconnected, and the batch reports the error.
         if again && self.unbound.is_none() && self.socket.connect(&to.into()).is_ok() {
             self.connected = Some(to);
-            return Addressing { to: None, from: None, without_ecn: None };
+            return Addressing { to: None, from: None, traffic_class };
         }
-        self.unconnected(to)
+        self.unconnected(to, traffic_class)
     }
 
     /// The addressing of a batch to `to` if the socket is not connected to it.
-    pub(super) fn unconnected(&self, to: SocketAddr) -> Addressing {
-        Addressing { to: Some(SockAddr::from(to)), from: self.unbound, without_ecn: None }
+    pub(super) fn unconnected(&self, to: SocketAddr, traffic_class: TrafficClass) -> Addressing {
+        Addressing { to: Some(SockAddr::from(to)), from: self.unbound, traffic_class }
     }
 }
 
@@ -269,7 +269,7 @@ mod tests {
         let mut paths = PathSockets::new(SocketAddr::from(([0, 0, 0, 0], 9)));
         let from = |last: u8| AddrPair {
             remote: SocketAddr::from(([127, 0, 0, 1], 1)),
-            local: LocalAddr { ip: Some([127, 0, 1, last].into()), interface: 0 },
+            local: LocalAddr { ip: Some([127, 0, 1, last].into()), ..LocalAddr::default() },
         };
         for last in 1..=20 {
             for path in (0..16).map(PathId::new) {

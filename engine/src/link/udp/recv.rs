@@ -7,14 +7,15 @@ use std::os::fd::RawFd;
 use std::ptr;
 
 use super::packet_info::{called_v4, called_v6};
+use super::send::ECN_BITS;
 use super::send::Refusal;
 use crate::link::{LocalAddr, Received};
 
 /// Room for the requested control messages: segment size, TOS, traffic class and drops take 24
 /// bytes each, the address 40.
 const CONTROL: usize = 192;
-/// The ECN bits of TOS and traffic class, both set: congestion experienced (RFC 3168, section 5).
-const CE: u8 = 0b11;
+/// Both ECN bits: congestion experienced (RFC 3168, section 5).
+const CE: u8 = ECN_BITS;
 
 #[repr(C, align(8))]
 struct Control(MaybeUninit<[u8; CONTROL]>);

@@ -11,8 +11,16 @@ use socket2::SockAddr;
 use super::packet_info::PacketInfo;
 use crate::link::Slice;
 
-/// Room for the control messages of a send: the segment size, the local address, and the ECN bits.
+/// Room for the control messages of a send: the segment size, the local address, and the traffic
+/// class.
 const CONTROL: usize = space::<u16>() + space::<libc::in6_pktinfo>() + space::<c_int>();
+
+/// The ECN bits of the traffic class (RFC 3168, section 5).
+pub(in crate::link) const ECN_BITS: u8 = 0b11;
+/// ECN-capable transport, ECT(0).
+pub(in crate::link) const ECT_0: u8 = 0b10;
+/// No ECN-capable transport.
+const NOT_ECT: u8 = 0;
 
 /// Bytes that a control message with a value of this type takes.
 const fn space<T>() -> usize {
@@ -37,11 +45,14 @@ impl Control {
         if let Some(from) = &ends.from {
             from.push_to(&mut control);
         }
+        let TrafficClass { is_ipv4, .. } = ends.traffic_class;
         // An IPv4 packet of an IPv6 socket takes the option of IPv4.
-        match ends.without_ecn {
-            None => {}
-            Some(true) => control.push::<c_int>(libc::IPPROTO_IP, libc::IP_TOS, 0),
-            Some(false) => control.push::<c_int>(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 0),
+        let (level, kind) = match is_ipv4 {
+            true => (libc::IPPROTO_IP, libc::IP_TOS),
+            false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
+        if !ends.traffic_class.is_default() {
+            control.push::<c_int>(level, kind, ends.traffic_class.byte().into());
         }
         control
     }
@@ -76,9 +87,29 @@ pub(super) struct Addressing {
     pub(super) to: Option<SockAddr>,
     /// `None`: the address that the socket is bound to.
     pub(super) from: Option<PacketInfo>,
-    /// Set if the datagram leaves without ECN; the value tells whether it is IPv4. `None`: the ECN
-    /// bits of the socket.
-    pub(super) without_ecn: Option<bool>,
+    pub(super) traffic_class: TrafficClass,
+}
+
+/// The DSCP and the ECN bits of a datagram.
+#[derive(Clone, Copy)]
+pub(crate) struct TrafficClass {
+    pub(in crate::link) is_ipv4: bool,
+    /// The DSCP in the upper six bits.
+    pub(in crate::link) dscp: u8,
+    /// Whether the datagram leaves ECN-capable.
+    pub(in crate::link) ecn: bool,
+}
+
+impl TrafficClass {
+    /// Whether the socket's options say the same: ECN-capable, without DSCP.
+    fn is_default(self) -> bool {
+        self.ecn && self.dscp & !ECN_BITS == 0
+    }
+
+    /// The byte in the IP header.
+    pub(in crate::link) fn byte(self) -> u8 {
+        self.dscp & !ECN_BITS | if self.ecn { ECT_0 } else { NOT_ECT }
+    }
 }
 
 /// The meaning of a failed send.
@@ -132,7 +163,7 @@ pub(super) fn send_once(
     slices: &[Slice<'_>],
     segment: Option<u16>,
 ) -> io::Result<()> {
-    let says_nothing = ends.from.is_none() && ends.without_ecn.is_none();
+    let says_nothing = ends.from.is_none() && ends.traffic_class.is_default();
     if let (None, true, [slice], None) = (&ends.to, says_nothing, slices, segment) {
         // The kernel copies no description of it: a tenth less for a short message.
         // SAFETY: the slice can be read for longer than this call.

@@ -12,12 +12,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::canonical;
 use super::fallbacks::RefusedOptions;
+use super::send::ECT_0;
 use crate::link::{AddrPair, LocalAddr, SocketError};
 
 /// Bytes that a path's socket may have in the device's queue.
 const SEND_BUFFER: usize = 4 << 20;
-/// ECN-capable transport, ECT(0) (RFC 3168, section 5).
-const ECT_0: c_int = 0b10;
 /// `IPV6_ADDR_PREFERENCES` and `IPV6_PREFER_SRC_PUBLIC` of `linux/in6.h` (RFC 5014).
 const ADDR_PREFERENCES: c_int = 72;
 const PREFER_SRC_PUBLIC: c_int = 2;
@@ -198,11 +197,16 @@ fn open(addr: SocketAddr, refused: &mut RefusedOptions) -> io::Result<Socket> {
     let discover = (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
     options.want("IP_MTU_DISCOVER", discover, libc::IP_PMTUDISC_PROBE, fragmented);
     let unmarked = "packets carry no ECN bits, and congestion shows by loss alone";
-    options.want("IP_TOS", (libc::IPPROTO_IP, libc::IP_TOS), ECT_0, unmarked);
+    options.want("IP_TOS", (libc::IPPROTO_IP, libc::IP_TOS), ECT_0.into(), unmarked);
     if addr.is_ipv6() {
         let discover = (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
         options.want("IPV6_MTU_DISCOVER", discover, libc::IPV6_PMTUDISC_PROBE, fragmented);
-        options.want("IPV6_TCLASS", (libc::IPPROTO_IPV6, libc::IPV6_TCLASS), ECT_0, unmarked);
+        options.want(
+            "IPV6_TCLASS",
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+            ECT_0.into(),
+            unmarked,
+        );
         // A peer identifies a connection by its address, and a temporary address (RFC 8981) would
         // change during the connection.
         let name = (libc::IPPROTO_IPV6, ADDR_PREFERENCES);
@@ -299,7 +303,7 @@ pub(super) fn open_from(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket>
 /// The address from which a link at `bound` sends to this destination, in the destination's IP
 /// version.
 pub(super) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
-    let LocalAddr { ip, interface } = pair.local;
+    let LocalAddr { ip, interface, .. } = pair.local;
     match ip {
         None => canonical(of_version(bound, pair.remote.ip())),
         Some(IpAddr::V4(ip)) => (ip, bound.port()).into(),

@@ -193,6 +193,54 @@ fn congestion_marks_are_seen() {
     }
 }
 
+/// The traffic class of the next datagram at a socket that asks for it.
+fn traffic_class_at(socket: &UdpSocket) -> u8 {
+    let mut payload = [0_u8; 64];
+    let mut part = libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() };
+    let mut control = [0_u64; 8];
+    // SAFETY: the message describes the two arrays above, which outlive the call. `msghdr` is plain
+    // data, and the kernel writes a valid list of control messages.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = std::mem::size_of_val(&control);
+        assert!(libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) > 0);
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        assert!(!header.is_null(), "the socket asks for the traffic class");
+        *libc::CMSG_DATA(header)
+    }
+}
+
+/// Covers a path's socket before and after it is connected, the receiving port, and short and
+/// segmented batches.
+#[test]
+fn datagrams_carry_the_traffic_class_and_the_ecn_bits() {
+    for (bound, ip) in ways() {
+        let mut link = bind(bound);
+        let there = UdpSocket::bind((ip, 0)).unwrap();
+        let asking = socket2::SockRef::from(&there);
+        let remote = there.local_addr().unwrap();
+        match remote {
+            SocketAddr::V4(_) => asking.set_recv_tos_v4(true).unwrap(),
+            SocketAddr::V6(_) => asking.set_recv_tclass_v6(true).unwrap(),
+        }
+        for (traffic_class, ecn) in [(0x68, true), (0x6B, false), (0, true), (0xFF, true)] {
+            let local = LocalAddr { traffic_class, ..LocalAddr::default() };
+            let to = AddrPair { remote, local };
+            for (via, len) in [(path(0), 8), (path(0), 8), (path(0), 32), (Via::Port, 8)] {
+                let bytes = pattern(len);
+                let slices = [Slice::new(&bytes)];
+                link.send(&Batch { to, via, segment_len: 8, ecn, slices: &slices }).unwrap();
+                for _ in 0..len / 8 {
+                    let expected = traffic_class & !3 | if ecn { 2 } else { 0 };
+                    assert_eq!(traffic_class_at(&there), expected, "{traffic_class:#x} at {ip}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_closed_port_does_not_stop_the_sender() {
     let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));

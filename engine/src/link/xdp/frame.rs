@@ -5,6 +5,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use crate::link::udp::TrafficClass;
 use crate::link::{LocalAddr, Received};
 
 /// Bytes of an Ethernet address.
@@ -28,7 +29,6 @@ pub(super) const PROTOCOL_UDP: u8 = 17;
 pub(super) const FRAGMENT: u16 = 0x3fff;
 const DONT_FRAGMENT: u16 = 0x4000;
 const TTL: u8 = 64;
-const ECT_0: u8 = 0b10;
 /// Congestion experienced: both bits (RFC 3168, section 5).
 const CE: u8 = 0b11;
 
@@ -40,8 +40,7 @@ pub(super) struct Ends {
     pub(super) target_mac: Mac,
     pub(super) source: SocketAddrV4,
     pub(super) target: SocketAddrV4,
-    /// Whether the datagram leaves ECN-capable.
-    pub(super) ecn: bool,
+    pub(super) traffic_class: TrafficClass,
 }
 
 /// Writes the headers in front of a datagram, which fills the frame from [`HEADERS`] on.
@@ -55,7 +54,7 @@ pub(super) fn write_headers(frame: &mut [u8], ends: &Ends) {
     ethernet[MAC_LEN..2 * MAC_LEN].copy_from_slice(&ends.source_mac);
     ethernet[2 * MAC_LEN..].copy_from_slice(&TYPE_IPV4.to_be_bytes());
     let (ip, udp) = packet.split_at_mut(IPV4);
-    ip[..2].copy_from_slice(&[VERSION_AND_LENGTH, if ends.ecn { ECT_0 } else { 0 }]);
+    ip[..2].copy_from_slice(&[VERSION_AND_LENGTH, ends.traffic_class.byte()]);
     ip[2..4].copy_from_slice(&(udp_len + IPV4 as u16).to_be_bytes());
     ip[4..6].fill(0);
     ip[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());

@@ -117,8 +117,8 @@ impl XdpLink {
             return false;
         }
         let source = SocketAddrV4::new(*self.local.ip(), port);
-        let ecn = batch.ecn && self.sockets.sends_ecn(batch.to.remote);
-        let ends = Ends { source_mac: self.mac, target_mac, source, target, ecn };
+        let traffic_class = self.sockets.traffic_class(batch);
+        let ends = Ends { source_mac: self.mac, target_mac, source, target, traffic_class };
         let mut cutter = Cutter::new(batch);
         for index in 0..datagrams {
             let len = batch.segment_len.min(bytes - index * batch.segment_len);

@@ -51,7 +51,8 @@ impl Host {
         let id = QpId::new(id);
         let owner = Owner { id, token: TOKEN, pd: PdId(0), access: Access::ALL };
         let address = self.connections.open(owner).expect("it refuses nothing");
-        let partner = Partner { id, token: TOKEN, ip: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+        let partner =
+            Partner { id, token: TOKEN, ip: IpAddr::V4(Ipv4Addr::LOCALHOST), traffic_class: 0 };
         self.connections.join(id, partner, &address).expect("it refuses nothing");
         NicAddress::decode(&address).expect("it is ours")
     }
