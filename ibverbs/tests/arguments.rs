@@ -3,7 +3,8 @@
 mod loopback;
 
 use std::process::Command;
-use std::{env, mem, ptr};
+use std::time::Duration;
+use std::{env, mem, ptr, thread};
 
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
@@ -56,14 +57,22 @@ fn a_list_of_too_many_pieces_is_not_read() {
 /// `rping` destroys the channel while its other thread is about to wait for the next event.
 #[test]
 fn a_destroyed_channel_has_no_events() {
-    let mut event = ptr::null_mut();
     // SAFETY: a pointer to a channel that no longer exists is not followed.
     unsafe {
+        let mut event = ptr::null_mut();
+        let nobody_made = ptr::without_provenance_mut(8);
+        assert_eq!(rdma_get_cm_event(nobody_made, &raw mut event), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
         let channel = rdma_create_event_channel();
         assert!(!channel.is_null());
         rdma_destroy_event_channel(channel);
-        assert_eq!(rdma_get_cm_event(channel, &raw mut event), -1);
-        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+        let address = channel.expose_provenance();
+        let waiting = thread::spawn(move || {
+            let mut event = ptr::null_mut();
+            rdma_get_cm_event(ptr::with_exposed_provenance_mut(address), &raw mut event)
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished());
         let mut id = ptr::null_mut();
         let made = rdma_create_id(channel, &raw mut id, ptr::null_mut(), TCP);
         assert_eq!((made, id), (-1, ptr::null_mut()));

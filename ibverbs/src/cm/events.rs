@@ -58,10 +58,12 @@ struct Event {
     _private_data: Vec<u8>,
 }
 
-/// The channels that exist, by address. Programs destroy a channel while another thread waits for
-/// its events or is about to: `rping` does so at its end. Such a thread gets `EINVAL`.
-#[derive(Default)]
-struct Channels(Option<HashMap<usize, Arc<Events>>>);
+/// The channels by address. `None`: the channel is destroyed.
+///
+/// Programs destroy a channel while another thread waits for its events or is about to: `rping`
+/// does so at its end, and exits with an error if that thread gets one. Such a thread waits until
+/// the program ends or cancels it, as one that reads a descriptor which another thread closes.
+struct Channels(Option<HashMap<usize, Option<Arc<Events>>>>);
 
 static CHANNELS: Mutex<Channels> = Mutex::new(Channels(None));
 
@@ -72,18 +74,23 @@ impl Channels {
 
     fn make(&mut self, events: Arc<Events>) -> *mut rdma_event_channel {
         let channel = Box::into_raw(Box::new(rdma_event_channel { fd: events.0.fd() }));
-        self.0.get_or_insert_default().insert(channel.addr(), events);
+        self.0.get_or_insert_default().insert(channel.addr(), Some(events));
         channel
     }
 
-    fn get(&self, channel: *mut rdma_event_channel) -> Result<Arc<Events>, Errno> {
+    /// The events of a channel. `None`: it is destroyed.
+    ///
+    /// # Errors
+    /// `EINVAL`: nobody has made such a channel.
+    fn get(&self, channel: *mut rdma_event_channel) -> Result<Option<Arc<Events>>, Errno> {
         let known = self.0.as_ref().and_then(|known| known.get(&channel.addr()));
         known.cloned().ok_or(Errno::INVALID)
     }
 
     /// Removes a channel. Returns whether it existed.
     fn remove(&mut self, channel: *mut rdma_event_channel) -> bool {
-        self.0.as_mut().is_some_and(|known| known.remove(&channel.addr()).is_some())
+        let known = self.0.as_mut().and_then(|known| known.get_mut(&channel.addr()));
+        known.is_some_and(|events| events.take().is_some())
     }
 }
 
@@ -181,7 +188,7 @@ impl Target {
         if channel.is_null() {
             return Self::own();
         }
-        let events = Channels::lock().get(channel)?;
+        let events = Channels::lock().get(channel)?.ok_or(Errno::INVALID)?;
         Ok(Target { channel, events, is_own: false })
     }
 
@@ -235,8 +242,12 @@ pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_cha
     }
 }
 
+/// `poll` ignores this descriptor.
+const NEVER_READY: c_int = -1;
+
 /// Waits for the next event. Returns -1 with `errno`: `EAGAIN` if there is no event and the program
-/// has made the descriptor non-blocking, `EINVAL` if the channel does not exist any more.
+/// has made the descriptor non-blocking, `EINVAL` if nobody has made the channel. Waits for ever if
+/// the channel is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
@@ -245,7 +256,7 @@ pub unsafe extern "C-unwind" fn rdma_get_cm_event(
     cancel::until(|| {
         // SAFETY: by the caller's promise.
         let event = unsafe { event.as_mut() }.ok_or(Errno::INVALID)?;
-        let events = Channels::lock().get(channel)?;
+        let Some(events) = Channels::lock().get(channel)? else { return Ok(Some(NEVER_READY)) };
         let Some(taken) = events.look()? else { return Ok(Some(events.0.fd())) };
         *event = taken;
         Ok(None)
