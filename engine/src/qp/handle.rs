@@ -371,8 +371,8 @@ impl QueuePair {
     }
 
     /// Sets the traffic class of the packets of connections made from now on, as `IP_TOS` and
-    /// `IPV6_TCLASS`: the upper six bits are the DSCP (RFC 2474). The lower two are ignored, because
-    /// the engine sets the ECN bits. Set-up packets have class 0. Default: 0.
+    /// `IPV6_TCLASS`: the upper six bits are the DSCP (RFC 2474). The lower two are ignored,
+    /// because the engine sets the ECN bits. Set-up packets have class 0. Default: 0.
     ///
     /// Connections of another class to the same peer have their own paths and share no datagram
     /// batches.

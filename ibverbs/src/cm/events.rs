@@ -60,9 +60,9 @@ struct Event {
 
 /// The channels by address. `None`: the channel is destroyed.
 ///
-/// Programs destroy a channel while another thread waits for its events or is about to: `rping`
-/// does so at its end, and exits with an error if that thread gets one. Such a thread waits until
-/// the program ends or cancels it, as one that reads a descriptor which another thread closes.
+/// Programs destroy a channel while another thread is about to wait for its events. `rping` does so
+/// at its end, and exits with an error if that thread gets one. Such a thread waits until the
+/// program ends or cancels it, like a thread that reads a descriptor which another one closes.
 struct Channels(Option<HashMap<usize, Option<Arc<Events>>>>);
 
 static CHANNELS: Mutex<Channels> = Mutex::new(Channels(None));
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_cha
 const NEVER_READY: c_int = -1;
 
 /// Waits for the next event. Returns -1 with `errno`: `EAGAIN` if there is no event and the program
-/// has made the descriptor non-blocking, `EINVAL` if nobody has made the channel. Waits for ever if
+/// has made the descriptor non-blocking, `EINVAL` if nobody has made the channel. Waits forever if
 /// the channel is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn rdma_get_cm_event(

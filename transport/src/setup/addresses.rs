@@ -9,8 +9,8 @@ pub struct LocalAddr {
     pub ip: Option<IpAddr>,
     /// Index of the interface. 0: the routing table's choice.
     pub interface: u32,
-    /// The differentiated services code point in the upper six bits (RFC 2474, section 3), as in the
-    /// traffic class of IPv6. The driver owns the ECN bits.
+    /// The differentiated services code point in the upper six bits (RFC 2474, section 3), as in
+    /// the traffic class of IPv6. The driver owns the ECN bits.
     pub traffic_class: u8,
 }
 
