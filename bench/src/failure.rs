@@ -86,8 +86,8 @@ fn why(status: Status, cause: Option<EndCause>) -> String {
 }
 
 impl braid_lab::pages::Failure for Failure {
-    /// Whether somebody else has more to say of it, or has heard enough: who has closed our standard output, or the client
-    /// that has started this server for itself.
+    /// Whether somebody else has more to say of it, or has heard enough: who has closed our
+    /// standard output, or the client that has started this server for itself.
     fn is_no_news(&self) -> bool {
         match self {
             Failure::Output(why) => why.kind() == ErrorKind::BrokenPipe,

@@ -123,9 +123,9 @@ pub struct braid_engine_config {
     /// `threads` 1 or 0. Requires root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. One engine per
     /// interface can use it. Not with `fabric` or `device`. 0: UDP sockets only.
     pub xdp: c_int,
-    /// The datapath by name: "udp", "xdp", "verbs" (needs `device`) or "mem" (needs `fabric`). NULL:
-    /// the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name "xdp"
-    /// here instead of setting `xdp`.
+    /// The datapath by name: "udp", "xdp", "verbs" (needs `device`) or "mem" (needs `fabric`).
+    /// NULL: the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name
+    /// "xdp" here instead of setting `xdp`.
     pub datapath: *const c_char,
 }
 
@@ -328,7 +328,8 @@ fn selected(
     }
 }
 
-/// Fills `config` with the defaults, which suit most programs; `size` is sizeof(braid_engine_config).
+/// Fills `config` with the defaults, which suit most programs; `size` is
+/// sizeof(braid_engine_config).
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -1,4 +1,5 @@
-//! A connected peer that lies, as the fuzzer's bytes decide: `transport/tests/hostile` has the rules.
+//! A connected peer that lies, as the fuzzer's bytes decide: `transport/tests/hostile` has the
+//! rules.
 #![no_main]
 
 #[path = "../../transport/tests/hostile/attack/mod.rs"]

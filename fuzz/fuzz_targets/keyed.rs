@@ -1,5 +1,5 @@
-//! Fuzzes what a keyed connection reads: the messages of a handshake and envelopes, from who has no key, and offers from a
-//! peer that has it.
+//! Fuzzes what a keyed connection reads: the messages of a handshake and envelopes, from who has no
+//! key, and offers from a peer that has it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

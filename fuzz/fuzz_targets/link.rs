@@ -1,4 +1,5 @@
-//! Fuzzes the datagrams of the drop-in's reliable messages, and an end of a link that receives them.
+//! Fuzzes the datagrams of the drop-in's reliable messages, and an end of a link that receives
+//! them.
 #![no_main]
 
 use braid_ibverbs::fuzzing::link_datagrams;

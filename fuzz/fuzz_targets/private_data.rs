@@ -1,5 +1,5 @@
-//! Fuzzes the parsers of the private data and the messages with which drop-in libraries connect queue
-//! pairs.
+//! Fuzzes the parsers of the private data and the messages with which drop-in libraries connect
+//! queue pairs.
 #![no_main]
 
 use braid_ibverbs::fuzzing::{connection_hello, exchanged_message};

@@ -1,4 +1,5 @@
-//! Keyed connections: nothing that anybody sends is opened without the key, and nothing that is inside breaks the reader.
+//! Keyed connections: nothing that anybody sends is opened without the key, and nothing that is
+//! inside breaks the reader.
 
 use std::sync::LazyLock;
 

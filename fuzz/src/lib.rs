@@ -29,8 +29,8 @@ pub fn any_packet(input: &[u8]) {
     survives(&sealed);
 }
 
-/// A packet of this kind whose reserved bits are zero: if the decoder accepts it, encoding gives the
-/// very bytes back, but for what a segment is padded with.
+/// A packet of this kind whose reserved bits are zero: if the decoder accepts it, encoding gives
+/// the very bytes back, but for what a segment is padded with.
 pub fn round_trip(kind: &Kind, input: &[u8]) {
     let Some(&choice) = input.first() else { return };
     let mut bytes = input.to_vec();
@@ -49,8 +49,8 @@ pub fn round_trip(kind: &Kind, input: &[u8]) {
     }
 }
 
-/// A connection's address, frames, notes and headers without payloads: what a decoder accepts, it must accept again,
-/// as the same, once it has been encoded.
+/// A connection's address, frames, notes and headers without payloads: what a decoder accepts, it
+/// must accept again, as the same, once it has been encoded.
 pub fn connection(input: &[u8]) {
     if let Ok(address) = NicAddress::decode(input) {
         assert_eq!(NicAddress::decode(&address.encode()), Ok(address));

@@ -6,8 +6,8 @@
 //! | leaf `l` | `10.80.l.254` |
 //! | link of leaf `l` and spine `s` | `10.81.l.(2s)` at the leaf, `10.81.l.(2s+1)` at the spine, /31 |
 //!
-//! Hosts are numbered through, leaf by leaf: `h0`, `h1`, ... A leaf's devices are `hN` towards a host
-//! and `sN` towards a spine, a spine's are `lN`, a host's is `eth0`.
+//! Hosts are numbered through, leaf by leaf: `h0`, `h1`, ... A leaf's devices are `hN` towards a
+//! host and `sN` towards a spine, a spine's are `lN`, a host's is `eth0`.
 
 use std::net::Ipv4Addr;
 

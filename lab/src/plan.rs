@@ -11,8 +11,8 @@ use crate::{FabricError, Rate};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Routing {
-    /// By UDP source port (PRO, section V): `0xC000 | id` goes to spine `(id mod 64) mod spines`. All
-    /// other packets take the ECMP route.
+    /// By UDP source port (PRO, section V): `0xC000 | id` goes to spine `(id mod 64) mod spines`.
+    /// All other packets take the ECMP route.
     Acl,
     /// By a hash of addresses, protocol and ports.
     Ecmp,

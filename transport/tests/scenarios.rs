@@ -22,7 +22,8 @@ const STUCK: Duration = Duration::from_secs(20);
 const THREADS: usize = 2;
 /// Seeds, one of which at least fails if closed NIC queue pairs take what was sent to them.
 const NOTICED_WITHIN: u64 = 200;
-/// Seeds with keyed connections, and how many more until keys have changed within messages of every path policy, over rails too.
+/// Seeds with keyed connections, and how many more until keys have changed within messages of every
+/// path policy, over rails too.
 const KEYED: u64 = 192;
 const KEYED_AT_MOST: u64 = 4 * KEYED;
 
@@ -69,7 +70,8 @@ impl Campaign {
         loop {
             std::thread::sleep(Duration::from_millis(20));
             if let Some((seed, _)) = running().find(|(_, since)| since.elapsed() > STUCK) {
-                // Straight to the handle: what is printed would be captured, and lost with the process.
+                // Straight to the handle: what is printed would be captured, and lost with the
+                // process.
                 let text = format!("seed {seed} failed: it is stuck\n{}\n", scenario::replay(seed));
                 let _ = std::io::stderr().write_all(text.as_bytes());
                 std::process::exit(101);
@@ -134,8 +136,8 @@ fn what_comes_from_before_the_wrap_changes_nothing() {
     }
 }
 
-/// Every path policy with every recovery, while keys change as often as they may: in the middle of messages too, on one rail and
-/// over several.
+/// Every path policy with every recovery, while keys change as often as they may: in the middle of
+/// messages too, on one rail and over several.
 #[test]
 fn keyed_connections_lose_nothing_to_their_envelopes() {
     let mut updates = BTreeMap::new();
@@ -159,7 +161,8 @@ fn keyed_connections_lose_nothing_to_their_envelopes() {
     assert!(all(&updates), "where 0, there were none: {updates:?}");
 }
 
-/// What arrives is a mixture of what its bytes were while they were sent or read, and nothing fails.
+/// What arrives is a mixture of what its bytes were while they were sent or read, and nothing
+/// fails.
 #[test]
 fn memory_may_change_while_it_is_sent_and_read() {
     for seed in (0..600).filter(|seed| seed % 16 < 10) {

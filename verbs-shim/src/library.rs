@@ -38,9 +38,11 @@ fn load(file: &str) -> Result<Symbols, VerbsError> {
     })
 }
 
-/// Opens a library for good: drivers may have threads and hooks that would not survive its unloading.
+/// Opens a library for good: drivers may have threads and hooks that would not survive its
+/// unloading.
 fn open(file: &str) -> Result<*mut c_void, VerbsError> {
-    // SAFETY: the initialisers of libibverbs and its drivers are sound to run at any time, in any thread.
+    // SAFETY: the initialisers of libibverbs and its drivers are sound to run at any time, in any
+    // thread.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
     library.map(Library::into_raw).map_err(|e| VerbsError::Library {
         library: file.into(),

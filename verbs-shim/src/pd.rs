@@ -49,7 +49,8 @@ impl Pd {
         unsafe { Mr::register(self, addr, len, access) }
     }
 
-    /// Makes a receive queue that queue pairs can share, for `max_wr` work requests of `max_sge` entries.
+    /// Makes a receive queue that queue pairs can share, for `max_wr` work requests of `max_sge`
+    /// entries.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].

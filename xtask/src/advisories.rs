@@ -1,6 +1,7 @@
 //! `cargo xtask advisories`: what the RustSec database says against the crates in the lock files.
 //!
-//! What `cargo audit --deny warnings` checks, by the crate it is made of; cargo-audit itself takes longer to build than everything here.
+//! What `cargo audit --deny warnings` checks, by the crate it is made of; cargo-audit itself takes
+//! longer to build than everything here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +25,8 @@ pub struct Options {
     database: Option<PathBuf>,
 }
 
-/// Fails if an advisory applies to a crate of a lock file: a vulnerability, or one that is unsound or no longer maintained.
+/// Fails if an advisory applies to a crate of a lock file: a vulnerability, or one that is unsound
+/// or no longer maintained.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let database = match &options.database {
         Some(given) => given.clone(),

@@ -12,7 +12,8 @@ pub struct Options {
     options: Vec<String>,
 }
 
-/// Installs the peers where they are missing, builds in the one that is a crate, and runs `braid-perf compare`.
+/// Installs the peers where they are missing, builds in the one that is a crate, and runs
+/// `braid-perf compare`.
 pub fn run(options: &Options) -> Result<(), Failure> {
     tools::run()?;
     let build = ["run", "--release", "--package", "braid-bench", "--features", "quic"];

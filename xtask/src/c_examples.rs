@@ -1,8 +1,9 @@
 //! `cargo xtask c`: the C library as it is installed, and the C examples.
 //!
-//! The header compiles as C99 and C++17, the library shows what the header declares and nothing else,
-//! and every example runs to its end: built by gcc and by g++, alone, under valgrind, and with
-//! AddressSanitizer and UndefinedBehaviorSanitizer. All C that the documentation shows compiles, and its program by task runs.
+//! The header compiles as C99 and C++17, the library shows what the header declares and nothing
+//! else, and every example runs to its end: built by gcc and by g++, alone, under valgrind, and
+//! with AddressSanitizer and UndefinedBehaviorSanitizer. All C that the documentation shows
+//! compiles, and its program by task runs.
 
 mod page;
 
@@ -209,7 +210,8 @@ fn cmake(folder: &Path, prefix: &Path) -> Result<PathBuf, Failure> {
     Ok(programs)
 }
 
-/// Compiles the programs of the documentation, as somebody would who has copied them. The last is called `tasks`.
+/// Compiles the programs of the documentation, as somebody would who has copied them. The last is
+/// called `tasks`.
 fn documented(folder: &Path, prefix: &Path) -> Result<PathBuf, Failure> {
     let programs = folder.join("documentation");
     fs::create_dir_all(&programs)

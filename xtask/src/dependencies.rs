@@ -1,7 +1,8 @@
-//! `cargo xtask dependencies`: licences, sources, duplicates and Rust versions of the crates that this workspace is built of.
+//! `cargo xtask dependencies`: licences, sources, duplicates and Rust versions of the crates that
+//! this workspace is built of.
 //!
-//! What `cargo deny check licenses bans sources` checks, on what cargo knows already: cargo-deny itself takes longer to build
-//! than everything here.
+//! What `cargo deny check licenses bans sources` checks, on what cargo knows already: cargo-deny
+//! itself takes longer to build than everything here.
 
 use std::collections::BTreeMap;
 

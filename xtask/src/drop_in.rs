@@ -1,4 +1,5 @@
-//! `cargo xtask drop-in`: the drop-in libibverbs and librdmacm, beside `braid-run`, which finds it there.
+//! `cargo xtask drop-in`: the drop-in libibverbs and librdmacm, beside `braid-run`, which finds it
+//! there.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -45,8 +46,8 @@ pub fn build() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Out of the archive, as rustc's own shared library would come with an anonymous version script, which GNU ld does not
-/// combine with ours.
+/// Out of the archive, as rustc's own shared library would come with an anonymous version script,
+/// which GNU ld does not combine with ours.
 fn verbs(archive: &Path, folder: &Path) -> Result<(), Failure> {
     let mut cc = shared_object("libibverbs");
     cc.args(["-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,-z,defs,-z,relro,-z,now"])

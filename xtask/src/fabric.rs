@@ -113,7 +113,8 @@ struct Shape {
     /// MTU of every link, in bytes
     #[arg(long, default_value_t = 1500)]
     mtu: u32,
-    /// Choice of a spine by leaves: acl (source port 0xC000|id to spine id mod 64 mod spines) or ecmp
+    /// Choice of a spine by leaves: acl (source port 0xC000|id to spine id mod 64 mod spines), or
+    /// ecmp
     #[arg(long, default_value = "acl")]
     routing: Routing,
     /// One-way delay over a spine: one for all spines, or a list with one per spine

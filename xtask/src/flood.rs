@@ -1,4 +1,5 @@
-//! `cargo xtask flood`: millions of hostile datagrams at the port of an engine during a transfer, and between keyed ones.
+//! `cargo xtask flood`: millions of hostile datagrams at the port of an engine during a transfer,
+//! and between keyed ones.
 
 use crate::{Failure, process, tree};
 
@@ -19,7 +20,8 @@ pub struct Options {
     strangers: u64,
 }
 
-/// Runs the engine's tests of hostile input, from strangers, at keyed connections too, from connected peers and from somebody between keyed ones, which read their numbers from the
+/// Runs the engine's tests of hostile input, from strangers, at keyed connections too, from
+/// connected peers and from somebody between keyed ones, which read their numbers from the
 /// environment.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut cargo = tree::cargo();
@@ -27,7 +29,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     cargo.env("BRAID_LIARS", options.liars.to_string());
     cargo.env("BRAID_FORGERIES", options.forgeries.to_string());
     cargo.env("BRAID_STRANGERS", options.strangers.to_string());
-    // No package is named: with the features of the whole workspace the engine is built once for this and for other steps.
+    // No package is named: with the features of the whole workspace the engine is built once for
+    // this and for other steps.
     process::run(cargo.args([
         "test",
         "--release",

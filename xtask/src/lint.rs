@@ -2,7 +2,8 @@
 
 use crate::{Failure, fmt, fuzz, process, tidy, tree};
 
-/// Formatting, the conventions, the fuzz targets' lock file, clippy and rustdoc; a warning is a failure.
+/// Formatting, the conventions, the fuzz targets' lock file, clippy and rustdoc; a warning is a
+/// failure.
 pub fn run() -> Result<(), Failure> {
     fmt::run(true)?;
     tidy::run()?;

@@ -65,7 +65,8 @@ enum Chore {
     },
     /// The C library as it is installed, and the C examples under ASan and valgrind
     C,
-    /// Install the C library for pkg-config and CMake, the NCCL plugin, and the programs with their pages
+    /// Install the C library for pkg-config and CMake, the NCCL plugin, and the programs with their
+    /// pages
     Install(install::Options),
     /// The drop-in libibverbs and librdmacm, and braid-run
     DropIn,

@@ -21,7 +21,8 @@ pub fn run() -> Result<(), Failure> {
     process::run(&mut check)
 }
 
-/// Installs that Rust beside the one in use, where it is not there yet. Returns the toolchain's name.
+/// Installs that Rust beside the one in use, where it is not there yet. Returns the toolchain's
+/// name.
 pub fn install() -> Result<String, Failure> {
     let toolchain = oldest()?;
     if process::output(&mut rustup(&["run", &toolchain, "cargo", "--version"])).is_ok() {

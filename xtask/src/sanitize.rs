@@ -1,10 +1,12 @@
-//! `cargo xtask sanitize`: the tests of what is unsafe or threaded, under ThreadSanitizer and AddressSanitizer.
+//! `cargo xtask sanitize`: the tests of what is unsafe or threaded, under ThreadSanitizer and
+//! AddressSanitizer.
 //!
-//! The stable toolchain brings both run-time libraries (`librustc-stable_rt.*san.a`); only the option that links
-//! them wants `RUSTC_BOOTSTRAP`. What it does not bring is a standard library that is instrumented, nor the
-//! sources to make one, as Miri would want too. AddressSanitizer needs none. ThreadSanitizer does not see what happens
-//! inside it: `sanitize/std_locks.c` tells it of the locks, `sanitize/thread.supp` names what is left over, line by
-//! line with the reason. The crates that forbid unsafe code have no threads, and nothing here for either to find.
+//! The stable toolchain brings both run-time libraries (`librustc-stable_rt.*san.a`); only the
+//! option that links them wants `RUSTC_BOOTSTRAP`. What it does not bring is a standard library
+//! that is instrumented, nor the sources to make one, as Miri would want too. AddressSanitizer
+//! needs none. ThreadSanitizer does not see what happens inside it: `sanitize/std_locks.c` tells it
+//! of the locks, `sanitize/thread.supp` names what is left over, line by line with the reason. The
+//! crates that forbid unsafe code have no threads, and nothing here for either to find.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +87,8 @@ impl Sanitizer {
     }
 }
 
-/// A slow path of the standard library: the macro that its wrapper has in `std_locks.c`, and what its mangled name holds.
+/// A slow path of the standard library: the macro that its wrapper has in `std_locks.c`, and what
+/// its mangled name holds.
 const SLOW_PATHS: &[(&str, [&str; 2])] = &[
     ("MUTEX_LOCK", ["5mutex5futex", "14lock_contended"]),
     ("RWLOCK_READ", ["6rwlock5futex", "14read_contended"]),
@@ -180,7 +183,8 @@ fn find<'a>(names: &'a str, [module, function]: [&str; 2]) -> Result<&'a str, Fa
     })
 }
 
-/// The names in the standard library's shared object: the archive, which is linked, has the same ones.
+/// The names in the standard library's shared object: the archive, which is linked, has the same
+/// ones.
 fn exported_by_std() -> Result<String, Failure> {
     let root = process::output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let folder = Path::new(root.trim()).join("lib/rustlib").join(rustc::host()?).join("lib");

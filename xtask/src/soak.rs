@@ -43,7 +43,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         tree::cargo()
             .env("BRAID_SCENARIOS", options.seeds.to_string())
             .env("BRAID_FIRST_SEED", options.first.to_string())
-            // With the features of the whole workspace, for what other steps have built to serve; braid-sim has scenarios of its own.
+            // With the features of the whole workspace, for what other steps have built to serve;
+            // braid-sim has scenarios of its own.
             .args(["test", "--release", "--workspace", "--exclude", "braid-sim"])
             .args(["--test", options.of.program()])
             .args(["--", "--nocapture"]),

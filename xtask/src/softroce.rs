@@ -59,11 +59,13 @@ pub struct Options {
     /// Fail when a ratio is short of what is wanted. It takes a host with nothing else to do
     #[arg(long, conflicts_with = "command")]
     strict: bool,
-    /// Only measure, in so many rounds; the checks are left out [default: checks, then up to 3 rounds as time allows]
+    /// Only measure, in so many rounds; the checks are left out [default: checks, then up to 3
+    /// rounds as time allows]
     #[arg(long, value_name = "N", conflicts_with = "command")]
     rounds: Option<NonZero<usize>>,
     /// Run this in machine a, and end with its status: words are joined for its shell. $PEER is the
-    /// other machine's address, and `on-peer COMMAND` runs a command there [default: the standard run]
+    /// other machine's address, and `on-peer COMMAND` runs a command there [default: the standard
+    /// run]
     #[arg(last = true)]
     command: Vec<String>,
 }

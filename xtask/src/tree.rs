@@ -7,7 +7,8 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 use crate::Failure;
 
-/// The manifest of the fuzz targets, which are a workspace of their own: their flags are not the others'.
+/// The manifest of the fuzz targets, which are a workspace of their own: their flags are not the
+/// others'.
 pub const FUZZ: &str = "fuzz/Cargo.toml";
 
 /// The repository's top folder.

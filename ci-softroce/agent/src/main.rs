@@ -3,16 +3,17 @@
 //! Requests are lines:
 //!
 //! ```text
-//! run ID SECONDS LENGTH     and LENGTH bytes, a command for the shell, which is killed after SECONDS
+//! run ID SECONDS LENGTH     and LENGTH bytes, a command for the shell, killed after SECONDS
 //! end ID                    sends SIGTERM to all that the command has started
 //! off                       ends the agent, and with it the machine
 //! ```
 //!
-//! Each run is answered by a line `ID STATUS LENGTH` and LENGTH bytes, all that the command has written to both
-//! outputs. Before the first request there is an answer with ID 0: the machine is up. What a command leaves running in
-//! its process group ends with it.
+//! Each run is answered by a line `ID STATUS LENGTH` and LENGTH bytes, all that the command has
+//! written to both outputs. Before the first request there is an answer with ID 0: the machine is
+//! up. What a command leaves running in its process group ends with it.
 //!
-//! A program and not a script: every process takes an emulated processor 5 to 10 ms, and a command is three requests.
+//! A program and not a script: every process takes an emulated processor 5 to 10 ms, and a command
+//! is three requests.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -78,8 +78,9 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Two hosts that have had as much in flight before as they will have, so that nothing has to grow any more.
-    /// Each path is slower by `step` than the one before. Without one, what is counted does not depend on which paths are taken.
+    /// Two hosts that have had as much in flight before as they will have, so that nothing has to
+    /// grow any more. Each path is slower by `step` than the one before. Without one, what is
+    /// counted does not depend on which paths are taken.
     pub(crate) fn warm(loss: f64, step: Duration) -> Self {
         let now = Time::from_nanos(1_000_000);
         let hosts = [Host::new(now), Host::new(now)];

@@ -1,5 +1,5 @@
-//! Instructions of the protocol for a message, both ends together: what [`braid_transport`] and the path policy
-//! take, without the bytes of headers and payloads.
+//! Instructions of the protocol for a message, both ends together: what [`braid_transport`] and the
+//! path policy take, without the bytes of headers and payloads.
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
 mod hosts;

@@ -1,4 +1,5 @@
-//! One host: its workers, its listener, and an application that connects, accepts, sends and ends at random.
+//! One host: its workers, its listener, and an application that connects, accepts, sends and ends
+//! at random.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
-//! Connections that are tried, accepted late, refused, ended and made again, by many hosts over a network that loses,
-//! delays, repeats and reorders, in virtual time, against a model: every byte that arrives is of the very attempt that its
-//! queue pair was connected for, every work request completes once, and nothing is left behind. A seed decides everything.
+//! Connections that are tried, accepted late, refused, ended and made again, by many hosts over a
+//! network that loses, delays, repeats and reorders, in virtual time, against a model: every byte
+//! that arrives is of the very attempt that its queue pair was connected for, every work request
+//! completes once, and nothing is left behind. A seed decides everything.
 //!
 //! `BRAID_SCENARIOS=N` runs N seeds, `BRAID_FIRST_SEED=S` begins at S.
 

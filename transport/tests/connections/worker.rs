@@ -225,7 +225,8 @@ impl Worker {
         qp.post_recv(wr).expect("there is room");
     }
 
-    /// Ends a queue pair: whatever is outstanding completes. Returns the attempt that it was accepted for.
+    /// Ends a queue pair: whatever is outstanding completes. Returns the attempt that it was
+    /// accepted for.
     pub(crate) fn destroy(&mut self, now: Time, id: QpId) -> Option<Accepted> {
         self.initiators.cancel(id);
         self.initiators.forget(id);

@@ -12,7 +12,8 @@ use crate::record::Record;
 
 /// The shortest time between two turns of a host; time has to pass, or nothing ends.
 const TURN: Duration = Duration::from_micros(1);
-/// After this nothing is left of what has ended: cookies are good for 16 s, and everything else is over sooner.
+/// After this nothing is left of what has ended: cookies are good for 16 s, and everything else is
+/// over sooner.
 const LINGERS: Duration = Duration::from_secs(25);
 
 pub(crate) struct World {
@@ -52,7 +53,8 @@ impl World {
         }
     }
 
-    /// Until so many attempts were made, and whatever they have left behind is gone; then all succeed.
+    /// Until so many attempts were made, and whatever they have left behind is gone; then all
+    /// succeed.
     pub(crate) fn play(&mut self, attempts: u64) {
         while self.record.attempts < attempts {
             self.step(Time::FAR_FUTURE);

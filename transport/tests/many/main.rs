@@ -1,4 +1,5 @@
-//! Two hosts with as many queue pairs as a test asks for, over a link of finite rate, in virtual time.
+//! Two hosts with as many queue pairs as a test asks for, over a link of finite rate, in virtual
+//! time.
 
 mod hosts;
 #[path = "../kit/mod.rs"]

@@ -16,8 +16,8 @@ fn world(qps: usize, peer_receive_buffer: u64, bytes_per_us: u64) -> World {
     World::new(Settings { qps, endpoint, bytes_per_us, ..Settings::default() })
 }
 
-/// Every queue pair keeps `depth` WRITEs outstanding until it has posted `count`. Returns by how many messages the
-/// first was ever ahead of the last.
+/// Every queue pair keeps `depth` WRITEs outstanding until it has posted `count`. Returns by how
+/// many messages the first was ever ahead of the last.
 fn write_everywhere(world: &mut World, depth: usize, count: usize) -> usize {
     let (remote, qps) = (world.memory.remote(), world.hosts[0].slots.len());
     let write = SendOp::Write { remote, imm: None };
@@ -88,7 +88,8 @@ fn queue_pairs_that_are_cut_off_do_not_hold_up_the_others() {
     }
 }
 
-/// How many batches 300 queue pairs send that have one message of one segment each: as many as there are changes of the path.
+/// How many batches 300 queue pairs send that have one message of one segment each: as many as
+/// there are changes of the path.
 fn batches_of_single_segments(joint_batches: bool, policy: LbPolicy) -> usize {
     let endpoint =
         EndpointConfig { batch_segments: 15, joint_batches, ..EndpointConfig::default() };
@@ -111,7 +112,8 @@ fn batches_of_single_segments(joint_batches: bool, policy: LbPolicy) -> usize {
 fn queue_pairs_with_little_to_send_share_batches() {
     assert_eq!(batches_of_single_segments(true, LbPolicy::ROUND_ROBIN), 300 / 15);
     assert_eq!(batches_of_single_segments(false, LbPolicy::ROUND_ROBIN), 300);
-    // Windows of one segment at first, which double once every path has used up its own: 1, 2, 4, 8, 16 and 32.
+    // Windows of one segment at first, which double once every path has used up its own: 1, 2, 4,
+    // 8, 16 and 32.
     assert!(batches_of_single_segments(true, LbPolicy::ADAPTIVE) < 6 * 16);
 }
 

@@ -35,7 +35,8 @@ fn at_work(op: SendOp, len: u32, rails: usize, recovery: LossRecovery) -> World 
     world
 }
 
-/// How long one more of them takes of which the first segment that ends a message gets lost, in each direction.
+/// How long one more of them takes of which the first segment that ends a message gets lost, in
+/// each direction.
 fn losing(world: &mut World, op: SendOp, len: u32, losses: [usize; 2]) -> Duration {
     for (host, loses) in world.hosts.iter_mut().zip(losses) {
         host.loses_ends = loses;
@@ -61,7 +62,8 @@ fn a_lost_end_of_any_operation_is_found_in_two_round_trips_without_a_time_out() 
                         format!("{op:?}, {rails} rails, {recovery}, lost {losses:?}: {took:?}");
                     // 9/8 of a round trip until the segment leaves again, instead of at once.
                     assert!(took <= whole + ROUND_TRIP + ROUND_TRIP / 8 + SLACK, "{what}");
-                    // What answers an atomic acknowledges it, so its round trip is not measured: the first time-out holds.
+                    // What answers an atomic acknowledges it, so its round trip is not measured:
+                    // the first time-out holds.
                     let is_measured = losses[0] == 0 || !matches!(op, SendOp::FetchAdd { .. });
                     for host in &world.hosts {
                         let counters = host.counters();
@@ -87,7 +89,8 @@ fn nothing_leaves_when_nothing_is_outstanding() {
     assert_eq!(world.hosts[0].counters().spurious, 0);
 }
 
-/// Segments that leave a queue pair that has been at work before its peer falls silent, and how long until it gives up.
+/// Segments that leave a queue pair that has been at work before its peer falls silent, and how
+/// long until it gives up.
 fn dies(recovery: LossRecovery) -> (usize, Duration) {
     let write =
         SendOp::Write { remote: World::new(Settings::default()).memory.remote(), imm: None };

@@ -23,7 +23,8 @@ fn batches(count: usize, len: u32) -> Vec<usize> {
     paths.chunk_by(|a, b| a == b).map(<[PathId]>::len).collect()
 }
 
-/// The peer works on the first half while the second is made; in one batch, both would wait for each other in turn.
+/// The peer works on the first half while the second is made; in one batch, both would wait for
+/// each other in turn.
 #[test]
 fn a_burst_of_small_messages_that_fits_one_batch_leaves_in_two_halves() {
     assert_eq!(batches(64, 8), [32, 32]);
@@ -37,7 +38,8 @@ fn more_than_a_batch_and_what_is_not_worth_two_leaves_in_whole_ones() {
     assert_eq!(batches(40, 1024), [40]);
 }
 
-/// Each acknowledgement makes room for one segment. Were that used at once, segments would be alone for ever.
+/// Each acknowledgement makes room for one segment. Were that used at once, segments would be alone
+/// for ever.
 #[test]
 fn a_full_window_of_small_batches_becomes_one_of_longer_ones() {
     let endpoint = EndpointConfig { batch_segments: 64, ..EndpointConfig::default() };

@@ -47,8 +47,9 @@ impl Receiver {
     }
 }
 
-/// A packet is delayed, sent again, its message completed and the buffer used for something else; then the
-/// original arrives. Returns the buffer before and after. `closes`: the receiver heeds them.
+/// A packet is delayed, sent again, its message completed and the buffer used for something else;
+/// then the original arrives. Returns the buffer before and after. `closes`: the receiver heeds
+/// them.
 fn release_late(closes: bool) -> [Vec<u8>; 2] {
     let mut pair = direct_pair();
     let mut receiver = Receiver { buffer: vec![0; 3], closed: HashSet::new() };

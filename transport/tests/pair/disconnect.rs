@@ -38,7 +38,8 @@ enum ToSender {
     Control(Control),
 }
 
-/// All has arrived, and the receiver ends. Its acknowledgements and what it says then take any order, and most are lost.
+/// All has arrived, and the receiver ends. Its acknowledgements and what it says then take any
+/// order, and most are lost.
 fn close_after_delivery(seed: u64) {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut pair = pair();
@@ -149,8 +150,8 @@ fn an_end_that_cannot_be_true_changes_nothing() {
     assert!(pair.control(&said));
 }
 
-/// A READ is acknowledged when it arrives, and refused when its turn comes: the peer ends at a PSN that it has
-/// acknowledged before.
+/// A READ is acknowledged when it arrives, and refused when its turn comes: the peer ends at a PSN
+/// that it has acknowledged before.
 #[test]
 fn a_request_may_be_refused_that_was_acknowledged_before() {
     let mut pair = pair();

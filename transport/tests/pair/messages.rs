@@ -1,5 +1,5 @@
-//! Messages of a peer that does not keep to the rules: none completes with success unless each of its bytes has
-//! arrived exactly once.
+//! Messages of a peer that does not keep to the rules: none completes with success unless each of
+//! its bytes has arrived exactly once.
 
 use braid_transport::{Admit, Completion, Refusal, SendOp, Status};
 use braid_wire::{Ack, DataHeader, NakCode, Opcode};

@@ -112,8 +112,9 @@ fn a_refusal_costs_one_segment_until_an_acknowledgement_shows_that_the_receiver_
     assert_eq!(pair.send_all().len(), 99, "all the others");
 }
 
-/// A message whose segments arrive over more than a millisecond at a peer that has no receive for it, on a long wire: the refusals of those that
-/// left before the pause come in while it lasts, and after it.
+/// A message whose segments arrive over more than a millisecond at a peer that has no receive for
+/// it, on a long wire: the refusals of those that left before the pause come in while it lasts, and
+/// after it.
 #[test]
 fn what_left_before_the_pause_is_refused_in_the_round_before_it() {
     const ONE_WAY: Duration = Duration::from_micros(500);

@@ -1,4 +1,5 @@
-//! The search for what the path carries: one end, and a network that answers its probes, in virtual time.
+//! The search for what the path carries: one end, and a network that answers its probes, in virtual
+//! time.
 
 use std::time::Duration;
 
@@ -56,13 +57,15 @@ struct Host {
     slot: QpSlot,
     memory: Everything,
     network: Network,
-    /// Answers on their way: to probes, by rail, and to PINGs on further rails, with how they leave.
+    /// Answers on their way: to probes, by rail, and to PINGs on further rails, with how they
+    /// leave.
     answers: Vec<(Time, RailId, Probe)>,
     pongs: Vec<(Time, Egress, Control)>,
     /// The probes that were sent, and their sizes.
     asked: Vec<Probe>,
     probes: Vec<u16>,
-    /// Lengths of the segments that were sent, and whether they leave in parts; and the rails that they took.
+    /// Lengths of the segments that were sent, and whether they leave in parts; and the rails that
+    /// they took.
     segments: Vec<(u16, bool)>,
     took: Vec<RailId>,
 }

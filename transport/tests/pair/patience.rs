@@ -151,8 +151,8 @@ fn who_waits_for_nothing_leaves_a_peer_alone_that_answers() {
     assert_eq!(pair.sender_state(), QpState::ReadyToSend);
 }
 
-/// Away for longer than an interval, again and again: who runs between that still finds out, and only time in which it
-/// ran counts.
+/// Away for longer than an interval, again and again: who runs between that still finds out, and
+/// only time in which it ran counts.
 #[test]
 fn a_dead_peer_is_noticed_by_who_is_often_away() {
     for (runs, away) in [(90, 110), (450, 2_000), (15, 101), (1_000, 60_000)] {

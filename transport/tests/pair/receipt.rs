@@ -1,5 +1,5 @@
-//! A peer that acknowledges what it has not received is found out (the optimistic acknowledgements of RFC 9000, section
-//! 21.4); one that says what it has received never is, and is not slowed down.
+//! A peer that acknowledges what it has not received is found out (the optimistic acknowledgements
+//! of RFC 9000, section 21.4); one that says what it has received never is, and is not slowed down.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -56,8 +56,8 @@ fn optimistic_ack(now: Time, cumulative: u64, beyond: &[u64]) -> Ack {
     }
 }
 
-/// Sends on while `ack` answers; it is told how many segments have arrived as far as the peer says, and how many were
-/// sent by what it can know. Returns how many were sent.
+/// Sends on while `ack` answers; it is told how many segments have arrived as far as the peer says,
+/// and how many were sent by what it can know. Returns how many were sent.
 fn send_on(
     pair: &mut Pair,
     mut sent: u64,
@@ -154,7 +154,8 @@ fn who_asks_on_without_receiving_the_answers_gets_little() {
         most = most.max(sent);
     }
     println!("{} bytes at most for requests alone", most * usize::from(MTU));
-    // A segment that nothing follows yet, as the last of an answer, is not withheld: one of the next 64 is.
+    // A segment that nothing follows yet, as the last of an answer, is not withheld: one of the
+    // next 64 is.
     assert!(most <= 4 * 64, "{most} segments");
 }
 

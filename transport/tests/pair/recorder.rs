@@ -1,4 +1,5 @@
-//! A controller from outside the crate that writes down what it is told, and answers what the test wants.
+//! A controller from outside the crate that writes down what it is told, and answers what the test
+//! wants.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

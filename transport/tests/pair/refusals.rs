@@ -1,4 +1,5 @@
-//! Each reason for which a packet is not taken, alone: everything else about the packet is as it should be.
+//! Each reason for which a packet is not taken, alone: everything else about the packet is as it
+//! should be.
 
 use braid_transport::{
     Access, AccessError, Admit, LossRecovery, PdId, QpConfig, QpState, Refusal, Status,

@@ -358,7 +358,8 @@ fn a_late_cookie_is_replaced() {
     initiator
         .on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale, key_id: 0, len: 1200 });
     assert!(matches!(initiator.poll_transmit(Time::ZERO), Some(Setup::Connect(_))));
-    // Whoever answers in the listener's place does not get one CONNECT after the other for cookies of its choice.
+    // Whoever answers in the listener's place does not get one CONNECT after the other for cookies
+    // of its choice.
     let answer = answer.unwrap();
     initiator.on_setup(Time::ZERO, &answer);
     let soon = initiator.next_timeout().unwrap();

@@ -1,5 +1,5 @@
-//! Packets that the network holds back until 2^24 others have passed, so that their PSN looks new. (It is rewritten
-//! here: that is all that the others would change.)
+//! Packets that the network holds back until 2^24 others have passed, so that their PSN looks new.
+//! (It is rewritten here: that is all that the others would change.)
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Who has guessed the number and the token of a queue pair, 56 bits, and no PSN: nothing follows from what it sends. Who is the
-//! peer is heard from as far back as it can have to repeat itself.
+//! Who has guessed the number and the token of a queue pair, 56 bits, and no PSN: nothing follows
+//! from what it sends. Who is the peer is heard from as far back as it can have to repeat itself.
 
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ fn left_alone() -> End {
     end
 }
 
-/// How many ticks it takes for such an end to give the peer up, if in each somebody sends something.
+/// How many ticks it takes for such an end to give the peer up, if in each somebody sends
+/// something.
 fn patience(mut sends: impl FnMut(&mut End)) -> u32 {
     let mut end = left_alone();
     for tick in 0..3000 {

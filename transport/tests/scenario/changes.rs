@@ -1,4 +1,5 @@
-//! Memory that its owner changes while work requests use it, and which values each byte has had meanwhile.
+//! Memory that its owner changes while work requests use it, and which values each byte has had
+//! meanwhile.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,8 @@ use super::queue::Queue;
 /// What has become of contents under way.
 pub(crate) struct Changes {
     rng: Pcg64Mcg,
-    /// By content and byte: a bit for each version that it has had. A content that is not here has never changed.
+    /// By content and byte: a bit for each version that it has had. A content that is not here has
+    /// never changed.
     had: HashMap<u64, Vec<u8>>,
 }
 
@@ -23,7 +25,8 @@ impl Changes {
         Changes { rng, had: HashMap::new() }
     }
 
-    /// The application of a host writes to memory that a work request under way sends, or that the peer reads.
+    /// The application of a host writes to memory that a work request under way sends, or that the
+    /// peer reads.
     pub(crate) fn change(&mut self, memory: &mut HostMemory, own: &[Queue], peers: &[Queue]) {
         let mut used: Vec<(Vec<AreaId>, Content)> = Vec::new();
         for send in own.iter().flat_map(Queue::under_way) {

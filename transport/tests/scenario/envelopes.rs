@@ -1,4 +1,5 @@
-//! The envelopes of keyed connections, between hosts and network: a host sees nothing but what its keys have opened.
+//! The envelopes of keyed connections, between hosts and network: a host sees nothing but what its
+//! keys have opened.
 
 use std::collections::HashSet;
 
@@ -77,7 +78,8 @@ impl Envelopes {
         self.within_messages += u64::from(is_part && changed);
     }
 
-    /// What somebody sends who has no key: a packet of before, of either host, as it was or not, or one in clear.
+    /// What somebody sends who has no key: a packet of before, of either host, as it was or not, or
+    /// one in clear.
     pub(crate) fn forge(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut forged = self.captured[self.rng.random_range(0..self.captured.len())].clone();
         match self.rng.random_range(0..5) {
@@ -96,7 +98,8 @@ impl Envelopes {
         forged
     }
 
-    /// A datagram arrives at a host. `None`: its keys do not open it. `is_sent`: a host has sent it as it is.
+    /// A datagram arrives at a host. `None`: its keys do not open it. `is_sent`: a host has sent it
+    /// as it is.
     pub(crate) fn open(
         &mut self,
         to: usize,

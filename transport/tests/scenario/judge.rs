@@ -230,7 +230,8 @@ impl World {
         }
     }
 
-    /// What a work request that did not succeed has left behind is not known; nobody may rely on it.
+    /// What a work request that did not succeed has left behind is not known; nobody may rely on
+    /// it.
     fn settle_failures(&mut self) {
         for host in 0..2 {
             for qp in 0..self.queues[host].len() {
@@ -257,7 +258,8 @@ fn as_atomic(op: SendOp) -> Option<AtomicOp> {
     }
 }
 
-/// The first `len` bytes of these areas, taken together, are this content, or what it has changed to on the way.
+/// The first `len` bytes of these areas, taken together, are this content, or what it has changed
+/// to on the way.
 fn verify(
     changes: Option<&Changes>,
     memory: &HostMemory,

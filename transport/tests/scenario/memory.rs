@@ -9,10 +9,12 @@ use braid_transport::{Access, AtomicOp, Memory, PdId, Region, Regions, Sge};
 
 use super::pattern::{background, differs};
 
-/// A region is far larger than what is used of it, so that it can be registered before it is filled.
+/// A region is far larger than what is used of it, so that it can be registered before it is
+/// filled.
 const REGION_LEN: u64 = 1 << 26;
 const BLOCK_SHIFT: u32 = 40;
-/// Between where bytes are and what work requests and peers name them by: who takes one for the other is found out.
+/// Between where bytes are and what work requests and peers name them by: who takes one for the
+/// other is found out.
 const NAMES: u64 = 1 << 62;
 
 /// How a failure reads whose cause is a direct write into memory that the application has back.
@@ -276,7 +278,8 @@ impl HostMemory {
             let addr = self.regions.check(pd, piece.lkey, piece.addr, len, access).ok()?;
             let id = self.find(addr, len);
             let id = id.unwrap_or_else(|| panic!("bytes to send at {piece:x?} are in no buffer"));
-            // The peer may read what it has a key for at any time; the rest is the application's again.
+            // The peer may read what it has a key for at any time; the rest is the application's
+            // again.
             let stale = access == Access::NONE && self.area(id).state == State::Closed;
             assert!(!stale, "bytes at {piece:x?} are sent after their work request has completed");
             payload.extend(self.blocks[id.block].slice(addr, len));

@@ -33,7 +33,8 @@ use rand_pcg::Pcg64Mcg;
 use self::outcomes::Kind;
 pub(crate) use self::trace::Totals;
 
-/// Runs one seed. Returns the hash of its trace and what it came to, or what went wrong and how to see it again.
+/// Runs one seed. Returns the hash of its trace and what it came to, or what went wrong and how to
+/// see it again.
 pub(crate) fn run(seed: u64) -> Result<(u64, Totals), String> {
     run_with(seed, Twist::of(seed))
 }

@@ -106,7 +106,8 @@ impl Datagram {
 pub(crate) enum Kind {
     /// One of the protocol's own.
     Packet(Placement),
-    /// From driver to driver, without bytes here: this end of a queue pair receives with another NIC queue pair.
+    /// From driver to driver, without bytes here: this end of a queue pair receives with another
+    /// NIC queue pair.
     Epoch(QpId, NicEpoch),
 }
 
@@ -313,7 +314,8 @@ impl Network {
         self.flights.peek().map_or(Time::FAR_FUTURE, |flight| flight.0.at)
     }
 
-    /// The datagram that arrives next, and where. `None`: there is none, or its envelope is not opened.
+    /// The datagram that arrives next, and where. `None`: there is none, or its envelope is not
+    /// opened.
     pub(crate) fn arrive(&mut self) -> Option<(usize, Datagram)> {
         let Reverse(Flight { to, mut datagram, .. }) = self.flights.pop()?;
         if let Some(envelopes) = &mut self.envelopes {

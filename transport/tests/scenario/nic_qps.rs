@@ -1,4 +1,5 @@
-//! The NIC queue pairs of one end of a queue pair, one per path, through which the NIC writes without asking.
+//! The NIC queue pairs of one end of a queue pair, one per path, through which the NIC writes
+//! without asking.
 
 use std::collections::HashMap;
 

@@ -196,7 +196,8 @@ fn check_states(world: &World) {
     }
 }
 
-/// Round trips for which a controller may hold back each segment: the smallest window of one (Swift's) is a tenth of a packet.
+/// Round trips for which a controller may hold back each segment: the smallest window of one
+/// (Swift's) is a tenth of a packet.
 const ROUND_TRIPS_PER_SEGMENT: u32 = 10;
 
 /// How long the rest may take once nothing goes wrong any more.
@@ -246,8 +247,9 @@ fn silence(world: &mut World) {
     world.run_until(at, |_| false);
     world.silent[1] = true;
     stop_posting(world);
-    // The last that the peer has sent may still come. Then begins an interval, and after that the time that counts. Who
-    // was away for an interval listens for an eighth of one before it counts again.
+    // The last that the peer has sent may still come. Then begins an interval, and after that the
+    // time that counts. Who was away for an interval listens for an eighth of one before it counts
+    // again.
     let EndpointConfig { peer_timeout, ping_interval, .. } = world.settings.endpoint;
     let bound = world.network.longest_flight() + 2 * ping_interval + peer_timeout;
     let settled = |world: &World| world.queues[0].iter().all(Queue::is_settled);
@@ -274,7 +276,8 @@ fn farewell(world: &mut World) {
     end(world, host);
 }
 
-/// Whoever has everything may close: what has arrived counts as sent well, whichever packets are lost then.
+/// Whoever has everything may close: what has arrived counts as sent well, whichever packets are
+/// lost then.
 fn close(world: &mut World) {
     let host = world.rng.random_range(0..2);
     let deadline = deadline(world);
@@ -288,7 +291,8 @@ fn close(world: &mut World) {
     let sender = &world.queues[1 - host][0];
     let Some((index, status, _)) = sender.failure else { return };
     let arrived = sender.consumers.last().is_some_and(|last| index <= *last);
-    // The answer of a READ or an atomic may not have arrived, and everything behind it ends after it.
+    // The answer of a READ or an atomic may not have arrived, and everything behind it ends after
+    // it.
     let is_one_way =
         matches!(sender.sends[index].wr.op, SendOp::Send { .. } | SendOp::Write { .. });
     assert!(!arrived || !is_one_way, "send {index} ends with {status}, though it has arrived");
@@ -330,9 +334,9 @@ fn black_hole(world: &mut World) {
     world.audit();
 }
 
-/// When the last has noticed that nothing gets through from now on. Streams share the peer's receive buffer: who waits
-/// for it begins when all before it are silent, each after two time-outs. A time-out is put off to twice the longest at
-/// most. The other end asks in turn, and is told.
+/// When the last has noticed that nothing gets through from now on. Streams share the peer's
+/// receive buffer: who waits for it begins when all before it are silent, each after two time-outs.
+/// A time-out is put off to twice the longest at most. The other end asks in turn, and is told.
 fn hole_found_by(world: &World) -> Time {
     let Settings { qps, pause, ref endpoint, ref qp, ref faults, .. } = world.settings;
     let (streams, time_out) = (2 * qps as u32, 2 * qp[0].max_rto.max(qp[1].max_rto));
@@ -365,8 +369,8 @@ fn sabotaged(world: &mut World, sabotage: Sabotage) {
     assert!([sabotage.status(), sabotage.other_status()].contains(&status), "{status}");
     let spoils_receive = [Sabotage::ShortBuffer, Sabotage::BadReceive].contains(&sabotage);
     let refused_by_peer = BREACHES.contains(&sabotage) || spoils_receive;
-    // What the peer still has open there ends too, once it hears of it; if it was the one to refuse,
-    // it is in ERR as soon as its earlier answers have arrived.
+    // What the peer still has open there ends too, once it hears of it; if it was the one to
+    // refuse, it is in ERR as soon as its earlier answers have arrived.
     let at_peer = |world: &World| {
         let state = world.hosts[1].state(0).unwrap_or(QpState::Error);
         world.queues[1][0].is_settled() && (state == QpState::Error || !refused_by_peer)

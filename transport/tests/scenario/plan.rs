@@ -118,7 +118,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Mostly short; sometimes what sits on the edge of a segment; seldom long, except where keys are to change within messages.
+    /// Mostly short; sometimes what sits on the edge of a segment; seldom long, except where keys
+    /// are to change within messages.
     fn len(&mut self, draft: &mut Draft) -> u64 {
         let mtu = u64::from(self.settings.mtu);
         if self.settings.wraps {

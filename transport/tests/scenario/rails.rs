@@ -36,7 +36,8 @@ struct DeadRail {
 }
 
 impl RailSettings {
-    /// Several rails in three of eight scenarios. Not drawn from the others' source, so that seeds mean what they always did.
+    /// Several rails in three of eight scenarios. Not drawn from the others' source, so that seeds
+    /// mean what they always did.
     pub(crate) fn random(seed: u64, mtu: u16) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7261_696C);
         let count = pick(&mut rng, &[1, 1, 1, 1, 1, 2, 2, 4]);

@@ -17,8 +17,9 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// A route whose MTU changes, for segments of up to `mtu` bytes; `None` where no route could make a difference, and in
-    /// half of the others. Not drawn from the others' source, so that seeds mean what they always did.
+    /// A route whose MTU changes, for segments of up to `mtu` bytes; `None` where no route could
+    /// make a difference, and in half of the others. Not drawn from the others' source, so that
+    /// seeds mean what they always did.
     pub(crate) fn random(seed: u64, mtu: u16) -> Option<Route> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x726F_7574);
         let longest = usize::from(mtu) + DATA_HEADER_LEN;
@@ -44,8 +45,8 @@ impl Route {
         self.sizes.is_empty() && self.blocked == [None; 2]
     }
 
-    /// Whether a datagram of `len` bytes gets through. `fragments`: it may be fragmented; `by_port`: it leaves from the
-    /// receiving port.
+    /// Whether a datagram of `len` bytes gets through. `fragments`: it may be fragmented;
+    /// `by_port`: it leaves from the receiving port.
     pub(crate) fn carries(
         &self,
         now: Time,

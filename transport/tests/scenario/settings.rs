@@ -44,7 +44,8 @@ pub(crate) struct Settings {
     pub(crate) lazy: bool,
     /// Packets that a driver sends before it looks at what has come.
     pub(crate) at_once: usize,
-    /// NIC queue pairs take what was sent to them after they were closed: for a test that must fail.
+    /// NIC queue pairs take what was sent to them after they were closed: for a test that must
+    /// fail.
     pub(crate) leaks: bool,
     /// Packets from before PSNs have wrapped come again, and messages are long.
     pub(crate) wraps: bool,
@@ -120,7 +121,8 @@ impl Settings {
         }
     }
 
-    /// Streams of tens of thousands of packets, fast enough that none of them outlives the longest life of a packet.
+    /// Streams of tens of thousands of packets, fast enough that none of them outlives the longest
+    /// life of a packet.
     pub(crate) fn wrap(&mut self) {
         (self.wraps, self.qps, self.mtu) = (true, 1, 16);
         self.depth = 50;
@@ -216,7 +218,8 @@ impl Settings {
         self.delay + self.rails.longest_delay() + self.skew + self.jitter
     }
 
-    /// Faults go on until the hosts may have found out what the route carries, and nobody gives up so soon.
+    /// Faults go on until the hosts may have found out what the route carries, and nobody gives up
+    /// so soon.
     pub(crate) fn over(&mut self, route: Route) {
         self.search_until(route.settled_at());
         self.route = route;
@@ -237,8 +240,8 @@ impl Settings {
     }
 }
 
-/// Half of the scenarios, in segments as long as others or longer, and shorter on trial. Not drawn from the others'
-/// source, so that seeds mean what they always did.
+/// Half of the scenarios, in segments as long as others or longer, and shorter on trial. Not drawn
+/// from the others' source, so that seeds mean what they always did.
 fn direct(seed: u64, mtu: u16) -> Option<DirectConfig> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x626C_696E);
     rng.random_bool(0.5).then(|| DirectConfig {
@@ -283,7 +286,8 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
     Dead { of, residue: rng.random_range(0..of), from, until, hosts: [true; 2] }
 }
 
-/// Now and then a driver breaks off after so many packets, in the middle of a batch, and looks at what has come.
+/// Now and then a driver breaks off after so many packets, in the middle of a batch, and looks at
+/// what has come.
 fn at_once(seed: u64) -> usize {
     match seed % 5 {
         3 => [1, 3, 20][(seed / 5 % 3) as usize],
@@ -332,8 +336,8 @@ fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16, recovery: LossRecovery) -> QpConfig 
     }
 }
 
-/// One host in eight has a controller of the table, whichever there are, as users name it. Not drawn from the others'
-/// source, so that seeds mean what they always did.
+/// One host in eight has a controller of the table, whichever there are, as users name it. Not
+/// drawn from the others' source, so that seeds mean what they always did.
 fn from_the_table(config: QpConfig, seed: u64, host: u64) -> QpConfig {
     let mut rng = Pcg64Mcg::seed_from_u64((seed << 1 | host) ^ 0x6363_0000);
     if !rng.random_bool(0.125) {

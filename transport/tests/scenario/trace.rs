@@ -1,4 +1,5 @@
-//! What happened, for whoever reads a failure: the last events in full, all of them as one hash and as totals.
+//! What happened, for whoever reads a failure: the last events in full, all of them as one hash and
+//! as totals.
 
 use std::collections::VecDeque;
 use std::fmt::{Debug, Write};

@@ -128,7 +128,8 @@ impl World {
         }
     }
 
-    /// Runs until the condition holds, at most until host 0 has run for so long; what it is away for counts `cost` times.
+    /// Runs until the condition holds, at most until host 0 has run for so long; what it is away
+    /// for counts `cost` times.
     pub(crate) fn run_host_0(
         &mut self,
         span: Duration,

@@ -1,5 +1,5 @@
-//! Packets that the network has held back while 2^24 others of their stream have passed. The others do not pass here:
-//! the PSN of an old packet is rewritten, which is all that they would change.
+//! Packets that the network has held back while 2^24 others of their stream have passed. The others
+//! do not pass here: the PSN of an old packet is rewritten, which is all that they would change.
 
 use braid_wire::{Ack, DataHeader, Packet, Stream};
 use rand::{RngExt, SeedableRng};
@@ -7,8 +7,9 @@ use rand_pcg::Pcg64Mcg;
 
 /// The widest window.
 const WINDOW: i64 = 4096;
-/// Packets that have passed since one that comes again. The receiver's floor of stamps is three windows behind at
-/// most, and its ePSN one window behind what was sent; of 2^24 packets nobody would notice the difference.
+/// Packets that have passed since one that comes again. The receiver's floor of stamps is three
+/// windows behind at most, and its ePSN one window behind what was sent; of 2^24 packets nobody
+/// would notice the difference.
 const BEHIND: i64 = 4 * WINDOW;
 /// One packet in so many is held back, ...
 const HELD: f64 = 1.0 / 64.0;
@@ -18,7 +19,8 @@ const COMES: f64 = 1.0 / 16.0;
 /// What one direction has sent.
 pub(crate) struct Wraps {
     rng: Pcg64Mcg,
-    /// By sending host and stream: the highest PSN so far, as if it did not wrap, and packets with theirs.
+    /// By sending host and stream: the highest PSN so far, as if it did not wrap, and packets with
+    /// theirs.
     sent: [[Option<i64>; 2]; 2],
     held: Vec<(usize, Stream, i64, Vec<u8>)>,
 }

@@ -1,6 +1,7 @@
 //! The programs that a page of the documentation consists of.
 
-/// The C of a page: a piece of it that begins with `#include` begins a program, to which the pieces after it belong.
+/// The C of a page: a piece of it that begins with `#include` begins a program, to which the pieces
+/// after it belong.
 pub(super) fn programs(page: &str) -> Vec<String> {
     let mut programs: Vec<String> = Vec::new();
     for piece in pieces(page) {

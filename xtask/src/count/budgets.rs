@@ -12,8 +12,8 @@ use crate::{Failure, tree};
 /// Where the budgets are, seen from the repository's top folder.
 pub(super) const FILE: &str = "bench/instructions.toml";
 
-/// A count may be off by so much of its budget, in percent: another CPU model's copying and another system's libraries
-/// cost a little more or less.
+/// A count may be off by so much of its budget, in percent: another CPU model's copying and another
+/// system's libraries cost a little more or less.
 const TOLERANCE: u64 = 3;
 
 /// Instructions by case, and what compiled it.
@@ -68,7 +68,8 @@ impl Budgets {
         text
     }
 
-    /// Holds counts against these budgets. Where another compiler has made the code they are shown and not judged.
+    /// Holds counts against these budgets. Where another compiler has made the code they are shown
+    /// and not judged.
     pub(super) fn judge(&self, counted: &Budgets) -> Verdict {
         let mut verdict = Verdict::default();
         let comparable = self.rustc == counted.rustc;

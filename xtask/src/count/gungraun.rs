@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::gungraun_runner::{self, LIBRARY, PROGRAM};
 use crate::{Failure, process, tree};
 
-/// Only instructions count. A container may forbid to switch address randomisation off; the counts are the same.
+/// Only instructions count. A container may forbid to switch address randomisation off; the counts
+/// are the same.
 const ARGUMENTS: &[&str] =
     &["--callgrind-args=--cache-sim=no", "--allow-aslr=yes", "--output-format=json"];
 
@@ -38,8 +39,8 @@ fn bench(metadata: &Metadata) -> Command {
     command
 }
 
-/// The arguments that pick these benchmarks, and no others, out of the workspace. No package is named: with the features of the
-/// whole workspace, what is built serves other steps, too.
+/// The arguments that pick these benchmarks, and no others, out of the workspace. No package is
+/// named: with the features of the whole workspace, what is built serves other steps, too.
 fn selection(metadata: &Metadata) -> Vec<String> {
     let counted = |package: &&Package| package.dependencies.iter().any(|d| d.name == LIBRARY);
     let mut arguments = Vec::new();

@@ -1,4 +1,5 @@
-//! `cargo xtask count`: the instructions that the hot path takes, against the budgets in `bench/instructions.toml`.
+//! `cargo xtask count`: the instructions that the hot path takes, against the budgets in
+//! `bench/instructions.toml`.
 //!
 //! Time on a shared machine varies twofold, instructions under valgrind do not.
 
@@ -20,8 +21,9 @@ pub struct Options {
     build: bool,
 }
 
-/// Most times that everything is counted before a case counts as too expensive: the engine's cases run by a real clock, and
-/// where the machine makes them wait they do more, never less (3.7 % has been seen).
+/// Most times that everything is counted before a case counts as too expensive: the engine's cases
+/// run by a real clock, and where the machine makes them wait they do more, never less (3.7 % has
+/// been seen).
 const RUNS: usize = 3;
 
 const ACCEPT: &str = "cargo xtask count --accept";

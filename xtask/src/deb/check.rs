@@ -21,7 +21,8 @@ int main(void) {
 }
 "#;
 
-/// Opens the drop-in libraries by the names that verbs programs have them by; this machine has a device at least.
+/// Opens the drop-in libraries by the names that verbs programs have them by; this machine has a
+/// device at least.
 const LISTS_DEVICES: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -27,8 +27,8 @@ const RECEIVE_BUFFER: usize = 32 << 20;
 /// What is sent to see where it goes: it fits a socket's default buffer.
 const FEW: usize = 60;
 
-/// Builds a fabric with one delayed spine, checks rates, ways, troubles and the delay, and takes it down; an emulated
-/// network first.
+/// Builds a fabric with one delayed spine, checks rates, ways, troubles and the delay, and takes it
+/// down; an emulated network first.
 pub fn check() -> Result<(), Failure> {
     emulator::check()?;
     let delay = (0..SPINES).map(|s| if s == DELAYED { DELAY } else { Duration::ZERO });

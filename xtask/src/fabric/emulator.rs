@@ -1,4 +1,5 @@
-//! Whether the network emulator does what it says: rate, delay, queue and marks, judged by datagrams and by its own trace.
+//! Whether the network emulator does what it says: rate, delay, queue and marks, judged by
+//! datagrams and by its own trace.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -74,7 +75,8 @@ fn judge_trace(trace: &[Passage], arrived: usize) -> Result<(), Failure> {
     let (passed, marked) = (count(Fate::Passed), count(Fate::Marked));
     expect("packets that the trace lets pass", passed + marked, arrived, arrived)?;
     expect("packets that it drops", count(Fate::Dropped), BURST - arrived, BURST - arrived)?;
-    // The first finds nothing in the queue, the one after `MARK` others finds `MARK` and is the last without a mark.
+    // The first finds nothing in the queue, the one after `MARK` others finds `MARK` and is the
+    // last without a mark.
     let unmarked = MARK as usize + 1;
     expect("packets without a mark", passed, unmarked - 2, unmarked + 10)
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask install`: the C library, the NCCL plugin, the programs with man pages and completions, the drop-in libibverbs
-//! with `braid-run`, and the Wireshark dissector.
+//! `cargo xtask install`: the C library, the NCCL plugin, the programs with man pages and
+//! completions, the drop-in libibverbs with `braid-run`, and the Wireshark dissector.
 
 mod library;
 
@@ -27,8 +27,8 @@ const PROGRAMS: [&str; 2] = ["braid-perf", "braid-sim"];
 /// The plugin as NCCL looks for it with `NCCL_NET_PLUGIN=braid`.
 const PLUGIN: &str = "libnccl-net-braid.so";
 
-/// Where `braid-run` looks for the drop-in libraries, from the prefix. In `lib` itself every program of the system would find
-/// them in place of its own.
+/// Where `braid-run` looks for the drop-in libraries, from the prefix. In `lib` itself every
+/// program of the system would find them in place of its own.
 const DROP_IN: &str = "lib/braid";
 /// Wireshark's script.
 const DISSECTOR: &str = "wire/wireshark/braid.lua";

@@ -6,15 +6,17 @@ use cargo_metadata::Package;
 
 use crate::{Failure, process, tree};
 
-/// Packs each crate that is published, and has a program elsewhere, where nothing else of this tree lies, built of the archives.
+/// Packs each crate that is published, and has a program elsewhere, where nothing else of this tree
+/// lies, built of the archives.
 pub fn run() -> Result<(), Failure> {
     let metadata = tree::metadata()?;
     let published: Vec<&Package> =
         metadata.workspace_packages().into_iter().filter(|package| is_published(package)).collect();
     let mut cargo = tree::cargo();
-    // What is packed is the working tree, which a check may find with changes that are not committed yet.
-    // That program takes the place of cargo's own build of each archive, which goes through a registry in the target folder: what an earlier
-    // build has unpacked of that, under the same version, would be taken as it is.
+    // What is packed is the working tree, which a check may find with changes that are not
+    // committed yet. That program takes the place of cargo's own build of each archive, which goes
+    // through a registry in the target folder: what an earlier build has unpacked of that, under
+    // the same version, would be taken as it is.
     cargo.args(["package", "--allow-dirty", "--no-verify"]);
     for package in &published {
         cargo.args(["--package", package.name.as_str()]);

@@ -79,8 +79,8 @@ const TESTS: [&[&str]; 2] =
 ///
 /// # Errors
 ///
-/// A recipe lacks a step, or its result does not compile, is not found by its name, does not run, or
-/// breaks a test.
+/// A recipe lacks a step, or its result does not compile, is not found by its name, does not run,
+/// or breaks a test.
 pub fn run() -> Result<(), Failure> {
     let contributing = read(&tree::root().join(RECIPES))?;
     let target = tree::target()?;

@@ -59,8 +59,8 @@ impl Run {
             // Longer than a packet and not a multiple of one; each buffer is used five times.
             false => "-s 100001 -n 40 --tx-depth 8 --verify",
         };
-        // Over verbs each path is a queue pair of the device with 4 MiB to receive in, which takes an emulated processor
-        // 0.1 s to make.
+        // Over verbs each path is a queue pair of the device with 4 MiB to receive in, which takes
+        // an emulated processor 0.1 s to make.
         let options = match datapath {
             Datapath::Udp => String::new(),
             Datapath::Verbs => "--paths 2".to_owned(),

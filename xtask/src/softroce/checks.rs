@@ -136,7 +136,8 @@ fn at_once(run: impl Fn(u16) -> Result<Figure, Failure> + Sync) -> Result<String
     })
 }
 
-/// The client ends with an error of its own, in bounded time, and the server does not hang on to it.
+/// The client ends with an error of its own, in bounded time, and the server does not hang on to
+/// it.
 fn deleted(pair: &Pair) -> Result<String, Failure> {
     let mut run = Run::write(Datapath::Verbs, 65536, 1, "on");
     run.load = "-s 65536 -D 60".into();

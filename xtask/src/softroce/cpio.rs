@@ -34,8 +34,8 @@ impl Archive {
         self.entry(path, FILE | permissions, content);
     }
 
-    /// All that is in a folder, in the order of names, under the paths that `place` gives it; what it gives
-    /// none is left out, with all that is in it.
+    /// All that is in a folder, in the order of names, under the paths that `place` gives it; what
+    /// it gives none is left out, with all that is in it.
     pub(super) fn tree(
         &mut self,
         root: &Path,

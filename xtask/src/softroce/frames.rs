@@ -1,4 +1,5 @@
-//! The language of `ci-softroce/agent`, which describes it: lines, some with so many bytes after them.
+//! The language of `ci-softroce/agent`, which describes it: lines, some with so many bytes after
+//! them.
 
 use std::io::{self, BufRead, Read};
 use std::time::Duration;

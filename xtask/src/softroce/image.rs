@@ -1,7 +1,8 @@
-//! What the machines boot: Debian's kernel, and a file system in memory made of packages and of our programs.
+//! What the machines boot: Debian's kernel, and a file system in memory made of packages and of our
+//! programs.
 //!
-//! The packages' part is kept in `target/softroce/` for as long as their versions stay the same. Our part,
-//! an archive that follows it, is made anew each time.
+//! The packages' part is kept in `target/softroce/` for as long as their versions stay the same.
+//! Our part, an archive that follows it, is made anew each time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -147,8 +148,8 @@ fn ours(folder: &Path, programs: &[Program]) -> Result<Vec<u8>, Failure> {
         let content = fs::read(&path).map_err(|e| cannot("read", &path, &e))?;
         archive.file(Path::new(target), 0o755, &content);
     }
-    // The system's C library comes along: it may be newer than that of the packages, and never is older than
-    // the program wants.
+    // The system's C library comes along: it may be newer than that of the packages, and never is
+    // older than the program wants.
     let libraries = programs.iter().map(|program| libraries(&program.file));
     let libraries = libraries.collect::<Result<Vec<_>, _>>()?.concat();
     for library in libraries.into_iter().collect::<BTreeSet<_>>() {
@@ -186,7 +187,8 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// `NAME => /PATH (0x..)`, or `/PATH (0x..)` for the loader; the kernel's own object has no path. Without those of a folder.
+/// `NAME => /PATH (0x..)`, or `/PATH (0x..)` for the loader; the kernel's own object has no path.
+/// Without those of a folder.
 fn library_paths(ldd: &str, without: &Path) -> Vec<PathBuf> {
     let words = ldd.lines().filter_map(|line| line.split_whitespace().find(|w| w.starts_with('/')));
     words.map(PathBuf::from).filter(|path| path.parent() != Some(without)).collect()

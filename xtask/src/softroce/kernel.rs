@@ -1,6 +1,7 @@
 //! The kernel as QEMU starts it soonest: unpacked, which an emulated processor would take 5 s for.
 //!
-//! `Documentation/arch/x86/boot.rst` has the header's fields; QEMU boots the ELF file by its PVH note.
+//! `Documentation/arch/x86/boot.rst` has the header's fields; QEMU boots the ELF file by its PVH
+//! note.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -15,7 +16,8 @@ const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 const XZ: &[u8] = b"\xfd7zXZ\0";
 
-/// The ELF file inside a `vmlinuz`. One that is not packed by xz is returned as it is: it unpacks itself.
+/// The ELF file inside a `vmlinuz`. One that is not packed by xz is returned as it is: it unpacks
+/// itself.
 pub(super) fn unpack(vmlinuz: Vec<u8>) -> Result<Vec<u8>, Failure> {
     match payload(&vmlinuz) {
         Some(payload) if payload.starts_with(XZ) => xz(payload.to_vec()),

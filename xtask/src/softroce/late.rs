@@ -12,8 +12,8 @@ const PORT: u16 = 7100;
 /// Longer than the retransmission takes, shorter than the server watches.
 const HELD: &str = "2s";
 
-/// Every packet longer than 4095 bytes goes through band 3, and waits there; the headers that come before a WRITE
-/// and the acknowledgements are shorter.
+/// Every packet longer than 4095 bytes goes through band 3, and waits there; the headers that come
+/// before a WRITE and the acknowledgements are shorter.
 fn hold_back() -> String {
     [
         "tc qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0".into(),

@@ -53,7 +53,8 @@ pub(super) struct Plan<'a> {
     pub(super) logs: PathBuf,
 }
 
-/// A machine that runs, until this value is dropped. Its methods may be called from several threads.
+/// A machine that runs, until this value is dropped. Its methods may be called from several
+/// threads.
 pub(super) struct Machine {
     name: &'static str,
     program: Program,
@@ -118,7 +119,8 @@ impl Machine {
         self.receive(&up.0, BOOT_LIMIT, "boot").map(drop)
     }
 
-    /// Runs a shell command to its end. Past the limit it is killed, and that is a failure, as any status is not.
+    /// Runs a shell command to its end. Past the limit it is killed, and that is a failure, as any
+    /// status is not.
     pub(super) fn run(&self, command: &str, limit: Duration) -> Result<Output, Failure> {
         self.spawn(command, limit)?.wait()
     }
@@ -273,15 +275,17 @@ fn qemu(plan: &Plan<'_>, console: &std::path::Path) -> Command {
     let mut qemu = plan.bridge.command("setpriv");
     qemu.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
     match plan.accel {
-        // Carry-less multiplication bit by bit is slower than the tables that programs use without it.
+        // Carry-less multiplication bit by bit is slower than the tables that programs use without
+        // it.
         Accel::Tcg => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max,-pclmulqdq"]),
         Accel::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
     };
     qemu.args(["-smp", "1", "-m", "1024", "-nodefaults", "-no-user-config", "-no-reboot"]);
     qemu.args(["-display", "none"]);
     qemu.arg("-kernel").arg(&plan.image.kernel).arg("-initrd").arg(&plan.image.initrd);
-    // A panic ends QEMU at once, as there is nobody to look at it. QEMU keeps translated code by its address: where
-    // programs have another one each time, each start is a translation of its own.
+    // A panic ends QEMU at once, as there is nobody to look at it. QEMU keeps translated code by
+    // its address: where programs have another one each time, each start is a translation of its
+    // own.
     let options = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps";
     let line = format!("{options} braid.host={}", plan.host);
     qemu.args(["-append", &line]);

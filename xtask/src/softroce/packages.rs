@@ -17,7 +17,8 @@ pub(super) struct Packages {
     pub(super) programs: Vec<String>,
 }
 
-/// Where packages are kept: a status file that says "nothing is installed", and what has been downloaded.
+/// Where packages are kept: a status file that says "nothing is installed", and what has been
+/// downloaded.
 pub(super) struct Store {
     folder: PathBuf,
 }

@@ -15,8 +15,9 @@ pub(super) const B1: &str = "10.77.1.2";
 
 /// Both machines, up.
 ///
-/// What QEMU sends into one end of link 0 comes out of the other, in order and without loss, and a machine that sends
-/// faster than the other takes it has to wait. Its devices offer nothing. Link 1 is a [`Bridge`].
+/// What QEMU sends into one end of link 0 comes out of the other, in order and without loss, and a
+/// machine that sends faster than the other takes it has to wait. Its devices offer nothing. Link 1
+/// is a [`Bridge`].
 pub(super) struct Pair {
     pub(super) a: Machine,
     pub(super) b: Machine,
@@ -24,8 +25,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Boots them side by side. Logs go into a folder: `NAME.log` holds what was asked of a machine and what it
-    /// answered, `NAME-console.log` what its kernel had to say.
+    /// Boots them side by side. Logs go into a folder: `NAME.log` holds what was asked of a machine
+    /// and what it answered, `NAME-console.log` what its kernel had to say.
     pub(super) fn boot(image: &Image, accel: Accel, logs: &Path) -> Result<Self, Failure> {
         let (cable_a, cable_b) = UnixStream::pair()
             .map_err(|e| Failure::new(format!("cannot make a link between the machines: {e}")))?;

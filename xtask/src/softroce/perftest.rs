@@ -1,4 +1,5 @@
-//! perftest between the machines, on rxe and on the drop-in libibverbs; and iperf3, for what the link does to TCP.
+//! perftest between the machines, on rxe and on the drop-in libibverbs; and iperf3, for what the
+//! link does to TCP.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// Of perftest's first connection, over TCP.
 const PORT: u16 = 18515;
 const IPERF_PORT: u16 = 5201;
-/// perftest compares the processor's cycles with the clock before it measures, and gives up where a busy host
-/// has let the emulated processor wait in between.
+/// perftest compares the processor's cycles with the clock before it measures, and gives up where a
+/// busy host has let the emulated processor wait in between.
 const CLOCK_TROUBLE: &str = "Can't produce a report";
 const ATTEMPTS: usize = 5;
 
@@ -42,8 +43,8 @@ impl Provider {
         }
     }
 
-    /// Whether a failure says nothing of Braid: perftest's clock, and a transfer of rxe's that never ends, which was seen.
-    /// Trying again is all that helps.
+    /// Whether a failure says nothing of Braid: perftest's clock, and a transfer of rxe's that
+    /// never ends, which was seen. Trying again is all that helps.
     fn is_not_to_blame(self, failure: &Failure) -> bool {
         let said = failure.to_string();
         said.contains(CLOCK_TROUBLE) || self == Provider::Rxe && said.contains(HUNG)

@@ -14,8 +14,8 @@ const UC_WRITE: Perftest = Perftest {
 const UC_SEND: Perftest = Perftest { program: "ib_send_bw", ..UC_WRITE };
 const UD_SEND: Perftest = Perftest { service: "UD", size: 2048, iterations: 50, ..UC_SEND };
 
-/// Fails with the first that does not work. Writes with immediate data this perftest cannot send; they are the
-/// verbs datapath's own first check.
+/// Fails with the first that does not work. Writes with immediate data this perftest cannot send;
+/// they are the verbs datapath's own first check.
 pub(super) fn run(pair: &Pair, kernel: &str) -> Result<(), Failure> {
     for (what, test) in [("UC writes", UC_WRITE), ("UC sends", UC_SEND), ("UD sends", UD_SEND)] {
         test.run(pair).map_err(|failure| {

@@ -7,7 +7,8 @@ use crate::{Failure, drop_in, install, process, programs, tools, tree};
 
 use super::image::Program;
 
-/// The plugin beside the program that opens it, a C example, and the drop-in libibverbs beside the program that finds it there.
+/// The plugin beside the program that opens it, a C example, and the drop-in libibverbs beside the
+/// program that finds it there.
 pub(super) fn build(folder: &Path) -> Result<Vec<Program>, Failure> {
     tools::need("gcc")?;
     let built = programs::build_with(&["late-write", "breach"])?;

@@ -1,4 +1,5 @@
-//! Both devices of each machine as two rails of one connection, and one of them cut in mid-transfer.
+//! Both devices of each machine as two rails of one connection, and one of them cut in
+//! mid-transfer.
 
 use std::thread;
 use std::time::Duration;
@@ -15,8 +16,9 @@ const SHORT: Duration = Duration::from_secs(15);
 const PORT: u16 = 7300;
 /// By machine, a first: its address on each link.
 const RAILS: [&str; 2] = ["10.77.0.1,10.77.1.1", "10.77.0.2,10.77.1.2"];
-/// Of all bytes each rail carries at least this share. 0.25 to 0.43 were measured, with every policy: a time-out in these slow machines takes
-/// the window of its rail down, and neither packets (of up to 60 KB) nor times are even.
+/// Of all bytes each rail carries at least this share. 0.25 to 0.43 were measured, with every
+/// policy: a time-out in these slow machines takes the window of its rail down, and neither packets
+/// (of up to 60 KB) nor times are even.
 const LEAST_SHARE: f64 = 0.15;
 /// A transfer in whose middle a link is cut, when it is, and for how long.
 const TRANSFER: &str = "-s 100001 -D 5 --tx-depth 8 --verify";
@@ -47,8 +49,8 @@ fn sent_bytes(pair: &Pair) -> Result<[u64; 2], Failure> {
     bytes.ok_or_else(|| Failure::new(format!("a: `{command}`: not two numbers: {text}")))
 }
 
-/// Nothing passes a link any more, either way, and nobody says so. The transfer goes on over the other, and over both once it
-/// is mended.
+/// Nothing passes a link any more, either way, and nobody says so. The transfer goes on over the
+/// other, and over both once it is mended.
 pub(super) fn cut(pair: &Pair, link: usize) -> Result<String, Failure> {
     let used = run(pair, "write-bw", TRANSFER, || {
         thread::sleep(CUT_AFTER);

@@ -33,7 +33,8 @@ pub(super) fn start<'a>(
     }
 }
 
-/// Runs a server in machine b and its client in machine a, to the end of both. Returns what each has said, the client first.
+/// Runs a server in machine b and its client in machine a, to the end of both. Returns what each
+/// has said, the client first.
 pub(super) fn serve(
     pair: &Pair,
     server: &str,
@@ -52,7 +53,8 @@ pub(super) fn serve(
     }
 }
 
-/// `LOCAL:PORT` is hexadecimal there; LISTEN is state 0A, and a socket of UDP without a peer is in 07.
+/// `LOCAL:PORT` is hexadecimal there; LISTEN is state 0A, and a socket of UDP without a peer is in
+/// 07.
 fn wait_for(port: Port) -> String {
     let (protocol, port, state) = match port {
         Port::Tcp(port) => ("tcp", port, "0A"),

@@ -47,8 +47,9 @@ impl Trouble {
     pub(super) fn set(self, pair: &Pair) -> Result<(), Failure> {
         let mut command = "tc qdisc del dev eth0 root 2>/dev/null".to_owned();
         if let Some(netem) = self.netem() {
-            // netem takes a GSO batch for one packet. A token bucket that holds one packet and no batch cuts it into
-            // its packets, each of which netem judges then; its rate is far above the link's.
+            // netem takes a GSO batch for one packet. A token bucket that holds one packet and no
+            // batch cuts it into its packets, each of which netem judges then; its rate is far
+            // above the link's.
             command.push_str(
                 "; tc qdisc add dev eth0 root handle 1: tbf rate 10gbit burst 10000 limit 16m",
             );

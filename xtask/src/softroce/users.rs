@@ -1,4 +1,5 @@
-//! Those who use the engine through another door than Rust, over verbs: a C program, and NCCL's plugin.
+//! Those who use the engine through another door than Rust, over verbs: a C program, and NCCL's
+//! plugin.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ pub(super) fn c_program(pair: &Pair) -> Result<String, Failure> {
     Ok(said.trim().to_owned())
 }
 
-/// Those of the conformance program's checks that move data; all of them take an emulated machine minutes.
+/// Those of the conformance program's checks that move data; all of them take an emulated machine
+/// minutes.
 const CHECKS: &str = "connection states,sizes from,32 requests,sends before,words land,groups of 8,\
      close with data,longer than its buffer";
 

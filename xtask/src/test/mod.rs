@@ -18,8 +18,8 @@ pub(crate) use lanes::{Lane, Ran, run_lanes};
 pub(crate) use steps::{SANITIZED, Step};
 use summary::{LeftOut, summary};
 
-/// Time after which a step hangs. The longest takes a quarter of it beside the other lanes, and CI's
-/// machine may run at 0.4 of its speed.
+/// Time after which a step hangs. The longest takes a quarter of it beside the other lanes, and
+/// CI's machine may run at 0.4 of its speed.
 pub(crate) const STEP_LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// Fetches what a step needs.

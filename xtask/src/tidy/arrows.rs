@@ -1,4 +1,5 @@
-//! Rules about imports between the modules of a crate: they point downward and form no large circle.
+//! Rules about imports between the modules of a crate: they point downward and form no large
+//! circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Every link between files of the repository leads somewhere: to a file that is there, and to a heading in it. And links lead
-//! from `docs/README.md` to every page of the documentation.
+//! Every link between files of the repository leads somewhere: to a file that is there, and to a
+//! heading in it. And links lead from `docs/README.md` to every page of the documentation.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -123,7 +123,8 @@ fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// As GitHub and mdBook name headings: small letters, hyphens for blanks, no other signs; a second one of a name ends in `-1`.
+/// As GitHub and mdBook name headings: small letters, hyphens for blanks, no other signs; a second
+/// one of a name ends in `-1`.
 fn anchors(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (_, line) in prose(text).filter(|(_, line)| line.starts_with('#')) {

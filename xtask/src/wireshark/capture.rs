@@ -15,7 +15,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A capture that has not grown for so long has all.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// dumpcap writes what it has been handed by the kernel now and then, and drops the rest when it is ended.
+/// dumpcap writes what it has been handed by the kernel now and then, and drops the rest when it is
+/// ended.
 fn wait_until_written(file: &Path) {
     let size = || std::fs::metadata(file).map_or(0, |metadata| metadata.len());
     let (mut before, until) = (0, Instant::now() + LIMIT);
@@ -29,7 +30,8 @@ fn wait_until_written(file: &Path) {
     }
 }
 
-/// Runs `program` with each of the arguments, both ends on one machine, and writes what they send into `file`.
+/// Runs `program` with each of the arguments, both ends on one machine, and writes what they send
+/// into `file`.
 pub(super) fn capture(file: &Path, program: &Path, traffic: &[&[&str]]) -> Result<(), Failure> {
     let [host] = Namespace::up("wireshark")?;
     let mut dumpcap = host.command(Path::new("dumpcap"));

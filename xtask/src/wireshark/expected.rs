@@ -1,4 +1,5 @@
-//! What a packet says, as the protocol's own decoder reads it: Wireshark's names of the fields, and their values.
+//! What a packet says, as the protocol's own decoder reads it: Wireshark's names of the fields, and
+//! their values.
 
 use braid_wire::{
     Ack, Connect, Control, ControlKind, DataHeader, Packet, Part, PathId, Probe, ProbeKind,

@@ -1,7 +1,9 @@
-//! `cargo xtask wireshark`: what Wireshark makes of Braid's packets, with `wire/wireshark/braid.lua`.
+//! `cargo xtask wireshark`: what Wireshark makes of Braid's packets, with
+//! `wire/wireshark/braid.lua`.
 //!
-//! Traffic of real programs is captured, and each field that tshark shows is compared with what `braid-wire` reads in the
-//! same bytes. Packets that are cut, damaged or made up must not raise an error in the script.
+//! Traffic of real programs is captured, and each field that tshark shows is compared with what
+//! `braid-wire` reads in the same bytes. Packets that are cut, damaged or made up must not raise an
+//! error in the script.
 
 mod capture;
 mod expected;

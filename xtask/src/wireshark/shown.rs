@@ -85,7 +85,8 @@ pub(super) fn compare(file: &Path) -> Result<(usize, usize), Failure> {
         packets += sent.len();
         kinds.extend(sent);
     }
-    // WRITE, SEND, READ, its response, fetch-and-add, its response, ACK, HELLO to ACCEPT, DISCONNECT, CONFIRM; what is sealed.
+    // WRITE, SEND, READ, its response, fetch-and-add, its response, ACK, HELLO to ACCEPT,
+    // DISCONNECT, CONFIRM; what is sealed.
     let needed = [
         0xC0, 0xC2, 0xC4, 0xC5, 0xC7, 0xC8, 0xD0, 0xE0, 0xE1, 0xE2, 0xE3, 0xE5, 0xE6, 0xED, 0xEE,
         0xEF,

@@ -68,7 +68,8 @@ pub(super) fn row(out: &mut impl Write, row: &FabricRow) -> io::Result<()> {
     writeln!(out, "{}", COLUMNS.row(&row.cells()))
 }
 
-/// `table.md`, as the documentation has it: completion times over the bound by matrix and policy, then everything.
+/// `table.md`, as the documentation has it: completion times over the bound by matrix and policy,
+/// then everything.
 pub(super) fn write(folder: &Path, rows: &[FabricRow]) -> Result<(), Failure> {
     let all: Vec<_> = [headings()].into_iter().chain(rows.iter().map(FabricRow::cells)).collect();
     let text = format!("{}\n\n{}\n", by_policy(rows), markdown(&all, 2).join("\n"));

@@ -1,8 +1,9 @@
-//! WRITEs that a peer has not allowed: `breach DEV` waits for `breach DEV HOST:PORT`, over an RDMA device.
-//! `cargo xtask softroce` runs it.
+//! WRITEs that a peer has not allowed: `breach DEV` waits for `breach DEV HOST:PORT`, over an RDMA
+//! device. `cargo xtask softroce` runs it.
 //!
-//! Before each breach the client writes a page that it may write, so that the NIC has come to place its WRITEs unseen.
-//! Each breach ends in an error at the client, and no page at the server has changed but that which it may write.
+//! Before each breach the client writes a page that it may write, so that the NIC has come to place
+//! its WRITEs unseen. Each breach ends in an error at the client, and no page at the server has
+//! changed but that which it may write.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -23,8 +24,8 @@ const KEPT: u8 = 0x55;
 const ALLOWED: u8 = 0x11;
 const BREACH: u8 = 0xEE;
 
-/// What the server tells of: the page that may be written, one without permission, one of another protection domain, and
-/// one that is registered no more.
+/// What the server tells of: the page that may be written, one without permission, one of another
+/// protection domain, and one that is registered no more.
 type Regions = [RemoteRegion; 4];
 
 type Target = fn(&Regions) -> RemoteAddr;

@@ -1,9 +1,11 @@
 //! A WRITE that the network holds back until its buffer is in other use: `late-write DEV` waits for
-//! `late-write DEV HOST:PORT`. `cargo xtask softroce` runs it and makes the network hold the packet back.
+//! `late-write DEV HOST:PORT`. `cargo xtask softroce` runs it and makes the network hold the packet
+//! back.
 //!
-//! The client writes a page, over and over until the NIC places it unseen, then says so and waits for the file
-//! `late-write.go`. The page that it writes then is delayed on its way; its retransmission is not. As soon as that has
-//! completed the server fills the page with something else, and watches it for four seconds.
+//! The client writes a page, over and over until the NIC places it unseen, then says so and waits
+//! for the file `late-write.go`. The page that it writes then is delayed on its way; its
+//! retransmission is not. As soon as that has completed the server fills the page with something
+//! else, and watches it for four seconds.
 
 use std::error::Error;
 use std::net::SocketAddr;

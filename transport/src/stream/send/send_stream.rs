@@ -105,8 +105,8 @@ impl SendStream {
             return Err(Block::Peer);
         }
         let fresh = lost.is_none();
-        // A peer that receives nothing gets no first transmission beyond its limits, unless there is
-        // nothing else to probe with.
+        // A peer that receives nothing gets no first transmission beyond its limits, unless there
+        // is nothing else to probe with.
         let only_probes = self.is_silent() || self.rnr.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.skipped());
         if may_probe && self.probes.due > 0 {

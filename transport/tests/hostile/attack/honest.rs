@@ -1,4 +1,5 @@
-//! What goes on between the victim and an honest peer meanwhile: SENDs both ways, WRITEs that are READ back.
+//! What goes on between the victim and an honest peer meanwhile: SENDs both ways, WRITEs that are
+//! READ back.
 
 use std::collections::VecDeque;
 use std::time::Duration;

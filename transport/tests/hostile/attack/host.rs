@@ -75,7 +75,8 @@ impl Host {
         self.pairs.push(pair);
     }
 
-    /// Takes a queue pair out, all of whose work requests have ended, and puts another in its place.
+    /// Takes a queue pair out, all of whose work requests have ended, and puts another in its
+    /// place.
     pub(crate) fn replace(&mut self, now: Time, pair: usize, end: LocalEnd) {
         assert!(self.is_idle(pair), "work requests of {pair} never end");
         self.endpoint.release(now, self.pairs[pair].slot, &mut self.rails);

@@ -1,7 +1,8 @@
-//! A host's memory: what the peer may touch, what it must not, and buffers that are lent to work requests.
+//! A host's memory: what the peer may touch, what it must not, and buffers that are lent to work
+//! requests.
 //!
-//! All that is placed goes through here, so every byte that lands outside of what keys and posted work requests
-//! allow is found at once.
+//! All that is placed goes through here, so every byte that lands outside of what keys and posted
+//! work requests allow is found at once.
 
 use std::cell::RefCell;
 

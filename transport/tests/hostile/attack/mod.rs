@@ -1,9 +1,10 @@
 //! A connected peer that lies, in virtual time.
 //!
-//! A victim has queue pairs to a peer of which some are honest, connected to a real endpoint, and some are led by
-//! a [`liar::Liar`], which sends anything with valid checks. What has to hold: nothing panics; memory is touched
-//! only as keys and posted work requests allow ([`memory`]); each work request ends exactly once, a success has
-//! all of its bytes ([`host`]); honest queue pairs of the same endpoint bring every byte to its place in a bounded time.
+//! A victim has queue pairs to a peer of which some are honest, connected to a real endpoint, and
+//! some are led by a [`liar::Liar`], which sends anything with valid checks. What has to hold:
+//! nothing panics; memory is touched only as keys and posted work requests allow ([`memory`]); each
+//! work request ends exactly once, a success has all of its bytes ([`host`]); honest queue pairs of
+//! the same endpoint bring every byte to its place in a bounded time.
 
 pub(crate) mod choices;
 mod honest;
@@ -32,8 +33,8 @@ use self::memory::{BUFFER, HostMemory};
 const LIARS: usize = 2;
 const HONEST: usize = 2;
 const MTU: u16 = 128;
-/// How long honest connections may take for what was posted when the attack ends. A time-out of theirs may have
-/// doubled meanwhile.
+/// How long honest connections may take for what was posted when the attack ends. A time-out of
+/// theirs may have doubled meanwhile.
 const RECOVERY: Duration = Duration::from_secs(10);
 
 pub(crate) struct Attack {
@@ -191,7 +192,8 @@ impl Attack {
         }
     }
 
-    /// A connection that has ended makes room for another one, of the same peer. What it kept comes again.
+    /// A connection that has ended makes room for another one, of the same peer. What it kept comes
+    /// again.
     fn reconnect(&mut self, choices: &mut impl Choices) {
         for index in 0..LIARS {
             let pair = HONEST + index;
@@ -204,7 +206,8 @@ impl Attack {
         }
     }
 
-    /// The attack is over: what honest connections were asked to do gets done, and nothing is left of the others.
+    /// The attack is over: what honest connections were asked to do gets done, and nothing is left
+    /// of the others.
     pub(crate) fn end(mut self) -> Reached {
         let until = self.now + RECOVERY;
         while !self.traffic.is_done() {
