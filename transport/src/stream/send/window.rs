@@ -1,8 +1,8 @@
 //! The window of a sending stream: a ring of sent segments by PSN.
 //!
-//! Invariants: `segments[i]` is PSN `una + i`. `in_flight` is the bytes of the segments in phase
-//! [`Phase::InFlight`] or [`Phase::Skipped`], `flying` their number; `acked` holds the PSNs of
-//! those in phase [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its
+//! Invariants: `segments[i]` is PSN `una + i`. `flight` counts the segments in phase
+//! [`Phase::InFlight`] or [`Phase::Skipped`]; `acked` holds the PSNs of those in phase
+//! [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its
 //! own, so that "sent before" is known also among retransmissions (as packet numbers do in QUIC,
 //! RFC 9002, section 3).
 
@@ -28,14 +28,35 @@ pub(crate) enum NotTaken {
     Untrue,
 }
 
+/// The segments in flight: their number, and their bytes by rail.
+#[derive(Clone, Default, Debug)]
+struct Flight {
+    bytes: RailBytes,
+    segments: u32,
+}
+
+impl Flight {
+    /// Counts a segment with a payload of `len` bytes.
+    #[inline]
+    fn add(&mut self, rail: RailId, len: u16) {
+        self.bytes[rail] += Segment::wire_len(len);
+        self.segments += 1;
+    }
+
+    /// Takes a segment out. It was counted with its present path.
+    #[inline]
+    fn remove(&mut self, segment: &Segment) {
+        self.bytes[segment.path.rail()] -= Segment::wire_len(segment.len);
+        self.segments -= 1;
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     una: Psn,
     segments: VecDeque<Segment>,
     acked: PsnSet,
-    in_flight: RailBytes,
-    /// The number of these segments.
-    flying: u32,
+    flight: Flight,
     /// The segment that was skipped or released and has not left yet.
     skipped: Option<Psn>,
     /// The lowest PSN that the peer has refused for good.
@@ -53,8 +74,7 @@ impl Window {
             una: first,
             segments: VecDeque::new(),
             acked: PsnSet::new(first),
-            in_flight: RailBytes::default(),
-            flying: 0,
+            flight: Flight::default(),
             skipped: None,
             refused: None,
             lost: VecDeque::new(),
@@ -86,18 +106,18 @@ impl Window {
     /// Bytes in flight, by rail.
     #[inline]
     pub(crate) fn in_flight(&self) -> &RailBytes {
-        &self.in_flight
+        &self.flight.bytes
     }
 
     /// Bytes of [`Window::in_flight`] on a rail that have left.
     pub(crate) fn under_way(&self, rail: RailId) -> u64 {
         let held = self.skipped_segment().filter(|(_, held)| held.path.rail() == rail);
-        self.in_flight[rail] - held.map_or(0, |(_, held)| Segment::wire_len(held.len))
+        self.flight.bytes[rail] - held.map_or(0, |(_, held)| Segment::wire_len(held.len))
     }
 
     /// Segments in phase [`Phase::InFlight`] or [`Phase::Skipped`].
     pub(crate) fn flying(&self) -> u32 {
-        self.flying
+        self.flight.segments
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -122,8 +142,7 @@ impl Window {
         let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
         for segment in self.segments.iter_mut().skip(first) {
             if matches!(segment.phase, Phase::InFlight | Phase::Skipped) {
-                self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
-                self.flying -= 1;
+                self.flight.remove(segment);
             }
             if segment.phase == Phase::InFlight {
                 forgotten(segment);
@@ -159,8 +178,7 @@ impl Window {
             direct_path: direct.and_then(|epoch| NonZeroU16::new(epoch.path.to_bits() + 1)),
             direct_epoch: direct.map_or(0, |epoch| epoch.number),
         });
-        self.in_flight[path.rail()] += Segment::wire_len(len);
-        self.flying += 1;
+        self.flight.add(path.rail(), len);
         psn
     }
 
@@ -182,7 +200,7 @@ impl Window {
 
     /// Whether nothing is in flight but a segment that is skipped.
     pub(crate) fn is_waiting_for_skipped(&self) -> bool {
-        self.flying == 1 && self.skipped_segment().is_some()
+        self.flight.segments == 1 && self.skipped_segment().is_some()
     }
 
     fn skipped_segment(&self) -> Option<(Psn, &Segment)> {
@@ -252,9 +270,8 @@ impl Window {
         segment.again = true;
         segment.order = order;
         segment.path = path;
-        let bytes = Segment::wire_len(segment.len);
-        self.in_flight[path.rail()] += bytes;
-        self.flying += 1;
+        let len = segment.len;
+        self.flight.add(path.rail(), len);
     }
 
     /// A segment that was to be placed directly was staged. Returns in which epoch it was to be.
@@ -341,8 +358,7 @@ impl Window {
             return;
         }
         if segment.phase == Phase::InFlight {
-            self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
-            self.flying -= 1;
+            self.flight.remove(segment);
         }
         acked.count(segment);
         let certain = segment.is_certain(echo);
@@ -420,8 +436,7 @@ impl Window {
         let psn = self.una.plus(index as u64);
         let segment = &mut self.segments[index];
         segment.phase = phase;
-        self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
-        self.flying -= 1;
+        self.flight.remove(segment);
         let at = self.lost.partition_point(|other| *other < psn);
         self.lost.insert(at, psn);
     }
