@@ -231,7 +231,7 @@ fn a_connection_that_does_not_come_about_says_why_and_so_does_the_log() {
     listen_to_log();
     let (side, nobody) = (Side::new(&local(), |_| {}), Side::new(&local(), |_| {}));
     let error = side.qp.connect(nobody.engine.local_addr(), &[], PATIENCE).unwrap_err();
-    assert!(error.to_string().contains("nobody listens"), "{error}");
+    assert!(error.to_string().contains("no server listens"), "{error}");
     let line = format!("not connected qp={} error={error}", side.qp.number());
     assert!(log().contains(&line), "no `{line}`");
 }

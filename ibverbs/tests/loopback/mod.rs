@@ -24,6 +24,16 @@ pub struct Side {
     pub mr: *mut ibv_mr,
 }
 
+impl Drop for Side {
+    /// Ends the peers' access to the memory, which is freed next: messages may be on their way.
+    fn drop(&mut self) {
+        // SAFETY: as below. No test deregisters this region.
+        let refused = unsafe { ibv_dereg_mr(self.mr) };
+        // A forked child may not use what its parent has opened.
+        assert!(refused == 0 || std::thread::panicking(), "{refused}");
+    }
+}
+
 impl Side {
     pub fn open() -> Self {
         // SAFETY: the calls follow the man pages, with the results of earlier calls.
