@@ -148,8 +148,8 @@ pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle
 const OFFER: &[(Range<usize>, u8)] =
     &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (53..54, 0)];
 
-/// What the private data leaves becomes rails and the NIC's, if its length is even; odd ones stay
-/// as they came.
+/// Turns the bytes after the private data into rails and NIC addresses if their number is even. An
+/// odd number of bytes stays as it is.
 fn fit_routing(bytes: &mut Vec<u8>) {
     const FIXED: usize = 68;
     const CHECK: usize = 4;

@@ -1,6 +1,6 @@
 //! Event channels, and the events of connections.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{mem, ptr};
@@ -63,9 +63,9 @@ struct Event {
 /// Programs destroy a channel while another thread is about to wait for its events. `rping` does so
 /// at its end, and exits with an error if that thread gets one. Such a thread waits until the
 /// program ends or cancels it, like a thread that reads a descriptor which another one closes.
-struct Channels(Option<HashMap<usize, Option<Arc<Events>>>>);
+struct Channels(BTreeMap<usize, Option<Arc<Events>>>);
 
-static CHANNELS: Mutex<Channels> = Mutex::new(Channels(None));
+static CHANNELS: Mutex<Channels> = Mutex::new(Channels(BTreeMap::new()));
 
 impl Channels {
     fn lock() -> MutexGuard<'static, Channels> {
@@ -74,7 +74,7 @@ impl Channels {
 
     fn make(&mut self, events: Arc<Events>) -> *mut rdma_event_channel {
         let channel = Box::into_raw(Box::new(rdma_event_channel { fd: events.0.fd() }));
-        self.0.get_or_insert_default().insert(channel.addr(), Some(events));
+        self.0.insert(channel.addr(), Some(events));
         channel
     }
 
@@ -83,14 +83,12 @@ impl Channels {
     /// # Errors
     /// `EINVAL`: nobody has made such a channel.
     fn get(&self, channel: *mut rdma_event_channel) -> Result<Option<Arc<Events>>, Errno> {
-        let known = self.0.as_ref().and_then(|known| known.get(&channel.addr()));
-        known.cloned().ok_or(Errno::INVALID)
+        self.0.get(&channel.addr()).cloned().ok_or(Errno::INVALID)
     }
 
     /// Removes a channel. Returns whether it existed.
     fn remove(&mut self, channel: *mut rdma_event_channel) -> bool {
-        let known = self.0.as_mut().and_then(|known| known.get_mut(&channel.addr()));
-        known.is_some_and(|events| events.take().is_some())
+        self.0.get_mut(&channel.addr()).is_some_and(|events| events.take().is_some())
     }
 }
 

@@ -29,7 +29,6 @@ impl Drop for Side {
     fn drop(&mut self) {
         // SAFETY: as below. No test deregisters this region.
         let refused = unsafe { ibv_dereg_mr(self.mr) };
-        // A forked child may not use what its parent has opened.
         assert!(refused == 0 || std::thread::panicking(), "{refused}");
     }
 }

@@ -22,8 +22,8 @@ const SEEDS: u64 = 2_000;
 /// Steps of an attack; about three packets each for two connections.
 const STEPS: u64 = 300;
 const LONG: u64 = 100_000;
-/// What four queue pairs, their work requests, and what is under way may take, however long an
-/// attack lasts.
+/// Limit in bytes for four queue pairs, their work requests and their packets in flight, however
+/// long an attack lasts.
 const BOUND: usize = 1 << 20;
 
 const WORKS: [Work; 7] = [

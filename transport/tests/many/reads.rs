@@ -45,8 +45,8 @@ fn pipelined_reads_and_atomics_run_without_a_refusal_or_a_time_out() {
     }
 }
 
-/// What the serving host says to requests with these PSNs, counted from its first, of a peer that
-/// takes no answer: how many answers, and what else.
+/// Sends requests with these PSNs, counted from the first, and takes no answer. Returns the number
+/// of answers, and the NAK of the serving host.
 fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakCode>) {
     let mut world = World::new(Settings::default());
     for psn in psns {

@@ -24,8 +24,8 @@ const KEPT: u8 = 0x55;
 const ALLOWED: u8 = 0x11;
 const BREACH: u8 = 0xEE;
 
-/// What the server tells of: the page that may be written, one without permission, one of another
-/// protection domain, and one that is registered no more.
+/// The regions of the server: a writable page, one without permission, one of another protection
+/// domain, and one that is not registered any more.
 type Regions = [RemoteRegion; 4];
 
 type Target = fn(&Regions) -> RemoteAddr;

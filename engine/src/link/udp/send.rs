@@ -16,9 +16,9 @@ use crate::link::Slice;
 const CONTROL: usize = space::<u16>() + space::<libc::in6_pktinfo>() + space::<c_int>();
 
 /// The ECN bits of the traffic class (RFC 3168, section 5).
-pub(in crate::link) const ECN_BITS: u8 = 0b11;
+pub(super) const ECN_BITS: u8 = 0b11;
 /// ECN-capable transport, ECT(0).
-pub(in crate::link) const ECT_0: u8 = 0b10;
+pub(super) const ECT_0: u8 = 0b10;
 /// No ECN-capable transport.
 const NOT_ECT: u8 = 0;
 

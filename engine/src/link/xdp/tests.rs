@@ -3,22 +3,20 @@ use super::program::{XDP_PASS, XDP_REDIRECT, program};
 use super::*;
 use crate::link::udp::TrafficClass;
 
-const ECN_CAPABLE: TrafficClass = TrafficClass { is_ipv4: true, dscp: 0, ecn: true };
 const FROM: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 9, 0, 1), 0xC007);
 const MAC: Mac = [4, 5, 6, 7, 8, 9];
 const TO: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(200, 9, 0, 2), 47910);
 
 /// A frame that carries a datagram.
 fn frame_of(datagram: &[u8]) -> Vec<u8> {
+    frame_from(FROM, datagram)
+}
+
+fn frame_from(source: SocketAddrV4, datagram: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; HEADERS];
     frame.extend_from_slice(datagram);
-    let ends = Ends {
-        source_mac: [2; 6],
-        target_mac: MAC,
-        source: FROM,
-        target: TO,
-        traffic_class: ECN_CAPABLE,
-    };
+    let traffic_class = TrafficClass { is_ipv4: true, dscp: 0, ecn: true };
+    let ends = Ends { source_mac: [2; 6], target_mac: MAC, source, target: TO, traffic_class };
     frame::write_headers(&mut frame, &ends);
     frame
 }
@@ -110,17 +108,8 @@ fn frames_for_others_are_not_read() {
 fn a_source_that_is_no_other_host_is_not_believed() {
     for source in [[0; 4], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4], TO.ip().octets()] {
         // The UDP checksum stays valid, so only the source is wrong.
-        let mut frame = frame_of(b"datagram");
         let from = SocketAddrV4::new(source.into(), 1);
-        let ends = Ends {
-            source_mac: [2; 6],
-            target_mac: MAC,
-            source: from,
-            target: TO,
-            traffic_class: ECN_CAPABLE,
-        };
-        frame::write_headers(&mut frame, &ends);
-        assert_eq!(datagram_of(&frame), None, "{from}");
+        assert_eq!(datagram_of(&frame_from(from, b"datagram")), None, "{from}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! What goes on between the victim and an honest peer meanwhile: SENDs both ways, WRITEs that are
-//! READ back.
+//! Traffic between the victim and an honest peer during the attack: SENDs both ways, and WRITEs
+//! that are READ back.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -33,8 +33,8 @@ use self::memory::{BUFFER, HostMemory};
 const LIARS: usize = 2;
 const HONEST: usize = 2;
 const MTU: u16 = 128;
-/// How long honest connections may take for what was posted when the attack ends. A time-out of
-/// theirs may have doubled meanwhile.
+/// Time in which honest connections complete their posted work requests after the attack. Their
+/// time-outs may have doubled during it.
 const RECOVERY: Duration = Duration::from_secs(10);
 
 pub(crate) struct Attack {
