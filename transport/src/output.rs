@@ -13,6 +13,8 @@ pub struct QpSlot(pub(crate) u32);
 pub struct Transmit {
     /// The queue pair's place.
     pub slot: QpSlot,
+    /// The local port that it leaves from.
+    pub egress: Egress,
     /// The packet.
     pub body: TransmitBody,
 }
@@ -32,7 +34,8 @@ pub enum TransmitBody {
         pd: PdId,
         /// Permissions that the memory needs.
         access: Access,
-        /// The path to take.
+        /// Its path. If the ports of paths are blocked, it leaves from the receiving port of the
+        /// path's rail all the same: see [`Transmit::egress`].
         path: PathId,
         /// The first segment of a batch, or of what a queue pair adds to one. The others follow on
         /// the same path.
@@ -46,11 +49,11 @@ pub enum TransmitBody {
         placement: Placement,
     },
     /// An acknowledgement.
-    Ack(Ack, Egress),
+    Ack(Ack),
     /// A probe of the path MTU, or its answer.
-    Probe(Probe, Egress),
+    Probe(Probe),
     /// Tear-down or a sign of life.
-    Control(Control, Egress),
+    Control(Control),
 }
 
 /// Something that happened to a queue pair.

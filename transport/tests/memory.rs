@@ -12,7 +12,7 @@ use braid_cc::CubicConfig;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QueuePair, RecvWr, Remote, SendOp,
-    TransmitBody,
+    Transmit, TransmitBody,
 };
 use braid_wire::{PathId, QpId, RailId, Time};
 use cap::Cap;
@@ -58,8 +58,8 @@ impl Side {
         self.slots[qp.get() as usize - 2]
     }
 
-    fn take(&mut self, now: Time, body: &TransmitBody, memory: &Everything) {
-        match body {
+    fn take(&mut self, now: Time, packet: &Transmit, memory: &Everything) {
+        match &packet.body {
             TransmitBody::Segment { header, .. } => {
                 let slot = self.slot(header.qp);
                 let path = PathId::new(0);
@@ -68,12 +68,12 @@ impl Side {
                     self.endpoint.placed(now, slot, memory);
                 }
             }
-            TransmitBody::Ack(ack, _) => {
+            TransmitBody::Ack(ack) => {
                 self.endpoint.on_ack(now, self.slot(ack.qp), ack, &mut self.rails);
             }
-            TransmitBody::Control(control, egress) => {
+            TransmitBody::Control(control) => {
                 let slot = self.slot(control.qp);
-                self.endpoint.on_control(now, slot, control, *egress, &mut self.rails);
+                self.endpoint.on_control(now, slot, control, packet.egress, &mut self.rails);
             }
             TransmitBody::Probe(..) => panic!("nothing is searched here"),
         }
@@ -87,7 +87,7 @@ fn exchange(now: Time, sides: &mut [Side; 2], memory: &Everything) {
         let [a, b] = sides;
         idle += 1;
         while let Some(transmit) = a.endpoint.poll_transmit(now, &mut a.rails) {
-            b.take(now, &transmit.body, memory);
+            b.take(now, &transmit, memory);
             while b.endpoint.poll_completion().is_some() {}
             idle = 0;
         }

@@ -1,7 +1,7 @@
 //! Leaving packets: the core's packets are handed to the datapaths of their rails.
 
 use braid_keys::Session;
-use braid_transport::{Egress, Endpoint, Placement, Transmit, TransmitBody};
+use braid_transport::{Placement, Transmit, TransmitBody};
 use braid_wire::{ProbeKind, RailId, Time};
 
 use super::Worker;
@@ -103,15 +103,17 @@ impl Worker {
         }
         // The value is large, so it is used in place.
         let mut transmit = endpoint.poll_transmit(now, rails);
-        let Some(Transmit { slot, body }) = &mut transmit else { return Turn::Nothing };
-        let slot = *slot;
+        let Some(Transmit { slot, egress, body }) = &mut transmit else { return Turn::Nothing };
+        let (slot, rail, via) = (*slot, egress.rail(), via(*egress));
+        let Some(to) = to.on(rail) else { return Turn::Sent };
         let (id, packet) = (endpoint.qp(slot).id(), &mut self.scratch);
         let mut session = None;
         if !self.sessions.is_empty() {
             session = self.sessions.get_mut((id, endpoint.qp(slot).token()));
         }
+        let datapath = self.rails.of(rail);
         packet.clear();
-        let egress = match body {
+        match body {
             TransmitBody::Segment {
                 header,
                 gather,
@@ -129,9 +131,6 @@ impl Worker {
                     endpoint.unreadable(now, slot, header);
                     return Turn::Sent;
                 };
-                let egress = allowed(endpoint, Egress::Path(path));
-                let (rail, via) = (egress.rail(), via(egress));
-                let Some(to) = to.on(rail) else { return Turn::Sent };
                 let mut segment = Segment {
                     id,
                     header,
@@ -145,7 +144,7 @@ impl Worker {
                     placement,
                     session,
                 };
-                let sent = self.rails.of(rail).send_segment(now, &mut segment);
+                let sent = datapath.send_segment(now, &mut segment);
                 if !sent.is_direct && matches!(placement, Placement::Direct(_)) {
                     endpoint.staged(slot, header);
                 }
@@ -154,44 +153,30 @@ impl Worker {
                     let entry = self.qps.get(id);
                     entry.into_iter().for_each(|entry| entry.full_rails.insert(rail));
                 }
-                return Turn::Sent;
             }
-            TransmitBody::Ack(ack, egress) => {
-                encode(packet, egress.rail(), session, |out| ack.encode(out));
-                *egress
+            TransmitBody::Ack(ack) => {
+                encode(packet, rail, session, |out| ack.encode(out));
+                datapath.send_packet(id, to, via, packet);
             }
-            TransmitBody::Control(control, egress) => {
-                encode(packet, egress.rail(), session, |out| control.encode(out));
-                let egress = allowed(endpoint, *egress);
-                if let Some(to) = to.on(egress.rail()) {
-                    // A PING and its answer measure their path. They share no batch, because a
-                    // batch takes the path of its first packet.
-                    let rail = self.rails.of(egress.rail());
-                    rail.flush();
-                    rail.send_packet(id, to, via(egress), packet);
-                    rail.flush();
-                }
-                return Turn::Sent;
+            TransmitBody::Control(control) => {
+                encode(packet, rail, session, |out| control.encode(out));
+                // A PING and its answer measure their path. They share no batch, because a batch
+                // takes the path of its first packet.
+                datapath.flush();
+                datapath.send_packet(id, to, via, packet);
+                datapath.flush();
             }
-            TransmitBody::Probe(probe, egress) => {
-                let egress = *egress;
-                let rail = egress.rail();
-                let Some(to) = to.on(rail) else { return Turn::Sent };
+            TransmitBody::Probe(probe) => {
                 // Every ICMP message may change the host's knowledge of the path. Asking takes
                 // three system calls, so only probes ask, not the answers to them.
                 if probe.kind == ProbeKind::Probe
-                    && let Ok(datagram) = self.rails.of(rail).max_datagram(to)
+                    && let Ok(datagram) = datapath.max_datagram(to)
                 {
                     endpoint.route_takes(rail, datagram.try_into().unwrap_or(u16::MAX));
                 }
                 encode(packet, rail, session, |out| probe.encode(out));
-                self.rails.of(rail).send_probe(to, via(egress), packet);
-                return Turn::Sent;
+                datapath.send_probe(to, via, packet);
             }
-        };
-        let egress = allowed(endpoint, egress);
-        if let Some(to) = to.on(egress.rail()) {
-            self.rails.of(egress.rail()).send_packet(id, to, via(egress), packet);
         }
         Turn::Sent
     }
@@ -208,13 +193,5 @@ fn encode(
     match session {
         Some(session) => session.seal(rail, out, write),
         None => write(out),
-    }
-}
-
-/// Replaces a path by the receiving port if the ports of paths are blocked.
-fn allowed(endpoint: &Endpoint, egress: Egress) -> Egress {
-    match endpoint.paths_are_blocked(egress.rail()) {
-        true => Egress::Port(egress.rail()),
-        false => egress,
     }
 }

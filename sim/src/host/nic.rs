@@ -143,7 +143,7 @@ impl Hosts {
         fabric: &mut Fabric,
         events: &mut Events<Event>,
     ) {
-        let rail = rail_of(&transmit.body);
+        let rail = transmit.egress.rail();
         let (src, dst) = self.ends[id.index()].interfaces.of(rail);
         let port = self.nics[src as usize].port;
         let frames = fabric.config.frames;
@@ -158,12 +158,12 @@ impl Hosts {
                 self.nics[src as usize].load.sent += u64::from(header.len);
                 (Packet { psn: header.psn, path, ..packet }, Body::Data(header, placement))
             }
-            TransmitBody::Ack(ack, egress) => {
-                let (psn, path) = (ack.cumulative, egress.path().unwrap_or_default());
+            TransmitBody::Ack(ack) => {
+                let (psn, path) = (ack.cumulative, transmit.egress.path().unwrap_or_default());
                 (Packet { psn, path, ..control() }, Body::Ack(ack))
             }
-            TransmitBody::Control(message, egress) => {
-                let path = egress.path().unwrap_or_default();
+            TransmitBody::Control(message) => {
+                let path = transmit.egress.path().unwrap_or_default();
                 (Packet { path, ..control() }, Body::Control(message))
             }
             TransmitBody::Probe(..) => unreachable!("path MTU discovery is off in the simulator"),
@@ -201,15 +201,5 @@ impl Hosts {
             let span = Ps((wire.0 as f64 / self.config.share) as u64);
             self.nics[nic as usize].next_data = events.now() + span;
         }
-    }
-}
-
-/// Returns the rail that a packet leaves by.
-fn rail_of(body: &TransmitBody) -> RailId {
-    match body {
-        TransmitBody::Segment { path, .. } => path.rail(),
-        TransmitBody::Ack(_, egress)
-        | TransmitBody::Control(_, egress)
-        | TransmitBody::Probe(_, egress) => egress.rail(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    EndpointConfig, LossRecovery, QpConfig, RecvWr, Remote, SendOp, Status, TransmitBody,
+    EndpointConfig, LossRecovery, QpConfig, RecvWr, Remote, SendOp, Status, Transmit,
 };
 use braid_wire::{RailId, Time};
 use rand::{RngExt, SeedableRng};
@@ -23,7 +23,7 @@ const DELAY: Duration = Duration::from_micros(10);
 struct Host {
     inner: kit::Host,
     /// What is on its way to it, by path; the paths keep order.
-    arriving: [VecDeque<(Time, TransmitBody)>; PATHS],
+    arriving: [VecDeque<(Time, Transmit)>; PATHS],
     /// Work requests that have completed.
     completed: usize,
 }
@@ -43,8 +43,8 @@ impl Host {
     fn hear(&mut self, now: Time, memory: &Everything) {
         for path in 0..PATHS {
             while self.arriving[path].front().is_some_and(|(at, _)| *at <= now) {
-                let Some((_, body)) = self.arriving[path].pop_front() else { break };
-                self.inner.receive(now, self.inner.slot, &body, memory);
+                let Some((_, packet)) = self.arriving[path].pop_front() else { break };
+                self.inner.receive(now, self.inner.slot, &packet, memory);
             }
         }
         self.inner.run_timers(now);
@@ -156,15 +156,10 @@ impl Pair {
         while let Some(transmit) =
             from.inner.endpoint.poll_transmit(self.now, &mut from.inner.rails)
         {
-            let path = match &transmit.body {
-                TransmitBody::Segment { path, .. } => *path,
-                TransmitBody::Ack(_, egress)
-                | TransmitBody::Control(_, egress)
-                | TransmitBody::Probe(_, egress) => egress.path().unwrap_or_default(),
-            };
+            let path = transmit.egress.path().unwrap_or_default();
             if self.loss == 0.0 || !self.dice.random_bool(self.loss) {
                 let at = self.now + DELAY + self.step * path.get().into();
-                to.arriving[usize::from(path.get())].push_back((at, transmit.body));
+                to.arriving[usize::from(path.get())].push_back((at, transmit));
             }
         }
     }

@@ -333,7 +333,11 @@ impl Endpoint {
         rails: &mut Rails,
     ) -> Option<Transmit> {
         let slot = QpSlot(index);
-        self.qp_mut(slot).describe(now, slot, packet, rails)
+        let mut transmit = self.qp_mut(slot).describe(now, slot, packet, rails);
+        if let Some(transmit) = &mut transmit {
+            transmit.egress = self.permitted(transmit.egress);
+        }
+        transmit
     }
 
     /// Returns the next segment of the run that is being handed out. The run was decided on and

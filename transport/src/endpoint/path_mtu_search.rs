@@ -63,6 +63,16 @@ impl Endpoint {
         self.path_mtu.rails[rail.get()].port_only
     }
 
+    /// Replaces the port of a path by the receiving port of its rail if the ports of paths are
+    /// blocked. Probes leave as they are, because they show whether that has changed.
+    #[inline]
+    pub(super) fn permitted(&self, egress: Egress) -> Egress {
+        match egress {
+            Egress::Path(path) if self.paths_are_blocked(path.rail()) => Egress::Port(path.rail()),
+            _ => egress,
+        }
+    }
+
     /// As [`Endpoint::paths_are_blocked`], once that is certain: a rail may be used from its
     /// receiving port until it has shown that the ports of its paths are open.
     pub fn path_ports_blocked(&self, rail: RailId) -> bool {
@@ -173,6 +183,7 @@ impl Endpoint {
         let qp = &self.members[index as usize].as_ref()?.qp;
         let remote = qp.remote();
         let probe = Probe { qp: remote.qp, from: qp.id(), token: remote.token, ..probe };
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Probe(probe, egress) })
+        let body = TransmitBody::Probe(probe);
+        Some(Transmit { slot: QpSlot(index), egress, body })
     }
 }

@@ -193,6 +193,7 @@ impl Endpoint {
     ) -> Option<Transmit> {
         let member = self.members[index as usize].as_ref()?;
         let control = member.qp.control(kind, stamp);
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control, egress) })
+        let (slot, egress) = (QpSlot(index), self.permitted(egress));
+        Some(Transmit { slot, egress, body: TransmitBody::Control(control) })
     }
 }

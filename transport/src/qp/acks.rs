@@ -35,8 +35,8 @@ impl ConnectedQp {
         match ack.stream {
             Stream::Requests => self.settle_sends(),
             Stream::Responses => {
-                if let Some(answers) = &mut streams.answers {
-                    answers.owed.retire(answers.stream.window.una());
+                if let Some(responses) = &mut streams.responses {
+                    responses.queue.retire(responses.stream.window.una());
                 }
                 self.settle_refusal();
             }
@@ -57,8 +57,8 @@ impl ConnectedQp {
     /// status of the failed work request is the cause.
     pub(super) fn settle_sends_because(&mut self, cause: Option<EndCause>) {
         let streams = &self.streams;
-        let una = streams.requests.window.una();
-        while let Some((entry, status)) = self.sq.pop_ended(una) {
+        let una = streams.requests.stream.window.una();
+        while let Some((entry, status)) = self.streams.requests.queue.pop_ended(una) {
             if status != Status::Success {
                 let (wr_id, work) = (entry.wr.id, entry.wr.op.work());
                 self.qp.complete_failed(wr_id, work, status);
@@ -74,7 +74,7 @@ impl ConnectedQp {
 
     /// Reports that SQD is reached and nothing is in flight any more (IBTA vol. 1, 10.3.1.5).
     pub(super) fn announce_drained(&mut self) {
-        if self.qp.state == QpState::SendQueueDrained && !self.sq.is_busy() {
+        if self.qp.state == QpState::SendQueueDrained && !self.streams.requests.queue.is_busy() {
             self.qp.events.push_back(EventKind::Drained);
         }
     }
@@ -101,7 +101,7 @@ impl ConnectedQp {
         }
         if code != NakCode::ReceiverNotReady {
             // It may take long to answer what came before, but it is not silent.
-            self.streams.requests.forget_timeouts();
+            self.streams.requests.stream.forget_timeouts();
             self.on_refusal(code, psn);
             return;
         }
@@ -109,7 +109,7 @@ impl ConnectedQp {
         let delay = Duration::from_micros(ack.rnr_delay_us.into()).min(self.qp.config.max_rto);
         let retry = self.qp.config.rnr_retry;
         let streams = &mut self.streams;
-        if !streams.requests.on_receiver_not_ready(now, psn, ack.stamp, delay, retry) {
+        if !streams.requests.stream.on_receiver_not_ready(now, psn, ack.stamp, delay, retry) {
             self.on_refusal(code, psn);
         }
     }

@@ -6,7 +6,7 @@ use super::connected::ConnectedQp;
 use crate::sg_list;
 use crate::stream::recv::effect::{Effect, Received};
 use crate::stream::recv::recv_stream::PsnPlace;
-use crate::stream::send::responses::Body;
+use crate::stream::send::response_queue::Body;
 use crate::{
     Access, Arrival, AtomicOp, Completion, EndCause, Ended, LossRecovery, Memory, Refusal, Regions,
     SgList, Sge, Status, Work,
@@ -258,7 +258,8 @@ impl ConnectedQp {
     }
 
     fn admit_response(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
-        let (seq, entry) = self.sq.answering(header.number).ok_or(Refusal::Malformed)?;
+        let (seq, entry) =
+            self.streams.requests.queue.awaiting(header.number).ok_or(Refusal::Malformed)?;
         let event = Some(Effect::Response { seq });
         if entry.wr.op.is_atomic() != (header.opcode == Opcode::AtomicResponse) {
             return Err(Refusal::Malformed);
@@ -271,7 +272,7 @@ impl ConnectedQp {
             }
             let mut piece = [entry.wr.sges[0]];
             self.check_local(&mut piece, regions)?;
-            self.sq.cover(seq, header)?;
+            self.streams.requests.queue.cover(seq, header)?;
             return Ok((Landing::Value(piece[0], header.address), event));
         }
         if entry.len != header.message_len {
@@ -280,13 +281,13 @@ impl ConnectedQp {
         let pieces = sg_list::slice(&entry.wr.sges, header.offset, header.len.into());
         let mut pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&mut pieces, regions)?;
-        self.sq.cover(seq, header)?;
+        self.streams.requests.queue.cover(seq, header)?;
         Ok((Landing::Payload(pieces), event))
     }
 
     /// Refuses a READ or atomic beyond those that the peer was granted. Requests that wait for one
     /// before them are all open. Answered requests are counted when a request takes effect, see
-    /// [`Answers::make_room`].
+    /// [`Responses::make_room`].
     fn check_answerable(&self) -> Result<(), Refusal> {
         let waiting = self.streams.from_requests.waiting_requests();
         if waiting < self.granted() { Ok(()) } else { Err(Refusal::TooMany) }
@@ -351,7 +352,7 @@ impl ConnectedQp {
                 let body = |word| Body::Value(memory.atomic(word, op));
                 self.respond(now, psn, number, rkey, addr, 8, check, memory, body);
             }
-            Effect::Response { seq } => self.on_answer(now, psn, seq),
+            Effect::Response { seq } => self.on_response(now, psn, seq),
         }
     }
 
@@ -398,9 +399,9 @@ impl ConnectedQp {
         let Ok(place) = checked else {
             return streams.from_requests.refuse(NakCode::RemoteAccess, request);
         };
-        let answers = streams.answering(&self.qp.config);
-        if answers.make_room(now, granted) {
-            answers.owed.push(number, request, body(place));
+        let responses = streams.responding(&self.qp.config);
+        if responses.make_room(now, granted) {
+            responses.queue.push(number, request, body(place));
         } else {
             streams.from_requests.refuse(NakCode::InvalidRequest, request);
         }
@@ -414,13 +415,13 @@ impl ConnectedQp {
         }
     }
 
-    fn on_answer(&mut self, now: Time, psn: Psn, seq: u64) {
-        if !self.sq.is_whole(seq) {
+    fn on_response(&mut self, now: Time, psn: Psn, seq: u64) {
+        if !self.streams.requests.queue.is_whole(seq) {
             return self.refuse_unfinished(Stream::Responses, psn);
         }
-        if let Some(request) = self.sq.on_answer(seq) {
+        if let Some(request) = self.streams.requests.queue.on_response(seq) {
             let streams = &mut self.streams;
-            if streams.requests.on_implied_ack(now, request) {
+            if streams.requests.stream.on_implied_ack(now, request) {
                 self.settle_sends();
             } else {
                 self.on_untrue_ack();

@@ -16,7 +16,6 @@ use crate::stream::marks::MarkSample;
 use crate::stream::per_rail::RailPayloads;
 use crate::stream::recv::recv_stream::RecvStream;
 use crate::stream::send::direct::NicEpoch;
-use crate::stream::send::send_queue::SendQueue;
 use crate::stream::send::send_stream::{SendStream, Timeout};
 use crate::{
     Egress, EndCause, Ended, EndpointConfig, PostError, QpAttributes, QpState, RecvWr, Remote,
@@ -28,7 +27,6 @@ use crate::{
 pub struct ConnectedQp {
     pub(super) qp: QueuePair,
     pub(super) streams: Box<Streams>,
-    pub(super) sq: SendQueue,
     /// The queue pair has ended, and the peer has not been told.
     pub(super) disconnects: bool,
     /// Port by which the peer's DISCONNECT left. The confirmation leaves by the same kind of port.
@@ -55,14 +53,7 @@ impl ConnectedQp {
     ) -> Self {
         let streams = Box::new(Streams::new(remote, qp.token, &qp.config, endpoint, rails));
         qp.state = QpState::ReadyToSend;
-        ConnectedQp {
-            qp,
-            streams,
-            sq: SendQueue::default(),
-            disconnects: false,
-            confirms: None,
-            too_long: false,
-        }
+        ConnectedQp { qp, streams, disconnects: false, confirms: None, too_long: false }
     }
 
     /// Gives up the connection. The queue pair keeps its state and its receives.
@@ -102,11 +93,11 @@ impl ConnectedQp {
 
     /// Queues work for the send queue. In ERR it is flushed at once.
     pub(crate) fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
-        self.qp.check_send(&wr, self.sq.len())?;
+        self.qp.check_send(&wr, self.streams.requests.queue.len())?;
         if self.qp.state == QpState::Error {
             self.qp.flush(wr.id, wr.op.work());
         } else {
-            self.sq.push(wr);
+            self.streams.requests.queue.push(wr);
         }
         Ok(())
     }
@@ -143,7 +134,7 @@ impl ConnectedQp {
 
     /// Smoothed round-trip time of its requests, once measured.
     pub fn rtt(&self) -> Option<Duration> {
-        self.streams.requests.smoothed_rtt()
+        self.streams.requests.stream.smoothed_rtt()
     }
 
     /// Bytes in flight that the peer's receive buffer of a rail may hold, both streams.
@@ -226,7 +217,6 @@ impl ConnectedQp {
         let streams = &mut self.streams;
         if streams.all_outgoing().all(|stream| stream.window.is_empty()) {
             streams.trim();
-            self.sq.trim();
             self.qp.rq.trim();
             self.qp.ended.shrink_to(KEPT_ENTRIES);
         }
@@ -239,24 +229,24 @@ impl ConnectedQp {
 
     /// The peer receives what is placed directly on a path with a newer NIC queue pair.
     pub(crate) fn begin_epoch(&mut self, epoch: NicEpoch) {
-        if let Some(direct) = &mut self.streams.requests.direct {
+        if let Some(direct) = &mut self.streams.requests.stream.direct {
             direct.begin(epoch);
         }
     }
 
     /// The path of a packet that belongs to no batch.
     pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
-        self.streams.requests.single_path(now, rails)
+        self.streams.requests.stream.single_path(now, rails)
     }
 
     /// A long round trip of those that it has measured.
     pub(crate) fn usual_round_trip(&self) -> Duration {
-        self.streams.requests.subflows.rto(0)
+        self.streams.requests.stream.subflows.rto(0)
     }
 
     /// A path of this rail, for such a packet.
     pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
-        self.streams.requests.path_on(now, rail, rails)
+        self.streams.requests.stream.path_on(now, rail, rails)
     }
 
     /// Ends the streams: the queue pair leaves its endpoint.

@@ -5,7 +5,9 @@ use braid_wire::{DataHeader, Opcode, Psn, Stream, Time};
 
 use super::connected::ConnectedQp;
 use super::streams::Streams;
-use super::transmit::{Departure, Packet};
+use super::transmit::Packet;
+use crate::stream::send::source::Source;
+use crate::stream::send::transmit::Departure;
 use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
 
 impl ConnectedQp {
@@ -18,12 +20,14 @@ impl ConnectedQp {
         packet: &Packet,
         rails: &mut Rails,
     ) -> Option<Transmit> {
-        let body = match packet {
-            Packet::Segment(departure) => return self.describe_segment(now, slot, departure),
-            Packet::Ack(stream) => self.describe_ack(now, *stream, rails),
-            Packet::Confirm(egress) => Some(self.describe_confirm(*egress)),
+        let (body, egress) = match packet {
+            Packet::Segment(stream, departure) => {
+                return self.describe_segment(now, slot, *stream, departure);
+            }
+            Packet::Ack(stream) => self.describe_ack(now, *stream, rails)?,
+            Packet::Confirm(egress) => (TransmitBody::Control(self.confirm()), *egress),
         };
-        body.map(|body| Transmit { slot, body })
+        Some(Transmit { slot, egress, body })
     }
 
     fn describe_ack(
@@ -31,7 +35,7 @@ impl ConnectedQp {
         now: Time,
         stream: Stream,
         rails: &mut Rails,
-    ) -> Option<TransmitBody> {
+    ) -> Option<(TransmitBody, Egress)> {
         let rnr_delay = self.qp.config.rnr_delay;
         let streams = &mut self.streams;
         let (qp, token) = (streams.remote.qp, streams.remote.token);
@@ -40,18 +44,26 @@ impl ConnectedQp {
         let ack = incoming.take_ack(now, qp, token, rnr_delay);
         let path = rails.of_ack(ack.path, incoming.repeats());
         incoming.on_acked_by(path);
-        Some(TransmitBody::Ack(ack, Egress::Path(path)))
+        Some((TransmitBody::Ack(ack), Egress::Path(path)))
     }
 
-    fn describe_segment(&self, now: Time, slot: QpSlot, departure: &Departure) -> Option<Transmit> {
-        let Departure { stream, next, path, batch_start, placement, .. } = *departure;
+    fn describe_segment(
+        &self,
+        now: Time,
+        slot: QpSlot,
+        stream: Stream,
+        departure: &Departure,
+    ) -> Option<Transmit> {
+        let Departure { next, path, batch_start, placement, .. } = *departure;
         let streams = &self.streams;
         let mut header = blank(streams, now, departure);
         let (gather, access) = match stream {
-            Stream::Requests => (self.sq.describe(next, &mut header), Access::NONE),
+            Stream::Requests => {
+                (self.streams.requests.queue.describe(next, &mut header), Access::NONE)
+            }
             Stream::Responses => {
-                let answers = streams.answers.as_ref()?;
-                (answers.owed.describe(next, &mut header), Access::REMOTE_READ)
+                let responses = streams.responses.as_ref()?;
+                (responses.queue.describe(next, &mut header), Access::REMOTE_READ)
             }
         };
         let carries = header.opcode.has_payload();
@@ -67,20 +79,20 @@ impl ConnectedQp {
             oversize: next.len > streams.path_mtu.on(path.rail()),
             placement,
         };
-        Some(Transmit { slot, body })
+        Some(Transmit { slot, egress: Egress::Path(path), body })
     }
 
     /// A segment of a request was handed out to be placed directly and sent staged.
     pub(crate) fn staged(&mut self, header: &DataHeader) {
-        self.streams.requests.staged(header.psn);
+        self.streams.requests.stream.staged(header.psn);
     }
 
     /// The stream and the work request, or response, of a segment that was handed out.
     pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
         let streams = &self.streams;
         let (stream, outgoing) = match header.opcode.is_response() {
-            true => (Stream::Responses, &streams.answers.as_ref()?.stream),
-            false => (Stream::Requests, &streams.requests),
+            true => (Stream::Responses, &streams.responses.as_ref()?.stream),
+            false => (Stream::Requests, &streams.requests.stream),
         };
         let psn = Psn::expand(header.psn, outgoing.window.una());
         outgoing.window.get(psn).map(|segment| (stream, segment.source))

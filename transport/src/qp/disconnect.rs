@@ -4,7 +4,7 @@ use braid_wire::{Control, ControlKind, FinalAck, Psn};
 
 use super::connected::ConnectedQp;
 use super::streams::Streams;
-use crate::{Disconnect, Egress, EndCause, TransmitBody};
+use crate::{Disconnect, Egress, EndCause};
 
 impl ConnectedQp {
     /// Returns, once after ERR was entered, the DISCONNECT for the peer.
@@ -13,7 +13,7 @@ impl ConnectedQp {
             return None;
         }
         let control = self.control(self.final_ack(), 0);
-        let requests = &self.streams.requests;
+        let requests = &self.streams.requests.stream;
         let (config, rails) = (&self.qp.config, requests.subflows.count());
         let rto = [requests.rto(), config.max_rto];
         let (token, limit) = (self.qp.token, config.retry_timeout);
@@ -39,10 +39,7 @@ impl ConnectedQp {
     /// acknowledges what it cannot.
     pub(crate) fn on_disconnect(&mut self, last: FinalAck, left_by: Egress) -> bool {
         if self.qp.state.receives() {
-            let streams = &mut self.streams;
-            // READs and atomics are acknowledged on arrival and refused when their turn comes.
-            let refused = |psn| last.refusal.is_some() && self.sq.awaits_answer(psn);
-            let Some(requests) = streams.on_final_ack(last, refused) else { return false };
+            let Some(requests) = self.streams.on_final_ack(last) else { return false };
             self.settle_sends();
             if let Some(code) = last.refusal {
                 self.on_refusal(code, requests);
@@ -66,34 +63,35 @@ impl ConnectedQp {
         self.disconnects = false;
     }
 
-    pub(super) fn describe_confirm(&self, egress: Egress) -> TransmitBody {
+    /// Returns the confirmation of the peer's DISCONNECT.
+    pub(super) fn confirm(&self) -> Control {
         let (qp, from, token) = (self.remote().qp, self.qp.id, self.qp.token);
-        let confirm = Control { kind: ControlKind::Confirm, qp, from, token, stamp: 0 };
-        TransmitBody::Control(confirm, egress)
+        Control { kind: ControlKind::Confirm, qp, from, token, stamp: 0 }
     }
 }
 
 impl Streams {
-    /// Takes what both streams have brought to the other end. Returns the PSN of the first request
-    /// that has not taken effect there, or `None` if the peer cannot have received that. `refused`:
-    /// whether a request may have been acknowledged before it was refused.
-    fn on_final_ack(&mut self, last: FinalAck, refused: impl FnOnce(Psn) -> bool) -> Option<Psn> {
-        let requests = Psn::expand(last.requests, self.requests.window.una());
-        let responses = match &self.answers {
-            Some(answers) => Psn::expand(last.responses, answers.stream.window.una()),
-            None => Psn(last.responses.into()),
+    /// Acknowledges on both streams the segments that the peer had received. Returns the PSN of the
+    /// first request that has not taken effect there, or `None` if the peer cannot have received
+    /// that.
+    fn on_final_ack(&mut self, last: FinalAck) -> Option<Psn> {
+        let requests = Psn::expand(last.requests, self.requests.stream.window.una());
+        // READs and atomics are acknowledged on arrival and refused when their turn comes.
+        let is_refused = last.refusal.is_some() && self.requests.queue.awaits_response(requests);
+        let (end, is_possible) = match &self.responses {
+            Some(responses) => {
+                let end = Psn::expand(last.responses, responses.stream.window.una());
+                (end, responses.stream.can_end_at(end))
+            }
+            None => (Psn(last.responses.into()), last.responses == self.remote.send_psn),
         };
-        let is_possible = match &self.answers {
-            Some(answers) => answers.stream.can_end_at(responses),
-            None => last.responses == self.remote.send_psn,
-        };
-        if !is_possible || !(self.requests.can_end_at(requests) || refused(requests)) {
+        if !is_possible || !(self.requests.stream.can_end_at(requests) || is_refused) {
             return None;
         }
-        self.requests.on_final_ack(requests);
-        if let Some(answers) = &mut self.answers {
-            answers.stream.on_final_ack(responses);
-            answers.owed.retire(responses);
+        self.requests.stream.on_final_ack(requests);
+        if let Some(responses) = &mut self.responses {
+            responses.stream.on_final_ack(end);
+            responses.queue.retire(end);
         }
         Some(requests)
     }

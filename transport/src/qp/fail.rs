@@ -13,7 +13,7 @@ impl ConnectedQp {
         if !self.qp.state.receives() {
             return;
         }
-        self.sq.fail_oldest(cause.status());
+        self.streams.requests.queue.fail_oldest(cause.status());
         self.settle_sends_because(Some(cause));
         self.fail(cause.into());
     }
@@ -26,8 +26,8 @@ impl ConnectedQp {
             NakCode::RemoteOperational => Status::RemoteOperational,
             NakCode::ReceiverNotReady => Status::RnrRetryExceeded,
         };
-        if self.sq.fail(psn, status) {
-            self.streams.requests.on_refused(psn);
+        if self.streams.requests.queue.fail(psn, status) {
+            self.streams.requests.stream.on_refused(psn);
             self.settle_sends();
         } else if let Some(incoming) = self.streams.incoming(Stream::Responses) {
             // It has ended well here, which the peer would not doubt if it had heard.
@@ -54,7 +54,8 @@ impl ConnectedQp {
         {
             return self.fail_answer(code);
         }
-        let refusal = streams.from_requests.due_refusal().filter(|_| streams.owed() == 0);
+        let refusal =
+            streams.from_requests.due_refusal().filter(|_| streams.pending_responses() == 0);
         let Some(code) = refusal else { return };
         let cause = match code {
             NakCode::InvalidRequest => EndCause::RefusedHere(Status::LocalLength),
@@ -71,10 +72,10 @@ impl ConnectedQp {
             NakCode::RemoteOperational => EndCause::LocalMemory,
             _ => EndCause::PeerUntrue,
         };
-        let streams = &mut self.streams;
-        if let Some((seq, request)) = self.sq.oldest_unanswered() {
-            streams.requests.on_final_ack(request.plus(1));
-            self.sq.fail_source(seq, cause.status());
+        let requests = &mut self.streams.requests;
+        if let Some((seq, request)) = requests.queue.oldest_unanswered() {
+            requests.stream.on_final_ack(request.plus(1));
+            requests.queue.fail_source(seq, cause.status());
             self.settle_sends_because(Some(cause));
         }
         self.fail(cause.into());
@@ -84,7 +85,7 @@ impl ConnectedQp {
     pub(crate) fn unreadable(&mut self, stream: Stream, source: u64) {
         match stream {
             Stream::Requests => {
-                self.sq.fail_source(source, Status::LocalProtection);
+                self.streams.requests.queue.fail_source(source, Status::LocalProtection);
                 self.settle_sends();
             }
             Stream::Responses => self.doubt_answer(source),
@@ -97,7 +98,8 @@ impl ConnectedQp {
     /// Every retransmission comes back here until one or the other is known.
     fn doubt_answer(&mut self, source: u64) {
         let streams = &mut self.streams;
-        let request = streams.answers.as_ref().and_then(|answers| answers.owed.request_of(source));
+        let request =
+            streams.responses.as_ref().and_then(|responses| responses.queue.request_of(source));
         if let Some(request) = request {
             streams.from_requests.complain(NakCode::RemoteOperational, request);
         }
@@ -137,7 +139,7 @@ impl ConnectedQp {
         self.qp.error = Some(error);
         self.disconnects = true;
         self.blame_receive();
-        while let Some(entry) = self.sq.pop() {
+        while let Some(entry) = self.streams.requests.queue.pop() {
             self.qp.flush(entry.wr.id, entry.wr.op.work());
         }
         self.qp.flush_receives();

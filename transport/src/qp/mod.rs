@@ -1,8 +1,7 @@
 //! One queue pair: its state, receive queue, events and end, around the streams of its connection.
 //!
 //! [`queue_pair`] is the queue pair, [`streams`] the streams that it has once it is connected.
-//! [`arrive`] takes packets in, [`acks`] acknowledgements; [`transmit`] lets packets out, [`run`]
-//! several at once; [`fail`] and [`disconnect`] end the connection.
+//! [`arrive`] takes packets in, [`acks`] acknowledgements; [`transmit`] lets packets out; [`fail`] and [`disconnect`] end the connection.
 
 mod recv_queue;
 mod metrics;
@@ -14,7 +13,6 @@ mod disconnect;
 mod arrive;
 mod acks;
 mod transmit;
-mod run;
 mod describe;
 
 pub use self::arrive::{Admit, Landing};

@@ -11,11 +11,13 @@ use crate::stream::recv::recv_stream::{RecvStream, check_window};
 use crate::stream::send::direct::Direct;
 use crate::stream::send::next_segment::NextSegment;
 use crate::stream::send::quantum::BatchLimit;
-use crate::stream::send::responses::Responses;
-use crate::stream::send::run::Run;
+use crate::stream::send::response_queue::ResponseQueue;
 use crate::stream::send::segment::Segment;
+use crate::stream::send::send_limits::Block;
+use crate::stream::send::send_queue::SendQueue;
 use crate::stream::send::send_stream::SendStream;
 use crate::stream::send::skipped_segments::SkipSchedule;
+use crate::stream::send::transmit::{Departure, Turn};
 use crate::{EndpointConfig, QpConfig, Remote};
 
 #[derive(Debug)]
@@ -24,46 +26,67 @@ pub(super) struct Streams {
     /// Payload bytes of the longest segment that the paths carry.
     pub(super) path_mtu: RailPayloads,
     pub(super) batches: BatchLimit,
-    pub(super) requests: SendStream,
+    pub(super) requests: Requests,
     pub(super) from_requests: RecvStream,
-    pub(super) answers: Option<Box<Answers>>,
+    pub(super) responses: Option<Box<Responses>>,
     pub(super) from_responses: Option<Box<RecvStream>>,
-    /// Which stream has its turn to send.
+    /// The outgoing stream that has its turn.
     pub(super) turn: Stream,
-    /// Segments of that stream that are decided on and not handed out yet.
-    pub(super) run: Run,
-    /// The driver takes no segments.
+    /// Whether the driver takes no segments.
     pub(super) is_paused: bool,
-    /// Parameters of the response stream until it is made: its name in the path set, its skipped
-    /// segments, ...
-    answer_stream: StreamId,
-    answer_schedule: SkipSchedule,
-    /// ... how many bytes the peer can hold on each rail ...
-    peer_bytes: u64,
-    /// ... how many rails there are ...
-    rails: usize,
-    /// ... and on which of them congestion marks say nothing.
-    unheeded: RailSet,
+    /// Parameters of the response stream.
+    template: ResponseTemplate,
+}
+
+/// The send queue, and the stream that carries its work requests.
+#[derive(Debug)]
+pub(super) struct Requests {
+    pub(super) queue: SendQueue,
+    pub(super) stream: SendStream,
 }
 
 /// The responses that the peer waits for, and the stream that carries them.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct Responses {
+    pub(super) queue: ResponseQueue,
     pub(super) stream: SendStream,
-    pub(super) owed: Responses,
 }
 
-impl Answers {
+/// Parameters of the response stream, from which the first READ or atomic makes it.
+#[derive(Debug)]
+struct ResponseTemplate {
+    /// Its name in the path set.
+    stream: StreamId,
+    skips: SkipSchedule,
+    /// Bytes that the peer can hold on each rail.
+    peer_bytes: u64,
+    /// Number of rails.
+    rails: usize,
+    /// Rails on which congestion marks are ignored.
+    ignored_marks: RailSet,
+}
+
+impl Requests {
+    pub(super) fn poll(&mut self, turn: &mut Turn<'_>) -> Result<Departure, Block> {
+        self.stream.poll_segment(&mut self.queue, turn)
+    }
+}
+
+impl Responses {
+    pub(super) fn poll(&mut self, turn: &mut Turn<'_>) -> Result<Departure, Block> {
+        self.stream.poll_segment(&mut self.queue, turn)
+    }
+
     /// Retires responses until fewer than `granted` remain. A new request implicitly acknowledges
     /// the oldest response, because the peer may have only `granted` requests open. Returns false
     /// if that response has not left: then the peer has more requests open than it was granted.
     pub(super) fn make_room(&mut self, now: Time, granted: usize) -> bool {
-        while self.owed.len() >= granted {
-            let Some(last) = self.owed.oldest_sent() else { return false };
+        while self.queue.len() >= granted {
+            let Some(last) = self.queue.oldest_sent() else { return false };
             if !self.stream.on_implied_ack(now, last) {
                 return false;
             }
-            self.owed.retire(self.stream.window.una());
+            self.queue.retire(self.stream.window.una());
         }
         true
     }
@@ -79,28 +102,28 @@ impl Streams {
     ) -> Self {
         let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
-        let mut requests =
-            SendStream::new(config, &remote, rails.admit(), peer_bytes, rails.count());
-        requests.direct = endpoint.direct.map(Direct::new);
+        let mut stream = SendStream::new(config, &remote, rails.admit(), peer_bytes, rails.count());
+        stream.direct = endpoint.direct.map(Direct::new);
         let schedule =
             |stream| SkipSchedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
-        requests.skips = schedule(Stream::Requests);
+        stream.skips = schedule(Stream::Requests);
         Streams {
             // The longest there are: later ones may be shorter, see `Direct`.
-            batches: BatchLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
-            requests,
+            batches: BatchLimit::new(endpoint, stream.write_mtu(Time::ZERO, remote.mtu)),
+            requests: Requests { queue: SendQueue::default(), stream },
             from_requests: RecvStream::new(Stream::Requests, &remote, config),
-            answers: None,
+            responses: None,
             from_responses: None,
             path_mtu: RailPayloads::ANY,
             turn: Stream::Requests,
-            run: Run::default(),
             is_paused: false,
-            answer_stream: rails.admit(),
-            answer_schedule: schedule(Stream::Responses),
-            peer_bytes,
-            rails: rails.count(),
-            unheeded: RailSet::default(),
+            template: ResponseTemplate {
+                stream: rails.admit(),
+                skips: schedule(Stream::Responses),
+                peer_bytes,
+                rails: rails.count(),
+                ignored_marks: RailSet::default(),
+            },
             remote,
         }
     }
@@ -109,14 +132,14 @@ impl Streams {
     pub(super) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
         self.path_mtu = payloads;
         self.all_outgoing_mut().for_each(|outgoing| outgoing.next_segment = NextSegment::Unknown);
-        let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu);
+        let longest = self.requests.stream.write_mtu(Time::ZERO, self.remote.mtu);
         let longest = longest.min(payloads.longest());
         self.batches = BatchLimit::new(endpoint, longest);
     }
 
     /// Congestion marks on these rails say nothing from now on.
     pub(super) fn leave_marks_unheeded(&mut self, rails: RailSet) {
-        self.unheeded = rails;
+        self.template.ignored_marks = rails;
         for outgoing in self.all_outgoing_mut() {
             outgoing.marks.leave_unheeded(rails);
             outgoing.subflows.watch_marks_anew();
@@ -131,19 +154,21 @@ impl Streams {
     /// An outgoing stream; `None`: nothing was ever to be sent on it.
     pub(super) fn outgoing(&mut self, stream: Stream) -> Option<&mut SendStream> {
         match stream {
-            Stream::Requests => Some(&mut self.requests),
-            Stream::Responses => self.answers.as_mut().map(|answers| &mut answers.stream),
+            Stream::Requests => Some(&mut self.requests.stream),
+            Stream::Responses => self.responses.as_mut().map(|responses| &mut responses.stream),
         }
     }
 
-    /// Those that there are.
+    /// Returns the outgoing streams that exist.
     pub(super) fn all_outgoing(&self) -> impl Iterator<Item = &SendStream> {
-        std::iter::once(&self.requests).chain(self.answers.iter().map(|answers| &answers.stream))
+        let responses = self.responses.iter().map(|responses| &responses.stream);
+        std::iter::once(&self.requests.stream).chain(responses)
     }
 
+    /// Returns the outgoing streams that exist.
     pub(super) fn all_outgoing_mut(&mut self) -> impl Iterator<Item = &mut SendStream> {
-        let answers = self.answers.iter_mut().map(|answers| &mut answers.stream);
-        std::iter::once(&mut self.requests).chain(answers)
+        let responses = self.responses.iter_mut().map(|responses| &mut responses.stream);
+        std::iter::once(&mut self.requests.stream).chain(responses)
     }
 
     /// An incoming stream; `None`: nothing has ever come on it.
@@ -165,7 +190,7 @@ impl Streams {
     #[inline]
     pub(super) fn after(&self, stream: Stream) -> Stream {
         match stream {
-            Stream::Requests if self.answers.is_some() => Stream::Responses,
+            Stream::Requests if self.responses.is_some() => Stream::Responses,
             _ => Stream::Requests,
         }
     }
@@ -212,46 +237,47 @@ impl Streams {
         [self.from_requests.epsn(), responses]
     }
 
-    /// The answers to requests that have come.
-    pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
-        let Streams { remote, answer_stream, answer_schedule, peer_bytes, rails, unheeded, .. } =
-            self;
-        self.answers.get_or_insert_with(|| {
-            let mut stream = SendStream::new(config, remote, *answer_stream, *peer_bytes, *rails);
-            stream.skips = std::mem::take(answer_schedule);
-            stream.marks.leave_unheeded(*unheeded);
-            Box::new(Answers { stream, owed: Responses::default() })
+    /// Returns the responses to the peer's requests.
+    pub(super) fn responding(&mut self, config: &QpConfig) -> &mut Responses {
+        let Streams { remote, template, responses, .. } = self;
+        responses.get_or_insert_with(|| {
+            let ResponseTemplate { stream, peer_bytes, rails, ignored_marks, skips } = template;
+            let mut stream = SendStream::new(config, remote, *stream, *peer_bytes, *rails);
+            stream.skips = std::mem::take(skips);
+            stream.marks.leave_unheeded(*ignored_marks);
+            Box::new(Responses { stream, queue: ResponseQueue::default() })
         })
     }
 
     /// Number of the peer's requests without a response, or with one that is not acknowledged.
-    pub(super) fn owed(&self) -> usize {
-        self.answers.as_ref().map_or(0, |answers| answers.owed.len())
+    pub(super) fn pending_responses(&self) -> usize {
+        self.responses.as_ref().map_or(0, |responses| responses.queue.len())
     }
 
     /// Gives back room that is not needed while nothing is under way.
     pub(super) fn trim(&mut self) {
         self.all_outgoing_mut().for_each(SendStream::trim);
         self.all_incoming_mut().for_each(RecvStream::trim);
-        if let Some(answers) = &mut self.answers {
-            answers.owed.trim();
+        self.requests.queue.trim();
+        if let Some(responses) = &mut self.responses {
+            responses.queue.trim();
         }
     }
 
     /// Gives up everything that goes out.
     pub(super) fn clear(&mut self) {
         self.all_outgoing_mut().for_each(SendStream::clear);
-        if let Some(answers) = &mut self.answers {
-            answers.owed.clear();
+        if let Some(responses) = &mut self.responses {
+            responses.queue.clear();
         }
     }
 
     /// Its queue pair leaves the endpoint.
     pub(super) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
-        self.requests.dismiss(now, rails);
-        match &mut self.answers {
-            Some(answers) => answers.stream.dismiss(now, rails),
-            None => rails.dismiss(self.answer_stream),
+        self.requests.stream.dismiss(now, rails);
+        match &mut self.responses {
+            Some(responses) => responses.stream.dismiss(now, rails),
+            None => rails.dismiss(self.template.stream),
         }
     }
 }

@@ -389,26 +389,16 @@ impl Worker {
         }
         while let Some(transmit) = endpoint.poll_transmit(now, rails) {
             let mut bytes = Vec::new();
-            let egress = match transmit.body {
-                TransmitBody::Segment { header, gather, path, .. } => {
+            match transmit.body {
+                TransmitBody::Segment { header, gather, .. } => {
                     header.encode(&mut bytes);
                     bytes.extend(memory.gather(&gather));
-                    Egress::Path(path)
                 }
-                TransmitBody::Ack(ack, egress) => {
-                    ack.encode(&mut bytes);
-                    egress
-                }
-                TransmitBody::Control(control, egress) => {
-                    control.encode(&mut bytes);
-                    egress
-                }
-                TransmitBody::Probe(probe, egress) => {
-                    probe.encode(&mut bytes);
-                    egress
-                }
-            };
-            self.out.push((*addr, egress, bytes));
+                TransmitBody::Ack(ack) => ack.encode(&mut bytes),
+                TransmitBody::Control(control) => control.encode(&mut bytes),
+                TransmitBody::Probe(probe) => probe.encode(&mut bytes),
+            }
+            self.out.push((*addr, transmit.egress, bytes));
         }
         while let Some(disconnect) = endpoint.poll_disconnect() {
             self.disconnects.insert(now, *addr, disconnect);

@@ -7,7 +7,7 @@ mod memory;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Endpoint, EndpointConfig, Landing, QpConfig, QpSlot, QpState, QueuePair,
-    Refusal, Remote, Sge, TransmitBody,
+    Refusal, Remote, Sge, Transmit, TransmitBody,
 };
 use braid_wire::{Crc, DataHeader, PathId, QpId, RailId, Time, Token};
 
@@ -45,24 +45,24 @@ impl Host {
         connect(now, (&mut self.endpoint, &mut self.rails), own, config, remote)
     }
 
-    /// Takes a packet for a queue pair. Returns the reason if the endpoint refuses a segment.
+    /// Takes a packet of the peer for a queue pair. Returns the reason if the endpoint refuses a segment.
     pub(crate) fn receive(
         &mut self,
         now: Time,
         slot: QpSlot,
-        body: &TransmitBody,
+        packet: &Transmit,
         memory: &Everything,
     ) -> Option<Refusal> {
         let Host { endpoint, rails, .. } = self;
-        match body {
+        match &packet.body {
             TransmitBody::Segment { header, path, .. } => {
                 return self.receive_segment(now, slot, (header, *path), memory);
             }
-            TransmitBody::Ack(ack, _) => endpoint.on_ack(now, slot, ack, rails),
-            TransmitBody::Control(control, egress) => {
-                endpoint.on_control(now, slot, control, *egress, rails);
+            TransmitBody::Ack(ack) => endpoint.on_ack(now, slot, ack, rails),
+            TransmitBody::Control(control) => {
+                endpoint.on_control(now, slot, control, packet.egress, rails);
             }
-            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, slot, RailId::FIRST, probe),
+            TransmitBody::Probe(probe) => endpoint.on_probe(now, slot, RailId::FIRST, probe),
         }
         None
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{
     EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, RecvWr, Refusal, Remote, SendOp, Status,
-    TransmitBody,
+    Transmit, TransmitBody,
 };
 use braid_wire::{DATA_HEADER_LEN, DataHeader, PathId, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
@@ -94,7 +94,7 @@ struct Pipe {
     /// When the last byte of what is in it has left.
     free_at: Time,
     /// In the order of their arrival.
-    packets: VecDeque<(Time, QpId, TransmitBody)>,
+    packets: VecDeque<(Time, QpId, Transmit)>,
     rng: Pcg64Mcg,
 }
 
@@ -105,7 +105,7 @@ impl Pipe {
     }
 
     /// Takes a packet of so many bytes.
-    fn take(&mut self, now: Time, len: u64, settings: &Settings, packet: (QpId, TransmitBody)) {
+    fn take(&mut self, now: Time, len: u64, settings: &Settings, packet: (QpId, Transmit)) {
         let queued = self.free_at.saturating_since(now).as_micros() as u64 * settings.bytes_per_us;
         if queued.saturating_add(len) > settings.queue {
             return;
@@ -189,9 +189,9 @@ impl Host {
 
     fn hear(&mut self, now: Time, memory: &Everything) {
         while self.arriving.packets.front().is_some_and(|(at, ..)| *at <= now) {
-            let Some((_, id, body)) = self.arriving.packets.pop_front() else { break };
+            let Some((_, id, packet)) = self.arriving.packets.pop_front() else { break };
             let slot = self.slots[index_of(id)];
-            self.refusals.extend(self.inner.receive(now, slot, &body, memory));
+            self.refusals.extend(self.inner.receive(now, slot, &packet, memory));
         }
         self.inner.run_timers(now);
         while self.inner.endpoint.poll_event().is_some() {}
@@ -322,7 +322,7 @@ impl World {
             let is_lost = ends && from.loses_ends > 0;
             from.loses_ends -= usize::from(is_lost);
             if !is_lost && index_of(id) >= from.cut_off {
-                to.arriving.take(self.now, len, &self.settings, (id, transmit.body));
+                to.arriving.take(self.now, len, &self.settings, (id, transmit));
             }
         }
         from.departures += usize::from(from.segments > before);

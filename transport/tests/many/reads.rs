@@ -58,7 +58,7 @@ fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakC
             TransmitBody::Segment { header, .. } => {
                 answers += usize::from(header.opcode == Opcode::AtomicResponse);
             }
-            TransmitBody::Ack(ack, _) => nak = nak.or(ack.nak.map(|(code, _)| code)),
+            TransmitBody::Ack(ack) => nak = nak.or(ack.nak.map(|(code, _)| code)),
             TransmitBody::Control(..) | TransmitBody::Probe(..) => {}
         }
     }

@@ -67,8 +67,8 @@ impl Program {
             sent.push((due.control, due.egress));
         }
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
-            if let TransmitBody::Control(control, egress) = transmit.body {
-                sent.push((control, egress));
+            if let TransmitBody::Control(control) = transmit.body {
+                sent.push((control, transmit.egress));
             }
         }
         sent

@@ -132,7 +132,7 @@ impl End {
     pub(crate) fn say(&mut self) -> Vec<Ack> {
         let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.rails));
         let acks = all.filter_map(|transmit| match transmit.body {
-            TransmitBody::Ack(ack, _) => Some(ack),
+            TransmitBody::Ack(ack) => Some(ack),
             _ => None,
         });
         acks.collect()

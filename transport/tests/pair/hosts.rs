@@ -6,7 +6,7 @@ use braid_cc::FixedWindow;
 use braid_lb::Rails;
 use braid_transport::{
     Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, EndCause, EndpointConfig, NicEpoch,
-    Placement, QpConfig, QpState, Refusal, RemoteAddr, SendOp, TransmitBody,
+    Placement, QpConfig, QpState, Refusal, RemoteAddr, SendOp, Transmit, TransmitBody,
 };
 use braid_wire::{Ack, Control, ControlKind, DataHeader, PathId, RailId, Time};
 
@@ -167,8 +167,8 @@ impl Pair {
         let mut said = None;
         while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
             match transmit.body {
-                TransmitBody::Ack(ack, egress) => {
-                    self.ack_path = egress.path();
+                TransmitBody::Ack(ack) => {
+                    self.ack_path = transmit.egress.path();
                     // To a retransmission that was not needed the same is said twice, by two paths.
                     let before = said.replace(ack.clone());
                     let repeats = |before: Ack| before.cumulative == ack.cumulative;
@@ -178,7 +178,7 @@ impl Pair {
                     );
                 }
                 // It asks whether its acks get through.
-                TransmitBody::Control(Control { kind: ControlKind::Ping, .. }, _) => {}
+                TransmitBody::Control(Control { kind: ControlKind::Ping, .. }) => {}
                 other => panic!("the receiver has nothing to say but acks: {other:?}"),
             }
         }
@@ -224,9 +224,9 @@ impl Pair {
     }
 
     /// The next packet that leaves the sender.
-    pub(crate) fn next_packet(&mut self) -> Option<TransmitBody> {
+    pub(crate) fn next_packet(&mut self) -> Option<Transmit> {
         let Host { endpoint, rails, .. } = &mut self.sender;
-        endpoint.poll_transmit(self.now, rails).map(|transmit| transmit.body)
+        endpoint.poll_transmit(self.now, rails)
     }
 
     /// The receiver's host tells the sender that nobody receives what left by that port.
@@ -251,7 +251,7 @@ impl Pair {
         let transmit = endpoint.poll_transmit(self.now, rails)?;
         assert_eq!(endpoint.poll_transmit(self.now, rails), None);
         match transmit.body {
-            TransmitBody::Control(control, _) => Some(control),
+            TransmitBody::Control(control) => Some(control),
             other => panic!("the sender has nothing to say but control packets: {other:?}"),
         }
     }
@@ -281,8 +281,9 @@ impl Pair {
     ) -> (Control, Egress) {
         let Host { endpoint, rails, slot } = &mut self.receiver;
         assert!(endpoint.on_control(self.now, *slot, control, left_by, rails));
-        match endpoint.poll_transmit(self.now, rails).expect("an answer").body {
-            TransmitBody::Control(control, egress) => (control, egress),
+        let answer = endpoint.poll_transmit(self.now, rails).expect("an answer");
+        match answer.body {
+            TransmitBody::Control(control) => (control, answer.egress),
             other => panic!("no answer to a control packet: {other:?}"),
         }
     }
@@ -293,7 +294,7 @@ impl Pair {
             self.sleep();
             let Host { endpoint, rails, .. } = &mut self.sender;
             while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
-                if let TransmitBody::Control(control, _) = transmit.body {
+                if let TransmitBody::Control(control) = transmit.body {
                     assert_eq!(control.kind, ControlKind::Ping);
                     return control;
                 }

@@ -134,14 +134,11 @@ impl World {
             self.outstanding += 1;
         }
         while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
-            let (packet, egress) = match transmit.body {
-                TransmitBody::Segment { header, path, .. } => {
-                    (Packet::Data(header, path), Egress::Path(path))
-                }
-                TransmitBody::Ack(ack, egress) => (Packet::Ack(ack), egress),
-                TransmitBody::Control(control, egress) => {
-                    (Packet::Control(control, egress), egress)
-                }
+            let egress = transmit.egress;
+            let packet = match transmit.body {
+                TransmitBody::Segment { header, path, .. } => Packet::Data(header, path),
+                TransmitBody::Ack(ack) => Packet::Ack(ack),
+                TransmitBody::Control(control) => Packet::Control(control, egress),
                 TransmitBody::Probe(..) => continue,
             };
             let path = egress.path().unwrap_or(PathId::default().on(egress.rail()));

@@ -146,11 +146,11 @@ impl Host {
     }
 
     fn transmit(&mut self) {
-        while let Some(Transmit { body, .. }) =
+        while let Some(Transmit { body, egress, .. }) =
             self.endpoint.poll_transmit(self.now, &mut self.rails)
         {
             match body {
-                TransmitBody::Probe(probe, egress) => {
+                TransmitBody::Probe(probe) => {
                     assert_eq!(probe.kind, ProbeKind::Probe);
                     self.probes.push(probe.size);
                     self.asked.push(probe);
@@ -167,7 +167,7 @@ impl Host {
                         self.answers.sort_by_key(|(at, ..)| *at);
                     }
                 }
-                TransmitBody::Control(ping, egress) if egress.rail() != RailId::FIRST => {
+                TransmitBody::Control(ping) if egress.rail() != RailId::FIRST => {
                     if !(self.network.is_stateful && egress.path().is_some()) {
                         let kind = ControlKind::Pong;
                         let pong = Control { kind, qp: ping.from, from: ping.qp, ..ping };
@@ -557,8 +557,8 @@ fn a_flood_of_questions_gets_few_answers_and_short_ones() {
     }
     let mut answers = Vec::new();
     while let Some(transmit) = host.endpoint.poll_transmit(host.now, &mut host.rails) {
-        match transmit.body {
-            TransmitBody::Probe(answer, Egress::Port(_)) => answers.push(answer),
+        match (transmit.body, transmit.egress) {
+            (TransmitBody::Probe(answer), Egress::Port(_)) => answers.push(answer),
             other => panic!("{other:?}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use braid_transport::{Egress, EndCause, EndpointConfig, QpState, TransmitBody};
+use braid_transport::{Egress, EndCause, EndpointConfig, QpState, Transmit, TransmitBody};
 use braid_wire::{Ack, Control, ControlKind, PathId, RailId, Time};
 
 use crate::hosts::{Pair, Sent, wide};
@@ -28,7 +28,7 @@ enum Fate {
 
 /// What is on its way.
 enum Flight {
-    Packet(TransmitBody, Fate),
+    Packet(Transmit, Fate),
     Ack(Ack),
     Answer(Control),
     Refusal(Egress),
@@ -57,12 +57,12 @@ impl World {
             if self.is_busy {
                 self.pair.keep_writing(4);
             }
-            while let Some(body) = self.pair.next_packet() {
-                let left_by = left_by(&body);
-                if let TransmitBody::Control(control, _) = &body {
+            while let Some(transmit) = self.pair.next_packet() {
+                if let TransmitBody::Control(control) = &transmit.body {
                     self.pings += usize::from(control.kind == ControlKind::Ping);
                 }
-                let flight = Flight::Packet(body, fate(left_by));
+                let fate = fate(transmit.egress);
+                let flight = Flight::Packet(transmit, fate);
                 self.flights.push((self.pair.now + DELAY, flight));
             }
             self.written += self.pair.completed();
@@ -92,39 +92,34 @@ impl World {
     fn arrive(&mut self, flight: Flight) {
         let at = self.pair.now + DELAY;
         match flight {
-            Flight::Packet(body, Fate::Refused) => {
-                self.flights.push((at, Flight::Refusal(left_by(&body))));
+            Flight::Packet(packet, Fate::Refused) => {
+                self.flights.push((at, Flight::Refusal(packet.egress)));
             }
-            Flight::Packet(
-                TransmitBody::Segment { header, path, placement, .. },
-                Fate::Arrives,
-            ) => {
-                let ack = self.pair.arrive(&Sent { header, path, placement });
-                self.flights.extend(ack.map(|ack| (at, Flight::Ack(ack))));
-            }
-            Flight::Packet(TransmitBody::Control(control, egress), Fate::Arrives) => {
-                let (answer, _) = self.pair.receiver_answers_to(&control, egress);
-                self.flights.push((at, Flight::Answer(answer)));
-            }
-            // Who answers does not know the receiving port, and the port of a path receives
-            // nothing.
-            Flight::Packet(TransmitBody::Control(control, Egress::Port(_)), Fate::Unknown) => {
-                self.flights.push((at, Flight::Answer(control.answer(ControlKind::Unknown))));
-            }
-            Flight::Packet(..) => {}
+            Flight::Packet(packet, fate) => self.reach_receiver(at, packet, fate),
             Flight::Ack(ack) => self.pair.ack(&ack),
             Flight::Answer(control) => assert!(self.pair.control(&control)),
             Flight::Refusal(left_by) => self.pair.unreachable(left_by),
         }
     }
-}
 
-fn left_by(body: &TransmitBody) -> Egress {
-    match body {
-        TransmitBody::Segment { path, .. } => Egress::Path(*path),
-        TransmitBody::Ack(_, egress)
-        | TransmitBody::Control(_, egress)
-        | TransmitBody::Probe(_, egress) => *egress,
+    /// A packet reaches the receiver's host. The answer comes back at `at`.
+    fn reach_receiver(&mut self, at: Time, packet: Transmit, fate: Fate) {
+        let answer = match (packet.body, fate, packet.egress) {
+            (TransmitBody::Segment { header, path, placement, .. }, Fate::Arrives, _) => {
+                self.pair.arrive(&Sent { header, path, placement }).map(Flight::Ack)
+            }
+            (TransmitBody::Control(control), Fate::Arrives, egress) => {
+                let (answer, _) = self.pair.receiver_answers_to(&control, egress);
+                Some(Flight::Answer(answer))
+            }
+            // A host that does not know the queue pair answers to the port that the packet left
+            // from, and the port of a path receives nothing.
+            (TransmitBody::Control(control), Fate::Unknown, Egress::Port(_)) => {
+                Some(Flight::Answer(control.answer(ControlKind::Unknown)))
+            }
+            _ => None,
+        };
+        self.flights.extend(answer.map(|answer| (at, answer)));
     }
 }
 
@@ -254,8 +249,8 @@ fn time_in_which_nobody_listened_does_not_count_against_the_peer() {
 fn a_far_peer_has_two_round_trips() {
     let mut world = World::new(false);
     world.pair.write(1);
-    let Some(TransmitBody::Segment { header, path, placement, .. }) = world.pair.next_packet()
-    else {
+    let packet = world.pair.next_packet().expect("a packet");
+    let TransmitBody::Segment { header, path, placement, .. } = packet.body else {
         panic!("a segment");
     };
     world.pair.pass(200 * MS);

@@ -301,16 +301,12 @@ impl Host {
             self.broken_off = Some(transmit.slot).filter(|_| count >= self.at_once);
             goes_on = goes_on.filter(|slot| *slot == transmit.slot);
             self.check_budget(transmit.slot, &transmit.body, goes_on.is_some());
-            let is_probe = matches!(transmit.body, TransmitBody::Probe(..));
+            let egress = transmit.egress;
             let (placement, fragments) = match transmit.body {
                 TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
                 _ => (Placement::Staged { closes: None }, false),
             };
-            if let Some((bytes, mut egress)) = self.encode(now, transmit) {
-                // A probe says itself how it leaves.
-                if !is_probe && self.endpoint.paths_are_blocked(egress.rail()) {
-                    egress = Egress::Port(egress.rail());
-                }
+            if let Some(bytes) = self.encode(now, transmit) {
                 let verb = network.send(now, self.index, &bytes, egress, fragments, placement);
                 trace.packet(now, self.index, verb, &bytes);
             }
@@ -351,7 +347,7 @@ impl Host {
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 
-    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, Egress)> {
+    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let slot = transmit.slot;
         let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
@@ -371,29 +367,26 @@ impl Host {
                     return None;
                 };
                 encode_data(header, &payload, crc, &mut bytes);
-                Some((bytes, Egress::Path(path)))
             }
-            TransmitBody::Ack(ack, egress) => {
+            TransmitBody::Ack(ack) => {
                 self.last_traffic = now;
                 assert_eq!(ack.qp, self.links[index].remote.qp);
                 self.links[index].arrivals.check(&ack, self.links[index].remote.recv_psn);
                 ack.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
-                Some((bytes, egress))
             }
-            TransmitBody::Control(control, egress) => {
+            TransmitBody::Control(control) => {
                 assert_eq!(control.qp, self.links[index].remote.qp);
                 control.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Control(control)));
-                Some((bytes, egress))
             }
-            TransmitBody::Probe(probe, egress) => {
+            TransmitBody::Probe(probe) => {
                 assert_eq!(probe.qp, self.links[index].remote.qp);
                 probe.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Probe(probe)));
-                Some((bytes, egress))
             }
         }
+        Some(bytes)
     }
 
     pub(crate) fn completions(&mut self, most: usize) -> Vec<Completion> {

@@ -6,8 +6,9 @@
 
 pub(crate) mod direct;
 pub(crate) mod segment;
+pub(crate) mod source;
 pub(crate) mod send_queue;
-pub(crate) mod responses;
+pub(crate) mod response_queue;
 pub(crate) mod window;
 pub(crate) mod spurious;
 pub(crate) mod suspects;
@@ -33,3 +34,4 @@ pub(crate) mod send_stream;
 pub(crate) mod on_ack;
 mod timeouts;
 mod tail_loss_probe;
+pub(crate) mod transmit;

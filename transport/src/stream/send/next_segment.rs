@@ -6,7 +6,7 @@ use braid_wire::Psn;
 
 use super::segment::Segment;
 use super::send_limits::{Block, Need};
-use super::send_queue::Next;
+use super::source::Next;
 
 /// The segment that goes out next.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,16 @@
-//! The state of a run, see `qp/run.rs`.
+//! A run: new segments that leave right behind another one, on its path and in its batch.
 
 use braid_wire::{PathId, Psn};
 
-/// The segments of a run that are not handed out yet. A default run is over.
+/// The segments of a run that were not handed out yet. A default run is over.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Run {
     pub(crate) next: Psn,
     pub(crate) left: u32,
     pub(crate) path: PathId,
-    /// The last of it asks for an acknowledgement.
+    /// Payload bytes of all its segments.
+    pub(crate) bytes: u64,
+    /// Whether the last segment requests an acknowledgement.
     pub(crate) asks: bool,
 }
 

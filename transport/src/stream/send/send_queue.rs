@@ -5,30 +5,13 @@
 
 use std::collections::VecDeque;
 
-use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn, Stream};
+use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn};
 
 use super::segment::cut;
+use super::source::{Limits, Next, Source};
 use crate::sg_list::{self, total_len};
 use crate::stream::coverage::{Arriving, Contradiction, Coverage};
 use crate::{SendOp, SendWr, SgList, Status};
-
-/// A segment to be sent: bytes `offset .. offset + len` of message `source`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Next {
-    pub(crate) source: u64,
-    pub(crate) offset: u32,
-    pub(crate) len: u16,
-}
-
-/// Limits on new work requests.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) mtu: u16,
-    /// Payload bytes of a full segment of a WRITE.
-    pub(crate) write_mtu: u16,
-    pub(crate) max_rd_atomic: u8,
-    pub(crate) draining: bool,
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -69,15 +52,6 @@ impl SendQueue {
         self.entries.len() - (self.cursor - self.base) as usize
     }
 
-    /// Those that follow the one whose segment leaves now, on this stream.
-    #[inline]
-    pub(crate) fn left_behind(&self, stream: Stream) -> usize {
-        match stream {
-            Stream::Requests => self.unsent().saturating_sub(1),
-            Stream::Responses => 0,
-        }
-    }
-
     /// Whether work requests have been begun and not completed.
     pub(crate) fn is_busy(&self) -> bool {
         self.cursor > self.base || self.offset > 0
@@ -111,67 +85,15 @@ impl SendQueue {
         self.entries.get_mut(usize::try_from(seq.checked_sub(self.base)?).ok()?)
     }
 
-    /// The next segment to send for the first time, if nothing holds it back.
-    pub(crate) fn peek(&self, limits: Limits) -> Option<Next> {
-        let entry = self.get(self.cursor)?;
-        if self.offset == 0 && self.must_wait(entry, limits) {
-            return None;
-        }
-        let most = if entry.is_write() { limits.write_mtu } else { limits.mtu };
-        Some(Next {
-            source: self.cursor,
-            offset: self.offset,
-            len: cut(entry.payload_len(), self.offset, most),
-        })
-    }
-
     fn must_wait(&self, entry: &Entry, limits: Limits) -> bool {
         let fenced = entry.wr.fence && self.unanswered > 0;
         let no_slot =
             entry.wr.op.needs_response() && self.unanswered >= u32::from(limits.max_rd_atomic);
-        limits.draining || fenced || no_slot
-    }
-
-    /// The segment of [`SendQueue::peek`] is about to be sent with this PSN.
-    pub(crate) fn advance(&mut self, next: Next, psn: Psn) {
-        let receives = self.receives;
-        let cursor = self.cursor;
-        let Some(entry) = self.get_mut(cursor) else { return };
-        let starts = entry.first.is_none();
-        if starts {
-            entry.first = Some(psn);
-            entry.number = if entry.consumes_receive() { receives } else { cursor as u32 };
-        }
-        let (consumes, answers) = (entry.consumes_receive(), entry.wr.op.needs_response());
-        let end = next.offset + u32::from(next.len);
-        let ends = end == entry.payload_len();
-        if ends {
-            entry.last = Some(psn);
-        }
-        self.receives = self.receives.wrapping_add(u32::from(starts && consumes));
-        self.unanswered += u32::from(ends && answers);
-        (self.cursor, self.offset) = if ends { (cursor + 1, 0) } else { (cursor, end) };
-    }
-
-    /// Whether a segment carries the payload of a WRITE.
-    pub(crate) fn writes(&self, next: Next) -> bool {
-        next.len > 0 && self.get(next.source).is_some_and(Entry::is_write)
-    }
-
-    /// Fills in what a segment says of its work request, and returns the memory that it carries.
-    pub(crate) fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
-        let entry = self.get(next.source)?;
-        header.number = entry.number;
-        header.message_len = entry.len;
-        header.solicited = entry.wr.solicited;
-        entry.describe_op(header);
-        let carries = header.opcode.has_payload();
-        let len = if carries { u32::from(next.len) } else { 0 };
-        sg_list::slice(&entry.wr.sges, next.offset, len)
+        limits.is_draining || fenced || no_slot
     }
 
     /// The outstanding READ or atomic that a response with this number answers.
-    pub(crate) fn answering(&self, number: u32) -> Option<(u64, &Entry)> {
+    pub(crate) fn awaiting(&self, number: u32) -> Option<(u64, &Entry)> {
         let seq = self.base + u64::from(number.wrapping_sub(self.base as u32));
         let entry = self.get(seq)?;
         let outstanding = entry.last.is_some() && !entry.answered && entry.wr.op.needs_response();
@@ -199,13 +121,13 @@ impl SendQueue {
     }
 
     /// Whether this PSN is that of a READ or atomic under way without a response.
-    pub(crate) fn awaits_answer(&self, psn: Psn) -> bool {
+    pub(crate) fn awaits_response(&self, psn: Psn) -> bool {
         let waits = |entry: &Entry| entry.wr.op.needs_response() && !entry.answered;
         self.entries.iter().any(|entry| waits(entry) && entry.covers(psn))
     }
 
     /// A response has arrived whole. Returns the last PSN of its request, which so has arrived too.
-    pub(crate) fn on_answer(&mut self, seq: u64) -> Option<Psn> {
+    pub(crate) fn on_response(&mut self, seq: u64) -> Option<Psn> {
         let entry = self.get_mut(seq).filter(|entry| !entry.answered)?;
         entry.answered = true;
         let last = entry.last;
@@ -255,6 +177,65 @@ impl SendQueue {
             self.unanswered -= 1;
         }
         Some(entry)
+    }
+}
+
+impl Source for SendQueue {
+    fn peek(&self, limits: Limits) -> Option<Next> {
+        let entry = self.get(self.cursor)?;
+        if self.offset == 0 && self.must_wait(entry, limits) {
+            return None;
+        }
+        let most = if entry.is_write() { limits.write_mtu } else { limits.mtu };
+        Some(Next {
+            source: self.cursor,
+            offset: self.offset,
+            len: cut(entry.payload_len(), self.offset, most),
+        })
+    }
+
+    fn advance(&mut self, next: Next, psn: Psn) {
+        let receives = self.receives;
+        let cursor = self.cursor;
+        let Some(entry) = self.get_mut(cursor) else { return };
+        let starts = entry.first.is_none();
+        if starts {
+            entry.first = Some(psn);
+            entry.number = if entry.consumes_receive() { receives } else { cursor as u32 };
+        }
+        let (consumes, answers) = (entry.consumes_receive(), entry.wr.op.needs_response());
+        let end = next.offset + u32::from(next.len);
+        let ends = end == entry.payload_len();
+        if ends {
+            entry.last = Some(psn);
+        }
+        self.receives = self.receives.wrapping_add(u32::from(starts && consumes));
+        self.unanswered += u32::from(ends && answers);
+        (self.cursor, self.offset) = if ends { (cursor + 1, 0) } else { (cursor, end) };
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.unsent() == 0
+    }
+
+    #[inline]
+    fn left_behind(&self) -> usize {
+        self.unsent().saturating_sub(1)
+    }
+
+    fn is_write(&self, next: Next) -> bool {
+        next.len > 0 && self.get(next.source).is_some_and(Entry::is_write)
+    }
+
+    fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
+        let entry = self.get(next.source)?;
+        header.number = entry.number;
+        header.message_len = entry.len;
+        header.solicited = entry.wr.solicited;
+        entry.describe_op(header);
+        let carries = header.opcode.has_payload();
+        let len = if carries { u32::from(next.len) } else { 0 };
+        sg_list::slice(&entry.wr.sges, next.offset, len)
     }
 }
 

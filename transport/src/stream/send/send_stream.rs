@@ -11,14 +11,15 @@ use super::direct::{Direct, Placement};
 use super::losses::Losses;
 use super::next_segment::NextSegment;
 use super::probes::Probes;
-use super::quantum::{BatchLimit, OpenBatch, Quantum};
+use super::quantum::OpenBatch;
 use super::receiver_not_ready::ReceiverNotReady;
 use super::recovery::Detector;
 use super::rto_clock::RtoClock;
+use super::run::Run;
 use super::segment::Segment;
 use super::send_limits::{Block, Budget, Need, SendLimits};
-use super::send_queue::Next;
 use super::skipped_segments::SkipSchedule;
+use super::source::Next;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
 use super::window::Window;
@@ -45,6 +46,8 @@ pub(crate) struct SendStream {
     pub(crate) direct: Option<Direct>,
     /// The segment that leaves next.
     pub(crate) next_segment: NextSegment,
+    /// Segments that were decided on and not handed out yet.
+    pub(crate) run: Run,
     /// Which segments leave late.
     pub(crate) skips: SkipSchedule,
 }
@@ -87,6 +90,7 @@ impl SendStream {
             marks: HeardMarks::default(),
             direct: None,
             next_segment: NextSegment::Unknown,
+            run: Run::default(),
             skips: SkipSchedule::default(),
         }
     }
@@ -180,50 +184,6 @@ impl SendStream {
     /// Whether the next segment comes too late to ask for this one's acknowledgement too.
     pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
         self.subflows.opens_at().is_some_and(|at| at - now > self.subflows.rto(0) / 4)
-    }
-
-    /// Returns the path of the next segment, with `len` bytes of payload, and whether it begins a
-    /// batch or joins another queue pair's. `open`: the batch that left last, if it may be joined,
-    /// and afterwards this segment's.
-    pub(crate) fn take_path(
-        &mut self,
-        now: Time,
-        psn: Psn,
-        len: u16,
-        rails: &mut Rails,
-        limit: BatchLimit,
-        open: &mut OpenBatch,
-    ) -> (PathId, bool) {
-        // The path that the policy prefers may be dead, and nothing says so while nothing is
-        // acknowledged.
-        let goes_round = self.is_silent() && self.probes.due > 0;
-        if goes_round {
-            self.subflows.current_mut().quantum.end();
-        }
-        let starts = self.quantum_has_ended();
-        if starts {
-            self.losses.report(self.stream, now, rails);
-            let subflow = self.subflows.current();
-            let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
-            let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
-            let rail = self.subflows.rail();
-            let path = match goes_round {
-                true => rails.pick_any(rail, self.stream, batch),
-                false => rails.pick(rail, self.stream, batch),
-            };
-            self.subflows.current_mut().quantum = match rails.most_segments(rail) {
-                Some(most) => Quantum::short(path, limit, room, most),
-                None => Quantum::new(path, limit, room),
-            };
-        }
-        let has_moved = self.subflows.on_sent(Segment::wire_len(len));
-        let quantum = &mut self.subflows.current_mut().quantum;
-        let before = quantum.path();
-        let begins = starts || has_moved || quantum.begins_batch();
-        quantum.share(*open, len);
-        quantum.join(len, limit);
-        *open = quantum.batch();
-        (quantum.path(), begins || quantum.path() != before)
     }
 
     /// The path of a packet that belongs to no batch.

@@ -13,7 +13,7 @@ use braid_wire::{PathId, Psn, RailId, Time};
 
 use super::direct::NicEpoch;
 use super::segment::{Echo, Phase, Segment, Tally};
-use super::send_queue::Next;
+use super::source::Next;
 use crate::stream::paws::WINDOW;
 use crate::stream::per_rail::RailBytes;
 use crate::stream::psn_set::PsnSet;

@@ -221,15 +221,15 @@ impl Host {
                 bytes.extend(payload);
                 header.qp
             }
-            TransmitBody::Ack(ack, _) => {
+            TransmitBody::Ack(ack) => {
                 ack.encode(&mut bytes);
                 ack.qp
             }
-            TransmitBody::Control(control, _) => {
+            TransmitBody::Control(control) => {
                 control.encode(&mut bytes);
                 control.qp
             }
-            TransmitBody::Probe(probe, _) => {
+            TransmitBody::Probe(probe) => {
                 probe.encode(&mut bytes);
                 probe.qp
             }

@@ -7,7 +7,7 @@ use braid_wire::{PathId, Psn};
 
 use super::*;
 use crate::stream::send::segment::Echo;
-use crate::stream::send::send_queue::Next;
+use crate::stream::send::source::Next;
 
 /// A stream of ten packets, PSN 100 to 109, sent 10 us apart on paths 0, 1, 0, 1, ..., and a method
 /// that watches over it.

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use braid_wire::{DataHeader, Opcode, Psn};
 
 use super::segment::cut;
-use super::send_queue::Next;
+use super::source::{Limits, Next, Source};
+use crate::sg_list;
 use crate::{SgList, Sge};
 
 #[derive(Clone, Copy, Debug)]
@@ -30,14 +31,14 @@ struct Response {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Responses {
+pub(crate) struct ResponseQueue {
     owed: VecDeque<Response>,
     base: u64,
     cursor: u64,
     offset: u32,
 }
 
-impl Responses {
+impl ResponseQueue {
     pub(crate) fn len(&self) -> usize {
         self.owed.len()
     }
@@ -48,50 +49,6 @@ impl Responses {
 
     fn get(&self, seq: u64) -> Option<&Response> {
         self.owed.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
-    }
-
-    /// The next segment to send for the first time.
-    pub(crate) fn peek(&self, mtu: u16) -> Option<Next> {
-        let response = self.get(self.cursor)?;
-        Some(Next {
-            source: self.cursor,
-            offset: self.offset,
-            len: cut(response.len(), self.offset, mtu),
-        })
-    }
-
-    /// The segment of [`Responses::peek`] was sent with this PSN.
-    pub(crate) fn advance(&mut self, next: Next, psn: Psn) {
-        self.offset = next.offset + u32::from(next.len);
-        let index = (self.cursor - self.base) as usize;
-        let response = &mut self.owed[index];
-        if self.offset == response.len() {
-            response.last = Some(psn);
-            self.cursor += 1;
-            self.offset = 0;
-        }
-    }
-
-    /// Fills in what a segment says of its response, and returns the memory that it carries.
-    pub(crate) fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
-        let response = self.get(next.source)?;
-        header.number = response.number;
-        header.message_len = response.len();
-        match response.body {
-            Body::Value(value) => {
-                header.opcode = Opcode::AtomicResponse;
-                header.address = value;
-                Some(SgList::new())
-            }
-            Body::Read { addr, rkey, len } => {
-                header.opcode = Opcode::ReadResponse;
-                crate::sg_list::slice(
-                    &[Sge { addr, len, lkey: rkey }],
-                    next.offset,
-                    u32::from(next.len),
-                )
-            }
-        }
     }
 
     /// The last PSN of the oldest response, if it was sent whole.
@@ -121,6 +78,59 @@ impl Responses {
         self.base += self.owed.len() as u64;
         self.owed.clear();
         (self.cursor, self.offset) = (self.base, 0);
+    }
+}
+
+impl Source for ResponseQueue {
+    fn peek(&self, limits: Limits) -> Option<Next> {
+        let response = self.get(self.cursor)?;
+        Some(Next {
+            source: self.cursor,
+            offset: self.offset,
+            len: cut(response.len(), self.offset, limits.mtu),
+        })
+    }
+
+    fn advance(&mut self, next: Next, psn: Psn) {
+        self.offset = next.offset + u32::from(next.len);
+        let index = (self.cursor - self.base) as usize;
+        let response = &mut self.owed[index];
+        if self.offset == response.len() {
+            response.last = Some(psn);
+            self.cursor += 1;
+            self.offset = 0;
+        }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.cursor - self.base == self.owed.len() as u64
+    }
+
+    /// Returns 0: responses do not decide when to ask for an acknowledgement.
+    fn left_behind(&self) -> usize {
+        0
+    }
+
+    fn is_write(&self, _: Next) -> bool {
+        false
+    }
+
+    fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
+        let response = self.get(next.source)?;
+        header.number = response.number;
+        header.message_len = response.len();
+        match response.body {
+            Body::Value(value) => {
+                header.opcode = Opcode::AtomicResponse;
+                header.address = value;
+                Some(SgList::new())
+            }
+            Body::Read { addr, rkey, len } => {
+                header.opcode = Opcode::ReadResponse;
+                let whole = [Sge { addr, len, lkey: rkey }];
+                sg_list::slice(&whole, next.offset, u32::from(next.len))
+            }
+        }
     }
 }
 

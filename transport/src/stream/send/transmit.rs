@@ -1,0 +1,350 @@
+//! The next segment of a stream: a lost or released one, or a new one and a run behind it.
+//!
+//! Many conditions decide whether a segment may leave, and they hold for the new segments behind it
+//! as well. So the stream determines once how many may follow, and enters them in the window
+//! together. They are handed out one by one; meanwhile the stream keeps its turn.
+
+use braid_lb::{Batch, Rails};
+use braid_wire::{PathId, Psn, Time};
+
+use super::congestion::Most;
+use super::direct::Placement;
+use super::next_segment::{Choice, NextSegment};
+use super::quantum::{BatchLimit, Quantum};
+use super::run::Run;
+use super::segment::Segment;
+use super::send_limits::{Block, Budget, Need, SendLimits};
+use super::send_stream::SendStream;
+use super::source::{Limits, Next, Source};
+use crate::Remote;
+use crate::stream::per_rail::RailPayloads;
+
+/// The circumstances of a poll for a segment.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) now: Time,
+    /// The peer's end, with its limits.
+    pub(crate) remote: &'a Remote,
+    /// Payload bytes of the longest segment that each rail carries.
+    pub(crate) path_mtu: &'a RailPayloads,
+    pub(crate) batches: BatchLimit,
+    /// Whether only work requests that were begun may continue (state SQD).
+    pub(crate) is_draining: bool,
+    pub(crate) rails: &'a mut Rails,
+    pub(crate) budget: Budget<'a>,
+}
+
+/// A segment that leaves now.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(crate) next: Next,
+    pub(crate) psn: Psn,
+    /// Whether this is a retransmission.
+    pub(crate) again: bool,
+    /// Whether the segment requests an acknowledgement.
+    pub(crate) asks: bool,
+    pub(crate) path: PathId,
+    pub(crate) batch_start: bool,
+    pub(crate) placement: Placement,
+}
+
+/// Upper limits of a run.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    segments: u32,
+    /// Bytes on the wire.
+    bytes: u64,
+    /// Payload bytes of a segment.
+    payload: u16,
+}
+
+impl SendStream {
+    /// Decides on the next segment and enters it in the window, with the run behind it.
+    pub(crate) fn poll_segment(
+        &mut self,
+        queue: &mut impl Source,
+        turn: &mut Turn<'_>,
+    ) -> Result<Departure, Block> {
+        let mut choice = self.choose(queue, turn)?;
+        while choice.lost.is_none() && self.skips_next() {
+            self.skip_next(queue, turn, choice.next);
+            choice = self.choose(queue, turn)?;
+        }
+        let (now, Choice { next, lost, .. }) = (turn.now, choice);
+        let psn = lost.unwrap_or(self.window.next());
+        let released = lost.is_some() && lost == self.window.skipped();
+        let again = lost.is_some() && !released;
+        let (path, batch_start) = self.take_path(psn, next.len, turn);
+        turn.rails.on_sent(path, again);
+        // The rate does not delay probes, so probes take nothing of it. Otherwise the probes of
+        // many time-outs would delay the segments after them for long.
+        if !again || self.probes.due == 0 {
+            let in_flight = turn.budget.in_flight[path.rail()];
+            let most = Most { batch: turn.batches.segments(), in_flight };
+            self.pace(now, Segment::wire_len(next.len), 1, most);
+        }
+        let (psn, placement) = self.enter(now, next, lost, path, || queue.is_write(next));
+        let left = if lost.is_none() { queue.left_behind() } else { 0 };
+        let asks = self.on_sent(now, next.len, again, left, &mut turn.budget) || released;
+        if lost.is_none() {
+            queue.advance(next, psn);
+        }
+        turn.budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
+        let mut run = Run { next: psn.plus(1), path, ..Run::default() };
+        if !asks && lost.is_none() && !queue.is_used_up() {
+            self.extend_run(queue, turn, &mut run);
+        }
+        run.asks |= self.is_last(queue, turn) || asks;
+        self.run = run;
+        let asks = run.asks && run.is_over();
+        Ok(Departure { next, psn, again, asks, path, batch_start, placement })
+    }
+
+    /// Returns the path of the next segment, with `len` bytes of payload, and whether the segment
+    /// begins a batch or joins the batch of another queue pair.
+    fn take_path(&mut self, psn: Psn, len: u16, turn: &mut Turn<'_>) -> (PathId, bool) {
+        let (limit, open) = (turn.batches, &mut *turn.budget.batch);
+        // The preferred path may be dead, and nothing shows that while nothing is acknowledged.
+        let goes_round = self.is_silent() && self.probes.due > 0;
+        if goes_round {
+            self.subflows.current_mut().quantum.end();
+        }
+        let starts = self.quantum_has_ended();
+        if starts {
+            self.start_quantum(psn, goes_round, turn.now, limit, turn.rails);
+        }
+        let has_moved = self.subflows.on_sent(Segment::wire_len(len));
+        let quantum = &mut self.subflows.current_mut().quantum;
+        let before = quantum.path();
+        let begins = starts || has_moved || quantum.begins_batch();
+        quantum.share(*open, len);
+        quantum.join(len, limit);
+        *open = quantum.batch();
+        (quantum.path(), begins || quantum.path() != before)
+    }
+
+    /// Picks the path of the next quantum. `goes_round`: any path may be the one that works.
+    fn start_quantum(
+        &mut self,
+        psn: Psn,
+        goes_round: bool,
+        now: Time,
+        limit: BatchLimit,
+        rails: &mut Rails,
+    ) {
+        self.losses.report(self.stream, now, rails);
+        let (rail, subflow) = (self.subflows.rail(), self.subflows.current_mut());
+        let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
+        let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
+        let path = match goes_round {
+            true => rails.pick_any(rail, self.stream, batch),
+            false => rails.pick(rail, self.stream, batch),
+        };
+        subflow.quantum = match rails.most_segments(rail) {
+            Some(most) => Quantum::short(path, limit, room, most),
+            None => Quantum::new(path, limit, room),
+        };
+    }
+
+    /// Returns the next segment of the run, or `None` if the run is over.
+    #[inline]
+    pub(crate) fn next_of_run(&mut self) -> Option<Departure> {
+        while !self.run.is_over() {
+            let Run { next: psn, path, .. } = self.run;
+            self.run.left -= 1;
+            self.run.next = psn.plus(1);
+            let asks = self.run.is_over() && self.run.asks;
+            // A segment that was declared lost meanwhile leaves as a retransmission. A segment that
+            // was given up does not leave.
+            let segment = self.window.get(psn).filter(|found| found.is_first_flight());
+            let Some(&Segment { source, offset, len, .. }) = segment else { continue };
+            return Some(Departure {
+                next: Next { source, offset, len },
+                psn,
+                again: false,
+                asks,
+                path,
+                batch_start: false,
+                placement: Placement::PLAIN,
+            });
+        }
+        None
+    }
+
+    /// Forgets which segment leaves next, because something happened to the queue pair. An idle
+    /// stream without new work keeps its knowledge, so that a queue pair that only receives does
+    /// not pay with every packet.
+    pub(crate) fn look_again(&mut self, queue: &impl Source) {
+        if !queue.is_used_up() || !self.is_idle() {
+            self.next_segment = NextSegment::Unknown;
+        }
+    }
+
+    /// Enters a new segment in the window without sending it. It is sent later, or at once if no
+    /// other segment follows.
+    fn skip_next(&mut self, queue: &mut impl Source, turn: &Turn<'_>, next: Next) {
+        let psn = self.skip(turn.now, next);
+        queue.advance(next, psn);
+        let follows = self.candidate(queue, turn).is_some();
+        self.settle_skipped(turn.now, psn, next.len, follows);
+    }
+
+    /// Returns whether no segment follows for now the one that was sent last.
+    fn is_last(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> bool {
+        let is_last = match self.choose(queue, turn) {
+            // Other queue pairs have their turns first.
+            Ok(_) => turn.budget.is_shared && self.quantum_has_ended(),
+            Err(Block::Rate) => self.is_held_for_long(turn.now),
+            Err(Block::Nothing | Block::Peer | Block::Window | Block::Budget(_)) => true,
+        };
+        if is_last {
+            self.on_last();
+        }
+        is_last
+    }
+
+    /// Returns the segment that leaves next.
+    fn choose(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> Result<Choice, Block> {
+        match self.next_segment {
+            NextSegment::Unknown => self.look(queue, turn),
+            NextSegment::Blocked(block) => Err(block),
+            NextSegment::Segment(choice)
+                if choice.needs.bytes() <= turn.budget.left.on(choice.needs.rail()) =>
+            {
+                Ok(choice)
+            }
+            NextSegment::Segment(Choice { needs, .. }) => {
+                self.on_blocked(Block::Budget(needs));
+                Err(Block::Budget(needs))
+            }
+        }
+    }
+
+    /// Determines the segment that leaves next.
+    fn look(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> Result<Choice, Block> {
+        loop {
+            let choice = self.try_candidate(queue, turn);
+            self.next_segment = NextSegment::new(choice);
+            if matches!(choice, Err(Block::Nothing)) {
+                self.expect_tail(turn.now);
+            }
+            match choice {
+                Err(block) if self.on_blocked(block) => {}
+                _ => return choice,
+            }
+        }
+    }
+
+    #[inline]
+    fn try_candidate(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> Result<Choice, Block> {
+        let (next, lost) = self.candidate(queue, turn).ok_or(Block::Nothing)?;
+        let Remote { window, segments, .. } = *turn.remote;
+        let batch = turn.batches.batch();
+        let limits = SendLimits { window, segments, budget: turn.budget.left, batch };
+        let needs = self.may_send(turn.now, next.len, lost, &limits, turn.rails)?;
+        let choice = Choice { next, lost, needs };
+        Ok(match turn.rails.count() {
+            1 => choice, // it is cut to the one rail
+            _ => choice.cut_to(turn.path_mtu.on(self.subflows.rail())),
+        })
+    }
+
+    /// Returns the next segment with its PSN if it was lost or released, before new segments.
+    #[inline(always)] // called for each packet, and from where segments are skipped
+    fn candidate(&mut self, queue: &impl Source, turn: &Turn<'_>) -> Option<(Next, Option<Psn>)> {
+        if let Some((psn, lost)) = self.window.peek_lost() {
+            let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
+            return Some((next, Some(psn)));
+        }
+        self.fresh(queue, turn).map(|next| (next, None))
+    }
+
+    /// Returns the next new segment.
+    #[inline(always)] // called for each packet
+    fn fresh(&self, queue: &impl Source, turn: &Turn<'_>) -> Option<Next> {
+        let mtu = turn.remote.mtu.min(turn.path_mtu.longest());
+        queue.peek(Limits {
+            mtu,
+            write_mtu: self.write_mtu(turn.now, mtu),
+            max_rd_atomic: turn.remote.max_rd_atomic,
+            is_draining: turn.is_draining,
+        })
+    }
+
+    /// Enters the new segments that follow the current one in the window, and takes their share of
+    /// the budget.
+    #[inline(never)] // once for many segments
+    fn extend_run(&mut self, queue: &mut impl Source, turn: &mut Turn<'_>, run: &mut Run) {
+        let Some(reach) = self.reach(run.path, turn) else { return };
+        let mut bytes = 0;
+        while run.left < reach.segments && !run.asks {
+            let Some(mut next) = self.fresh(queue, turn) else { break };
+            next.len = next.len.min(reach.payload);
+            let wire_len = Segment::wire_len(next.len);
+            if bytes + wire_len > reach.bytes {
+                break;
+            }
+            let Some(asks) = self.follow(queue, turn, next, run.path) else { break };
+            turn.rails.on_sent(run.path, false);
+            bytes += wire_len;
+            run.bytes += u64::from(next.len);
+            run.left += 1;
+            run.asks = asks;
+        }
+        if run.left > 0 {
+            self.end_of_run(turn, bytes, *run);
+        }
+    }
+
+    /// Returns the limits of a run. Of what they depend on, only the window changes while its
+    /// segments are entered.
+    fn reach(&self, path: PathId, turn: &Turn<'_>) -> Option<Reach> {
+        let payload = match turn.rails.count() {
+            1 => u16::MAX, // segments are cut to the one rail
+            _ => turn.path_mtu.on(path.rail()),
+        };
+        let rail = path.rail();
+        let segments = self.segments_behind(turn.remote.window, turn.remote.segments)?;
+        let in_flight = self.window.in_flight()[rail];
+        let mut bytes = self.subflows.current().cc.window().saturating_sub(in_flight);
+        if turn.budget.in_flight[rail] == 0 {
+            // An idle socket takes one segment however small its buffer is, and behind it only what
+            // fits.
+            bytes = bytes.min(self.peer_bytes.saturating_sub(in_flight));
+        }
+        Some(Reach { segments, bytes: bytes.min(turn.budget.left.on(rail)), payload })
+    }
+
+    /// Enters one segment of a run. Returns whether it requests an acknowledgement, or `None` if its
+    /// batch has ended.
+    fn follow(
+        &mut self,
+        queue: &mut impl Source,
+        turn: &mut Turn<'_>,
+        next: Next,
+        path: PathId,
+    ) -> Option<bool> {
+        let left = queue.left_behind();
+        let subflow = self.subflows.current_mut();
+        if subflow.quantum.begins_batch() {
+            return None;
+        }
+        subflow.quantum.join(next.len, turn.batches);
+        let psn = self.window.push(turn.now, next, path, None);
+        subflow.cc.on_entered(turn.now, psn, Segment::wire_len(next.len));
+        let asks = self.asks_with(next.len, false, left, &mut turn.budget);
+        queue.advance(next, psn);
+        Some(asks)
+    }
+
+    /// Counts the segments of a run, with `bytes` bytes on the wire.
+    fn end_of_run(&mut self, turn: &mut Turn<'_>, bytes: u64, run: Run) {
+        let rail = run.path.rail();
+        let in_flight = turn.budget.in_flight[rail];
+        let most = Most { batch: turn.batches.segments(), in_flight };
+        self.subflows.on_sent(bytes);
+        self.pace(turn.now, bytes, run.left, most);
+        *turn.budget.batch = self.subflows.current().quantum.batch();
+        turn.budget.left.spent = Need::new(rail, turn.budget.left.spent.bytes() + bytes);
+    }
+}
