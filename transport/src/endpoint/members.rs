@@ -332,12 +332,9 @@ impl Endpoint {
         packet: &Packet,
         rails: &mut Rails,
     ) -> Option<Transmit> {
-        let slot = QpSlot(index);
-        let mut transmit = self.qp_mut(slot).describe(now, slot, packet, rails);
-        if let Some(transmit) = &mut transmit {
-            transmit.egress = self.permitted(transmit.egress);
-        }
-        transmit
+        let (slot, path_mtu) = (QpSlot(index), &self.path_mtu);
+        let qp = &mut self.members[index as usize].as_mut()?.qp;
+        qp.describe(now, slot, packet, rails, |egress| path_mtu.permitted(egress))
     }
 
     /// Returns the next segment of the run that is being handed out. The run was decided on and

@@ -60,17 +60,7 @@ impl Endpoint {
     /// from there.
     #[inline]
     pub fn paths_are_blocked(&self, rail: RailId) -> bool {
-        self.path_mtu.rails[rail.get()].port_only
-    }
-
-    /// Replaces the port of a path by the receiving port of its rail if the ports of paths are
-    /// blocked. Probes leave as they are, because they show whether that has changed.
-    #[inline]
-    pub(super) fn permitted(&self, egress: Egress) -> Egress {
-        match egress {
-            Egress::Path(path) if self.paths_are_blocked(path.rail()) => Egress::Port(path.rail()),
-            _ => egress,
-        }
+        self.path_mtu.paths_are_blocked(rail)
     }
 
     /// As [`Endpoint::paths_are_blocked`], once that is certain: a rail may be used from its

@@ -193,7 +193,7 @@ impl Endpoint {
     ) -> Option<Transmit> {
         let member = self.members[index as usize].as_ref()?;
         let control = member.qp.control(kind, stamp);
-        let (slot, egress) = (QpSlot(index), self.permitted(egress));
+        let (slot, egress) = (QpSlot(index), self.path_mtu.permitted(egress));
         Some(Transmit { slot, egress, body: TransmitBody::Control(control) })
     }
 }

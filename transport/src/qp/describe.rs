@@ -12,22 +12,24 @@ use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
 
 impl ConnectedQp {
     /// Describes a packet that [`ConnectedQp::poll_transmit`] has just decided on. `slot`: the
-    /// place of this queue pair. `None`: the message of the packet is gone.
+    /// place of this queue pair; `permitted`: the egress to use instead of another. `None`: the message
+    /// of the packet is gone.
     pub(crate) fn describe(
         &mut self,
         now: Time,
         slot: QpSlot,
         packet: &Packet,
         rails: &mut Rails,
+        permitted: impl Fn(Egress) -> Egress,
     ) -> Option<Transmit> {
         let (body, egress) = match packet {
             Packet::Segment(stream, departure) => {
-                return self.describe_segment(now, slot, *stream, departure);
+                return self.describe_segment(now, slot, *stream, departure, permitted);
             }
             Packet::Ack(stream) => self.describe_ack(now, *stream, rails)?,
             Packet::Confirm(egress) => (TransmitBody::Control(self.confirm()), *egress),
         };
-        Some(Transmit { slot, egress, body })
+        Some(Transmit { slot, egress: permitted(egress), body })
     }
 
     fn describe_ack(
@@ -53,6 +55,7 @@ impl ConnectedQp {
         slot: QpSlot,
         stream: Stream,
         departure: &Departure,
+        permitted: impl Fn(Egress) -> Egress,
     ) -> Option<Transmit> {
         let Departure { next, path, batch_start, placement, .. } = *departure;
         let streams = &self.streams;
@@ -79,7 +82,7 @@ impl ConnectedQp {
             oversize: next.len > streams.path_mtu.on(path.rail()),
             placement,
         };
-        Some(Transmit { slot, egress: Egress::Path(path), body })
+        Some(Transmit { slot, egress: permitted(Egress::Path(path)), body })
     }
 
     /// A segment of a request was handed out to be placed directly and sent staged.

@@ -1,7 +1,8 @@
 //! One queue pair: its state, receive queue, events and end, around the streams of its connection.
 //!
 //! [`queue_pair`] is the queue pair, [`streams`] the streams that it has once it is connected.
-//! [`arrive`] takes packets in, [`acks`] acknowledgements; [`transmit`] lets packets out; [`fail`] and [`disconnect`] end the connection.
+//! [`arrive`] takes packets in, [`acks`] acknowledgements; [`transmit`] lets packets out; [`fail`]
+//! and [`disconnect`] end the connection.
 
 mod recv_queue;
 mod metrics;

@@ -17,7 +17,7 @@ use crate::stream::send::send_limits::Block;
 use crate::stream::send::send_queue::SendQueue;
 use crate::stream::send::send_stream::SendStream;
 use crate::stream::send::skipped_segments::SkipSchedule;
-use crate::stream::send::transmit::{Departure, Turn};
+use crate::stream::send::transmit::{Departure, PollContext};
 use crate::{EndpointConfig, QpConfig, Remote};
 
 #[derive(Debug)]
@@ -67,14 +67,14 @@ struct ResponseTemplate {
 }
 
 impl Requests {
-    pub(super) fn poll(&mut self, turn: &mut Turn<'_>) -> Result<Departure, Block> {
-        self.stream.poll_segment(&mut self.queue, turn)
+    pub(super) fn poll(&mut self, context: &mut PollContext<'_>) -> Result<Departure, Block> {
+        self.stream.poll_segment(&mut self.queue, context)
     }
 }
 
 impl Responses {
-    pub(super) fn poll(&mut self, turn: &mut Turn<'_>) -> Result<Departure, Block> {
-        self.stream.poll_segment(&mut self.queue, turn)
+    pub(super) fn poll(&mut self, context: &mut PollContext<'_>) -> Result<Departure, Block> {
+        self.stream.poll_segment(&mut self.queue, context)
     }
 
     /// Retires responses until fewer than `granted` remain. A new request implicitly acknowledges

@@ -9,7 +9,7 @@ use super::streams::Streams;
 use crate::stream::recv::recv_stream::RecvStream;
 use crate::stream::send::run::Run;
 use crate::stream::send::send_limits::{Block, Budget, Need};
-use crate::stream::send::transmit::{Departure, Turn};
+use crate::stream::send::transmit::{Departure, PollContext};
 use crate::{Egress, QpState};
 
 /// Result of a poll for a packet.
@@ -76,14 +76,15 @@ impl ConnectedQp {
         let Streams { remote, path_mtu, batches, requests, responses, turn: first, .. } =
             &mut *self.streams;
         let (first, batches) = (*first, *batches);
-        let mut turn = Turn { now, remote, path_mtu, batches, is_draining, rails, budget };
+        let mut context =
+            PollContext { now, remote, path_mtu, batches, is_draining, rails, budget };
         let (mut outcome, mut stream) = (Outcome::Idle, first);
         loop {
             let (sent, next) = match (stream, &mut *responses) {
-                (Stream::Requests, None) => (requests.poll(&mut turn), Stream::Requests),
-                (Stream::Requests, Some(_)) => (requests.poll(&mut turn), Stream::Responses),
+                (Stream::Requests, None) => (requests.poll(&mut context), Stream::Requests),
+                (Stream::Requests, Some(_)) => (requests.poll(&mut context), Stream::Responses),
                 (Stream::Responses, Some(responses)) => {
-                    (responses.poll(&mut turn), Stream::Requests)
+                    (responses.poll(&mut context), Stream::Requests)
                 }
                 (Stream::Responses, None) => (Err(Block::Nothing), Stream::Requests),
             };

@@ -45,7 +45,8 @@ impl Host {
         connect(now, (&mut self.endpoint, &mut self.rails), own, config, remote)
     }
 
-    /// Takes a packet of the peer for a queue pair. Returns the reason if the endpoint refuses a segment.
+    /// Takes a packet of the peer for a queue pair. Returns the reason if the endpoint refuses a
+    /// segment.
     pub(crate) fn receive(
         &mut self,
         now: Time,

@@ -9,6 +9,7 @@ use braid_lb::{RailSet, Rails};
 use braid_wire::{MAX_RAILS, Probe, RailId, Time};
 
 use self::search::PathMtu;
+use crate::Egress;
 use crate::stream::per_rail::RailPayloads;
 
 /// The searches of all rails.
@@ -41,6 +42,22 @@ impl PathMtus {
         self.live = rails.live();
         self.longest_payload = self.longest_payload.max(payload);
         self.live.iter().for_each(|rail| self.rails[rail.get()].admit(now, payload));
+    }
+
+    /// Whether only packets from the receiving port of this rail reach the peer.
+    #[inline]
+    pub(super) fn paths_are_blocked(&self, rail: RailId) -> bool {
+        self.rails[rail.get()].port_only
+    }
+
+    /// Replaces the port of a path by the receiving port of its rail if the ports of paths are
+    /// blocked. Probes leave as they are, because they show whether that has changed.
+    #[inline]
+    pub(super) fn permitted(&self, egress: Egress) -> Egress {
+        match egress {
+            Egress::Path(path) if self.paths_are_blocked(path.rail()) => Egress::Port(path.rail()),
+            _ => egress,
+        }
     }
 
     pub(super) fn live(&self) -> impl Iterator<Item = &PathMtu> {

@@ -181,6 +181,7 @@ impl SendQueue {
 }
 
 impl Source for SendQueue {
+    #[inline(always)] // once for each segment
     fn peek(&self, limits: Limits) -> Option<Next> {
         let entry = self.get(self.cursor)?;
         if self.offset == 0 && self.must_wait(entry, limits) {
@@ -227,6 +228,7 @@ impl Source for SendQueue {
         next.len > 0 && self.get(next.source).is_some_and(Entry::is_write)
     }
 
+    #[inline(always)] // once for each segment, and the value that it returns is large
     fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
         let entry = self.get(next.source)?;
         header.number = entry.number;

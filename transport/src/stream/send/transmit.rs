@@ -21,7 +21,7 @@ use crate::stream::per_rail::RailPayloads;
 
 /// The circumstances of a poll for a segment.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct PollContext<'a> {
     pub(crate) now: Time,
     /// The peer's end, with its limits.
     pub(crate) remote: &'a Remote,
@@ -63,38 +63,38 @@ impl SendStream {
     pub(crate) fn poll_segment(
         &mut self,
         queue: &mut impl Source,
-        turn: &mut Turn<'_>,
+        context: &mut PollContext<'_>,
     ) -> Result<Departure, Block> {
-        let mut choice = self.choose(queue, turn)?;
+        let mut choice = self.choose(queue, context)?;
         while choice.lost.is_none() && self.skips_next() {
-            self.skip_next(queue, turn, choice.next);
-            choice = self.choose(queue, turn)?;
+            self.skip_next(queue, context, choice.next);
+            choice = self.choose(queue, context)?;
         }
-        let (now, Choice { next, lost, .. }) = (turn.now, choice);
+        let (now, Choice { next, lost, .. }) = (context.now, choice);
         let psn = lost.unwrap_or(self.window.next());
         let released = lost.is_some() && lost == self.window.skipped();
         let again = lost.is_some() && !released;
-        let (path, batch_start) = self.take_path(psn, next.len, turn);
-        turn.rails.on_sent(path, again);
+        let (path, batch_start) = self.take_path(psn, next.len, context);
+        context.rails.on_sent(path, again);
         // The rate does not delay probes, so probes take nothing of it. Otherwise the probes of
         // many time-outs would delay the segments after them for long.
         if !again || self.probes.due == 0 {
-            let in_flight = turn.budget.in_flight[path.rail()];
-            let most = Most { batch: turn.batches.segments(), in_flight };
+            let in_flight = context.budget.in_flight[path.rail()];
+            let most = Most { batch: context.batches.segments(), in_flight };
             self.pace(now, Segment::wire_len(next.len), 1, most);
         }
         let (psn, placement) = self.enter(now, next, lost, path, || queue.is_write(next));
         let left = if lost.is_none() { queue.left_behind() } else { 0 };
-        let asks = self.on_sent(now, next.len, again, left, &mut turn.budget) || released;
+        let asks = self.on_sent(now, next.len, again, left, &mut context.budget) || released;
         if lost.is_none() {
             queue.advance(next, psn);
         }
-        turn.budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
+        context.budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
         let mut run = Run { next: psn.plus(1), path, ..Run::default() };
         if !asks && lost.is_none() && !queue.is_used_up() {
-            self.extend_run(queue, turn, &mut run);
+            self.extend_run(queue, context, &mut run);
         }
-        run.asks |= self.is_last(queue, turn) || asks;
+        run.asks |= self.is_last(queue, context) || asks;
         self.run = run;
         let asks = run.asks && run.is_over();
         Ok(Departure { next, psn, again, asks, path, batch_start, placement })
@@ -102,8 +102,8 @@ impl SendStream {
 
     /// Returns the path of the next segment, with `len` bytes of payload, and whether the segment
     /// begins a batch or joins the batch of another queue pair.
-    fn take_path(&mut self, psn: Psn, len: u16, turn: &mut Turn<'_>) -> (PathId, bool) {
-        let (limit, open) = (turn.batches, &mut *turn.budget.batch);
+    fn take_path(&mut self, psn: Psn, len: u16, context: &mut PollContext<'_>) -> (PathId, bool) {
+        let (limit, open) = (context.batches, &mut *context.budget.batch);
         // The preferred path may be dead, and nothing shows that while nothing is acknowledged.
         let goes_round = self.is_silent() && self.probes.due > 0;
         if goes_round {
@@ -111,7 +111,7 @@ impl SendStream {
         }
         let starts = self.quantum_has_ended();
         if starts {
-            self.start_quantum(psn, goes_round, turn.now, limit, turn.rails);
+            self.start_quantum(psn, goes_round, context.now, limit, context.rails);
         }
         let has_moved = self.subflows.on_sent(Segment::wire_len(len));
         let quantum = &mut self.subflows.current_mut().quantum;
@@ -182,19 +182,19 @@ impl SendStream {
 
     /// Enters a new segment in the window without sending it. It is sent later, or at once if no
     /// other segment follows.
-    fn skip_next(&mut self, queue: &mut impl Source, turn: &Turn<'_>, next: Next) {
-        let psn = self.skip(turn.now, next);
+    fn skip_next(&mut self, queue: &mut impl Source, context: &PollContext<'_>, next: Next) {
+        let psn = self.skip(context.now, next);
         queue.advance(next, psn);
-        let follows = self.candidate(queue, turn).is_some();
-        self.settle_skipped(turn.now, psn, next.len, follows);
+        let follows = self.candidate(queue, context).is_some();
+        self.settle_skipped(context.now, psn, next.len, follows);
     }
 
     /// Returns whether no segment follows for now the one that was sent last.
-    fn is_last(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> bool {
-        let is_last = match self.choose(queue, turn) {
+    fn is_last(&mut self, queue: &impl Source, context: &mut PollContext<'_>) -> bool {
+        let is_last = match self.choose(queue, context) {
             // Other queue pairs have their turns first.
-            Ok(_) => turn.budget.is_shared && self.quantum_has_ended(),
-            Err(Block::Rate) => self.is_held_for_long(turn.now),
+            Ok(_) => context.budget.is_shared && self.quantum_has_ended(),
+            Err(Block::Rate) => self.is_held_for_long(context.now),
             Err(Block::Nothing | Block::Peer | Block::Window | Block::Budget(_)) => true,
         };
         if is_last {
@@ -204,12 +204,16 @@ impl SendStream {
     }
 
     /// Returns the segment that leaves next.
-    fn choose(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> Result<Choice, Block> {
+    fn choose(
+        &mut self,
+        queue: &impl Source,
+        context: &mut PollContext<'_>,
+    ) -> Result<Choice, Block> {
         match self.next_segment {
-            NextSegment::Unknown => self.look(queue, turn),
+            NextSegment::Unknown => self.look(queue, context),
             NextSegment::Blocked(block) => Err(block),
             NextSegment::Segment(choice)
-                if choice.needs.bytes() <= turn.budget.left.on(choice.needs.rail()) =>
+                if choice.needs.bytes() <= context.budget.left.on(choice.needs.rail()) =>
             {
                 Ok(choice)
             }
@@ -221,12 +225,16 @@ impl SendStream {
     }
 
     /// Determines the segment that leaves next.
-    fn look(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> Result<Choice, Block> {
+    fn look(
+        &mut self,
+        queue: &impl Source,
+        context: &mut PollContext<'_>,
+    ) -> Result<Choice, Block> {
         loop {
-            let choice = self.try_candidate(queue, turn);
+            let choice = self.try_candidate(queue, context);
             self.next_segment = NextSegment::new(choice);
             if matches!(choice, Err(Block::Nothing)) {
-                self.expect_tail(turn.now);
+                self.expect_tail(context.now);
             }
             match choice {
                 Err(block) if self.on_blocked(block) => {}
@@ -236,91 +244,109 @@ impl SendStream {
     }
 
     #[inline]
-    fn try_candidate(&mut self, queue: &impl Source, turn: &mut Turn<'_>) -> Result<Choice, Block> {
-        let (next, lost) = self.candidate(queue, turn).ok_or(Block::Nothing)?;
-        let Remote { window, segments, .. } = *turn.remote;
-        let batch = turn.batches.batch();
-        let limits = SendLimits { window, segments, budget: turn.budget.left, batch };
-        let needs = self.may_send(turn.now, next.len, lost, &limits, turn.rails)?;
+    fn try_candidate(
+        &mut self,
+        queue: &impl Source,
+        context: &mut PollContext<'_>,
+    ) -> Result<Choice, Block> {
+        let (next, lost) = self.candidate(queue, context).ok_or(Block::Nothing)?;
+        let Remote { window, segments, .. } = *context.remote;
+        let batch = context.batches.batch();
+        let limits = SendLimits { window, segments, budget: context.budget.left, batch };
+        let needs = self.may_send(context.now, next.len, lost, &limits, context.rails)?;
         let choice = Choice { next, lost, needs };
-        Ok(match turn.rails.count() {
+        Ok(match context.rails.count() {
             1 => choice, // it is cut to the one rail
-            _ => choice.cut_to(turn.path_mtu.on(self.subflows.rail())),
+            _ => choice.cut_to(context.path_mtu.on(self.subflows.rail())),
         })
     }
 
     /// Returns the next segment with its PSN if it was lost or released, before new segments.
     #[inline(always)] // called for each packet, and from where segments are skipped
-    fn candidate(&mut self, queue: &impl Source, turn: &Turn<'_>) -> Option<(Next, Option<Psn>)> {
+    fn candidate(
+        &mut self,
+        queue: &impl Source,
+        context: &PollContext<'_>,
+    ) -> Option<(Next, Option<Psn>)> {
         if let Some((psn, lost)) = self.window.peek_lost() {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
             return Some((next, Some(psn)));
         }
-        self.fresh(queue, turn).map(|next| (next, None))
+        self.fresh(queue, context).map(|next| (next, None))
     }
 
     /// Returns the next new segment.
     #[inline(always)] // called for each packet
-    fn fresh(&self, queue: &impl Source, turn: &Turn<'_>) -> Option<Next> {
-        let mtu = turn.remote.mtu.min(turn.path_mtu.longest());
-        queue.peek(Limits {
+    fn fresh(&self, queue: &impl Source, context: &PollContext<'_>) -> Option<Next> {
+        queue.peek(self.limits(context))
+    }
+
+    #[inline(always)] // called for each packet
+    fn limits(&self, context: &PollContext<'_>) -> Limits {
+        let mtu = context.remote.mtu.min(context.path_mtu.longest());
+        Limits {
             mtu,
-            write_mtu: self.write_mtu(turn.now, mtu),
-            max_rd_atomic: turn.remote.max_rd_atomic,
-            is_draining: turn.is_draining,
-        })
+            write_mtu: self.write_mtu(context.now, mtu),
+            max_rd_atomic: context.remote.max_rd_atomic,
+            is_draining: context.is_draining,
+        }
     }
 
     /// Enters the new segments that follow the current one in the window, and takes their share of
     /// the budget.
     #[inline(never)] // once for many segments
-    fn extend_run(&mut self, queue: &mut impl Source, turn: &mut Turn<'_>, run: &mut Run) {
-        let Some(reach) = self.reach(run.path, turn) else { return };
-        let mut bytes = 0;
+    fn extend_run(
+        &mut self,
+        queue: &mut impl Source,
+        context: &mut PollContext<'_>,
+        run: &mut Run,
+    ) {
+        let Some(reach) = self.reach(run.path, context) else { return };
+        let (limits, mut bytes) = (self.limits(context), 0);
         while run.left < reach.segments && !run.asks {
-            let Some(mut next) = self.fresh(queue, turn) else { break };
+            let Some(mut next) = queue.peek(limits) else { break };
             next.len = next.len.min(reach.payload);
             let wire_len = Segment::wire_len(next.len);
             if bytes + wire_len > reach.bytes {
                 break;
             }
-            let Some(asks) = self.follow(queue, turn, next, run.path) else { break };
-            turn.rails.on_sent(run.path, false);
+            let Some(asks) = self.follow(queue, context, next, run.path) else { break };
+            context.rails.on_sent(run.path, false);
             bytes += wire_len;
             run.bytes += u64::from(next.len);
             run.left += 1;
             run.asks = asks;
         }
         if run.left > 0 {
-            self.end_of_run(turn, bytes, *run);
+            self.end_of_run(context, bytes, *run);
         }
     }
 
     /// Returns the limits of a run. Of what they depend on, only the window changes while its
     /// segments are entered.
-    fn reach(&self, path: PathId, turn: &Turn<'_>) -> Option<Reach> {
-        let payload = match turn.rails.count() {
+    fn reach(&self, path: PathId, context: &PollContext<'_>) -> Option<Reach> {
+        let payload = match context.rails.count() {
             1 => u16::MAX, // segments are cut to the one rail
-            _ => turn.path_mtu.on(path.rail()),
+            _ => context.path_mtu.on(path.rail()),
         };
         let rail = path.rail();
-        let segments = self.segments_behind(turn.remote.window, turn.remote.segments)?;
+        let segments = self.segments_behind(context.remote.window, context.remote.segments)?;
         let in_flight = self.window.in_flight()[rail];
         let mut bytes = self.subflows.current().cc.window().saturating_sub(in_flight);
-        if turn.budget.in_flight[rail] == 0 {
+        if context.budget.in_flight[rail] == 0 {
             // An idle socket takes one segment however small its buffer is, and behind it only what
             // fits.
             bytes = bytes.min(self.peer_bytes.saturating_sub(in_flight));
         }
-        Some(Reach { segments, bytes: bytes.min(turn.budget.left.on(rail)), payload })
+        Some(Reach { segments, bytes: bytes.min(context.budget.left.on(rail)), payload })
     }
 
-    /// Enters one segment of a run. Returns whether it requests an acknowledgement, or `None` if its
-    /// batch has ended.
+    /// Enters one segment of a run. Returns whether it requests an acknowledgement, or `None` if
+    /// its batch has ended.
     fn follow(
         &mut self,
         queue: &mut impl Source,
-        turn: &mut Turn<'_>,
+        context: &mut PollContext<'_>,
         next: Next,
         path: PathId,
     ) -> Option<bool> {
@@ -329,22 +355,22 @@ impl SendStream {
         if subflow.quantum.begins_batch() {
             return None;
         }
-        subflow.quantum.join(next.len, turn.batches);
-        let psn = self.window.push(turn.now, next, path, None);
-        subflow.cc.on_entered(turn.now, psn, Segment::wire_len(next.len));
-        let asks = self.asks_with(next.len, false, left, &mut turn.budget);
+        subflow.quantum.join(next.len, context.batches);
+        let psn = self.window.push(context.now, next, path, None);
+        subflow.cc.on_entered(context.now, psn, Segment::wire_len(next.len));
+        let asks = self.asks_with(next.len, false, left, &mut context.budget);
         queue.advance(next, psn);
         Some(asks)
     }
 
     /// Counts the segments of a run, with `bytes` bytes on the wire.
-    fn end_of_run(&mut self, turn: &mut Turn<'_>, bytes: u64, run: Run) {
+    fn end_of_run(&mut self, context: &mut PollContext<'_>, bytes: u64, run: Run) {
         let rail = run.path.rail();
-        let in_flight = turn.budget.in_flight[rail];
-        let most = Most { batch: turn.batches.segments(), in_flight };
+        let in_flight = context.budget.in_flight[rail];
+        let most = Most { batch: context.batches.segments(), in_flight };
         self.subflows.on_sent(bytes);
-        self.pace(turn.now, bytes, run.left, most);
-        *turn.budget.batch = self.subflows.current().quantum.batch();
-        turn.budget.left.spent = Need::new(rail, turn.budget.left.spent.bytes() + bytes);
+        self.pace(context.now, bytes, run.left, most);
+        *context.budget.batch = self.subflows.current().quantum.batch();
+        context.budget.left.spent = Need::new(rail, context.budget.left.spent.bytes() + bytes);
     }
 }
