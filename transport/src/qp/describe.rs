@@ -71,18 +71,25 @@ impl ConnectedQp {
         };
         let carries = header.opcode.has_payload();
         header.last = !carries || next.offset + u32::from(next.len) == header.message_len;
-        let body = TransmitBody::Segment {
-            header,
-            gather: gather?,
-            pd: self.qp.config.pd,
-            access,
-            path,
-            batch_start,
-            crc: streams.remote.crc,
-            oversize: next.len > streams.path_mtu.on(path.rail()),
-            placement,
-        };
-        Some(Transmit { slot, egress: permitted(Egress::Path(path)), body })
+        let gather = gather?;
+        let oversize = next.len > streams.path_mtu.on(path.rail());
+        let (pd, crc) = (self.qp.config.pd, streams.remote.crc);
+        // In one expression, so that the compiler moves none of it twice.
+        Some(Transmit {
+            slot,
+            egress: permitted(Egress::Path(path)),
+            body: TransmitBody::Segment {
+                header,
+                gather,
+                pd,
+                access,
+                path,
+                batch_start,
+                crc,
+                oversize,
+                placement,
+            },
+        })
     }
 
     /// A segment of a request was handed out to be placed directly and sent staged.

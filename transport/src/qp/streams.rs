@@ -179,6 +179,12 @@ impl Streams {
         }
     }
 
+    /// Whether nothing leaves on any stream before something happens.
+    #[inline]
+    pub(super) fn is_blocked(&self) -> bool {
+        self.all_outgoing().all(|outgoing| outgoing.is_blocked())
+    }
+
     /// Whether a packet of the peer's was refused for good.
     #[inline]
     pub(super) fn has_refused(&self) -> bool {

@@ -66,7 +66,7 @@ impl ConnectedQp {
                 yields: false,
             });
         }
-        if self.streams.is_paused {
+        if self.streams.is_paused || self.streams.is_blocked() {
             return Outcome::Idle;
         }
         if self.has_run() {

@@ -97,6 +97,7 @@ impl SendStream {
 
     /// Whether a segment with `len` bytes of payload may leave now. Returns the budget that it
     /// takes. `lost`: its PSN if it was lost or released.
+    #[inline]
     pub(crate) fn may_send(
         &mut self,
         now: Time,
@@ -149,6 +150,12 @@ impl SendStream {
     /// Whether nothing is in flight, and nothing was left to send when it was last looked at.
     pub(crate) fn is_idle(&self) -> bool {
         self.window.is_empty() && matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
+    }
+
+    /// Whether nothing leaves before something happens, and no segment of a run is left.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        matches!(self.next_segment, NextSegment::Blocked(_)) && self.run.is_over()
     }
 
     pub(crate) fn is_silent(&self) -> bool {

@@ -65,12 +65,14 @@ impl SendStream {
         queue: &mut impl Source,
         context: &mut PollContext<'_>,
     ) -> Result<Departure, Block> {
-        let mut choice = self.choose(queue, context)?;
-        while choice.lost.is_none() && self.skips_next() {
+        let Choice { next, lost, .. } = loop {
+            let choice = self.choose(queue, context)?;
+            if choice.lost.is_some() || !self.skips_next() {
+                break choice;
+            }
             self.skip_next(queue, context, choice.next);
-            choice = self.choose(queue, context)?;
-        }
-        let (now, Choice { next, lost, .. }) = (context.now, choice);
+        };
+        let now = context.now;
         let psn = lost.unwrap_or(self.window.next());
         let released = lost.is_some() && lost == self.window.skipped();
         let again = lost.is_some() && !released;
@@ -102,6 +104,7 @@ impl SendStream {
 
     /// Returns the path of the next segment, with `len` bytes of payload, and whether the segment
     /// begins a batch or joins the batch of another queue pair.
+    #[inline]
     fn take_path(&mut self, psn: Psn, len: u16, context: &mut PollContext<'_>) -> (PathId, bool) {
         let (limit, open) = (context.batches, &mut *context.budget.batch);
         // The preferred path may be dead, and nothing shows that while nothing is acknowledged.
@@ -204,6 +207,7 @@ impl SendStream {
     }
 
     /// Returns the segment that leaves next.
+    #[inline(always)] // most calls find it known
     fn choose(
         &mut self,
         queue: &impl Source,
@@ -225,6 +229,7 @@ impl SendStream {
     }
 
     /// Determines the segment that leaves next.
+    #[inline(never)]
     fn look(
         &mut self,
         queue: &impl Source,
