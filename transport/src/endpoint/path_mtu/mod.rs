@@ -1,5 +1,5 @@
-//! Path MTUs, searched on each rail by itself. A segment is cut as long as the rail carries that
-//! takes it first. If another rail that carries less has to take it again, it leaves in parts.
+//! Path MTUs, searched on each rail separately. A segment is cut to the length that its first rail
+//! carries. If it is retransmitted on a rail that carries less, it leaves in parts.
 
 pub(super) mod search;
 
@@ -15,9 +15,9 @@ use crate::stream::per_rail::RailPayloads;
 #[derive(Debug)]
 pub(super) struct PathMtus {
     pub(super) rails: [PathMtu; MAX_RAILS],
-    /// The rails in use, as far as the endpoint has noticed.
+    /// The rails in use, as last noticed by the endpoint.
     pub(super) live: RailSet,
-    /// The most that a queue pair could use.
+    /// The longest payload that any queue pair could use.
     pub(super) longest_payload: u16,
     /// PROBEs of the peer that are to be answered, with the queue pairs that they were for and the
     /// rails that they came by.
