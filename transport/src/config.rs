@@ -43,16 +43,16 @@ pub struct QpConfig {
     /// Number of READs and atomics that the peer may have outstanding, 1 to 255. Default: 16.
     pub max_rd_atomic: u8,
     /// Time without progress after which the queue pair fails with `RetryExceeded`, up to one
-    /// time-out later. The clock stops while the driver does not run. It also stops while the
-    /// peer's receive buffer is full and the queue pair leaves it to others, which it does after
-    /// two time-outs.
+    /// time-out later. Time in which the driver does not run is not counted. Nor is time in which
+    /// the queue pair has nothing in flight because others fill the peer's receive buffer. That
+    /// time is short, because a queue pair leaves the buffer to others after two time-outs.
     ///
     /// A slow peer gets more time. If its recent acknowledgements took longer than a third of
     /// `retry_timeout`, the limit is three times as long as they took, but at most four times
     /// `retry_timeout`. A DISCONNECT is repeated for this time, too. Default: 3 s.
     pub retry_timeout: Duration,
-    /// Number of "receiver not ready" (RNR) NAKs after which a message fails. Only the oldest
-    /// message that has no receive counts. `None`: no limit. Default: `None`.
+    /// Number of "receiver not ready" (RNR) NAKs that a message may get before it fails. Only the
+    /// oldest message without a receive counts. `None`: no limit. Default: `None`.
     pub rnr_retry: Option<u8>,
     /// Time for which a peer has to pause after an RNR NAK, which says that no receive is posted.
     /// Default: 100 us.
@@ -241,8 +241,8 @@ pub struct DirectConfig {
     /// less than [`Remote::mtu`]. Longer segments are not placed directly on such a path.
     pub short: u16,
     /// Time without direct placement on a path that has lost a segment. It also applies to all
-    /// other paths that are not known to be free of losses. If many segments had arrived on the
-    /// path before the loss, only that path is held down, for a 16th of this time.
+    /// other paths on probation. If many segments had arrived on the path before the loss, only
+    /// that path is held down, for a 16th of this time.
     pub hold_down: Duration,
 }
 

@@ -42,7 +42,7 @@ pub enum PostError {
     /// Out of memory for the inline data of the queue pair, which is allocated with the first such
     /// work request.
     #[error(
-        "{bytes} bytes for the inline data of this queue pair cannot be had; register the data instead, or create it with a smaller max_send_wr or max_inline"
+        "{bytes} bytes for the inline data of this queue pair cannot be allocated; register the data instead, or create it with a smaller max_send_wr or max_inline"
     )]
     NoInlineMemory {
         /// Bytes for all inline data of the queue pair.

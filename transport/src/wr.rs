@@ -94,9 +94,9 @@ impl SendOp {
 
 /// A work request for a send queue.
 ///
-/// Ordering (IBTA vol. 1, 10.8.3): work requests take effect at the peer in posting order as far as
-/// completions, receives, READs and atomics can tell. Data lands in any order before that, so two
-/// WRITEs to the same bytes must not be in flight together. A work request behind a READ or atomic
+/// Ordering (IBTA vol. 1, 10.8.3): completions, receives, READs and atomics show the effects of
+/// work requests at the peer in posting order. Data is placed in any order before that, so two
+/// WRITEs to the same bytes must not be in flight at once. A work request after a READ or atomic
 /// waits for it only if it is fenced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendWr {
@@ -180,7 +180,7 @@ impl Work {
     }
 }
 
-/// Status of an ended work request (IBTA vol. 1, 11.6.2, by the names of `ibv_wc_status`).
+/// Status of an ended work request (IBTA vol. 1, 11.6.2), with the names of `ibv_wc_status`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Status {
     /// The work request was carried out.
@@ -189,19 +189,19 @@ pub enum Status {
     /// A message did not fit its receive buffer.
     #[error("local length error: the message is longer than the receive buffer")]
     LocalLength,
-    /// Local memory was deregistered under a work request.
+    /// The memory region of a work request was deregistered before the work request ended.
     #[error("local protection error: the memory region is gone or does not allow this")]
     LocalProtection,
     /// The queue pair is in the error state, and this work request was not carried out, or only in
     /// part.
     #[error("flushed: the queue pair went into the error state before this work request ended")]
     Flushed,
-    /// The peer found the request malformed or too long for its receive buffer.
+    /// The peer rejected the request: it was malformed, or too long for the receive buffer.
     #[error(
         "remote invalid request: the peer's receive buffer is too short, or the request is malformed"
     )]
     RemoteInvalidRequest,
-    /// The peer does not allow this access.
+    /// The peer does not permit this access to its memory.
     #[error(
         "remote access error: wrong rkey, out of bounds, missing permission or foreign protection domain"
     )]

@@ -68,7 +68,7 @@ pub(super) struct RailEcn {
     pub(super) retry_at: Time,
 }
 
-/// The state of all rails.
+/// The ECN state of all rails.
 #[derive(Debug)]
 pub(super) struct Ecn {
     pub(super) rails: [RailEcn; MAX_RAILS],

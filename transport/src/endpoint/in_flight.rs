@@ -18,8 +18,8 @@ const LONGEST_SEGMENT: u64 = u16::MAX as u64 + MAX_DATA_HEADER_LEN as u64;
 
 /// Part of a round trip that the hosts may take, with the peer's thread perhaps asleep.
 const HOSTS: Duration = Duration::from_micros(250);
-/// Multiple of the propagation delay that network queues may add before the rest counts as the
-/// peer's queue.
+/// Multiple of the propagation delay up to which a round trip is attributed to the network. The
+/// rest counts as the peer's queue.
 const MOST_QUEUES: u32 = 4;
 
 /// Bytes of all queue pairs, by rail. Invariant: `left` follows from `bytes`, `buffer` and `wire`.
@@ -109,7 +109,7 @@ impl InFlight {
         }
     }
 
-    #[inline(never)] // the wire is short, or it is once in a round trip
+    #[inline(never)] // once per round trip, and never on a short wire
     fn end_round(&mut self, now: Time, rail: RailId, round_trip: Duration) {
         let Round { shortest, in_flight, .. } = self.rounds[rail.get()];
         let delay = shortest.saturating_sub(HOSTS).saturating_mul(MOST_QUEUES);

@@ -48,7 +48,7 @@ pub(super) struct Liveness {
 pub(super) struct Silence {
     /// The PING of an interval has been sent.
     pub(super) asked: bool,
-    /// A retransmission has timed out.
+    /// A time-out of a queue pair has occurred.
     pub(super) timed_out: bool,
     /// A doubt has begun.
     pub(super) is_doubted: bool,
@@ -63,10 +63,10 @@ pub(super) struct Silence {
 pub(super) enum Complaint {
     #[default]
     None,
-    /// It concerns a path that has carried nothing recently, perhaps because a firewall rejects
-    /// that path.
+    /// A message about a path that has carried nothing recently: perhaps a firewall rejects that
+    /// path.
     OfPath,
-    /// It concerns the receiving port, or a path that has worked a moment ago.
+    /// A message about the receiving port, or about a path that has worked a moment ago.
     OfPeer,
 }
 

@@ -320,7 +320,7 @@ impl Endpoint {
                 }
             }
         }
-        self.batch = OpenBatch::default(); // the driver sends it
+        self.batch = OpenBatch::default(); // the driver sends the batch now
         None
     }
 

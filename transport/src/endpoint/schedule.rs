@@ -39,7 +39,7 @@ impl Endpoint {
     pub(super) fn has_sent(&mut self, index: u32, yields: bool) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         if self.starved.has(member) && self.starved.first() == Some(index) {
-            member.needs = Need::NOTHING; // what it needs next is not known
+            member.needs = Need::NOTHING; // unknown until the next poll
             if yields {
                 member.rearm_timeout(index, &mut self.timers);
                 self.starved.requeue(index, &mut self.members);

@@ -7,12 +7,12 @@ use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
 use crate::stream::send::send_limits::Need;
 
-/// What queue pairs wait for; there is one queue for each.
+/// The resource that queue pairs wait for; there is one queue for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiting {
-    /// For their turn to send.
+    /// Their turn to send.
     ToSend = 0,
-    /// For the endpoint's budget.
+    /// The endpoint's budget.
     ForBudget = 1,
 }
 

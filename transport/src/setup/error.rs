@@ -10,10 +10,10 @@ pub enum ConnectError {
     TimedOut,
     /// Short datagrams are answered, but long ones are not.
     #[error(
-        "the path carries no datagrams of {BASE_DATAGRAM} bytes; raise the MTU on the way to 1280 at least"
+        "the path carries no datagrams of {BASE_DATAGRAM} bytes; raise its MTU to at least 1280"
     )]
     PathMtu,
     /// The peer rejected the request.
-    #[error("the peer turned the connection down: {0}")]
+    #[error("the peer rejected the connection: {0}")]
     Rejected(RejectReason),
 }

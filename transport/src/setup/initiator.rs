@@ -20,7 +20,7 @@ const MAX_HELLOS: u32 = 6;
 /// shows for whose key it was made: an impostor in the listener's place can request only a few.
 const COOKIE_HOLDS: Duration = Duration::from_secs(1);
 
-/// The side that connects.
+/// The side that connects: HELLO until there is a cookie, then CONNECT until there is an answer.
 #[derive(Clone, Debug)]
 pub struct Initiator {
     nonce: u64,

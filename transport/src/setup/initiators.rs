@@ -123,12 +123,12 @@ impl<D> Attempt<D> {
     }
 }
 
-/// What became of an answer.
+/// The outcome of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// The answer belongs to no attempt.
+    /// Ignored: the answer belongs to no attempt, or does not count.
     None,
-    /// An attempt, or its connection, has used the answer.
+    /// Taken by an attempt or its connection.
     Taken,
     /// The peer has accepted an attempt that is over. The control packet informs its queue pair
     /// that there is no other end.

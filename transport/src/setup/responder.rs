@@ -300,7 +300,7 @@ mod tests {
         let mut it = Listening::new();
         let first = it.cookie(at(8_000), 1);
         for cut in 1..4 {
-            let now = at(8_000 + cut * 2_500); // the cookies of all are of one time but the last
+            let now = at(8_000 + cut * 2_500); // all cookies but the last are of one epoch
             assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Requested, "{cut}");
             assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Pending, "{cut}");
             if cut > 1 {

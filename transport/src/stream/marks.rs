@@ -272,7 +272,7 @@ mod tests {
         let mut watch = MarkWatch::default();
         let mut sample = |at, marks, window| watch.on_acked(ms(at), SAMPLE, marks, window);
         assert_eq!(sample(0, SAMPLE - 4, 4000), Some(MarkSample::SomeUnmarked));
-        // The window falls, and then stands.
+        // The window shrinks, and then stays constant.
         for (at, window) in [(10, 4000), (20, 2000), (30, 1000), (40, 990), (200, 1010)] {
             assert_eq!(sample(at, SAMPLE - 1, window), Some(MarkSample::AllMarked), "at {at}");
         }

@@ -24,7 +24,7 @@ impl PsnSet {
     }
 
     /// Adds a PSN that was not forgotten.
-    #[inline(always)] // two callers, both for each packet
+    #[inline(always)] // called for each packet, from two places
     pub(crate) fn insert(&mut self, psn: Psn) {
         let bit = psn.0 - self.base.0;
         let word = (bit / 64) as usize;

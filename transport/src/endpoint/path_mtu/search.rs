@@ -121,7 +121,7 @@ pub(in crate::endpoint) struct PathMtu {
     round_trips: MaxRtt,
     /// Numbers and departure times of the latest probes.
     departures: VecDeque<(u32, Time)>,
-    /// Rounds in a row without any answer.
+    /// Number of rounds in a row without any answer.
     silent: u32,
     /// Number of probes sent. The serial of a probe is twice its number, plus 1 if it leaves from
     /// the receiving port.
@@ -287,7 +287,7 @@ impl PathMtu {
             round.asked += 1;
         }
         if self.port_only {
-            self.due.push((self.base, Way::Path)); // perhaps it passes by now
+            self.due.push((self.base, Way::Path)); // the block may be over
         }
         if !is_first || round.is_suspicion {
             if way == Way::Path && round.size > self.base {
@@ -328,7 +328,7 @@ impl PathMtu {
             self.tell_blocked();
             self.begin(now, round.size);
         } else if self.current >= self.ceiling && !self.port_only {
-            self.next_at = Time::FAR_FUTURE; // the next time-out asks again
+            self.next_at = Time::FAR_FUTURE; // the next time-out probes again
         } else {
             self.next_at = now + (SILENCE * (1 << self.silent)).min(RAISE);
             self.silent = (self.silent + 1).min(8);
@@ -341,7 +341,7 @@ impl PathMtu {
         let (low, high) = (self.current, self.too_large);
         let is_found = low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high;
         if is_found && self.port_only {
-            self.tell_blocked(); // each round has asked by a path, too
+            self.tell_blocked(); // each round has probed a path, too
         }
         if is_found {
             (self.most, self.settled) = (self.most.max(low), low);
@@ -390,7 +390,7 @@ impl PathMtu {
                 Way::Port => round.base_by_port = true,
             }
             if round.is_suspicion && round.asked == 0 {
-                self.advance(now); // it is there: now the size
+                self.advance(now); // the peer is alive: probe the size
             }
         }
         if way == Way::Path && self.port_only {

@@ -27,7 +27,8 @@ pub(super) struct PendingAck {
     /// Whether the application replied to the previous message, so that the next acknowledgement
     /// may wait for a reply as well.
     pub(super) is_reply_usual: bool,
-    /// Data that leaves before this time is a reply to a message whose acknowledgement left alone.
+    /// Data that leaves before this time counts as a reply to a message whose acknowledgement left
+    /// alone.
     pub(super) reply_until: Time,
     pub(super) unacked: u32,
     pub(super) stamp: u32,

@@ -2,7 +2,7 @@
 
 /// Degrees below this have a bucket each; above, each octave has half as many.
 const EXACT: u64 = 16;
-/// Buckets per octave above.
+/// Number of buckets per octave.
 const PER_OCTAVE: u64 = EXACT / 2;
 /// Degrees are below the widest window, 4096: eight octaves above the exact ones.
 const BUCKETS: usize = (EXACT + 8 * PER_OCTAVE) as usize;

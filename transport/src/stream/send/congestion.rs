@@ -145,7 +145,7 @@ impl Congestion {
         }
     }
 
-    #[inline(never)] // most have none
+    #[inline(never)] // most streams have no rate
     fn pace(&mut self, now: Time, sent: (u64, u32), most: Most) {
         let Some(rate) = self.controller.rate(now) else { return };
         let (window, packet) = (self.window, self.packet);

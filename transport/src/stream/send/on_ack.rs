@@ -48,7 +48,7 @@ pub(crate) enum Because {
     /// Later segments have overtaken it. On a path that keeps order, one of the same path proves
     /// the loss.
     Order,
-    /// The segment is late.
+    /// The segment is late: its age exceeds a limit.
     Time,
 }
 
@@ -263,7 +263,7 @@ impl SendStream {
             subflows.on_acked(psn, ChunkAck { now, peer_delay: Duration::ZERO, rtt: None });
             if let Some(Subflow { cc, .. }) = subflows.of(path) {
                 let (in_flight, app_limited) = (in_flight[path.rail()], cc.is_app_limited());
-                let rtt = None; // the peer has worked on it, for nobody knows how long
+                let rtt = None; // includes the peer's processing time, which is unknown
                 let sample =
                     AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited };
                 cc.on_ack(&sample);

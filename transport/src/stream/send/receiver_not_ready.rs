@@ -1,4 +1,4 @@
-//! "Receiver not ready" (RNR): the pauses, and the number of times that the peer refused a message.
+//! Handling of "receiver not ready" (RNR) NAKs: the pauses, and the count of refusals.
 //!
 //! The pause after a refusal stops all transmissions, and after it all segments that have not
 //! arrived are sent again. So in each round the segments of a message, and later messages, are

@@ -1,4 +1,4 @@
-//! The retransmission clock of a sending stream (RFC 6298, section 5).
+//! The retransmission timer of a sending stream (RFC 6298, section 5).
 
 use std::time::Duration;
 

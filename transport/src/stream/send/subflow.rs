@@ -96,7 +96,7 @@ impl Subflow {
         lost.packets += 1;
         lost.bytes += Segment::wire_len(segment.len);
         lost.sent_at = lost.sent_at.max(segment.sent_at);
-        self.quantum.end(); // perhaps on a path that is dead
+        self.quantum.end(); // its path may be dead
     }
 
     /// Reports spurious retransmissions to the controller. They also cancel as many losses that

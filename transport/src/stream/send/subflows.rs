@@ -307,7 +307,7 @@ impl Subflows {
         self.longest(Rtt::longest_wait)
     }
 
-    #[inline(always)] // the time-out is asked for with each segment
+    #[inline(always)] // the time-out is read for each segment
     fn longest(&self, time: impl Fn(&Rtt) -> Duration) -> Duration {
         let first = time(&self.first.rtt);
         if self.further.is_empty() {

@@ -21,10 +21,10 @@ use crate::stream::psn_set::PsnSet;
 /// Reason why an acknowledgement is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotTaken {
-    /// It may belong to another connection: it was sent before the PSN wrapped, or its ePSN lies
-    /// beyond the sent segments or more than a window behind.
+    /// Perhaps of another connection: sent before the PSN wrapped, or with an ePSN that is beyond
+    /// the sent segments or more than a window behind.
     Foreign,
-    /// It acknowledges a segment that was never sent, so the peer has made it up.
+    /// Untrue: the peer acknowledges a segment that was never sent.
     Untrue,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Window {
     /// Lost or released segments that wait to be sent. Entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
     next_order: u64,
-    /// The highest order that has arrived for certain.
+    /// The highest order whose arrival is certain.
     newest: Option<u64>,
 }
 

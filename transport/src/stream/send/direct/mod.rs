@@ -1,5 +1,4 @@
-//! Direct placement: a NIC writes segments into application memory before any software has looked
-//! at them.
+//! Direct placement: a NIC writes segments into application memory before software checks them.
 //!
 //! A delayed segment with direct placement must not land once its retransmission was placed: the
 //! message may have completed, and the buffer may hold other data. [`Epochs`] prevent that,

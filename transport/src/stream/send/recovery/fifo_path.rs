@@ -40,7 +40,7 @@ pub(crate) struct FifoPath {
     version: u32,
 }
 
-/// Certain arrivals on one path.
+/// The newest unambiguous arrival on one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
     /// Order of the newest transmission that has arrived.

@@ -40,7 +40,7 @@ impl OooWindow {
         if let Some((at, before)) = self.timed_out.take()
             && report.now - at < report.rtt
         {
-            self.wnd = before; // the answer to a packet from before the time-out
+            self.wnd = before; // a packet from before the time-out was acknowledged
         }
         self.wnd = (self.wnd + u64::from(report.spurious)).min(WIDEST);
         let wnd = self.wnd;

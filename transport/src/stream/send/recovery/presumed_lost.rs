@@ -102,7 +102,7 @@ impl PresumedLost {
             rails.on_late(path, presumption.is_late_by(now));
         }
         if is_unsent && !segment.again {
-            self.all.remove(at); // it will not come twice
+            self.all.remove(at); // there will be no duplicate
         }
         is_late
     }
