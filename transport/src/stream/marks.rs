@@ -13,7 +13,7 @@ use braid_wire::{MAX_MARKED_PATHS, Marks, PathId, PathMarks, RailId, Time};
 const SAMPLE: u32 = 64;
 /// One packet in this many may seem unmarked, because a later acknowledgement reports its mark.
 const LATE: u32 = 32;
-/// A congestion window that shrinks by less than this share counts as constant.
+/// A congestion window that stays above this share of its earlier value counts as constant.
 const FALLS: (u64, u64) = (7, 8);
 /// After this many samples, and this long, a constant window is at its minimum.
 const SAMPLES: u32 = 4;

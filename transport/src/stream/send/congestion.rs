@@ -24,9 +24,9 @@ const LARGE_WINDOW: u64 = 2 << 20;
 pub(crate) struct Most {
     /// Segments per batch.
     pub(crate) batch: u32,
-    /// Bytes in flight on the rail, of all streams to the same host. The rail carries that much in
-    /// a round trip, and the window of each stream as well. If each of a thousand streams sent two
-    /// packets at a time, they would leave in a thousand batches.
+    /// Bytes in flight on the rail, of all streams to the same host. Divided by a stream's window,
+    /// this is about the number of such streams, and their total rate limits the burst. If each of
+    /// a thousand streams sent two packets at a time, they would leave in a thousand batches.
     pub(crate) in_flight: u64,
 }
 

@@ -55,8 +55,8 @@ impl SendStream {
         if matches!(refused.phase, Phase::Acked | Phase::Skipped | Phase::Released) {
             return true;
         }
-        // A later message may be refused because an earlier segment is missing: one is skipped, or
-        // a shared receive queue keeps the receive for another queue pair.
+        // A message may be refused only because an earlier segment is missing. This end has skipped
+        // that segment, or a shared receive queue keeps the receive for another queue pair.
         let ours = refused.source != oldest.source
             || self.window.skipped().is_some_and(|skipped| skipped < psn);
         let times = if ours { 0 } else { self.rnr.rounds.count(refused.source, oldest.source) };

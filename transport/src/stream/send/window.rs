@@ -381,7 +381,7 @@ impl Window {
     }
 
     /// Declares segments lost. `is_lost` decides for each segment that the newest arrival has
-    /// overtaken; its argument is the number of transmissions in between.
+    /// overtaken; its argument is the difference of their orders.
     pub(crate) fn lose_overtaken(
         &mut self,
         lost: &mut dyn FnMut(&Segment),
@@ -394,7 +394,8 @@ impl Window {
                 let index = first + open.trailing_zeros() as usize;
                 open &= open - 1;
                 let Some(segment) = self.segments.get(index) else { return };
-                // First transmissions are in PSN order, and only first transmissions follow.
+                // First transmissions are in PSN order, and a retransmission has an even higher
+                // order.
                 if segment.order > newest && !segment.again {
                     return;
                 }
