@@ -28,55 +28,60 @@ use crate::{Access, LossRecovery, PdId};
 /// ```
 #[derive(Clone, Debug)]
 pub struct QpConfig {
-    /// Its protection domain. Default: number 0.
+    /// The protection domain of the queue pair. Default: number 0.
     pub pd: PdId,
     /// Operations that the peer may use through the queue pair, whatever the region allows.
     /// Default: [`Access::ALL`].
     pub access: Access,
-    /// Work requests that its send queue holds, 1 to 1,048,576. Default: 128.
+    /// Number of work requests that the send queue holds, 1 to 1,048,576. Default: 128.
     pub max_send_wr: u32,
-    /// Work requests that its receive queue holds, 1 to 1,048,576. Default: 512.
+    /// Number of work requests that the receive queue holds, 1 to 1,048,576. Default: 512.
     pub max_recv_wr: u32,
-    /// Packets beyond the ePSN that it tracks, 1 to 4096; more are refused. Default: 4096.
+    /// Receive window: number of packets from the ePSN on that are tracked, 1 to 4096. Packets
+    /// beyond it are refused. Default: 4096.
     pub window: u16,
-    /// READs and atomics that it serves at a time, 1 to 255. Default: 16.
+    /// Number of READs and atomics that the peer may have outstanding, 1 to 255. Default: 16.
     pub max_rd_atomic: u8,
     /// Time without progress after which the queue pair fails with `RetryExceeded`, up to one
-    /// time-out later. The clock stops while the driver does not run, and while the queue pair
-    /// leaves the peer's full receive buffer to others, which it does after two time-outs. If
-    /// acknowledgements of this peer took longer than a third of this time of late, the queue pair
-    /// waits three times as long as they took, and at most four times as long as this. A DISCONNECT
-    /// is repeated for this time, too. Default: 3 s.
+    /// time-out later. Time in which the driver does not run is not counted. Nor is time in which
+    /// the queue pair has nothing in flight because others fill the peer's receive buffer. That
+    /// time is short, because a queue pair leaves the buffer to others after two time-outs.
+    ///
+    /// A slow peer gets more time. If its recent acknowledgements took longer than a third of
+    /// `retry_timeout`, the limit is three times as long as they took, but at most four times
+    /// `retry_timeout`. A DISCONNECT is repeated for this time, too. Default: 3 s.
     pub retry_timeout: Duration,
-    /// Times that the peer may answer "receiver not ready" to one message, the oldest that it has
-    /// no receive for. `None`: no limit. Default: `None`.
+    /// Number of "receiver not ready" (RNR) NAKs that a message may get before it fails. Only the
+    /// oldest message without a receive counts. `None`: no limit. Default: `None`.
     pub rnr_retry: Option<u8>,
-    /// Time that a peer is told to wait when no receive is posted. Default: 100 us.
+    /// Time for which a peer has to pause after an RNR NAK, which says that no receive is posted.
+    /// Default: 100 us.
     pub rnr_delay: Duration,
     /// Shortest retransmission time-out. Default: 4 ms.
     pub min_rto: Duration,
-    /// Longest retransmission time-out; twice that where other queue pairs of the endpoint measure
-    /// round trips as long. Default: 300 ms.
+    /// Longest retransmission time-out. A time-out is extended to at most twice this value if other
+    /// queue pairs of the endpoint measure such long round trips. Default: 300 ms.
     pub max_rto: Duration,
-    /// Loss detection, which tells lost packets from late ones. Default:
+    /// Loss detection, which distinguishes lost packets from late ones. Default:
     /// [`LossRecovery::FifoPath`].
     pub recovery: LossRecovery,
-    /// Packets sent later that must have arrived before one counts as lost, with
+    /// Number of packets sent later that must have arrived before a packet counts as lost, with
     /// [`LossRecovery::Sack`]. `u32::MAX`: only time-outs and [`crate::Endpoint::on_lost`] declare
     /// losses. Default: 48.
     pub reorder_threshold: u32,
-    /// Segments after which the sender asks for an acknowledgement; sooner where the window is
-    /// small, and whenever nothing follows. 1: every segment asks, as the packets of RNICs do.
-    /// Default: 32.
+    /// Number of segments after which the sender requests an acknowledgement. It requests one
+    /// earlier if the window is small, and whenever no segment follows. 1: every segment requests
+    /// one, as with RNICs. Default: 32.
     pub ask_every: u32,
-    /// Time that the acknowledgement of a message waits once data has gone the other way. A request
-    /// that was replied to needs no haste, and one acknowledgement then does for several. After
-    /// half of this time, more data takes the acknowledgement along. Default: 50 us.
+    /// Delay of a message's acknowledgement once data has gone in the other direction. The peer has
+    /// its reply and is in no hurry, so one acknowledgement can cover several messages. After half
+    /// of this time, more data in that direction makes the acknowledgement leave at once. Default:
+    /// 50 us.
     pub reply_hold: Duration,
-    /// Time that the acknowledgement of a message that may be replied to
-    /// ([`crate::Arrival::may_be_replied_to`]) waits for data to go the other way, if the message
-    /// before was replied to. Default: zero, so that the acknowledgement leaves with the next
-    /// transmission whether there is a reply or not.
+    /// Delay of a message's acknowledgement that may leave together with a reply. Only messages
+    /// that may be replied to ([`crate::Arrival::may_be_replied_to`]) wait, and only if the
+    /// application replied to the message before. Default: zero, so that the acknowledgement leaves
+    /// with the next transmission.
     pub reply_wait: Duration,
     /// Congestion control, which limits the bytes in flight. Default: `cubic`.
     pub cc: CcConfig,
@@ -106,24 +111,24 @@ impl Default for QpConfig {
     }
 }
 
-/// Longest time of a configuration. Sums of a few of them stay far from what clocks and
-/// [`Duration`] can hold.
+/// Upper limit of every time in a configuration. Sums of a few such times stay far below what
+/// clocks and [`Duration`] can hold.
 pub const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
-/// Shortest retransmission time-out: with none at all, a queue pair would look for losses without a
-/// pause.
+/// Lower limit of the retransmission time-out. With a time-out of zero, a queue pair would check
+/// for losses without a pause.
 const LEAST_RTO: Duration = Duration::from_micros(1);
 
-/// A time of a configuration that is out of its range.
+/// A time of a configuration that is out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{name}` is {value:?}; take {min:?} to {max:?}")]
 pub struct TimerError {
-    /// The field.
+    /// The name of the field.
     pub name: &'static str,
     /// The refused value.
     pub value: Duration,
-    /// Shortest.
+    /// The shortest allowed time.
     pub min: Duration,
-    /// Longest.
+    /// The longest allowed time.
     pub max: Duration,
 }
 
@@ -131,7 +136,7 @@ impl TimerError {
     /// Refuses a time that is shorter than `min` or longer than [`MAX_TIMER`].
     ///
     /// # Errors
-    /// It is.
+    /// Returns the error if `value` is out of that range.
     pub fn check(name: &'static str, value: Duration, min: Duration) -> Result<(), Self> {
         let max = MAX_TIMER;
         if (min..=max).contains(&value) {
@@ -143,11 +148,11 @@ impl TimerError {
 }
 
 impl QpConfig {
-    /// Refuses times that no queue pair can work with. A `min_rto` above `max_rto` is the longest,
-    /// too.
+    /// Refuses times that no queue pair can work with. A `min_rto` above `max_rto` is allowed: it
+    /// is then the longest time-out, too.
     ///
     /// # Errors
-    /// The first that is out of its range.
+    /// Returns the first time that is out of range.
     pub fn check_timers(&self) -> Result<(), TimerError> {
         for (name, value, min) in [
             ("retry_timeout", self.retry_timeout, Duration::ZERO),
@@ -163,78 +168,81 @@ impl QpConfig {
     }
 }
 
-/// Attributes of a [`QpConfig`] that may change while its queue pair exists; the fields are those
-/// of the same names. Times beyond [`MAX_TIMER`] count as that.
+/// Attributes of a [`QpConfig`] that may change while its queue pair exists. The fields have the
+/// meaning of those with the same names. Times beyond [`MAX_TIMER`] are cut to that limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpAttributes {
-    /// Holds for requests that arrive from now on.
+    /// Applies to requests that arrive from now on.
     pub access: Access,
     /// Counts from the last progress on.
     pub retry_timeout: Duration,
-    /// Counts from the next answer on.
+    /// Applies from the next RNR NAK on.
     pub rnr_retry: Option<u8>,
-    /// Time that the next "receiver not ready" names.
+    /// Applies to the next RNR NAK that is sent.
     pub rnr_delay: Duration,
 }
 
-/// Configuration of an endpoint: all queue pairs towards one peer.
+/// Configuration of an endpoint, which holds all queue pairs towards one peer.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointConfig {
-    /// Most segments of a batch. So many leave on one path before the next is picked, or more until
-    /// a batch is whole.
+    /// Maximum number of segments in a batch. A stream sends this many segments on one path,
+    /// rounded up to whole batches, before it picks the next path.
     pub batch_segments: u32,
-    /// Most bytes of a batch, headers included. New segments wait until a whole batch may leave, or
-    /// a quarter of what is in flight: a batch costs the datapath little more than one segment.
+    /// Maximum number of bytes in a batch, headers included. New segments wait until a whole batch,
+    /// or a quarter of the bytes in flight, may leave: a batch costs the datapath little more than
+    /// one segment.
     pub batch_bytes: u64,
-    /// Whether segments of several queue pairs may share a batch, and so its path, where the path
-    /// policy does not mind.
+    /// Whether segments of several queue pairs may share a batch and its path, if the path policy
+    /// permits it.
     pub joint_batches: bool,
-    /// Bytes that the peer's socket can hold: where the wire is short, all that the queue pairs
+    /// Bytes that the peer's socket can hold. On a short wire this limits what all queue pairs
     /// together may have in flight. See [`crate::Endpoint::most_in_flight`].
     pub peer_receive_buffer: u64,
-    /// Interval in which the queue pairs, one after the other, ask for a sign of life.
+    /// Interval at which the endpoint sends a PING, on behalf of each queue pair in turn.
     pub ping_interval: Duration,
-    /// Silence after which the peer is dead, in whole intervals of pings, of time in which the
-    /// driver ran. Each pause of the driver of more than an interval costs up to an eighth of one
-    /// more. A peer whose answers took long of late gets more time, as for
+    /// Silence after which the peer counts as dead, in whole ping intervals. Time in which the
+    /// driver did not run does not count. Each pause of the driver that is longer than an interval
+    /// adds up to an eighth of an interval. A slow peer gets more time, as with
     /// [`QpConfig::retry_timeout`].
     pub peer_timeout: Duration,
-    /// Whether to search the path MTU, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved,
-    /// up to what the longest segments agreed on take, and to follow it as it changes (RFC 8899).
-    /// Otherwise the path carries whatever is agreed, by every port of a path as by the receiving
-    /// port, and rails are probed by their paths alone.
+    /// Whether to search the path MTU, and to follow it as it changes (RFC 8899). The search starts
+    /// at [`braid_wire::BASE_DATAGRAM`], which set-up has proved, and ends at the longest segments
+    /// agreed on. Without a search, all paths are taken to carry the agreed segments, from the
+    /// ports of paths as well as from the receiving port. Rails are then probed only from the ports
+    /// of paths.
     pub search_path_mtu: bool,
-    /// Bytes that the driver adds to each packet, less than half of [`braid_wire::BASE_DATAGRAM`]:
-    /// a datagram is so much longer. 0 unless the connection is keyed.
+    /// Bytes that the driver adds to each packet, and by which each datagram is longer. Less than
+    /// half of [`braid_wire::BASE_DATAGRAM`]; 0 unless the connection is keyed.
     pub envelope: u16,
-    /// Direct placement. `Some`: the peer's NIC can write payloads where they belong before
-    /// software sees them, and first transmissions of WRITEs ask for it, see [`crate::Placement`].
-    /// The network must not duplicate such packets. The driver closes a queue pair's NIC queue
-    /// pairs when that leaves RTS and SQD, before it hands out the completions.
+    /// Direct placement. `Some`: the peer's NIC can write payloads to their final place before
+    /// software sees them, and first transmissions of WRITEs request that, see
+    /// [`crate::Placement`]. The network must not duplicate such packets. When a queue pair leaves
+    /// RTS and SQD, the driver closes its NIC queue pairs before it hands out the completions.
     pub direct: Option<DirectConfig>,
-    /// Key that decides which segments are skipped and masks the serials of probes. Nobody else may
-    /// know it. Now and then a segment leaves a round trip late, and a peer that acknowledges it
-    /// before ends the queue pair, because it acknowledges what it has not received. `None`:
-    /// acknowledgements are believed. No segment is skipped with direct placement, nor with
-    /// [`LossRecovery::GoBackN`].
+    /// Key that decides which segments are skipped and masks the serials of probes. It must stay
+    /// secret. From time to time a segment leaves a round trip late. A peer that acknowledges it
+    /// before then has acknowledged data that it did not receive, and its queue pair ends. `None`:
+    /// acknowledgements are not checked in this way. No segment is skipped with direct placement,
+    /// nor with [`LossRecovery::GoBackN`].
     pub withholding_key: Option<[u8; 16]>,
-    /// The driver sends segments ECN-capable where [`crate::Endpoint::sends_ecn`] says so: what the
-    /// network makes of that is watched. Default: false.
+    /// Whether to check that the network handles ECN correctly. The driver then sends segments as
+    /// ECN-capable on the rails for which [`crate::Endpoint::sends_ecn`] returns true. Default:
+    /// false.
     pub validate_ecn: bool,
 }
 
 /// Parameters of direct placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirectConfig {
-    /// Payload bytes of a full segment while many have arrived on every path in use and none was
-    /// lost, if that is more than [`Remote::mtu`].
+    /// Payload bytes of a full segment once many segments have arrived on every path in use and
+    /// none was lost. Has no effect unless it is more than [`Remote::mtu`].
     pub long: u16,
-    /// Payload bytes while there is a path on trial, if that is less. A longer segment is not
-    /// placed directly on such a path.
+    /// Payload bytes of a full segment while some path is on probation. Has no effect unless it is
+    /// less than [`Remote::mtu`]. Longer segments are not placed directly on such a path.
     pub short: u16,
-    /// Time for which nothing is placed directly on a path that has lost a segment, nor on others
-    /// that are not known to lose none. If many had arrived on it before, this holds for it alone,
-    /// for a 16th of that.
+    /// Time without direct placement on a path that has lost a segment. It also applies to all
+    /// other paths on probation. If many segments had arrived on the path before the loss, only
+    /// that path is held down, for a 16th of this time.
     pub hold_down: Duration,
 }
 
@@ -256,32 +264,33 @@ impl Default for EndpointConfig {
     }
 }
 
-/// The other end of a queue pair, as agreed at set-up.
+/// The peer's end of a queue pair, as agreed at set-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remote {
-    /// Its number.
+    /// The peer's queue pair number.
     pub qp: QpId,
-    /// The token that packets towards it carry.
+    /// The token that packets to the peer carry.
     pub token: Token,
-    /// First PSN that we send (24 bits).
+    /// First PSN that this end sends (24 bits).
     pub send_psn: u32,
-    /// First PSN that it sends (24 bits).
+    /// First PSN that the peer sends (24 bits).
     pub recv_psn: u32,
     /// Payload bytes of a full segment, in both directions; but see [`EndpointConfig::direct`].
     pub mtu: u16,
-    /// Packets beyond its ePSN that it tracks.
+    /// Receive window of the peer: number of packets from its ePSN on that it tracks.
     pub window: u16,
-    /// Segments of a stream that may be in flight, however short: the number of receive buffers,
-    /// where those are counted. At least 1; `u32::MAX`: only bytes count.
+    /// Maximum number of segments of a stream in flight, however short they are: the number of
+    /// receive buffers, if the datapath counts those. At least 1; `u32::MAX`: only bytes are
+    /// limited.
     pub segments: u32,
-    /// READs and atomics that it serves at a time.
+    /// Number of READs and atomics that this end may have outstanding at the peer.
     pub max_rd_atomic: u8,
-    /// Whether payloads carry a check.
+    /// Whether payloads carry a CRC.
     pub crc: Crc,
 }
 
 impl Remote {
-    /// Combines two offers, seen from the side that made `ours`.
+    /// Combines two offers, from the point of view of the side that made `ours`.
     pub fn agree(ours: &Offer, theirs: &Offer) -> Remote {
         Remote {
             qp: theirs.qp,

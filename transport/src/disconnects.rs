@@ -1,9 +1,9 @@
 //! DISCONNECTs that are repeated until they are confirmed.
 //!
-//! The queue pair that one speaks of is in ERR, or gone: its number and memory are free. This
-//! record stays, so that the peer learns what has arrived whichever packets are lost (as TCP keeps
-//! the last ACK in TIME-WAIT, RFC 9293, section 3.6.1, and QUIC the CONNECTION_CLOSE in its closing
-//! state, RFC 9000, section 10.2.1).
+//! The queue pair of a DISCONNECT is in ERR, or gone: its number and memory are free. Its record
+//! stays here, so that the peer learns what has arrived even if packets are lost. TCP likewise
+//! keeps the last ACK in TIME-WAIT (RFC 9293, section 3.6.1). QUIC keeps the CONNECTION_CLOSE in
+//! its closing state (RFC 9000, section 10.2.1).
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -13,17 +13,18 @@ use braid_wire::{Control, ControlKind, PathId, QpId, RailId, Time, Token};
 use crate::Egress;
 use crate::patience::unanswered_for;
 
-/// No more are kept: as many as there can be queue pairs. The one that would end first makes room.
+/// Maximum number of records: as many as there can be queue pairs. When the limit is reached, a new
+/// record replaces the one that is due next.
 const MOST: usize = 1 << 16;
 
-/// The record that a queue pair leaves behind when it takes and sends nothing any more.
+/// The record of a queue pair that neither receives nor sends any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disconnect {
     /// The packet to send.
     pub(crate) control: Control,
-    /// The token of the queue pair that has ended, which its peer's DISCONNECT carries.
+    /// The token of the queue pair that has ended, which the peer's DISCONNECT carries.
     pub(crate) token: Token,
-    /// The first wait for an answer, and the longest: each is twice the one before.
+    /// The first wait for a CONFIRM, and the longest: each wait is twice the one before.
     pub(crate) rto: [Duration; 2],
     /// Time for which the packet is repeated.
     pub(crate) limit: Duration,
@@ -32,18 +33,18 @@ pub struct Disconnect {
 }
 
 impl Disconnect {
-    /// The queue pair that has ended, ours.
+    /// The number of the local queue pair that has ended.
     pub fn of(&self) -> QpId {
         self.control.from
     }
 }
 
-/// The two queue pairs: ours, the peer's.
+/// The local queue pair and the peer's.
 type Key = (QpId, QpId);
 
-/// Those of one driver; `A` is where a peer receives.
+/// The unconfirmed DISCONNECTs of one driver. `A` is the address at which a peer receives.
 ///
-/// Invariant: `due` has one entry for each of `table`, at its `repeat_at`.
+/// Invariant: `due` has one entry for each record in `table`, at its `repeat_at`.
 #[derive(Debug)]
 pub struct Disconnects<A> {
     paths: u16,
@@ -63,52 +64,52 @@ struct Pending<A> {
 /// Result of a CONFIRM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confirmation {
-    /// Its DISCONNECT is repeated no more.
+    /// The CONFIRM was accepted: its DISCONNECT is not repeated any more.
     Taken,
-    /// The CONFIRM answers nothing that was sent.
+    /// The CONFIRM belongs to no DISCONNECT that was sent.
     Unasked,
-    /// Somebody else says so than who was told.
+    /// The CONFIRM comes from another address than the DISCONNECT was sent to.
     WrongSource,
 }
 
-/// The answer to a control packet for a queue pair that is not there.
+/// The answer to a control packet for a queue pair that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StrayAnswer<A> {
     /// The packet to send.
     pub control: Control,
-    /// Where the peer receives. `None`: not known, so the answer goes to where the packet came
-    /// from.
+    /// The address at which the peer receives. `None`: it is not known, so the answer goes to the
+    /// source address of the packet.
     pub to: Option<A>,
 }
 
-/// One to send now.
+/// A DISCONNECT to send now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DueDisconnect<A> {
-    /// Where the peer receives.
+    /// The address at which the peer receives.
     pub to: A,
     /// The packet to send.
     pub control: Control,
-    /// The port by which the packet leaves.
+    /// The port that the packet leaves from.
     pub egress: Egress,
-    /// The packet was sent before, and not confirmed. The driver looks for what the peer's host has
-    /// said, see [`Disconnects::on_unreachable`].
+    /// Whether the packet was sent before and not confirmed. The driver then reads the ICMP errors
+    /// of the peer's host, see [`Disconnects::on_unreachable`].
     pub is_repeated: bool,
 }
 
 impl<A: Clone> Disconnects<A> {
-    /// For a driver with so many paths on each rail, 1 to 4096.
+    /// Creates an empty table, for a driver with `paths` paths on each rail, 1 to 4096.
     pub fn new(paths: usize) -> Self {
         let paths = u16::try_from(paths).unwrap_or(u16::MAX).max(1);
         Disconnects { paths, table: HashMap::new(), due: BTreeSet::new() }
     }
 
-    /// Whether all are confirmed, or were given up.
+    /// Whether every DISCONNECT was confirmed or given up.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// Takes the record from [`crate::Endpoint::poll_disconnect`], of a peer that receives at `to`.
-    /// The packet is due at once.
+    /// Takes a record from [`crate::Endpoint::poll_disconnect`]. `to`: the address at which the
+    /// peer receives. The packet is due at once.
     pub fn insert(&mut self, now: Time, to: A, disconnect: Disconnect) {
         let key = (disconnect.control.from, disconnect.control.qp);
         self.remove(key);
@@ -128,7 +129,8 @@ impl<A: Clone> Disconnects<A> {
         Some(pending)
     }
 
-    /// A CONFIRM has come; `is_from`: whether it may come from who receives there.
+    /// Handles a CONFIRM. `is_from`: whether the packet may come from the peer that receives at
+    /// this address.
     pub fn confirm(&mut self, confirm: &Control, is_from: impl FnOnce(&A) -> bool) -> Confirmation {
         let key = (confirm.qp, confirm.from);
         let pending = self.table.get(&key);
@@ -144,13 +146,14 @@ impl<A: Clone> Disconnects<A> {
         Confirmation::Taken
     }
 
-    /// The peer's queue pair has ended as well: it has sent a DISCONNECT, or says that it does not
-    /// know ours. The record of ours is dropped, because nobody is left to be told. Without this,
-    /// the end whose CONFIRM is lost, or whose peer has gone with its own record, would wait for
-    /// all of its limit. Call it for each DISCONNECT and UNKNOWN that
-    /// [`crate::Endpoint::on_control`] has taken; [`Disconnects::on_stray`] does so itself. Returns
-    /// where the peer receives if there was a record. `is_from`: whether the packet may come from
-    /// who receives there.
+    /// Drops the record of a queue pair whose peer has ended as well: the peer has sent a
+    /// DISCONNECT, or an UNKNOWN for the local queue pair. Without this, an end would repeat its
+    /// DISCONNECT for the whole `limit` if the CONFIRM is lost or the peer has dropped its record.
+    ///
+    /// Call this for each DISCONNECT and UNKNOWN that [`crate::Endpoint::on_control`] accepts;
+    /// [`Disconnects::on_stray`] does so itself. Returns the address at which the peer receives if
+    /// there was a record. `is_from`: whether the packet may come from the peer that receives at
+    /// this address.
     pub fn on_peer_ended(
         &mut self,
         control: &Control,
@@ -160,7 +163,7 @@ impl<A: Clone> Disconnects<A> {
         let Pending { disconnect, to, .. } = self.table.get(&key)?;
         let token = match control.kind {
             ControlKind::Disconnect(_) => disconnect.token,
-            // It returns the token that our own packet carried.
+            // An UNKNOWN returns the token that this end's packet carried.
             ControlKind::Unknown => disconnect.control.token,
             _ => return None,
         };
@@ -170,8 +173,8 @@ impl<A: Clone> Disconnects<A> {
         self.remove(key).map(|pending| pending.to)
     }
 
-    /// Answers a control packet for a queue pair that is not there, in as many bytes as the packet
-    /// has. `is_from`: whether the packet may come from the peer that receives there.
+    /// Answers a control packet for a queue pair that does not exist. The answer is as long as the
+    /// packet. `is_from`: whether the packet may come from the peer that receives at this address.
     pub fn on_stray(
         &mut self,
         now: Time,
@@ -184,7 +187,7 @@ impl<A: Clone> Disconnects<A> {
                 let is_told = self.on_ping(now, control, is_from);
                 if is_told { None } else { answer(ControlKind::Unknown, None) }
             }
-            // Both ends have ended, each before it heard of the other.
+            // Both ends have ended before either received the other's DISCONNECT.
             ControlKind::Disconnect(_) => {
                 answer(ControlKind::Confirm, self.on_peer_ended(control, is_from))
             }
@@ -196,7 +199,8 @@ impl<A: Clone> Disconnects<A> {
         }
     }
 
-    /// Answers a PING for a queue pair that is gone. Returns false if there is no record of it.
+    /// Makes the DISCONNECT due at once, as the answer to a PING for a queue pair that is gone.
+    /// Returns false if there is no record of it.
     fn on_ping(&mut self, now: Time, ping: &Control, is_from: impl FnOnce(&A) -> bool) -> bool {
         let key = (ping.qp, ping.from);
         let pending = self.table.get_mut(&key).filter(|pending| is_from(&pending.to));
@@ -207,10 +211,10 @@ impl<A: Clone> Disconnects<A> {
         true
     }
 
-    /// The peer's host says that nobody receives at its port, so its process has probably ended.
-    /// Whoever said so may lie: the DISCONNECT is repeated for as long as
-    /// [`crate::Endpoint::on_unreachable`] waits for an answer. `is_to`: whether that is where the
-    /// peer receives.
+    /// Handles an ICMP port unreachable from the peer's host, whose process has probably ended. The
+    /// message may be forged, so the DISCONNECT is repeated for as long as
+    /// [`crate::Endpoint::on_unreachable`] waits for an answer. `is_to`: whether the message
+    /// concerns the peer that receives at this address.
     pub fn on_unreachable(&mut self, now: Time, is_to: impl Fn(&A) -> bool) {
         for (key, pending) in &mut self.table {
             if pending.sent == 0 || !is_to(&pending.to) {
@@ -226,12 +230,12 @@ impl<A: Clone> Disconnects<A> {
         }
     }
 
-    /// When [`Disconnects::poll_transmit`] has something to send next.
+    /// Time at which [`Disconnects::poll_transmit`] has the next packet to send.
     pub fn next_timeout(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The next that is due.
+    /// Returns the next DISCONNECT that is due.
     pub fn poll_transmit(&mut self, now: Time) -> Option<DueDisconnect<A>> {
         loop {
             let (at, key) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
@@ -249,8 +253,8 @@ impl<A: Clone> Disconnects<A> {
 }
 
 impl<A: Clone> Pending<A> {
-    /// Sends by a path first, as data would, then from the receiving port, then by the next path,
-    /// of the next rail: any of them may be dead.
+    /// Sends from the port of a path, as data would, and then from the receiving port. The next
+    /// pair of tries takes the next path of the next rail. Any of them may be dead.
     fn send(&mut self, now: Time, key: Key, paths: u16) -> DueDisconnect<A> {
         let (turn, rail) =
             (key.0.get() as u16, RailId::new(usize::from(self.sent / 2) % self.disconnect.rails));

@@ -1,19 +1,19 @@
-//! By which port of its sender a packet leaves.
+//! The local port that a packet leaves from.
 
 use braid_wire::{PathId, RailId};
 
-/// By which port of its sender a packet leaves.
+/// The local port that a packet leaves from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Egress {
-    /// That of a path.
+    /// The port of a path.
     Path(PathId),
-    /// The receiving port of a rail. A peer that does not know the connection any more can answer
-    /// to it.
+    /// The receiving port of a rail. A peer that does not know the connection any more can reply to
+    /// this port.
     Port(RailId),
 }
 
 impl Egress {
-    /// The rail that it leaves by.
+    /// The rail on which the packet leaves.
     pub fn rail(self) -> RailId {
         match self {
             Egress::Path(path) => path.rail(),
@@ -21,7 +21,7 @@ impl Egress {
         }
     }
 
-    /// The path, if it takes one.
+    /// The path, unless the packet leaves from the receiving port.
     pub fn path(self) -> Option<PathId> {
         match self {
             Egress::Path(path) => Some(path),

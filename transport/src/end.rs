@@ -1,56 +1,57 @@
-//! Why a queue pair is in ERR.
+//! Reasons why a queue pair is in ERR.
 
 use crate::{Status, Work};
 
-/// Cause of the end of a queue pair in ERR, and the work request that ended with it.
+/// Reason why a queue pair went into ERR, and the work request that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpError {
     /// The cause.
     pub cause: EndCause,
-    /// The work request that did not end well. The others were flushed.
+    /// The work request that failed. The others were flushed.
     pub work: Option<FailedWork>,
 }
 
-/// A work request that ended its queue pair.
+/// The work request whose failure ended its queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailedWork {
-    /// Its id.
+    /// The id of the work request.
     pub wr_id: u64,
     /// The kind of work request.
     pub work: Work,
-    /// As its completion says.
+    /// The status of its completion.
     pub status: Status,
 }
 
-/// Cause of the end of a queue pair.
+/// Reason why a queue pair ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndCause {
-    /// The application moved it to ERR, or disconnected.
+    /// The application moved the queue pair to ERR, or disconnected it.
     #[error("ended by this application")]
     Application,
-    /// A completion queue of its own was full.
+    /// A completion queue of this queue pair overflowed.
     #[error("its completion queue has overrun: poll it more often, or create it larger")]
     CompletionQueueOverrun,
-    /// The device that moves the packets is gone: an RDMA device was removed, or has failed.
+    /// The RDMA device that moves the packets was removed, or has failed.
     #[error("the device that moves its packets is gone")]
     DeviceGone,
-    /// A memory region of its own was deregistered, or does not allow what a work request needs.
+    /// A local memory region was deregistered, or lacks a permission that a work request needs.
     #[error("its own memory region is gone or does not allow this")]
     LocalMemory,
-    /// The peer ended the connection, and refused nothing.
+    /// The peer ended the connection without refusing anything.
     #[error("ended by the peer")]
     Peer,
-    /// Nothing came from the peer in time.
+    /// Nothing arrived from the peer in time.
     #[error("the peer did not answer in time")]
     PeerSilent,
-    /// The peer's host says that nobody receives at its port, and no PING is answered: its process
-    /// has ended.
+    /// The peer's host reports that its port is closed (ICMP port unreachable), and no PING was
+    /// answered: the peer's process has ended.
     #[error(
         "nobody receives at the peer's port any more, says its host: its process has ended, or a firewall refuses it"
     )]
     PeerGone,
-    /// The peer has no such queue pair any more: it was restarted, or has let go of it unheard.
+    /// The peer does not have this queue pair any more: it was restarted, or it has ended the queue
+    /// pair and its DISCONNECT was lost.
     #[error("the peer does not know the connection (any more)")]
     PeerUnknown,
     /// The peer posted no receive in time.
@@ -59,17 +60,17 @@ pub enum EndCause {
     /// The peer refused a work request of this end.
     #[error("the peer refused it: {0}")]
     RefusedByPeer(Status),
-    /// This end refused what the peer asked for: [`Status::RemoteAccess`] where the peer may not,
-    /// [`Status::LocalLength`] where its message was longer than the receive.
+    /// This end refused a request of the peer. [`Status::RemoteAccess`]: the peer lacked the
+    /// permission. [`Status::LocalLength`]: its message was longer than the receive buffer.
     #[error("a request of the peer was refused here: {0}")]
     RefusedHere(Status),
-    /// The peer acknowledged what it never received, or does not keep to the protocol otherwise.
+    /// The peer acknowledged data that it never received, or violated the protocol in another way.
     #[error("the peer breaks the protocol: what it acknowledges or answers cannot be")]
     PeerUntrue,
 }
 
 impl EndCause {
-    /// The status of the oldest work request where the cause is not one of its own.
+    /// The status of the oldest work request if the cause is not a failure of its own.
     pub(crate) fn status(self) -> Status {
         match self {
             EndCause::Application
@@ -88,7 +89,7 @@ impl EndCause {
 }
 
 impl From<Status> for EndCause {
-    /// The cause that a work request with this status shows.
+    /// Returns the cause that corresponds to the status of a failed work request.
     fn from(status: Status) -> Self {
         match status {
             Status::Success | Status::Flushed => EndCause::Application,

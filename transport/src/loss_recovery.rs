@@ -1,34 +1,37 @@
-//! The names of the methods that tell a lost packet from a late one.
+//! The names of the loss detection methods.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The method by which a queue pair tells a lost packet from a late one. Under all methods but
-/// [`LossRecovery::GoBackN`], packets out of order are placed at once and complete in order.
+/// Loss detection: the method by which a queue pair distinguishes lost packets from late ones. With
+/// all methods except [`LossRecovery::GoBackN`], packets out of order are placed at once and
+/// complete in order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum LossRecovery {
     /// An out-of-order window that grows by one with each spurious retransmission and halves with
-    /// each time-out: what falls out of it is lost (PRO, Algorithm 2).
+    /// each time-out. Packets that fall out of the window count as lost (PRO, Algorithm 2).
     OooWindow,
-    /// Packets of one path stay in order: a later one of the same path proves the loss of all
-    /// before it (the observation of Themis, section 3.2, made at the host). Exact wherever a path,
-    /// that is a UDP flow, is not reordered, whatever the difference between paths. A path that is
-    /// seen to reorder gets a window of time instead (RFC 8985, section 6.2).
+    /// Packets of one path stay in order, so the arrival of a later one proves the loss of all
+    /// earlier ones (Themis, section 3.2, observes this in the network). This is exact for every
+    /// path (UDP flow) that is not reordered, however much the delays of paths differ. A path on
+    /// which reordering was observed gets a time window instead (RFC 8985, section 6.2).
     #[default]
     FifoPath,
-    /// A packet is lost when a number of later ones, or one much later, has arrived (as RFC 9002,
-    /// section 6.1; the thresholds grow with spurious retransmissions as in RFC 8985, 6.2).
+    /// A packet is lost when a number of later packets, or one much later packet, has arrived (as
+    /// in RFC 9002, section 6.1). The thresholds grow with spurious retransmissions (as in RFC
+    /// 8985, section 6.2).
     Sack,
-    /// Selective repeat as RNICs do it: a packet out of order makes one NACK per ePSN, and the
-    /// sender resends that packet.
+    /// Selective repeat as in RNICs: a packet out of order causes one NACK per ePSN, and the sender
+    /// retransmits that packet.
     NicSr,
-    /// Go-back-N as older RNICs do it: the receiver takes packets in order only, the sender goes
-    /// back to the first that is missing. Both ends have to use it; it is the receiver that drops.
+    /// Go-back-N as in older RNICs: the receiver accepts packets in order only, and the sender goes
+    /// back to the first missing one. Both ends have to use it, because the receiver is the one
+    /// that drops.
     GoBackN,
 }
 
-/// The methods and their names, as users type them.
+/// The methods and the names by which users select them.
 const METHODS: &[(&str, LossRecovery)] = &[
     ("ooo-window", LossRecovery::OooWindow),
     ("fifo-path", LossRecovery::FifoPath),
@@ -38,12 +41,12 @@ const METHODS: &[(&str, LossRecovery)] = &[
 ];
 
 impl LossRecovery {
-    /// All of them.
+    /// Returns all methods.
     pub fn all() -> impl Iterator<Item = LossRecovery> {
         METHODS.iter().map(|(_, method)| *method)
     }
 
-    /// Its name, as users type it.
+    /// The name by which users select the method.
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(_, method)| *method == self).map_or("?", |(name, _)| name)
     }
@@ -55,7 +58,7 @@ impl fmt::Display for LossRecovery {
     }
 }
 
-/// A name that no method has.
+/// A name that belongs to no method.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no loss recovery is called `{0}`; there is: {names}", names = METHODS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
 pub struct UnknownRecovery(pub String);

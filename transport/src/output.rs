@@ -4,16 +4,16 @@ use braid_wire::{Ack, Control, Crc, DataHeader, PathId, Probe, QpId, RailId};
 
 use crate::{Access, Egress, PdId, Placement, QpError, SgList};
 
-/// A queue pair's place inside its endpoint.
+/// The index of a queue pair within its endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QpSlot(pub(crate) u32);
 
-/// Something to send to the peer.
+/// A packet to send to the peer, and the queue pair that it belongs to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transmit {
-    /// The queue pair's place.
+    /// The queue pair's slot.
     pub slot: QpSlot,
-    /// The local port that it leaves from.
+    /// The local port that the packet leaves from.
     pub egress: Egress,
     /// The packet.
     pub body: TransmitBody,
@@ -21,68 +21,69 @@ pub struct Transmit {
 
 /// A packet to send.
 #[derive(Clone, PartialEq, Debug)]
-// Segments are nearly all there is; boxing them would cost an allocation each.
+// Nearly all bodies are segments; boxing them would cost an allocation each.
 #[allow(clippy::large_enum_variant)]
 pub enum TransmitBody {
     /// A segment of a message.
     Segment {
-        /// Its header. `payload_crc` is 0: the driver fills it in when `crc` is on.
+        /// The header. `payload_crc` is 0: the driver fills it in when `crc` is on.
         header: DataHeader,
-        /// The local memory that it carries, empty if none.
+        /// The local memory of the payload; empty if there is none.
         gather: SgList,
-        /// The domain that the memory has to belong to.
+        /// The protection domain that the memory must belong to.
         pd: PdId,
-        /// Permissions that the memory needs.
+        /// Permissions that the memory must have.
         access: Access,
-        /// Its path. If the ports of paths are blocked, it leaves from the receiving port of the
-        /// path's rail all the same: see [`Transmit::egress`].
+        /// The path whose batch and feedback the segment belongs to. If the ports of paths are
+        /// blocked, [`Transmit::egress`] is the receiving port of its rail.
         path: PathId,
-        /// The first segment of a batch, or of what a queue pair adds to one. The others follow on
-        /// the same path.
+        /// Whether this segment starts a batch, or starts what a queue pair adds to one. The
+        /// segments after it follow on the same path.
         batch_start: bool,
-        /// Whether the payload carries a check.
+        /// Whether the payload carries a CRC.
         crc: Crc,
-        /// The segment is longer than what the path carries by now, and has to leave in parts.
+        /// Whether the segment has become longer than the path MTU and has to leave in parts.
         oversize: bool,
-        /// Place of the payload on arrival. [`Placement::Direct`] only with
+        /// Where the payload is placed on arrival. [`Placement::Direct`] only with
         /// [`crate::EndpointConfig::direct`].
         placement: Placement,
     },
     /// An acknowledgement.
     Ack(Ack),
-    /// A probe of the path MTU, or its answer.
+    /// A probe of the path MTU, or the reply to one.
     Probe(Probe),
-    /// Tear-down or a sign of life.
+    /// A control packet: DISCONNECT, CONFIRM, PING, PONG or UNKNOWN.
     Control(Control),
 }
 
-/// Something that happened to a queue pair.
+/// An event of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Its place.
+    /// The slot of the queue pair.
     pub slot: QpSlot,
-    /// Its number.
+    /// The number of the queue pair.
     pub qp: QpId,
-    /// The event.
+    /// The kind of event.
     pub kind: EventKind,
 }
 
 /// Kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
-    /// The queue pair is in ERR, not by its own application; see also [`crate::QueuePair::error`].
+    /// The queue pair has gone into ERR, for another cause than its own application. See also
+    /// [`crate::QueuePair::error`].
     Ended(QpError),
-    /// In SQD: everything that was begun has ended.
+    /// The queue pair is in SQD, and every work request that had begun has completed.
     Drained,
-    /// The path MTU has changed: bytes of the largest datagram that the path to the peer carries,
-    /// for all queue pairs that go there.
+    /// The path MTU has changed to this number of bytes: the largest datagram that the path to the
+    /// peer carries. Applies to all queue pairs towards that peer.
     PathMtu(u16),
-    /// Packets from the ports of paths do not reach the peer, those from the receiving port do.
-    /// From now on everything leaves from there, for all queue pairs that go to the peer.
+    /// Packets from the ports of paths do not reach the peer, but packets from the receiving port
+    /// do. From now on all queue pairs towards the peer send from the receiving port only.
     PathsBlocked,
     /// Packets from the ports of paths reach the peer again.
     PathsOpen,
-    /// Segments leave with ECN on this rail from now on, or without, of all queue pairs that go
-    /// there; see [`crate::Endpoint::sends_ecn`].
+    /// All queue pairs towards the peer have started or stopped to send segments with ECN on this
+    /// rail; see [`crate::Endpoint::sends_ecn`].
     Ecn(RailId),
 }

@@ -1,16 +1,17 @@
-//! Protection domains and permissions, which say who may touch which memory (IBTA vol. 1, 10.6).
+//! Protection domains and permissions, which decide who may access which memory (IBTA vol. 1,
+//! 10.6).
 //!
-//! Addresses are numbers here; only a driver knows what lies behind them.
+//! Addresses are plain numbers here; only a driver knows the memory behind them.
 
 use std::ops::BitOr;
 
 use braid_wire::AtomicOperands;
 
-/// A protection domain. Queue pairs and regions of different domains do not meet.
+/// A protection domain. A queue pair can only access regions of its own domain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PdId(pub u32);
 
-/// Permissions of a region or a queue pair. Reading by the owner is always allowed.
+/// Permissions of a region or a queue pair. The owner may always read.
 ///
 /// ```
 /// use braid_transport::Access;
@@ -25,7 +26,7 @@ pub struct Access(u8);
 impl Access {
     /// Local reads only.
     pub const NONE: Access = Access(0);
-    /// Receives, READs and atomic results may land here.
+    /// Receives, READs and atomic results may be written here.
     pub const LOCAL_WRITE: Access = Access(1);
     /// The peer may WRITE.
     pub const REMOTE_WRITE: Access = Access(2);
@@ -33,10 +34,10 @@ impl Access {
     pub const REMOTE_READ: Access = Access(4);
     /// The peer may use atomics.
     pub const REMOTE_ATOMIC: Access = Access(8);
-    /// Everything.
+    /// All permissions.
     pub const ALL: Access = Access(15);
 
-    /// Whether all of `needed` is allowed.
+    /// Whether all permissions in `needed` are granted.
     pub const fn allows(self, needed: Access) -> bool {
         self.0 & needed.0 == needed.0
     }
@@ -49,7 +50,7 @@ impl BitOr for Access {
     }
 }
 
-/// Why an access is refused.
+/// The reason why a memory access is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
@@ -59,7 +60,7 @@ pub enum AccessError {
         /// The key.
         key: u32,
     },
-    /// The region belongs to another domain.
+    /// The region belongs to another protection domain.
     #[error(
         "the memory region with the key {key:#x} belongs to another protection domain than the queue pair"
     )]
@@ -67,7 +68,7 @@ pub enum AccessError {
         /// The key.
         key: u32,
     },
-    /// Outside the region.
+    /// The access is out of the region's bounds.
     #[error(
         "{len} bytes at {addr:#x} are not inside the memory region with the key {key:#x}, {region_len} bytes at {region_addr:#x}"
     )]
@@ -83,7 +84,7 @@ pub enum AccessError {
         /// Bytes of the region.
         region_len: u64,
     },
-    /// Not allowed.
+    /// The region lacks a permission.
     #[error(
         "the memory region with the key {key:#x} was registered without {needed:?}; it has {has:?}"
     )]
@@ -97,7 +98,7 @@ pub enum AccessError {
     },
 }
 
-/// Operation of an atomic on 8 bytes.
+/// An atomic operation on 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOp {
     /// Compare and swap.

@@ -1,14 +1,15 @@
-//! Keys of memory regions: nobody guesses one, and none comes back while anybody may still hold it.
+//! Keys of memory regions: they cannot be guessed, and are not reused while anybody may still hold
+//! them.
 
 use siphasher::sip::SipHasher24;
 
-/// Four rounds make a network of random functions indistinguishable from a random permutation (Luby
-/// and Rackoff, 1988), as long as few of its values are known; with halves this short, more are
-/// better (Patarin, 2003).
+/// Number of Feistel rounds. Four make a network of random functions indistinguishable from a
+/// random permutation (Luby and Rackoff, 1988), as long as few of its values are known. With halves
+/// this short, more rounds are better (Patarin, 2003).
 const ROUNDS: u8 = 8;
 
-/// A counter through a permutation of all 32-bit numbers that a secret picks, so that a key is
-/// handed out again only after 2^32 others.
+/// Generator of region keys: a counter, passed through a secret permutation of all 32-bit numbers.
+/// A key is reused only after 2^32 others.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionKeys {
     secret: [u8; 16],
@@ -20,14 +21,15 @@ impl RegionKeys {
         RegionKeys { secret, next: 0 }
     }
 
-    /// The next key, perhaps 0.
+    /// Returns the next key, perhaps 0.
     pub(crate) fn take(&mut self) -> u32 {
         let key = self.permute(self.next);
         self.next = self.next.wrapping_add(1);
         key
     }
 
-    /// A Feistel network over two halves of 16 bits: a permutation, whatever its round function.
+    /// A Feistel network over two halves of 16 bits, which is a permutation whatever its round
+    /// function.
     fn permute(&self, number: u32) -> u32 {
         let halves = ((number >> 16) as u16, number as u16);
         let round = |(left, right): (u16, u16), round| (right, left ^ self.mix(round, right));

@@ -7,32 +7,32 @@ use braid_wire::RailId;
 use crate::protection::{Access, AccessError, AtomicOp, PdId};
 use crate::region_keys::RegionKeys;
 
-/// Most regions at a time.
+/// Maximum number of regions at a time.
 const MAX_REGIONS: usize = 1 << 23;
-/// Slots of a chunk, and chunks of a group.
+/// Slots per chunk, and chunks per group.
 const CHUNK: usize = 64;
 const GROUP: usize = 256;
 
-/// A registered piece of memory.
+/// A registered memory region.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Region {
-    /// Its domain.
+    /// The protection domain.
     pub pd: PdId,
-    /// Where its first byte is in memory.
+    /// Address of the first byte in memory.
     pub addr: u64,
-    /// The address that work requests and peers use for its first byte (`ibv_reg_mr_iova`(3));
-    /// usually `addr`.
+    /// Address by which work requests and peers name the first byte (`ibv_reg_mr_iova`(3)); usually
+    /// equal to `addr`.
     pub iova: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// The permissions.
     pub access: Access,
-    /// By what the NICs that move payloads by themselves know it, by rail; `None`: there are none.
+    /// Keys of the region on each rail's NIC. `None`: no NIC moves payloads by itself.
     pub nics: Option<Arc<[NicKeys]>>,
 }
 
 impl Region {
-    /// By what the NIC of this rail knows it, if that moves payloads by itself.
+    /// Keys of the region on this rail's NIC, if that NIC moves payloads by itself.
     pub fn nic(&self, rail: RailId) -> Option<NicKeys> {
         self.nics.as_ref()?.get(rail.get()).copied()
     }
@@ -41,22 +41,22 @@ impl Region {
 /// A NIC's own keys for a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NicKeys {
-    /// For its own work requests.
+    /// For work requests of this NIC.
     pub lkey: u32,
-    /// For those of the peer's NIC.
+    /// For work requests of the peer's NIC.
     pub rkey: u32,
 }
 
-/// The regions of one engine by key. A clone is cheap, and so is a change of it: both share all
-/// that they have in common. So a user of the table takes a clone, as a snapshot, while others
-/// register regions.
+/// The regions of one engine by key. Clones share all unchanged parts, so both a clone and a later
+/// change are cheap. A user of the table takes a clone as a snapshot while others register regions.
 ///
-/// Invariants: a region is in the slot that the low bits of its key name, and no other region's key
-/// names that; there are at least twice as many slots as regions, a power of two of them.
+/// Invariants: a region is in the slot that the low bits of its key select, and no other region's
+/// key selects that slot. The number of slots is a power of two and at least twice the number of
+/// regions.
 #[derive(Clone, Debug)]
 pub struct Regions {
     groups: Vec<Arc<Group>>,
-    /// One less than the number of slots.
+    /// Number of slots minus one.
     mask: u32,
     count: usize,
     keys: RegionKeys,
@@ -67,21 +67,21 @@ type Chunk = [Slot; CHUNK];
 
 #[derive(Clone, Default, Debug)]
 struct Slot {
-    /// 0: it is free.
+    /// 0: the slot is free.
     key: u32,
     region: Region,
 }
 
 impl Regions {
-    /// An empty table. `secret`: random bytes that the keys depend on, so that others cannot guess
-    /// a key.
+    /// Creates an empty table. `secret`: random bytes from which the keys are derived, so that
+    /// others cannot guess them.
     pub fn new(secret: [u8; 16]) -> Self {
         let keys = RegionKeys::new(secret);
         Regions { groups: empty(CHUNK), mask: CHUNK as u32 - 1, count: 0, keys }
     }
 
     /// Adds a region and returns its key, which serves as lkey and rkey. A key is never 0, and is
-    /// used again only after some 2^31 others. `None`: 2^23 regions exist.
+    /// reused only after about 2^31 others. `None`: 2^23 regions exist already.
     pub fn insert(&mut self, region: Region) -> Option<u32> {
         if self.count == MAX_REGIONS {
             return None;
@@ -89,7 +89,8 @@ impl Regions {
         if 2 * (self.count + 1) > self.slots() {
             self.grow();
         }
-        // Half of the slots or more are free, and a key names any of them: two tries do on average.
+        // At least half of the slots are free and a key selects any of them, so two tries suffice
+        // on average.
         loop {
             let key = self.keys.take();
             if key != 0 && self.slot(key).key == 0 {
@@ -100,7 +101,7 @@ impl Regions {
         }
     }
 
-    /// Puts another region under a key; false if the key names none.
+    /// Replaces the region of a key. Returns false if no region has the key.
     pub fn replace(&mut self, key: u32, region: Region) -> bool {
         let known = self.get(key).is_some();
         if known {
@@ -109,7 +110,7 @@ impl Regions {
         known
     }
 
-    /// Removes a region; false if the key names none.
+    /// Removes a region. Returns false if no region has the key.
     pub fn remove(&mut self, key: u32) -> bool {
         let known = self.get(key).is_some();
         if known {
@@ -119,16 +120,16 @@ impl Regions {
         known
     }
 
-    /// The region of a key.
+    /// Returns the region with this key.
     #[inline]
     pub fn get(&self, key: u32) -> Option<&Region> {
         let slot = self.slot(key);
         (slot.key == key && key != 0).then_some(&slot.region)
     }
 
-    /// Checks that a queue pair of `pd` may touch these bytes in this way. The region's owner chose
-    /// their addresses. Returns their place in memory. An access of no bytes needs no region, and
-    /// is where it says.
+    /// Checks that a queue pair of domain `pd` may access these bytes, which are named by the
+    /// region's `iova`. Returns their address in memory. An access of no bytes needs no region and
+    /// returns `addr` itself.
     pub fn check(
         &self,
         pd: PdId,
@@ -167,14 +168,15 @@ impl Regions {
         &self.groups[index / (CHUNK * GROUP)][index / CHUNK % GROUP][index % CHUNK]
     }
 
-    /// Copies what clones share on the way to a slot: a group's list of chunks, and one chunk.
+    /// Returns a slot for writing. Copies what clones share on the way: the group's list of chunks,
+    /// and one chunk.
     fn slot_mut(&mut self, key: u32) -> &mut Slot {
         let index = (key & self.mask) as usize;
         let group = Arc::make_mut(&mut self.groups[index / (CHUNK * GROUP)]);
         &mut Arc::make_mut(&mut group[index / CHUNK % GROUP])[index % CHUNK]
     }
 
-    /// Doubles the slots. Regions that differed in the low bits of their keys still do.
+    /// Doubles the number of slots. Keys that differed in their low bits still do.
     fn grow(&mut self) {
         let slots = 2 * self.slots();
         let before = std::mem::replace(&mut self.groups, empty(slots));
@@ -186,20 +188,20 @@ impl Regions {
     }
 }
 
-/// So many free slots.
+/// Returns this number of free slots.
 fn empty(slots: usize) -> Vec<Arc<Group>> {
     let chunk = Arc::new(std::array::from_fn(|_| Slot::default()));
     let group = Arc::new(vec![chunk; (slots / CHUNK).min(GROUP)]);
     vec![group; slots.div_ceil(CHUNK * GROUP)]
 }
 
-/// The memory behind the addresses, as the protocol sees it.
+/// The memory behind the addresses, as the protocol accesses it.
 pub trait Memory {
     /// The regions.
     fn regions(&self) -> &Regions;
 
-    /// Carries out an atomic on 8 aligned bytes of memory that have been checked. Returns the bytes
-    /// from before.
+    /// Carries out an atomic on 8 aligned bytes that have passed [`Regions::check`]. Returns their
+    /// old value.
     fn atomic(&self, addr: u64, op: AtomicOp) -> u64;
 }
 
@@ -280,7 +282,7 @@ mod tests {
         assert!(!regions.remove(0));
     }
 
-    /// Chunks that two tables do not share.
+    /// Returns the number of chunks that two tables do not share.
     fn differ(one: &Regions, other: &Regions) -> usize {
         let chunks = |regions: &Regions| -> Vec<_> {
             regions.groups.iter().flat_map(|group| group.iter().cloned()).collect()
@@ -305,7 +307,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map: regions come and go, and growth loses none.
+        /// Compares with a map: regions come and go, and none is lost when the table grows.
         #[test]
         fn it_is_a_map(secret: [u8; 16], steps in prop::collection::vec(any::<Option<u8>>(), 1..600)) {
             let mut regions = Regions::new(secret);

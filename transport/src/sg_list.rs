@@ -1,24 +1,24 @@
-//! Pieces of local memory.
+//! Scatter/gather lists: elements of local memory.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use smallvec::SmallVec;
 
-/// One piece of local memory.
+/// A scatter/gather element: a piece of local memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sge {
-    /// Its first byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// The key of the memory region that it lies in.
+    /// Key of the memory region that contains the piece.
     pub lkey: u32,
 }
 
-/// Pieces of local memory, in message order. Up to two need no allocation.
+/// Scatter/gather list: pieces of local memory in message order. Up to two need no allocation.
 ///
-/// The list derefs to a slice of [`Sge`], and is made of an array, a slice or an iterator of them:
+/// The list dereferences to a slice of [`Sge`], and is built from an array, a slice or an iterator:
 ///
 /// ```
 /// use braid_transport::{SgList, Sge};
@@ -32,13 +32,13 @@ pub struct Sge {
 pub struct SgList(SmallVec<[Sge; 2]>);
 
 impl SgList {
-    /// No piece.
+    /// Creates an empty list.
     #[inline]
     pub fn new() -> Self {
         SgList::default()
     }
 
-    /// One piece.
+    /// Creates a list of one piece.
     #[inline]
     pub(crate) fn of(piece: Sge) -> Self {
         // Written without a loop, because every segment that leaves has such a list.
@@ -86,7 +86,7 @@ impl FromIterator<Sge> for SgList {
     #[inline]
     fn from_iter<I: IntoIterator<Item = Sge>>(pieces: I) -> Self {
         let mut pieces = pieces.into_iter();
-        // Every work request has such a list, most of them of one piece.
+        // Every work request has such a list, and most lists have one piece.
         let mut list = pieces.next().map_or_else(SgList::new, SgList::of);
         pieces.for_each(|piece| list.push(piece));
         list
@@ -116,13 +116,13 @@ impl fmt::Debug for SgList {
     }
 }
 
-/// Bytes of all pieces.
+/// Returns the total length of the pieces in bytes.
 pub(crate) fn total_len(pieces: &[Sge]) -> u64 {
     pieces.iter().map(|piece| u64::from(piece.len)).sum()
 }
 
-/// The pieces of `sges` that bytes `offset .. offset + len` of the message occupy.
-/// `None` if the message is shorter than that.
+/// Returns the pieces of `sges` that hold bytes `offset .. offset + len` of the message. `None`:
+/// the message is shorter.
 #[inline]
 pub(crate) fn slice(sges: &[Sge], offset: u32, len: u32) -> Option<SgList> {
     match *sges {

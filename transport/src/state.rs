@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-/// State of a queue pair, which decides what it does with work requests and packets.
+/// State of a queue pair, which decides how it handles work requests and packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum QpState {
-    /// Created: takes nothing.
+    /// Created. Accepts no work requests.
     Reset = 0,
-    /// Takes receives, processes nothing.
+    /// Accepts receives, but processes nothing.
     Init = 1,
-    /// Receives. A queue pair passes through it while it connects.
+    /// Ready to receive. A queue pair passes through this state while it connects.
     ReadyToReceive = 2,
-    /// Sends and receives.
+    /// Ready to send and receive.
     ReadyToSend = 3,
-    /// Receives; finishes the sends it has begun and holds back the others.
+    /// Send queue drained: receives, and finishes the sends that it has begun but starts no others.
     SendQueueDrained = 4,
-    /// Every outstanding and every new work request is flushed.
+    /// Flushes all outstanding and new work requests.
     Error = 5,
 }
 
@@ -25,27 +25,28 @@ use QpState::*;
 const STATES: [QpState; 6] = [Reset, Init, ReadyToReceive, ReadyToSend, SendQueueDrained, Error];
 
 impl QpState {
-    /// The state of a number, as `as u8` gives it.
+    /// Returns the state with this number, the inverse of `as u8`.
     pub fn from_u8(value: u8) -> Option<Self> {
         STATES.into_iter().find(|state| *state as u8 == value)
     }
 
-    /// Whether a send can be posted. In `Error` it is flushed at once.
+    /// Whether a send can be posted. In `Error` a posted send is flushed at once.
     pub fn accepts_send(self) -> bool {
         matches!(self, ReadyToSend | SendQueueDrained | Error)
     }
 
-    /// Whether a receive can be posted. In `Error` it is flushed at once.
+    /// Whether a receive can be posted. In `Error` a posted receive is flushed at once.
     pub fn accepts_recv(self) -> bool {
         self != Reset
     }
 
-    /// Whether packets of the peer are taken.
+    /// Whether packets of the peer are accepted.
     pub fn receives(self) -> bool {
         matches!(self, ReadyToReceive | ReadyToSend | SendQueueDrained)
     }
 
-    /// Whether there is such a transition. Every state can go to RESET and, but for RESET, to ERR.
+    /// Whether the state machine has this transition. Every state can go to RESET, and every state
+    /// except RESET to ERR.
     pub fn may_become(self, to: QpState) -> bool {
         match to {
             Reset => true,

@@ -5,68 +5,71 @@ use braid_wire::QpId;
 use crate::error::PostError;
 use crate::sg_list::{SgList, Sge, total_len};
 
-/// The longest message, in bytes: 1 GiB.
+/// Maximum length of a message, in bytes: 1 GiB.
 pub const MAX_MESSAGE: u64 = 1 << 30;
 
-/// Memory of the peer.
+/// An address in the peer's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteAddr {
-    /// Its first byte, an address of the peer's.
+    /// Address of the first byte, as the peer's region counts.
     pub addr: u64,
-    /// The key that the peer handed out.
+    /// The rkey of the peer's memory region.
     pub rkey: u32,
 }
 
 /// Operation of a work request on a send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOp {
-    /// Fills a receive buffer of the peer.
+    /// Sends a message into a receive buffer of the peer.
     Send {
-        /// Handed to the peer with the completion.
+        /// Immediate data for the peer's completion.
         imm: Option<u32>,
     },
-    /// Writes the peer's memory; with immediate data it also completes a receive of the peer's.
+    /// Writes to the peer's memory. With immediate data, it also completes one of the peer's
+    /// receives.
     Write {
-        /// Where to.
+        /// The destination.
         remote: RemoteAddr,
-        /// Handed to the peer with the completion.
+        /// Immediate data for the peer's completion.
         imm: Option<u32>,
     },
-    /// Reads the peer's memory into the local pieces.
+    /// Reads the peer's memory into the local scatter/gather elements.
     Read {
-        /// Where from.
+        /// The source.
         remote: RemoteAddr,
     },
-    /// If the 8 bytes hold `compare`, makes them `swap`; the old value lands in the local piece.
+    /// Replaces the 8 bytes by `swap` if they are equal to `compare`. The old value is stored in
+    /// the local scatter/gather element.
     CompareSwap {
-        /// Aligned to 8.
+        /// The operand; its address is a multiple of 8.
         remote: RemoteAddr,
-        /// Compared with.
+        /// The value to compare with.
         compare: u64,
-        /// Swapped in.
+        /// The new value.
         swap: u64,
     },
-    /// Adds to the 8 bytes, modulo 2^64; the old value lands in the local piece.
+    /// Adds to the 8 bytes, modulo 2^64. The old value is stored in the local scatter/gather
+    /// element.
     FetchAdd {
-        /// Aligned to 8.
+        /// The operand; its address is a multiple of 8.
         remote: RemoteAddr,
-        /// Added.
+        /// The value to add.
         add: u64,
     },
 }
 
 impl SendOp {
-    /// Whether the work request ends only when the peer has answered with data.
+    /// Whether the work request completes only when the peer's response has arrived.
     pub fn needs_response(&self) -> bool {
         matches!(self, SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. })
     }
 
-    /// Whether it is one of the two atomics.
+    /// Whether the operation is an atomic.
     pub fn is_atomic(&self) -> bool {
         matches!(self, SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. })
     }
 
-    /// The memory of the peer that it touches.
+    /// The peer's memory that the operation accesses.
     pub fn remote(&self) -> Option<RemoteAddr> {
         match *self {
             SendOp::Send { .. } => None,
@@ -77,7 +80,7 @@ impl SendOp {
         }
     }
 
-    /// The opcode of its completion.
+    /// The kind of work that the completion reports.
     pub fn work(&self) -> Work {
         match self {
             SendOp::Send { .. } => Work::Send,
@@ -91,28 +94,28 @@ impl SendOp {
 
 /// A work request for a send queue.
 ///
-/// Ordering (IBTA vol. 1, 10.8.3): work requests take effect at the peer in posting order as far as
-/// completions, receives, READs and atomics can tell. Data lands in any order before that, so two
-/// WRITEs to the same bytes must not be in flight together. A work request behind a READ or atomic
+/// Ordering (IBTA vol. 1, 10.8.3): completions, receives, READs and atomics show the effects of
+/// work requests at the peer in posting order. Data is placed in any order before that, so two
+/// WRITEs to the same bytes must not be in flight at once. A work request after a READ or atomic
 /// waits for it only if it is fenced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendWr {
-    /// Comes back in the completion.
+    /// Caller's id, returned in the completion.
     pub id: u64,
     /// The operation.
     pub op: SendOp,
-    /// With what local memory. An atomic has one piece of 8 bytes.
+    /// The local memory. An atomic has one element of 8 bytes.
     pub sges: SgList,
-    /// Whether success is worth a completion. Failure always is.
+    /// Whether success produces a completion. Failure always does.
     pub signalled: bool,
-    /// Whether the peer's completion is a solicited one.
+    /// Whether the peer's completion is a solicited event.
     pub solicited: bool,
-    /// Begins only after all READs and atomics before it have ended.
+    /// Whether to start only after all earlier READs and atomics have completed.
     pub fence: bool,
 }
 
 impl SendWr {
-    /// Whether it can be carried out at all: its length, and what an atomic needs.
+    /// Checks the length of the message, and the length and alignment of atomics.
     ///
     /// # Errors
     /// [`PostError::TooLong`], [`PostError::AtomicLength`], [`PostError::AtomicAlignment`].
@@ -133,7 +136,7 @@ impl SendWr {
     }
 }
 
-/// Bytes of all pieces, at most [`MAX_MESSAGE`].
+/// Returns the total length of the elements, at most [`MAX_MESSAGE`].
 ///
 /// # Errors
 /// [`PostError::TooLong`].
@@ -145,9 +148,9 @@ pub fn message_len(pieces: &[Sge]) -> Result<u64, PostError> {
 /// A work request for a receive queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecvWr {
-    /// Comes back in the completion.
+    /// Caller's id, returned in the completion.
     pub id: u64,
-    /// Where a SEND lands. May be empty for WRITE_WITH_IMM.
+    /// The buffer for a SEND. May be empty for a WRITE with immediate data.
     pub sges: SgList,
 }
 
@@ -171,49 +174,50 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether it is a completion of the receive queue.
+    /// Whether the completion belongs to the receive queue.
     pub fn is_recv(self) -> bool {
         matches!(self, Work::Recv | Work::RecvWriteImm)
     }
 }
 
-/// Status of an ended work request (IBTA vol. 1, 11.6.2, by the names of `ibv_wc_status`).
+/// Status of an ended work request (IBTA vol. 1, 11.6.2), with the names of `ibv_wc_status`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Status {
-    /// As asked.
+    /// The work request was carried out.
     #[error("success")]
     Success,
     /// A message did not fit its receive buffer.
     #[error("local length error: the message is longer than the receive buffer")]
     LocalLength,
-    /// Local memory was deregistered under a work request.
+    /// The memory region of a work request was deregistered before the work request ended.
     #[error("local protection error: the memory region is gone or does not allow this")]
     LocalProtection,
-    /// The queue pair is in the error state; this work request was not, or not wholly, carried out.
+    /// The queue pair is in the error state, and this work request was not carried out, or only in
+    /// part.
     #[error("flushed: the queue pair went into the error state before this work request ended")]
     Flushed,
-    /// The peer found the request malformed or too long for its receive buffer.
+    /// The peer rejected the request: it was malformed, or too long for the receive buffer.
     #[error(
         "remote invalid request: the peer's receive buffer is too short, or the request is malformed"
     )]
     RemoteInvalidRequest,
-    /// The peer does not allow this access.
+    /// The peer does not permit this access to its memory.
     #[error(
         "remote access error: wrong rkey, out of bounds, missing permission or foreign protection domain"
     )]
     RemoteAccess,
-    /// The peer failed on its own account, as where the memory of its receive was deregistered.
+    /// An error at the peer itself, for example because its receive memory was deregistered.
     #[error("remote operational error")]
     RemoteOperational,
-    /// The peer did not answer within the configured tries or time.
+    /// The peer did not respond within the configured time.
     #[error("retry exceeded: the peer did not answer in time")]
     RetryExceeded,
-    /// The peer never posted a receive.
+    /// The peer posted no receive within the configured number of RNR retries.
     #[error("RNR retry exceeded: the peer posted no receive work request in time")]
     RnrRetryExceeded,
 }
 
-/// Completion of one work request. Completions of one queue come in posting order.
+/// Completion of a work request. Completions of one queue come in posting order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// The queue pair.
@@ -222,28 +226,28 @@ pub struct Completion {
     pub wr_id: u64,
     /// The kind of work.
     pub work: Work,
-    /// The status. The fields below are valid on success only.
+    /// The status. The fields below are valid only on success.
     pub status: Status,
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     pub len: u32,
-    /// Immediate data, receives only.
+    /// Immediate data (receives only).
     pub imm: Option<u32>,
-    /// The sender asked for a solicited event, receives only.
+    /// Whether the sender asked for a solicited event (receives only).
     pub solicited: bool,
 }
 
-/// A work request that has ended, which gives its place in its queue back.
+/// A work request that has ended and freed its slot in its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
     /// The completion.
     pub completion: Completion,
-    /// Whether the application is to have the completion. False for an unsignalled work request
-    /// that ended well.
+    /// Whether the application gets the completion. False for an unsignalled work request that
+    /// succeeded.
     pub is_reported: bool,
 }
 
 impl Ended {
-    /// The completion, if the application is to have it.
+    /// Returns the completion if the application is to get it.
     pub fn reported(self) -> Option<Completion> {
         self.is_reported.then_some(self.completion)
     }

@@ -1,4 +1,4 @@
-//! Packets that have come in.
+//! Arriving packets.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use super::members::Endpoint;
 use crate::{Admit, Arrival, Egress, Memory, NicEpoch, QpSlot};
 
 impl Endpoint {
-    /// Takes a data packet. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
+    /// Handles a data packet. On [`Admit::Take`], place the bytes and then call
+    /// [`Endpoint::placed`].
     pub fn on_arrival<M: Memory>(
         &mut self,
         now: Time,
@@ -37,33 +38,35 @@ impl Endpoint {
         admit
     }
 
-    /// The packet taken last is in its place: whatever is complete now takes effect, in order.
+    /// Reports that the packet taken last is in its place. Whatever is now complete takes effect,
+    /// in order.
     pub fn placed<M: Memory>(&mut self, now: Time, slot: QpSlot, memory: &M) {
         self.qp_mut(slot).placed(now, memory);
         self.settle(slot.0);
     }
 
-    /// Whether an acknowledgement of what has arrived for this queue pair should leave before the
-    /// application hears of it. It may end its process as soon as it does, and then nobody
-    /// acknowledges. An acknowledgement that is likely to leave with a reply waits for that.
+    /// Whether the acknowledgement of what has arrived for this queue pair should leave before the
+    /// application is notified. The application may end its process right after the notification,
+    /// and then nobody would acknowledge. An acknowledgement that is likely to leave with a reply
+    /// waits for it.
     pub fn owes_ack_at_once(&self, now: Time, slot: QpSlot) -> bool {
         self.qp(slot).owes_ack_at_once(now)
     }
 
-    /// Acknowledgements of this queue pair that wait, for a reply or for more to acknowledge, leave
-    /// with the next transmission.
+    /// Makes pending acknowledgements of this queue pair leave with the next transmission, whatever
+    /// they wait for.
     pub fn hasten_acks(&mut self, slot: QpSlot) {
         self.qp_mut(slot).hasten_acks();
         self.settle(slot.0);
     }
 
-    /// An acknowledgement has come in.
+    /// Handles an acknowledgement.
     pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, rails: &mut Rails) {
         let qp = self.qp_mut(slot);
         if let Some(acked) = qp.on_ack(now, ack, rails) {
             if acked > 0 {
-                // The round trip includes the time that the acknowledgement waited at the peer,
-                // because a time-out waits for that, too.
+                // The sample includes the delay of the acknowledgement at the peer, because a
+                // time-out has to wait for that, too.
                 let round_trip = now.since_stamp(ack.stamp);
                 self.round_trips.on_sample(now, round_trip);
                 let waited = Duration::from_nanos(ack.delay_ns.into());
@@ -78,9 +81,9 @@ impl Endpoint {
         }
     }
 
-    /// The network itself says that a segment was lost: a switch has sent the header of a trimmed
-    /// packet back, or a model of the network knows. If the segment is in flight, it is sent again.
-    /// `psn`: 24 bits, as in its header; one that is not in flight is ignored.
+    /// Handles a loss that the network itself reports: a switch has returned the header of a
+    /// trimmed packet, or a model of the network knows of the loss. The segment is retransmitted if
+    /// it is in flight, and ignored otherwise. `psn`: 24 bits, as in the header.
     pub fn on_lost(
         &mut self,
         now: Time,
@@ -93,15 +96,16 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// Notes that the peer receives what is placed directly on a path in this epoch: those before
-    /// it are closed. An epoch that is not newer than the known one is ignored, so the word may
-    /// come late and more than once. The driver has checked that the peer says so.
+    /// Records that the peer receives direct placements on a path in this epoch; earlier epochs are
+    /// closed. An epoch that is not newer than the known one is ignored, so the message may arrive
+    /// late and more than once. The driver has checked that it comes from the peer.
     pub fn begin_epoch(&mut self, slot: QpSlot, epoch: NicEpoch) {
         self.qp_mut(slot).begin_epoch(epoch);
     }
 
-    /// Takes a control packet other than CONFIRM, which left the peer by the port `left_by`.
-    /// Returns false if it is not of the other end of this queue pair, or cannot be true.
+    /// Handles a control packet other than CONFIRM. `left_by`: the port of the peer that the packet
+    /// left from. Returns false if it is not from the peer's end of this queue pair, or cannot be
+    /// true.
     pub fn on_control(
         &mut self,
         now: Time,
@@ -116,14 +120,14 @@ impl Endpoint {
             return false;
         }
         let expected = match control.kind {
-            // It returns the token that our own packet carried.
+            // An UNKNOWN returns the token that this end's packet carried.
             ControlKind::Unknown => remote.token,
             _ => qp.token(),
         };
         if expected != control.token {
             return false;
         }
-        // What answers leaves as this came.
+        // An answer leaves from the same kind of port: that of a path, or the receiving port.
         let left_by = match left_by {
             Egress::Path(path) => Egress::Path(rails.of_answer(path)),
             Egress::Port(_) => left_by,
@@ -154,16 +158,16 @@ impl Endpoint {
                 self.qp_mut(slot).on_unknown();
                 self.on_peer_ended(now, slot, rails);
                 self.settle(slot.0);
-                // Often the whole peer is gone: ask for the next queue pair at once, by the port
-                // that such an answer reaches.
+                // Often the whole peer is gone. PING at once for the next queue pair, from the
+                // receiving port, which an UNKNOWN can reach.
                 self.ask(Ways::Port);
             }
         }
         true
     }
 
-    /// The peer's queue pair has ended: what waits for the driver to tell it of the end of ours has
-    /// nobody to go to, and what it was asked is not answered.
+    /// Drops what is left to do for a queue pair whose peer has ended: DISCONNECTs that the driver
+    /// has not taken yet, and checks of paths whose answers will not come.
     fn on_peer_ended(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) {
         rails.forget_path_checks(now);
         let id = self.qp(slot).id();

@@ -1,10 +1,11 @@
-//! A peer whose host says that nobody receives at its port: its process has ended, or a firewall
-//! says so of a few paths, or somebody has forged the message (ICMP port unreachable).
+//! Handling of ICMP port unreachable. The peer's process has ended, or a firewall rejects a few
+//! paths, or the message is forged.
 //!
-//! The message alone ends nothing. The peer is asked at once, by a path and by the receiving port,
-//! several times. It is given up if it stays silent for two round trips, at least 150 ms, which are
-//! far less than the time that a silent peer has otherwise. Any packet of the peer ends the doubt.
-//! TCP ends such a connection at the message itself (RFC 5927 says what follows from that).
+//! The message alone ends nothing. The endpoint probes the peer at once, several times, from the
+//! port of a path and from the receiving port. The peer is given up if it stays silent for two
+//! round trips, at least 150 ms, which is far less than a silent peer gets otherwise. Any packet
+//! from the peer ends the doubt. TCP ends such a connection at the message itself (RFC 5927
+//! describes the attacks that this permits).
 
 use std::time::Duration;
 
@@ -16,19 +17,18 @@ use super::members::Endpoint;
 use crate::patience::unanswered_for;
 use crate::{Egress, EndCause};
 
-/// Times that the peer is asked in a doubt.
+/// Number of rounds of PINGs in a doubt.
 const STEPS: u32 = 4;
 
-/// A path that has carried a packet so short a time ago is refused by no firewall.
+/// A path that has carried a packet within this time is taken not to be rejected by a firewall.
 const CARRIES: Duration = Duration::from_secs(1);
 
 impl Endpoint {
-    /// The peer's host says that nobody receives at its port (ICMP port unreachable), of a packet
-    /// that left by that port. The peer is asked for a sign of life at once, at most once per
+    /// Handles an ICMP port unreachable from the peer's host, for a packet that left from
+    /// `left_by`. The peer is probed at once, but at most once per
     /// [`crate::EndpointConfig::ping_interval`] unless it is silent. If it stays silent for two
-    /// round trips, at least 150 ms, all queue pairs end with [`EndCause::PeerGone`]. Any packet
-    /// that comes from the peer makes up for any number of these messages, so whoever forges them
-    /// gains nothing.
+    /// round trips, at least 150 ms, all queue pairs end with [`EndCause::PeerGone`]. One packet
+    /// from the peer cancels any number of these messages, so forging them gains nothing.
     pub fn on_unreachable(&mut self, now: Time, left_by: Egress, rails: &Rails) {
         if self.liveness.ring.first().is_none() {
             return;
@@ -51,8 +51,8 @@ impl Endpoint {
         self.liveness.rearm();
     }
 
-    /// Whether the peer has seemed silent since the last call. The driver then looks for what hosts
-    /// have said of packets that it has sent, see [`Endpoint::on_unreachable`]. Call it after
+    /// Whether the peer has seemed silent since the last call. If so, the driver reads the ICMP
+    /// errors for the packets that it has sent, see [`Endpoint::on_unreachable`]. Call this after
     /// [`Endpoint::on_timeout`].
     pub fn poll_silence(&mut self) -> bool {
         std::mem::take(&mut self.liveness.is_silent)
@@ -68,7 +68,7 @@ impl Endpoint {
         self.ask(Ways::Both);
     }
 
-    /// Asks again, or gives the peer up.
+    /// Sends the next PINGs of a doubt, or gives the peer up.
     pub(super) fn check_doubt(&mut self, now: Time) {
         let Some(doubt) = self.liveness.doubt.as_mut().filter(|doubt| doubt.step_at <= now) else {
             return;
@@ -77,7 +77,7 @@ impl Endpoint {
             self.liveness.doubt = None;
             return;
         }
-        // Who did not run did not listen: an answer may be there.
+        // While the driver did not run, it did not receive: an answer may be waiting.
         if now - doubt.step_at >= doubt.step && !doubt.is_prolonged {
             doubt.is_prolonged = true;
             doubt.ends_at = doubt.ends_at.max(now + 2 * doubt.step);
@@ -89,13 +89,13 @@ impl Endpoint {
             return;
         }
         self.liveness.doubt = None;
-        // Otherwise the peer has as much time as any that is silent.
+        // After a complaint about a path only, the peer has as much time as any silent peer.
         if self.liveness.silence.complaint == Complaint::OfPeer {
             self.give_up_peer(EndCause::PeerGone);
         }
     }
 
-    /// A long round trip to the peer, also when there was none of late.
+    /// Returns a long round-trip time to the peer, even if there is no recent sample.
     pub(super) fn usual_round_trip(&self, now: Time) -> Duration {
         let asker = self.liveness.ring.first();
         let member = asker.and_then(|index| self.members[index as usize].as_ref());

@@ -1,13 +1,14 @@
-//! Whether segments leave ECN-capable on each rail (RFC 9000, section 13.4.2, and RFC 9330).
+//! Decides whether segments are sent as ECN-capable on each rail (RFC 9000, section 13.4.2, and RFC
+//! 9330).
 //!
-//! Two networks make ECN harmful. One drops what is ECN-capable: nothing gets through but what
-//! leaves without. Another marks every packet, so that a window is cut to its minimum and stays
-//! there: the marks say nothing. In both cases segments leave without ECN, and marks are ignored;
-//! after a while ECN is tried again.
+//! Two kinds of network make ECN harmful. One drops ECN-capable packets, so that only packets
+//! without ECN get through. The other marks every packet, so that the congestion window stays at
+//! its minimum and the marks carry no information. In both cases segments leave without ECN, marks
+//! are ignored, and ECN is tried again after a while.
 //!
-//! Time-outs alone do not show that ECN is the cause. So a rail that has timed out goes on without
-//! ECN, and as soon as that gets through, with ECN again: only if this happens [`STRIKES`] times in
-//! a row the network is taken to drop it.
+//! Time-outs alone do not prove that ECN is the cause. So a rail that has timed out continues
+//! without ECN, and with ECN again as soon as a packet gets through. Only if this happens
+//! [`STRIKES`] times in a row, the network is taken to drop ECN-capable packets.
 
 use std::time::Duration;
 
@@ -16,39 +17,40 @@ use braid_wire::{MAX_RAILS, RailId, Time};
 
 use crate::stream::marks::MarkSample;
 
-/// Time-outs in a row, with nothing acknowledged between them, after which the other way is tried.
+/// Time-outs in a row, without an acknowledgement in between, after which ECN is switched off or
+/// on.
 const TIMEOUTS: u8 = 2;
-/// Times in a row that packets with ECN have to seem dropped.
+/// Number of times in a row that packets with ECN have to seem dropped.
 const STRIKES: u8 = 3;
-/// Until ECN is tried again; each further time twice as long, up to the longest.
+/// Time after which ECN is tried again. It doubles each time, up to the longest wait.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(640);
-/// The driver hears of a change a little later: what leaves within this time may have left either
-/// way.
+/// Time that the driver takes to follow a change: packets sent within it may be with or without
+/// ECN.
 const MARGIN: Duration = Duration::from_millis(2);
-/// When packets of a trial are judged: those before it are out of the network by then.
+/// Time after which the packets of a trial are judged: earlier ones have left the network by then.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// The cause why segments leave without ECN.
+/// The reason why segments leave without ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnTrouble {
-    /// Every packet is marked, however small the window is.
+    /// Every packet is marked, however small the congestion window is.
     AlwaysMarked,
-    /// Packets that are ECN-capable are dropped.
+    /// ECN-capable packets are dropped.
     Dropped,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// With ECN.
+    /// ECN is on.
     Capable,
-    /// Without, to see whether that gets through.
+    /// ECN is off, to see whether packets get through without it.
     Doubted,
-    /// With ECN again: without it something got through.
+    /// ECN is on again, because a packet got through without it.
     Checked,
-    /// Without.
+    /// ECN is off.
     Off(EcnTrouble),
-    /// With ECN, to see whether the trouble is over.
+    /// ECN is on, to see whether the trouble is over.
     Trial(EcnTrouble),
 }
 
@@ -56,21 +58,21 @@ pub(super) enum State {
 pub(super) struct RailEcn {
     pub(super) state: State,
     pub(super) since: Time,
-    /// In a row, in this state.
+    /// Time-outs in a row in this state.
     pub(super) timeouts: u8,
     pub(super) strikes: u8,
-    /// Samples of marks in a trial.
+    /// Number of mark samples in a trial.
     pub(super) samples: u8,
     /// Time for which ECN stays off the next time.
     pub(super) wait: Duration,
     pub(super) retry_at: Time,
 }
 
-/// The state of all rails.
+/// The ECN state of all rails.
 #[derive(Debug)]
 pub(super) struct Ecn {
     pub(super) rails: [RailEcn; MAX_RAILS],
-    /// Some rail has to hear of acknowledgements.
+    /// Whether some rail needs to know of acknowledgements.
     pub(super) is_watched: bool,
 }
 
@@ -115,7 +117,7 @@ impl RailEcn {
         self.wait = (2 * self.wait).min(LONGEST_WAIT);
     }
 
-    /// Nothing that was in flight is acknowledged.
+    /// Handles a time-out: nothing that was in flight was acknowledged.
     pub(super) fn on_timeout(&mut self, now: Time) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts < TIMEOUTS {
@@ -131,7 +133,7 @@ impl RailEcn {
                 self.enter(now, State::Doubted);
             }
             State::Trial(trouble) => self.turn_off(now, trouble),
-            // Nothing gets through without ECN, either.
+            // Packets without ECN do not get through, either.
             State::Doubted => {
                 self.strikes = 0;
                 self.enter(now, State::Capable);
@@ -140,7 +142,7 @@ impl RailEcn {
         }
     }
 
-    /// Something is acknowledged, and the packet that is echoed left then.
+    /// Handles an acknowledgement. `sent_at`: when the packet that it echoes was sent.
     pub(super) fn on_ack(&mut self, now: Time, sent_at: Time) {
         self.timeouts = 0;
         if sent_at < self.since + MARGIN {
@@ -160,7 +162,7 @@ impl RailEcn {
             }
             (State::Trial(EcnTrouble::AlwaysMarked), _) if now >= self.since + SETTLED => {
                 self.samples = self.samples.saturating_add(1);
-                // The first one began before.
+                // The first sample began before the trial.
                 match sample {
                     _ if self.samples < 2 => {}
                     MarkSample::SomeUnmarked => self.recover(now),
@@ -184,7 +186,7 @@ impl Ecn {
         Ecn { rails: Default::default(), is_watched: false }
     }
 
-    /// Rails on which marks say nothing.
+    /// Rails whose marks are ignored.
     pub(super) fn unheeded(&self) -> RailSet {
         let all = (0..MAX_RAILS).map(RailId::new);
         all.filter(|rail| !self.rails[rail.get()].heeds_marks()).collect()
@@ -205,7 +207,7 @@ mod tests {
         for ms in 0..20 {
             rail.on_timeout(at(10 * ms));
         }
-        // It is over, whichever way was tried last.
+        // The outage is over, whether ECN was on or off last.
         for ms in [300, 310, 320] {
             rail.on_ack(at(ms), at(ms - 1));
         }

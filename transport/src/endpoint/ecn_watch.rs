@@ -1,4 +1,4 @@
-//! An endpoint watches what the network does to ECN, see [`super::ecn`].
+//! The endpoint's observation of what the network does to ECN, see [`super::ecn`].
 
 use braid_lb::RailSet;
 use braid_wire::{Ack, MAX_RAILS, RailId, Time};
@@ -8,19 +8,19 @@ use super::members::Endpoint;
 use crate::{Event, EventKind, QpSlot};
 
 impl Endpoint {
-    /// Whether segments on a rail are to leave ECN-capable. All other packets never are (compare
-    /// RFC 3168, section 6.1.4): an end that sends no data would not find out that its packets are
-    /// dropped.
+    /// Whether segments on a rail should be sent as ECN-capable. All other packets never are
+    /// (compare RFC 3168, section 6.1.4): an end that sends no data would not notice that its
+    /// packets are dropped.
     pub fn sends_ecn(&self, rail: RailId) -> bool {
         self.ecn.rails[rail.get()].sends_ecn()
     }
 
-    /// The cause why a rail does without ECN; `None`: it does not.
+    /// The reason why ECN is off on a rail; `None`: it is on.
     pub fn ecn_trouble(&self, rail: RailId) -> Option<EcnTrouble> {
         self.ecn.rails[rail.get()].trouble()
     }
 
-    /// Whether an acknowledgement matters here.
+    /// Whether [`Endpoint::on_ecn_ack`] has to handle an acknowledgement.
     #[inline]
     pub(super) fn watches_ecn(&self, ack: &Ack) -> bool {
         self.ecn.is_watched || (!ack.marks.is_empty() && self.config.validate_ecn)
@@ -41,7 +41,7 @@ impl Endpoint {
         });
     }
 
-    /// A queue pair that had something in flight on these rails has timed out.
+    /// Handles a time-out of a queue pair that had something in flight on the rails `hit`.
     #[cold]
     pub(super) fn on_ecn_timeout(&mut self, now: Time, slot: QpSlot, hit: RailSet) {
         self.change_ecn(slot, |rails| {
@@ -49,7 +49,7 @@ impl Endpoint {
         });
     }
 
-    /// Tries ECN again where that is due.
+    /// Tries ECN again on rails where that is due.
     pub(super) fn retry_ecn(&mut self, now: Time) {
         if !self.ecn.is_watched {
             return;

@@ -1,9 +1,9 @@
-//! Bytes in flight to the peer, and the room in its sockets.
+//! Bytes in flight to the peer, and the free space in its sockets.
 //!
-//! Bytes on the wire do not occupy the peer's socket. They are about those in flight, times the
-//! share of the wire's delay in the round trip. On a short wire that is nothing: there a full
-//! socket loses a whole window at once. On a long one they are counted several times, because the
-//! round trip is longer than the wire where others fill a queue, too, and that is the controllers'
+//! Bytes on the wire do not occupy the peer's socket. Their number is about the bytes in flight,
+//! times the share of the propagation delay in the round trip. On a short wire it is zero: there, a
+//! full socket loses a whole window at once. On a long wire they are counted several times, because
+//! queues that others fill also lengthen the round trip, and controlling queues is the controllers'
 //! task.
 
 use std::time::Duration;
@@ -13,32 +13,33 @@ use braid_wire::{MAX_DATA_HEADER_LEN, MAX_RAILS, RailId, Time};
 use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
 
-/// No segment takes more bytes than this on the wire.
+/// Upper limit of a segment's bytes on the wire.
 const LONGEST_SEGMENT: u64 = u16::MAX as u64 + MAX_DATA_HEADER_LEN as u64;
 
-/// A round trip without the wire: both hosts, the peer's thread perhaps asleep.
+/// Part of a round trip that the hosts may take, with the peer's thread perhaps asleep.
 const HOSTS: Duration = Duration::from_micros(250);
-/// Queues may be so many times as long as the wire before they count as the peer's.
+/// Multiple of the propagation delay up to which a round trip is attributed to the network. The
+/// rest counts as the peer's queue.
 const MOST_QUEUES: u32 = 4;
 
-/// Bytes by rail, of all queue pairs. Invariant: `left` follows from `bytes`, `buffer` and `wire`.
+/// Bytes of all queue pairs, by rail. Invariant: `left` follows from `bytes`, `buffer` and `wire`.
 #[derive(Debug)]
 pub(super) struct InFlight {
     bytes: RailBytes,
     left: RailBytes,
-    /// Bytes that the peer's socket of each rail holds.
+    /// Capacity of the peer's socket of each rail, in bytes.
     buffer: u64,
-    /// Bytes that the wire holds, as far as they count.
+    /// Allowance for bytes on the wire.
     wire: RailBytes,
     rounds: [Round; MAX_RAILS],
     rails: usize,
 }
 
-/// A round trip: bytes in flight at its begin have arrived when something that left then is
-/// acknowledged.
+/// A round of one round trip: once something sent at its start is acknowledged, all bytes in flight
+/// at that time have arrived.
 #[derive(Clone, Copy, Debug)]
 struct Round {
-    /// The shortest round trip of all.
+    /// The shortest round trip measured on this rail.
     shortest: Duration,
     began: Time,
     in_flight: u64,
@@ -49,7 +50,7 @@ impl Round {
 }
 
 impl InFlight {
-    /// `buffer`: bytes that the peer's socket of each rail holds.
+    /// `buffer`: capacity of the peer's socket of each rail, in bytes.
     pub(super) fn new(buffer: u64) -> Self {
         let none = RailBytes::NOTHING;
         let rounds = [Round::FIRST; MAX_RAILS];
@@ -65,25 +66,25 @@ impl InFlight {
         self.rails = self.rails.max(count);
     }
 
-    /// By rail.
+    /// Bytes in flight, by rail.
     #[inline]
     pub(super) fn bytes(&self) -> &RailBytes {
         &self.bytes
     }
 
-    /// Whether a queue pair's `share` is all of it.
+    /// Whether all bytes in flight belong to the queue pair with this `share`.
     #[inline]
     pub(super) fn is_all(&self, share: &RailBytes) -> bool {
         (0..self.rails).map(RailId::new).all(|rail| self.bytes[rail] == share[rail])
     }
 
-    /// Bytes that each rail can still take.
+    /// Bytes that may still be sent on each rail.
     #[inline]
     pub(super) fn left(&self) -> &RailBytes {
         &self.left
     }
 
-    /// An idle socket takes one segment, however small its buffer is.
+    /// Bytes left on a rail. An idle socket takes one segment, however small its buffer is.
     #[inline]
     fn left_of(&self, rail: RailId, in_flight: u64) -> u64 {
         match in_flight {
@@ -92,13 +93,13 @@ impl InFlight {
         }
     }
 
-    /// Bytes that the peer's socket and the wire hold.
+    /// Capacity of the peer's socket plus the allowance for the wire.
     #[inline]
     pub(super) fn most_on(&self, rail: RailId) -> u64 {
         self.buffer.saturating_add(self.wire[rail])
     }
 
-    /// A packet has taken so long to the peer and back, without what the peer waited.
+    /// Takes a round-trip sample, without the delay at the peer.
     #[inline]
     pub(super) fn on_round_trip(&mut self, now: Time, rail: RailId, round_trip: Duration) {
         let round = &mut self.rounds[rail.get()];
@@ -108,7 +109,7 @@ impl InFlight {
         }
     }
 
-    #[inline(never)] // the wire is short, or it is once in a round trip
+    #[inline(never)] // once per round trip, and never on a short wire
     fn end_round(&mut self, now: Time, rail: RailId, round_trip: Duration) {
         let Round { shortest, in_flight, .. } = self.rounds[rail.get()];
         let delay = shortest.saturating_sub(HOSTS).saturating_mul(MOST_QUEUES);
@@ -118,7 +119,7 @@ impl InFlight {
         self.rounds[rail.get()] = Round { shortest, began: now, in_flight: self.bytes[rail] };
     }
 
-    /// Follows a queue pair, whose `share` of it was that before.
+    /// Updates the bytes in flight of a queue pair, whose `share` was counted before.
     #[inline]
     pub(super) fn follow(&mut self, qp: &ConnectedQp, share: &mut RailBytes) {
         self.change(RailId::FIRST, &mut share[RailId::FIRST], qp.in_flight(RailId::FIRST));
@@ -127,7 +128,7 @@ impl InFlight {
         }
     }
 
-    /// A queue pair is gone.
+    /// Subtracts the share of a queue pair that is gone.
     pub(super) fn forget(&mut self, mut share: RailBytes) {
         for rail in (0..self.rails).map(RailId::new) {
             self.change(rail, &mut share[rail], 0);
@@ -151,7 +152,7 @@ mod tests {
     const BUFFER: u64 = 200_000;
     const RAIL: RailId = RailId::FIRST;
 
-    /// The limit after ten round trips of that length in which all of it was used.
+    /// Returns the limit after ten round trips of that length in which all of it was used.
     fn after(round_trip: Duration, shortest: Duration) -> u64 {
         let mut in_flight = InFlight::new(BUFFER);
         let mut now = Time::from_nanos(1_000_000_000);

@@ -1,4 +1,4 @@
-//! Signs of life of the peer, and the questions that ask for them.
+//! The state of liveness detection: signs of life of the peer, and the PINGs that ask for them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,80 +8,80 @@ use braid_wire::{ControlKind, PathId, Time};
 use super::ring::Ring;
 use crate::Egress;
 
-/// PINGs that wait for their answers, at most: those that find out about several paths come at
-/// once.
+/// Maximum number of PINGs that wait to be answered. PINGs that check several paths come at once.
 const MOST_ANSWERS: usize = 16;
 
-/// Signs of life of the peer.
+/// The state of liveness detection.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// When [`crate::Endpoint::on_timeout`] has something to do: the first of `check_at`, `look_at`
-    /// and the step of `doubt`.
+    /// Time at which [`crate::Endpoint::on_timeout`] has work: the earliest of `check_at`,
+    /// `look_at` and the next step of `doubt`.
     pub(super) due: Time,
-    /// When an interval ends.
+    /// End of the present interval.
     pub(super) check_at: Time,
-    /// When an answer is missed.
+    /// Time at which an answer to a PING counts as missing.
     pub(super) look_at: Time,
     pub(super) silence: Silence,
-    /// The longest round trip known of in the intervals without an answer, and in the one before.
+    /// The longest round trip known in the intervals without an answer, and in the one before them.
     pub(super) slowest: Duration,
-    /// Those that ask: all that receive.
+    /// The queue pairs that send PINGs: all that receive.
     pub(super) ring: Ring,
     pub(super) question: Option<Question>,
-    /// Questions of intervals take paths and the receiving port in turn: a single way may be dead.
+    /// Whether the next interval's PING takes a path. PINGs alternate between a path and the
+    /// receiving port, because one of them may be dead.
     pub(super) asks_by_path: bool,
-    /// Answers to PINGs that are to leave.
+    /// Answers to PINGs that are waiting to be sent.
     pub(super) answers: VecDeque<Answer>,
-    /// The path of an acknowledgement that the peer seems not to have heard.
+    /// The path of an acknowledgement that seems not to have reached the peer.
     pub(super) unheard_by: Option<PathId>,
-    /// The peer's host says that nobody receives at its port.
+    /// The doubt after an ICMP port unreachable from the peer's host.
     pub(super) doubt: Option<Doubt>,
-    /// No other doubt begins before.
+    /// No new doubt begins before this time.
     pub(super) trusted_until: Time,
-    /// The driver has not been told yet that the peer is silent.
+    /// The peer is silent and the driver has not been informed yet.
     pub(super) is_silent: bool,
 }
 
-/// Events since the peer was heard last. All of them are forgotten, with one store, when a packet
-/// arrives.
+/// Events since the last packet from the peer. The arrival of a packet clears all of them with one
+/// store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
-    /// The question of an interval has left.
+    /// The PING of an interval has been sent.
     pub(super) asked: bool,
-    /// A retransmission has timed out.
+    /// A time-out of a queue pair has occurred.
     pub(super) timed_out: bool,
     /// A doubt has begun.
     pub(super) is_doubted: bool,
-    /// The peer's host says that nobody receives at its port.
+    /// The complaint of the peer's host: ICMP port unreachable.
     pub(super) complaint: Complaint,
-    /// Intervals in which a question was not answered.
+    /// Number of intervals whose PING was not answered.
     pub(super) unanswered: u32,
 }
 
-/// Complaint of the peer's host since the peer was heard last.
+/// ICMP port unreachable since the last packet from the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) enum Complaint {
     #[default]
     None,
-    /// Nobody receives what comes by a path that has carried nothing of late, perhaps because a
-    /// firewall refuses that path.
+    /// A message about a path that has carried nothing recently: perhaps a firewall rejects that
+    /// path.
     OfPath,
-    /// Nobody receives what comes by the receiving port, or by a path that has worked a moment ago.
+    /// A message about the receiving port, or about a path that has worked a moment ago.
     OfPeer,
 }
 
-/// The time until a peer that is doubted is given up.
+/// The time until a peer in doubt is given up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doubt {
     pub(super) ends_at: Time,
-    /// When the peer is asked again.
+    /// Time of the next PINGs.
     pub(super) step_at: Time,
     pub(super) step: Duration,
-    /// The doubt was prolonged, because the driver did not run.
+    /// The doubt was prolonged because the driver did not run.
     pub(super) is_prolonged: bool,
 }
 
-/// A queue pair that is to ask for a sign of life.
+/// A PING that is waiting to be sent on behalf of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) index: u32,
@@ -89,19 +89,19 @@ pub(super) struct Question {
     pub(super) by_port: bool,
 }
 
-/// By which ports a question leaves.
+/// The ports that a PING leaves from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ways {
-    /// By a path or by the receiving port, in turn.
+    /// The port of a path or the receiving port, in turn.
     Next,
-    /// By the receiving port: to it, a peer that does not know the queue pair can answer.
+    /// The receiving port: a peer that does not know the queue pair can reply to this port.
     Port,
-    /// By a path and by the receiving port.
+    /// The port of a path, and the receiving port.
     Both,
 }
 
-/// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port:
-/// a stateful firewall between the two lets back answers, and nothing else.
+/// The answer to a PING. Like the PING, it leaves from the port of a path or from the receiving
+/// port: a stateful firewall between the two hosts may let through nothing but replies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) index: u32,
@@ -129,7 +129,7 @@ impl Liveness {
         }
     }
 
-    /// The first queue pair joins.
+    /// Resets the state when the first queue pair joins.
     pub(super) fn begin(&mut self, check_at: Time) {
         (self.silence, self.doubt) = (Silence::default(), None);
         (self.check_at, self.look_at) = (check_at, Time::FAR_FUTURE);
@@ -141,7 +141,7 @@ impl Liveness {
         self.due = self.check_at.min(self.look_at).min(step);
     }
 
-    /// A PING is to be answered. Of many that come at once the oldest are not.
+    /// Queues the answer to a PING. If too many are waiting, the oldest is dropped.
     pub(super) fn answer(&mut self, answer: Answer) {
         if self.answers.len() >= MOST_ANSWERS {
             self.answers.pop_front();

@@ -1,23 +1,23 @@
 //! The longest recent round trip.
 //!
-//! This is a maximum over a sliding span, kept in two parts (as the windowed filters of BBR): a
-//! queue that has drained is soon forgotten.
+//! This is a maximum over a sliding time window, kept in two spans like the windowed filters of
+//! BBR, so that a queue that has drained is soon forgotten.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// A peak counts for at least so long, ...
+/// A maximum counts for at least this long, ...
 const SHORTEST_SPAN: Duration = Duration::from_millis(10);
-/// ... or for so many of the round trips that it was measured by.
+/// ... or for this multiple of itself.
 const SPAN_TRIPS: u32 = 2;
 
-/// The longest round trip of late: of the present span of time and of the one before.
+/// The maximum round-trip time of the present span and of the one before.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct MaxRtt {
     present: Duration,
     before: Duration,
-    /// When the present span ends.
+    /// End of the present span.
     until: Time,
 }
 
@@ -35,7 +35,7 @@ impl MaxRtt {
         (SPAN_TRIPS * self.present.max(self.before)).max(SHORTEST_SPAN)
     }
 
-    /// Zero: nothing is known that is not too old.
+    /// Returns the maximum. Zero: there is no recent sample.
     pub(crate) fn get(&self, now: Time) -> Duration {
         if now < self.until {
             self.present.max(self.before)

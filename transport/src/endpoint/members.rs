@@ -1,5 +1,4 @@
-//! All queue pairs towards one peer, and what they share: the peer's receive buffer, the timers,
-//! and the question whether the peer is alive.
+//! The endpoint: all queue pairs towards one peer, and what they share.
 
 use std::collections::VecDeque;
 
@@ -22,7 +21,8 @@ use crate::{
     QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, StateError, Transmit,
 };
 
-/// All queue pairs towards one peer; owned by one thread.
+/// All queue pairs towards one peer, with a shared receive buffer, timers and detection of a dead
+/// peer. Owned by one thread.
 #[derive(Debug)]
 pub struct Endpoint {
     pub(super) config: EndpointConfig,
@@ -30,26 +30,26 @@ pub struct Endpoint {
     pub(super) free: Vec<u32>,
     /// Queue pairs that may have something to send, in turn.
     pub(super) ready: Turns,
-    /// Those that wait for the budget, in turn; the first may be in the middle of its turn.
+    /// Queue pairs that wait for budget, in turn. The first may be in the middle of its turn.
     pub(super) starved: Turns,
-    /// Those have budget for now: there was room for a batch, and it is not used up.
+    /// Whether budget is being handed out: there was enough for a batch, and some of it is left.
     pub(super) hands_out: bool,
-    /// The last queue pair that something has happened to since the last settlement. It names the
-    /// one before.
+    /// Head of the list of queue pairs that have changed since the last settlement. Each links to
+    /// the one that changed before it.
     pub(super) dirty: Option<u32>,
-    /// One entry per queue pair at its `armed` time. A deadline that moved later is noticed when
-    /// the entry fires.
+    /// The timer of each queue pair, at its `armed` time. If the deadline has moved to a later
+    /// time, that is noticed when the timer fires.
     pub(super) timers: Timers,
-    /// One entry per queue pair whose rate holds something back, at its `paced` time. They stand
-    /// apart from the timers because they fire with every burst, and each time a later entry would
-    /// stay behind there.
+    /// The pacing timer of each queue pair that its rate holds back, at its `paced` time. Pacing
+    /// timers fire with every burst, and each would leave a stale entry behind among the other
+    /// timers.
     pub(super) paced: Timers,
-    /// The queue pair whose run is being handed out.
+    /// The queue pair whose run of segments is being handed out.
     pub(super) running: Option<u32>,
-    /// The batch that leaves now, while segments of other queue pairs may join it.
+    /// The present batch, while segments of other queue pairs may join it.
     pub(super) batch: OpenBatch,
     pub(super) in_flight: InFlight,
-    /// Recent delays of acknowledgements for any queue pair: they share the path, and the peer's
+    /// Recent delays of acknowledgements, for all queue pairs: they share the path and the peer's
     /// queue.
     pub(super) round_trips: MaxRtt,
     pub(super) ended: VecDeque<Ended>,
@@ -58,13 +58,13 @@ pub struct Endpoint {
     pub(super) liveness: Liveness,
     pub(super) path_mtu: PathMtus,
     pub(super) ecn: Ecn,
-    /// There may be control packets or probes to send. Nearly always there are none, and nobody
-    /// looks.
+    /// Whether there may be control packets or probes to send. Usually there are none, and one flag
+    /// saves the search for them.
     pub(super) control_due: bool,
 }
 
 impl Endpoint {
-    /// An endpoint without queue pairs.
+    /// Creates an endpoint without queue pairs.
     pub fn new(now: Time, config: EndpointConfig) -> Self {
         Endpoint {
             config,
@@ -90,7 +90,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes in a queue pair and connects it: RTS. Its receives stay posted.
+    /// Takes over a queue pair and connects it (RTS). Its posted receives are kept.
     pub fn adopt(&mut self, now: Time, qp: QueuePair, remote: Remote, rails: &mut Rails) -> QpSlot {
         self.in_flight.use_rails(rails.count());
         let mut qp = ConnectedQp::new(qp, remote, &self.config, rails);
@@ -119,10 +119,10 @@ impl Endpoint {
         QpSlot(index)
     }
 
-    /// Takes a queue pair out, in whatever state it is.
+    /// Removes a queue pair, in whatever state it is.
     ///
     /// # Panics
-    /// If nothing is in that place.
+    /// If the slot is empty.
     pub fn release(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) -> QueuePair {
         self.settle_all();
         self.ready.remove(slot.0, &mut self.members);
@@ -136,27 +136,27 @@ impl Endpoint {
         member.qp.into_unconnected()
     }
 
-    /// Whether it has no queue pairs.
+    /// Whether the endpoint has no queue pairs.
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.members.len()
     }
 
-    /// Bytes in flight on a rail, headers included; without those of streams that have timed out
-    /// again and again.
+    /// Bytes in flight on a rail, headers included. Streams that have timed out several times in a
+    /// row are not counted.
     pub fn in_flight(&self, rail: RailId) -> u64 {
         self.in_flight.bytes()[rail]
     }
 
-    /// Limit of the bytes in flight: the room in the peer's socket, and on a long wire what that
-    /// holds, too.
+    /// Limit of the bytes in flight: the capacity of the peer's socket and, on a long wire, an
+    /// allowance for bytes on the wire.
     pub fn most_in_flight(&self, rail: RailId) -> u64 {
         self.in_flight.most_on(rail)
     }
 
-    /// The queue pair in a place.
+    /// Returns the queue pair in a slot.
     ///
     /// # Panics
-    /// If nothing is there.
+    /// If the slot is empty.
     pub fn qp(&self, slot: QpSlot) -> &ConnectedQp {
         &self.members[slot.0 as usize].as_ref().expect("an occupied slot").qp
     }
@@ -165,14 +165,14 @@ impl Endpoint {
         &mut self.members[slot.0 as usize].as_mut().expect("an occupied slot").qp
     }
 
-    /// Queues work for a send queue.
+    /// Posts a work request to a send queue.
     pub fn post_send(&mut self, _now: Time, slot: QpSlot, wr: SendWr) -> Result<(), PostError> {
         let posted = self.qp_mut(slot).post_send(wr);
         self.settle(slot.0);
         posted
     }
 
-    /// Queues a receive.
+    /// Posts a work request to a receive queue.
     pub fn post_recv(&mut self, _now: Time, slot: QpSlot, wr: RecvWr) -> Result<(), PostError> {
         let posted = self.qp_mut(slot).post_recv(wr);
         if self.qp(slot).has_ended_work() {
@@ -181,27 +181,27 @@ impl Endpoint {
         posted
     }
 
-    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR, which flushes everything
-    /// and is told to the peer. For RESET, [`Endpoint::release`] it first.
+    /// Changes the state of a connected queue pair: to SQD, back to RTS, or to ERR. ERR flushes all
+    /// work requests and informs the peer. For RESET, call [`Endpoint::release`] first.
     pub fn modify(&mut self, _now: Time, slot: QpSlot, to: QpState) -> Result<(), StateError> {
         let changed = self.qp_mut(slot).modify(to);
         self.settle(slot.0);
         changed
     }
 
-    /// Changes what of a queue pair's configuration may change while it is connected.
+    /// Changes the attributes of a queue pair that may change while it is connected.
     pub fn set_attributes(&mut self, slot: QpSlot, attributes: QpAttributes) {
         self.qp_mut(slot).set_attributes(attributes);
     }
 
-    /// Moves a connected queue pair to ERR, because of something that the driver has found.
+    /// Moves a connected queue pair to ERR because of a problem that the driver has found.
     pub fn end(&mut self, slot: QpSlot, cause: EndCause) {
         self.qp_mut(slot).end(cause);
         self.settle(slot.0);
     }
 
-    /// Ends the work request whose segment [`Endpoint::poll_transmit`] handed out because its local
-    /// memory is gone.
+    /// Fails the work request whose segment [`Endpoint::poll_transmit`] returned last, because its
+    /// local memory is gone.
     pub fn unreadable(&mut self, _now: Time, slot: QpSlot, header: &DataHeader) {
         let qp = self.qp_mut(slot);
         if let Some((stream, source)) = qp.source_of(header) {
@@ -210,25 +210,25 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// Notes that a segment which was handed out as [`crate::Placement::Direct`] has left staged:
-    /// the driver knows no key for the NIC, or staging was cheaper. Call at once.
+    /// Reports that a segment with [`crate::Placement::Direct`] was staged instead, because the
+    /// driver has no NIC key for it, or because staging was cheaper. Call this at once.
     pub fn staged(&mut self, slot: QpSlot, header: &DataHeader) {
         self.qp_mut(slot).staged(header);
     }
 
     /// Stops the segments of this queue pair until [`Endpoint::resume`], because the driver's
-    /// device has no room for more. Acknowledgements go on, and so do other queue pairs.
+    /// device is full. Acknowledgements and other queue pairs continue.
     pub fn pause(&mut self, slot: QpSlot) {
         self.qp_mut(slot).set_paused(true);
     }
 
-    /// The driver takes segments of this queue pair again.
+    /// Continues with the segments of a queue pair that was paused.
     pub fn resume(&mut self, slot: QpSlot) {
         self.qp_mut(slot).set_paused(false);
         self.settle(slot.0);
     }
 
-    /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
+    /// Handles the timers that have expired. Call this at [`Endpoint::next_timeout`].
     pub fn on_timeout(&mut self, now: Time, rails: &mut Rails) {
         self.settle_all();
         while let Some((at, index)) = self.paced.pop_due(now) {
@@ -260,8 +260,8 @@ impl Endpoint {
         self.control_due = true; // a path may be due for a probe, too
     }
 
-    /// Time at which to call [`Endpoint::on_timeout`] next. Correct after the `poll` functions have
-    /// been drained.
+    /// Time at which to call [`Endpoint::on_timeout`] next. The result is correct once the `poll`
+    /// functions have been drained.
     pub fn next_timeout(&self, rails: &Rails) -> Option<Time> {
         if self.is_empty() {
             return None;
@@ -272,7 +272,7 @@ impl Endpoint {
         Some(probe.map_or(next, |at| next.min(at)))
     }
 
-    /// The next packet to send, until `None`.
+    /// Returns the next packet to send.
     pub fn poll_transmit(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         self.settle_all();
         if let Some(index) = self.running
@@ -320,7 +320,7 @@ impl Endpoint {
                 }
             }
         }
-        self.batch = OpenBatch::default(); // the driver sends it
+        self.batch = OpenBatch::default(); // the driver sends the batch now
         None
     }
 
@@ -337,8 +337,8 @@ impl Endpoint {
         qp.describe(now, slot, packet, rails, |egress| path_mtu.permitted(egress))
     }
 
-    /// Returns the next segment of the run that is being handed out. The run was decided on and
-    /// counted when its first segment left.
+    /// Returns the next segment of the run that is being handed out. The whole run was decided on
+    /// and counted when its first segment left.
     pub(super) fn go_on(&mut self, index: u32) -> Option<Packet> {
         let qp = &mut self.members[index as usize].as_mut()?.qp;
         let packet = qp.go_on();
@@ -356,32 +356,34 @@ impl Endpoint {
         self.members[index as usize].as_ref().is_some_and(|member| member.qp.has_run())
     }
 
-    /// The next work request that has ended; those of one queue come in posting order.
+    /// Returns the next work request that has ended. Those of one queue come in posting order.
     pub fn poll_ended(&mut self) -> Option<Ended> {
         self.settle_all();
         self.ended.pop_front()
     }
 
-    /// Returns the next completion for the application, for drivers that have no places to free.
+    /// Returns the next completion for the application, for drivers that keep no queue slots of
+    /// their own.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         std::iter::from_fn(|| self.poll_ended()).find_map(Ended::reported)
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.settle_all();
         self.events.pop_front()
     }
 
-    /// Returns the next queue pair that has ended and whose peer is to be told until it confirms:
-    /// for the driver's [`crate::Disconnects`]. Call it also after [`Endpoint::release`].
+    /// Returns the record of the next queue pair that has ended, for the driver's
+    /// [`crate::Disconnects`], which informs the peer until it confirms. Call this also after
+    /// [`Endpoint::release`].
     pub fn poll_disconnect(&mut self) -> Option<Disconnect> {
         self.settle_all();
         self.disconnects.pop_front()
     }
 
-    /// Something has happened to a queue pair: what follows from it is found out once, however
-    /// many packets of a batch were for it, by [`Endpoint::settle_all`].
+    /// Marks a queue pair as changed. [`Endpoint::settle_all`] handles the consequences once,
+    /// however many packets of a batch were for the queue pair.
     pub(super) fn settle(&mut self, index: u32) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         if !member.is_dirty {
@@ -390,7 +392,7 @@ impl Endpoint {
         }
     }
 
-    /// Brings the books up to date.
+    /// Handles the consequences of all changes to queue pairs since the last call.
     #[inline]
     pub(super) fn settle_all(&mut self) {
         if self.dirty.is_some() {
@@ -419,7 +421,7 @@ impl Endpoint {
         }
         self.in_flight.follow(&member.qp, &mut member.in_flight);
         member.qp.look_again();
-        // Once it has been asked for packets, and has no more, its timers are set.
+        // The queue pair's timers are set after it was polled and has no more packets.
         self.wake(index);
     }
 }

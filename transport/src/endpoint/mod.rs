@@ -1,8 +1,8 @@
 //! All queue pairs towards one peer, and what they share: the peer's receive buffer, the timers,
-//! and the question whether the peer is alive.
+//! and the detection of a dead peer.
 //!
-//! [`members`] is the endpoint itself; the modules before it hold its parts, those behind it what
-//! it does with them.
+//! [`members`] is the endpoint itself. The modules before it hold its parts, and those after it the
+//! remaining methods of [`Endpoint`].
 
 mod max_rtt;
 mod ring;

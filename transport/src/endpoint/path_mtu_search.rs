@@ -1,4 +1,4 @@
-//! An endpoint searches what the paths to its peer carry, see [`super::path_mtu`].
+//! The endpoint's part in the path MTU search, see [`super::path_mtu`].
 
 use std::hash::Hasher;
 
@@ -10,13 +10,13 @@ use super::members::Endpoint;
 use super::path_mtu::search::{PathMtu, Way};
 use crate::{Egress, Event, QpSlot, Transmit, TransmitBody};
 
-/// Domain of this hash. Other inputs with the same key are longer.
+/// Domain separation of the hash: other inputs with the same key are longer.
 const PROBES: u8 = 1;
-/// PROBEs that wait for an answer; a try of the peer's is three.
+/// Maximum number of PROBEs that wait to be answered; each try of the peer sends up to three.
 const MAX_ASKED: usize = 8;
 
 impl Endpoint {
-    /// A PROBE or PROBED has come in on a rail, for a queue pair.
+    /// Handles a PROBE or PROBED that arrived on a rail for a queue pair.
     pub fn on_probe(&mut self, now: Time, slot: QpSlot, rail: RailId, probe: &Probe) {
         let qp = self.qp(slot);
         let is_peer = qp.remote().qp == probe.from;
@@ -41,36 +41,35 @@ impl Endpoint {
         self.announce(slot);
     }
 
-    /// Takes the size of a datagram that the host's route to the peer carries on a rail, as far as
-    /// the host knows. The search only uses it as a hint which size to try next, because anybody
-    /// may have told the host.
+    /// Takes the datagram size that the host's route to the peer carries on a rail, as the host
+    /// knows it. The search uses it only as a hint for the next size to try, because anybody may
+    /// have told the host.
     pub fn route_takes(&mut self, rail: RailId, datagram: u16) {
         self.path_mtu.rails[rail.get()].hint_datagram(datagram);
     }
 
-    /// Bytes of the largest datagram (UDP payload) that the paths of all rails in use are known to
-    /// carry; `None`: it is not searched.
+    /// The largest datagram (UDP payload, in bytes) that the paths of all rails in use are known to
+    /// carry. `None`: the path MTU is not searched.
     pub fn path_mtu(&self) -> Option<u16> {
         let searched = self.path_mtu.live().filter(|search| !search.is_fixed());
         searched.map(PathMtu::datagram).min()
     }
 
-    /// Whether something between this host and the peer, as a NAT or a stateful firewall, lets
-    /// through only what leaves from the receiving port of this rail. Then everything on it leaves
-    /// from there.
+    /// Whether everything on this rail leaves from the receiving port, because a NAT or a stateful
+    /// firewall seems to block the ports of paths.
     #[inline]
     pub fn paths_are_blocked(&self, rail: RailId) -> bool {
         self.path_mtu.paths_are_blocked(rail)
     }
 
-    /// As [`Endpoint::paths_are_blocked`], once that is certain: a rail may be used from its
-    /// receiving port until it has shown that the ports of its paths are open.
+    /// Like [`Endpoint::paths_are_blocked`], but only once this is certain. A new rail may use its
+    /// receiving port until it is known that the ports of its paths are open.
     pub fn path_ports_blocked(&self, rail: RailId) -> bool {
         self.path_mtu.rails[rail.get()].told_blocked
     }
 
-    /// Bytes of the longest datagram that a rail carries and of the longest that it should, if that
-    /// is more: it did before, or the host's route takes it.
+    /// The longest datagram that a rail carries, and the longest that it should carry, if that is
+    /// more: the rail carried it before, or the host's route does.
     pub fn path_mtu_shortfall(&self, rail: RailId) -> Option<(u16, u16)> {
         self.path_mtu.rails[rail.get()].shortfall()
     }
@@ -83,7 +82,7 @@ impl Endpoint {
         self.control_due = true;
     }
 
-    /// Rails have come into use, or gone out of it.
+    /// Handles rails that have come into use or gone out of use.
     #[inline(never)]
     pub(super) fn follow_rails(&mut self, now: Time, rails: &Rails) {
         let live = rails.live();
@@ -102,7 +101,7 @@ impl Endpoint {
         }
     }
 
-    /// Goes on with the searches that are due.
+    /// Continues the searches that are due.
     pub(super) fn search_path_mtu(&mut self, now: Time) {
         if self.path_mtu.next_timeout() > now {
             return;
@@ -120,7 +119,7 @@ impl Endpoint {
         }
     }
 
-    /// Segments are cut as long as the paths carry them from now on.
+    /// Makes all queue pairs cut their segments to the path MTU.
     fn use_path_mtu(&mut self) {
         let payloads = self.path_mtu.payloads();
         for member in self.members.iter_mut().flatten() {
@@ -134,7 +133,7 @@ impl Endpoint {
         self.events.extend(news.map(|kind| Event { slot, qp, kind }));
     }
 
-    /// The next PROBE or PROBED.
+    /// Returns the next PROBE or PROBED to send.
     pub(super) fn poll_path_mtu(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         while let Some((index, rail, asked)) = self.path_mtu.asked.pop_front() {
             let answer = Probe { kind: ProbeKind::Probed, ..asked };
@@ -156,8 +155,8 @@ impl Endpoint {
         self.probe_packet(index, Probe { serial, ..probe }, egress)
     }
 
-    /// Makes serials of a queue pair's probes unpredictable, so that an answer shows that its
-    /// sender has received the probe, of that size.
+    /// Returns a mask that makes the serials of a queue pair's probes unpredictable. So an answer
+    /// proves that its sender has received the probe, in full size.
     fn probe_mask(&self, index: u32, size: u16) -> u32 {
         let (qp, key) = (self.qp(QpSlot(index)), self.config.withholding_key);
         key.map_or(0, |key| {

@@ -1,10 +1,9 @@
-//! Queue pairs that ask for signs of life, in turn.
+//! The queue pairs that send PINGs, in turn.
 
-/// A ring of the endpoint's places: each step, entry and exit takes the same time however many
-/// there are.
+/// A ring of slot indices. Each step, insertion and removal takes constant time.
 ///
-/// Invariant: `links[i]` is `Some((before, after))` if and only if place `i` is in the ring; `next`
-/// is in it.
+/// Invariant: `links[i]` is `Some((before, after))` if and only if index `i` is in the ring; `next`
+/// is in the ring.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     links: Vec<Option<(u32, u32)>>,
@@ -12,19 +11,19 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The place whose turn it is.
+    /// The index whose turn it is.
     pub(super) fn first(&self) -> Option<u32> {
         self.next
     }
 
-    /// The place whose turn it is, which passes to the next.
+    /// Returns the index whose turn it is, and passes the turn to the next.
     pub(super) fn advance(&mut self) -> Option<u32> {
         let index = self.next?;
         self.next = self.links[index as usize].map(|(_, after)| after);
         Some(index)
     }
 
-    /// Comes last, unless it is in the ring.
+    /// Appends an index, unless it is in the ring already.
     pub(super) fn insert(&mut self, index: u32) {
         let at = index as usize;
         if self.links.len() <= at {
@@ -43,7 +42,7 @@ impl Ring {
         self.join(index, next);
     }
 
-    /// Leaves, if it is in the ring.
+    /// Removes an index, if it is in the ring.
     pub(super) fn remove(&mut self, index: u32) {
         let Some((before, after)) = self.links.get_mut(index as usize).and_then(Option::take)
         else {

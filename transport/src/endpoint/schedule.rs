@@ -1,4 +1,4 @@
-//! The order in which queue pairs are asked for packets, their budgets, and their timers.
+//! The order in which queue pairs may send, their budgets, and their timers.
 
 use super::members::Endpoint;
 use super::turns::{Member, Turn};
@@ -6,9 +6,9 @@ use crate::stream::send::send_limits::Need;
 use crate::stream::send::subflow::least_batch;
 
 impl Endpoint {
-    /// Returns the queue pair that is asked for a packet next, and the budget that it has. Budget
-    /// goes to those that wait for it, in turn and as soon as there is enough for the first;
-    /// meanwhile the others send what needs none, and line up.
+    /// Returns the queue pair that may send next, and whether it has a budget. Queue pairs that
+    /// wait for budget get it in turn, as soon as there is enough for the first. Meanwhile the
+    /// others send packets that need no budget, and join the queue if they need some.
     pub(super) fn next_turn(&mut self) -> Option<Turn> {
         let first = self.starved.first();
         if let Some(index) = first {
@@ -22,10 +22,10 @@ impl Endpoint {
         ready.map(|index| Turn { index, has_budget: !is_shared, is_shared })
     }
 
-    /// Whether there is the budget that a starved queue pair needs. Budget is handed out once it
-    /// suffices for a batch, until it is used up. Acknowledgements give back a segment or two at a
-    /// time, and with many queue pairs batches would be as short, and so would be their
-    /// acknowledgements.
+    /// Whether there is enough budget for a starved queue pair. Budget is handed out once there is
+    /// enough for a batch, and then until it is used up. Each acknowledgement frees only a segment
+    /// or two. If that were handed out at once, batches and their acknowledgements would be as
+    /// short when there are many queue pairs.
     fn can_serve(&self, index: u32) -> bool {
         let Some(Member { needs, .. }) = &self.members[index as usize] else { return true };
         let (rail, bytes) = (needs.rail(), needs.bytes());
@@ -35,11 +35,11 @@ impl Endpoint {
         bytes.max(least) <= self.in_flight.left()[rail]
     }
 
-    /// Notes that a queue pair has sent a packet. `yields`: its turn is over.
+    /// Handles a packet that a queue pair has sent. `yields`: its turn is over.
     pub(super) fn has_sent(&mut self, index: u32, yields: bool) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         if self.starved.has(member) && self.starved.first() == Some(index) {
-            member.needs = Need::NOTHING; // what it needs next is not known
+            member.needs = Need::NOTHING; // unknown until the next poll
             if yields {
                 member.rearm_timeout(index, &mut self.timers);
                 self.starved.requeue(index, &mut self.members);
@@ -49,7 +49,7 @@ impl Endpoint {
         }
     }
 
-    /// All that it can send needs more budget than there is, or than is its to take.
+    /// Makes a queue pair wait for budget: everything that it can send needs more than it may use.
     pub(super) fn starve(&mut self, index: u32, needs: Need) {
         self.ready.remove(index, &mut self.members);
         if let Some(member) = self.members[index as usize].as_mut() {
@@ -59,12 +59,12 @@ impl Endpoint {
         self.rearm(index);
     }
 
-    /// Puts a queue pair that may have something to send in the queue.
+    /// Queues a queue pair that may have something to send.
     pub(super) fn wake(&mut self, index: u32) {
         self.ready.push(index, &mut self.members);
     }
 
-    /// Asks all queue pairs again, because what any of them waited for may be there.
+    /// Queues all queue pairs, because what any of them waited for may have become available.
     pub(super) fn wake_all(&mut self) {
         for index in 0..self.members.len() as u32 {
             self.starved.remove(index, &mut self.members);
@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// Sees to it that the queue pair's earliest deadlines will be noticed.
+    /// Sets timers for the queue pair's earliest deadlines.
     pub(super) fn rearm(&mut self, index: u32) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         member.rearm_timeout(index, &mut self.timers);

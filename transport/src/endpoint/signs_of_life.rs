@@ -1,4 +1,4 @@
-//! Whether the peer is alive, and whether dead paths work again.
+//! Liveness detection: whether the peer is alive, and whether dead paths work again.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use super::members::Endpoint;
 use crate::patience::patience;
 use crate::{Egress, EndCause, QpSlot, Transmit, TransmitBody};
 
-/// An endpoint whose driver comes back listens for this part of an interval before it judges, so
-/// that it takes in what came meanwhile.
+/// Part of an interval for which an endpoint listens after its driver was paused, before it judges.
+/// By then it has read what arrived in the pause.
 const LISTENS: u32 = 8;
 
-/// The answer to a PING is missed after this part of an interval, or after two round trips.
+/// Part of an interval after which the answer to a PING counts as missing, or two round trips if
+/// that is longer.
 const MISSED_AFTER: u32 = 8;
 
 impl Endpoint {
@@ -23,11 +24,10 @@ impl Endpoint {
         self.liveness.silence = Silence::default();
     }
 
-    /// Handles the intervals. The queue pairs ask for a sign of life in turn, one in each interval,
-    /// also while others hear from the peer: the other end of just one may be gone and its
-    /// DISCONNECT lost. They ask whether they wait for something or not, because one whose memory
-    /// the peer writes to would never know otherwise. A peer that is silent through enough pings is
-    /// given up.
+    /// Handles the ends of intervals. The queue pairs send PINGs in turn, one in each interval,
+    /// even if others receive packets: a single queue pair's other end may be gone and its
+    /// DISCONNECT lost. They do so even if they wait for nothing, because a queue pair that is only
+    /// written to would never notice. A peer that leaves enough PINGs unanswered is given up.
     pub(super) fn check_liveness(&mut self, now: Time) {
         if now < self.liveness.due {
             return;
@@ -44,7 +44,7 @@ impl Endpoint {
 
     fn end_interval(&mut self, now: Time) {
         let interval = self.config.ping_interval;
-        // Who did not run did not listen: an answer may be there.
+        // While the driver did not run, it did not receive: an answer may be waiting.
         if self.liveness.silence.asked && now - self.liveness.check_at >= interval {
             self.liveness.check_at = now + interval / LISTENS;
             self.ask_in_turn(now);
@@ -79,7 +79,7 @@ impl Endpoint {
         }
     }
 
-    /// The question of an interval.
+    /// Sends the PING of an interval.
     fn ask_in_turn(&mut self, now: Time) {
         self.ask(Ways::Next);
         self.liveness.silence.asked = self.liveness.question.is_some();
@@ -91,7 +91,7 @@ impl Endpoint {
         self.liveness.look_at = now + missed.max(2 * self.usual_round_trip(now));
     }
 
-    /// Asks on behalf of the next queue pair.
+    /// Sends a PING on behalf of the next queue pair.
     pub(super) fn ask(&mut self, ways: Ways) {
         let Some(index) = self.liveness.ring.advance() else { return };
         let [mut by_path, mut by_port] = match ways {
@@ -109,7 +109,8 @@ impl Endpoint {
         self.control_due = true;
     }
 
-    /// The peer seems not to hear or not to answer, or only not by the way that was tried.
+    /// Handles a missing answer to a PING: the peer seems not to receive or answer, or one port is
+    /// dead.
     fn miss_answer(&mut self, now: Time) {
         self.liveness.look_at = Time::FAR_FUTURE;
         if self.liveness.silence.complaint != Complaint::None && self.liveness.doubt.is_none() {
@@ -121,8 +122,9 @@ impl Endpoint {
         }
     }
 
-    /// A retransmission has timed out. The second one in a silence asks whether the peer still
-    /// knows the queue pair: to data for one that it does not have, it says nothing.
+    /// Handles the time-out of a retransmission. The second one in a silence sends a PING to find
+    /// out whether the peer still knows the queue pair: data for an unknown queue pair is not
+    /// answered.
     pub(super) fn miss_acks(&mut self) {
         self.liveness.is_silent = true;
         if std::mem::replace(&mut self.liveness.silence.timed_out, true) {
@@ -130,8 +132,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the next packet that is not of a message: answers to PINGs, PINGs, and probes of
-    /// paths.
+    /// Returns the next packet that belongs to no message: an answer to a PING, a PING, or a probe
+    /// of a path.
     #[cold]
     pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         if let Some(path) = self.liveness.unheard_by.take() {
@@ -164,19 +166,19 @@ impl Endpoint {
         self.control(index, ControlKind::Ping, now.stamp(), egress)
     }
 
-    /// A queue pair that can ask whether a path works again.
+    /// Returns a queue pair that can probe whether a path works again.
     pub(super) fn prober(&self) -> Option<u32> {
         self.liveness.ring.first()
     }
 
-    /// Asks whether a path or rail that is out of use works again, or whether the peer is there on
-    /// a new rail.
+    /// Sends a PING to find out whether a path or rail that is out of use works again, or whether
+    /// the peer can be reached on a new rail.
     fn poll_probe(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         rails.next_probe().filter(|at| *at <= now)?;
         let index = self.prober()?;
         let RailProbe { path, by_port, stamp } = rails.poll_probe(now)?;
-        // Where the ports of paths cannot be blocked, an answer to the receiving port says nothing
-        // of where data goes.
+        // If the ports of paths cannot be blocked, an answer to the receiving port proves nothing
+        // about the path that data takes.
         let egress = match by_port && self.config.search_path_mtu {
             true => Egress::Port(path.rail()),
             false => Egress::Path(path),

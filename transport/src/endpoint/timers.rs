@@ -1,15 +1,15 @@
-//! The timers of queue pairs, the earliest first.
+//! The timers of queue pairs, earliest first.
 //!
-//! No entry is taken out before its time. An entry that differs from the time its queue pair is set
-//! to is ignored, because an earlier one came or another queue pair has the place now.
+//! Entries are not removed when a timer is cancelled or moved. An entry whose time differs from the
+//! queue pair's present timer is stale and is ignored when it fires.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use braid_wire::Time;
 
-/// Invariant: `first` is the earliest of the heap. Every packet asks for it, and finds it here
-/// without a look at the heap's memory.
+/// Invariant: `first` is the earliest time in the heap. It is a copy, so that the check made for
+/// every packet does not touch the heap's memory.
 #[derive(Debug)]
 pub(super) struct Timers {
     first: Time,
@@ -21,7 +21,7 @@ impl Timers {
         Timers { first: Time::FAR_FUTURE, heap: BinaryHeap::new() }
     }
 
-    /// The earliest; [`Time::FAR_FUTURE`]: there is none.
+    /// Returns the earliest time; [`Time::FAR_FUTURE`] if there is none.
     pub(super) fn first(&self) -> Time {
         self.first
     }
@@ -31,7 +31,7 @@ impl Timers {
         self.first = self.first.min(at);
     }
 
-    /// The next instant that has come, and who was to be looked at then.
+    /// Removes the earliest timer that has expired, and returns its time and index.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<(Time, u32)> {
         if self.first > now {
             return None;

@@ -1,4 +1,4 @@
-//! Queue pairs that wait for something, in turn.
+//! Queues of queue pairs that wait for their turn.
 
 use braid_wire::Time;
 
@@ -7,23 +7,23 @@ use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
 use crate::stream::send::send_limits::Need;
 
-/// The resources that queue pairs wait for, each of which has a queue.
+/// The resource that queue pairs wait for; there is one queue for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiting {
-    /// To be asked for packets.
+    /// Their turn to send.
     ToSend = 0,
-    /// For the endpoint's budget.
+    /// The endpoint's budget.
     ForBudget = 1,
 }
 
-/// A queue that is linked through its members, so that a look at a member needs no other memory.
+/// A queue linked through its members, so that visiting a member touches no other memory.
 ///
-/// Invariant: the members from the first to the last are those whose [`Place`] in this queue is
-/// taken.
+/// Invariant: the members from the first to the last are exactly those whose [`Place`] in this
+/// queue is taken.
 #[derive(Debug)]
 pub(super) struct Turns {
     what: Waiting,
-    /// The first and the last.
+    /// The first and the last member.
     ends: Option<(u32, u32)>,
 }
 
@@ -31,29 +31,29 @@ pub(super) struct Turns {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) qp: ConnectedQp,
-    /// Its places in `ready` and `starved`.
+    /// Places in the queues `ready` and `starved`.
     pub(super) turns: [Place; 2],
-    /// Budget that would do, while the queue pair is in `starved`.
+    /// The budget that would suffice, while the queue pair is in `starved`.
     pub(super) needs: Need,
     pub(super) is_dirty: bool,
     /// The next queue pair in the dirty list.
     pub(super) next_dirty: Option<u32>,
     pub(super) armed: Time,
     pub(super) paced: Time,
-    /// Its share of the endpoint's `in_flight`.
+    /// The part of the endpoint's `in_flight` that belongs to this queue pair.
     pub(super) in_flight: RailBytes,
 }
 
-/// A queue pair that is asked for packets.
+/// The turn of a queue pair to send.
 pub(super) struct Turn {
     pub(super) index: u32,
-    /// The queue pair may use what there is of the budget; otherwise nothing of it.
+    /// Whether the queue pair may use the budget that is left; otherwise it may use none.
     pub(super) has_budget: bool,
-    /// Others wait for budget.
+    /// Whether other queue pairs wait for budget.
     pub(super) is_shared: bool,
 }
 
-/// A member's place in one queue.
+/// The links of a member in one queue.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Place {
     taken: bool,
@@ -75,7 +75,7 @@ impl Turns {
         member.turns[self.what as usize].taken
     }
 
-    /// Comes last, unless it is in the queue.
+    /// Appends a queue pair, unless it is in the queue already.
     #[inline]
     pub(super) fn push(&mut self, index: u32, members: &mut [Option<Member>]) {
         let last = self.ends.map(|(_, last)| last);
@@ -87,7 +87,7 @@ impl Turns {
         self.ends = Some((self.first().unwrap_or(index), index));
     }
 
-    /// Leaves the queue, if it is in there.
+    /// Removes a queue pair, if it is in the queue.
     #[inline(always)]
     pub(super) fn remove(&mut self, index: u32, members: &mut [Option<Member>]) {
         let Some(turn) = self.turn(members, index).filter(|turn| turn.taken) else { return };
@@ -99,7 +99,7 @@ impl Turns {
         }
     }
 
-    /// Its neighbours become each other's.
+    /// Links the neighbours of a removed member with each other.
     fn close_gap(&mut self, index: u32, place: Place, members: &mut [Option<Member>]) {
         let Place { before, next, .. } = place;
         if let Some(before) = before.and_then(|before| self.turn(members, before)) {
@@ -114,7 +114,7 @@ impl Turns {
         self.ends = first.zip(last);
     }
 
-    /// Comes last, wherever it was.
+    /// Moves a queue pair to the end of the queue.
     pub(super) fn requeue(&mut self, index: u32, members: &mut [Option<Member>]) {
         if self.ends.is_some_and(|(_, last)| last != index) {
             self.remove(index, members);

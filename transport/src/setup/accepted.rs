@@ -1,4 +1,4 @@
-//! The responder's end of a connection: its ACCEPT, for as long as the initiator may ask for it
+//! The responder's end of a connection: its ACCEPT, for as long as the initiator may request it
 //! again.
 
 use braid_wire::{Connect, Offer, Reject, RejectReason, Routing, SealedOffer, Setup};
@@ -6,7 +6,7 @@ use braid_wire::{Connect, Offer, Reject, RejectReason, Routing, SealedOffer, Set
 use super::addresses::AttemptId;
 use super::backlog::Request;
 
-/// The attempt that a queue pair was accepted for.
+/// The ACCEPT of a queue pair, and the attempt that it answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accepted {
     attempt: AttemptId,
@@ -14,8 +14,8 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Accepts a request with this offer. `private_data` is at most
-    /// [`braid_wire::MAX_PRIVATE_DATA`] bytes, `routing` takes at most
+    /// Accepts a request with this offer. `private_data` has at most
+    /// [`braid_wire::MAX_PRIVATE_DATA`] bytes, and `routing` at most
     /// [`braid_wire::MAX_ROUTING_LEN`].
     pub fn new(request: &Request, ours: Offer, private_data: Vec<u8>, routing: Routing) -> Self {
         let nonce = request.connect.nonce;
@@ -23,22 +23,22 @@ impl Accepted {
         Accepted { attempt: request.attempt(), accept: Setup::Accept(accept) }
     }
 
-    /// Accepts a request by a message of a key exchange, which contains all that [`Accepted::new`]
-    /// takes.
+    /// Accepts a request with a message of a key exchange, which contains everything that
+    /// [`Accepted::new`] takes.
     pub fn sealed(request: &Request, message: Vec<u8>) -> Self {
         let accept = SealedOffer { nonce: request.connect.nonce, cookie: 0, message };
         Accepted { attempt: request.attempt(), accept: Setup::SealedAccept(accept) }
     }
 
-    /// Which attempt it was.
+    /// The attempt that was accepted.
     pub fn attempt(&self) -> AttemptId {
         self.attempt
     }
 
-    /// The answer to the initiator, now and when its CONNECT comes again. It leaves from where the
-    /// queue pair receives, so that the initiator learns where its data is to go. An initiator that
-    /// hears of its connection when that has ended would connect to nobody, so it is refused if the
-    /// queue pair does not receive any more.
+    /// Returns the answer to the initiator, now and when its CONNECT is repeated. It leaves from
+    /// the address at which the queue pair receives, so that the initiator learns where to send
+    /// data. `receives`: whether the queue pair still receives. If not, the answer is a REJECT,
+    /// because the initiator would connect to a queue pair that has ended.
     pub fn answer(&self, receives: bool) -> Setup {
         if receives {
             return self.accept.clone();

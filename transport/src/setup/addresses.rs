@@ -1,8 +1,8 @@
-//! Addresses of both ends, and the name of an attempt to connect.
+//! Addresses of both ends, and the identity of a connection attempt.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// An address of this host, as far as packets may not leave from any that the system prefers.
+/// A local address, as far as packets have to leave from a particular one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LocalAddr {
     /// `None`: the address that the driver is bound to, or the routing table's choice.
@@ -14,27 +14,28 @@ pub struct LocalAddr {
     pub traffic_class: u8,
 }
 
-/// Both ends of what packets travel between: a peer's address, and ours.
+/// The addresses that packets travel between: the peer's and this host's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AddrPair {
-    /// The peer's.
+    /// The peer's address.
     pub remote: SocketAddr,
-    /// This host's.
+    /// This host's address.
     pub local: LocalAddr,
 }
 
 impl From<SocketAddr> for AddrPair {
-    /// Leaves this end to the system.
+    /// Leaves the choice of the local address to the system.
     fn from(remote: SocketAddr) -> Self {
         AddrPair { remote, local: LocalAddr::default() }
     }
 }
 
-/// An attempt to connect, as the responder knows it.
+/// A connection attempt, as the responder identifies it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AttemptId {
-    /// Where it comes from, and which address of ours it has called: there the answer leaves from.
+    /// The initiator's address, and the local address that it has called, from which the answer
+    /// leaves.
     pub from: AddrPair,
-    /// The nonce that the initiator has chosen for it.
+    /// The nonce that the initiator has chosen for the attempt.
     pub nonce: u64,
 }

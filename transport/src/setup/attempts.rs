@@ -1,4 +1,4 @@
-//! The attempts that a responder knows of.
+//! The connection attempts that a responder knows.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,22 +7,22 @@ use braid_wire::{RejectReason, Time};
 use super::addresses::AttemptId;
 use super::cookie::CookieJar;
 
-/// Attempts that are over or withdrawn and remembered. Beyond that the oldest is forgotten earlier:
-/// its CONNECT, if it still comes, is a new request then, and the ACCEPT that may follow is
-/// declined.
+/// Maximum number of ended or withdrawn attempts that are remembered; beyond it, the oldest is
+/// forgotten early. If its CONNECT still comes, it is a new request, and the ACCEPT that may follow
+/// is declined.
 pub(super) const REMEMBERED: usize = 1 << 14;
 
 /// State of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer<Q> {
-    /// The application has it, or will have it.
+    /// The request is in the backlog, or the application has taken it.
     Pending,
-    /// By this queue pair, whose driver sends the ACCEPT.
+    /// Accepted by this queue pair, whose driver sends the ACCEPT.
     Accepted(Q),
-    /// No, or not any more, since then.
+    /// Rejected or ended, for this reason, at this time.
     Over(RejectReason, Time),
-    /// Withdrawn, because it was not repeated while it waited: the cookie that it came with is
-    /// spent.
+    /// Withdrawn at this time, because it was not repeated while it waited. The cookie that it came
+    /// with is spent.
     Withdrawn(Time),
 }
 
@@ -33,10 +33,10 @@ struct Known<Q> {
     spent: u32,
 }
 
-/// `Q` names a queue pair for the driver.
+/// The attempts. `Q` identifies a queue pair for the driver.
 ///
 /// Invariant: `ended` has each attempt that is over or withdrawn, with the time since when, in the
-/// order of time; some of them have gone on since.
+/// order of time. Some of its attempts may have continued since.
 #[derive(Debug)]
 pub(super) struct Attempts<Q> {
     known: HashMap<AttemptId, Known<Q>>,
@@ -58,12 +58,12 @@ impl<Q> Attempts<Q> {
         self.known.get(&attempt).map(|known| &known.answer)
     }
 
-    /// Number of spent cookies of this attempt. The next is made with this number.
+    /// Number of spent cookies of this attempt, which is part of its next cookie.
     pub(super) fn spent(&self, attempt: AttemptId) -> u32 {
         self.known.get(&attempt).map_or(0, |known| known.spent)
     }
 
-    /// The application has it, or will have it.
+    /// Records that the request waits for the application.
     pub(super) fn wait(&mut self, attempt: AttemptId) {
         self.set(attempt, Answer::Pending);
     }
@@ -77,7 +77,8 @@ impl<Q> Attempts<Q> {
         self.remember(now, attempt);
     }
 
-    /// Its initiator has given it up, or is cut off: if it goes on, it asks for another cookie.
+    /// Withdraws an attempt that its initiator seems to have given up. If the initiator continues,
+    /// it needs another cookie.
     pub(super) fn withdraw(&mut self, now: Time, attempt: AttemptId) {
         let Some(known) = self.known.get_mut(&attempt) else { return };
         if matches!(known.answer, Answer::Pending) {
@@ -87,8 +88,8 @@ impl<Q> Attempts<Q> {
         }
     }
 
-    /// Forgets attempts that ended so long ago that no cookie of that time is good any more. Until
-    /// then a CONNECT that comes late is not a new request.
+    /// Forgets attempts that ended so long ago that all cookies of that time have expired. Until
+    /// then a late CONNECT is not a new request.
     pub(super) fn forget_old(&mut self, now: Time) {
         let is_old = |since: Time| now.saturating_since(since) > CookieJar::LONGEST;
         while self.ended.front().is_some_and(|(since, _)| is_old(*since)) {

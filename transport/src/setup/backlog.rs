@@ -1,9 +1,9 @@
 //! Connection requests that wait for the application.
 //!
-//! A request keeps its place by repetition: an initiator that has given up, or is gone, loses its
-//! own. One host never fills the backlog: it holds at most as many places as it leaves free
-//! (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
-//! 1998), so half of them alone, a third each where there are two.
+//! A request keeps its place only while its CONNECT is repeated, so an initiator that has given up,
+//! or is gone, loses its place. One host cannot fill the backlog: it holds at most as many places
+//! as are free (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
+//! switches", 1998). So one host holds at most half of the places, and two hosts a third each.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,36 +14,36 @@ use braid_wire::{Connect, Time};
 
 use super::addresses::{AddrPair, AttemptId};
 
-/// Time after which a request that was not repeated is stale. Six times the longest interval
-/// between two CONNECTs: as many have to be lost in a row before a live one is taken for dead.
+/// Time after which a request that was not repeated is stale. It is six times the longest interval
+/// between two CONNECTs, so that many have to be lost in a row before a live request seems dead.
 const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// A CONNECT whose sender has proved its address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Where it comes from, and where its sender receives; which address of ours it has called.
+    /// The sender's address, at which it receives, and the local address that it has called.
     pub from: AddrPair,
     /// The CONNECT.
     pub connect: Connect,
-    /// The message of a key exchange that it was sealed in; empty: it came in clear.
+    /// The message of a key exchange that contained the CONNECT; empty: it came in clear.
     pub sealed_in: Vec<u8>,
-    /// Name, in the driver's list of allowed keys, of a peer that has proved to have one of them.
+    /// Name of the peer in the driver's list of allowed keys, if it has proved to have one of them.
     pub peer: Option<Arc<str>>,
 }
 
 impl Request {
-    /// One that came in clear.
+    /// Creates a request that came in clear.
     pub fn new(from: impl Into<AddrPair>, connect: Connect) -> Self {
         Request { from: from.into(), connect, sealed_in: Vec::new(), peer: None }
     }
 
-    /// Which attempt it is of.
+    /// The attempt that the request belongs to.
     pub fn attempt(&self) -> AttemptId {
         AttemptId { from: self.from, nonce: self.connect.nonce }
     }
 }
 
-/// Those that wait.
+/// The requests that wait.
 ///
 /// Invariants: `order` has each key of `requests` once; `held` counts them by host.
 #[derive(Debug)]
@@ -53,19 +53,19 @@ pub struct Backlog {
     /// Oldest first.
     order: VecDeque<AttemptId>,
     held: HashMap<IpAddr, usize>,
-    /// Those that went stale, until the responder has asked for them.
+    /// Requests that have become stale and were not taken yet by [`Backlog::take_stale`].
     stale: Vec<AttemptId>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     request: Request,
-    /// When its CONNECT came last.
+    /// Arrival of its last CONNECT.
     heard: Time,
 }
 
 impl Backlog {
-    /// With so many places.
+    /// Creates a backlog with this many places.
     pub fn new(capacity: usize) -> Self {
         Backlog {
             capacity,
@@ -81,12 +81,12 @@ impl Backlog {
         self.order.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// False: it is full, or this host's share of it is.
+    /// Adds a request. Returns false if the backlog, or the host's share of it, is full.
     pub(super) fn push(&mut self, now: Time, request: Request) -> bool {
         let host = host_of(request.from.remote.ip());
         if !self.has_room(host) {
@@ -99,8 +99,8 @@ impl Backlog {
         room
     }
 
-    /// Notes that the CONNECT of a request that may still be here has come again. Returns false if
-    /// the request has gone stale meanwhile.
+    /// Records that the CONNECT of a request has arrived again. Returns false if the request has
+    /// become stale in the meantime.
     pub(super) fn repeated(&mut self, now: Time, attempt: AttemptId) -> bool {
         let Some(waiting) = self.requests.get_mut(&attempt) else { return true };
         let is_wanted = !waiting.is_stale(now);
@@ -113,7 +113,7 @@ impl Backlog {
         is_wanted
     }
 
-    /// The oldest request that is still wanted.
+    /// Returns the oldest request that is not stale.
     pub fn pop(&mut self, now: Time) -> Option<Request> {
         while let Some(attempt) = self.order.pop_front() {
             let waiting = self.remove(attempt)?;
@@ -125,7 +125,7 @@ impl Backlog {
         None
     }
 
-    /// The requests that have gone stale since this was asked last: nobody will answer them.
+    /// Returns the requests that have become stale since the last call, and will not be answered.
     pub(super) fn take_stale(&mut self) -> Vec<AttemptId> {
         std::mem::take(&mut self.stale)
     }
@@ -155,7 +155,7 @@ impl Backlog {
         }
     }
 
-    /// Takes it out of all but `order`.
+    /// Removes a request from everything but `order`.
     fn remove(&mut self, attempt: AttemptId) -> Option<Waiting> {
         let host = host_of(attempt.from.remote.ip());
         if let Some(held) = self.held.get_mut(&host) {
@@ -174,8 +174,8 @@ impl Waiting {
     }
 }
 
-/// The host to which a place is charged. A host with global IPv6 has a /64 to choose addresses from
-/// (RFC 4291, section 2.5.4).
+/// Returns the host to which a place is charged. A host with global IPv6 can choose addresses from
+/// a /64 (RFC 4291, section 2.5.4).
 pub(super) fn host_of(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) if !ip.is_unicast_link_local() && ip.to_ipv4_mapped().is_none() => {
@@ -193,7 +193,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A CONNECT that wants nothing special.
+    /// Returns a CONNECT with ordinary contents.
     pub(crate) fn connect(nonce: u64, cookie: u64) -> Connect {
         let offer = Offer {
             qp: QpId::new(7),
@@ -254,13 +254,13 @@ pub(super) mod tests {
         };
         let mut backlog = Backlog::new(64);
         assert_eq!(many(&mut backlog, "1.0.0.1:1", 0), 32);
-        // Neither another port nor another address of the same /64 makes another host.
+        // Another port, or another address of the same /64, is not another host.
         assert_eq!(many(&mut backlog, "1.0.0.1:2", 1000), 0);
         assert_eq!(many(&mut backlog, "[2001:db8::1]:1", 2000), 16);
         assert_eq!(many(&mut backlog, "[2001:db8::2]:1", 3000), 0);
         assert_eq!(many(&mut backlog, "[fe80::1%2]:1", 4000), 8);
         assert_eq!(many(&mut backlog, "[fe80::2%2]:1", 5000), 4);
-        // What was taken out is free again, for whoever has fewest.
+        // Places that were freed are available again, first to the host with the fewest.
         (0..32).for_each(|_| assert!(backlog.pop(at(0)).is_some()));
         assert!(backlog.push(at(0), incoming("1.0.0.1:1", 6000)));
     }

@@ -9,28 +9,30 @@ use siphasher::sip::SipHasher24;
 /// Shortest lifetime of a cookie; the longest is twice that.
 const COOKIE_EPOCH: Duration = Duration::from_secs(8);
 
-/// Proof, without state, that whoever shows a cookie receives at the address that it was sent to:
-/// SipHash-2-4 over the address, the nonce and the time, under a key of the responder's.
+/// Issues and verifies cookies. A cookie proves, without state, that its sender receives at the
+/// address that it was sent to. It is SipHash-2-4 over the address, the nonce and the time, with a
+/// key of the responder.
 #[derive(Clone, Debug)]
 pub struct CookieJar {
     key: [u8; 16],
 }
 
 impl CookieJar {
-    /// No cookie is good for longer.
+    /// Longest lifetime of a cookie.
     pub const LONGEST: Duration = COOKIE_EPOCH.saturating_mul(2);
 
-    /// The key has to be unpredictable.
+    /// `key`: has to be unpredictable.
     pub fn new(key: [u8; 16]) -> Self {
         CookieJar { key }
     }
 
-    /// The cookie for an initiator at `address`.
+    /// Returns the cookie for an initiator at `address`.
     pub fn bake(&self, now: Time, address: &[u8], nonce: u64) -> u64 {
         self.at_epoch(epoch(now), address, nonce)
     }
 
-    /// Whether it was baked here, for this address and nonce, not too long ago.
+    /// Whether a cookie is valid: issued with this key, for this address and nonce, and not
+    /// expired.
     pub fn verify(&self, now: Time, address: &[u8], nonce: u64, cookie: u64) -> bool {
         let current = epoch(now);
         [Some(current), current.checked_sub(1)]

@@ -1,19 +1,19 @@
-//! Reasons why a connection was not made.
+//! Reasons why a connection attempt failed.
 
 use braid_wire::{BASE_DATAGRAM, RejectReason};
 
-/// Why a connection did not come about.
+/// Reason why a connection attempt failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody answered.
+    /// No answer arrived in time.
     #[error("no answer in time; is a Braid listener there, and does UDP reach its port?")]
     TimedOut,
-    /// Short datagrams are answered and longer ones are not.
+    /// Short datagrams are answered, but long ones are not.
     #[error(
-        "the path carries no datagrams of {BASE_DATAGRAM} bytes; raise the MTU on the way to 1280 at least"
+        "the path carries no datagrams of {BASE_DATAGRAM} bytes; raise its MTU to at least 1280"
     )]
     PathMtu,
-    /// The other side said no.
-    #[error("the peer turned the connection down: {0}")]
+    /// The peer rejected the request.
+    #[error("the peer rejected the connection: {0}")]
     Rejected(RejectReason),
 }

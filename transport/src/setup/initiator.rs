@@ -1,4 +1,4 @@
-//! The initiator of one attempt.
+//! The initiator's state machine of one attempt.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use super::error::ConnectError;
 
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(320);
-/// Full-length HELLOs without an answer before short ones go with them, ...
+/// Number of unanswered full-length HELLOs after which short ones accompany them, ...
 const HELLOS_ALONE: u32 = 2;
-/// ... and those after which a path that has carried a short one counts as too narrow: sent over
+/// ... and after which a path that has carried a short one counts as too narrow. They are sent over
 /// one second.
 const MAX_HELLOS: u32 = 6;
 
-/// Least time between two requests for a cookie. Each cookie is answered with a CONNECT, which
-/// shows for whose key it was made: an impostor in the listener's place can ask for few of them.
+/// Minimum time between two requests for a cookie. Each cookie is answered with a CONNECT, which
+/// shows for whose key it was made: an impostor in the listener's place can request only a few.
 const COOKIE_HOLDS: Duration = Duration::from_secs(1);
 
-/// The side that connects.
+/// The side that connects: HELLO until there is a cookie, then CONNECT until there is an answer.
 #[derive(Clone, Debug)]
 pub struct Initiator {
     nonce: u64,
@@ -28,15 +28,15 @@ pub struct Initiator {
     private_data: Vec<u8>,
     routing: Routing,
     cookie: Option<u64>,
-    /// When it came.
+    /// Time at which the cookie arrived.
     cookie_at: Time,
-    /// Full-length HELLOs sent since there was a cookie.
+    /// Number of full-length HELLOs sent since the last cookie.
     hellos: u32,
-    /// A short HELLO is to follow.
+    /// Whether a short HELLO is to follow.
     short_is_due: bool,
-    /// A short HELLO was answered.
+    /// Whether a short HELLO was answered.
     carries_short: bool,
-    /// CONNECTs sent since the responder said that it has no room; `None`: it has not.
+    /// Number of CONNECTs sent since the responder answered that it is busy; `None`: it has not.
     sent_since_busy: Option<u32>,
     deadline: Time,
     retry_at: Time,
@@ -45,8 +45,8 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Begins now and gives up after `timeout`. `nonce` has to be unpredictable; `private_data` is
-    /// at most [`braid_wire::MAX_PRIVATE_DATA`] bytes.
+    /// Creates an attempt that begins now and fails after `timeout`. `nonce` has to be
+    /// unpredictable; `private_data` has at most [`braid_wire::MAX_PRIVATE_DATA`] bytes.
     pub fn new(
         now: Time,
         nonce: u64,
@@ -72,14 +72,14 @@ impl Initiator {
         }
     }
 
-    /// Sets how this end is reached beside its address, in at most [`braid_wire::MAX_ROUTING_LEN`]
+    /// Sets how this end is reached besides its address, in at most [`braid_wire::MAX_ROUTING_LEN`]
     /// bytes.
     pub fn with_routing(self, routing: Routing) -> Self {
         Initiator { routing, ..self }
     }
 
-    /// Begins again, for the same deadline, with another nonce: with another responder than the one
-    /// that has seen the first.
+    /// Restarts the attempt with another responder, for the same deadline. The nonce is a new one
+    /// that the first responder has not seen.
     pub fn restart(&mut self, now: Time, nonce: u64) {
         (self.nonce, self.cookie, self.sent_since_busy) = (nonce, None, None);
         (self.hellos, self.short_is_due, self.carries_short) = (0, false, false);
@@ -87,12 +87,12 @@ impl Initiator {
         self.outcome = None;
     }
 
-    /// The nonce that answers repeat.
+    /// The nonce, which answers repeat.
     pub fn nonce(&self) -> u64 {
         self.nonce
     }
 
-    /// A set-up packet has come in; those with a foreign nonce are ignored.
+    /// Handles a set-up packet. Packets with another nonce are ignored.
     pub fn on_setup(&mut self, now: Time, packet: &Setup) {
         if self.outcome(now).is_some() {
             return;
@@ -109,7 +109,7 @@ impl Initiator {
         }
     }
 
-    /// A cookie proves the path as far as it is long.
+    /// Handles a cookie, which proves that the path carries datagrams of its length.
     fn on_cookie(&mut self, now: Time, cookie: u64, len: u16) {
         if usize::from(len) < BASE_DATAGRAM {
             self.carries_short = true;
@@ -123,7 +123,7 @@ impl Initiator {
 
     fn on_reject(&mut self, now: Time, reject: &Reject) {
         match reject.reason {
-            // Another try, a little later, may be luckier.
+            // A later try may succeed.
             RejectReason::Busy => self.sent_since_busy = Some(0),
             RejectReason::Cookie if now < self.cookie_at + COOKIE_HOLDS => {}
             RejectReason::Cookie => self.cookie = None,
@@ -131,7 +131,7 @@ impl Initiator {
         }
     }
 
-    /// The packet that is to be sent now, if any.
+    /// Returns the packet to send now, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Setup> {
         if self.outcome(now).is_some() {
             return None;
@@ -166,13 +166,13 @@ impl Initiator {
         Some(Setup::Hello(Hello { nonce: self.nonce, len: BASE_DATAGRAM as u16 }))
     }
 
-    /// Time at which [`Initiator::poll_transmit`] or [`Initiator::outcome`] will have news; `None`:
+    /// Time at which to call [`Initiator::poll_transmit`] and [`Initiator::outcome`] next; `None`:
     /// the attempt is over.
     pub fn next_timeout(&self) -> Option<Time> {
         self.outcome.is_none().then(|| self.retry_at.min(self.deadline))
     }
 
-    /// The outcome: the peer's ACCEPT, or an error. `None`: not yet.
+    /// The outcome: the peer's ACCEPT, or an error. `None`: the attempt continues.
     pub fn outcome(&self, now: Time) -> Option<Result<&Connect, ConnectError>> {
         match &self.outcome {
             Some(Ok(accept)) => Some(Ok(accept)),
@@ -184,8 +184,9 @@ impl Initiator {
         }
     }
 
-    /// Whether the responder had no room when it was last heard, so that the answer to the last
-    /// CONNECT may be under way. With more of them unanswered the request waits there.
+    /// Whether the responder's last answer was that it is busy. At most one CONNECT is unanswered
+    /// then, and its answer may be under way. With more of them unanswered, the request waits in
+    /// the backlog.
     fn is_busy(&self) -> bool {
         self.sent_since_busy.is_some_and(|sent| sent <= 1)
     }

@@ -1,4 +1,4 @@
-//! The attempts to connect that the queue pairs of one driver make.
+//! The connection attempts of the queue pairs of one driver.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -10,45 +10,47 @@ use super::addresses::AddrPair;
 use super::error::ConnectError;
 use super::initiator::Initiator;
 
-/// The next address of a host is tried after so long without an answer (RFC 8305, section 5:
+/// Time without an answer after which the next address of a host is tried (RFC 8305, section 5:
 /// Connection Attempt Delay).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
-/// An address that an attempt may turn to, with a nonce that it alone is told.
+/// An address of the responder, and the nonce that is sent to this address only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Candidate {
     to: SocketAddr,
     nonce: u64,
 }
 
-/// One attempt. `D` is what the driver keeps with it.
+/// A connection attempt. `D`: data of the driver.
 #[derive(Debug)]
 pub struct Attempt<D> {
     /// The offer of this end's queue pair.
     pub ours: Offer,
-    /// The first address of the responder, as the application has it.
+    /// The responder's first address, as given by the application.
     pub asked: SocketAddr,
-    /// Where the responder listens, and answers from, as far as is known now.
+    /// The address at which the responder listens and from which it answers, as known now.
     pub to: SocketAddr,
-    /// Where the ACCEPT came from, where the peer receives, and which address of ours it came to.
+    /// The address that the ACCEPT came from, at which the peer receives, and the local address
+    /// that it came to.
     pub accepted_from: AddrPair,
-    /// The driver's.
+    /// The driver's data.
     pub driver: D,
-    /// Somebody has answered.
+    /// Whether the responder has answered.
     answered: bool,
-    /// The nonce for another address than the one that was asked; `None`: `to` is that other.
+    /// The nonce for a responder that answers from another address than was asked; `None`: `to` is
+    /// that other address.
     spare_nonce: Option<u64>,
-    /// Other addresses of the responder, in the order in which it is their turn.
+    /// Other addresses of the responder, in the order in which they are tried.
     others: VecDeque<Candidate>,
-    /// When the next of them has its turn, unless somebody has answered.
+    /// Time at which the next of them is tried, unless the responder has answered.
     turn_at: Time,
     initiator: Initiator,
     due: Time,
 }
 
 impl<D> Attempt<D> {
-    /// An attempt that begins now, with the offer of `initiator`. `spare_nonce` is for a responder
-    /// that answers from another address, and has to be unpredictable, too.
+    /// Creates an attempt that begins now, with the offer of `initiator`. `spare_nonce` is for a
+    /// responder that answers from another address, and has to be unpredictable, too.
     pub fn new(
         now: Time,
         ours: Offer,
@@ -74,13 +76,13 @@ impl<D> Attempt<D> {
     }
 
     /// Adds other addresses of the responder, each with an unpredictable nonce. They are tried in
-    /// turn until somebody answers.
+    /// turn until the responder answers.
     pub fn with_others(mut self, others: impl IntoIterator<Item = (SocketAddr, u64)>) -> Self {
         self.others.extend(others.into_iter().map(|(to, nonce)| Candidate { to, nonce }));
         self
     }
 
-    /// Turns to another address. Returns the one that it was at.
+    /// Changes to another address. Returns the previous one.
     fn turn_to(&mut self, now: Time, next: Candidate) -> Candidate {
         let current = Candidate { to: self.to, nonce: self.initiator.nonce() };
         self.to = next.to;
@@ -89,14 +91,14 @@ impl<D> Attempt<D> {
         current
     }
 
-    /// Gives up the address that it is at. False: there is no other.
+    /// Gives up the present address and changes to the next. `None`: there is no other.
     fn drop_address(&mut self, now: Time) -> Option<Candidate> {
         let next = self.others.pop_front()?;
         self.answered = false;
         Some(self.turn_to(now, next))
     }
 
-    /// Whether another address of the responder may answer what this one has ended with.
+    /// Whether to try another address of the responder after this outcome.
     fn is_worth_another(&self, outcome: Result<&Connect, ConnectError>) -> bool {
         let not_there = ConnectError::Rejected(RejectReason::NotListening);
         let says_little =
@@ -104,7 +106,7 @@ impl<D> Attempt<D> {
         says_little && !self.others.is_empty()
     }
 
-    /// Whether somebody has answered.
+    /// Whether the responder has answered.
     pub fn is_answered(&self) -> bool {
         self.answered
     }
@@ -115,43 +117,43 @@ impl<D> Attempt<D> {
         if self.answered || self.others.is_empty() { next } else { next.min(self.turn_at) }
     }
 
-    /// The nonces of all its addresses.
+    /// The nonces of all addresses.
     fn nonces(&self) -> impl Iterator<Item = u64> {
         std::iter::once(self.initiator.nonce()).chain(self.others.iter().map(|other| other.nonce))
     }
 }
 
-/// Use of an answer.
+/// The outcome of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// Nobody has asked for it.
+    /// Ignored: the answer belongs to no attempt, or does not count.
     None,
-    /// An attempt goes on with it, or its connection does.
+    /// Taken by an attempt or its connection.
     Taken,
-    /// The peer has accepted an attempt that is over here. The control packet tells its queue pair
-    /// that nobody is there.
+    /// The peer has accepted an attempt that is over. The control packet informs its queue pair
+    /// that there is no other end.
     Declined(Control),
 }
 
-/// Result of an attempt.
+/// The next step of an attempt.
 #[derive(Debug)]
 pub enum Step<D> {
-    /// That of this queue pair sends a packet.
+    /// The attempt of this queue pair sends a packet.
     Send(QpId, SocketAddr, Setup),
-    /// The attempt is over: the peer has accepted, or the error says why not. If a connection comes
-    /// of it, call [`Initiators::connected`].
+    /// The attempt is over: the peer has accepted, or the error says why not. If a connection is
+    /// made, call [`Initiators::connected`].
     Ended(Box<Attempt<D>>, Result<Connect, ConnectError>),
 }
 
-/// Those of one driver, by queue pair, which makes one at a time.
+/// The attempts of one driver, by queue pair. A queue pair makes one at a time.
 ///
-/// Invariants: `nonces` has the nonces of each of `attempts` and `connected`; `due` has each of
+/// Invariants: `nonces` has the nonces of all of `attempts` and `connected`. `due` has each of
 /// `attempts` once.
 #[derive(Debug)]
 pub struct Initiators<D> {
     attempts: HashMap<QpId, Attempt<D>>,
     due: BTreeSet<(Time, QpId)>,
-    /// Attempts that were connected: an ACCEPT of theirs is a repeated one.
+    /// Nonces of the attempts that were connected: their ACCEPT may be repeated.
     connected: HashMap<QpId, u64>,
     nonces: HashMap<u64, QpId>,
 }
@@ -168,7 +170,7 @@ impl<D> Default for Initiators<D> {
 }
 
 impl<D> Initiators<D> {
-    /// Begins. What the queue pair has attempted before is over.
+    /// Begins an attempt. An earlier attempt or connection of the queue pair is over.
     pub fn begin(&mut self, attempt: Attempt<D>) {
         let qp = attempt.ours.qp;
         self.cancel(qp);
@@ -178,7 +180,7 @@ impl<D> Initiators<D> {
         self.attempts.insert(qp, attempt);
     }
 
-    /// Gives up the attempt of this queue pair, if one is under way.
+    /// Cancels the attempt of this queue pair, if there is one.
     pub fn cancel(&mut self, qp: QpId) -> Option<Attempt<D>> {
         let attempt = self.attempts.remove(&qp)?;
         self.due.remove(&(attempt.due, qp));
@@ -188,8 +190,8 @@ impl<D> Initiators<D> {
         Some(attempt)
     }
 
-    /// Nobody can be reached at the address that this attempt is at: it turns to another. False:
-    /// there is none.
+    /// Gives up the present address of an attempt because it cannot be reached, and changes to the
+    /// next. Returns false if there is none.
     pub fn give_up_address(&mut self, now: Time, qp: QpId) -> bool {
         let attempt = self.attempts.get_mut(&qp);
         let Some(gone) = attempt.and_then(|attempt| attempt.drop_address(now)) else {
@@ -200,48 +202,48 @@ impl<D> Initiators<D> {
         true
     }
 
-    /// Whether this queue pair waits to be accepted by a peer.
+    /// Whether this queue pair has an attempt in progress.
     pub fn is_connecting(&self, qp: QpId) -> bool {
         self.attempts.contains_key(&qp)
     }
 
-    /// The attempt of this queue pair that is under way.
+    /// Returns the attempt of this queue pair.
     pub fn get_mut(&mut self, qp: QpId) -> Option<&mut Attempt<D>> {
         self.attempts.get_mut(&qp)
     }
 
-    /// The attempt of this nonce that is under way.
+    /// Returns the attempt with this nonce.
     pub fn of_nonce(&mut self, nonce: u64) -> Option<&mut Attempt<D>> {
         self.attempts.get_mut(self.nonces.get(&nonce)?)
     }
 
-    /// A connection has come of this attempt; it lasts until [`Initiators::forget`].
+    /// Records that the attempt has led to a connection, which lasts until [`Initiators::forget`].
     pub fn connected(&mut self, attempt: &Attempt<D>) {
         let (qp, nonce) = (attempt.ours.qp, attempt.initiator.nonce());
         self.connected.insert(qp, nonce);
         self.nonces.insert(nonce, qp);
     }
 
-    /// The connection of this queue pair is over.
+    /// Records that the connection of this queue pair is over.
     pub fn forget(&mut self, qp: QpId) {
         if let Some(nonce) = self.connected.remove(&qp) {
             self.nonces.remove(&nonce);
         }
     }
 
-    /// Whether no attempt is under way, and no connection lasts that came of one.
+    /// Whether there is neither an attempt nor a connection.
     pub fn is_empty(&self) -> bool {
         self.nonces.is_empty()
     }
 
-    /// A COOKIE, an ACCEPT or a REJECT has come.
+    /// Handles a COOKIE, an ACCEPT or a REJECT.
     pub fn on_answer(&mut self, now: Time, from: impl Into<AddrPair>, answer: &Setup) -> Use {
         let from = from.into();
         let nonce = match answer {
             Setup::Cookie { nonce, .. } => *nonce,
             Setup::Accept(accept) => accept.nonce,
             Setup::Reject(reject) => reject.nonce,
-            // Who has the key to it hands over what is inside.
+            // The holder of the key opens a sealed packet and passes in its contents.
             Setup::Hello(_)
             | Setup::Connect(_)
             | Setup::SealedConnect(_)
@@ -276,10 +278,10 @@ impl<D> Initiators<D> {
         Use::Taken
     }
 
-    /// Follows a responder that answers from another address than was asked, as a host bound to all
-    /// its addresses may. The attempt goes there, once, with another nonce: whoever returns that
-    /// receives at this address, which the first nonce does not prove. Otherwise a responder could
-    /// make this end send to somebody else.
+    /// Follows a responder that answers from another address than was asked, like a host that is
+    /// bound to all its addresses. The attempt continues there, once, with another nonce. Only a
+    /// host that receives at the new address can return that nonce; the first nonce does not prove
+    /// this. Otherwise a responder could make this end send to a third party.
     fn follow(&mut self, now: Time, to: SocketAddr, qp: QpId) -> Use {
         let Some(attempt) = self.attempts.get_mut(&qp) else { return Use::None };
         let Some(nonce) = attempt.spare_nonce.take() else { return Use::None };
@@ -298,7 +300,7 @@ impl<D> Initiators<D> {
         self.due.insert((attempt.due, qp));
     }
 
-    /// Returns the next step, until there is nothing more to do.
+    /// Returns the next step. Call until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<Step<D>> {
         loop {
             let (_, qp) = *self.due.first().filter(|(at, _)| *at <= now)?;
@@ -329,13 +331,13 @@ impl<D> Initiators<D> {
         }
     }
 
-    /// When [`Initiators::poll`] has something to do next.
+    /// Time at which [`Initiators::poll`] has the next step.
     pub fn next_timeout(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 }
 
-/// An answer to an attempt that is over.
+/// Handles an answer to an attempt that is over.
 fn on_late_answer(answer: &Setup, is_connected: bool) -> Use {
     match answer {
         Setup::Accept(_) if is_connected => Use::Taken,
@@ -344,7 +346,8 @@ fn on_late_answer(answer: &Setup, is_connected: bool) -> Use {
     }
 }
 
-/// The peer has accepted what is over here: tells its queue pair that it has nobody to talk to.
+/// Returns the packet that informs a queue pair of the peer that the attempt which it has accepted
+/// is over.
 pub fn decline(theirs: &Offer) -> Control {
     let nothing = FinalAck { requests: theirs.psn, responses: theirs.psn, refusal: None };
     let (kind, from) = (ControlKind::Disconnect(nothing), QpId::default());
@@ -368,8 +371,8 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    /// An attempt to connect to a host with three addresses, whose nonces are 1 to 3, for ten
-    /// seconds.
+    /// Returns an attempt to connect to a host with three addresses and the nonces 1 to 3, with a
+    /// time-out of ten seconds.
     fn three_addresses() -> Initiators<()> {
         let ours = Offer { qp: QP, ..connect(0, 0).offer };
         let initiator = Initiator::new(at(0), 1, ours, Vec::new(), Duration::from_secs(10));
@@ -379,7 +382,7 @@ mod tests {
         initiators
     }
 
-    /// Runs until then. Returns where packets have gone, each address once in a row.
+    /// Runs until then. Returns the destinations of packets, each once in a row.
     fn asked(initiators: &mut Initiators<()>, until: Time) -> Vec<SocketAddr> {
         let mut asked = Vec::new();
         while let Some(now) = initiators.next_timeout().filter(|due| *due <= until) {

@@ -1,12 +1,12 @@
-//! Connection set-up, both sides, sans-IO: each packet goes in with the time and its source;
-//! packets to send, events and deadlines come out. The driver has the sockets, the clock and the
-//! secrets.
+//! Connection set-up, both sides, sans-IO. The driver passes in each packet with the time and its
+//! source, and takes out packets to send, events and deadlines. It owns the sockets, the clock and
+//! the secrets.
 //!
-//! HELLO asks for a cookie; CONNECT shows it with an offer; ACCEPT answers with the other offer.
-//! HELLO and COOKIE are as long as the longest datagram that the path has to carry, so nothing is
-//! connected over one that does not (as QUIC's first packets, RFC 9000, section 14). The responder
-//! keeps no state before a cookie has proved that the initiator receives at its address (as SYN
-//! cookies, RFC 4987, and DTLS, RFC 9147, section 5.1, do).
+//! HELLO requests a cookie, CONNECT returns the cookie with an offer, and ACCEPT answers with the
+//! other end's offer. HELLO and COOKIE are as long as the longest datagram that the path has to
+//! carry (like QUIC's first packets, RFC 9000, section 14). So no connection is made over a path
+//! that does not carry them. The responder keeps no state until a cookie has proved that the
+//! initiator receives at its address (like SYN cookies, RFC 4987, and DTLS, RFC 9147, section 5.1).
 
 mod addresses;
 mod error;

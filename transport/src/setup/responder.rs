@@ -1,8 +1,8 @@
-//! The responder, where a driver listens.
+//! The responder, for a driver that listens.
 //!
-//! It keeps nothing of a HELLO, and answers a repeated CONNECT as it answered the first. Until a
-//! cookie has proved that the initiator receives where it says, no answer is longer than the packet
-//! that it answers, so nobody can use it to flood somebody else.
+//! The responder keeps no state for a HELLO, and answers a repeated CONNECT like the first. Until a
+//! cookie has proved the initiator's address, no answer is longer than the packet that it answers.
+//! So the responder cannot be used for amplification attacks.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::attempts::{Answer, Attempts};
 use super::backlog::{Backlog, Request};
 use super::cookie::CookieJar;
 
-/// The attempts that it knows. `Q` names a queue pair for the driver.
+/// A responder with its attempts. `Q` identifies a queue pair for the driver.
 #[derive(Debug)]
 pub struct Responder<Q> {
     jar: CookieJar,
@@ -23,32 +23,31 @@ pub struct Responder<Q> {
 /// Reply to a CONNECT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<Q> {
-    /// A new request is in the backlog.
+    /// No reply: a new request is in the backlog.
     Requested,
-    /// Nothing: the application has it, or will have it.
+    /// No reply: the request is in the backlog, or the application has taken it.
     Pending,
-    /// This queue pair was accepted for it, and says so again: [`super::Accepted::answer`].
+    /// This queue pair has accepted the attempt and answers again: [`super::Accepted::answer`].
     Repeat(Q),
-    /// The attempt is turned down.
+    /// The attempt is rejected.
     Rejected(Reject),
 }
 
 impl<Q: Clone> Responder<Q> {
-    /// Cookies are made with this key, which has to be unpredictable.
+    /// Creates a responder. `key`: the key of its cookies, which has to be unpredictable.
     pub fn new(key: [u8; 16]) -> Self {
         Responder { jar: CookieJar::new(key), attempts: Attempts::default() }
     }
 
-    /// Number of attempts that it remembers: those that the application has or will have, those
-    /// that were accepted and are connected, and those that are over or withdrawn, as long as
-    /// cookies of theirs may be good.
+    /// Number of attempts that are remembered: pending ones, accepted ones that are connected, and
+    /// those that are over or withdrawn, for as long as their cookies may be valid.
     pub fn remembers(&mut self, now: Time) -> usize {
         self.attempts.forget_old(now);
         self.attempts.len()
     }
 
-    /// Answers a HELLO. The cookie packet is as long as the HELLO, so that it proves the way back,
-    /// too. A driver that has a static key adds which.
+    /// Answers a HELLO. The COOKIE is as long as the HELLO, so that it proves the path in the other
+    /// direction, too. A driver with a static key adds the key's id.
     pub fn on_hello(
         &self,
         now: Time,
@@ -65,7 +64,7 @@ impl<Q: Clone> Responder<Q> {
         Setup::Cookie { nonce, cookie, key_id: 0, len }
     }
 
-    /// Handles a CONNECT. Without a `backlog` nobody listens. `wanted` says by the private data
+    /// Handles a CONNECT. `backlog`: `None` if nobody listens. `wanted` decides by the private data
     /// whether a new request is of interest.
     pub fn on_connect(
         &mut self,
@@ -83,9 +82,9 @@ impl<Q: Clone> Responder<Q> {
         }
     }
 
-    /// Handles a CONNECT, or a sealed one, with this cookie. `None`: it has proved its address, and
-    /// begins an attempt, see [`Responder::on_new`]. Otherwise the reply does not depend on its
-    /// offer.
+    /// Handles a CONNECT, or a sealed one, with this cookie. `None`: the cookie is valid and the
+    /// CONNECT begins an attempt, see [`Responder::on_new`]. Otherwise the reply does not depend on
+    /// the offer.
     pub fn on_repeated(
         &mut self,
         now: Time,
@@ -117,7 +116,7 @@ impl<Q: Clone> Responder<Q> {
         }
     }
 
-    /// Handles a CONNECT that [`Responder::on_repeated`] does not know.
+    /// Handles a CONNECT for which [`Responder::on_repeated`] has returned `None`.
     pub fn on_new(
         &mut self,
         now: Time,
@@ -138,9 +137,9 @@ impl<Q: Clone> Responder<Q> {
         Reply::Requested
     }
 
-    /// A packet of a version that this build does not speak. If it looks like the start of a
-    /// connection and is long enough, its sender is told; the places of opcode and nonce are the
-    /// same in all versions.
+    /// Answers a packet of a version that this build does not speak. If it looks like the start of
+    /// a connection and is long enough, the answer is a REJECT. Opcode and nonce have the same
+    /// places in all versions.
     pub fn on_other_version(&self, bytes: &[u8]) -> Option<Setup> {
         let starts = [Opcode::Hello as u8, Opcode::Connect as u8];
         let nonce = bytes.get(16..24)?.try_into().ok()?;
@@ -148,33 +147,34 @@ impl<Q: Clone> Responder<Q> {
         (starts.contains(&bytes[0]) && bytes.len() >= HELLO_LEN).then_some(Setup::Reject(reject))
     }
 
-    /// The application accepts with this queue pair, which answers from now on.
+    /// Records that the application has accepted with this queue pair, which answers from now on.
     pub fn accepted(&mut self, attempt: AttemptId, qp: Q) {
         self.attempts.accept(attempt, qp);
     }
 
-    /// Refuses an attempt for the application. Returns the packet for the initiator.
+    /// Rejects an attempt for the application. Returns the packet for the initiator.
     pub fn turn_down(&mut self, now: Time, attempt: AttemptId, reason: RejectReason) -> Setup {
         self.attempts.end(now, attempt, reason);
         Setup::Reject(Reject { nonce: attempt.nonce, reason })
     }
 
-    /// The queue pair that was accepted for this attempt is gone, or something else by now.
+    /// Ends an accepted attempt whose queue pair is gone, or reused. `is_it`: whether this is the
+    /// queue pair of the attempt.
     pub fn forget(&mut self, now: Time, attempt: AttemptId, is_it: impl FnOnce(&Q) -> bool) {
         if matches!(self.attempts.get(attempt), Some(Answer::Accepted(qp)) if is_it(qp)) {
             self.attempts.end(now, attempt, RejectReason::Refused);
         }
     }
 
-    /// Withdraws the requests that have gone stale in the backlog: nobody will answer them, and
-    /// whoever repeats one of them without asking for another cookie begins nothing.
+    /// Withdraws the requests that have become stale in the backlog. They will not be answered, and
+    /// a repeated CONNECT needs a new cookie to begin an attempt.
     pub fn forget_stale(&mut self, now: Time, backlog: &mut Backlog) {
         for attempt in backlog.take_stale() {
             self.attempts.withdraw(now, attempt);
         }
     }
 
-    /// The content that a cookie vouches for: the address, and the number of spent cookies of the
+    /// Returns the bytes that a cookie covers: the address, and the number of spent cookies of the
     /// attempt.
     fn vouched_for(&self, attempt: AttemptId) -> [u8; 26] {
         let mut bytes = [0; 26];
@@ -216,7 +216,8 @@ mod tests {
             Listening { responder: Responder::new([7; 16]), backlog: Backlog::new(4) }
         }
 
-        /// A CONNECT with a cookie baked at `baked` comes. Whether the application gets a request.
+        /// Handles a CONNECT with a cookie baked at `baked`. Returns whether the application gets a
+        /// request.
         fn asks_for_more(&mut self, baked: Time, now: Time, nonce: u64) -> bool {
             let from = SocketAddr::from(([10, 0, 0, 1], 4791));
             let attempt = AttemptId { from: from.into(), nonce };
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_withdrawn_connect_that_is_repeated_begins_nothing() {
-        // The application has looked meanwhile, or has not.
+        // Once with and once without a look by the application.
         for looks in [true, false] {
             let mut it = Listening::new();
             let start = 8_000;
@@ -299,7 +300,7 @@ mod tests {
         let mut it = Listening::new();
         let first = it.cookie(at(8_000), 1);
         for cut in 1..4 {
-            let now = at(8_000 + cut * 2_500); // the cookies of all are of one time but the last
+            let now = at(8_000 + cut * 2_500); // all cookies but the last are of one epoch
             assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Requested, "{cut}");
             assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Pending, "{cut}");
             if cut > 1 {
@@ -315,7 +316,7 @@ mod tests {
         let request = it.backlog.pop(now).expect("it waits");
         it.responder.accepted(request.attempt(), ());
         assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Repeat(()));
-        // What has been accepted since is not forgotten with what was withdrawn before.
+        // An accepted attempt is not forgotten when its earlier withdrawal expires.
         assert_eq!(it.responder.remembers(at(60_000)), 1);
         assert_eq!(it.connect(at(60_000), 1, it.cookie(at(60_000), 1)), Reply::Repeat(()));
     }

@@ -1,23 +1,24 @@
-//! Coverage of messages by arrived segments. A message is whole when its bytes are covered from 0
-//! to its length, each exactly once, however it is cut and in whatever order the segments come.
+//! Coverage of messages by segments that have arrived. A message is whole when its bytes are
+//! covered from 0 to its length, each exactly once. The cuts and the order of the segments do not
+//! matter.
 
 use braid_wire::{DataHeader, Opcode};
 
-/// Ranges beyond fronts that a queue keeps. A sender that cuts a message in the order of its PSNs
-/// has a packet of its own in the window for each range, so it never needs more.
+/// Maximum number of ranges beyond fronts per queue. A sender that cuts a message in PSN order has
+/// a packet in the window for each range, so it never needs more.
 const MAX_RANGES: usize = 4096;
 
-/// Arrived bytes of one message.
+/// The bytes of one message that have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arriving {
     opcode: Opcode,
     len: u32,
-    /// Bytes from 0 on, without a hole.
+    /// Number of bytes from 0 on without a hole.
     front: u32,
 }
 
 impl Arriving {
-    /// A message none of whose bytes is counted.
+    /// Returns a message that counts as whole from the start.
     pub(crate) fn whole(opcode: Opcode) -> Self {
         Arriving { opcode, len: 0, front: 0 }
     }
@@ -27,15 +28,15 @@ impl Arriving {
     }
 }
 
-/// A segment that contradicts others of its message. It covers bytes that have arrived before, or
-/// no bytes of a message that has some, or it belongs to another message, or it leaves more holes
-/// than packets can be missing.
+/// A segment contradicts others of its message. It covers bytes that have arrived before, or it is
+/// empty although its message is not. Or it belongs to another message, or leaves more holes than
+/// packets can be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Contradiction;
 
-/// Bytes that arrived beyond the fronts of the messages of a queue: usually none.
+/// Bytes that have arrived beyond the fronts of a queue's messages: usually none.
 ///
-/// Invariants: `ranges` is sorted by message and start; those of a message are not empty, lie
+/// Invariants: `ranges` is sorted by message and start. The ranges of a message are not empty, lie
 /// beyond its front, and neither overlap nor touch each other or the front.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coverage {
@@ -50,7 +51,7 @@ struct Range {
 }
 
 impl Coverage {
-    /// Counts a segment of the message with this number in its queue.
+    /// Adds a segment of the message with this number in its queue.
     #[inline]
     pub(crate) fn cover(
         &mut self,
@@ -101,7 +102,7 @@ impl Coverage {
         Ok(())
     }
 
-    /// Gives back room that is not needed.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         self.ranges.shrink_to(crate::idle::KEPT_ENTRIES);
     }
@@ -182,8 +183,7 @@ mod tests {
     const LEN: u32 = 64;
 
     proptest! {
-        /// Checks against a count for each byte: segments of several messages, some of which
-        /// overlap others.
+        /// Compares with a flag for each byte: segments of several messages, some of which overlap.
         #[test]
         fn it_counts_every_byte_once(
             segments in prop::collection::vec((0usize..3, 0u32..LEN, 1u16..24), 1..80),
@@ -208,8 +208,8 @@ mod tests {
             prop_assert!(unfinished || coverage.ranges.is_empty());
         }
 
-        /// A message that is cut in any way and shuffled becomes whole with its last segment and
-        /// not before.
+        /// A message that is cut in any way and shuffled becomes whole with its last segment, not
+        /// before.
         #[test]
         fn a_shuffled_message_becomes_whole(
             cuts in prop::collection::btree_set(1u32..LEN, 0..20),

@@ -1,26 +1,25 @@
-//! Congestion marks (ECN CE) by path: the receiver counts and reports them, its peer learns from
-//! the reports.
+//! Congestion marks (ECN CE) by path: the receiver counts and reports them to the sender.
 //!
-//! Both ends have a count over the life of the stream, modulo 2^16, for each path that was ever
-//! marked. A report names the paths that were marked since the report before. If a report is lost,
-//! the next one of the same path makes up for it.
+//! Both ends count the marks of each path over the life of the stream, modulo 2^16. A report names
+//! the paths that were marked since the previous report. If a report is lost, the next one of the
+//! same path makes up for it.
 
 use std::time::Duration;
 
 use braid_lb::RailSet;
 use braid_wire::{MAX_MARKED_PATHS, Marks, PathId, PathMarks, RailId, Time};
 
-/// Packets of a sample.
+/// Number of packets in a sample.
 const SAMPLE: u32 = 64;
-/// One packet in this many may be without a mark: its mark comes with a later acknowledgement.
+/// One packet in this many may seem unmarked, because a later acknowledgement reports its mark.
 const LATE: u32 = 32;
-/// A window that falls by less than this share does not fall.
+/// A congestion window that stays above this share of its earlier value counts as constant.
 const FALLS: (u64, u64) = (7, 8);
-/// After so many samples, and so long, a window that falls no more stands at its minimum.
+/// After this many samples, and this long, a constant window is at its minimum.
 const SAMPLES: u32 = 4;
 const STANDS: Duration = Duration::from_millis(250);
 
-/// Counts of a receiving stream. Invariants: `paths` ascends; `fresh` of them are not reported.
+/// Marks of a receiving stream. Invariants: `paths` ascends; `fresh` counts those not reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedMarks {
     paths: Vec<Counted>,
@@ -35,7 +34,7 @@ struct Counted {
 }
 
 impl CountedMarks {
-    /// A packet with a mark has come by this path.
+    /// Counts a packet with a mark that arrived on this path.
     pub(crate) fn count(&mut self, path: PathId) {
         let at = match self.paths.binary_search_by_key(&path, |known| known.path) {
             Ok(at) => at,
@@ -65,33 +64,34 @@ impl CountedMarks {
     }
 }
 
-/// Counts of a sending stream. Invariant: `paths` ascends.
+/// Marks of a sending stream, as reported by the peer. Invariant: `paths` ascends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeardMarks {
     paths: Vec<Heard>,
-    /// Rails whose marks say nothing.
+    /// Rails whose marks are ignored.
     unheeded: RailSet,
     /// The last sample of a rail's marks.
     sample: Option<(RailId, MarkSample)>,
 }
 
-/// The marks of [`SAMPLE`] packets in a row.
+/// The marks of [`SAMPLE`] consecutive packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MarkSample {
-    /// Some carry none.
+    /// Some packets are not marked.
     SomeUnmarked,
-    /// All are marked.
+    /// All packets are marked.
     AllMarked,
-    /// All are marked and have been for long, while the window was as small as it gets.
+    /// All packets are marked and have been for long, while the congestion window was at its
+    /// minimum.
     Settled,
 }
 
-/// Looks whether every packet of a subflow is marked.
+/// Detects that every packet of a subflow is marked.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct MarkWatch {
     acked: u32,
     marked: u32,
-    /// Samples in a row of which all were marked, since the window stands.
+    /// Number of consecutive samples with all packets marked, since the window is constant.
     samples: u32,
     floor: u64,
     since: Time,
@@ -122,16 +122,17 @@ impl MarkWatch {
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     path: PathId,
-    /// As reported last.
+    /// The last reported count.
     count: u16,
-    /// Reported, and not taken.
+    /// Marks that were reported and not taken.
     new: u16,
-    /// Taken alone: the next segments of the path count as congested.
+    /// Marks were taken without segments: the next segments of the path count as congested.
     late: bool,
 }
 
 impl HeardMarks {
-    /// An acknowledgement reports these; there are so many rails. Returns how many are new.
+    /// Takes the marks of an acknowledgement; `rails`: number of rails. Returns the number of new
+    /// marks.
     pub(crate) fn on_report(&mut self, marks: &Marks, rails: usize) -> u64 {
         let ours = marks.iter().filter(|report| report.path.rail().get() < rails);
         ours.map(|report| u64::from(self.on_path(report))).sum()
@@ -160,7 +161,7 @@ impl HeardMarks {
         self.paths.binary_search_by_key(&path, |known| known.path)
     }
 
-    /// The marks of these rails say nothing from now on, those of others do.
+    /// Sets the rails whose marks are ignored from now on.
     pub(crate) fn leave_unheeded(&mut self, rails: RailSet) {
         (self.unheeded, self.sample) = (rails, None);
     }
@@ -169,13 +170,14 @@ impl HeardMarks {
         self.sample.take()
     }
 
-    /// Whether a path was ever marked.
+    /// Whether any path was ever marked.
     #[inline]
     pub(crate) fn is_watching(&self) -> bool {
         !self.paths.is_empty()
     }
 
-    /// Packets of a rail are acknowledged, with so many marks. False: those say nothing.
+    /// Handles newly acknowledged packets of a rail and their marks. Returns false if the rail's
+    /// marks are ignored.
     #[inline(never)]
     pub(crate) fn watch(
         &mut self,
@@ -190,8 +192,8 @@ impl HeardMarks {
         !self.unheeded.contains(rail)
     }
 
-    /// Takes the marks of a path of which segments are acknowledged. Also returns whether these
-    /// segments, or one before them, were marked.
+    /// Takes the new marks of a path whose segments are acknowledged. Also returns whether these
+    /// segments, or earlier ones, were marked.
     pub(crate) fn take(&mut self, path: PathId) -> (u32, bool) {
         if self.paths.is_empty() {
             return (0, false);
@@ -202,7 +204,7 @@ impl HeardMarks {
         (new.into(), std::mem::take(&mut known.late) || new > 0)
     }
 
-    /// The marks of a path of which no segment is newly acknowledged: it was before.
+    /// Takes the new marks of a path without newly acknowledged segments.
     pub(crate) fn take_alone(&mut self, path: PathId) -> u32 {
         let Ok(at) = self.find(path) else { return 0 };
         let known = &mut self.paths[at];
@@ -270,7 +272,7 @@ mod tests {
         let mut watch = MarkWatch::default();
         let mut sample = |at, marks, window| watch.on_acked(ms(at), SAMPLE, marks, window);
         assert_eq!(sample(0, SAMPLE - 4, 4000), Some(MarkSample::SomeUnmarked));
-        // The window falls, and then stands.
+        // The window shrinks, and then stays constant.
         for (at, window) in [(10, 4000), (20, 2000), (30, 1000), (40, 990), (200, 1010)] {
             assert_eq!(sample(at, SAMPLE - 1, window), Some(MarkSample::AllMarked), "at {at}");
         }

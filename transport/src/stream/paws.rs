@@ -1,22 +1,22 @@
-//! Protection against wrapped sequence numbers (PAWS, RFC 7323, section 5). The PSN of a packet
-//! that the network has held back while 2^24 others passed looks new, and so does an
-//! acknowledgement of it. The stamp shows its age.
+//! Protection against wrapped sequence numbers (PAWS, RFC 7323, section 5). If the network delays a
+//! packet while 2^24 others pass, its PSN looks new, and so does an acknowledgement of it. The
+//! stamp shows its age.
 //!
-//! A PSN leaves for the first time when everything more than a window before it has arrived, and
-//! stamps of one sender never run backwards. So the stamp of a new packet, or of its
-//! acknowledgement, is no older than that of any packet that arrived more than a window ago. That
-//! stamp is the floor.
+//! A PSN is sent for the first time when everything more than a window before it has arrived, and
+//! the stamps of a sender never decrease. So the stamp of a new packet, or of its acknowledgement,
+//! is no older than that of any packet that arrived more than a window ago. That older stamp is the
+//! floor.
 
 use std::time::Duration;
 
 use braid_wire::{Psn, Time};
 
-/// The widest window that a receiver can have.
+/// The widest receive window.
 pub(super) const WINDOW: u64 = 4096;
 
-/// The longest life of a packet in the network. A floor older than this tells nothing: older
-/// packets are gone, and the stamp of a new one could be too far away for 32 bits, half of which
-/// are 34 s. The rest is for a floor that was on its way longer than others.
+/// Maximum lifetime of a packet in the network. A floor older than this is not used: older packets
+/// are gone, and a new stamp could be too far away for 32 bits, half of which are 34 s. The
+/// difference to 30 s allows for a floor whose packet was under way longer than others.
 const LIFETIME: Duration = Duration::from_secs(30);
 
 /// Age limits of the packets of one stream.
@@ -35,8 +35,8 @@ struct Mark {
 }
 
 impl Paws {
-    /// Notes a packet that is sent for the first time, or taken. `front`: the oldest PSN that has
-    /// not arrived, as far as this end knows.
+    /// Records a packet that is sent for the first time, or accepted. `front`: the oldest PSN that
+    /// is not known to have arrived.
     #[inline]
     pub(crate) fn pass(&mut self, now: Time, front: Psn, psn: Psn, stamp: u32) {
         if self.next.is_none_or(|next| front >= next.psn.plus(WINDOW)) {
@@ -44,7 +44,7 @@ impl Paws {
         }
     }
 
-    /// Whether something with this stamp comes from before the PSN has wrapped.
+    /// Whether a packet with this stamp was sent before the PSN wrapped.
     #[inline]
     pub(crate) fn is_stale(&self, now: Time, stamp: u32) -> bool {
         self.floor.is_some_and(|floor| {
@@ -60,7 +60,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A stream of so many packets, one each `gap`, that begins when stamps are about to wrap.
+    /// Sends a number of packets, one each `gap`. The stream begins just before the stamps wrap.
     fn stream(packets: u64, gap: Duration) -> (Paws, Time) {
         let (mut paws, mut now) = (Paws::default(), Time::from_nanos((1 << 36) - 1000));
         for psn in (0..packets).map(Psn) {
@@ -112,7 +112,7 @@ mod tests {
     fn reordering_within_the_window_is_not_stale() {
         let gap = Duration::from_millis(1);
         let (mut paws, mut now) = (Paws::default(), at(0));
-        // Each one but every 4096th waits for that, which comes when all the others have.
+        // Every 4096th packet arrives after all later ones of its window.
         for first in (0..10 * WINDOW).step_by(WINDOW as usize) {
             let sent = now;
             for psn in first + 1..first + WINDOW {

@@ -2,7 +2,7 @@
 
 use braid_wire::PathId;
 
-/// By rail, and there by path number, up to the highest of each that was used.
+/// Entries by rail and path number, up to the highest path that was used on each rail.
 #[derive(Clone, Debug)]
 pub(crate) struct PerPath<T> {
     rails: Vec<Vec<T>>,
@@ -20,7 +20,7 @@ impl<T: Clone + Default> PerPath<T> {
         self.rails.get_mut(path.rail().get())?.get_mut(usize::from(path.get()))
     }
 
-    /// The element of a path; those up to it are made.
+    /// Returns the entry of a path, and creates missing entries up to it.
     #[inline]
     pub(crate) fn entry(&mut self, path: PathId) -> &mut T {
         let (rail, index) = (path.rail().get(), usize::from(path.get()));

@@ -1,23 +1,23 @@
-//! Bytes by rail, and how long segments are on each.
+//! Number of bytes on each rail, and length of segments on each rail.
 
 use std::ops::{Index, IndexMut};
 
 use braid_lb::RailSet;
 use braid_wire::{MAX_RAILS, RailId};
 
-/// So many bytes on each rail.
+/// A number of bytes on each rail.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RailBytes([u64; MAX_RAILS]);
 
 impl RailBytes {
-    /// None on any.
+    /// No bytes on any rail.
     pub(crate) const NOTHING: RailBytes = RailBytes([0; MAX_RAILS]);
 
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Those with any.
+    /// The rails with a number above zero.
     pub(crate) fn rails(&self) -> RailSet {
         (0..MAX_RAILS).map(RailId::new).filter(|rail| self[*rail] > 0).collect()
     }
@@ -48,7 +48,7 @@ pub(crate) struct RailPayloads {
 }
 
 impl RailPayloads {
-    /// Every rail carries whatever is agreed.
+    /// Every rail carries the agreed segments.
     pub(crate) const ANY: RailPayloads =
         RailPayloads { by_rail: [u16::MAX; MAX_RAILS], longest: u16::MAX };
 

@@ -1,10 +1,10 @@
-//! A set of PSNs, one bit each, above a front that moves up.
+//! A set of PSNs above a front that moves up, with one bit for each PSN.
 
 use std::collections::VecDeque;
 
 use braid_wire::Psn;
 
-/// Invariant: bit `i` of `words` is PSN `base + i`. PSNs below `base` were forgotten, those beyond
+/// Invariant: bit `i` of `words` is PSN `base + i`. PSNs below `base` were forgotten. PSNs beyond
 /// the last word are not in the set.
 #[derive(Clone, Debug)]
 pub(crate) struct PsnSet {
@@ -13,7 +13,7 @@ pub(crate) struct PsnSet {
 }
 
 impl PsnSet {
-    /// Empty, for PSNs from `base` on.
+    /// Creates an empty set for PSNs from `base` on.
     pub(crate) fn new(base: Psn) -> Self {
         PsnSet { base, words: VecDeque::new() }
     }
@@ -24,7 +24,7 @@ impl PsnSet {
     }
 
     /// Adds a PSN that was not forgotten.
-    #[inline(always)] // two callers, both for each packet
+    #[inline(always)] // called for each packet, from two places
     pub(crate) fn insert(&mut self, psn: Psn) {
         let bit = psn.0 - self.base.0;
         let word = (bit / 64) as usize;
@@ -34,7 +34,7 @@ impl PsnSet {
         self.words[word] |= 1 << (bit % 64);
     }
 
-    /// May forget what is below `front`; nothing below it may be asked for any more.
+    /// Forgets PSNs below `front`, which must not be used any more.
     pub(crate) fn forget_below(&mut self, front: Psn) {
         while front.0 - self.base.0 >= 64 {
             if self.words.pop_front().is_none() {
@@ -45,7 +45,7 @@ impl PsnSet {
         }
     }
 
-    /// The 64 PSNs from `first` on, which was not forgotten: bit `i` is PSN `first + i`.
+    /// Returns the 64 PSNs from `first` on, which was not forgotten: bit `i` is PSN `first + i`.
     pub(crate) fn word(&self, first: Psn) -> u64 {
         let bit = first.0 - self.base.0;
         let (index, shift) = ((bit / 64) as usize, bit % 64);
@@ -55,7 +55,7 @@ impl PsnSet {
         }
     }
 
-    /// The words from `first` on, up to the last that may hold something.
+    /// Returns the words from `first` on, up to the last that may hold a PSN.
     pub(crate) fn words(&self, first: Psn) -> impl ExactSizeIterator<Item = u64> {
         let count = self.words.len() - ((first.0 - self.base.0) / 64) as usize;
         (0..count).map(move |index| self.word(first.plus(64 * index as u64)))
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a set of numbers: inserts within a window, and a front that moves up.
+        /// Compares with a set of numbers: insertions within a window, and a front that moves up.
         #[test]
         fn it_is_a_set(
             base in 0u64..1000,

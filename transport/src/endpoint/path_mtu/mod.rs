@@ -1,5 +1,5 @@
-//! Path MTUs, searched on each rail by itself. A segment is cut as long as the rail carries that
-//! takes it first. If another rail that carries less has to take it again, it leaves in parts.
+//! Path MTUs, searched on each rail separately. A segment is cut to the length that its first rail
+//! carries. If it is retransmitted on a rail that carries less, it leaves in parts.
 
 pub(super) mod search;
 
@@ -12,22 +12,22 @@ use self::search::PathMtu;
 use crate::Egress;
 use crate::stream::per_rail::RailPayloads;
 
-/// The searches of all rails.
+/// The path MTU searches of all rails.
 #[derive(Debug)]
 pub(super) struct PathMtus {
     pub(super) rails: [PathMtu; MAX_RAILS],
-    /// The rails in use, as far as the endpoint has noticed.
+    /// The rails in use, as last noticed by the endpoint.
     pub(super) live: RailSet,
-    /// The most that a queue pair could use.
+    /// The longest payload that any queue pair could use.
     pub(super) longest_payload: u16,
-    /// PROBEs of the peer that are to be answered, with the queue pairs that they were for and the
-    /// rails that they came by.
+    /// PROBEs of the peer that wait to be answered, each with the slot of its queue pair and its
+    /// rail.
     pub(super) asked: VecDeque<(u32, RailId, Probe)>,
 }
 
 impl PathMtus {
-    /// `searches`: the path MTUs are not known. Otherwise the paths carry whatever is agreed. The
-    /// driver adds `envelope` bytes to each packet.
+    /// Creates the searches. `searches`: the path MTUs are not known; otherwise the paths are taken
+    /// to carry the agreed segments. The driver adds `envelope` bytes to each packet.
     pub(super) fn new(searches: bool, envelope: u16) -> Self {
         PathMtus {
             rails: std::array::from_fn(|_| PathMtu::new(searches, envelope)),
@@ -37,7 +37,7 @@ impl PathMtus {
         }
     }
 
-    /// A queue pair joins that could use segments of `payload` bytes.
+    /// Handles a new queue pair that could use segments with `payload` bytes.
     pub(super) fn admit(&mut self, now: Time, payload: u16, rails: &Rails) {
         self.live = rails.live();
         self.longest_payload = self.longest_payload.max(payload);

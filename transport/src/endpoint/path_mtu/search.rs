@@ -1,17 +1,18 @@
 //! The largest datagram that reaches the peer: packetization layer path MTU discovery for datagram
-//! transports (DPLPMTUD, RFC 8899). Set-up has proved [`BASE_DATAGRAM`]. More is believed only once
-//! a probe of that size was answered; messages of the network (ICMP) are only hints which size to
-//! try.
+//! transports (DPLPMTUD, RFC 8899). Set-up has proved [`BASE_DATAGRAM`]. A larger size is used only
+//! once a probe of that size was answered. ICMP messages are only hints for the next size to try.
 //!
-//! The search asks in rounds: a probe of one size, then small ones, up to [`TRIES`] times; once a
-//! small one was answered, the size again, up to [`TRIES`] times. The small probes tell a size that
-//! does not pass from a path that does not, or from a peer that is slow, whose receive buffer more
-//! long probes would only fill. The search halves the interval between what passes and what does
-//! not. A time-out of a queue pair starts a round for the size in use, which begins with the small
-//! ones: a peer that does not run is the likelier cause, and asking it costs two short packets. So
-//! a path whose MTU has shrunk is found while small packets still pass (RFC 8899, section 4.3). A
-//! retransmission of what was answered before starts a round, too: the time-out was the peer's, and
-//! perhaps our answers do not pass.
+//! The search proceeds in rounds for one size. A round sends a probe of that size, and then small
+//! probes, up to [`TRIES`] tries in all. Once a small one was answered, up to [`TRIES`] probes of
+//! the size are sent. The small probes show whether only that size fails, or the whole path, or the
+//! peer is slow. In the latter case, more long probes would only fill its receive buffer. The
+//! search halves the interval between the sizes that pass and those that do not.
+//!
+//! A time-out of a queue pair starts a round for the size in use, which begins with the small
+//! probes. A peer that does not run is the likelier cause, and two short packets suffice to check
+//! that. So a path whose MTU has shrunk is found while small packets still pass (RFC 8899, section
+//! 4.3). A retransmission of a packet that was acknowledged starts such a round, too: the peer has
+//! timed out, and perhaps large packets of this end are lost.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,60 +22,60 @@ use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, Probe, ProbeKind, QpId, Time, T
 use crate::EventKind;
 use crate::endpoint::max_rtt::MaxRtt;
 
-/// Probes of a size. RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion,
-/// which drops long packets first, passes for a smaller MTU.
+/// Number of probes of a size. RFC 8899 has three (MAX_PROBES). One more makes it unlikely that
+/// congestion, which drops long packets first, is mistaken for a smaller MTU.
 const TRIES: u32 = 4;
-/// Time that the first try of a round waits for an answer. The next waits twice as long, further
-/// ones four times, and all of them for [`ROUND_TRIPS`]. Later answers also count.
+/// Time that the first try of a round waits for an answer. The second waits twice as long, further
+/// ones four times as long, and each at least for [`ROUND_TRIPS`]. Later answers also count.
 const PATIENCE: Duration = Duration::from_millis(10);
 const DOUBLINGS: u32 = 2;
-/// Sizes closer together than this are not told apart.
+/// Resolution of the search: sizes that differ by less are not distinguished.
 const STEP: u16 = 16;
-/// Time for which a size below what the first hop takes stays before more is tried. RFC 8899 has
-/// ten minutes (PMTU_RAISE_TIMER), to spare routers of the Internet. Within a data centre a route
-/// that was down is back in seconds, and the search costs some fifty packets.
+/// Time after which a larger size is tried again when the search has ended below the limit of the
+/// first hop. RFC 8899 has ten minutes (PMTU_RAISE_TIMER), to spare routers of the Internet. In a
+/// data centre a route that was down is back in seconds, and the search costs about fifty packets.
 const RAISE: Duration = Duration::from_secs(10);
-/// Time after which a peer that has answered nothing is asked again; twice as long each further
-/// time, up to [`RAISE`].
+/// Time after which a peer that has answered nothing is probed again. It doubles each time, up to
+/// [`RAISE`].
 const SILENCE: Duration = Duration::from_millis(500);
-/// Time that the small probes of a round that a time-out has started wait for an answer.
+/// Time that the small probes of a round wait for an answer if a time-out has started the round.
 const HEARING: Duration = Duration::from_millis(150);
-/// Round trips that a try waits for an answer: PROBE_TIMER is longer than one (RFC 8899, section
-/// 5.1.1). Where many processes share few processors, a round trip takes seconds, and probes that
-/// are repeated before the answer can arrive slow all of them down.
+/// Number of round trips that a try waits for an answer: PROBE_TIMER is longer than one (RFC 8899,
+/// section 5.1.1). If many processes share few processors, a round trip takes seconds. Probes
+/// repeated before the answer can arrive would slow all of them down.
 const ROUND_TRIPS: u32 = 2;
-/// Number of probes whose departure is remembered, to measure their round trips.
+/// Number of probes whose departure is remembered to measure their round trips.
 const MEASURED: usize = 32;
-/// For how long time-outs, ours and the peer's, do not ask for the size in use again.
+/// Time for which further time-outs, of this end and the peer, do not start another round.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// By which local port a probe leaves.
+/// The local port that a probe leaves from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::endpoint) enum Way {
-    /// That of some path, as data.
+    /// The port of a path, like data.
     Path,
-    /// The receiving port: set-up has shown that it is open both ways.
+    /// The receiving port, which set-up has shown to be open in both directions.
     Port,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Round {
     size: u16,
-    /// A time-out has started it.
+    /// Whether a time-out has started the round.
     is_suspicion: bool,
-    /// Number of probes, and number of those of the size itself.
+    /// Number of tries, and number of probes of the size itself.
     tries: u32,
     asked: u32,
-    /// When it tried last, and when it tries again, or ends.
+    /// Time of the last try, and time of the next try or of the round's end.
     tried_at: Time,
     until: Time,
-    /// Small probes that were answered in this round, by how they left.
+    /// Whether small probes of this round were answered, by the port that they left from.
     base_by_path: bool,
     base_by_port: bool,
 }
 
 impl Round {
-    /// The peer is there, and something gets through.
+    /// Whether any small probe was answered: the peer is alive and reachable.
     fn is_heard(&self) -> bool {
         self.base_by_path || self.base_by_port
     }
@@ -87,55 +88,55 @@ impl Round {
     }
 }
 
-/// Sizes are those of packets, without what the driver adds to each.
+/// The path MTU of one rail. Sizes are those of packets, without the bytes that the driver adds.
 ///
-/// Invariants: `base <= current < too_large`, and `current <= ceiling`, where there is something to
-/// search; otherwise `current` is `u16::MAX`.
+/// Invariants of a search: `base <= current < too_large`, and `current <= ceiling`. Without a
+/// search, `current` is `u16::MAX`.
 #[derive(Debug)]
 pub(in crate::endpoint) struct PathMtu {
-    /// Size that set-up has proved to pass.
+    /// The size that set-up has proved to pass.
     base: u16,
     /// Bytes that the driver adds to each packet.
     envelope: u16,
-    /// Size of the largest segments agreed on.
+    /// Size of the longest segments agreed on.
     ceiling: u16,
-    /// The largest datagram known to pass (RFC 8899: PLPMTU).
+    /// The largest size known to pass (RFC 8899: PLPMTU).
     pub(in crate::endpoint) current: u16,
-    /// The smallest known not to; `ceiling` + 1: none is.
+    /// The smallest size known not to pass; `ceiling` + 1: no such size is known.
     too_large: u32,
-    /// Size that the host's route is said to take; 0: not known.
+    /// The size that the host's route is said to carry; 0: not known.
     hint: u16,
-    /// Path ports are blocked: everything leaves from the receiving port.
+    /// The ports of paths are blocked: everything leaves from the receiving port.
     pub(in crate::endpoint) port_only: bool,
-    /// Queue pairs have heard of that.
+    /// The queue pairs were notified of that.
     pub(in crate::endpoint) told_blocked: bool,
-    /// The longest that ever passed, and what passed when the last search ended.
+    /// The largest size that ever passed, and the size that passed when the last search ended.
     most: u16,
     settled: u16,
     round: Option<Round>,
-    /// When the next round begins.
+    /// Time at which the next round begins.
     next_at: Time,
     quiet_until: Time,
-    /// Recent round trips of probes, and of data where a search began.
+    /// Recent round trips of probes, and of data when a search began.
     round_trips: MaxRtt,
-    /// Number and departure of the latest probes.
+    /// Numbers and departure times of the latest probes.
     departures: VecDeque<(u32, Time)>,
-    /// Rounds in a row without any answer.
+    /// Number of rounds in a row without any answer.
     silent: u32,
-    /// Number of probes that were sent. A probe's serial is twice that, plus 1 if it leaves from
+    /// Number of probes sent. The serial of a probe is twice its number, plus 1 if it leaves from
     /// the receiving port.
     sent: u32,
-    /// Answers to probes before this one are too old.
+    /// Answers to probes with lower numbers are ignored as too old.
     oldest: u32,
-    /// Probes that are to be sent now.
+    /// Probes to send now.
     pub(in crate::endpoint) due: Vec<(u16, Way)>,
-    /// Events for queue pairs.
+    /// Events for the queue pairs.
     pub(in crate::endpoint) news: VecDeque<EventKind>,
 }
 
 impl PathMtu {
-    /// `searches`: the path MTU is not known. Otherwise the path carries whatever is agreed. The
-    /// driver adds `envelope` bytes to each packet.
+    /// Creates the state of a rail. `searches`: the path MTU is not known; otherwise the path is
+    /// taken to carry the agreed segments. The driver adds `envelope` bytes to each packet.
     pub(in crate::endpoint) fn new(searches: bool, envelope: u16) -> Self {
         let base = BASE_DATAGRAM as u16 - envelope;
         PathMtu {
@@ -162,7 +163,7 @@ impl PathMtu {
         }
     }
 
-    /// A queue pair joins that could use segments of `payload` bytes.
+    /// Handles a new queue pair that could use segments with `payload` bytes.
     pub(in crate::endpoint) fn admit(&mut self, now: Time, payload: u16) {
         let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(self.base);
         if self.is_fixed() || longest <= self.ceiling && self.sent > 0 {
@@ -177,12 +178,12 @@ impl PathMtu {
         }
     }
 
-    /// Bytes of the largest datagram known to pass, and what the driver adds is in them.
+    /// The largest datagram known to pass, in bytes, with the bytes that the driver adds.
     pub(in crate::endpoint) fn datagram(&self) -> u16 {
         self.current.saturating_add(self.envelope)
     }
 
-    /// A datagram of so many bytes is said to pass.
+    /// Takes the hint that a datagram of this many bytes passes.
     pub(in crate::endpoint) fn hint_datagram(&mut self, datagram: u16) {
         self.hint = datagram.saturating_sub(self.envelope);
     }
@@ -191,16 +192,16 @@ impl PathMtu {
         self.current == u16::MAX
     }
 
-    /// The longest datagram that passes, and the longest one that passed before or that the host's
-    /// route takes, where that is more.
+    /// The largest datagram that passes, and the largest that passed before or that the host's
+    /// route carries, if that is more.
     pub(in crate::endpoint) fn shortfall(&self) -> Option<(u16, u16)> {
         let expected = self.most.max(self.hint.min(self.ceiling));
         let is_short = self.settled > 0 && self.settled.saturating_add(STEP) < expected;
         is_short.then(|| (self.settled + self.envelope, expected + self.envelope))
     }
 
-    /// Payload bytes of the longest segment, a multiple of 8: whole words stay whole in one
-    /// segment.
+    /// Payload bytes of the longest segment: a multiple of 8, so that no aligned word is split
+    /// between segments.
     pub(in crate::endpoint) fn payload(&self) -> u16 {
         if self.is_fixed() { u16::MAX } else { (self.current - DATA_HEADER_LEN as u16) & !7 }
     }
@@ -209,8 +210,9 @@ impl PathMtu {
         self.round.map_or(self.next_at, |round| round.until)
     }
 
-    /// Doubts the path MTU because a queue pair, or the peer's, has timed out: segments may be too
-    /// large by now, or paths blocked. `longest`: the longest recent round trip.
+    /// Starts a round for the size in use because this end or the peer has timed out: segments may
+    /// have become too large, or the ports of paths blocked. `longest`: the longest recent round
+    /// trip.
     pub(in crate::endpoint) fn suspect(&mut self, now: Time, longest: Duration) {
         if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
             return;
@@ -220,9 +222,9 @@ impl PathMtu {
         self.begin_round(now, self.current, true);
     }
 
-    /// Notes that the rail is in use, which was learnt from the peer's receiving port. Everything
-    /// leaves from this end's receiving port until a probe from the port of a path, which leaves at
-    /// once, is answered.
+    /// Handles a rail that came into use because of a packet from the peer's receiving port.
+    /// Everything leaves from this end's receiving port until a probe from the port of a path is
+    /// answered. That probe leaves at once.
     pub(in crate::endpoint) fn suspect_paths(&mut self, now: Time) {
         if !self.is_fixed() && !self.port_only {
             self.port_only = true;
@@ -248,8 +250,8 @@ impl PathMtu {
         self.advance(now);
     }
 
-    /// Begins a round that is due, tries again, or ends it. `longest`: the longest recent round
-    /// trip. Returns whether the longest payload has changed.
+    /// Begins a round, tries again or ends the round, if that is due. `longest`: the longest recent
+    /// round trip. Returns whether the longest payload has changed.
     pub(in crate::endpoint) fn on_timeout(&mut self, now: Time, longest: Duration) -> bool {
         match &mut self.round {
             Some(round) if now < round.until => false,
@@ -265,7 +267,7 @@ impl PathMtu {
             }
             None if now < self.next_at => false,
             None => {
-                // What was too large may fit by now.
+                // A size that was too large may pass now.
                 self.too_large = u32::from(self.ceiling) + 1;
                 self.oldest = self.sent;
                 self.round_trips.on_sample(now, longest);
@@ -285,7 +287,7 @@ impl PathMtu {
             round.asked += 1;
         }
         if self.port_only {
-            self.due.push((self.base, Way::Path)); // perhaps it passes by now
+            self.due.push((self.base, Way::Path)); // the block may be over
         }
         if !is_first || round.is_suspicion {
             if way == Way::Path && round.size > self.base {
@@ -306,7 +308,8 @@ impl PathMtu {
         if self.port_only { Way::Port } else { Way::Path }
     }
 
-    /// Nobody has answered the size in question.
+    /// Ends a round in which no probe of the size was answered. Returns whether the longest payload
+    /// has changed.
     fn end(&mut self, now: Time, round: Round) -> bool {
         self.round = None;
         let passes = if self.port_only { round.base_by_port } else { round.base_by_path };
@@ -325,7 +328,7 @@ impl PathMtu {
             self.tell_blocked();
             self.begin(now, round.size);
         } else if self.current >= self.ceiling && !self.port_only {
-            self.next_at = Time::FAR_FUTURE; // the next time-out asks again
+            self.next_at = Time::FAR_FUTURE; // the next time-out probes again
         } else {
             self.next_at = now + (SILENCE * (1 << self.silent)).min(RAISE);
             self.silent = (self.silent + 1).min(8);
@@ -333,12 +336,12 @@ impl PathMtu {
         false
     }
 
-    /// Plans the next round, now that one is over.
+    /// Plans the next round after one has ended.
     fn plan(&mut self, now: Time) {
         let (low, high) = (self.current, self.too_large);
         let is_found = low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high;
         if is_found && self.port_only {
-            self.tell_blocked(); // each round has asked by a path, too
+            self.tell_blocked(); // each round has probed a path, too
         }
         if is_found {
             (self.most, self.settled) = (self.most.max(low), low);
@@ -370,7 +373,7 @@ impl PathMtu {
         changed
     }
 
-    /// A PROBED has come. Returns whether what segments may hold has changed.
+    /// Handles a PROBED. Returns whether the longest payload has changed.
     pub(in crate::endpoint) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
         let is_ours = (self.oldest..self.sent).contains(&(probe.serial >> 1));
         if self.is_fixed() || !is_ours || probe.size > self.ceiling {
@@ -387,7 +390,7 @@ impl PathMtu {
                 Way::Port => round.base_by_port = true,
             }
             if round.is_suspicion && round.asked == 0 {
-                self.advance(now); // it is there: now the size
+                self.advance(now); // the peer is alive: probe the size
             }
         }
         if way == Way::Path && self.port_only {
@@ -411,7 +414,7 @@ impl PathMtu {
         self.told(before)
     }
 
-    /// Measures the round trip of a probe, by its number.
+    /// Takes the round-trip sample of a probe, by its number.
     fn measure(&mut self, now: Time, number: u32) {
         let departure = self.departures.iter().find(|(departed, _)| *departed == number);
         if let Some((_, departed_at)) = departure {

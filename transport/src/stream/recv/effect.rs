@@ -1,21 +1,21 @@
-//! Effects of a message once it, and everything before it, has arrived.
+//! The effect of a message, once the message and everything before it has arrived.
 
 use crate::AtomicOp;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
-    /// A SEND, or a WRITE with immediate data, completes the receive of this number.
+    /// A SEND, or a WRITE with immediate data, completes the receive with this number.
     Receive(Received),
-    /// A READ is to be answered.
+    /// A READ has to be answered.
     Read { number: u32, addr: u64, rkey: u32, len: u32 },
-    /// An atomic is to be carried out and answered.
+    /// An atomic has to be carried out and answered.
     Atomic { number: u32, addr: u64, rkey: u32, op: AtomicOp },
-    /// The work request of this place in the send queue has its response.
+    /// The response to the work request at this place in the send queue is complete.
     Response { seq: u64 },
 }
 
 impl Effect {
-    /// Whether the peer wants an answer.
+    /// Whether the peer expects a response.
     pub(crate) fn is_request(&self) -> bool {
         matches!(self, Effect::Read { .. } | Effect::Atomic { .. })
     }

@@ -1,5 +1,5 @@
-//! The receiving end of a stream: the expected PSN, the packets ahead of it, and the
-//! acknowledgement that is pending.
+//! The receiving end of a stream: the expected PSN, the packets ahead of it, and the pending
+//! acknowledgement.
 
 pub(crate) mod effect;
 mod pending_ack;

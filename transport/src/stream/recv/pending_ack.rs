@@ -1,42 +1,42 @@
-//! The acknowledgement that an incoming stream owes.
+//! The pending acknowledgement of an incoming stream.
 
 use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
-/// After an acknowledgement has left alone, data that follows its message within this time is a
-/// reply to it.
+/// Time after a lone acknowledgement within which data counts as a reply to its message.
 const SOON: Duration = Duration::from_millis(1);
 
-/// The acknowledgement that is owed, and the packet that it will echo.
+/// The pending acknowledgement, and the packet that it will echo.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingAck {
     /// Time at which the acknowledgement is due. [`Time::ZERO`]: at once. [`Time::FAR_FUTURE`]:
-    /// nothing is pending, or the acknowledgement waits only for data that could leave.
+    /// nothing is pending, or the acknowledgement only waits for data that could leave first.
     pub(super) due: Time,
-    /// The peer has asked for it.
+    /// Whether the peer has requested it.
     pub(super) asked: bool,
-    /// Data has gone the other way since. The peer, which got a reply, can wait a little for the
-    /// acknowledgement of the request, so that one acknowledgement may do for several messages (as
+    /// Whether data has gone in the other direction since. The peer then has its reply and can wait
+    /// a little for the acknowledgement of the request. So one may cover several messages (like
     /// TCP's delayed ack, RFC 1122, section 4.2.3.2).
     pub(super) replied: bool,
-    /// Data that goes the other way after this time takes the acknowledgement along. Alone, it
-    /// would cost a datagram of its own at the moment when the next reply is expected.
+    /// From this time on, data in the other direction makes the acknowledgement leave at once.
+    /// Alone, it would cost a datagram of its own at the moment when the next reply is expected.
     pub(super) joins_from: Time,
-    /// The acknowledgement waits for a reply, to leave with it.
+    /// Whether the acknowledgement waits for a reply, to leave with it.
     pub(super) awaits_reply: bool,
-    /// The application has replied to the message before: the next acknowledgement may wait for a
-    /// reply as well.
+    /// Whether the application replied to the previous message, so that the next acknowledgement
+    /// may wait for a reply as well.
     pub(super) is_reply_usual: bool,
-    /// Data that leaves before this time is a reply to a message whose acknowledgement left alone.
+    /// Data that leaves before this time counts as a reply to a message whose acknowledgement left
+    /// alone.
     pub(super) reply_until: Time,
     pub(super) unacked: u32,
     pub(super) stamp: u32,
     pub(super) path: PathId,
     pub(super) arrived: Time,
-    /// Packets that had been taken when the last acknowledgement left, ...
+    /// Number of packets that had been taken when the last acknowledgement left, ...
     pub(super) taken: u64,
-    /// ... and how many before it had left when that was as much.
+    /// ... and number of previous acknowledgements with the same number.
     pub(super) repeats: u32,
 }
 
@@ -59,8 +59,8 @@ impl PendingAck {
         }
     }
 
-    /// Asks for the acknowledgement: it leaves as soon as no data does, without a time limit. That
-    /// is sooner than any limit there was.
+    /// Records the peer's request for the acknowledgement: it leaves as soon as no data does. No
+    /// time limit is needed, because that is sooner than any limit.
     pub(super) fn ask(&mut self) {
         self.asked = true;
         if self.due > Time::ZERO {
@@ -68,7 +68,7 @@ impl PendingAck {
         }
     }
 
-    /// Data goes the other way.
+    /// Handles data that is sent in the other direction.
     pub(super) fn on_reply(&mut self, now: Time, hold: Duration) {
         if !self.asked {
             self.is_reply_usual |= now < self.reply_until;
@@ -83,7 +83,7 @@ impl PendingAck {
         }
     }
 
-    /// The acknowledgement leaves. Nothing is owed afterwards.
+    /// Records that the acknowledgement leaves. Nothing is pending afterwards.
     pub(super) fn leave(&mut self) {
         if self.asked && !self.replied {
             (self.is_reply_usual, self.reply_until) = (false, self.arrived + SOON);
@@ -99,7 +99,7 @@ impl PendingAck {
         }
     }
 
-    /// Limits the time that the acknowledgement waits.
+    /// Limits the delay of the acknowledgement.
     pub(super) fn by(&mut self, limit: Time) {
         self.due = self.due.min(limit);
     }

@@ -1,9 +1,9 @@
-//! One receiving stream: which PSNs have arrived, what becomes due as the ePSN advances, and the
-//! acknowledgement that is pending.
+//! One receiving stream: the PSNs that have arrived, the effects that become due as the ePSN
+//! advances, and the pending acknowledgement.
 //!
-//! Invariants: every PSN below `epsn` has arrived; `arrived` holds those at or above it, and
-//! `early` counts them; `events` is sorted by PSN and all at or above `epsn`, and `requests` counts
-//! those among them that want an answer.
+//! Invariants: every PSN below `epsn` has arrived. `arrived` holds those at or above it, and
+//! `early` counts them. `events` is sorted by PSN, with all PSNs at or above `epsn`; `requests`
+//! counts those that expect a response.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,26 +18,26 @@ use crate::stream::paws::Paws;
 use crate::stream::psn_set::PsnSet;
 use crate::{QpConfig, Remote};
 
-/// The longest delay of an acknowledgement that the peer did not ask for, ...
+/// The longest delay of an acknowledgement that the peer did not request, ...
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
-/// ... or after this many of them.
+/// ... and the number of packets after which it leaves in any case.
 const MAX_UNACKED: u32 = 128;
 
-/// A data packet as the driver hands it in: decoded, and its payload's check made.
+/// A data packet from the driver, which has decoded it and checked its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// Its header.
+    /// The header.
     pub header: &'a DataHeader,
-    /// The path it took, from the UDP source port.
+    /// The path that the packet took, from its UDP source port.
     pub path: PathId,
     /// Whether it carries a congestion mark (ECN CE).
     pub congestion: bool,
-    /// Whether the application looks for what comes and may reply at once: see
+    /// Whether the application polls for messages and may reply at once, see
     /// [`crate::QpConfig::reply_wait`].
     pub may_be_replied_to: bool,
 }
 
-/// Where a PSN of the window stands.
+/// The state of a PSN in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PsnPlace {
     New,
@@ -47,7 +47,7 @@ pub(crate) enum PsnPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct RecvStream {
     stream: Stream,
-    /// Time that an acknowledgement waits after its message was replied to, and for a reply.
+    /// Delay of an acknowledgement after a reply to its message, and while it waits for a reply.
     reply_hold: Duration,
     reply_wait: Duration,
     epsn: Psn,
@@ -57,13 +57,13 @@ pub(crate) struct RecvStream {
     paws: Paws,
     events: VecDeque<(Psn, Effect)>,
     requests: usize,
-    /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
+    /// The lowest PSN that was refused for good, and the reason. Nothing from there on is accepted.
     refusal: Option<(NakCode, Psn)>,
-    /// The refusal for the next acknowledgement: of several since the last one the lowest.
+    /// The NAK for the next acknowledgement: the lowest of several refusals since the last one.
     complaint: Option<(NakCode, Psn)>,
-    /// When there was cause for it last.
+    /// Time of the last refusal for lack of a receive.
     complained_at: Time,
-    /// An ack has said it.
+    /// Whether an acknowledgement has carried it.
     is_complaint_told: bool,
     pending_ack: PendingAck,
     received: u32,
@@ -71,7 +71,7 @@ pub(crate) struct RecvStream {
     marks: CountedMarks,
     /// The path of the last acknowledgement.
     acked_by: Option<PathId>,
-    /// The next acknowledgement leaves by two paths.
+    /// Whether the next acknowledgement leaves on two paths.
     answers_twice: bool,
 }
 
@@ -110,8 +110,8 @@ impl RecvStream {
         self.epsn
     }
 
-    /// Records that a packet of the window came, whatever becomes of it. Its acknowledgement will
-    /// echo its stamp.
+    /// Records the arrival of a packet of the window, whatever becomes of it. Its acknowledgement
+    /// will echo its stamp.
     pub(crate) fn record(&mut self, now: Time, arrival: &Arrival<'_>) {
         let Arrival { header, path, congestion, may_be_replied_to } = *arrival;
         let (stamp, asks) = (header.stamp, header.ack_request);
@@ -136,12 +136,12 @@ impl RecvStream {
             (stamp, path, now);
     }
 
-    /// Whether a packet that seems new comes from before the PSN has wrapped.
+    /// Whether a packet that seems new was sent before the PSN wrapped.
     pub(crate) fn is_stale(&self, now: Time, psn: Psn, stamp: u32) -> bool {
         psn >= self.epsn && self.paws.is_stale(now, stamp)
     }
 
-    /// Where the PSN stands, with a window of `window` packets.
+    /// Returns the state of a PSN, with a window of `window` packets.
     ///
     /// # Errors
     /// See [`check_window`].
@@ -153,18 +153,18 @@ impl RecvStream {
         }
     }
 
-    /// The sender should hear about this at once.
+    /// Makes an acknowledgement due at once.
     pub(crate) fn ack_now(&mut self) {
         self.pending_ack.due = Time::ZERO;
     }
 
-    /// An acknowledgement that waits for anything leaves with the next transmission.
+    /// Makes a pending acknowledgement leave with the next transmission, whatever it waits for.
     pub(crate) fn hasten_ack(&mut self) {
         self.pending_ack.hasten();
     }
 
-    /// Counts a packet that has arrived before. `again`: it was sent again, so the peer seems not
-    /// to have heard of it.
+    /// Counts a duplicate packet. `again`: it is a retransmission, so the peer seems not to have
+    /// received the acknowledgement.
     pub(crate) fn count_duplicate(&mut self, again: bool) {
         self.duplicates = self.duplicates.wrapping_add(1);
         self.answers_twice |= again;
@@ -176,8 +176,8 @@ impl RecvStream {
     pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Effect>) -> u64 {
         self.paws.pass(now, self.epsn, psn, stamp);
         self.arrived.insert(psn);
-        // What was refused and comes again before an ack has said so is told all the same: its
-        // sender would take the first transmission for lost.
+        // A refusal is reported even if the packet arrives again before an acknowledgement has
+        // carried it. Otherwise the sender would take the first transmission for lost.
         if let Some((_, refused)) = self.complaint
             && self.is_complaint_told
             && refused == psn
@@ -198,7 +198,8 @@ impl RecvStream {
         ahead
     }
 
-    /// Drops a packet because one before it is missing, and says so.
+    /// Handles a packet that is dropped because an earlier one is missing; an acknowledgement
+    /// reports it.
     pub(crate) fn pass_over(&mut self, psn: Psn) {
         self.highest = self.highest.max(Some(psn));
         self.ack_now();
@@ -213,13 +214,13 @@ impl RecvStream {
         }
         if self.epsn > before {
             self.arrived.forget_below(self.epsn);
-            // A PSN that was passed over says nothing about the new ePSN: the sender has gone back.
+            // A dropped PSN says nothing about the new ePSN, because the sender has gone back.
             self.highest = self.highest.filter(|_| self.early > 0);
         }
     }
 
-    /// The next event whose message, and everything before it, has arrived. Behind a refused
-    /// message nothing happens any more.
+    /// Returns the next event whose message, and everything before it, has arrived. Messages after
+    /// a refused one have no effect.
     pub(crate) fn pop_event(&mut self) -> Option<(Psn, Effect)> {
         let refused = self.refusal.map_or(self.epsn, |(_, refused)| refused);
         let end = refused.min(self.epsn);
@@ -229,12 +230,12 @@ impl RecvStream {
         Some((psn, event))
     }
 
-    /// READs and atomics that have arrived and not taken effect: something before them is missing.
+    /// Number of READs and atomics that wait for earlier packets to arrive.
     pub(crate) fn waiting_requests(&self) -> usize {
         self.requests
     }
 
-    /// Refuses a PSN for good; of several the lowest counts.
+    /// Refuses a PSN for good; the lowest of several counts.
     pub(crate) fn refuse(&mut self, code: NakCode, psn: Psn) {
         if self.refusal.is_none_or(|(_, other)| psn < other) {
             self.refusal = Some((code, psn));
@@ -242,7 +243,7 @@ impl RecvStream {
         self.ack_now();
     }
 
-    /// Whether this PSN lies behind one that was refused.
+    /// Whether this PSN is a refused one or comes after one.
     pub(crate) fn is_barred(&self, psn: Psn) -> bool {
         self.refusal.is_some_and(|(_, refused)| psn >= refused)
     }
@@ -253,12 +254,12 @@ impl RecvStream {
         self.refusal.is_some()
     }
 
-    /// The refusal, once everything before the refused PSN has arrived.
+    /// Returns the refusal, once everything before the refused PSN has arrived.
     pub(crate) fn due_refusal(&self) -> Option<NakCode> {
         self.refusal.filter(|(_, psn)| *psn <= self.epsn).map(|(code, _)| code)
     }
 
-    /// The first PSN that has not taken effect, and why, if it was refused.
+    /// Returns the first PSN that has not taken effect, and the reason if it was refused.
     pub(crate) fn end(&self) -> (Psn, Option<NakCode>) {
         match self.refusal.filter(|(_, psn)| *psn <= self.epsn) {
             Some((code, psn)) => (psn, Some(code)),
@@ -266,37 +267,39 @@ impl RecvStream {
         }
     }
 
-    /// There is no receive for this PSN. Acks that leave while the peer pauses for that say so,
-    /// too: by another path they may overtake the first, and what is refused is not to be taken for
-    /// lost.
+    /// Refuses a PSN because there is no receive for it. All acknowledgements repeat that while the
+    /// peer pauses. One on another path may overtake the first, and the refused packet must not
+    /// seem lost.
     pub(crate) fn refuse_for_now(&mut self, now: Time, psn: Psn) {
         self.complained_at = now;
         self.complain(NakCode::ReceiverNotReady, psn);
     }
 
-    /// Says in the next ack that this PSN could not be served; nothing else follows from it here.
+    /// Reports in the next acknowledgement that this PSN could not be served. Has no other effect
+    /// here.
     pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
-        // One that an ack has told may be served before the next, which would then say nothing.
+        // A reported PSN may be served before the next acknowledgement, which would then report
+        // nothing.
         if self.is_complaint_told || self.complaint.is_none_or(|(_, other)| psn < other) {
             (self.complaint, self.is_complaint_told) = (Some((code, psn)), false);
         }
         self.ack_now();
     }
 
-    /// Gives back room that is not needed.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         self.arrived.shrink_to(crate::idle::KEPT_ENTRIES);
         self.events.shrink_to(crate::idle::KEPT_ENTRIES);
     }
 
-    /// Time at which an acknowledgement becomes due that the peer did not ask for;
-    /// [`Time::FAR_FUTURE`]: none. One that is due needs no timer: it leaves with the next
-    /// transmission.
+    /// Time at which an acknowledgement becomes due that the peer did not request;
+    /// [`Time::FAR_FUTURE`]: none. One that is due already needs no timer, because it leaves with
+    /// the next transmission.
     pub(crate) fn ack_deadline(&self) -> Time {
         if self.pending_ack.due == Time::ZERO { Time::FAR_FUTURE } else { self.pending_ack.due }
     }
 
-    /// Data has been sent to the peer.
+    /// Handles data that is sent to the peer.
     pub(crate) fn on_reply(&mut self, now: Time) {
         self.pending_ack.on_reply(now, self.reply_hold);
     }
@@ -314,20 +317,20 @@ impl RecvStream {
                 && !self.pending_ack.awaits_reply)
     }
 
-    /// Whether it is owed before the application hears of what has arrived. The process may end
-    /// right after that, and its peer would take a message for lost that was delivered. An
-    /// acknowledgement waits only for a reply, if replies are usual.
+    /// Whether an acknowledgement is due before the application is notified of what has arrived.
+    /// The process may end right after that, and its peer would take a delivered message for lost.
+    /// An acknowledgement only waits for a reply, if replies are usual.
     pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
         let waits = self.pending_ack.replied || self.pending_ack.is_reply_usual;
         self.owes_ack_first(now) || (self.pending_ack.asked && !waits)
     }
 
-    /// Whether it is owed even before data that could go out.
+    /// Whether an acknowledgement is due even before data that could leave.
     pub(crate) fn owes_ack_first(&self, now: Time) -> bool {
         self.pending_ack.due <= now
     }
 
-    /// The acknowledgement; nothing is owed afterwards.
+    /// Takes the acknowledgement; nothing is pending afterwards.
     pub(crate) fn take_ack(
         &mut self,
         now: Time,
@@ -338,7 +341,7 @@ impl RecvStream {
         let pending = self.pending_ack;
         let taken = self.epsn.0 + u64::from(self.early);
         let repeats = if taken == pending.taken { pending.repeats.saturating_add(1) } else { 0 };
-        // What was echoed last stays: an ack that nothing has come before still has a true delay.
+        // The last echo is kept: an ack without a new packet still has a true delay.
         self.pending_ack.leave();
         (self.pending_ack.taken, self.pending_ack.repeats) = (taken, repeats);
         let complaint = self.complaint;
@@ -366,8 +369,8 @@ impl RecvStream {
         }
     }
 
-    /// The acknowledgement leaves by this path. One that repeats what was said to a peer that seems
-    /// not to hear it leaves once more, by the other of the paths that repetitions take in turn.
+    /// Records the path of an acknowledgement. If the peer seems not to receive it, it leaves once
+    /// more, on the next of the paths that repetitions take in turn.
     pub(crate) fn on_acked_by(&mut self, path: PathId) {
         self.acked_by = Some(path);
         if self.answers_twice {
@@ -381,13 +384,13 @@ impl RecvStream {
         self.acked_by
     }
 
-    /// Number of acknowledgements that said as much as the last one before it left. If packets come
-    /// all the same, the acknowledgements do not get through.
+    /// Number of acknowledgements in a row that reported the same number of packets. If packets
+    /// arrive nevertheless, the acknowledgements are lost.
     pub(crate) fn repeats(&self) -> u32 {
         self.pending_ack.repeats
     }
 
-    /// The ones beyond the ePSN: bit 0 is the ePSN.
+    /// The PSNs that have arrived beyond the ePSN: bit 0 is the ePSN.
     fn bitmap(&self) -> Bitmap {
         match self.early {
             0 => Bitmap::default(),
@@ -396,8 +399,8 @@ impl RecvStream {
     }
 }
 
-/// Checks that a PSN may be the peer's where `epsn` is expected. A sender is never more than a
-/// window ahead of what it knows to have arrived. So a PSN further ahead is not its, and one
+/// Checks that a PSN may be the peer's when `epsn` is expected. A sender is never more than a
+/// window ahead of what it knows to have arrived. So a PSN further ahead is not the peer's, and one
 /// further behind is not sent again.
 ///
 /// # Errors

@@ -1,15 +1,15 @@
 //! The reordering extent of packets (RFC 4737): a histogram.
 
-/// Degrees below this have a bucket each; above, each octave has as many.
+/// Degrees below this have a bucket each; above, each octave has half as many.
 const EXACT: u64 = 16;
-/// Buckets per octave above.
+/// Number of buckets per octave.
 const PER_OCTAVE: u64 = EXACT / 2;
 /// Degrees are below the widest window, 4096: eight octaves above the exact ones.
 const BUCKETS: usize = (EXACT + 8 * PER_OCTAVE) as usize;
 
-/// The out-of-order degrees of packets that came ahead of the ePSN. The degree of a packet is the
-/// number of packets by which it is ahead of the last one in order (PRO, section VI-D): 1 and more.
-/// Degrees from 16 on are counted with a resolution of an eighth.
+/// Histogram of the out-of-order degrees of packets that arrived ahead of the ePSN. The degree of a
+/// packet is the number of packets by which it is ahead of the last one in order (PRO, section
+/// VI-D): 1 and more. Degrees from 16 on are counted with a resolution of an eighth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OooDegrees {
     buckets: [u32; BUCKETS],
@@ -27,8 +27,8 @@ impl OooDegrees {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// The degree that `share` of all packets do not exceed, `in_order` packets with degree 0 among
-    /// them. Share: 0 to 1.
+    /// Returns the degree that `share` of all packets (0 to 1) do not exceed. `in_order`: number of
+    /// packets with degree 0.
     pub fn quantile(&self, share: f64, in_order: u64) -> u64 {
         let total = in_order + self.count();
         let rank = (share.clamp(0.0, 1.0) * total as f64).ceil() as u64;
@@ -45,12 +45,12 @@ impl OooDegrees {
         highest(BUCKETS - 1)
     }
 
-    /// Packets counted.
+    /// Number of packets counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Adds the packets of another.
+    /// Adds the packets of another histogram.
     pub fn merge(&mut self, other: &OooDegrees) {
         for (bucket, count) in self.buckets.iter_mut().zip(&other.buckets) {
             *bucket = bucket.saturating_add(*count);
@@ -67,7 +67,7 @@ fn index(degree: u64) -> usize {
     (EXACT + octave * PER_OCTAVE + within) as usize
 }
 
-/// The highest degree of a bucket.
+/// Returns the highest degree of a bucket.
 fn highest(index: usize) -> u64 {
     let index = index as u64;
     if index < EXACT {

@@ -1,48 +1,48 @@
-//! When a segment asks for an acknowledgement.
+//! Decides which segments request an acknowledgement.
 
 use super::segment::Segment;
 
-/// Bytes between two of those that ask, at most.
+/// Maximum number of bytes between two requests.
 const MAX_INTERVAL: u64 = 128 << 10;
-/// Half of a burst of small messages: at least so many segments, and at most so many bytes.
+/// Half of a burst of small messages: at least this many segments, and at most this many bytes.
 const HALF_SEGMENTS: u32 = 16;
 const HALF_BYTES: u64 = 16 << 10;
 
-/// Counts what has left since a segment asked.
+/// Counts what was sent since the last request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckRequests {
     bytes: u64,
     segments: u32,
-    /// A segment asks after so many bytes ...
+    /// A segment requests an acknowledgement after this many bytes ...
     most_bytes: u64,
-    /// .. or segments.
+    /// ... or segments.
     most_segments: u32,
 }
 
 impl AckRequests {
-    /// Asks at least four times in `room` bytes in flight, so that the window opens again before it
-    /// is shut.
+    /// Requests acknowledgements at least four times per `room` bytes in flight, so that the window
+    /// opens again before it is used up.
     pub(crate) fn new(room: u64, most_segments: u32) -> Self {
         let mut asks = AckRequests { bytes: 0, segments: 0, most_bytes: 1, most_segments };
         asks.set_room(room);
         asks
     }
 
-    /// So many bytes may be in flight from now on.
+    /// Sets the number of bytes that may be in flight.
     pub(crate) fn set_room(&mut self, room: u64) {
         self.most_bytes = (room / 4).clamp(1, MAX_INTERVAL);
     }
 
-    /// A segment with `len` bytes of payload leaves.
+    /// Counts a segment with `len` bytes of payload.
     pub(crate) fn count(&mut self, len: u16) {
         self.bytes += Segment::wire_len(len);
         self.segments += 1;
     }
 
-    /// Whether half of a burst of small messages has left, of which nothing had left before:
-    /// `flying` segments are in flight, and `left` more messages wait. The peer works on the first
-    /// half while the second is made; in one batch, both ends would work in turn. A sender with
-    /// more than a batch to send, or with one in flight, has two of them anyway.
+    /// Whether half of a burst of small messages was sent, and nothing else is in flight. `flying`:
+    /// segments in flight; `left`: messages that wait. The peer then works on the first half while
+    /// the second is made; with one batch, both ends would work in turn. A sender with more than a
+    /// batch to send, or with one in flight, has two batches anyway.
     #[inline]
     pub(crate) fn halves_burst(&self, flying: u32, left: usize) -> bool {
         let is_half = self.segments >= HALF_SEGMENTS && self.bytes <= HALF_BYTES;
@@ -54,7 +54,7 @@ impl AckRequests {
         self.segments >= self.most_segments || self.bytes >= self.most_bytes
     }
 
-    /// The segment that was counted last asks.
+    /// Records that the segment counted last requests an acknowledgement.
     pub(crate) fn ask(&mut self) {
         (self.bytes, self.segments) = (0, 0);
     }

@@ -1,5 +1,5 @@
-//! The chunks of a subflow: consecutive segments of its stream. A controller learns when the first
-//! of a chunk left and when the last was acknowledged.
+//! The chunks of a subflow: consecutive segments of its stream. A controller is informed when the
+//! first segment of a chunk was sent and when the last was acknowledged.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use braid_cc::Chunk;
 use braid_wire::{Psn, Time};
 
-/// Invariants: `records` ascend by PSN; `complete` of them have nothing unacknowledged and nothing
-/// to come; the last one takes `left` bytes more. 0: the next segment begins another.
+/// Invariants: `records` are in PSN order. `complete` counts those with all segments sent and
+/// acknowledged. The last record takes `left` more bytes; 0: the next segment begins another.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     size: u64,
@@ -25,23 +25,23 @@ struct Record {
     chunk: Chunk,
 }
 
-/// A segment of it is acknowledged for the first time.
+/// First acknowledgement of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkAck {
     pub(crate) now: Time,
-    /// For how long the peer held the acknowledgement back.
+    /// Delay of the acknowledgement at the peer.
     pub(crate) peer_delay: Duration,
-    /// If it was the one whose round trip was sampled.
+    /// The round-trip sample, if it was taken from this segment.
     pub(crate) rtt: Option<Duration>,
 }
 
 impl Chunks {
-    /// Chunks of `size` bytes.
+    /// Creates chunks of `size` bytes.
     pub(crate) fn new(size: u64) -> Self {
         Chunks { size: size.max(1), left: 0, records: VecDeque::new(), complete: 0 }
     }
 
-    /// A segment leaves for the first time, with so many bytes on the wire.
+    /// Counts the first transmission of a segment with this many bytes on the wire.
     pub(crate) fn on_sent(&mut self, now: Time, psn: Psn, bytes: u64) {
         if self.left == 0 {
             self.left = self.size;
@@ -64,12 +64,12 @@ impl Chunks {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// Whether the segment that left last is the last of its chunk.
+    /// Whether the segment sent last is the last of its chunk.
     pub(crate) fn is_between(&self) -> bool {
         self.left == 0
     }
 
-    /// The stream has nothing more to send: what comes later belongs to another chunk.
+    /// Ends the present chunk, because the stream has nothing more to send.
     pub(crate) fn end(&mut self) {
         if self.left > 0 {
             self.left = 0;
@@ -78,7 +78,7 @@ impl Chunks {
         }
     }
 
-    /// A segment is acknowledged for the first time. Returns whether it is of one of them.
+    /// Counts the first acknowledgement of a segment. Returns whether it belongs to a chunk.
     pub(crate) fn on_acked(&mut self, psn: Psn, arrival: ChunkAck) -> bool {
         let Some(index) = self.index(psn) else { return false };
         let is_open = self.left > 0 && index + 1 == self.records.len();
@@ -90,7 +90,7 @@ impl Chunks {
         true
     }
 
-    /// Most are of the oldest chunk.
+    /// Returns the chunk of a segment; usually it is the oldest.
     fn index(&self, psn: Psn) -> Option<usize> {
         let index = match self.records.get(1) {
             Some(second) if psn >= second.first => {
@@ -102,7 +102,7 @@ impl Chunks {
         Some(index)
     }
 
-    /// The next chunk that is acknowledged as a whole.
+    /// Returns the next chunk whose segments are all acknowledged.
     pub(crate) fn pop(&mut self) -> Option<Chunk> {
         if self.complete == 0 {
             return None;
@@ -112,7 +112,7 @@ impl Chunks {
         self.records.remove(index).map(|record| record.chunk)
     }
 
-    /// Forgets all chunks: no acknowledgement of their segments will come.
+    /// Drops all chunks, because their segments will not be acknowledged.
     pub(crate) fn clear(&mut self) {
         *self = Chunks::new(self.size);
     }
@@ -130,7 +130,7 @@ mod tests {
         ChunkAck { now: at(us), peer_delay: Duration::ZERO, rtt: None }
     }
 
-    /// Two chunks of two segments each, sent at 0, 1, 2 and 3 us.
+    /// Returns two chunks of two segments each, sent at 0, 1, 2 and 3 us.
     fn two() -> Chunks {
         let mut chunks = Chunks::new(2000);
         (0..4).for_each(|index| chunks.on_sent(at(index), Psn(10 + index), 1000));

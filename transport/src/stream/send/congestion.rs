@@ -1,4 +1,4 @@
-//! Congestion control at work: what the controller of a stream lets out, and when.
+//! Congestion control of a subflow: its controller, pacer and chunks.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use super::segment::Segment;
 use super::send_limits::Block;
 use crate::{QpConfig, Remote};
 
-/// Seconds. A rate lets out bursts of at most what its rail carries in this time, or of two
-/// packets. Linux has 1 ms (`tcp_tso_autosize`). That, with what a late driver makes up for, would
-/// fill a queue of 2 ms. A quarter costs 4,000 system calls a second.
+/// In seconds: a paced burst is at most what the rail carries in this time, or two packets. Linux
+/// has 1 ms (`tcp_tso_autosize`). Together with what a late driver makes up for, that would fill a
+/// queue of 2 ms. A quarter of it costs 4,000 system calls per second.
 const BURST: f64 = 250e-6;
 const LEAST_BURST: u32 = 2;
-/// 32 batches of a UDP datapath, which is how many quanta path policies ask for at most.
+/// 32 batches of a UDP datapath: path policies ask for at most 32 quanta.
 const LARGE_WINDOW: u64 = 2 << 20;
 
 /// Limits of a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
-    /// Segments of a batch.
+    /// Segments per batch.
     pub(crate) batch: u32,
-    /// Bytes that all streams to the same host have in flight on the rail, which carries them in a
-    /// round trip, as it does the window of each. A thousand streams that were let out two packets
-    /// at a time would leave in a thousand batches.
+    /// Bytes in flight on the rail, of all streams to the same host. Divided by a stream's window,
+    /// this is about the number of such streams, and their total rate limits the burst. If each of
+    /// a thousand streams sent two packets at a time, they would leave in a thousand batches.
     pub(crate) in_flight: u64,
 }
 
 impl Most {
-    /// In segments, for one of these streams.
+    /// Returns the burst of one of these streams, in segments.
     fn burst(self, bits_per_second: u64, window: u64, packet_bytes: u64) -> u32 {
         let streams = self.in_flight as f64 / window as f64;
         let packets = bits_per_second as f64 * streams.max(1.0) * BURST / (8 * packet_bytes) as f64;
@@ -39,20 +39,20 @@ impl Most {
     }
 }
 
-/// Invariant: `window` and `has_rate` are the controller's current answers. It is asked only after
-/// it was told something.
+/// Invariant: `window` and `has_rate` are the controller's current values. They are read again only
+/// after an event was reported to it.
 #[derive(Debug)]
 pub(crate) struct Congestion {
     controller: Box<dyn Controller>,
     window: u64,
-    /// Bytes of a full packet.
+    /// Bytes of a full packet on the wire.
     packet: u64,
     has_rate: bool,
-    /// Made once the controller has a rate, or a window smaller than a packet.
+    /// Created once the controller has a rate, or a window smaller than a packet.
     pacer: Option<Box<Pacer>>,
-    /// If the controller wants to hear of them.
+    /// The chunks, if the controller wants reports of them.
     chunks: Option<Box<Chunks>>,
-    /// When the stream last stopped sending, it was not the controller that stopped it.
+    /// Whether something else than the controller last made the stream stop sending.
     app_limited: bool,
 }
 
@@ -72,44 +72,45 @@ impl Congestion {
         }
     }
 
-    /// Where the controller stands.
+    /// The controller's metrics.
     pub(crate) fn metrics(&self) -> Metrics {
         self.controller.metrics()
     }
 
-    /// Bytes that may be in flight.
+    /// The congestion window in bytes.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
 
-    /// The window that quanta are a part of. A window that the stream does not fill says nothing of
-    /// what it will send next, so quanta are as long as those of a large window.
+    /// The window that is divided into quanta. While the stream is app-limited, its window says
+    /// nothing about what it will send next, so quanta are as long as those of a large window.
     pub(crate) fn window_in_use(&self) -> u64 {
         if self.app_limited { self.window.max(LARGE_WINDOW) } else { self.window }
     }
 
-    /// Whether the window has room for so many bytes. A segment always fits an empty window,
+    /// Whether the window has room for this many bytes. A segment always fits an empty window,
     /// however small: the pacer makes up for the excess.
     pub(crate) fn has_room(&self, in_flight: u64, bytes: u64) -> bool {
         in_flight == 0 || in_flight.saturating_add(bytes) <= self.window
     }
 
-    /// Whether what has left has had its time.
+    /// Whether the pacer allows a segment now.
     pub(crate) fn is_open(&self, now: Time) -> bool {
         self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now))
     }
 
-    /// Number of segments that the pacer lets out at once behind the last one.
+    /// Number of segments that the pacer allows at once after the last one.
     pub(crate) fn burst_left(&self) -> u32 {
         self.pacer.as_ref().map_or(u32::MAX, |pacer| pacer.left())
     }
 
-    /// When the pacer lets out what it holds back, if it does.
+    /// Time at which the pacer allows the next segment, if it holds one back.
     pub(crate) fn opens_at(&self) -> Option<Time> {
         self.pacer.as_ref()?.opens_at()
     }
 
-    /// Nothing more leaves for now. Returns whether the controller has been told something.
+    /// Records why nothing more leaves for now. Returns whether an event was reported to the
+    /// controller.
     pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
         self.app_limited = !matches!(by, Block::Window | Block::Rate);
         if let Some(pacer) = &mut self.pacer {
@@ -124,8 +125,8 @@ impl Congestion {
         }
     }
 
-    /// Takes the share of the rate for so many bytes in so many segments. `rtt`: about the time
-    /// that they will be in flight, if that is known.
+    /// Charges the pacer for this many bytes and segments. `rtt`: about the time that they will be
+    /// in flight, if that is known.
     pub(crate) fn on_sent(
         &mut self,
         now: Time,
@@ -134,8 +135,8 @@ impl Congestion {
         rtt: Option<Duration>,
     ) {
         if bytes > self.window {
-            // A window of less than a packet is a packet in more than a round trip (Swift, section
-            // 3.5).
+            // A window smaller than a packet means one packet in more than a round trip (Swift,
+            // section 3.5).
             let slow = bits_per_second(self.window, rtt.unwrap_or_default());
             let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
             self.pacer.get_or_insert_default().on_sent(now, (bytes, segments), rate, || 1);
@@ -144,7 +145,7 @@ impl Congestion {
         }
     }
 
-    #[inline(never)] // most have none
+    #[inline(never)] // most streams have no rate
     fn pace(&mut self, now: Time, sent: (u64, u32), most: Most) {
         let Some(rate) = self.controller.rate(now) else { return };
         let (window, packet) = (self.window, self.packet);
@@ -156,19 +157,20 @@ impl Congestion {
         self.chunks.is_some()
     }
 
-    /// A segment has its place in the window.
+    /// Adds a segment that entered the window to its chunk.
     pub(crate) fn on_entered(&mut self, now: Time, psn: Psn, bytes: u64) {
         if let Some(chunks) = &mut self.chunks {
             chunks.on_sent(now, psn, bytes);
         }
     }
 
-    /// Whether the last first transmission ended a chunk, so that the controller is to hear soon.
+    /// Whether the last first transmission ended a chunk, so that the controller needs an
+    /// acknowledgement soon.
     pub(crate) fn ends_chunk(&self) -> bool {
         self.chunks.as_ref().is_some_and(|chunks| chunks.is_between())
     }
 
-    /// A segment is acknowledged for the first time. Returns whether it is of one of the chunks.
+    /// Counts the first acknowledgement of a segment. Returns whether it belongs to a chunk.
     pub(crate) fn on_acked(&mut self, psn: Psn, arrival: ChunkAck) -> bool {
         self.chunks.as_mut().is_some_and(|chunks| chunks.on_acked(psn, arrival))
     }
@@ -178,7 +180,7 @@ impl Congestion {
         self.chunks.iter_mut().for_each(|chunks| chunks.end());
     }
 
-    /// The controller hears of the chunks that are complete. Returns whether there are any.
+    /// Reports complete chunks to the controller. Returns whether there were any.
     pub(crate) fn report_chunks(&mut self) -> bool {
         let Some(chunks) = &mut self.chunks else { return false };
         let mut told = false;
@@ -189,7 +191,7 @@ impl Congestion {
         told
     }
 
-    /// Forgets the segments in flight: no acknowledgement of them will come.
+    /// Drops the segments in flight, because they will not be acknowledged.
     pub(crate) fn forget(&mut self) {
         if let Some(chunks) = &mut self.chunks {
             chunks.clear();
@@ -216,14 +218,14 @@ impl Congestion {
         self.app_limited
     }
 
-    /// Asks the controller for its window, after it was told something. Returns whether the window
+    /// Reads the controller's window after an event was reported to it. Returns whether the window
     /// has changed.
     pub(crate) fn ask(&mut self) -> bool {
         let Metrics { window, bits_per_second } = self.controller.metrics();
         let before = std::mem::replace(&mut self.window, window);
         self.has_rate = bits_per_second.is_some();
-        // Segments that left while there was a rate, or while the window was smaller than a packet,
-        // need not be waited for any more.
+        // Pacing debts from the time with a rate, or with a window smaller than a packet, are
+        // cancelled.
         if self.pacer.is_some() && window >= self.packet && !self.has_rate {
             self.pacer = None;
         }
@@ -231,7 +233,7 @@ impl Congestion {
     }
 }
 
-/// The rate of a window in each round trip; 0 bytes count as 1.
+/// The rate of one window per round trip; a window of 0 bytes counts as 1.
 fn bits_per_second(window: u64, rtt: Duration) -> u64 {
     let bits = u128::from(window.max(1)) * 8 * Duration::from_secs(1).as_nanos();
     u64::try_from(bits / rtt.as_nanos().max(1)).unwrap_or(u64::MAX)
@@ -244,7 +246,7 @@ mod tests {
     const PACKET: u64 = 1500;
     const WINDOW: u64 = 10 * PACKET;
 
-    /// The burst of one of so many streams at 40 Mb/s each: 0.8 packets in 250 us.
+    /// Returns the burst of one of `streams` streams at 40 Mb/s each: 0.8 packets in 250 us.
     fn burst(streams: u64) -> u32 {
         Most { batch: 44, in_flight: streams * WINDOW }.burst(40_000_000, WINDOW, PACKET)
     }

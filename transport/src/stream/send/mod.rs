@@ -1,8 +1,8 @@
 //! The sending end of a stream: its queue, the window of sent segments, a subflow for each rail,
 //! loss detection and the tail loss probe.
 //!
-//! The modules stand in the order in which they use each other. [`send_stream`] is the stream
-//! itself; the modules behind it handle the events in its life.
+//! A module uses only those before it. [`send_stream`] is the stream itself. The modules after it
+//! handle acknowledgements, time-outs and the end of the stream.
 
 pub(crate) mod direct;
 pub(crate) mod segment;

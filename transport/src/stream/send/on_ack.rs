@@ -1,9 +1,10 @@
-//! Acknowledgements, from the window to the path set.
+//! Handling of acknowledgements, from the window to the path set.
 //!
-//! [`SendStream::on_ack`] is the whole way: the window takes the acknowledged segments out, a
-//! [`PathFeedback`] tells the path set and the controllers what arrived, and loss detection decides
-//! which of the other segments are lost. An answer to a request acknowledges the request, too
-//! ([`SendStream::on_implied_ack`]), and so does the peer's last word.
+//! [`SendStream::on_ack`] handles an acknowledgement completely. The window removes the
+//! acknowledged segments, a [`PathFeedback`] reports arrivals to the path set and the controllers,
+//! and loss detection decides which of the other segments are lost. A response acknowledges its
+//! request, too ([`SendStream::on_implied_ack`]), and so does the last acknowledgement in the
+//! peer's DISCONNECT.
 
 use std::time::Duration;
 
@@ -29,30 +30,30 @@ use crate::{QpConfig, Remote};
 /// Results of an acknowledgement.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct AckOutcome {
-    /// Segments newly acknowledged.
+    /// Newly acknowledged segments.
     pub(crate) acked: u64,
-    /// Segments newly found lost.
+    /// Segments newly declared lost.
     pub(crate) lost: u64,
-    /// Retransmissions newly found to have been unnecessary.
+    /// Retransmissions newly known to be spurious.
     pub(crate) spurious: u64,
-    /// Congestion marks newly reported.
+    /// Newly reported congestion marks.
     pub(crate) ecn_marks: u64,
 }
 
-/// Why a segment is declared lost.
+/// Reason why a segment is declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Because {
-    /// Its probe was answered, or the network says so.
+    /// Its probe was answered, or the network reports the loss.
     Proof,
-    /// Others have overtaken it. Where a path keeps the order, one of the same path proves the
-    /// loss.
+    /// Later segments have overtaken it. On a path that keeps order, one of the same path proves
+    /// the loss.
     Order,
-    /// The segment is late.
+    /// The segment is late: its age exceeds a limit.
     Time,
 }
 
 impl SendStream {
-    /// Learns from an acknowledgement of this stream.
+    /// Handles an acknowledgement of this stream.
     pub(crate) fn on_ack(
         &mut self,
         now: Time,
@@ -106,7 +107,8 @@ impl SendStream {
             needless -= 1;
         }
         self.losses.detector.follow(now, rails);
-        // What is refused for want of a receive is not lost: it leaves again after the pause.
+        // Segments that were refused for lack of a receive are not lost: they leave again after the
+        // pause.
         let is_refused = matches!(ack.nak, Some((NakCode::ReceiverNotReady, _)))
             || self.rnr.paused_until.is_some();
         if !self.losses.suspects.is_empty() {
@@ -143,7 +145,7 @@ impl SendStream {
         Ok(AckOutcome { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
-    /// Notes that something was acknowledged: time-outs and probes count from zero again.
+    /// Handles progress: the counts of time-outs and probes are reset.
     pub(crate) fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
         self.probes.due = 0;
@@ -158,7 +160,7 @@ impl SendStream {
         }
     }
 
-    /// The controllers hear of losses, if there are any, and of so many that were none.
+    /// Reports losses, if there are any, and spurious retransmissions to the controllers.
     pub(crate) fn report_lost(&mut self, now: Time, lost: Tally, needless: u32) {
         if lost.packets > 0 {
             self.subflows.report_lost(now);
@@ -169,14 +171,14 @@ impl SendStream {
         self.follow_window();
     }
 
-    /// The controllers have been told something, and their windows may have changed.
+    /// Adapts to the controllers' windows after an event was reported to them.
     pub(crate) fn follow_window(&mut self) {
         if let Some(window) = self.subflows.ask() {
             self.ack_requests.set_room(window.min(self.peer_bytes));
         }
     }
 
-    /// The controllers of these rails begin anew.
+    /// Replaces the controllers of these rails by new ones.
     pub(crate) fn restart_controllers(&mut self, rails: RailSet, config: &QpConfig, of: &Remote) {
         self.subflows.restart_controllers(rails, config, of);
         self.next_segment = NextSegment::Unknown;
@@ -184,8 +186,8 @@ impl SendStream {
         self.ack_requests.set_room(self.subflows.current().cc.window().min(self.peer_bytes));
     }
 
-    /// Has segments declared lost. Their paths hear of it at once if there is proof, and otherwise
-    /// when there is. On a path that reorders its order proves nothing.
+    /// Declares segments lost. They are reported to the path set at once if there is proof, and
+    /// otherwise when there is. On a path that reorders, the order of packets is no proof.
     pub(crate) fn lose(
         &mut self,
         now: Time,
@@ -203,8 +205,8 @@ impl SendStream {
         declare(&mut self.losses.detector, &mut self.window, &mut |segment| {
             lost.count(segment);
             subflows.on_lost(segment);
-            // What follows the first is sent again whatever became of it: its receiver has dropped
-            // it.
+            // Segments after the first are retransmitted whatever became of them, because the
+            // receiver has dropped them.
             if goes_back && lost.packets > 1 {
                 return rails.on_feedback(
                     stream,
@@ -223,7 +225,8 @@ impl SendStream {
         lost
     }
 
-    /// The paths hear what the acknowledgement has shown of what had been declared lost.
+    /// Reports to the path set which of the suspects the acknowledgement has shown to be lost or
+    /// not.
     #[cold]
     fn judge_suspects(&mut self, now: Time, is_refused: bool, spurious: u32, rails: &mut Rails) {
         let (stream, overdue) = (self.stream, self.subflows.overdue());
@@ -237,7 +240,8 @@ impl SendStream {
         });
     }
 
-    /// The network says that the segment of this PSN (24 bits) was lost. Returns how many it was.
+    /// Handles a loss that the network reports, by PSN (24 bits). Returns the number of segments
+    /// lost.
     pub(crate) fn on_lost(&mut self, now: Time, psn: u32, rails: &mut Rails) -> u64 {
         let psn = Psn::expand(psn, self.window.una());
         let lost =
@@ -246,8 +250,8 @@ impl SendStream {
         lost.packets
     }
 
-    /// Acknowledges everything up to `psn`, which a response has shown to have arrived. Returns
-    /// false if it cannot have.
+    /// Acknowledges everything up to `psn`, because a response proves that it has arrived. Returns
+    /// false if that cannot be.
     pub(crate) fn on_implied_ack(&mut self, now: Time, psn: Psn) -> bool {
         if self.window.contradicts(psn.plus(1), &[]) {
             return false;
@@ -259,7 +263,7 @@ impl SendStream {
             subflows.on_acked(psn, ChunkAck { now, peer_delay: Duration::ZERO, rtt: None });
             if let Some(Subflow { cc, .. }) = subflows.of(path) {
                 let (in_flight, app_limited) = (in_flight[path.rail()], cc.is_app_limited());
-                let rtt = None; // the peer has worked on it, for nobody knows how long
+                let rtt = None; // includes the peer's processing time, which is unknown
                 let sample =
                     AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited };
                 cc.on_ack(&sample);
@@ -274,13 +278,15 @@ impl SendStream {
         true
     }
 
-    /// Everything below `end` has arrived, and no more will: it says nothing about the paths.
+    /// Acknowledges everything below `end` by the peer's last acknowledgement. This is no feedback
+    /// for the paths.
     pub(crate) fn on_final_ack(&mut self, end: Psn) {
         self.imply(end, |_, _, _| Outcome::Forgotten { packets: 1 });
         self.subflows.forget();
     }
 
-    /// Whether all below `end` has left, and is not less than what is acknowledged.
+    /// Whether `end` can be the peer's last ePSN: everything below it was sent, and it is not less
+    /// than what is acknowledged.
     pub(crate) fn can_end_at(&self, end: Psn) -> bool {
         (self.window.una()..=self.window.next()).contains(&end)
             && !self.window.contradicts(end, &[])
@@ -306,21 +312,21 @@ impl SendStream {
     }
 }
 
-/// An acknowledgement that has come.
+/// An acknowledgement that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub(crate) now: Time,
-    /// For how long the peer held it back.
+    /// Delay of the acknowledgement at the peer.
     pub(crate) delay: Duration,
     pub(crate) echo: Echo,
-    /// The round trip of what it echoes, without that delay.
+    /// Round trip of the echoed packet, without that delay.
     pub(crate) rtt: Duration,
-    /// Bytes in flight before it came.
+    /// Bytes in flight before it arrived.
     pub(crate) in_flight: RailBytes,
 }
 
 impl Acked {
-    /// A sample without packets.
+    /// Returns a sample without packets.
     fn blank(&self, path: PathId, marks: u32, cc: &Congestion) -> AckSample {
         let (now, in_flight) = (self.now, self.in_flight[path.rail()]);
         let (packets, bytes, rtt, app_limited) = (0, 0, None, cc.is_app_limited());
@@ -328,31 +334,31 @@ impl Acked {
     }
 }
 
-/// Acknowledged segments of the same path, which come in a row because they left as a batch.
+/// Consecutive acknowledged segments of the same path, which were sent as a batch.
 #[derive(Clone, Copy, Default, Debug)]
 struct AckedRun {
     path: PathId,
     packets: u32,
     bytes: u64,
     rtt: Duration,
-    /// The echoed packet may be one of them.
+    /// Whether the echoed packet may be one of them.
     echoes: bool,
     sample: Option<RttSample>,
 }
 
-/// Gathers runs, and tells the path set and the controller of each.
+/// Collects runs of segments, and reports each to the path set and the controller.
 #[derive(Debug)]
 pub(crate) struct PathFeedback<'a> {
     ack: &'a Acked,
     marks: &'a mut HeardMarks,
     subflows: &'a mut Subflows,
     run: AckedRun,
-    /// The controller has its sample. An acknowledgement is one sample, however many segments left
-    /// with the same stamp.
+    /// Whether the controller has its round-trip sample. An acknowledgement yields one sample,
+    /// however many segments left with the same stamp.
     sampled: bool,
-    /// The controller wants to hear of chunks.
+    /// Whether the controller wants reports of chunks.
     follows_chunks: bool,
-    /// There are paths that reorder.
+    /// Whether any path reorders.
     reorders: bool,
 }
 
@@ -368,7 +374,8 @@ impl<'a> PathFeedback<'a> {
         PathFeedback { ack, marks, subflows, run, sampled: false, follows_chunks, reorders }
     }
 
-    /// `certain`: its last transmission has arrived, not an earlier one.
+    /// Takes an acknowledged segment. `certain`: its last transmission has arrived, not an earlier
+    /// one.
     pub(crate) fn take(
         &mut self,
         psn: Psn,
@@ -386,7 +393,8 @@ impl<'a> PathFeedback<'a> {
         self.run.packets += 1;
         self.run.bytes += Segment::wire_len(segment.len);
         let rtt = (self.ack.now - segment.sent_at).saturating_sub(self.ack.delay);
-        // No round trip is measured with what may be an earlier transmission (Karn, RFC 6298, 3).
+        // An ambiguous acknowledgement yields no round-trip sample (Karn's algorithm, RFC 6298,
+        // section 3).
         self.run.rtt = if certain { rtt } else { self.ack.rtt };
         let mut sampled = None;
         let echoes = self.run.echoes && segment.sent_at.stamp() == self.ack.echo.stamp;
@@ -404,9 +412,10 @@ impl<'a> PathFeedback<'a> {
         }
     }
 
-    /// Estimates the part of a round trip that was spent in queues. A packet that later ones of its
-    /// path have overtaken was not held up by a queue. So where a path reorders, the estimate is
-    /// the shortest round trip within the time that packets are late, two thirds of the window.
+    /// Estimates the part of a round trip that is due to queues. A packet that later ones of its
+    /// path have overtaken was not delayed by a queue. So on a path that reorders, the estimate is
+    /// the shortest round trip within the time that packets are late, two thirds of the reordering
+    /// window.
     #[cold]
     #[inline(never)]
     fn without_lateness(&mut self, path: PathId, rtt: Duration, rails: &Rails) -> Duration {
@@ -437,14 +446,14 @@ impl<'a> PathFeedback<'a> {
         }
     }
 
-    /// Whether marks of this path say anything.
+    /// Whether the marks of this path are used.
     fn heeds(&mut self, path: PathId, packets: u32, marks: u32) -> bool {
         let Some(subflow) = self.subflows.of(path) else { return true };
         let watch = (&mut subflow.marks, subflow.cc.window());
         self.marks.watch(self.ack.now, path.rail(), (packets, marks), watch)
     }
 
-    /// Ends the feedback of an acknowledgement. `reported`: its marks, some of which may be of
+    /// Ends the feedback of an acknowledgement. `reported`: its marks, some of which may belong to
     /// segments that were acknowledged before.
     pub(crate) fn end(mut self, reported: &Marks, rails: &mut Rails, stream: StreamId) {
         self.close(rails, stream);
@@ -461,8 +470,8 @@ impl<'a> PathFeedback<'a> {
     }
 }
 
-/// The longest plausible round trip of a path on which one has just taken `rtt`. Where the path
-/// reorders, that is a window longer than the shortest.
+/// Returns the longest plausible round trip of a path, given a sample `rtt`. On a path that
+/// reorders, this is the shortest round trip plus the reordering window.
 #[cold]
 #[inline(never)]
 fn may_take(path: PathId, rtt: Duration, subflow: &Subflow, rails: &Rails) -> Duration {

@@ -1,23 +1,23 @@
-//! The pacer: when the next segment may leave at a given rate.
+//! The pacer: the time at which the next segment may leave at a given rate.
 //!
-//! Segments leave in bursts of one batch, so that a driver can send them with one system call; then
-//! nothing leaves until as much time has passed as the burst takes at that rate. Where a batch is
-//! one segment that is exact spacing. Time is counted in picoseconds: at 800 Gb/s a packet of 4 KiB
-//! takes 41.58 ns, and rounding that would make the rate wrong by one in a hundred.
+//! Segments leave in bursts of one batch, so that a driver can send them with one system call. Then
+//! nothing leaves for the time that the burst takes at the given rate. With batches of one segment
+//! the spacing is exact. Time is counted in picoseconds: at 800 Gb/s a packet of 4 KiB takes 41.58
+//! ns, and rounding would change the rate by one percent.
 
 use braid_wire::Time;
 
 const PS_PER_NS: u128 = 1_000;
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
-/// The clockwork of one stream's rate.
+/// The pacing state of one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pacer {
-    /// When what has left will have taken its time, in picoseconds of [`Time`].
+    /// Time at which the segments sent so far are paid for, in picoseconds of [`Time`].
     due: u128,
-    /// Segments that may leave before that.
+    /// Number of segments that may leave before that.
     left: u32,
-    /// Nothing but the rate holds the stream back.
+    /// Whether only the rate holds the stream back.
     held: bool,
 }
 
@@ -26,8 +26,8 @@ impl Pacer {
         self.left > 0 || self.due <= picoseconds(now)
     }
 
-    /// Lets segments with so many bytes together leave at `bits_per_second`, `burst` of them at a
-    /// time.
+    /// Charges segments with this many bytes in total at `bits_per_second`, in bursts of `burst`
+    /// segments.
     pub(crate) fn on_sent(
         &mut self,
         now: Time,
@@ -40,9 +40,9 @@ impl Pacer {
         let goes_on = self.held && self.left > 0;
         if self.due <= now && !goes_on {
             let burst = burst();
-            // A driver that comes late makes up for it, by one burst at most. A stream that had
-            // nothing to send has saved nothing, but `Time` cannot tell that from being less than a
-            // nanosecond late.
+            // A late driver catches up, by one burst at most. A stream that had nothing to send
+            // gets no credit, but `Time` cannot distinguish that from being less than a nanosecond
+            // late.
             let each = cost / u128::from(segments.max(1));
             let credit = if self.held { each * u128::from(burst) } else { 0 };
             if now - self.due >= PS_PER_NS {
@@ -54,17 +54,17 @@ impl Pacer {
         self.left = self.left.saturating_sub(segments);
     }
 
-    /// Segments that may leave at once.
+    /// Number of segments that may leave at once.
     pub(crate) fn left(&self) -> u32 {
         self.left
     }
 
-    /// Whether it is the rate that holds the stream back.
+    /// Sets whether only the rate holds the stream back.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// When the next segment may leave, if one is held back.
+    /// Time at which the next segment may leave, if one is held back.
     pub(crate) fn opens_at(&self) -> Option<Time> {
         let ns = u64::try_from(self.due.div_ceil(PS_PER_NS)).unwrap_or(u64::MAX);
         self.held.then_some(Time::from_nanos(ns))
@@ -87,7 +87,8 @@ mod tests {
         Time::from_nanos(ns)
     }
 
-    /// Sends whenever it may, `late` ns after the pacer's word, and returns when.
+    /// Sends as soon as allowed, but `late` ns after each deadline, and returns the departure
+    /// times.
     fn departures(pacer: &mut Pacer, rate: u64, burst: u32, late: u64, count: usize) -> Vec<u64> {
         let mut now = ns(1_000_000);
         let mut departures = Vec::new();

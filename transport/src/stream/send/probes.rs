@@ -1,4 +1,4 @@
-//! Segments that a stream sends again to draw an acknowledgement.
+//! Segments that a stream retransmits to elicit an acknowledgement.
 
 use braid_wire::Psn;
 
@@ -7,12 +7,12 @@ use super::segment::Segment;
 /// The probes of a stream.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Probes {
-    /// Retransmissions that leave whatever the windows allow.
+    /// Number of retransmissions that leave regardless of the windows.
     pub(crate) due: usize,
-    /// The tail loss probe that waits for its answer.
+    /// The tail loss probe that is not answered yet.
     pub(crate) tail: Option<TailProbe>,
-    /// The end of the stream was late, and nothing was acknowledged since. The next expiry is a
-    /// time-out then, however often the peer answers what it refuses.
+    /// Whether the end of the stream was late and nothing was acknowledged since. The next expiry
+    /// is then a time-out, however often the peer acknowledges refused segments.
     pub(crate) was_late: bool,
 }
 

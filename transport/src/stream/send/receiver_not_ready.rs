@@ -1,52 +1,53 @@
-//! "Receiver not ready" (RNR): the pauses, and the number of times that the peer refused a message.
+//! Handling of "receiver not ready" (RNR) NAKs: the pauses, and the count of refusals.
 //!
-//! The pause that follows a refusal holds up all that leaves, and afterwards all of it leaves
-//! again. So in every round the segments of a message, and the messages behind it, are refused
-//! anew, in any order. The stream counts the rounds in which the oldest message was refused. A
-//! younger message counts once the older one has arrived.
+//! The pause after a refusal stops all transmissions, and after it all segments that have not
+//! arrived are sent again. So in each round the segments of a message, and later messages, are
+//! refused again in any order. The stream counts the rounds in which the oldest message was
+//! refused. A later message counts once the older one has arrived.
 //!
-//! A segment that left before the pause may be refused after it: that refusal belongs to the round
-//! before. On a long wire, or where a message is long, such refusals come in for longer than many
-//! pauses take.
+//! The refusal of a segment that left before the pause belongs to the previous round, even if it
+//! comes after the pause. On a long wire, or with long messages, such refusals arrive for longer
+//! than many pauses take.
 
 use braid_wire::Time;
 
-/// The pause that a peer without a posted receive asked for.
+/// The pause that a peer without a posted receive has asked for.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct ReceiverNotReady {
-    /// Nothing leaves before this time.
+    /// End of the pause; nothing leaves before.
     pub(crate) paused_until: Option<Time>,
-    /// After the pause only a probe leaves, until something is acknowledged.
+    /// After the pause only a probe leaves until something is acknowledged.
     pub(crate) awaits_receiver: bool,
     pub(crate) rounds: RnrRounds,
 }
 
-/// Messages are numbered as the send queue numbers its work requests.
+/// The rounds in which the peer refused the oldest message. Messages are numbered as in the send
+/// queue.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct RnrRounds {
-    /// The oldest message that was refused and had not arrived then.
+    /// The oldest message that was refused and had not arrived at that time.
     message: Option<u64>,
-    /// Rounds in which it was refused.
+    /// Number of rounds in which that message was refused.
     rounds: u32,
-    /// This one is among them.
+    /// Whether the present round is counted.
     counted: bool,
-    /// When this one began; `None`: it is the first.
+    /// Start of the present round; `None`: it is the first.
     began: Option<Time>,
 }
 
 impl RnrRounds {
-    /// Whether a refusal is of this round; `stamp`: when what it answers left.
+    /// Whether a refusal belongs to the present round. `stamp`: departure of the refused segment.
     pub(crate) fn is_of_round(&self, now: Time, stamp: u32) -> bool {
         self.began.is_none_or(|began| {
-            // A stamp cannot tell an instant that is longer ago than half of its span.
+            // A stamp cannot represent a time that is longer ago than half of its range.
             let since = now.since_stamp(began.stamp()).max(now - began);
             now.since_stamp(stamp) <= since
         })
     }
 
-    /// Counts a refused segment of this message. `oldest`: the message of the oldest segment that
-    /// has not arrived. Returns the number of rounds in which the message was refused; 0 if an
-    /// older one has to arrive first.
+    /// Counts a refused segment of `message`. `oldest`: the message of the oldest segment that has
+    /// not arrived. Returns the number of rounds in which the message was refused, or 0 if an older
+    /// message has to arrive first.
     pub(crate) fn count(&mut self, message: u64, oldest: u64) -> u32 {
         if self.message.is_none_or(|known| message < known || known < oldest) {
             *self = RnrRounds { message: Some(message), rounds: 0, counted: false, ..*self };
@@ -60,7 +61,7 @@ impl RnrRounds {
         self.rounds
     }
 
-    /// Begins a round: the refused segments leave again.
+    /// Begins a round, in which the refused segments leave again.
     pub(crate) fn begin_round(&mut self, now: Time) {
         (self.counted, self.began) = (false, Some(now));
     }

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use crate::stream::recv::recv_stream::MAX_ACK_DELAY;
 
-/// Before the first sample nothing is known; a connection's first packet waits this long.
+/// Time-out before the first sample.
 const INITIAL_RTO: Duration = Duration::from_millis(20);
 
-/// The longest round trip is forgotten by this part with each batch that is heard of.
+/// With each batch that is acknowledged, the longest round trip decays by this part.
 const PEAK_FADES: u32 = 256;
 
-/// Multiple of the longest time-out. A queue may be longer than that, but one slow round trip must
-/// not hold up the next for long.
+/// Limit of a time-out, as a multiple of the configured longest one. A queue may be longer than
+/// that, but one slow round trip must not delay the next for long.
 const WAIT_TIMES: u32 = 2;
 
-/// Checks for late segments in the shortest time-out. By default that is one in a millisecond, the
-/// timer granularity of RFC 9002, section 6.1.2.
+/// Number of checks for late segments within the shortest time-out. By default that is one per
+/// millisecond, the timer granularity of RFC 9002, section 6.1.2.
 const GLANCES: u32 = 4;
 
 #[derive(Clone, Debug)]
@@ -26,9 +26,9 @@ pub(crate) struct Rtt {
     variation: Duration,
     min_rto: Duration,
     max_rto: Duration,
-    /// The longest round trip of late, over all paths.
+    /// The longest recent round trip over all paths.
     peak: Duration,
-    /// The time-out without backoff: asked for with every segment, and changed only by a sample.
+    /// The time-out without backoff. It is used for every segment, and changes only with a sample.
     base_rto: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Rtt {
         Rtt { smoothed, latest, variation, min_rto, max_rto, peak, base_rto }
     }
 
-    /// RFC 6298, section 2.
+    /// Updates the smoothed round-trip time and its variation (RFC 6298, section 2).
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
         self.latest = rtt;
         let smoothed = match self.smoothed {
@@ -57,12 +57,12 @@ impl Rtt {
         self.base_rto = self.expected(smoothed).clamp(self.min_rto, self.max_rto);
     }
 
-    /// The time-out before it is clamped (RFC 6298, 2.3).
+    /// The time-out before clamping (RFC 6298, 2.3).
     fn expected(&self, smoothed: Duration) -> Duration {
         smoothed + self.variation * 4
     }
 
-    /// The time-out after `backoff` of them in a row: doubled for each (RFC 6298, 5.5).
+    /// The time-out after `backoff` time-outs in a row, doubled for each (RFC 6298, 5.5).
     pub(crate) fn rto(&self, backoff: u32) -> Duration {
         if backoff == 0 {
             return self.base_rto;
@@ -70,50 +70,50 @@ impl Rtt {
         self.base_rto.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
     }
 
-    /// The round trip by which a window smaller than a packet is paced. One slow round trip,
-    /// perhaps a pause of the peer, must not hold up the next packets for long. So it counts for no
-    /// more than the longest time-out, and not at all once another was shorter. Smoothed alone, and
-    /// with a packet in ten round trips, it would be felt for 80 of them.
+    /// The round-trip time for pacing a window smaller than a packet. One slow round trip, perhaps
+    /// a pause of the peer, must not delay the next packets for long. So it counts at most as the
+    /// longest time-out, and not at all once a later sample is shorter. The smoothed value alone,
+    /// with one packet in ten round trips, would remember it for 80 of them.
     pub(crate) fn for_pacing(&self) -> Option<Duration> {
         self.smoothed.map(|smoothed| smoothed.min(self.latest).min(self.max_rto))
     }
 
-    /// Most that a time-out is put off for round trips that other queue pairs have measured.
+    /// Limit to which a time-out is extended for round trips that other queue pairs have measured.
     pub(crate) fn longest_wait(&self) -> Duration {
         WAIT_TIMES * self.max_rto
     }
 
-    /// A batch has taken this long on its path.
+    /// Takes the round trip of a batch on its path.
     pub(crate) fn on_path_sample(&mut self, rtt: Duration) {
         let faded = self.peak - self.peak / PEAK_FADES;
         self.peak = faded.max(rtt);
     }
 
-    /// The age from which a packet that others have overtaken is lost, whatever its path: twice the
-    /// longest recent round trip, or what RFC 6298 makes of them, and at least the shortest
-    /// time-out. The smoothed round trip would not do: paths differ, and one of them may have a
-    /// queue.
+    /// The age from which an overtaken packet is lost, whatever its path. It is twice the longest
+    /// recent round trip, or twice the unclamped time-out of RFC 6298 if that is longer. It is at
+    /// least the shortest time-out and at most twice the longest. The smoothed round-trip time
+    /// would not suffice, because paths differ and one may have a queue.
     pub(crate) fn overdue(&self) -> Duration {
         let expected = self.smoothed.map_or(self.base_rto, |smoothed| self.expected(smoothed));
         (expected.max(self.peak).min(self.max_rto) * 2).max(self.min_rto)
     }
 
-    /// The age from which a packet is late: 9/8 of the longest round trip, recent or known (RFC
-    /// 9002, section 6.1.2), plus the time that the peer may take to answer. At least the shortest
-    /// time-out; `None`: no round trip is known.
+    /// The age from which a packet is late: 9/8 of the longest known round trip (RFC 9002, section
+    /// 6.1.2), plus the peer's maximum ack delay. At least the shortest time-out; `None`: no round
+    /// trip is known.
     pub(crate) fn late(&self, longest: Duration) -> Option<Duration> {
         let longest = longest.max(self.peak).max(self.smoothed?);
         Some((longest + longest / 8 + MAX_ACK_DELAY).max(self.min_rto))
     }
 
-    /// Time after which to check for late segments. `None`: not before the time-out.
+    /// Interval of checks for late segments. `None`: there is none before the time-out.
     pub(crate) fn glance(&self) -> Option<Duration> {
         let may_pay = self.base_rto > self.min_rto && self.smoothed.is_some();
         may_pay.then(|| self.min_rto / GLANCES)
     }
 
-    /// A packet this much older than one that has arrived is lost, not late (as RFC 9002, 6.1.2,
-    /// with more room because our packets take many paths).
+    /// The age difference to a newer arrival from which a packet is lost, not late (as in RFC 9002,
+    /// 6.1.2, but longer, because packets take many paths).
     pub(crate) fn reorder_time(&self) -> Duration {
         self.smoothed.map_or(self.min_rto, |smoothed| smoothed * 2 + self.variation * 4)
     }

@@ -1,4 +1,4 @@
-//! One transmitted segment, as its sender remembers it.
+//! A transmitted segment, as the sender stores it.
 
 use std::num::NonZeroU16;
 
@@ -11,17 +11,17 @@ pub(crate) enum Phase {
     InFlight,
     Lost,
     Acked,
-    /// Not sent, to find out whether the peer acknowledges it all the same, see
-    /// [`super::skipped_segments`]. The segment counts as in flight, so that the window lets out no
+    /// Not sent, to find out whether the peer acknowledges it nevertheless, see
+    /// [`super::skipped_segments`]. The segment counts as in flight, so that the window permits no
     /// more than if it were.
     Skipped,
     /// Skipped before, and waiting to be sent for the first time.
     Released,
-    /// The peer has refused it for good, or one before it: it is not sent again.
+    /// The peer has refused this segment or an earlier one for good: it is not sent again.
     Refused,
 }
 
-/// One transmitted segment.
+/// A transmitted segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     /// The work request, or response, that it belongs to.
@@ -31,56 +31,56 @@ pub(crate) struct Segment {
     pub(crate) path: PathId,
     pub(crate) phase: Phase,
     pub(crate) sent_at: Time,
-    /// Sent more than once, so that an acknowledgement may be for an earlier transmission; or
-    /// skipped before.
+    /// Whether it was sent more than once, so that an acknowledgement may be for an earlier
+    /// transmission. Also set if it was skipped.
     pub(crate) again: bool,
-    /// Number of the transmission among all of the stream.
+    /// Sequence number of the transmission within the stream.
     pub(crate) order: u64,
     /// Path on which the first transmission was placed directly, plus 1, and its epoch there.
     pub(super) direct_path: Option<NonZeroU16>,
     pub(super) direct_epoch: u32,
 }
 
-/// There are thousands of them, and every acknowledgement goes through some.
+/// There are thousands of segments, and every acknowledgement visits some of them.
 const _: () = assert!(size_of::<Segment>() == 40);
 
 impl Segment {
-    /// In which epoch its first transmission was placed directly, if it was.
+    /// The epoch in which its first transmission was placed directly, if it was.
     pub(crate) fn epoch(&self) -> Option<NicEpoch> {
         let path = PathId::from_bits(self.direct_path?.get() - 1);
         Some(NicEpoch { path, number: self.direct_epoch })
     }
 
-    /// That epoch, if it was sent once: what was sent again may have been placed otherwise.
+    /// The same epoch, if the segment was sent once: a retransmission is placed otherwise.
     pub(crate) fn first_epoch(&self) -> Option<NicEpoch> {
         self.epoch().filter(|_| !self.again)
     }
 
-    /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
-    /// for an earlier one.
+    /// Whether an acknowledgement with this echo is for the last transmission and not for an
+    /// earlier one.
     pub(super) fn is_certain(&self, echo: Echo) -> bool {
         !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
     }
 
-    /// Whether it is in flight for the first time.
+    /// Whether its first transmission is in flight.
     pub(crate) fn is_first_flight(&self) -> bool {
         self.phase == Phase::InFlight && !self.again
     }
 
-    /// Bytes it takes on the wire, and so in the window.
+    /// Bytes on the wire, which count in the window.
     pub(crate) fn wire_len(len: u16) -> u64 {
         u64::from(len) + DATA_HEADER_LEN as u64
     }
 }
 
-/// Bytes of a word, which NCCL and others write, and look for, as a whole.
+/// Length of a word that NCCL and others write, and poll for, as a whole.
 const WORD: u32 = 8;
 
-/// Payload bytes of the segment at `offset` of a message of `len` bytes, where one carries at most
-/// `most`. All segments of a message have one length, the last at most that: a datapath then sends
-/// those of one message and of the next in one batch, which a short one would end. Where `most` is
-/// a multiple of a word's 8 bytes, so is that length: an application that polls memory never sees
-/// half a word.
+/// Payload bytes of the segment at `offset` of a message with `len` bytes. `most`: the maximum of a
+/// segment. All segments of a message have the same length, except that the last may be shorter. So
+/// a datapath can send the segments of one message and the next in one batch, which a short segment
+/// would end. If `most` is a multiple of a word, so is that length, and an application that polls
+/// memory never sees half a word.
 #[inline]
 pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
     let left = len.saturating_sub(offset);
@@ -98,12 +98,12 @@ pub(crate) struct Echo {
     pub(crate) stamp: u32,
 }
 
-/// Segments counted: acknowledged, or lost.
+/// Number of segments that were acknowledged or lost.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Acknowledged ahead of the ePSN: they came out of order.
+    /// Acknowledged ahead of the ePSN, that is, out of order.
     pub(crate) early: u64,
 }
 

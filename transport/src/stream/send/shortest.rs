@@ -1,10 +1,10 @@
-//! The shortest round trip of late.
+//! The shortest recent round trip.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// The shortest of the latest samples, by halves of the time for which they count.
+/// The minimum of recent samples, in two halves of the time for which they count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shortest {
     since: Time,
@@ -19,7 +19,8 @@ impl Default for Shortest {
 }
 
 impl Shortest {
-    /// Returns the shortest sample of the latest `span`, or of a half at least, this one included.
+    /// Adds a sample. Returns the shortest of the samples within `span`, or within at least half of
+    /// it.
     pub(super) fn within(&mut self, span: Duration, now: Time, sample: Duration) -> Duration {
         let passed = now - self.since;
         if passed >= span / 2 {
@@ -30,7 +31,7 @@ impl Shortest {
         self.recent.min(self.older)
     }
 
-    /// The same without another sample; `None`: there was none.
+    /// The shortest sample; `None`: there was none.
     pub(super) fn get(&self) -> Option<Duration> {
         Some(self.recent.min(self.older)).filter(|shortest| *shortest < Duration::MAX)
     }

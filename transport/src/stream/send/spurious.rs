@@ -1,9 +1,9 @@
-//! Which of the duplicates that the peer reports are unnecessary retransmissions of ours.
+//! Detection of spurious retransmissions by the duplicates that the peer reports.
 
-/// Counts both against each other.
+/// Compares the number of duplicates with the number of retransmissions.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct SpuriousDetector {
-    /// The peer's count of duplicates, as it said last.
+    /// The number of duplicates that the peer reported last.
     duplicates: u32,
     /// Retransmissions that a duplicate may be explained by.
     suspects: u32,
@@ -14,11 +14,12 @@ impl SpuriousDetector {
         self.suspects = self.suspects.saturating_add(1);
     }
 
-    /// An acknowledgement reports so many duplicates in all. Returns how many retransmissions that
-    /// newly shows to have been spurious; what they do not explain the network has duplicated.
+    /// Takes the total number of duplicates from an acknowledgement. Returns the number of
+    /// retransmissions that are newly known to be spurious. Further duplicates were made by the
+    /// network.
     pub(crate) fn on_duplicates(&mut self, reported: u32) -> u32 {
         let new = reported.wrapping_sub(self.duplicates);
-        // An overtaken ack reports fewer than we know of.
+        // An overtaken ack reports fewer duplicates than are known already.
         if new > u32::MAX / 2 {
             return 0;
         }

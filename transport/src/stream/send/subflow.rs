@@ -13,10 +13,10 @@ use super::shortest::Shortest;
 use crate::stream::marks::MarkWatch;
 use crate::{QpConfig, Remote};
 
-/// Bytes of the least batch: this part of what is in flight, or a `whole` batch. An acknowledgement
-/// that makes more room comes soon. Otherwise each acknowledgement of a segment would let one
-/// leave, which is acknowledged alone again. (Linux' TCP defers a send likewise,
-/// `tcp_tso_should_defer`.)
+/// Minimum size of a batch in bytes: a quarter of the bytes in flight, or a `whole` batch if that
+/// is less. Smaller batches wait, because an acknowledgement that makes more room comes soon.
+/// Otherwise each acknowledgement of a single segment would let a single segment leave, which is
+/// acknowledged alone again. (Linux' TCP defers a send likewise, `tcp_tso_should_defer`.)
 pub(crate) fn least_batch(in_flight: u64, whole: u64) -> u64 {
     const PART: u64 = 4;
     (in_flight / PART).min(whole)
@@ -30,7 +30,7 @@ pub(crate) struct Subflow {
     pub(crate) marks: MarkWatch,
     /// Shortest round trip of the paths that reorder.
     pub(super) shortest: Shortest,
-    /// Declared lost on this rail, of which the controller has not heard.
+    /// Losses on this rail that were not yet reported to the controller.
     lost: Option<Lost>,
 }
 
@@ -38,23 +38,23 @@ pub(crate) struct Subflow {
 struct Lost {
     packets: u64,
     bytes: u64,
-    /// When the latest of them left.
+    /// Departure of the latest of them.
     sent_at: Time,
 }
 
-/// A segment that would leave.
+/// A segment that is considered for transmission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) now: Time,
-    /// On the wire.
+    /// Bytes on the wire.
     pub(crate) bytes: u64,
-    /// Its first transmission.
+    /// Whether it would be the segment's first transmission.
     pub(crate) is_fresh: bool,
 }
 
 impl Subflow {
     pub(crate) fn new(config: &QpConfig, remote: &Remote) -> Self {
-        // Who gives up sooner than in the shortest time-out does so at the first.
+        // If `retry_timeout` is shorter than `min_rto`, the first time-out is the last.
         let longest = config.max_rto.min(config.retry_timeout).max(config.min_rto);
         Subflow {
             rtt: Rtt::new(config.min_rto, longest),
@@ -66,8 +66,8 @@ impl Subflow {
         }
     }
 
-    /// Whether a segment may leave on this rail, where `in_flight` bytes are in flight. Returns the
-    /// budget that it takes.
+    /// Whether a segment may leave on this rail, which has `in_flight` bytes in flight. Returns the
+    /// budget that the segment takes.
     #[inline]
     pub(crate) fn takes(
         &self,
@@ -89,18 +89,18 @@ impl Subflow {
         if self.cc.is_open(now) { Ok(need) } else { Err(Block::Rate) }
     }
 
-    /// A segment was declared lost.
+    /// Counts a segment that was declared lost, for [`Subflow::report_lost`].
     pub(crate) fn on_lost(&mut self, segment: &Segment) {
         let none = Lost { packets: 0, bytes: 0, sent_at: segment.sent_at };
         let lost = self.lost.get_or_insert(none);
         lost.packets += 1;
         lost.bytes += Segment::wire_len(segment.len);
         lost.sent_at = lost.sent_at.max(segment.sent_at);
-        self.quantum.end(); // perhaps on a path that is dead
+        self.quantum.end(); // its path may be dead
     }
 
-    /// The controller hears of segments that were declared lost and had only come late. What of
-    /// them it has not heard of as lost (a time-out is a question) it need not hear of.
+    /// Reports spurious retransmissions to the controller. They also cancel as many losses that
+    /// were not yet reported: those of a time-out wait for the next report.
     pub(crate) fn report_spurious(&mut self, spurious: &Spurious) {
         if let Some(lost) = &mut self.lost {
             lost.packets = lost.packets.saturating_sub(spurious.packets);
@@ -109,7 +109,7 @@ impl Subflow {
         self.cc.on_spurious(spurious);
     }
 
-    /// The controller hears of losses, if there are any.
+    /// Reports losses to the controller, if there are any.
     pub(crate) fn report_lost(&mut self, now: Time) {
         if let Some(Lost { packets, bytes, sent_at }) = self.lost.take() {
             self.cc.on_loss(&Loss { now, packets, bytes, sent_at });

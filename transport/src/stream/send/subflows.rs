@@ -1,5 +1,4 @@
-//! The subflows of a stream. The rail policy decides, chunk by chunk, which of them carries the
-//! next segments.
+//! The subflows of a stream. For each chunk the rail policy decides which of them carries it.
 
 use std::time::Duration;
 
@@ -17,23 +16,23 @@ use crate::stream::marks::MarkWatch;
 use crate::stream::per_rail::RailBytes;
 use crate::{QpConfig, Remote};
 
-/// Bytes of a chunk, which a stream sends on a rail before another is picked: the largest batch of
-/// a datapath, and a message of MCC (section 4).
+/// Bytes that a stream sends on a rail before another is picked: the largest batch of a datapath,
+/// and a message of MCC (section 4).
 const CHUNK: u64 = 64 << 10;
 
-/// The subflows by rail. The first stands apart: most connections have one rail, and each packet
-/// asks for its subflow several times.
+/// The subflows by rail. The first is a field of its own, because most connections have one rail
+/// and each packet accesses its subflow several times.
 #[derive(Debug)]
 pub(crate) struct Subflows {
     first: Subflow,
     further: Vec<Subflow>,
-    /// That of the chunk that leaves now.
+    /// The rail of the present chunk.
     current: RailId,
-    /// Bytes that the chunk still takes.
+    /// Bytes that the present chunk still takes.
     left: u64,
     /// The last segment left on another rail.
     has_moved: bool,
-    /// Those whose rate held the next segment back when it was last tried.
+    /// The rails whose rate held the next segment back when it was last tried.
     rate_limited: RailSet,
     /// A segment that belongs to no controller's chunk.
     apart: Option<Psn>,
@@ -76,7 +75,7 @@ impl Subflows {
         }
     }
 
-    /// That of a path. A name from the network may be of none.
+    /// The subflow of a path; `None`: a path from the network may be unknown.
     #[inline]
     pub(crate) fn of(&mut self, path: PathId) -> Option<&mut Subflow> {
         match path.rail().get() {
@@ -85,13 +84,13 @@ impl Subflows {
         }
     }
 
-    /// The rail of the chunk that leaves now.
+    /// The rail of the present chunk.
     #[inline]
     pub(crate) fn rail(&self) -> RailId {
         self.current
     }
 
-    /// Its subflow.
+    /// The subflow of the present chunk.
     #[inline]
     pub(crate) fn current(&self) -> &Subflow {
         self.at(self.current)
@@ -130,8 +129,8 @@ impl Subflows {
         self.pick(stream, candidate, in_flight, limits, rails)
     }
 
-    /// Begins a chunk, if there is a rail for it. This function stands apart because most
-    /// connections have one rail.
+    /// Begins a chunk, if some rail is open. This function is out of line because most connections
+    /// have one rail.
     #[inline(never)]
     fn pick(
         &mut self,
@@ -164,9 +163,9 @@ impl Subflows {
         Ok(need)
     }
 
-    /// The next segment, which left on this rail before, leaves on another that is in use, if there
-    /// is one, whatever the windows say. A turn that it shared with other segments could keep step
-    /// with them, so that it would never leave on a rail that works.
+    /// Makes the retransmission of a segment that left on the rail `before` take the next rail in
+    /// use, regardless of the windows. A turn shared with other segments could keep step with them,
+    /// so that the retransmission would never take a rail that works.
     pub(crate) fn take_live(&mut self, before: RailId, rails: &Rails) {
         if !self.further.is_empty() {
             self.begin_chunk(rails.next_live_after(before));
@@ -176,7 +175,7 @@ impl Subflows {
     #[inline(never)]
     fn begin_chunk(&mut self, rail: RailId) {
         if rail != self.current {
-            // Segments on the other rail are another batch for the driver, and a controller's chunk
+            // For the driver, segments on another rail are another batch. For a controller, a chunk
             // has no gaps.
             let before = self.current_mut();
             before.quantum.end_batch();
@@ -186,34 +185,36 @@ impl Subflows {
         (self.current, self.left) = (rail, CHUNK);
     }
 
-    /// A segment leaves on the current rail. Returns whether the one before it left on another.
+    /// Counts a segment sent on the current rail. Returns whether the one before it left on another
+    /// rail.
     #[inline]
     pub(crate) fn on_sent(&mut self, bytes: u64) -> bool {
         self.left = self.left.saturating_sub(bytes);
         std::mem::take(&mut self.has_moved)
     }
 
-    /// This segment leaves later than those around it: it belongs to no controller's chunk.
+    /// Excludes a segment from all chunks, because it is sent later than its neighbours.
     pub(crate) fn set_apart(&mut self, psn: Psn) {
         self.apart = Some(psn);
     }
 
-    /// Notes, for controllers that follow chunks, the first acknowledgement of a segment. It may
-    /// have left again by another rail than the one whose chunk it is of.
+    /// Reports the first acknowledgement of a segment to the controllers that follow chunks. The
+    /// segment may have been retransmitted on another rail than its chunk's.
     pub(crate) fn on_acked(&mut self, psn: Psn, arrival: ChunkAck) {
         if self.apart != Some(psn) {
             self.all_mut().any(|subflow| subflow.cc.on_acked(psn, arrival));
         }
     }
 
-    /// The controllers hear of the chunks that are complete.
+    /// Reports complete chunks to the controllers.
     pub(crate) fn report_chunks(&mut self) {
         for subflow in self.all_mut() {
             subflow.cc.report_chunks();
         }
     }
 
-    /// Nothing more leaves for now. Returns whether a controller has been told something.
+    /// Records why nothing more leaves for now. Returns whether an event was reported to a
+    /// controller.
     pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
         if self.further.is_empty() {
             return self.first.cc.on_blocked(by);
@@ -232,19 +233,19 @@ impl Subflows {
         told
     }
 
-    /// The controllers hear of losses, if there are any.
+    /// Reports losses to the controllers, if there are any.
     pub(crate) fn report_lost(&mut self, now: Time) {
         self.all_mut().for_each(|subflow| subflow.report_lost(now));
     }
 
-    /// Tells the controllers that segments which were declared lost have come late. Their rail is
-    /// not known; a controller without recent losses ignores that.
+    /// Reports to all controllers that segments declared lost were late. Their rails are not known;
+    /// a controller without recent losses ignores this.
     pub(crate) fn report_spurious(&mut self, now: Time, packets: u32) {
         let spurious = Spurious { now, packets: packets.into() };
         self.all_mut().for_each(|subflow| subflow.report_spurious(&spurious));
     }
 
-    /// A time-out: who has anything in flight hears of it, or, where nobody has, everybody.
+    /// Reports a time-out to the controllers with bytes in flight, or to all if none has any.
     pub(crate) fn on_timeout(&mut self, now: Time, in_flight: &RailBytes) {
         let nothing = in_flight.total() == 0;
         for (index, subflow) in self.all_mut().enumerate() {
@@ -255,26 +256,26 @@ impl Subflows {
         self.left = 0;
     }
 
-    /// Asks the controllers for their windows, after they were told something. Returns the smallest
-    /// if one has changed.
+    /// Reads the controllers' windows after an event was reported to them. Returns the smallest
+    /// window if any has changed.
     pub(crate) fn ask(&mut self) -> Option<u64> {
         let mut changed = false;
         self.all_mut().for_each(|subflow| changed |= subflow.cc.ask());
         if changed { self.all().map(|subflow| subflow.cc.window()).min() } else { None }
     }
 
-    /// When a rate lets out what it holds back, if one does.
+    /// Time at which a rate permits the next segment, if one is held back.
     pub(crate) fn opens_at(&self) -> Option<Time> {
         self.all().filter_map(|subflow| subflow.cc.opens_at()).min()
     }
 
-    /// Forgets the segments in flight: no acknowledgement of them will come.
+    /// Drops the segments in flight, because they will not be acknowledged.
     pub(crate) fn forget(&mut self) {
         self.all_mut().for_each(|subflow| subflow.cc.forget());
     }
 
-    /// The retransmission time-out after `backoff` of them in a row: that of the slowest rail,
-    /// because any rail may carry the missing acknowledgement.
+    /// The retransmission time-out after `backoff` time-outs in a row. The slowest rail counts,
+    /// because the missing acknowledgement may come by any.
     #[inline]
     pub(crate) fn rto(&self, backoff: u32) -> Duration {
         self.longest(|rtt| rtt.rto(backoff))
@@ -290,7 +291,7 @@ impl Subflows {
         self.longest(Rtt::overdue)
     }
 
-    /// See [`Rtt::late`]: of the slowest rail. `None`: no round trip is known.
+    /// See [`Rtt::late`], of the slowest rail. `None`: no round trip is known.
     pub(crate) fn late(&self, longest: Duration) -> Option<Duration> {
         self.all().filter_map(|subflow| subflow.rtt.late(longest)).max()
     }
@@ -306,7 +307,7 @@ impl Subflows {
         self.longest(Rtt::longest_wait)
     }
 
-    #[inline(always)] // the time-out is asked for with each segment
+    #[inline(always)] // the time-out is read for each segment
     fn longest(&self, time: impl Fn(&Rtt) -> Duration) -> Duration {
         let first = time(&self.first.rtt);
         if self.further.is_empty() {
@@ -315,19 +316,19 @@ impl Subflows {
         self.further.iter().map(|subflow| time(&subflow.rtt)).fold(first, Duration::max)
     }
 
-    /// The shortest smoothed round-trip time.
+    /// The shortest smoothed round-trip time of all rails.
     pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {
         self.all().filter_map(|subflow| subflow.rtt.smoothed()).min()
     }
 
-    /// A segment was declared lost.
+    /// Counts a segment that was declared lost.
     pub(crate) fn on_lost(&mut self, segment: &Segment) {
         if let Some(subflow) = self.of(segment.path) {
             subflow.on_lost(segment);
         }
     }
 
-    /// The controllers of these rails begin anew.
+    /// Replaces the controllers of these rails by new ones.
     pub(crate) fn restart_controllers(&mut self, rails: RailSet, config: &QpConfig, of: &Remote) {
         for (index, subflow) in self.all_mut().enumerate() {
             if rails.contains(RailId::new(index)) {
@@ -336,12 +337,12 @@ impl Subflows {
         }
     }
 
-    /// Forgets the marks seen so far.
+    /// Resets the observation of congestion marks.
     pub(crate) fn watch_marks_anew(&mut self) {
         self.all_mut().for_each(|subflow| subflow.marks = MarkWatch::default());
     }
 
-    /// The next segment begins another batch.
+    /// Ends the batch: the next segment begins another.
     pub(crate) fn end_batch(&mut self) {
         self.current_mut().quantum.end_batch();
     }

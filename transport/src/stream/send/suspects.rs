@@ -1,9 +1,10 @@
-//! Transmissions that time alone has declared lost, of which nobody knows whether they were: the
-//! peer may only have paused. Their paths hear nothing before what was sent again is acknowledged.
-//! If the acknowledgement is older than the retransmission, or the peer reports duplicates while
-//! the first transmission may still be on its way, nothing was lost. Otherwise it was.
+//! Transmissions that were declared lost by time alone: the peer may only have paused. Their fate
+//! is not reported to the path set until the retransmission is acknowledged. Nothing was lost if
+//! the acknowledgement echoes a packet older than the retransmission. The same holds if the peer
+//! reports duplicates while the first transmission may still be under way. Otherwise the first
+//! transmission was lost.
 //!
-//! The same holds for methods that guess from the order of packets over several paths.
+//! Losses that a method guesses from the order of packets over several paths are suspects, too.
 
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use braid_wire::{PathId, Time};
 
 use super::segment::{Echo, Phase, Segment};
 
-/// More transmissions than this are not remembered: a time-out sends few segments again, but the
-/// end of a stream that is late may be long.
+/// Maximum number of suspects. A time-out retransmits few segments, but the late end of a stream
+/// may be long.
 const MOST: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
-    /// The message and the offset there: what a segment and its retransmissions have in common.
+    /// Message, and offset in it: they identify a segment and its retransmissions.
     source: u64,
     offset: u32,
     path: PathId,
@@ -28,11 +29,11 @@ struct Suspect {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nothing was heard of the segment.
+    /// The segment is not acknowledged.
     Open,
-    /// An acknowledgement of the retransmission has come.
+    /// The segment was acknowledged with an echo not older than the retransmission.
     Missed,
-    /// An acknowledgement that left before has come.
+    /// The segment was acknowledged with an older echo, or before it was retransmitted.
     Late,
 }
 
@@ -48,7 +49,7 @@ impl Suspects {
         self.list.is_empty()
     }
 
-    /// Remembers a transmission. False: there are too many.
+    /// Adds a transmission. Returns false if there are too many.
     pub(crate) fn add(&mut self, segment: &Segment) -> bool {
         let &Segment { source, offset, path, sent_at, .. } = segment;
         let has_room = self.list.len() < MOST;
@@ -58,8 +59,8 @@ impl Suspects {
         has_room
     }
 
-    /// A segment is acknowledged that was sent again, or was to be, and last left as `segment`
-    /// says.
+    /// Handles the acknowledgement of a segment that was retransmitted, or was to be. `segment`
+    /// describes its last transmission.
     #[cold]
     pub(crate) fn on_acked(&mut self, now: Time, segment: &Segment, echo: Echo) {
         let is_resent = segment.phase != Phase::Lost;
@@ -71,9 +72,9 @@ impl Suspects {
         self.list.iter_mut().filter(same).for_each(|suspect| suspect.state = state);
     }
 
-    /// The acknowledgement ends, in which so many retransmissions have turned out to have been
-    /// unnecessary: `report` hears what became of the transmissions that it has decided about. What
-    /// left longer ago than `overdue` does not come any more.
+    /// Decides about suspects at the end of an acknowledgement that reports `spurious` spurious
+    /// retransmissions. `report` gets the outcome of each transmission that is decided. A
+    /// transmission older than `overdue` does not arrive any more.
     pub(crate) fn resolve(
         &mut self,
         now: Time,
@@ -94,7 +95,7 @@ impl Suspects {
         });
     }
 
-    /// Nothing is in flight: nothing will be heard of those of which nothing was.
+    /// Drops the suspects that were not acknowledged, because nothing is in flight.
     pub(crate) fn forget_open(&mut self, mut report: impl FnMut(PathId, Outcome)) {
         self.list.retain(|suspect| {
             let is_open = suspect.state == State::Open;
@@ -105,12 +106,12 @@ impl Suspects {
         });
     }
 
-    /// Nothing will be heard of them any more.
+    /// Drops all suspects, because no acknowledgement of them will come.
     pub(crate) fn clear(&mut self, mut report: impl FnMut(PathId, Outcome)) {
         self.list.drain(..).for_each(|suspect| report(suspect.path, outcome(false)));
     }
 
-    /// Gives back room that is not needed.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         self.list.shrink_to(crate::idle::KEPT_ENTRIES);
     }

@@ -1,14 +1,15 @@
-//! The tail loss probe: losses at the end of what a stream has to send.
+//! The tail loss probe, for losses at the end of what a stream has to send.
 //!
-//! Nothing follows the end that would show what of it is lost, and a time-out, which has to wait
-//! for the slowest of paths, may take as long as all that came before. So once there is nothing
-//! left to send, segments that are late and that others have overtaken are lost (RFC 9002, section
-//! 6.1.2, and the reordering timer of RFC 8985, section 6.2). If none is, the oldest segment leaves
-//! again, once, to draw an acknowledgement (tail loss probe, RFC 8985, section 7). The RFC sends
-//! the newest. Here retransmissions count as sent later, and the oldest is the one that is late.
+//! Nothing follows the last segments that would show that they are lost. A time-out has to wait for
+//! the slowest path, and may take as long as the whole transfer before. So once nothing is left to
+//! send, overtaken segments that are late count as lost (RFC 9002, section 6.1.2, and the
+//! reordering timer of RFC 8985, section 6.2). If there are none, the oldest segment is sent again,
+//! once, to elicit an acknowledgement (tail loss probe, RFC 8985, section 7). The RFC sends the
+//! newest segment. Here a retransmission has a newer order, and the oldest segment is the one that
+//! is late.
 //!
-//! The probe itself says nothing to controllers and paths. Its answer does: if the segment has come
-//! but once, it was lost before (RFC 8985, section 7.4).
+//! The probe itself is not reported to controllers and paths. Its answer is: if the segment has
+//! arrived only once, the first transmission was lost (RFC 8985, section 7.4).
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ use super::send_limits::Block;
 use super::send_stream::{SendStream, Timeout};
 
 impl SendStream {
-    /// Nothing is left to send: sets the timer so that [`SendStream::check_tail`] is called in
-    /// time, once since something left or came.
+    /// Sets the timer so that [`SendStream::check_tail`] runs in time, because nothing is left to
+    /// send. It runs once after each transmission or arrival.
     #[inline]
     pub(crate) fn expect_tail(&mut self, now: Time) {
         if let Some(glance) = self.subflows.glance()
@@ -34,7 +35,7 @@ impl SendStream {
         }
     }
 
-    /// Whether nothing is left to send, and the stream waits for acknowledgements only.
+    /// Whether the stream has nothing left to send and only waits for acknowledgements.
     fn is_at_end(&self) -> bool {
         matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
             && (self.clock.timeouts, self.probes.due) == (0, 0)
@@ -42,8 +43,8 @@ impl SendStream {
             && self.losses.detector.heeds_time()
     }
 
-    /// Handles the end of the stream before the time-out, which is due at `timeout_at`. Returns
-    /// `None` if the time-out has to handle it. `longest`: the longest recent round trip.
+    /// Checks the end of the stream before the time-out at `timeout_at`. Returns `None` if the
+    /// time-out has to handle it. `longest`: the longest recent round trip.
     pub(super) fn check_tail(
         &mut self,
         now: Time,
@@ -92,8 +93,8 @@ impl SendStream {
         })
     }
 
-    /// Handles the arrival of the probe, with so many retransmissions that were not needed. Returns
-    /// what was lost before it.
+    /// Handles the acknowledgement of the probe. `spurious`: number of spurious retransmissions
+    /// that it reports. Returns the segments lost before the probe.
     pub(super) fn on_probe_answered(
         &mut self,
         now: Time,
@@ -106,7 +107,7 @@ impl SendStream {
         self.lose_probed(now, Because::Proof, rails)
     }
 
-    /// Declares the segment lost that the probe asked about.
+    /// Declares the transmission before the probe lost.
     pub(super) fn lose_probed(&mut self, now: Time, because: Because, rails: &mut Rails) -> Tally {
         let Some(TailProbe { before, .. }) = self.probes.tail.take() else {
             return Tally::default();
@@ -114,7 +115,8 @@ impl SendStream {
         self.lose(now, rails, because, |_, _, lost| lost(&before))
     }
 
-    /// The peer has what was asked about, but nobody knows by which transmission.
+    /// Drops the probe if its segment is acknowledged, because it is not known which transmission
+    /// arrived.
     pub(super) fn follow_probe(&mut self) {
         let Some(TailProbe { psn, .. }) = self.probes.tail else { return };
         if self.window.get(psn).is_none_or(|segment| segment.phase == Phase::Acked) {

@@ -1,4 +1,4 @@
-//! Time-outs of an outgoing stream, and the pauses that a receiver asks for which is not ready.
+//! Time-outs of an outgoing stream, and the pauses of a receiver that is not ready.
 
 use std::time::Duration;
 
@@ -12,14 +12,13 @@ use super::segment::Phase;
 use super::send_stream::{SendStream, Timeout};
 use crate::patience::patience;
 
-/// The shortest pause that a receiver can ask for: that of the RNR NAK timer field (IBTA vol. 1,
-/// 9.7.5.2.8).
+/// The shortest pause that a receiver can ask for: the minimum of the RNR NAK timer field (IBTA
+/// vol. 1, 9.7.5.2.8).
 const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 
 impl SendStream {
-    /// Handles the peer's refusal of the work request that the segment at `psn` belongs to. Neither
-    /// that segment nor what follows it is sent again. The peer may take long to answer the
-    /// requests before it.
+    /// Handles the peer's refusal of the work request of the segment at `psn`. That segment and all
+    /// later ones are not sent again. The peer may still take long to answer earlier requests.
     #[cold]
     pub(crate) fn on_refused(&mut self, psn: Psn) {
         self.next_segment = NextSegment::Unknown;
@@ -38,8 +37,8 @@ impl SendStream {
         self.clock.forget_timeouts();
     }
 
-    /// Handles "receiver not ready" for the message at `psn`. `stamp`: when the refused packet
-    /// left. Returns false if that was once too often.
+    /// Handles "receiver not ready" for the message at `psn`. `stamp`: departure of the refused
+    /// packet. Returns false if `retry` is exceeded.
     pub(crate) fn on_receiver_not_ready(
         &mut self,
         now: Time,
@@ -56,8 +55,8 @@ impl SendStream {
         if matches!(refused.phase, Phase::Acked | Phase::Skipped | Phase::Released) {
             return true;
         }
-        // What overtakes others may be refused for want of these: because one is skipped, or
-        // because a shared receive queue keeps the receive for another queue pair.
+        // A message may be refused only because an earlier segment is missing. This end has skipped
+        // that segment, or a shared receive queue keeps the receive for another queue pair.
         let ours = refused.source != oldest.source
             || self.window.skipped().is_some_and(|skipped| skipped < psn);
         let times = if ours { 0 } else { self.rnr.rounds.count(refused.source, oldest.source) };
@@ -68,19 +67,19 @@ impl SendStream {
         retry.is_none_or(|limit| times <= u32::from(limit))
     }
 
-    /// When [`SendStream::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
+    /// Time at which to call [`SendStream::on_timeout`]; [`Time::FAR_FUTURE`]: never.
     pub(crate) fn next_timeout(&self) -> Time {
         self.rnr.paused_until.or(self.clock.deadline).unwrap_or(Time::FAR_FUTURE)
     }
 
-    /// From now on the time-out runs.
+    /// Restarts the retransmission timer.
     pub(crate) fn wait(&mut self, now: Time) {
         self.clock.start(now, self.rto());
     }
 
     /// Handles the expiry of the timer. `longest`: the longest recent delay of an acknowledgement,
     /// for any queue pair of the endpoint. An acknowledgement of this stream may wait in the same
-    /// queues, so it is not late before twice that.
+    /// queues, so it is not late before twice that time.
     pub(crate) fn on_timeout(
         &mut self,
         now: Time,
@@ -108,7 +107,8 @@ impl SendStream {
             self.clock.deadline = Some(timeout_at);
             return Timeout::None;
         }
-        // What was waited for, not what has passed: while the driver does not run, nobody listens.
+        // Counts the length of the time-out, not the time that has passed: while the driver does
+        // not run, it does not receive.
         self.clock.waited += wait;
         self.clock.timeouts = self.clock.timeouts.saturating_add(1);
         self.clock.max_rtt = self.clock.max_rtt.max(longest);
@@ -128,11 +128,11 @@ impl SendStream {
         Timeout::Resend(probed.packets + lost.packets)
     }
 
-    /// Ends the pause that a "receiver not ready" asked for. The refused segments have to leave
-    /// again, and so does everything older that has not arrived, because nothing else would show
-    /// that it is lost. The oldest leaves alone: if the receiver is not ready, one segment is sent
-    /// in vain and not a whole window. None of them counts as lost: each has arrived and was
-    /// refused, or nobody knows, and the path set would take paths out of use that seem to have
+    /// Ends the pause that a "receiver not ready" has asked for. The refused segments are sent
+    /// again, and so are all older ones that have not arrived, because nothing else would show that
+    /// they are lost. The oldest leaves alone: if the receiver is still not ready, one segment is
+    /// wasted and not a whole window. None of them counts as lost: they were refused on arrival, or
+    /// their fate is unknown. Otherwise the path set would take paths out of use that seem to have
     /// lost a whole window.
     fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) {
         if now < until {

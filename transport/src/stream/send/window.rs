@@ -1,10 +1,10 @@
 //! The window of a sending stream: a ring of sent segments by PSN.
 //!
 //! Invariants: `segments[i]` is PSN `una + i`. `flight` counts the segments in phase
-//! [`Phase::InFlight`] or [`Phase::Skipped`]; `acked` holds the PSNs of those in phase
-//! [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its
-//! own, so that "sent before" is known also among retransmissions (as packet numbers do in QUIC,
-//! RFC 9002, section 3).
+//! [`Phase::InFlight`] or [`Phase::Skipped`]. `acked` holds the PSNs of those in phase
+//! [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its own, so that "sent
+//! before" is defined among retransmissions, too (like packet numbers in QUIC, RFC 9002, section
+//! 3).
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -18,13 +18,13 @@ use crate::stream::paws::WINDOW;
 use crate::stream::per_rail::RailBytes;
 use crate::stream::psn_set::PsnSet;
 
-/// Why an acknowledgement is not taken.
+/// Reason why an acknowledgement is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotTaken {
-    /// Possibly of another connection: sent before the PSN came round, or with an ePSN that lies
-    /// beyond the sent segments or more than a window behind.
+    /// Perhaps of another connection: sent before the PSN wrapped, or with an ePSN that is beyond
+    /// the sent segments or more than a window behind.
     Foreign,
-    /// Acknowledges a segment that has never left: the peer has made it up.
+    /// Untrue: the peer acknowledges a segment that was never sent.
     Untrue,
 }
 
@@ -36,14 +36,14 @@ struct Flight {
 }
 
 impl Flight {
-    /// Counts a segment with a payload of `len` bytes.
+    /// Adds a segment with a payload of `len` bytes.
     #[inline]
     fn add(&mut self, rail: RailId, len: u16) {
         self.bytes[rail] += Segment::wire_len(len);
         self.segments += 1;
     }
 
-    /// Takes a segment out. It was counted with its present path.
+    /// Subtracts a segment, which was added with its present path.
     #[inline]
     fn remove(&mut self, segment: &Segment) {
         self.bytes[segment.path.rail()] -= Segment::wire_len(segment.len);
@@ -57,14 +57,14 @@ pub(crate) struct Window {
     segments: VecDeque<Segment>,
     acked: PsnSet,
     flight: Flight,
-    /// The segment that was skipped or released and has not left yet.
+    /// The segment that was skipped or released, until it is sent.
     skipped: Option<Psn>,
     /// The lowest PSN that the peer has refused for good.
     refused: Option<Psn>,
-    /// Lost or released segments that wait to be sent; entries may be stale (acknowledged since).
+    /// Lost or released segments that wait to be sent. Entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
     next_order: u64,
-    /// The highest order that has arrived for certain.
+    /// The highest order whose arrival is certain.
     newest: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Window {
         }
     }
 
-    /// The oldest PSN that is not acknowledged.
+    /// The lowest PSN that is not acknowledged (SND.UNA in TCP).
     pub(crate) fn una(&self) -> Psn {
         self.una
     }
@@ -93,8 +93,8 @@ impl Window {
         self.una.plus(self.segments.len() as u64)
     }
 
-    /// Whether the peer can have acknowledged `cumulative` of late: it is not beyond the sent
-    /// segments, and not more than a window behind.
+    /// Whether `cumulative` may be the peer's recent ePSN: it is not beyond the sent segments, and
+    /// not more than a window behind.
     pub(crate) fn may_have_ended_at(&self, cumulative: Psn) -> bool {
         cumulative <= self.next() && self.una <= cumulative.plus(WINDOW)
     }
@@ -109,13 +109,13 @@ impl Window {
         &self.flight.bytes
     }
 
-    /// Bytes of [`Window::in_flight`] on a rail that have left.
+    /// Bytes of [`Window::in_flight`] on a rail without a skipped segment.
     pub(crate) fn under_way(&self, rail: RailId) -> u64 {
         let held = self.skipped_segment().filter(|(_, held)| held.path.rail() == rail);
         self.flight.bytes[rail] - held.map_or(0, |(_, held)| Segment::wire_len(held.len))
     }
 
-    /// Segments in phase [`Phase::InFlight`] or [`Phase::Skipped`].
+    /// Number of segments in phase [`Phase::InFlight`] or [`Phase::Skipped`].
     pub(crate) fn flying(&self) -> u32 {
         self.flight.segments
     }
@@ -124,19 +124,20 @@ impl Window {
         self.segments.is_empty()
     }
 
-    /// Whether an acknowledgement is still to come. None comes for refused segments.
+    /// Whether an acknowledgement is outstanding. Refused segments get none.
     #[inline]
     pub(crate) fn awaits_ack(&self) -> bool {
         !self.is_empty() && self.refused.is_none_or(|refused| self.una < refused)
     }
 
-    /// Whether the peer has refused a segment for good, and with it all that follow.
+    /// Whether the peer has refused a segment, and thus all later ones, for good.
     #[inline]
     pub(crate) fn has_refused(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// Takes the segments from `psn` on out of the flight: none of them is sent again.
+    /// Marks the segments from `psn` on as refused: none of them is sent again. `forgotten` gets
+    /// those that were in flight.
     pub(crate) fn refuse_from(&mut self, psn: Psn, forgotten: &mut dyn FnMut(&Segment)) {
         self.refused = Some(self.refused.map_or(psn, |refused| refused.min(psn)));
         let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
@@ -153,7 +154,8 @@ impl Window {
         }
     }
 
-    /// Records the first transmission of a segment. `direct`: the epoch of its direct placement.
+    /// Records the first transmission of a segment. `direct`: the epoch in which it is placed
+    /// directly.
     pub(crate) fn push(
         &mut self,
         now: Time,
@@ -182,8 +184,8 @@ impl Window {
         psn
     }
 
-    /// Records a segment that is skipped. No acknowledgement of a segment that is sent may look
-    /// like one of this.
+    /// Records a skipped segment. No acknowledgement of another segment may look like one of this
+    /// segment.
     pub(crate) fn skip(&mut self, now: Time, next: Next) -> Psn {
         let psn = self.push(now, next, PathId::default(), None);
         if let Some(segment) = self.segments.back_mut() {
@@ -193,12 +195,12 @@ impl Window {
         psn
     }
 
-    /// The segment that has its place in the window and has never left.
+    /// The segment that has a PSN in the window but was never sent.
     pub(crate) fn skipped(&self) -> Option<Psn> {
         self.skipped
     }
 
-    /// Whether nothing is in flight but a segment that is skipped.
+    /// Whether only a skipped segment is in flight.
     pub(crate) fn is_waiting_for_skipped(&self) -> bool {
         self.flight.segments == 1 && self.skipped_segment().is_some()
     }
@@ -208,7 +210,8 @@ impl Window {
         self.get(psn).filter(|segment| segment.phase == Phase::Skipped).map(|found| (psn, found))
     }
 
-    /// Whether all before the skipped segment is acknowledged, and so many behind it.
+    /// Whether everything before the skipped segment is acknowledged, and the `followers` segments
+    /// after it.
     pub(crate) fn shows_skipped(&self, followers: u32) -> bool {
         self.skipped == Some(self.una) && {
             let mask = (1 << followers) - 1;
@@ -224,8 +227,8 @@ impl Window {
         }
     }
 
-    /// Lets the skipped segment be sent if all before it is acknowledged. What follows it may have
-    /// been refused for want of it.
+    /// Lets the skipped segment be sent if everything before it is acknowledged. The receiver may
+    /// have refused later segments because this one is missing.
     pub(crate) fn release_oldest(&mut self) {
         if self.skipped == Some(self.una) {
             self.release();
@@ -246,7 +249,7 @@ impl Window {
         self.segments.get_mut(index as usize)
     }
 
-    /// The oldest segment that was lost or released, without taking it.
+    /// Returns the oldest segment that was lost or released, without removing it.
     pub(crate) fn peek_lost(&mut self) -> Option<(Psn, Segment)> {
         while let Some(&psn) = self.lost.front() {
             match self.get_mut(psn) {
@@ -259,7 +262,7 @@ impl Window {
         None
     }
 
-    /// Records the transmission of the segment that [`Window::peek_lost`] returned.
+    /// Records the retransmission of the segment that [`Window::peek_lost`] returned.
     pub(crate) fn resend(&mut self, now: Time, psn: Psn, path: PathId) {
         let order = self.take_order();
         self.lost.pop_front();
@@ -274,7 +277,8 @@ impl Window {
         self.flight.add(path.rail(), len);
     }
 
-    /// A segment that was to be placed directly was staged. Returns in which epoch it was to be.
+    /// Records that a segment was staged instead of placed directly. Returns the epoch that was
+    /// assigned to it.
     pub(crate) fn staged(&mut self, psn: Psn) -> Option<NicEpoch> {
         let segment = self.get_mut(psn).filter(|segment| !segment.again)?;
         let epoch = segment.epoch();
@@ -283,8 +287,8 @@ impl Window {
     }
 
     /// Acknowledges everything below `cumulative`, and the segments in the bitmap `beyond` (bit 0
-    /// of the first word is `cumulative`). `credited` gets each segment that is acknowledged for
-    /// the first time, and whether it is certain that its last transmission has arrived.
+    /// of the first word is `cumulative`). `credited` gets each newly acknowledged segment, and
+    /// whether its last transmission has certainly arrived.
     pub(crate) fn ack(
         &mut self,
         cumulative: Psn,
@@ -308,7 +312,7 @@ impl Window {
         self.acked.forget_below(self.una);
         for (index, word) in beyond.iter().enumerate() {
             let first = cumulative.plus(64 * index as u64);
-            // Most of a bitmap was in the one before.
+            // Most bits were already set in the previous bitmap.
             let mut new = word & !self.acked.word(first);
             while new != 0 {
                 let psn = first.plus(new.trailing_zeros().into());
@@ -325,7 +329,7 @@ impl Window {
         Ok(acked)
     }
 
-    /// Whether that much cannot have arrived, because one segment of it is skipped.
+    /// Whether the acknowledgement is untrue, because it covers the skipped segment.
     pub(crate) fn contradicts(&self, cumulative: Psn, beyond: &[u64]) -> bool {
         self.skipped.is_some_and(|psn| {
             psn.ahead_of(cumulative).is_none_or(|ahead| {
@@ -336,8 +340,8 @@ impl Window {
     }
 
     /// Moves the front over acknowledged segments. A response can move it up to packets that the
-    /// bitmap of an earlier acknowledgement has reported. With nothing left in flight, nothing
-    /// would ever ask for the acknowledgement that says so.
+    /// bitmap of an earlier acknowledgement has reported. With nothing left in flight, no further
+    /// acknowledgement would be requested.
     fn skip_acked(&mut self) {
         while self.segments.front().is_some_and(|front| front.phase == Phase::Acked) {
             self.segments.pop_front();
@@ -368,16 +372,16 @@ impl Window {
         credited(psn, segment, certain);
     }
 
-    /// Whether a segment that was sent after the oldest one has arrived. Without a hole or a
-    /// retransmission none was.
+    /// Whether a segment that was sent after the oldest one has arrived. False unless there is a
+    /// hole or a retransmission.
     #[inline]
     pub(crate) fn is_overtaken(&self) -> bool {
         let oldest = self.segments.front();
         oldest.is_some_and(|oldest| self.newest.is_some_and(|newest| oldest.order <= newest))
     }
 
-    /// Marks as lost what `is_lost` says of the segments that the newest one which has arrived has
-    /// overtaken; it is told by how many transmissions.
+    /// Declares segments lost. `is_lost` decides for each segment that the newest arrival has
+    /// overtaken; its argument is the difference of their orders.
     pub(crate) fn lose_overtaken(
         &mut self,
         lost: &mut dyn FnMut(&Segment),
@@ -390,7 +394,8 @@ impl Window {
                 let index = first + open.trailing_zeros() as usize;
                 open &= open - 1;
                 let Some(segment) = self.segments.get(index) else { return };
-                // First transmissions are in the order of their PSNs, and others only come later.
+                // First transmissions are in PSN order, and a retransmission has an even higher
+                // order.
                 if segment.order > newest && !segment.again {
                     return;
                 }
@@ -404,14 +409,14 @@ impl Window {
         }
     }
 
-    /// Marks as lost the segment of this PSN, if it is in flight.
+    /// Declares the segment with this PSN lost, if it is in flight.
     pub(crate) fn lose_one(&mut self, psn: Psn, lost: &mut dyn FnMut(&Segment)) {
         if self.get(psn).is_some_and(|segment| segment.phase == Phase::InFlight) {
             self.lose_from(psn, 1, lost);
         }
     }
 
-    /// Marks as lost up to `count` segments in flight, oldest first, from `psn` on.
+    /// Declares up to `count` segments in flight lost, from `psn` on, oldest first.
     pub(crate) fn lose_from(&mut self, psn: Psn, count: usize, lost: &mut dyn FnMut(&Segment)) {
         let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
         let mut left = count;
@@ -431,7 +436,7 @@ impl Window {
         self.take_out(index, Phase::Lost);
     }
 
-    /// A segment in flight waits to be sent from now on.
+    /// Takes a segment out of flight; it waits to be sent.
     fn take_out(&mut self, index: usize, phase: Phase) {
         let psn = self.una.plus(index as u64);
         let segment = &mut self.segments[index];
@@ -441,7 +446,7 @@ impl Window {
         self.lost.insert(at, psn);
     }
 
-    /// Gives back room that is not needed.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         self.segments.shrink_to(crate::idle::KEPT_ENTRIES);
         self.acked.shrink_to(crate::idle::KEPT_ENTRIES);
@@ -453,14 +458,14 @@ impl Window {
         self.segments.iter().filter(|segment| segment.phase == Phase::InFlight)
     }
 
-    /// The segment in flight that left first.
+    /// The segment in flight that was sent first.
     pub(crate) fn oldest_in_flight(&self) -> Option<(Psn, &Segment)> {
         let numbered = (0..).map(|index| self.una.plus(index)).zip(&self.segments);
         let in_flight = numbered.filter(|(_, segment)| segment.phase == Phase::InFlight);
         in_flight.min_by_key(|(_, segment)| segment.order)
     }
 
-    /// Gives up everything.
+    /// Drops all segments.
     pub(crate) fn clear(&mut self) {
         *self = Window { next_order: self.next_order, ..Window::new(self.next()) };
     }

@@ -2,7 +2,7 @@ use braid_wire::{Crc, DataHeader, Opcode};
 
 use super::*;
 
-/// A stream whose first PSN this is.
+/// Returns a stream with this first PSN.
 fn incoming(first: u32) -> RecvStream {
     with(first, QpConfig::default())
 }
@@ -22,7 +22,7 @@ fn with(first: u32, config: QpConfig) -> RecvStream {
     RecvStream::new(Stream::Requests, &remote, &config)
 }
 
-/// A packet that asks for an acknowledgement.
+/// Records a packet that requests an acknowledgement.
 fn note(incoming: &mut RecvStream, now: Time, may_be_replied_to: bool) {
     let header = DataHeader {
         opcode: Opcode::Write,
@@ -54,7 +54,7 @@ fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
     let (wait, hold) = (Duration::from_micros(50), Duration::ZERO);
     let told = QpConfig { reply_wait: wait, reply_hold: hold, ..QpConfig::default() };
     let (start, before) = (Time::ZERO, Time::ZERO + wait / 2);
-    // Its application has replied to the message before.
+    // The application has replied to the previous message.
     let with = |first, config| {
         let mut incoming = with(first, config);
         incoming.pending_ack.is_reply_usual = true;
@@ -66,12 +66,12 @@ fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
     assert!(!silent.owes_ack(before));
     assert_eq!(silent.ack_deadline(), start + wait);
     assert!(silent.owes_ack(start + wait));
-    // It leaves right behind the reply.
+    // The acknowledgement leaves right after the reply.
     let mut answered = with(0, told.clone());
     note(&mut answered, start, true);
     answered.on_reply(before);
     assert!(answered.owes_ack_first(before));
-    // Behind the second one, if half of its time is over by then.
+    // It leaves after the second reply, if half of its time is over by then.
     let held = QpConfig { reply_hold: 2 * wait, ..QpConfig::default() };
     for (later, joins) in [(wait - wait / 10, false), (wait, true)] {
         let mut answered = with(0, held.clone());
@@ -79,7 +79,7 @@ fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
         [start, start + later].iter().for_each(|at| answered.on_reply(*at));
         assert_eq!(answered.owes_ack_first(start + later), joins);
     }
-    // Who does not look will not reply, and who was told nothing does not wait.
+    // Without polling there is no reply, and without `reply_wait` no delay.
     for (config, may_be_replied_to) in [(told, false), (QpConfig::default(), true)] {
         let mut other = with(0, config);
         note(&mut other, start, may_be_replied_to);
@@ -87,7 +87,7 @@ fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
     }
 }
 
-/// The acknowledgement leaves.
+/// Takes the acknowledgement.
 fn acknowledge(incoming: &mut RecvStream, now: Time) {
     incoming.take_ack(now, QpId::new(2), Token(0), Duration::ZERO);
 }
@@ -97,12 +97,12 @@ fn an_acknowledgement_waits_only_where_replies_are_usual() {
     let wait = Duration::from_micros(50);
     let config = QpConfig { reply_wait: wait, reply_hold: Duration::ZERO, ..QpConfig::default() };
     let (mut incoming, mut now) = (with(0, config), Time::ZERO);
-    // The first message: nothing says that it is replied to, until data follows it.
+    // The first message: nothing shows that the application replies, until data follows.
     note(&mut incoming, now, true);
     assert!(incoming.owes_ack_at_once(now));
     acknowledge(&mut incoming, now);
     incoming.on_reply(now + wait);
-    // Those that are replied to.
+    // Messages with a reply.
     for _ in 0..2 {
         now += 2 * wait;
         note(&mut incoming, now, true);
@@ -111,7 +111,7 @@ fn an_acknowledgement_waits_only_where_replies_are_usual() {
         assert!(incoming.owes_ack_first(now));
         acknowledge(&mut incoming, now);
     }
-    // One that is not, and those after it, although data follows them at some time.
+    // A message without a reply, and later ones, although data follows them at some time.
     note(&mut incoming, now, true);
     assert!(incoming.owes_ack(now + wait));
     acknowledge(&mut incoming, now + wait);

@@ -1,15 +1,15 @@
-//! Epochs, which keep direct placement safe: the NIC queue pair of a path that is in use, and those
-//! that are closed.
+//! Epochs, which keep direct placement safe: for each path, the NIC queue pair in use. Earlier ones
+//! are closed.
 //!
-//! Only the first transmission of a WRITE's payload is placed directly. The retransmission of such
-//! a segment names the NIC queue pair that the first one was sent to, and the receiver closes that
-//! before it places the retransmission.
+//! Only the first transmission of a WRITE's payload is placed directly. Its retransmission names
+//! the NIC queue pair that the first transmission was sent to. The receiver closes that NIC queue
+//! pair before it places the retransmission.
 
 use braid_wire::PathId;
 
 use crate::stream::per_path::PerPath;
 
-/// One NIC queue pair of a path, from when it was made until it is closed.
+/// One NIC queue pair of a path, from its creation until it is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NicEpoch {
     /// The path.
@@ -18,11 +18,11 @@ pub struct NicEpoch {
     pub number: u32,
 }
 
-/// The NIC queue pairs of the paths, as far as the sender of a stream knows.
+/// The NIC queue pairs of the paths, as known to the sender of a stream.
 ///
-/// Invariant: an epoch `is_closing` from when the peer was first asked to close it until a newer
-/// one is heard of. Epochs only grow. So nothing that is sent in the current epoch while it is not
-/// closing is ever sent in one that was closed.
+/// Invariant: an epoch `is_closing` from the first request to close it until a newer one is
+/// reported. Epoch numbers only grow. So nothing is sent for direct placement in an epoch that the
+/// peer may have closed.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Epochs {
     paths: PerPath<Latest>,
@@ -39,7 +39,7 @@ impl Epochs {
         self.paths.entry(path)
     }
 
-    /// The latest that is known.
+    /// The latest known epoch of a path.
     pub(super) fn current(&mut self, path: PathId) -> NicEpoch {
         NicEpoch { path, number: self.latest(path).number }
     }
@@ -48,12 +48,13 @@ impl Epochs {
         self.latest(epoch.path).number == epoch.number
     }
 
-    /// Whether the peer was asked to close the current one.
+    /// Whether the peer was asked to close the current epoch.
     pub(super) fn is_closing(&mut self, path: PathId) -> bool {
         self.latest(path).is_closing
     }
 
-    /// The peer is asked to close it. Whether that is the first time, and it is the current one.
+    /// Records that the peer is asked to close an epoch. Returns whether this is the first request
+    /// and the epoch is the current one.
     pub(super) fn close(&mut self, epoch: NicEpoch) -> bool {
         let latest = self.latest(epoch.path);
         let is_first = latest.number == epoch.number && !latest.is_closing;
@@ -61,7 +62,8 @@ impl Epochs {
         is_first
     }
 
-    /// The peer receives in this one now. Whether that is news: word of older ones may come late.
+    /// Records that the peer receives in this epoch. Returns false if the epoch is not newer than
+    /// the known one, because the report came late.
     pub(super) fn begin(&mut self, epoch: NicEpoch) -> bool {
         let latest = self.latest(epoch.path);
         let is_newer = epoch.number > latest.number;

@@ -1,10 +1,9 @@
-//! Direct placement: a NIC writes segments into application memory before any software has looked
-//! at them.
+//! Direct placement: a NIC writes segments into application memory before software checks them.
 //!
-//! A segment placed directly that the network has delayed must not land once its retransmission was
-//! placed: the message may have completed since, and the buffer may hold something else. [`Epochs`]
-//! keep that from happening, whatever the policy. The [`DirectPolicy`] says when direct placement
-//! pays, and harms nobody if it is wrong.
+//! A delayed segment with direct placement must not land once its retransmission was placed: the
+//! message may have completed, and the buffer may hold other data. [`Epochs`] prevent that,
+//! whatever the policy does. The [`DirectPolicy`] decides when direct placement pays; its mistakes
+//! cost throughput only.
 
 mod epochs;
 mod policy;
@@ -18,27 +17,27 @@ use self::policy::DirectPolicy;
 use self::probation::Probation;
 use crate::DirectConfig;
 
-/// Where the payload of a segment may go on arrival.
+/// Where the receiver may place the payload of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// Into a bounce buffer, to be checked by [`crate::Endpoint::on_arrival`] and then copied.
+    /// In a bounce buffer. [`crate::Endpoint::on_arrival`] checks it before it is copied.
     Staged {
-        /// The receiver closes this NIC queue pair before it places the payload, unless it is
-        /// closed: later writes through it can land no more. Whatever becomes of the segment, and
-        /// however often it is asked, the receiver answers with the path's epoch, see
+        /// NIC queue pair that the receiver closes, unless it is closed, before it places the
+        /// payload. Later writes through it cannot land any more. The receiver answers each such
+        /// request with the path's epoch, even if it drops the segment, see
         /// [`crate::Endpoint::begin_epoch`].
         closes: Option<NicEpoch>,
     },
-    /// The NIC may write it where it belongs at once, through this NIC queue pair and no other.
+    /// In its final place: the NIC may write it at once, but only through this NIC queue pair.
     Direct(NicEpoch),
 }
 
 impl Placement {
-    /// Staged, with nothing to close.
+    /// Staged, without an epoch to close.
     pub(crate) const PLAIN: Placement = Placement::Staged { closes: None };
 }
 
-/// Where the segments of a stream are placed.
+/// Decides where the segments of a stream are placed.
 #[derive(Clone, Debug)]
 pub(crate) struct Direct<P = Probation> {
     epochs: Epochs,
@@ -56,17 +55,17 @@ impl<P: DirectPolicy> Direct<P> {
         Direct { epochs: Epochs::default(), policy }
     }
 
-    /// Payload bytes of a full segment, where one that is staged has `mtu`.
-    // Not in the way of datapaths without direct placement.
+    /// Payload bytes of a full segment; `mtu`: those of a staged one.
+    // Kept out of line: datapaths without direct placement never call it.
     #[inline(never)]
     pub(crate) fn segment_len(&self, now: Time, mtu: u16) -> u16 {
         self.policy.segment_len(now, mtu)
     }
 
-    /// Returns where the payload of a first transmission, of `len` bytes, goes. The retransmission
-    /// that was to close an epoch may be lost, and never repeated because the original has arrived.
+    /// Returns the placement of a first transmission with `len` bytes. The retransmission that
+    /// asked to close an epoch may be lost, and it is not repeated once the original has arrived.
     /// So every staged segment on the path repeats the request until the peer has answered.
-    // Not in the way either.
+    // Kept out of line, too.
     #[inline(never)]
     pub(crate) fn place_first(&mut self, now: Time, path: PathId, len: u16) -> Placement {
         let epoch = self.epochs.current(path);
@@ -79,14 +78,15 @@ impl<P: DirectPolicy> Direct<P> {
         }
     }
 
-    /// A segment that was to be placed directly in `epoch` was staged.
+    /// Handles a segment that was staged although `epoch` was assigned to it.
     pub(crate) fn was_staged(&mut self, epoch: NicEpoch) {
         if self.epochs.is_current(epoch) {
             self.policy.on_staged(epoch.path);
         }
     }
 
-    /// A segment that was sent to be placed directly in `epoch` is sent again.
+    /// Returns the placement of a retransmission whose first transmission was placed directly in
+    /// `epoch`.
     pub(crate) fn place_again(&mut self, now: Time, epoch: NicEpoch) -> Placement {
         if self.epochs.close(epoch) {
             self.policy.on_loss(now, epoch.path);
@@ -94,14 +94,14 @@ impl<P: DirectPolicy> Direct<P> {
         Placement::Staged { closes: Some(epoch) }
     }
 
-    /// The first transmission of a segment that was placed directly in `epoch` has arrived.
+    /// Handles the arrival of a first transmission that was placed directly in `epoch`.
     pub(crate) fn on_arrival(&mut self, epoch: NicEpoch) {
         if self.epochs.is_current(epoch) {
             self.policy.on_arrival(epoch.path);
         }
     }
 
-    /// The peer receives in this epoch now.
+    /// Records that the peer receives in this epoch now.
     pub(crate) fn begin(&mut self, epoch: NicEpoch) {
         if self.epochs.begin(epoch) {
             self.policy.on_epoch(epoch.path);
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Direct placement whenever it is safe, however little it pays.
+    /// Places directly whenever it is safe, however little it pays.
     struct Always;
 
     impl DirectPolicy for Always {
@@ -134,7 +134,7 @@ mod tests {
         fn on_epoch(&mut self, _: PathId) {}
     }
 
-    /// Whatever the policy wants, and in whatever order losses and answers come.
+    /// Holds whatever the policy decides, and in whatever order losses and answers come.
     #[test]
     fn nothing_is_placed_directly_in_an_epoch_that_was_to_be_closed() {
         for seed in 0..200 {

@@ -1,28 +1,28 @@
-//! When direct placement pays.
+//! The policy that decides when direct placement pays.
 
 use braid_wire::{PathId, Time};
 
-/// Decides when segments are placed directly. A loss costs direct placement a NIC queue pair and
-/// all that is on its way to it, where staging costs a copy. Placement is safe whatever the policy
+/// Decides when segments are placed directly. With direct placement a loss costs a NIC queue pair
+/// and all segments on their way to it. Staging costs a copy. Placement is safe whatever the policy
 /// decides.
 pub(crate) trait DirectPolicy {
-    /// Payload bytes of a full segment, where one that is staged has `mtu`.
+    /// Payload bytes of a full segment; `mtu`: those of a staged one.
     fn segment_len(&self, now: Time, mtu: u16) -> u16;
 
     /// Whether the first transmission of `len` bytes on this path is placed directly. If so, it
-    /// counts as on its way.
+    /// counts as under way.
     fn allows(&mut self, now: Time, path: PathId, len: u16) -> bool;
 
-    /// A segment that was allowed in the current epoch of the path was staged after all.
+    /// Handles a segment of the path's current epoch that was allowed but staged after all.
     fn on_staged(&mut self, path: PathId);
 
-    /// A segment that was allowed in the current epoch of the path has arrived.
+    /// Handles the arrival of a segment that was allowed in the path's current epoch.
     fn on_arrival(&mut self, path: PathId);
 
-    /// Notes that the first segment allowed in the current epoch of the path was lost. The epoch is
-    /// being closed.
+    /// Handles the first loss of a segment that was allowed in the path's current epoch. The epoch
+    /// is being closed.
     fn on_loss(&mut self, now: Time, path: PathId);
 
-    /// A newer epoch of the path has begun.
+    /// Handles the start of a newer epoch of the path.
     fn on_epoch(&mut self, path: PathId);
 }

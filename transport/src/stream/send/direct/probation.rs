@@ -1,13 +1,13 @@
-//! Direct placement on probation: few segments at a time on a path that has to prove itself, none
-//! for a while where they are lost.
+//! Direct placement on probation. A path that has not proved itself gets few segments at a time. A
+//! path that loses segments gets none for a while.
 //!
-//! Segments are long, several packets of the NIC, as long as every path in use has passed its
-//! probation: some have arrived on it and it has lost none, or none for long. One packet lost loses
-//! the segment, and may stop the NIC queue pair. So on other paths only short ones are placed
-//! directly, and all are short while there is a path on probation.
+//! Segments are long (several packets of the NIC) while every path in use has passed its probation.
+//! A path passes once enough segments have arrived on it without a loss. The loss of one packet
+//! loses the whole segment, and may stop the NIC queue pair. So on other paths only short segments
+//! are placed directly, and while any path is on probation, all segments are short.
 //!
-//! Invariants: `good` and `under_way` of a path are of its current epoch. `retry` is the earliest
-//! of those of all paths.
+//! Invariants: `good` and `under_way` of a path count its current epoch. `retry` is the earliest of
+//! the retry times of all paths.
 
 use braid_wire::{PathId, Time};
 
@@ -15,24 +15,25 @@ use super::policy::DirectPolicy;
 use crate::DirectConfig;
 use crate::stream::per_path::PerPath;
 
-/// So much shorter is the hold-down of a path where direct placement has paid.
+/// Divisor of the hold-down on a path where direct placement has paid.
 const PAID: u32 = 16;
-/// Segments that must arrive between two losses for direct placement to pay, and for a path to pass
-/// its probation again.
+/// Number of segments that must arrive between two losses for direct placement to pay, and for a
+/// path to pass its probation again.
 const WORTHWHILE: u16 = 1_000;
-/// Segments that must arrive on a new path for it to pass. Where one of a hundred is lost, most
-/// paths show it by then.
+/// Number of segments that must arrive on a new path for it to pass. If one segment in a hundred is
+/// lost, most paths show it by then.
 const PROBATION: u16 = 64;
-/// Segments that may be on their way on probation, and one more for so many that have arrived.
+/// Number of segments under way that a path on probation may have, plus one for every
+/// `GOOD_PER_MORE` segments that have arrived.
 const FEW: u16 = 8;
 const GOOD_PER_MORE: u16 = 8;
 
-/// See the module.
+/// The policy of this module.
 #[derive(Clone, Debug)]
 pub(crate) struct Probation {
     records: PerPath<Record>,
     config: DirectConfig,
-    /// From when on a path that has not passed is tried; `None`: all have.
+    /// Time from which on a path that has not passed may be tried; `None`: all have passed.
     retry: Option<Time>,
 }
 
@@ -40,11 +41,11 @@ pub(crate) struct Probation {
 #[derive(Clone, Copy, Default, Debug)]
 struct Record {
     held_down_until: Time,
-    /// Segments that have arrived, as far as it matters.
+    /// Number of segments that have arrived; saturates.
     good: u16,
-    /// Segments of which nothing has been heard.
+    /// Number of segments that were neither acknowledged nor lost.
     under_way: u16,
-    /// Its NIC queue pair is not the first.
+    /// Whether the path's NIC queue pair is not its first.
     is_later: bool,
     /// The path has lost a segment, and its NIC queue pair is being closed.
     is_closing: bool,
@@ -59,7 +60,7 @@ impl Probation {
         self.records.entry(path)
     }
 
-    /// Something that may change whether a path has passed.
+    /// Applies an event that may change whether a path has passed.
     fn change(&mut self, path: PathId, event: impl FnOnce(&mut Record)) {
         let record = self.record(path);
         let before = record.retry();
@@ -105,8 +106,8 @@ impl DirectPolicy for Probation {
         });
     }
 
-    /// A loss of this path on probation may hit others that have not passed as well: they are held
-    /// down, too.
+    /// A loss on this path may be followed by losses on other paths that have not passed, so they
+    /// are held down, too.
     fn on_loss(&mut self, now: Time, path: PathId) {
         let hold_down = self.config.hold_down;
         let record = self.record(path);
@@ -130,13 +131,13 @@ impl DirectPolicy for Probation {
 }
 
 impl Record {
-    /// Whether a loss is not to be reckoned with, or nobody has tried.
+    /// Whether losses are unlikely on the path, or it is unused.
     fn has_passed(&self) -> bool {
         let enough = if self.is_later { WORTHWHILE } else { PROBATION };
         !self.is_closing && (self.good >= enough || self.is_unused())
     }
 
-    /// From when on it is tried, unless it has passed.
+    /// Time from which on the path may be tried; `None`: it has passed.
     fn retry(&self) -> Option<Time> {
         match self.has_passed() {
             true => None,
@@ -149,7 +150,7 @@ impl Record {
         !self.is_later && self.good == 0 && self.under_way == 0
     }
 
-    /// On probation: whether as many are on their way as a loss may cost.
+    /// Whether a path on probation has as many segments under way as a loss may cost.
     fn has_enough_under_way(&self) -> bool {
         self.under_way >= FEW + self.good / GOOD_PER_MORE
     }
@@ -181,7 +182,8 @@ mod tests {
         direct.begin(NicEpoch { path, number });
     }
 
-    /// A loss at `now`, answered at once. Returns for how many milliseconds the path then stages.
+    /// Loses a segment at `now`; the peer answers at once. Returns for how many milliseconds the
+    /// path then stages.
     fn hold_down_after_loss(direct: &mut Direct, now: u64, number: u32) -> u64 {
         direct.place_again(at(now), epoch(number));
         begin(direct, PATH, number + 1);
@@ -235,7 +237,7 @@ mod tests {
             assert_eq!(hold_down_after_loss(&mut direct, now, number), 3_200);
             now += 3_200;
         }
-        // One is on its way already: `hold_down_after_loss` has sent it.
+        // One segment is under way already: `hold_down_after_loss` has sent it.
         arrive(&mut direct, now, 3, WORTHWHILE - 1);
         (0..WORTHWHILE).for_each(|_| direct.on_arrival(epoch(2)));
         assert_eq!(hold_down_after_loss(&mut direct, now, 3), 3_200, "one too few, or too late");
@@ -279,7 +281,7 @@ mod tests {
             direct.on_arrival(NicEpoch { number: 1, ..other });
         }
         assert_eq!(len(&direct, 5_000), LONG);
-        // The peer has closed one of its own accord.
+        // The peer has closed a NIC queue pair of its own accord.
         begin(&mut direct, PATH, 2);
         assert_eq!(len(&direct, 5_000), SHORT);
     }
@@ -307,7 +309,7 @@ mod tests {
         assert_eq!(direct.place_first(at(0), PATH, LONG), placed);
     }
 
-    /// Sends so many one after the other; each arrives.
+    /// Sends `count` segments one after the other; each arrives.
     fn arrive(direct: &mut Direct, now: u64, number: u32, count: u16) {
         for _ in 0..count {
             assert_eq!(direct.place_first(at(now), PATH, SHORT), Placement::Direct(epoch(number)));
@@ -315,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Sends for as long as that goes directly; returns how many those were.
+    /// Sends until a segment is staged. Returns the number of segments that were placed directly.
     fn burst(direct: &mut Direct, now: u64) -> u16 {
         let is_direct =
             |_: &u16| matches!(direct.place_first(at(now), PATH, SHORT), Placement::Direct(_));
@@ -355,7 +357,7 @@ mod tests {
         assert!(!is_direct(&mut direct, 1, 3_199));
         assert!(is_direct(&mut direct, 1, 3_200), "nobody has closed it");
         assert!(is_direct(&mut direct, 2, 0), "it has passed");
-        // A loss after many others says nothing of the others.
+        // A loss on a path that has passed says nothing about the other paths.
         direct.policy.change(paths[2], |record| record.good = WORTHWHILE);
         direct.place_again(at(3_300), NicEpoch { path: paths[2], number: 0 });
         assert!(is_direct(&mut direct, 1, 3_300));

@@ -1,15 +1,15 @@
-//! FIFO paths. A path is a queue: once a packet of it has arrived, whatever was sent on it before
-//! has arrived too or never will (Themis, section 3.2: under a deterministic policy a PSN of the
-//! same residue proves the loss). The sender knows the path of each packet, so this holds under any
-//! policy.
+//! FIFO paths. A path is a queue: once a packet of it has arrived, everything sent on it before has
+//! arrived, too, or never will. Themis (section 3.2) uses this with a deterministic policy, where a
+//! PSN of the same residue proves the loss. The sender knows the path of each packet, so this holds
+//! under any policy.
 //!
-//! Some paths are no queues: jitter, link aggregation and switches that spray by themselves reorder
-//! them. A segment that was declared lost and has arrived all the same shows that. From then on a
-//! packet of the path is lost once a later one has been there for the path's reordering window
+//! Some paths are no queues: jitter, link aggregation and packet-spraying switches reorder them.
+//! The late arrival of a segment that was declared lost shows that. From then on, a packet of the
+//! path is lost once a later one has been there for the path's reordering window
 //! ([`braid_lb::Reordering`]).
 //!
-//! A path from which nothing arrives any more proves nothing. There the time-out decides, for each
-//! packet on its own and as soon as a later one of any path has arrived.
+//! A path on which nothing arrives any more proves nothing. There the time-out decides, for each
+//! packet by itself, as soon as a later packet of any path has arrived.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -24,9 +24,9 @@ use crate::stream::per_path::PerPath;
 use crate::stream::send::segment::Segment;
 use crate::stream::send::window::Window;
 
-/// Looks at the newest transmission are this part of a window apart.
+/// Snapshots of the newest transmission are taken at intervals of this part of a window.
 const STEPS: u32 = 8;
-/// So many of them are kept: two windows.
+/// Number of snapshots kept: two windows.
 const LOOKS: usize = 2 * STEPS as usize;
 
 #[derive(Clone, Debug, Default)]
@@ -36,26 +36,27 @@ pub(crate) struct FifoPath {
     looks: Vec<Looks>,
     /// Segments that the order of their path has declared lost.
     pub(super) presumed: PresumedLost,
-    /// That of the windows which `paths` knows.
+    /// Version of the reordering windows that `paths` reflects.
     version: u32,
 }
 
-/// Certain arrivals on one path.
+/// The newest unambiguous arrival on one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
-    /// The order of the newest transmission.
+    /// Order of the newest transmission that has arrived.
     newest: u64,
-    /// If the path reorders, or did: 1 more than which of the looks are its.
+    /// For a path that reorders, or did: 1 plus its index in `looks`.
     looks: Option<NonZeroU32>,
 }
 
-/// When the newest transmission of a path that reorders became newer than before, oldest first.
+/// Snapshots of the newest arrival on a path that reorders, oldest first: time and order.
 #[derive(Clone, Debug)]
 struct Looks {
-    /// None: the path keeps order now.
+    /// The reordering window. Zero: the path keeps order now.
     window: Duration,
     at: VecDeque<(Time, u64)>,
-    /// Transmissions that are not newer than this were overtaken a window ago, as of that time.
+    /// As of this time, the order of the newest arrival a window ago. Lower orders were overtaken
+    /// then.
     settled: (Time, u64),
 }
 
@@ -79,12 +80,12 @@ impl Looks {
         self.at.push_back((now, order));
     }
 
-    /// Since when something newer has been there; at most one step too early.
+    /// Time since which a newer transmission has been there; at most one step too early.
     fn overtaken_since(&self, order: u64) -> Option<Time> {
         self.at.iter().find(|(_, newest)| *newest > order).map(|(at, _)| *at)
     }
 
-    /// The newest transmission a window ago.
+    /// The order of the newest arrival a window ago.
     fn settled(&mut self, now: Time) -> u64 {
         let (as_of, _) = self.settled;
         if as_of != now {
@@ -101,7 +102,7 @@ impl Arrived {
         all.get_mut(self.looks?.get() as usize - 1)
     }
 
-    /// Since when a transmission is overtaken, if that proves its loss now.
+    /// Time since which a transmission is overtaken, if that proves its loss now.
     fn proves_loss(&self, now: Time, order: u64, all: &mut [Looks]) -> Option<Time> {
         if order >= self.newest {
             return None;
@@ -123,7 +124,7 @@ impl FifoPath {
         }
     }
 
-    /// A transmission has certainly arrived on a path that reorders.
+    /// Handles a certain arrival on a path that reorders.
     #[cold]
     #[inline(never)]
     fn look(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
@@ -158,7 +159,7 @@ impl FifoPath {
         });
     }
 
-    /// Follows the windows of the paths that reorder.
+    /// Takes over the windows of the paths that reorder.
     #[inline]
     pub(super) fn follow(&mut self, now: Time, rails: &Rails) {
         if self.version != rails.reordering().version() {
@@ -183,7 +184,7 @@ impl FifoPath {
     }
 
     pub(super) fn trim(&mut self) {
-        // Orders never repeat, so forgetting them can only hide a loss, and nothing is under way.
+        // Orders never repeat, so forgetting them can only hide a loss, and nothing is in flight.
         *self = FifoPath::default();
     }
 }

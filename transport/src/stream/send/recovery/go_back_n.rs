@@ -1,5 +1,5 @@
-//! Go-back-N: a packet out of order is dropped and NACKed by the receiver, once per ePSN, and the
-//! sender goes back to the first that is missing (IBTA vol. 1, 9.7.5.2.8).
+//! Go-back-N: the receiver drops packets out of order and NACKs once per ePSN, and the sender goes
+//! back to the first missing packet (IBTA vol. 1, 9.7.5.2.8).
 
 use braid_wire::Psn;
 
@@ -9,7 +9,7 @@ use crate::stream::send::window::Window;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GoBackN {
-    /// The ePSN that was NACKed last.
+    /// The ePSN of the last NACK.
     nacked: Option<Psn>,
 }
 

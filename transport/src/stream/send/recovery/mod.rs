@@ -1,8 +1,9 @@
-//! Loss detection, which tells lost packets from late ones: five methods behind one interface.
+//! Loss detection, which distinguishes lost packets from late ones: five methods behind one
+//! interface.
 //!
-//! All of them judge at the sender. An acknowledgement carries the ePSN, the highest PSN, the
-//! bitmap and the count of duplicates, and it is sent at once when a packet comes out of order. So
-//! the sender knows what the receiver knows, and a NACK would tell it nothing new.
+//! All methods decide at the sender. An acknowledgement carries the ePSN, the highest PSN, the
+//! bitmap and the number of duplicates, and is sent at once when a packet arrives out of order. So
+//! the sender knows as much as the receiver, and a NACK would add nothing.
 
 pub(crate) mod report;
 mod reordering_window;
@@ -37,7 +38,8 @@ pub(crate) enum Detector {
 }
 
 impl Detector {
-    /// With room for `segments` full segments in flight at first: the paper's BDP/MTU.
+    /// Creates the state. `segments`: full segments that may be in flight at first, the paper's
+    /// BDP/MTU.
     pub(crate) fn new(config: &QpConfig, segments: u64) -> Self {
         let threshold = config.reorder_threshold;
         match config.recovery {
@@ -49,7 +51,7 @@ impl Detector {
         }
     }
 
-    /// The last transmission of a segment has certainly arrived.
+    /// Handles the certain arrival of a segment's last transmission.
     #[inline]
     pub(crate) fn on_arrival(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
         if let Detector::FifoPath(fifo) = self {
@@ -57,8 +59,8 @@ impl Detector {
         }
     }
 
-    /// A segment is acknowledged that is not in flight for the first time. Returns whether it was
-    /// taken for lost and had only come late.
+    /// Handles the acknowledgement of a segment that was declared lost or retransmitted. Returns
+    /// whether it was declared lost but only late.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_presumed_acked(
@@ -75,8 +77,8 @@ impl Detector {
         is_late || segment.phase == Phase::Lost
     }
 
-    /// The peer has `count` more segments twice, and echoes one of them. Returns whether
-    /// [`Detector::on_presumed_acked`] has said of that one that it was late.
+    /// Handles `count` new duplicates at the peer, one of which is echoed. Returns whether
+    /// [`Detector::on_presumed_acked`] has already reported that segment as late.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_duplicates(
@@ -100,7 +102,8 @@ impl Detector {
         }
     }
 
-    /// Tells what [`Detector::detect`] has just taken for lost by the order of its path.
+    /// Reports to the path set what [`Detector::detect`] has just declared lost by the order of its
+    /// path.
     #[cold]
     pub(crate) fn report_lost(&mut self, rails: &mut Rails) {
         if let Detector::FifoPath(fifo) = self {
@@ -108,15 +111,15 @@ impl Detector {
         }
     }
 
-    /// Whether [`Detector::detect`] may find anything. The order of paths proves nothing where all
-    /// that has arrived was sent before the oldest segment that has not.
+    /// Whether [`Detector::detect`] may find losses. The order of paths proves nothing if
+    /// everything that has arrived was sent before the oldest outstanding segment.
     #[inline]
     pub(crate) fn has_cause(&self, window: &Window) -> bool {
         !matches!(self, Detector::FifoPath(_)) || window.is_overtaken()
     }
 
-    /// Marks as lost what the acknowledgement that the window has just learnt from proves to be;
-    /// `lost` is told of each segment.
+    /// Declares segments lost according to the acknowledgement that the window has just taken.
+    /// `lost` gets each of them.
     pub(crate) fn detect(
         &mut self,
         report: &Report,
@@ -132,7 +135,7 @@ impl Detector {
         }
     }
 
-    /// Nothing has been heard for the time-out: marks as lost what is to be sent again now.
+    /// Handles a time-out: declares the segments lost that are to be retransmitted now.
     pub(crate) fn on_timeout(
         &mut self,
         now: Time,
@@ -147,8 +150,8 @@ impl Detector {
         window.lose_from(window.una(), count, lost);
     }
 
-    /// Whether a segment may be lost by its age alone. Not with the methods of RNICs and PRO, which
-    /// leave the end of a message to the time-out.
+    /// Whether age alone may show that a segment is lost. False for the methods of RNICs and PRO,
+    /// which leave the end of a message to the time-out.
     pub(crate) fn heeds_time(&self) -> bool {
         match self {
             Detector::FifoPath(_) => true,
@@ -157,7 +160,7 @@ impl Detector {
         }
     }
 
-    /// Gives back room that is not needed while nothing is under way.
+    /// Releases memory that is not needed while nothing is in flight.
     pub(crate) fn trim(&mut self) {
         if let Detector::FifoPath(fifo) = self {
             fifo.trim();

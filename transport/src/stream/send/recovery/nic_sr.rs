@@ -1,10 +1,10 @@
-//! Selective repeat as RNICs do it: the receiver NACKs its ePSN when a later packet arrives, once
-//! per ePSN and again after 500 us, and the sender resends that one packet. The method takes any
-//! reordering for a loss (Themis, section 2.2); experiments need it for that weakness.
+//! Selective repeat as in RNICs: the receiver NACKs its ePSN when a later packet arrives, once per
+//! ePSN and again after 500 us. The sender retransmits that one packet. The method takes any
+//! reordering for a loss (Themis, section 2.2), and exists for experiments with that weakness.
 //!
-//! Earlier out-of-order packets say nothing when the ePSN moves on to the next hole: a NACK answers
-//! a packet. Without another packet the time-out has to help, which resends a few and not the whole
-//! window.
+//! When the ePSN moves on to the next hole, earlier out-of-order packets cause no NACK, because a
+//! NACK answers a packet. Without another packet the loss is left to the time-out, which
+//! retransmits a few segments and not the whole window.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NACK_AGAIN: Duration = Duration::from_micros(500);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NicSr {
-    /// The ePSN that was NACKed last, and when.
+    /// The ePSN and time of the last NACK.
     nacked: Option<(Psn, Time)>,
 }
 

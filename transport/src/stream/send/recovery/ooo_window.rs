@@ -1,14 +1,14 @@
-//! PRO's out-of-order window (Algorithm 2): `wnd` packets behind the newest that has arrived may be
-//! late; older ones are lost. A repeated packet shows that the window was too small and adds one; a
+//! PRO's out-of-order window (Algorithm 2): up to `wnd` packets behind the newest arrival may be
+//! late, and older ones are lost. A duplicate shows that the window was too small and adds one. A
 //! time-out shows that it was too large and halves it.
 //!
-//! The paper counts in PSNs from `QP.tail`. This method counts transmissions. The two are equal
-//! until something is resent; from then on a retransmission may be late, too, instead of being lost
-//! again at once.
+//! The paper counts PSNs from `QP.tail`. This method counts transmissions. The two are equal until
+//! something is retransmitted. From then on a retransmission may be late, too, instead of being
+//! lost again at once.
 //!
-//! A time-out while nothing was lost says nothing of the window, which is then restored (Eifel, RFC
-//! 3522 and 4015). Otherwise a host that stood still for some milliseconds would cost a needless
-//! retransmission for each packet that the window had to grow again.
+//! A spurious time-out says nothing about the window, which is then restored (Eifel, RFC 3522 and
+//! 4015). Otherwise a host that paused for some milliseconds would cost a spurious retransmission
+//! for each packet by which the window has to grow again.
 
 use braid_wire::Time;
 
@@ -16,13 +16,13 @@ use super::report::{PROBES, Report};
 use crate::stream::send::segment::Segment;
 use crate::stream::send::window::Window;
 
-/// No receiver tracks more packets than this (`QpConfig::window`).
+/// The widest window of a receiver (`QpConfig::window`).
 const WIDEST: u64 = 4096;
 
 #[derive(Clone, Debug)]
 pub(crate) struct OooWindow {
     wnd: u64,
-    /// When the first of the time-outs came since something was heard, and the window before it.
+    /// Time of the first time-out since the last acknowledgement, and the window before it.
     timed_out: Option<(Time, u64)>,
 }
 
@@ -40,14 +40,14 @@ impl OooWindow {
         if let Some((at, before)) = self.timed_out.take()
             && report.now - at < report.rtt
         {
-            self.wnd = before; // the answer to a packet from before the time-out
+            self.wnd = before; // a packet from before the time-out was acknowledged
         }
         self.wnd = (self.wnd + u64::from(report.spurious)).min(WIDEST);
         let wnd = self.wnd;
         window.lose_overtaken(lost, |segment, by| by > wnd || report.is_overdue(segment));
     }
 
-    /// Returns how many segments to send again at once.
+    /// Returns the number of segments to retransmit at once.
     pub(super) fn on_timeout(&mut self, now: Time) -> usize {
         self.timed_out.get_or_insert((now, self.wnd));
         self.wnd = (self.wnd / 2).max(1);

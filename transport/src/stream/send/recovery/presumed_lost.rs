@@ -1,9 +1,9 @@
-//! Segments that were taken for lost because later ones of their path have arrived, until it is
-//! known whether they were.
+//! Segments that are presumed lost because later ones of their path have arrived, until it is known
+//! whether they were.
 //!
-//! The first transmission of such a segment may have come all the same: the acknowledgement comes
-//! before it was sent again; or it echoes the first transmission (Eifel, RFC 3522); or the peer
-//! says later that it has the segment twice (RFC 3708).
+//! The first transmission of such a segment may have arrived late. This is so if the segment is
+//! acknowledged before its retransmission. It is also so if the acknowledgement echoes the first
+//! transmission (Eifel, RFC 3522), or if the peer later reports a duplicate (RFC 3708).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,30 +14,30 @@ use braid_wire::{PathId, Time};
 use super::report::Report;
 use crate::stream::send::segment::{Echo, Phase, Segment};
 
-/// Most that are remembered.
+/// Maximum number of presumptions.
 const MOST: usize = 256;
-/// Time-outs after which nothing is heard of a transmission any more.
+/// Age in time-outs at which a presumption is dropped.
 const LIFETIME: u32 = 4;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct PresumedLost {
     all: VecDeque<Presumption>,
-    /// The number of the newest of them that the paths have not heard of.
+    /// Number of the newest presumptions that were not yet reported to the path set.
     fresh: usize,
 }
 
-/// One of them.
+/// A segment that is presumed lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Presumption {
-    /// Both name the segment.
+    /// Message, and offset in it: they identify the segment.
     source: u64,
     offset: u32,
     path: PathId,
     /// The stamp that an acknowledgement of this transmission echoes.
     stamp: u32,
-    /// Since when a later one of the path is known to have arrived.
+    /// Time since which a later segment of the path is known to have arrived.
     overtaken_at: Time,
-    /// When the segment was acknowledged, and what it was sent again as.
+    /// Time at which the segment was acknowledged, and path and stamp of its last transmission.
     heard: Option<(Time, PathId, u32)>,
     is_late: bool,
 }
@@ -74,15 +74,15 @@ impl PresumedLost {
         self.fresh += 1;
     }
 
-    /// The paths hear of what is new.
+    /// Reports new presumptions to the path set.
     pub(super) fn report_new(&mut self, rails: &mut Rails) {
         let fresh = std::mem::take(&mut self.fresh).min(self.all.len());
         let new = self.all.range(self.all.len() - fresh..);
         new.for_each(|presumption| rails.on_overtaken(presumption.path));
     }
 
-    /// A segment is acknowledged that was sent again, or was to be. Returns whether that proves its
-    /// first transmission late.
+    /// Handles the acknowledgement of a segment that was retransmitted, or was to be. Returns
+    /// whether it proves that the first transmission was late.
     pub(super) fn on_heard(
         &mut self,
         now: Time,
@@ -102,14 +102,14 @@ impl PresumedLost {
             rails.on_late(path, presumption.is_late_by(now));
         }
         if is_unsent && !segment.again {
-            self.all.remove(at); // it will not come twice
+            self.all.remove(at); // there will be no duplicate
         }
         is_late
     }
 
-    /// The peer has `count` more segments twice, and echoes one of them. The others came with it,
-    /// so they are those that were taken for lost with it. Returns whether the one that it echoes
-    /// was known to be late.
+    /// Handles `count` new duplicates at the peer, one of which is echoed. The others arrived with
+    /// it, so they are segments presumed lost at the same time. Returns whether the echoed segment
+    /// was already known to be late.
     pub(super) fn on_duplicates(
         &mut self,
         now: Time,
@@ -133,7 +133,7 @@ impl PresumedLost {
                 continue;
             }
             if !presumption.is_late {
-                // The copy that comes second is the one that is echoed.
+                // The copy that arrives second is the one that is echoed.
                 let came = if presumption.echoes(echo) { now } else { heard_at };
                 rails.on_late(presumption.path, presumption.is_late_by(came));
             }

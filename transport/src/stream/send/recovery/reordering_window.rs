@@ -1,25 +1,25 @@
-//! The reordering window: the time that a segment which others overtook may still be late.
+//! The reordering window: the time for which an overtaken segment may still be late.
 //!
-//! As RACK's reordering window (RFC 8985, section 6.2, step 4): duplicates that the peer reports
-//! after retransmissions show that the sender was too quick, and the window grows, once a round
-//! trip. A run of recoveries without any shows that the network has calmed down, and the window
-//! shrinks back.
+//! The window follows RACK's (RFC 8985, section 6.2, step 4). Duplicates after retransmissions show
+//! that the sender was too quick, and the window grows, once per round trip. A run of recoveries
+//! without duplicates shows that the network reorders less, and the window shrinks back.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-/// Most that the thresholds are multiplied with.
+/// Maximum factor of the thresholds.
 const MOST: u32 = 16;
-/// Recoveries without a spurious retransmission after which it is back to normal (RFC 8985: 16).
+/// Number of recoveries without a spurious retransmission after which the factor is reset (RFC
+/// 8985: 16).
 const CALM_RECOVERIES: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReorderingWindow {
     factor: u32,
-    /// No further growth before.
+    /// Time before which the factor does not grow again.
     settled_at: Time,
-    /// Recoveries since the last sign of a spurious retransmission.
+    /// Number of recoveries since the last spurious retransmission.
     calm: u32,
 }
 
@@ -33,7 +33,7 @@ impl ReorderingWindow {
         self.factor
     }
 
-    /// Retransmissions turn out to have been unnecessary.
+    /// Handles spurious retransmissions.
     pub(crate) fn on_spurious(&mut self, now: Time, rtt: Duration) {
         self.calm = 0;
         if now >= self.settled_at {
@@ -42,7 +42,7 @@ impl ReorderingWindow {
         }
     }
 
-    /// Segments were found lost.
+    /// Handles a recovery: segments were declared lost.
     pub(crate) fn on_recovery(&mut self) {
         self.calm += 1;
         if self.calm >= CALM_RECOVERIES {

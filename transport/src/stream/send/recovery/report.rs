@@ -6,27 +6,27 @@ use braid_wire::{Psn, Time};
 
 use crate::stream::send::segment::Segment;
 
-/// Number of oldest segments that a time-out resends. Their acknowledgement tells what else is
-/// lost.
+/// Number of oldest segments that a time-out retransmits. Their acknowledgement shows which others
+/// are lost.
 pub(crate) const PROBES: usize = 2;
 
-/// Contents of an acknowledgement beside the packets that have arrived.
+/// Contents of an acknowledgement, besides the packets that have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) now: Time,
     /// The receiver's ePSN.
     pub(crate) cumulative: Psn,
-    /// The highest PSN ahead of its ePSN that it has seen, or one less than that.
+    /// The highest PSN that the receiver has seen ahead of its ePSN, or the ePSN minus one.
     pub(crate) highest: Psn,
-    /// Packets newly reported ahead of the ePSN.
+    /// Number of packets newly reported ahead of the ePSN.
     pub(crate) early: u64,
-    /// Retransmissions newly found to have been unnecessary.
+    /// Retransmissions newly known to be spurious.
     pub(crate) spurious: u32,
-    /// Round-trip time of the packet that it echoes.
+    /// Round-trip time of the echoed packet.
     pub(crate) rtt: Duration,
-    /// A packet much older than others that have arrived is lost, not late, if older than this.
+    /// An overtaken packet older than this is lost, not late.
     pub(crate) reorder_time: Duration,
-    /// ... and beyond any doubt if older than this: the time-out.
+    /// Age at which an overtaken packet is lost beyond doubt, see `Rtt::overdue`.
     pub(crate) overdue: Duration,
 }
 

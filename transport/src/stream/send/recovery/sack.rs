@@ -1,5 +1,5 @@
-//! A threshold, in packets and in time, beyond which a packet that others overtook is lost. With
-//! the highest threshold no packet is declared lost here.
+//! Thresholds, in packets and in time, beyond which an overtaken packet is lost. With the highest
+//! threshold, this method declares no packet lost.
 
 use super::reordering_window::ReorderingWindow;
 use super::report::Report;

@@ -9,13 +9,13 @@ use super::*;
 use crate::stream::send::segment::Echo;
 use crate::stream::send::source::Next;
 
-/// A stream of ten packets, PSN 100 to 109, sent 10 us apart on paths 0, 1, 0, 1, ..., and a method
-/// that watches over it.
+/// A stream of ten packets, PSN 100 to 109, sent 10 us apart on paths 0, 1, 0, 1, ..., with a loss
+/// detector.
 struct Stream {
     window: Window,
     detector: Detector,
     rails: Rails,
-    /// Segments that were taken for lost and are known to have come late.
+    /// Number of segments that were declared lost and are known to have come late.
     needless: usize,
     now: Time,
 }
@@ -41,8 +41,8 @@ impl Stream {
         stream
     }
 
-    /// All packets below `cumulative` and these beyond it have arrived; `echo` came last. Returns
-    /// what is now lost, by its distance from the first PSN.
+    /// Acknowledges all packets below `cumulative` and those in `beyond`; `echo` came last. Returns
+    /// the segments that are now lost, by their distance from the first PSN.
     fn ack(&mut self, cumulative: u64, beyond: &[u64], echo: u64, spurious: u32) -> Vec<u64> {
         let echoed = *self.window.get(Psn(FIRST + echo)).expect("a packet in flight");
         let rtt = self.now - echoed.sent_at;
@@ -104,7 +104,7 @@ impl Stream {
         self.window.get(Psn(FIRST + psn)).map(|segment| segment.order)
     }
 
-    /// Sends again, on this path, what was lost first.
+    /// Retransmits the segment that was lost first, on this path.
     fn resend(&mut self, path: u16) {
         let (psn, _) = self.window.peek_lost().expect("something is lost");
         self.window.resend(self.now, psn, PathId::new(path));
@@ -121,7 +121,7 @@ impl Stream {
 #[test]
 fn fifo_path_knows_a_loss_by_the_next_packet_of_the_same_path() {
     let mut stream = Stream::new(LossRecovery::FifoPath, 48);
-    // 1 and 3 of path 1 say nothing about 0 of path 0; 2 of path 0 does.
+    // PSNs 1 and 3 of path 1 say nothing about 0 of path 0; 2 of path 0 does.
     assert_eq!(stream.ack(0, &[1, 3], 3, 0), []);
     assert_eq!(stream.ack(0, &[1, 2, 3], 2, 0), [0]);
     assert_eq!(stream.ack(0, &[1, 2, 3, 8], 8, 0), [4, 6]);
@@ -153,7 +153,7 @@ fn fifo_path_leaves_a_silent_path_to_the_time_out() {
 fn fifo_path_learns_from_a_late_packet_how_long_to_wait_on_its_path() {
     let mut stream = Stream::new(LossRecovery::FifoPath, 48);
     assert_eq!(stream.ack(0, &[2], 2, 0), [0]);
-    // It comes before it was sent again, 30 us late: from now on the path has 45 us.
+    // The packet arrives before its retransmission, 30 us late: from now on the window is 45 us.
     stream.now += 3 * STEP;
     assert_eq!(stream.ack(1, &[2], 0, 0), []);
     assert_eq!(stream.needless, 1);
@@ -175,7 +175,7 @@ fn fifo_path_learns_from_an_echo_that_a_retransmission_was_needless() {
     let original = Echo { path: first.path, stamp: first.sent_at.stamp() };
     assert_eq!(stream.ack_echoing(1, &[2], original), []);
     assert_eq!((stream.needless, stream.rails.reordering().is_any()), (1, true));
-    // The retransmission comes as well, which is no news.
+    // The retransmission arrives as well, which changes nothing.
     let again = Echo { path: PathId::new(1), stamp: resent_at.stamp() };
     assert!(stream.detector.on_duplicates(stream.now, again, 1, &mut stream.rails));
 }
@@ -186,7 +186,7 @@ fn fifo_path_learns_from_a_duplicate_which_path_was_late() {
     assert_eq!(stream.ack(0, &[2], 2, 0), [0]);
     let resent_at = stream.now;
     stream.resend(1);
-    // It has arrived, but nobody knows as what.
+    // The segment has arrived, but it is not known by which transmission.
     assert_eq!(stream.ack(1, &[2], 2, 0), []);
     assert_eq!((stream.needless, stream.rails.reordering().is_any()), (0, false));
     let again = Echo { path: PathId::new(1), stamp: resent_at.stamp() };
@@ -217,11 +217,11 @@ fn a_retransmission_falls_out_of_the_window_only_after_as_many_others() {
 
 #[test]
 fn a_time_out_that_was_none_does_not_halve_the_out_of_order_window() {
-    // What arrives next left before the time-out: the window is 6 again.
+    // The next arrival left before the time-out: the window is 6 again.
     let mut stream = Stream::new(LossRecovery::OooWindow, 6);
     assert_eq!(stream.time_out(), 2);
     assert_eq!(stream.ack(0, &[9], 9, 0), [2]);
-    // It is what the time-out sent again: 3 of 10 may be late.
+    // The next arrival is the retransmission of the time-out: 3 of 10 may be late.
     let mut stream = Stream::new(LossRecovery::OooWindow, 6);
     assert_eq!(stream.time_out(), 2);
     stream.resend(0);
