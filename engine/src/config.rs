@@ -180,6 +180,3 @@ impl Default for EngineConfig {
         }
     }
 }
-
-/// The largest number of workers of an engine.
-pub(crate) const MAX_WORKERS: usize = 64;

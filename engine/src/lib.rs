@@ -97,6 +97,7 @@ mod srq;
 mod threads;
 mod verbs;
 mod wake;
+mod work_queue;
 mod worker;
 pub mod wr;
 

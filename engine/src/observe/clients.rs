@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::server::Shown;
+use super::engines::ServedEngines;
 use super::stream::{Listening, Stream};
 use super::{exposition, http};
 use crate::event_fd::EventFd;
@@ -46,12 +46,16 @@ struct Client {
 
 /// The page with the state of all engines, which is rendered again when it is old.
 struct Page<'a> {
-    engines: &'a Shown,
+    engines: &'a ServedEngines,
     made: Option<(Instant, String)>,
 }
 
 impl<'a> Clients<'a> {
-    pub(super) fn new(listening: &'a Listening, engines: &'a Shown, stop: &'a EventFd) -> Self {
+    pub(super) fn new(
+        listening: &'a Listening,
+        engines: &'a ServedEngines,
+        stop: &'a EventFd,
+    ) -> Self {
         let (page, connected) = (Page { engines, made: None }, Vec::new());
         Clients { listening, stop, page, connected, paused_until: None, is_told: false }
     }

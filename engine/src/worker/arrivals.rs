@@ -12,7 +12,7 @@ use braid_wire::{
     RailId, SealedOffer, Setup, Time, Token,
 };
 
-use super::initiators::Asking;
+use super::attempt::AttemptState;
 use super::listening::Listening;
 use super::outbox::Outbox;
 use super::peers::Peers;
@@ -34,7 +34,7 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) qps: &'a mut QpTable,
     pub(crate) peers: &'a mut Peers,
     pub(crate) listening: &'a mut Listening,
-    pub(crate) initiators: &'a mut Initiators<Asking>,
+    pub(crate) initiators: &'a mut Initiators<AttemptState>,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) disconnects: &'a mut Disconnects<Ended>,
     pub(crate) sessions: &'a mut Sessions,

@@ -12,7 +12,7 @@ use braid_wire::{QpId, Token};
 
 use super::Worker;
 use super::announce::log_end;
-use super::initiators::abandon;
+use super::attempt::abandon;
 use super::qps::{Place, QpEntry};
 use super::rails::PeerAddrs;
 use crate::paths_to::PathsTo;

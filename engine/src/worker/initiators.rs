@@ -1,30 +1,13 @@
 //! The attempts to connect of a worker's queue pairs.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
 
-use braid_transport::{Attempt, ConnectError as SetupError, Initiators, Step};
+use braid_transport::{Attempt, ConnectError as SetupError, Step};
 use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
 
 use super::Worker;
-use super::exchange::Exchange;
-use super::qps::QpEntry;
-use super::reachability::Reachability;
-use crate::connect::{ConnectError, Outcome};
-
-/// The worker's data for an attempt.
-pub(crate) struct Asking {
-    /// The reachability of each address of the responder, until one has answered.
-    pub(crate) reach: HashMap<SocketAddr, Reachability>,
-    /// The number of the attempt, which identifies it for cancellation.
-    pub(crate) number: u64,
-    /// The outcome that the application waits for.
-    pub(crate) outcome: Arc<Outcome>,
-    /// The key exchange, if the connection is to be keyed.
-    pub(crate) exchange: Option<Exchange>,
-}
+use super::attempt::{AttemptState, abandon};
+use crate::connect::ConnectError;
 
 /// The end of an attempt.
 pub(crate) enum Ended {
@@ -32,22 +15,6 @@ pub(crate) enum Ended {
     Answered(Result<Connect, SetupError>),
     /// The system reports that no answer can come.
     Unreachable(io::Error),
-}
-
-/// Ends the attempt of a queue pair that was reset, disconnected or moved to ERR.
-pub(super) fn abandon(initiators: &mut Initiators<Asking>, qp: QpId) {
-    if let Some(attempt) = initiators.cancel(qp) {
-        attempt.driver.outcome.set(Err(ConnectError::Cancelled { addr: attempt.asked }));
-    }
-}
-
-impl QpEntry {
-    /// Ends the attempt of a queue pair that has left INIT.
-    pub(super) fn check_attempt(&self, initiators: &mut Initiators<Asking>) {
-        if self.shared.state() != braid_transport::QpState::Init {
-            abandon(initiators, self.shared.id);
-        }
-    }
 }
 
 impl Worker {
@@ -111,7 +78,7 @@ impl Worker {
         }
     }
 
-    fn end_attempt(&mut self, now: Time, mut attempt: Attempt<Asking>, ended: Ended) {
+    fn end_attempt(&mut self, now: Time, mut attempt: Attempt<AttemptState>, ended: Ended) {
         let addr = attempt.asked;
         let ended_with = match ended {
             Ended::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),

@@ -11,7 +11,7 @@ use super::exchange::{self, open_request};
 use super::outbox::Outbox;
 use crate::backlog::Backlog;
 use crate::counters::WorkerCounters;
-use crate::qp::{Asked, QpShared};
+use crate::qp::{QpShared, WorkerRequest};
 use crate::random;
 use crate::security::Security;
 
@@ -144,7 +144,7 @@ impl Listening {
         match reply {
             Reply::Requested => self.backlog.iter().for_each(|backlog| backlog.announce()),
             Reply::Pending => {}
-            Reply::Repeat(qp) => qp.ask(Asked::Repeat),
+            Reply::Repeat(qp) => qp.request(WorkerRequest::Repeat),
             Reply::Rejected(reject) => {
                 match reject.reason {
                     RejectReason::Busy => counters.setup_busy.add(1),

@@ -3,6 +3,7 @@
 mod accepting;
 mod announce;
 mod arrivals;
+mod attempt;
 mod attendant;
 mod cell;
 mod control;
@@ -32,7 +33,7 @@ use braid_wire::{QpId, RailId, Time};
 
 use self::announce::announce;
 use self::arrivals::Arrivals;
-use self::initiators::Asking;
+use self::attempt::AttemptState;
 use self::listening::Listening;
 use self::outbox::Outbox;
 use self::peers::Peers;
@@ -45,7 +46,7 @@ use crate::datapath::{Caps, PortRefused, Taken};
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
 use crate::memory::{Checked, RegionCache};
-use crate::qp::Asked;
+use crate::qp::WorkerRequest;
 use crate::security::Security;
 use crate::signals::Signals;
 
@@ -80,7 +81,7 @@ pub(crate) struct Worker {
     qps: QpTable,
     peers: Peers,
     listening: Listening,
-    initiators: Initiators<Asking>,
+    initiators: Initiators<AttemptState>,
     outbox: Outbox,
     /// Ended queue pairs, by the receiving addresses of their peers.
     disconnects: Disconnects<Ended>,
@@ -253,11 +254,11 @@ impl Worker {
         self.signals.doorbells().answer(|index| {
             worked = true;
             if let Some(entry) = qps.at(index) {
-                let asked = entry.shared.take_asked();
-                if asked.is_for(Asked::Repeat) {
+                let requests = entry.shared.take_requests();
+                if requests.contain(WorkerRequest::Repeat) {
                     entry.answer_connect(outbox);
                 }
-                if asked.is_for(Asked::Overrun) {
+                if requests.contain(WorkerRequest::Overrun) {
                     entry.end(peers, events, EndCause::CompletionQueueOverrun);
                     entry.check_attempt(initiators);
                 }

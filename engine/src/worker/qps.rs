@@ -214,7 +214,7 @@ impl QpEntry {
 
     /// Hands posted work requests to the core.
     pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
-        while let Some(wr) = self.shared.recv_ring.pop() {
+        while let Some(wr) = self.shared.recvs.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
                 Err(error) => {
@@ -224,7 +224,7 @@ impl QpEntry {
                 }
             }
         }
-        while let Some(posted) = self.shared.send_ring.pop() {
+        while let Some(posted) = self.shared.sends.pop() {
             let PostedSend { wr, inline } = posted;
             match self.post_send(now, peers, wr) {
                 Ok(()) => self.sends.push_back(inline),
@@ -323,8 +323,7 @@ impl QpEntry {
     /// Releases the inline buffer of a send that has ended.
     fn retire(&self, inline: Option<u32>) {
         if let Some(inline) = inline {
-            // The ring has a place for each buffer.
-            let _ = self.shared.free_inline.push(inline);
+            self.shared.inline.give_back(inline);
         }
         self.shared.sends.release(1);
     }
@@ -332,11 +331,11 @@ impl QpEntry {
     /// Drops everything that is posted, without completions.
     pub(crate) fn forget_posts(&mut self) {
         let shared = self.shared.clone();
-        while shared.recv_ring.pop().is_some() {
+        while shared.recvs.pop().is_some() {
             self.recvs += 1;
         }
         shared.release_recvs(std::mem::take(&mut self.recvs));
-        while let Some(posted) = shared.send_ring.pop() {
+        while let Some(posted) = shared.sends.pop() {
             self.sends.push_back(posted.inline);
         }
         while let Some(inline) = self.sends.pop_front() {

@@ -15,8 +15,8 @@ use braid_wire::{
 };
 
 use super::Worker;
+use super::attempt::AttemptState;
 use super::exchange::Exchange;
-use super::initiators::Asking;
 use super::qps::Place;
 use super::rails::PeerAddrs;
 use crate::connect::{ConnectError, Outcome};
@@ -57,8 +57,8 @@ impl Worker {
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
         let number = random::number();
         let exchange = self.security.clone().map(Exchange::new);
-        let asking = Asking { reach: HashMap::new(), number, outcome, exchange };
-        let attempt = Attempt::new(now, ours, asked, initiator, random::number(), asking);
+        let state = AttemptState { reach: HashMap::new(), number, outcome, exchange };
+        let attempt = Attempt::new(now, ours, asked, initiator, random::number(), state);
         let attempt = attempt.with_others(others.map(|other| (*other, random::number())));
         self.initiators.begin(attempt);
         self.progress();
@@ -70,7 +70,7 @@ impl Worker {
     pub(super) fn complete(
         &mut self,
         now: Time,
-        attempt: &mut Attempt<Asking>,
+        attempt: &mut Attempt<AttemptState>,
         accept: Connect,
     ) -> Result<Vec<u8>, ConnectError> {
         let (index, from) = (self.qps.index_of(attempt.ours.qp), attempt.accepted_from);

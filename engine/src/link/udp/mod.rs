@@ -4,6 +4,7 @@
 //! and one `recvmsg` returns them. Measurements show that sending or receiving packet by packet
 //! takes seven to ten times as long.
 
+mod addresses;
 pub(crate) mod cut;
 pub(crate) mod error_queue;
 mod fallbacks;
@@ -20,11 +21,13 @@ mod tests;
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use socket2::{SockAddr, Socket};
+use socket2::Socket;
 
+pub(crate) use self::addresses::{canonical, of_version};
+use self::addresses::{for_receiver, reachable};
 use self::cut::Cutter;
 use self::fallbacks::{Fallbacks, RefusedOptions};
 use self::interface::OwnInterfaces;
@@ -34,7 +37,7 @@ pub(crate) use self::reach::Reach;
 use self::refused::RefusedList;
 pub(crate) use self::send::TrafficClass;
 use self::send::{Addressing, Refusal, send_each, send_once};
-pub(crate) use self::socket::{enable_icmp_errors, leave_by, of_version, open_path};
+pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path};
 use super::{
     AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused, Received, Sent, Via,
 };
@@ -170,7 +173,7 @@ impl UdpLink {
             Via::Port => None,
         };
         let Some(place) = place else {
-            let to = Some(address(self.local, reached));
+            let to = Some(for_receiver(self.local, reached));
             let from = PacketInfo::of(self.local, local);
             let addressing = Addressing { to, from, traffic_class };
             let again = || send(self.receiver.as_raw_fd(), &addressing);
@@ -444,28 +447,6 @@ fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
     told.ok().flatten().map(RefCell::new)
 }
 
-/// Maps `to` to the form that a link at `local` can reach.
-fn reachable(local: SocketAddr, to: SocketAddr) -> io::Result<SocketAddr> {
-    if to.port() == 0 {
-        return Err(invalid(format!("{to} has no port")));
-    }
-    let to = canonical(to);
-    if local.is_ipv4() == to.is_ipv4() || local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
-        return Ok(to);
-    }
-    Err(invalid(format!("{to} cannot be reached from {local}")))
-}
-
-/// Maps a destination to a reachable one in the form of the receiving socket at `local`.
-fn address(local: SocketAddr, to: SocketAddr) -> SockAddr {
-    match to {
-        SocketAddr::V4(to) if local.is_ipv6() => {
-            SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into()
-        }
-        to => to.into(),
-    }
-}
-
 /// Whether an error of a socket may concern an earlier datagram, because an ICMP message has
 /// arrived since.
 fn may_be_earlier(error: &io::Error) -> bool {
@@ -474,14 +455,6 @@ fn may_be_earlier(error: &io::Error) -> bool {
 
 fn bytes_of(batch: &Batch<'_>) -> usize {
     batch.slices.iter().map(|slice| slice.len()).sum()
-}
-
-/// Maps an IPv4 address that is embedded in IPv6 back to IPv4.
-pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
-    match addr.ip().to_canonical() {
-        IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
-        IpAddr::V6(_) => addr,
-    }
 }
 
 fn invalid(message: String) -> io::Error {

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use braid_wire::{MAX_PATHS, PathId};
 use socket2::{SockAddr, Socket};
 
+use super::addresses::of_version;
 use super::fallbacks::RefusedOptions;
 use super::packet_info::PacketInfo;
 use super::send::{Addressing, TrafficClass};
@@ -128,7 +129,7 @@ impl PathSockets {
     /// available. A link bound to a wildcard closes them again, because the sockets for a peer are
     /// bound to the address that the peer called.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
-        let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
+        let to = of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
         for path in 0..count.min(KEPT) {
             self.get(PathId::new(path as u16), &to.into())
                 .map_err(|error| SocketError::of_path(error, path, count))?;
