@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use super::config::{DiscoveryConfig, DiscoveryError};
 use super::port::PathPort;
 use super::trace::Trace;
-use super::{DiscoveryConfig, DiscoveryError};
 use crate::clock::deadline;
 
 /// The time to live of a probe that is to arrive, which is Linux's default.

@@ -5,6 +5,8 @@ use super::operation::AllToAllV;
 
 /// Bytes of a WRITE: the amount that the transport sends on a rail before it picks another.
 pub(super) const CHUNK: usize = 64 << 10;
+/// The largest number of rounds in flight.
+pub(super) const MAX_ROUNDS: usize = 8;
 
 pub(super) struct RoundState {
     pub(super) number: u64,

@@ -330,9 +330,9 @@ fn open(
         kind: device.kind,
         send_cq,
         recv_cq,
-        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue
-        // (`do_class_d1e_error` in rxe_resp.c keeps the opcode that it waits for), so each NIC
-        // queue pair has its own.
+        // Each NIC queue pair has a receive queue of its own, because Soft-RoCE never recovers from
+        // a message that was cut short on a shared one. (`do_class_d1e_error` in rxe_resp.c keeps
+        // the opcode that it waits for.)
         srq: None,
         max_send_wr: NIC_QP_SENDS as u32,
         max_recv_wr: receives as u32,

@@ -152,10 +152,10 @@ impl Worker {
     /// whether there was anything to do.
     ///
     /// Sending comes first. So the completions of a round's arrivals are delivered before the next
-    /// round spends time on acknowledging them, and a reply that the application posts at once
-    /// leaves together with the acknowledgement. The acknowledgement of many packets leaves at
-    /// once. So does one for which no reply is expected: the application may end its process as
-    /// soon as it has the message, and its peer would consider the message lost.
+    /// round spends time on acknowledging them. A reply that the application posts at once leaves
+    /// together with the acknowledgement. The acknowledgement of many packets leaves at once. So
+    /// does one for which no reply is expected: the application may end its process as soon as it
+    /// has the message, and its peer would consider the message lost.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
         self.activity.round(now);

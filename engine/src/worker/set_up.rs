@@ -175,9 +175,9 @@ impl Worker {
         Ok(whole_words as u16)
     }
 
-    /// Moves a queue pair into the endpoint of its peer: RTS. Everything goes to the first of
-    /// `addrs`, from which the peer's set-up packets came and where it has proved to receive, until
-    /// it has proved that it receives at the others. With a session the connection is keyed.
+    /// Moves a queue pair into the endpoint of its peer: RTS. The peer's set-up packets came from
+    /// the first of `addrs`, so it has proved that it receives there. Everything goes there until
+    /// the peer has proved that it receives at the others. With a session the connection is keyed.
     pub(super) fn bind(
         &mut self,
         now: Time,

@@ -44,8 +44,8 @@ use super::{
 use crate::degradation::{Degradation, Misrouting};
 
 /// The largest number of segments in a GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024
-/// and take 128 since. A virtual machine hands its batches to the host as a whole, and a host with
-/// a limit of 64 silently drops longer ones (`virtio_net_hdr_to_skb`), so 64 is the limit here.
+/// and take 128 since. A virtual machine hands its batches to the host as a whole. An older host
+/// silently drops those longer than 64 (`virtio_net_hdr_to_skb`), so 64 is the limit here.
 const MAX_SEGMENTS: usize = 64;
 /// The largest number of bytes in a GSO call over IPv4: an IP packet without its headers. IPv6
 /// takes 20 more, but the link may use both.
