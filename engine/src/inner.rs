@@ -27,7 +27,7 @@ use crate::signals::Signals;
 use crate::threads::spawn_without_signals;
 use crate::verbs::Device;
 use crate::worker::{
-    Control, LocalRails, PathPlan, PollActivity, SetUpPlan, WorkerCell, WorkerParts, attend,
+    LocalRails, PathPlan, PollActivity, SetUpPlan, WorkerCell, WorkerControl, WorkerParts, attend,
 };
 
 /// The state of an engine that every object created with it shares. Workers and their threads do
@@ -208,7 +208,7 @@ impl EngineInner {
 
     /// Stops all workers until the result is dropped. A worker that has panicked makes no progress
     /// anyway.
-    pub(crate) fn exclude_workers(&self) -> Vec<Option<Control<'_>>> {
+    pub(crate) fn exclude_workers(&self) -> Vec<Option<WorkerControl<'_>>> {
         self.workers.iter().map(|worker| worker.try_control()).collect()
     }
 

@@ -12,7 +12,7 @@
 //! between two routers that use one address on both, or choices below IP (bonds, tunnels). A router
 //! whose address differs from one answer to the next splits one route into two.
 
-mod asked;
+mod sent_probes;
 mod batch;
 mod config;
 #[cfg(fuzzing)]
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use braid_transport::LocalAddr;
 pub use braid_wire::PathId;
 
-use self::batch::{Batch, Survey};
+use self::batch::{ProbeBatch, Survey};
 pub use self::config::{DiscoveryConfig, DiscoveryError};
 pub use self::map::{PathMap, Way};
 use self::trace::Trace;
@@ -112,7 +112,7 @@ pub(crate) fn discover_from(
         paths.into_iter().map(|path| Trace::new(path, config.max_ttl)).collect();
     let mut survey = Survey::new(config, local, to).by_interface(from.interface);
     for batch in traces.chunks_mut(BATCH) {
-        Batch::open(&mut survey, batch.iter_mut())?.sweep()?;
+        ProbeBatch::open(&mut survey, batch.iter_mut())?.sweep()?;
         if batch.iter().all(|trace| trace.is_silent()) {
             // A destination that is silent about so many paths is silent about the others, too.
             break;
@@ -162,7 +162,7 @@ fn ask_once(
     let rested = end.min(Instant::now() + REST);
     let asked = traces.iter_mut().enumerate();
     let asked = asked.filter(|(index, _)| doubtful.iter().any(|(asked, _)| asked == index));
-    let mut batch = Batch::open(survey, asked.map(|(_, trace)| trace))?;
+    let mut batch = ProbeBatch::open(survey, asked.map(|(_, trace)| trace))?;
     let contested = (0..).zip(doubtful);
     let probes: Vec<(usize, u8)> = contested
         .flat_map(|(path, (_, contested))| contested.iter().map(move |&ttl| (path, ttl)))

@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use braid_wire::PathId;
 use socket2::Socket;
 
-use super::asked::{Asked, Heard};
 use super::probe::Probe;
+use super::sent_probes::{ProbeAnswer, SentProbes};
 use crate::link::udp::{
     canonical, enable_icmp_errors, error_queue, leave_by, of_version, open_path,
 };
@@ -32,7 +32,7 @@ pub(super) struct PathPort {
     talker: Socket,
     listener: Socket,
     to: SocketAddr,
-    asked: Asked,
+    asked: SentProbes,
 }
 
 impl PathPort {
@@ -56,7 +56,7 @@ impl PathPort {
             leave_by(socket, interface);
         }
         listener.connect(&to.into())?;
-        Ok(PathPort { talker, listener, to, asked: Asked::new(to) })
+        Ok(PathPort { talker, listener, to, asked: SentProbes::new(to) })
     }
 
     /// Sends a probe. If the machine has no room, the probe is lost like any datagram.
@@ -77,7 +77,7 @@ impl PathPort {
     }
 
     /// Hands over the arrived answers.
-    pub(super) fn receive(&mut self, heard: &mut dyn FnMut(Heard)) -> io::Result<()> {
+    pub(super) fn receive(&mut self, heard: &mut dyn FnMut(ProbeAnswer)) -> io::Result<()> {
         let mut buffer = [0; LONGEST];
         for _ in 0..MOST_AT_ONCE {
             let Some(report) = error_queue::next(&self.listener, &mut buffer)? else { break };

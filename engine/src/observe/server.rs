@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use super::clients::Clients;
 use super::endpoint::{EndpointError, MetricsEndpoint};
 use super::engines::ServedEngines;
-use super::stream::Listening;
+use super::stream::ServerSocket;
 use crate::event_fd::EventFd;
 use crate::metrics::Observed;
 use crate::threads::spawn_without_signals;
@@ -88,8 +88,8 @@ fn start(at: MetricsEndpoint) -> Result<Server, EndpointError> {
         _ => EndpointError::Local { pid, source },
     };
     let listening = match at {
-        MetricsEndpoint::Http(addr) => Listening::http(addr),
-        _ => Listening::local(pid),
+        MetricsEndpoint::Http(addr) => ServerSocket::http(addr),
+        _ => ServerSocket::local(pid),
     };
     let listening = listening.map_err(failed)?;
     let (addr, engines) = (listening.addr(), ServedEngines::default());

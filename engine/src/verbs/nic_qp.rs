@@ -10,7 +10,7 @@ use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN, Frame, Time};
 use smallvec::SmallVec;
 
 use super::buffers::Buffers;
-use super::completion_queues::Room;
+use super::completion_queues::CompletionRoom;
 use super::device::Device;
 use super::pool::Pool;
 use crate::parts::{MAX_PARTS, Parts};
@@ -63,10 +63,10 @@ pub(crate) struct NicQp {
     pub(crate) renewed: Option<Time>,
     pub(crate) rejoined: Option<Time>,
     /// The room for the completions of everything posted to it.
-    pub(crate) room: Room,
+    pub(crate) room: CompletionRoom,
     /// The serial number of the next frame of headers.
     pub(crate) serial: u32,
-    heads: Heads,
+    last_frame: LastFrame,
     /// The serial number of the next packet in parts.
     pub(crate) parts_serial: u32,
     parts: Parts,
@@ -89,7 +89,7 @@ struct Receive {
 
 /// The last frame of headers that has arrived.
 #[derive(Default)]
-struct Heads {
+struct LastFrame {
     serial: u32,
     bytes: Vec<u8>,
 }
@@ -100,7 +100,7 @@ impl NicQp {
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
-        (cqs, room): ((&Cq, &Cq), Room),
+        (cqs, room): ((&Cq, &Cq), CompletionRoom),
         buffers: &Arc<Buffers>,
         own: Range<usize>,
     ) -> Result<Self, VerbsError> {
@@ -115,7 +115,7 @@ impl NicQp {
             rejoined: None,
             room,
             serial: 0,
-            heads: Heads::default(),
+            last_frame: LastFrame::default(),
             parts_serial: 0,
             parts: Parts::default(),
             sent: VecDeque::new(),
@@ -234,7 +234,7 @@ impl NicQp {
     /// Drops the NIC queue pair, whether the device agrees or not.
     pub(crate) fn end(&mut self, pool: &mut Pool) {
         self.qp = None;
-        self.heads = Heads::default();
+        self.last_frame = LastFrame::default();
         self.forget_sent(pool);
     }
 
@@ -301,20 +301,20 @@ impl NicQp {
 
     /// Takes headers, in a receive buffer after their frame. Their payloads follow.
     pub(crate) fn take_heads(&mut self, buffer: u32, serial: u32, len: usize) {
-        let mut heads = std::mem::take(&mut self.heads);
-        heads.serial = serial;
-        heads.bytes.clear();
+        let mut frame = std::mem::take(&mut self.last_frame);
+        frame.serial = serial;
+        frame.bytes.clear();
         // SAFETY: the caller has it from a completion, and recycles it after this.
         let bytes = unsafe { self.message(buffer, len) };
-        heads.bytes.extend_from_slice(bytes.and_then(|b| b.get(FRAME_LEN..)).unwrap_or_default());
-        self.heads = heads;
+        frame.bytes.extend_from_slice(bytes.and_then(|b| b.get(FRAME_LEN..)).unwrap_or_default());
+        self.last_frame = frame;
     }
 
     /// The header of a payload with this immediate data.
     pub(crate) fn head_of(&self, imm: u32) -> Option<DataHeader> {
         let (serial, at) = (imm >> 8, (imm & 0xFF) as usize * DATA_HEADER_LEN);
-        let bytes = self.heads.bytes.get(at..at + DATA_HEADER_LEN)?;
-        DataHeader::decode_placed(bytes).ok().filter(|_| serial == self.heads.serial)
+        let bytes = self.last_frame.bytes.get(at..at + DATA_HEADER_LEN)?;
+        DataHeader::decode_placed(bytes).ok().filter(|_| serial == self.last_frame.serial)
     }
 }
 

@@ -13,12 +13,12 @@ use braid_wire::{
 };
 
 use super::attempt::AttemptState;
-use super::listening::Listening;
+use super::listening::ListenState;
 use super::outbox::Outbox;
 use super::peers::Peers;
 use super::qps::QpTable;
 use super::rails::egress;
-use super::sessions::{Addressee, Ended, Sessions};
+use super::sessions::{Addressee, DisconnectAddress, Sessions};
 use crate::counters::WorkerCounters;
 use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
@@ -33,10 +33,10 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) rail: RailId,
     pub(crate) qps: &'a mut QpTable,
     pub(crate) peers: &'a mut Peers,
-    pub(crate) listening: &'a mut Listening,
+    pub(crate) listening: &'a mut ListenState,
     pub(crate) initiators: &'a mut Initiators<AttemptState>,
     pub(crate) outbox: &'a mut Outbox,
-    pub(crate) disconnects: &'a mut Disconnects<Ended>,
+    pub(crate) disconnects: &'a mut Disconnects<DisconnectAddress>,
     pub(crate) sessions: &'a mut Sessions,
     /// The connection whose keys have decrypted the current packet. `None`: the packet was not
     /// encrypted.
@@ -262,7 +262,7 @@ impl Arrivals<'_> {
                 let is_end =
                     matches!(control.kind, ControlKind::Disconnect(_) | ControlKind::Unknown);
                 if known && is_end {
-                    let is_from = |ended: &Ended| ended.may_say(from, rail, envelope);
+                    let is_from = |ended: &DisconnectAddress| ended.may_say(from, rail, envelope);
                     self.disconnects.on_peer_ended(control, is_from);
                 }
             }
@@ -278,7 +278,7 @@ impl Arrivals<'_> {
 
     fn confirm(&mut self, from: Option<SocketAddr>, confirm: &Control) {
         let (rail, envelope) = (self.rail, self.envelope);
-        let is_from = |ended: &Ended| ended.may_say(from, rail, envelope);
+        let is_from = |ended: &DisconnectAddress| ended.may_say(from, rail, envelope);
         match self.disconnects.confirm(confirm, is_from) {
             Confirmation::Taken => {}
             Confirmation::Unasked => self.counters.unknown_qp.add(1),
@@ -355,7 +355,7 @@ impl Arrivals<'_> {
     fn deny(&mut self, from: Option<AddrPair>, question: &Control) {
         let (rail, envelope) = (self.rail, self.envelope);
         let remote = from.map(|from| from.remote);
-        let is_from = |ended: &Ended| ended.may_say(remote, rail, envelope);
+        let is_from = |ended: &DisconnectAddress| ended.may_say(remote, rail, envelope);
         let answer = self.disconnects.on_stray(self.now, question, is_from);
         let Some(StrayAnswer { control, to }) = answer else { return };
         // Without an address, the sender asks again from its receiving port.

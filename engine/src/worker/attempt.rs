@@ -7,7 +7,7 @@ use std::sync::Arc;
 use braid_transport::{Initiators, QpState};
 use braid_wire::QpId;
 
-use super::exchange::Exchange;
+use super::exchange::KeyExchange;
 use super::qps::QpEntry;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
@@ -21,7 +21,7 @@ pub(crate) struct AttemptState {
     /// The outcome that the application waits for.
     pub(crate) outcome: Arc<Outcome>,
     /// The key exchange, if the connection is to be keyed.
-    pub(crate) exchange: Option<Exchange>,
+    pub(crate) exchange: Option<KeyExchange>,
 }
 
 /// Ends the attempt of a queue pair that was reset, disconnected or moved to ERR.

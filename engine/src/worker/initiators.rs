@@ -10,7 +10,7 @@ use super::attempt::{AttemptState, abandon};
 use crate::connect::ConnectError;
 
 /// The end of an attempt.
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     /// The peer has answered, or no answer came.
     Answered(Result<Connect, SetupError>),
     /// The system reports that no answer can come.
@@ -41,7 +41,7 @@ impl Worker {
                     }
                 }
                 Step::Ended(attempt, outcome) => {
-                    self.end_attempt(now, *attempt, Ended::Answered(outcome));
+                    self.end_attempt(now, *attempt, AttemptEnd::Answered(outcome));
                 }
             }
         }
@@ -74,29 +74,29 @@ impl Worker {
             return;
         }
         if let Some(attempt) = self.initiators.cancel(qp) {
-            self.end_attempt(now, attempt, Ended::Unreachable(why));
+            self.end_attempt(now, attempt, AttemptEnd::Unreachable(why));
         }
     }
 
-    fn end_attempt(&mut self, now: Time, mut attempt: Attempt<AttemptState>, ended: Ended) {
+    fn end_attempt(&mut self, now: Time, mut attempt: Attempt<AttemptState>, ended: AttemptEnd) {
         let addr = attempt.asked;
         let ended_with = match ended {
-            Ended::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
-            Ended::Answered(Err(SetupError::TimedOut)) => {
+            AttemptEnd::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
+            AttemptEnd::Answered(Err(SetupError::TimedOut)) => {
                 Err(match self.rails.misrouting(attempt.to) {
                     Some(source) if source.is_grave() => ConnectError::Misrouted { addr, source },
                     _ => ConnectError::TimedOut { addr },
                 })
             }
-            Ended::Answered(Err(SetupError::Rejected(reason))) => {
+            AttemptEnd::Answered(Err(SetupError::Rejected(reason))) => {
                 Err(ConnectError::Rejected { addr, reason })
             }
-            Ended::Answered(Err(SetupError::PathMtu)) => {
+            AttemptEnd::Answered(Err(SetupError::PathMtu)) => {
                 let first = self.rails.first();
                 let route = first.max_datagram(first.pair(attempt.to)).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
-            Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
+            AttemptEnd::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
         };
         if let Err(error) = &ended_with {
             tracing::info!(qp = %attempt.ours.qp, %error, "not connected");

@@ -34,12 +34,12 @@ use braid_wire::{QpId, RailId, Time};
 use self::announce::announce;
 use self::arrivals::Arrivals;
 use self::attempt::AttemptState;
-use self::listening::Listening;
+use self::listening::ListenState;
 use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::{QpEntry, QpTable};
 use self::rails::egress;
-use self::sessions::{Ended, Sessions};
+use self::sessions::{DisconnectAddress, Sessions};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Caps, PortRefused, Taken};
@@ -51,7 +51,7 @@ use crate::security::Security;
 use crate::signals::Signals;
 
 pub(crate) use attendant::{PollActivity, attend};
-pub(crate) use cell::{Control, WorkerCell};
+pub(crate) use cell::{WorkerCell, WorkerControl};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
 pub(crate) use set_up::SetUpPlan;
@@ -80,11 +80,11 @@ pub(crate) struct Worker {
     regions: RegionCache,
     qps: QpTable,
     peers: Peers,
-    listening: Listening,
+    listening: ListenState,
     initiators: Initiators<AttemptState>,
     outbox: Outbox,
     /// Ended queue pairs, by the receiving addresses of their peers.
-    disconnects: Disconnects<Ended>,
+    disconnects: Disconnects<DisconnectAddress>,
     /// `None`: no connection is keyed.
     security: Option<Arc<Security>>,
     sessions: Sessions,
@@ -137,7 +137,7 @@ impl Worker {
             qps: QpTable::default(),
             disconnects: Disconnects::new(parts.paths.count),
             peers: Peers::new(parts.paths),
-            listening: Listening::new(parts.security.clone()),
+            listening: ListenState::new(parts.security.clone()),
             security: parts.security,
             sessions: Sessions::default(),
             initiators: Initiators::default(),
@@ -349,7 +349,7 @@ impl Worker {
             while let Some(disconnect) = endpoint.poll_disconnect() {
                 let entry = self.qps.get(disconnect.of());
                 let keyed = entry.and_then(|entry| entry.keyed());
-                let ended = Ended { addrs: to.clone(), keyed };
+                let ended = DisconnectAddress { addrs: to.clone(), keyed };
                 self.disconnects.insert(self.clock.now(), ended, disconnect);
             }
             while let Some(event) = endpoint.poll_event() {

@@ -30,15 +30,15 @@ const fn space<T>() -> usize {
 
 /// Control messages, with the alignment that the kernel requires.
 #[repr(C, align(8))]
-struct Control {
+struct SendControl {
     bytes: [u8; CONTROL],
     len: usize,
 }
 
-impl Control {
+impl SendControl {
     /// The control messages of a batch that the kernel segments into datagrams of `segment` bytes.
     fn new(ends: &Addressing, segment: Option<u16>) -> Self {
-        let mut control = Control { bytes: [0; CONTROL], len: 0 };
+        let mut control = SendControl { bytes: [0; CONTROL], len: 0 };
         if let Some(segment) = segment {
             control.push(libc::SOL_UDP, libc::UDP_SEGMENT, segment);
         }
@@ -180,7 +180,7 @@ pub(super) fn send_once(
         };
         return retry(send).map(|_| ());
     }
-    let mut control = Control::new(ends, segment);
+    let mut control = SendControl::new(ends, segment);
     let mut message = message(ends, slices);
     control.attach_to(&mut message);
     // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths
@@ -196,7 +196,7 @@ pub(super) fn send_each(
     ends: &Addressing,
     datagrams: &[&[Slice<'_>]],
 ) -> io::Result<usize> {
-    let mut control = Control::new(ends, None);
+    let mut control = SendControl::new(ends, None);
     let mut header = |slices: &&[Slice<'_>]| {
         let mut message = message(ends, slices);
         control.attach_to(&mut message);

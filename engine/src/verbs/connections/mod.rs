@@ -15,11 +15,11 @@ use braid_wire::{
 };
 use rustc_hash::FxHashMap;
 
-use super::batch::Batch;
+use super::batch::SendBatch;
 use super::buffers::Buffers;
 use super::completion_queues::CompletionQueues;
 use super::connection::Connection;
-use super::control::{self, Control};
+use super::control::{self, ControlQp};
 use super::device::Device;
 use super::losses::Losses;
 use super::nic_qp::{NIC_QP_SENDS, NicQp, credits, receives};
@@ -40,11 +40,11 @@ pub(crate) struct Connections {
     device: Arc<Device>,
     /// The rail, which selects the keys of regions.
     rail: RailId,
-    batch: Batch,
+    batch: SendBatch,
     connections: FxHashMap<QpId, Connection>,
     /// The owners of NIC queue pairs by number.
     nic_qps: FxHashMap<u32, (QpId, usize)>,
-    control: Control,
+    control: ControlQp,
     /// Connections that take no segment now, as the core was told.
     full: Vec<QpId>,
     queues: CompletionQueues,
@@ -73,7 +73,7 @@ impl Connections {
         let datagrams = (control::SENDS as usize, control::RECEIVES as usize);
         let datagrams = queues.reserve(&device, &channel, datagrams)?;
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
-        let control = Control::new(&device, queues.cqs(datagrams), qkey)?;
+        let control = ControlQp::new(&device, queues.cqs(datagrams), qkey)?;
         let part_len = Frame::part_len(device.mtu as usize);
         let (parts, message_len) = room(segments.staged, part_len);
         let (most_parts, slot_len) = room(segments.longest(), part_len);
@@ -84,7 +84,7 @@ impl Connections {
         Ok(Connections {
             device,
             rail,
-            batch: Batch::default(),
+            batch: SendBatch::default(),
             connections: FxHashMap::default(),
             nic_qps: FxHashMap::default(),
             control,
