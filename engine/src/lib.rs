@@ -68,6 +68,7 @@ mod datapaths;
 mod degradation;
 mod discovery;
 mod doorbell;
+mod drivers;
 mod engine;
 pub mod environment;
 mod error;

@@ -45,9 +45,6 @@ const RETURNS: usize = 16;
 pub(crate) const MAX_PIECES: usize = 2;
 
 /// The NIC queue pair of one path, or the safe one.
-///
-/// Invariant: `sent` lists the work requests whose memory the NIC may still read, oldest first.
-/// Completions carry the `number`s, and a completion of a forgotten one frees nothing.
 pub(crate) struct NicQp {
     /// `None`: it was closed, and no other could be created.
     pub(crate) qp: Option<Qp>,
@@ -70,9 +67,17 @@ pub(crate) struct NicQp {
     /// The serial number of the next packet in parts.
     pub(crate) parts_serial: u32,
     parts: Parts,
-    sent: VecDeque<(u64, Option<u32>)>,
-    next: u64,
+    posted: PostedSends,
     receive: Receive,
+}
+
+/// The work requests whose memory the NIC may still read, oldest first: their numbers and send
+/// buffers. Completions carry the numbers. A completion of a forgotten one frees nothing.
+#[derive(Default)]
+struct PostedSends {
+    sends: VecDeque<(u64, Option<u32>)>,
+    /// The number of the next work request.
+    next: u64,
 }
 
 /// The receive buffers of a NIC queue pair: `count` of its connection's, from `first` on.
@@ -118,8 +123,7 @@ impl NicQp {
             last_frame: LastFrame::default(),
             parts_serial: 0,
             parts: Parts::default(),
-            sent: VecDeque::new(),
-            next: 0,
+            posted: PostedSends::default(),
             receive: Receive { buffers, first, count, epoch: 0, returned: Vec::new() },
         };
         nic_qp.receive_anew();
@@ -240,7 +244,11 @@ impl NicQp {
 
     /// Releases all send buffers, which the NIC no longer reads.
     fn forget_sent(&mut self, pool: &mut Pool) {
-        self.sent.drain(..).filter_map(|(_, slot)| slot).for_each(|slot| pool.release(slot));
+        self.posted
+            .sends
+            .drain(..)
+            .filter_map(|(_, slot)| slot)
+            .for_each(|slot| pool.release(slot));
     }
 
     /// Creates a new NIC queue pair after [`NicQp::close`], not connected yet.
@@ -258,27 +266,27 @@ impl NicQp {
 
     /// The number of the next work request, which reads from `slot`.
     pub(crate) fn number_send(&mut self, slot: Option<u32>) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        self.sent.push_back((number, slot));
+        let number = self.posted.next;
+        self.posted.next += 1;
+        self.posted.sends.push_back((number, slot));
         number
     }
 
     /// The number of work requests whose memory the NIC may be reading.
     pub(crate) fn outstanding(&self) -> usize {
-        self.sent.len()
+        self.posted.sends.len()
     }
 
     /// Whether the send queue has room for another segment, whatever its number of parts, besides
     /// `waiting` work requests that are not posted yet.
     pub(crate) fn has_room(&self, waiting: usize) -> bool {
-        self.sent.len() + waiting + MAX_PARTS <= NIC_QP_SENDS
+        self.posted.sends.len() + waiting + MAX_PARTS <= NIC_QP_SENDS
     }
 
     /// Handles the completion of this work request and of all before it.
     pub(crate) fn on_sent(&mut self, number: u64, pool: &mut Pool) {
-        while self.sent.front().is_some_and(|(n, _)| *n <= number) {
-            let slot = self.sent.pop_front().and_then(|(_, slot)| slot);
+        while self.posted.sends.front().is_some_and(|(n, _)| *n <= number) {
+            let slot = self.posted.sends.pop_front().and_then(|(_, slot)| slot);
             slot.into_iter().for_each(|slot| pool.release(slot));
         }
     }

@@ -29,10 +29,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use braid_transport::{Disconnects, EndCause, EventKind, Initiators};
-use braid_wire::{QpId, RailId, Time};
+use braid_wire::{QpId, Time};
 
 use self::announce::announce;
-use self::arrivals::Arrivals;
+use self::arrivals::{ArrivalEffects, ArrivalSource, Arrivals};
 use self::attempt::AttemptState;
 use self::listening::ListenState;
 use self::outbox::Outbox;
@@ -278,7 +278,7 @@ impl Worker {
             let mut arrivals = Arrivals {
                 now,
                 may_be_replied_to: self.activity.is_new(),
-                rail: RailId::FIRST,
+                source: ArrivalSource::default(),
                 qps: &mut self.qps,
                 peers: &mut self.peers,
                 listening: &mut self.listening,
@@ -286,12 +286,10 @@ impl Worker {
                 outbox: &mut self.outbox,
                 disconnects: &mut self.disconnects,
                 sessions: &mut self.sessions,
-                envelope: None,
                 memory: Checked { regions },
                 counters: &self.counters,
                 events: &self.events,
-                owes_ack: intake.owes_ack,
-                has_failed: false,
+                effects: ArrivalEffects { owes_ack: intake.owes_ack, has_failed: false },
             };
             let taken =
                 self.rails.receive(now, regions, &mut |rail, arrived| arrivals.take(rail, arrived));
@@ -299,8 +297,9 @@ impl Worker {
                 tracing::warn!(%error, "receiving failed");
                 Taken::default()
             });
-            intake = Intake { packets: intake.packets + packets, owes_ack: arrivals.owes_ack };
-            if arrivals.has_failed {
+            let ArrivalEffects { owes_ack, has_failed } = arrivals.effects;
+            intake = Intake { packets: intake.packets + packets, owes_ack };
+            if has_failed {
                 self.fail_lost();
                 return Intake { packets: intake.packets.max(1), ..intake };
             }

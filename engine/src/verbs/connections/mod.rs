@@ -50,6 +50,13 @@ pub(crate) struct Connections {
     queues: CompletionQueues,
     channel: CompletionChannel,
     paths: usize,
+    sizes: BufferSizes,
+    look_at: Instant,
+    gone: bool,
+}
+
+/// The sizes of the buffers of all connections.
+struct BufferSizes {
     /// Bytes of a receive buffer.
     message_len: usize,
     /// Bytes of a send buffer, which also holds all parts of a packet that does not fit in a
@@ -57,8 +64,6 @@ pub(crate) struct Connections {
     slot_len: usize,
     /// Parts of the longest packet that fits in a message.
     parts: usize,
-    look_at: Instant,
-    gone: bool,
 }
 
 impl Connections {
@@ -92,9 +97,7 @@ impl Connections {
             queues,
             channel,
             paths,
-            parts,
-            message_len,
-            slot_len,
+            sizes: BufferSizes { message_len, slot_len, parts },
             look_at: Instant::now(),
             gone: false,
         })
@@ -132,7 +135,7 @@ impl Connections {
     /// Returns the address of the connection.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         self.close(owner.id);
-        let pool = Pool::new(self.device.domain(owner.pd)?, self.slot_len)?;
+        let pool = Pool::new(self.device.domain(owner.pd)?, self.sizes.slot_len)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
         let (nic_qps, losses) = (Vec::new(), Losses::default());
         let connection = Connection { owner, psn, nic_qps, pool, far: None, losses };
@@ -147,9 +150,9 @@ impl Connections {
     fn make_nic_qps(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         let Some(connection) = self.connections.get_mut(&owner.id) else { return Ok(Vec::new()) };
         let nic_qps = self.paths + 1;
-        let count = receives(nic_qps, self.message_len);
+        let count = receives(nic_qps, self.sizes.message_len);
         let buffers =
-            Arc::new(Buffers::new(&connection.pool.pd, nic_qps * count, self.message_len)?);
+            Arc::new(Buffers::new(&connection.pool.pd, nic_qps * count, self.sizes.message_len)?);
         for index in 0..nic_qps {
             let posted = (NIC_QP_SENDS, count);
             let room = self.queues.reserve(&self.device, &self.channel, posted)?;
@@ -160,7 +163,9 @@ impl Connections {
             nic_qp.number().map(|number| self.nic_qps.insert(number, (owner.id, index)));
             connection.nic_qps.push(nic_qp);
         }
-        Ok(connection.address(&self.device, &self.control, credits(count, self.parts)).encode())
+        Ok(connection
+            .address(&self.device, &self.control, credits(count, self.sizes.parts))
+            .encode())
     }
 
     /// Joins a connection with its peer end. Returns the number of segments that may be in flight
