@@ -81,7 +81,7 @@ impl Pd {
 }
 
 impl Mr {
-    /// The key that scatter/gather entries name it with.
+    /// Returns the key for scatter/gather entries.
     pub fn lkey(&self) -> u32 {
         // SAFETY: the region is alive.
         unsafe { (*self.raw.as_ptr()).lkey }

@@ -260,7 +260,8 @@ impl QueuePair {
     ///
     /// # Errors
     /// Nothing was posted: the state is RESET, `max_recv_wr` receives are outstanding, there are
-    /// too many pieces, or memory is not registered for writing.
+    /// too many pieces, or memory is not registered for writing. A queue pair with a shared receive
+    /// queue always returns [`PostError::QueueFull`].
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
         self.shared.check_recv(&wr, &self.engine.regions.load())?;
         self.shared.recvs.reserve()?;
