@@ -108,8 +108,8 @@ impl SharedReceiveQueue {
         self.shared.take_back()
     }
 
-    /// Requests one [`AsyncEvent::ReceivesLow`] for when fewer than `limit` receives are left that
-    /// no message has begun to fill. 0: none.
+    /// Requests one [`crate::AsyncEvent::ReceivesLow`] for when fewer than `limit` receives are
+    /// left that no message has begun to fill. 0: none.
     pub fn set_limit(&self, limit: u32) {
         self.shared.set_limit(limit);
     }
