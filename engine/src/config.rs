@@ -40,9 +40,9 @@ pub enum Progress {
     Threads(usize),
     /// The application's threads, in [`crate::Engine::progress`] and in every poll and wait. This
     /// has the lowest latency. While the application does something else, a thread of the engine
-    /// takes over: after 4 ms, or after 80 times [`EngineConfig::spin`] if that is longer, or at
-    /// once if the application asked for a notification ([`crate::CompletionQueue::notify`]). In a
-    /// forked child no thread takes over.
+    /// takes over. It waits for 4 ms, or for 80 times [`EngineConfig::spin`] if that is longer. It
+    /// takes over at once if the application asked for a notification
+    /// ([`crate::CompletionQueue::notify`]). In a forked child no thread takes over.
     Application,
 }
 
@@ -141,9 +141,9 @@ pub struct EngineConfig {
     /// Default: 500 ms.
     pub ping_interval: Duration,
     /// Silence after which a peer is considered dead. This is also the default of
-    /// [`crate::QpConfig::retry_timeout`]. If recent answers of the peer took longer than a third
-    /// of this time, the limit is three times as long as they took, and at most four times this
-    /// time. At most a day. Default: 3 s.
+    /// [`crate::QpConfig::retry_timeout`]. A slow peer gets more time: if its recent answers took
+    /// longer than a third of this time, the limit is three times as long as they took. The limit
+    /// is at most four times this time. At most a day. Default: 3 s.
     pub peer_timeout: Duration,
     /// Time that a closing engine waits for its peers to confirm the end of its queue pairs. A peer
     /// that never learns of the end reports work as failed that did arrive. At most a day. Default:
@@ -180,6 +180,3 @@ impl Default for EngineConfig {
         }
     }
 }
-
-/// The largest number of workers of an engine.
-pub(crate) const MAX_WORKERS: usize = 64;

@@ -8,9 +8,9 @@ use braid_lb::PathSet;
 use braid_transport::TimerError;
 use braid_wire::MAX_RAILS;
 
-use crate::config::{EngineConfig, MAX_WORKERS, Progress};
+use crate::config::{EngineConfig, Progress};
 use crate::datapaths::Feature;
-use crate::error::EngineError;
+use crate::error::{EngineError, MAX_WORKERS};
 
 /// The shortest interval of PINGs. With a shorter one the peer would only answer PINGs.
 const LEAST_PING_INTERVAL: Duration = Duration::from_millis(1);

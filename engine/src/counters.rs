@@ -84,10 +84,10 @@ counters! {
     unreachable,
     /// Datagrams that injected faults dropped or damaged.
     injected,
-    /// Times that what left from the ports of paths was found not to reach a peer, and what left
-    /// from the receiving port to do so: a NAT or a stateful firewall.
+    /// Times that a peer was reached from the receiving port but not from the ports of paths,
+    /// because of a NAT or a stateful firewall.
     paths_blocked,
-    /// Times that the ways to a peer were found out, where `discover` is set.
+    /// Times that path discovery for a peer has finished, with `discover` set.
     ways_learnt,
 }
 

@@ -3,15 +3,12 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{fmt, io};
 
-use braid_transport::PdId;
-
 use crate::attributes::DatapathAttributes;
 use crate::clock::deadline;
-use crate::config::{EngineConfig, Progress};
+use crate::config::EngineConfig;
 use crate::counters::EngineCounters;
 use crate::cq::{CompletionQueue, CreateCqError};
 use crate::error::EngineError;
@@ -53,10 +50,7 @@ impl Engine {
     /// See [`EngineError`].
     pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
         let inner = Arc::new(EngineInner::new(&config)?);
-        match config.progress {
-            Progress::Threads(_) => inner.start_threads()?,
-            Progress::Application => inner.start_attendant()?,
-        }
+        inner.start()?;
         tracing::info!(addr = %inner.local_addr, progress = ?config.progress, "engine started");
         Ok(Engine { inner })
     }
@@ -73,8 +67,7 @@ impl Engine {
 
     /// Creates a protection domain.
     pub fn alloc_pd(&self) -> ProtectionDomain {
-        let id = self.inner.next_pd.fetch_add(1, Ordering::Relaxed);
-        ProtectionDomain::new(self.inner.clone(), PdId(id))
+        ProtectionDomain::new(self.inner.clone(), self.inner.take_pd_number())
     }
 
     /// Creates a completion queue for `capacity` completions.
@@ -109,8 +102,9 @@ impl Engine {
     }
 
     /// Runs the engine once: sends posted work and takes arrived packets, without blocking. Returns
-    /// whether there was anything to do. The call is for [`Progress::Application`]; it does nothing
-    /// if threads of the engine run the protocol.
+    /// whether there was anything to do. The call is for
+    /// [`Progress::Application`](crate::Progress::Application). If threads of the engine run the
+    /// protocol, the call does nothing.
     pub fn progress(&self) -> bool {
         self.inner.progress_if_application()
     }

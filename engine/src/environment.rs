@@ -1,7 +1,7 @@
 //! The environment variables of Braid, `BRAID_..`, for programs that do not know Braid.
 //!
-//! All parts of Braid that are loaded into other programs read them here. The user who starts a
-//! program with more rights than its own (setuid, setgid, file capabilities) controls its
+//! All parts of Braid that are loaded into other programs read them here. A program may have more
+//! rights than the user who starts it (setuid, setgid, file capabilities). That user controls its
 //! environment, and must not choose keys, interfaces, files or injected faults for it. Such a
 //! program finds no variable set, and can use its own configuration instead.
 //!

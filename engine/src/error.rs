@@ -7,12 +7,14 @@ use braid_keys::KEY_PACKETS_LOG2;
 use braid_lb::PathsError;
 use braid_transport::TimerError;
 
-use crate::config::MAX_WORKERS;
 use crate::link::faults::FaultsError;
 use crate::link::remedy;
 use crate::link::xdp::XdpSetupError;
 use crate::observe::EndpointError;
 use crate::verbs::VerbsSetupError;
+
+/// The largest number of workers of an engine.
+pub(crate) const MAX_WORKERS: usize = 64;
 
 /// The reason why an engine was not created.
 #[derive(Debug, thiserror::Error)]

@@ -1,20 +1,21 @@
 //! The state of an engine that every object created with it shares.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use braid_lb::HostLoads;
-use braid_transport::Region;
+use braid_transport::{PdId, Region};
 
 use crate::attributes::DatapathAttributes;
 use crate::clock::{Clock, deadline};
-use crate::config::{EngineConfig, Progress};
+use crate::config::EngineConfig;
 use crate::config_check::check;
 use crate::counters::WorkerCounters;
 use crate::datapaths::{EnginePlan, Opening};
+use crate::drivers::Drivers;
 use crate::error::EngineError;
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
@@ -24,11 +25,8 @@ use crate::observe::{self, Registration};
 use crate::qp_numbers::{QpNumber, QpNumbers};
 use crate::random;
 use crate::signals::Signals;
-use crate::threads::spawn_without_signals;
 use crate::verbs::Device;
-use crate::worker::{
-    Control, LocalRails, PathPlan, PollActivity, SetUpPlan, WorkerCell, WorkerParts, attend,
-};
+use crate::worker::{LocalRails, PathPlan, SetUpPlan, WorkerCell, WorkerControl, WorkerParts};
 
 /// The state of an engine that every object created with it shares. Workers and their threads do
 /// not, so the last handle that is dropped ends them.
@@ -38,29 +36,35 @@ pub(crate) struct EngineInner {
     pub(crate) workers: Vec<Arc<WorkerCell>>,
     pub(crate) counters: Vec<Arc<WorkerCounters>>,
     pub(crate) events: Arc<AsyncEvents>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    stop: Arc<AtomicBool>,
-    progress: Progress,
-    /// The polling activity of an application that drives the engine.
-    activity: Arc<PollActivity>,
+    drivers: Drivers,
     /// The process of the engine. The application does not drive it in any other.
     origin: Origin,
-    spin: Duration,
     pub(crate) peer_timeout: Duration,
     linger: Duration,
     pub(crate) local_addr: SocketAddr,
     /// The attributes of the first worker, which are those of all workers.
     pub(crate) attributes: DatapathAttributes,
-    pub(crate) next_pd: AtomicU32,
-    next_srq: AtomicU32,
-    next_worker: AtomicUsize,
-    qp_numbers: Mutex<QpNumbers>,
-    /// The loads of each rail, of all workers.
-    host_loads: Arc<HostLoads>,
+    numbers: Numbers,
     /// The registration with the metrics servers.
     pub(crate) shown: Option<Registration>,
     /// The devices of the verbs datapath, by rail.
     devices: Vec<Arc<Device>>,
+}
+
+/// The numbers of the next objects.
+struct Numbers {
+    pd: AtomicU32,
+    srq: AtomicU32,
+    /// The index of the worker for the next queue pair, modulo their number.
+    worker: AtomicUsize,
+    qps: Mutex<QpNumbers>,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        let [pd, srq] = [1, 1].map(AtomicU32::new);
+        Numbers { pd, srq, worker: AtomicUsize::new(0), qps: Mutex::default() }
+    }
 }
 
 impl EngineInner {
@@ -73,21 +77,13 @@ impl EngineInner {
             workers: Vec::new(),
             counters: Vec::new(),
             events: Arc::default(),
-            threads: Mutex::default(),
-            stop: Arc::default(),
-            progress: config.progress,
-            activity: Arc::new(PollActivity::new(config.spin).map_err(EngineError::System)?),
+            drivers: Drivers::new(config)?,
             origin: Origin::here(),
-            spin: config.spin,
             peer_timeout: config.peer_timeout,
             linger: config.linger,
             local_addr: config.bind,
             attributes: DatapathAttributes::default(),
-            next_pd: AtomicU32::new(1),
-            next_srq: AtomicU32::new(1),
-            next_worker: AtomicUsize::new(0),
-            qp_numbers: Mutex::default(),
-            host_loads: Arc::default(),
+            numbers: Numbers::default(),
             shown: None,
             devices: config.datapath.prepare(&EnginePlan {
                 rails: rails(config).collect(),
@@ -97,8 +93,10 @@ impl EngineInner {
             })?,
             regions,
         };
+        // The loads of each rail, of all workers.
+        let loads = Arc::<HostLoads>::default();
         for index in 0..count {
-            engine.add_worker(config, index, instance)?;
+            engine.add_worker(config, index, instance, &loads)?;
         }
         engine.shown = observe::register(config.metrics, || engine.observed())?;
         Ok(engine)
@@ -109,6 +107,7 @@ impl EngineInner {
         config: &EngineConfig,
         index: usize,
         instance: u64,
+        loads: &Arc<HostLoads>,
     ) -> Result<(), EngineError> {
         let counters = Arc::new(WorkerCounters::default());
         let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
@@ -154,13 +153,13 @@ impl EngineInner {
             paths: PathPlan {
                 policy: config.lb,
                 rail_policy: config.rail_policy,
-                host: self.host_loads.clone(),
+                host: loads.clone(),
                 count: config.paths,
                 seed: config.seed.wrapping_add((index as u64) << 32),
                 discover: config.discover,
             },
             signals,
-            activity: self.activity.clone(),
+            activity: self.drivers.activity().clone(),
             counters: counters.clone(),
             events: self.events.clone(),
             regions: self.regions.cache(),
@@ -170,31 +169,9 @@ impl EngineInner {
         Ok(())
     }
 
-    pub(crate) fn start_threads(&self) -> Result<(), EngineError> {
-        for (index, worker) in self.workers.iter().enumerate() {
-            let (worker, stop, spin) = (worker.clone(), self.stop.clone(), self.spin);
-            let stopped = move || stop.load(Ordering::Acquire).then_some(());
-            let run = move || worker.drive(spin, None, stopped).unwrap_or(());
-            let thread = thread::Builder::new().name(format!("braid-{index}"));
-            let thread = spawn_without_signals(thread, run);
-            self.threads().push(thread.map_err(EngineError::System)?);
-        }
-        Ok(())
-    }
-
-    /// Starts the thread that runs the worker while the application does not.
-    pub(crate) fn start_attendant(&self) -> Result<(), EngineError> {
-        let (worker, activity) = (self.workers[0].clone(), self.activity.clone());
-        let (stop, spin) = (self.stop.clone(), self.spin);
-        let run = move || attend(&worker, &activity, spin, &stop);
-        let thread = thread::Builder::new().name("braid-attendant".to_owned());
-        let thread = spawn_without_signals(thread, run);
-        self.threads().push(thread.map_err(EngineError::System)?);
-        Ok(())
-    }
-
-    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Starts the threads of the engine.
+    pub(crate) fn start(&self) -> Result<(), EngineError> {
+        self.drivers.start(&self.workers)
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
@@ -208,7 +185,7 @@ impl EngineInner {
 
     /// Stops all workers until the result is dropped. A worker that has panicked makes no progress
     /// anyway.
-    pub(crate) fn exclude_workers(&self) -> Vec<Option<Control<'_>>> {
+    pub(crate) fn exclude_workers(&self) -> Vec<Option<WorkerControl<'_>>> {
         self.workers.iter().map(|worker| worker.try_control()).collect()
     }
 
@@ -233,11 +210,15 @@ impl EngineInner {
 
     /// The worker for the next queue pair.
     pub(crate) fn next_worker(&self) -> usize {
-        self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len()
+        self.numbers.worker.fetch_add(1, Ordering::Relaxed) % self.workers.len()
+    }
+
+    pub(crate) fn take_pd_number(&self) -> PdId {
+        PdId(self.numbers.pd.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn take_srq_number(&self) -> u32 {
-        self.next_srq.fetch_add(1, Ordering::Relaxed)
+        self.numbers.srq.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn take_qp_number(&self) -> Option<QpNumber> {
@@ -249,11 +230,11 @@ impl EngineInner {
     }
 
     fn qp_numbers(&self) -> MutexGuard<'_, QpNumbers> {
-        self.qp_numbers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.numbers.qps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn application_drives(&self) -> bool {
-        self.progress == Progress::Application && self.is_here()
+        self.drivers.is_application() && self.is_here()
     }
 
     /// Whether the engine belongs to this process. A forked child has a copy of its parent's engine
@@ -267,13 +248,13 @@ impl EngineInner {
         if !self.application_drives() {
             return false;
         }
-        self.activity.has_polled();
+        self.drivers.activity().has_polled();
         self.first_worker().try_progress()
     }
 
     /// Records that the application is about to wait for a descriptor.
     pub(crate) fn application_waits(&self) {
-        self.activity.ends();
+        self.drivers.activity().ends();
     }
 
     /// Runs the engine, if the application drives it, until `done` returns a result or the limit
@@ -283,8 +264,7 @@ impl EngineInner {
         limit: Option<Duration>,
         done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
-        let until = limit.map(deadline);
-        self.activity.during(|| self.first_worker().drive(self.spin, until, done))
+        self.drivers.drive(self.first_worker(), limit.map(deadline), done)
     }
 
     /// The RDMA devices that place payloads, by rail. Datapaths without devices have none.
@@ -338,21 +318,15 @@ fn rails(config: &EngineConfig) -> impl Iterator<Item = IpAddr> {
 impl Drop for EngineInner {
     fn drop(&mut self) {
         if !self.is_here() {
-            // The threads and the metrics server run in the parent. Joining a thread here would
-            // panic, and a wake-up would reach the parent's threads through the shared descriptors.
+            // The threads and the metrics server run in the parent. A wake-up would reach the
+            // parent's threads through the shared descriptors.
             std::mem::forget(self.shown.take());
-            self.threads().drain(..).for_each(std::mem::forget);
+            self.drivers.forget();
             return;
         }
         self.shown = None;
         self.wait_for_peers();
-        self.stop.store(true, Ordering::Release);
-        self.activity.stops();
-        self.workers.iter().for_each(|worker| worker.signals().wake());
-        for thread in self.threads().drain(..) {
-            // A worker that panicked has reported that already.
-            let _ = thread.join();
-        }
+        self.drivers.stop(&self.workers);
         tracing::info!(addr = %self.local_addr, "engine stopped");
     }
 }

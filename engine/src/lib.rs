@@ -68,6 +68,7 @@ mod datapaths;
 mod degradation;
 mod discovery;
 mod doorbell;
+mod drivers;
 mod engine;
 pub mod environment;
 mod error;
@@ -97,6 +98,7 @@ mod srq;
 mod threads;
 mod verbs;
 mod wake;
+mod work_queue;
 mod worker;
 pub mod wr;
 

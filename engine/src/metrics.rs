@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::counters::{EngineCounters, WorkerCounters};
 use crate::degradation::Degradation;
 use crate::paths_to::PathsTo;
-use crate::worker::{Control, WorkerCell};
+use crate::worker::{WorkerCell, WorkerControl};
 
 /// Queue pairs read while a worker waits: about 20 us.
 const SLOTS_AT_ONCE: usize = 64;
@@ -116,7 +116,7 @@ impl Observed {
 
 /// Reads a part at a time, so that no worker waits long.
 fn read_queue_pairs<'a>(
-    control: impl Fn() -> Option<Control<'a>>,
+    control: impl Fn() -> Option<WorkerControl<'a>>,
     all: &mut Vec<QpMetrics>,
 ) -> Option<()> {
     for from in (0..).step_by(SLOTS_AT_ONCE) {

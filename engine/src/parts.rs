@@ -37,7 +37,7 @@ impl From<&Part> for Which {
 
 /// The incomplete packets of a queue pair or NIC queue pair.
 pub(crate) struct Parts {
-    open: Box<[Packet]>,
+    open: Box<[IncompletePacket]>,
     /// Bytes of the longest packet.
     longest: usize,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Parts {
 /// Invariant: `bytes` has room for `count` parts, and `len` of them belong to the packet once the
 /// last part is `seen`. Seen bytes never change: a repeated part has no effect.
 #[derive(Default)]
-struct Packet {
+struct IncompletePacket {
     serial: u32,
     /// A bit for each part that has arrived. 0: the place is free.
     seen: u64,
@@ -63,7 +63,7 @@ impl Default for Parts {
 impl Parts {
     /// Creates places for `open` packets of at most `longest` bytes.
     pub(crate) fn new(open: usize, longest: usize) -> Self {
-        Parts { open: (0..open).map(|_| Packet::default()).collect(), longest }
+        Parts { open: (0..open).map(|_| IncompletePacket::default()).collect(), longest }
     }
 
     /// Whether no packet is incomplete.
@@ -108,7 +108,7 @@ fn fits(index: usize, count: usize, len: usize, part_len: usize, longest: usize)
     index < count && count <= MAX_PARTS && full.contains(&len) && (count - 1) * part_len < longest
 }
 
-impl Packet {
+impl IncompletePacket {
     fn begin(&mut self, which: Which, part_len: usize) {
         (self.serial, self.seen, self.count, self.len) = (which.serial, 0, which.count, 0);
         self.bytes.resize(usize::from(which.count) * part_len, 0);

@@ -139,8 +139,7 @@ impl ProtectionDomain {
     /// Another domain of the same engine.
     #[cfg(test)]
     pub(crate) fn sibling(&self) -> Self {
-        let id = self.engine.next_pd.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        ProtectionDomain::new(self.engine.clone(), PdId(id))
+        ProtectionDomain::new(self.engine.clone(), self.engine.take_pd_number())
     }
 
     /// Checks that work requests of this domain may use the whole region for `needed`.

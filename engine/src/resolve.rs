@@ -32,8 +32,8 @@ pub enum ResolveError {
     },
 }
 
-/// Returns all addresses of a host, at least one, in the order in which to try them: that of the
-/// system (RFC 6724), with IPv6 and IPv4 in turn (RFC 8305, section 4).
+/// Returns all addresses of a host, at least one, in the order in which to try them. The order is
+/// that of the system (RFC 6724), with IPv6 and IPv4 in turn (RFC 8305, section 4).
 ///
 /// Accepted: a name, an IPv4 address, or an IPv6 address with or without brackets and with or
 /// without a zone (`%eth0`). Each may have a port, for which an IPv6 address needs brackets.

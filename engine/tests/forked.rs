@@ -43,8 +43,9 @@ fn a_child_sends_nothing_over_its_parents_connections() {
         write(&pair);
         // Waits for late acknowledgements, so that both ends have the same state.
         std::thread::sleep(Duration::from_millis(50));
-        // SAFETY: the child calls what leaves by itself and ends without unwinding; no lock is held
-        // by another thread for longer than a packet takes, and a child that hangs is seen below.
+        // SAFETY: the child makes only calls that end by themselves, and exits without unwinding.
+        // No other thread holds a lock for longer than a packet takes. A child that hangs is found
+        // below.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let _ = pair.a.qp.modify(QpState::Error);

@@ -62,16 +62,22 @@ unsafe impl Send for Ah {}
 // SAFETY: as above.
 unsafe impl Sync for Ah {}
 
-impl Ah {
-    pub(crate) fn create(pd: &Pd, route: &Route) -> Result<Self, VerbsError> {
+impl Pd {
+    /// Creates an address handle for UD messages along `route`.
+    ///
+    /// # Errors
+    /// [`VerbsError::OutOfRange`], [`VerbsError::NoDestination`], [`VerbsError::Refused`].
+    pub fn create_ah(&self, route: &Route) -> Result<Ah, VerbsError> {
         let mut attr = route.to_raw()?;
-        let context = pd.context();
+        let context = self.context();
         // SAFETY: the domain is alive, and `attr` is read only.
-        let raw = unsafe { (context.symbols().ibv_create_ah)(pd.raw(), &raw mut attr) };
+        let raw = unsafe { (context.symbols().ibv_create_ah)(self.raw(), &raw mut attr) };
         let raw = context.made("ibv_create_ah", || format!("{route:?}"), raw)?;
-        Ok(Ah { pd: pd.clone(), raw })
+        Ok(Ah { pd: self.clone(), raw })
     }
+}
 
+impl Ah {
     pub(crate) fn raw(&self) -> *mut ibv_ah {
         self.raw.as_ptr()
     }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::abi::*;
 use crate::{Context, VerbsError};
@@ -57,12 +56,6 @@ pub enum QpEvent {
 }
 
 impl Context {
-    /// Returns the descriptor of events: non-blocking, and readable while there is an event.
-    pub fn async_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the context and its descriptor stay open as long as `self` lives.
-        unsafe { BorrowedFd::borrow_raw((*self.raw()).async_fd) }
-    }
-
     /// Takes and acknowledges the next event, if there is one. Several threads may take events.
     ///
     /// # Errors
@@ -85,24 +78,6 @@ impl Context {
         // are not used again.
         unsafe { (self.symbols().ibv_ack_async_event)(&raw mut event) };
         Ok(Some(converted))
-    }
-}
-
-/// Makes reads of events return at once if there is none.
-pub(crate) fn make_non_blocking(context: &Context) -> Result<(), VerbsError> {
-    set_non_blocking(context.async_fd()).map_err(|e| context.refused("fcntl", "O_NONBLOCK", e))
-}
-
-pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the descriptor is open, no pointers are passed.
-    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
-    if flags < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as above.
-    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -137,6 +112,8 @@ unsafe fn convert(event: &ibv_async_event) -> AsyncEvent {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
     use crate::fake;
 

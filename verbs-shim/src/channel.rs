@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::{io, ptr};
 
 use crate::abi::ibv_comp_channel;
-use crate::async_event::set_non_blocking;
+use crate::descriptor::set_non_blocking;
 use crate::{Context, VerbsError};
 
 /// A completion channel. It becomes readable when a completion arrives in a queue that was made
@@ -28,17 +28,23 @@ unsafe impl Send for ChannelOwner {}
 // SAFETY: as above.
 unsafe impl Sync for ChannelOwner {}
 
-impl CompletionChannel {
-    pub(crate) fn create(context: &Context) -> Result<Self, VerbsError> {
+impl Context {
+    /// Creates a completion channel.
+    ///
+    /// # Errors
+    /// [`VerbsError::Refused`].
+    pub fn create_channel(&self) -> Result<CompletionChannel, VerbsError> {
         const CALL: &str = "ibv_create_comp_channel";
         // SAFETY: the context is open.
-        let raw = unsafe { (context.symbols().ibv_create_comp_channel)(context.raw()) };
-        let raw = context.made(CALL, String::new, raw)?;
-        let channel = CompletionChannel(Arc::new(ChannelOwner { context: context.clone(), raw }));
-        set_non_blocking(channel.as_fd()).map_err(|e| context.refused("fcntl", "O_NONBLOCK", e))?;
+        let raw = unsafe { (self.symbols().ibv_create_comp_channel)(self.raw()) };
+        let raw = self.made(CALL, String::new, raw)?;
+        let channel = CompletionChannel(Arc::new(ChannelOwner { context: self.clone(), raw }));
+        set_non_blocking(channel.as_fd()).map_err(|e| self.refused("fcntl", "O_NONBLOCK", e))?;
         Ok(channel)
     }
+}
 
+impl CompletionChannel {
     /// Takes and acknowledges all pending notifications, each of which has disarmed its queue.
     /// Returns their number.
     ///

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,12 +10,10 @@ use std::{fmt, io};
 
 use crate::VerbsError;
 use crate::abi::{Symbols, ibv_context, ibv_device_attr};
-use crate::channel::CompletionChannel;
-use crate::cq::Cq;
+use crate::descriptor::set_non_blocking;
+use crate::device;
 use crate::error::check;
 use crate::library::libibverbs;
-use crate::pd::Pd;
-use crate::{async_event, device};
 
 /// An open device. Clones are handles of the same opening. The device is closed when the last
 /// clone, and the last object made from it, is dropped.
@@ -99,7 +98,8 @@ impl Context {
         let access = device::access(&sysfs.with_file_name("infiniband_verbs"), name);
         let opened = Opened { symbols, raw, name: name.into(), folder, access };
         let context = Context(Arc::new(opened));
-        async_event::make_non_blocking(&context)?;
+        set_non_blocking(context.async_fd())
+            .map_err(|e| context.refused("fcntl", "O_NONBLOCK", e))?;
         Ok(context)
     }
 
@@ -114,6 +114,12 @@ impl Context {
     /// closes the device. This call reads the file system, which takes a few microseconds.
     pub fn is_being_removed(&self) -> bool {
         self.0.access.as_ref().is_some_and(|folder| !folder.exists())
+    }
+
+    /// Returns the descriptor of events: non-blocking, and readable while there is an event.
+    pub fn async_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the context and its descriptor stay open as long as `self` lives.
+        unsafe { BorrowedFd::borrow_raw((*self.raw()).async_fd) }
     }
 
     /// Queries the limits of the device.
@@ -132,34 +138,6 @@ impl Context {
         // SAFETY: zeros, or values that libibverbs wrote over them, are valid: all fields are
         // integers.
         Ok(unsafe { attr.assume_init() })
-    }
-
-    /// Creates a protection domain.
-    ///
-    /// # Errors
-    /// [`VerbsError::Refused`].
-    pub fn alloc_pd(&self) -> Result<Pd, VerbsError> {
-        Pd::alloc(self)
-    }
-
-    /// Creates a completion channel.
-    ///
-    /// # Errors
-    /// [`VerbsError::Refused`].
-    pub fn create_channel(&self) -> Result<CompletionChannel, VerbsError> {
-        CompletionChannel::create(self)
-    }
-
-    /// Creates a completion queue of at least `entries`, whose notifications go to `channel`.
-    ///
-    /// # Errors
-    /// [`VerbsError::OutOfRange`], [`VerbsError::OtherContext`], [`VerbsError::Refused`].
-    pub fn create_cq(
-        &self,
-        entries: u32,
-        channel: Option<&CompletionChannel>,
-    ) -> Result<Cq, VerbsError> {
-        Cq::create(self, entries, channel)
     }
 
     /// Returns the sysfs folder of the device.

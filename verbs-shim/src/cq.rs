@@ -27,30 +27,36 @@ unsafe impl Send for CqOwner {}
 // SAFETY: as above.
 unsafe impl Sync for CqOwner {}
 
-impl Cq {
-    pub(crate) fn create(
-        context: &Context,
+impl Context {
+    /// Creates a completion queue of at least `entries`, whose notifications go to `channel`.
+    ///
+    /// # Errors
+    /// [`VerbsError::OutOfRange`], [`VerbsError::OtherContext`], [`VerbsError::Refused`].
+    pub fn create_cq(
+        &self,
         entries: u32,
         channel: Option<&CompletionChannel>,
-    ) -> Result<Self, VerbsError> {
+    ) -> Result<Cq, VerbsError> {
         let asked = at_most("completion queue entries", entries, i32::MAX as u32)?;
         let raw_channel = match channel {
             Some(channel) => {
-                context.require_same("the completion channel", channel.context())?;
+                self.require_same("the completion channel", channel.context())?;
                 channel.raw()
             }
             None => ptr::null_mut(),
         };
         // SAFETY: the context is open, and the channel is null or belongs to it.
         let raw = unsafe {
-            let create = context.symbols().ibv_create_cq;
-            create(context.raw(), asked as i32, ptr::null_mut(), raw_channel, 0)
+            let create = self.symbols().ibv_create_cq;
+            create(self.raw(), asked as i32, ptr::null_mut(), raw_channel, 0)
         };
-        let raw = context.made("ibv_create_cq", || format!("{entries} entries"), raw)?;
-        let owner = CqOwner { context: context.clone(), raw, _channel: channel.cloned() };
+        let raw = self.made("ibv_create_cq", || format!("{entries} entries"), raw)?;
+        let owner = CqOwner { context: self.clone(), raw, _channel: channel.cloned() };
         Ok(Cq(Arc::new(owner)))
     }
+}
 
+impl Cq {
     /// Returns the capacity in completions. The owner must not have more work requests outstanding,
     /// because an overflow destroys the queue.
     pub fn entries(&self) -> u32 {

@@ -13,6 +13,8 @@
 //!
 //! Only RoCE is supported: addresses are GIDs, and LIDs are not set.
 
+// The file of an object has the method of its parent that creates it, so a parent imports nothing
+// from its children.
 #[doc(hidden)]
 pub mod abi;
 mod ah;
@@ -21,6 +23,7 @@ mod channel;
 mod completion;
 mod context;
 mod cq;
+mod descriptor;
 mod device;
 mod error;
 #[cfg(any(test, feature = "fake"))]
@@ -28,12 +31,14 @@ mod error;
 #[doc(hidden)]
 pub mod fake;
 mod gid;
+mod gid_table;
 mod library;
 mod mr;
 mod pd;
 mod port;
 mod post;
 mod qp;
+mod sge;
 mod srq;
 
 pub use ah::{Ah, Route};
@@ -48,6 +53,7 @@ pub use gid::{Gid, GidType};
 pub use mr::{Mr, MrAccess};
 pub use pd::Pd;
 pub use port::{PortAttributes, PortState};
-pub use post::{RecvWr, SendOp, SendWr, Sge};
+pub use post::{RecvWr, SendOp, SendWr};
 pub use qp::{Qp, QpInit, QpKind, QpState, Rtr, Rts};
+pub use sge::Sge;
 pub use srq::Srq;

@@ -53,28 +53,35 @@ unsafe impl Send for Mr {}
 // SAFETY: as above.
 unsafe impl Sync for Mr {}
 
-impl Mr {
-    /// Registers memory.
+impl Pd {
+    /// Registers `len` bytes at `addr` with the device, which pins them.
+    ///
+    /// # Errors
+    /// [`VerbsError::Refused`]; `ENOMEM` usually means the limit of locked memory, `ulimit -l`.
     ///
     /// # Safety
-    /// See [`Pd::register`].
-    pub(crate) unsafe fn register(
-        pd: &Pd,
+    /// Until the region is dropped the bytes stay mapped, and writable if `access` includes
+    /// [`MrAccess::LOCAL_WRITE`]. No Rust reference to them exists while the device may access
+    /// them: for peers with the `rkey` at any time, and for outstanding work requests.
+    pub unsafe fn register(
+        &self,
         addr: *mut u8,
         len: usize,
         access: MrAccess,
-    ) -> Result<Self, VerbsError> {
-        let context = pd.context();
+    ) -> Result<Mr, VerbsError> {
+        let context = self.context();
         // SAFETY: the domain is alive, and the caller guarantees the memory.
         let raw = unsafe {
-            (context.symbols().ibv_reg_mr)(pd.raw(), addr.cast(), len, access.bits() as i32)
+            (context.symbols().ibv_reg_mr)(self.raw(), addr.cast(), len, access.bits() as i32)
         };
         let raw =
             context.made("ibv_reg_mr", || format!("{len} bytes at {addr:p}, {access:?}"), raw)?;
-        Ok(Mr { pd: pd.clone(), raw })
+        Ok(Mr { pd: self.clone(), raw })
     }
+}
 
-    /// The key that scatter/gather entries name it with.
+impl Mr {
+    /// Returns the key for scatter/gather entries.
     pub fn lkey(&self) -> u32 {
         // SAFETY: the region is alive.
         unsafe { (*self.raw.as_ptr()).lkey }

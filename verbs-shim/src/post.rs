@@ -5,26 +5,13 @@ use std::{io, ptr};
 
 use crate::abi::*;
 use crate::error::check;
-use crate::{Ah, PostError};
+use crate::{Ah, PostError, Sge};
 
 /// The error for a driver without the function.
 pub(crate) const ENOSYS: i32 = libc::ENOSYS;
 
 /// Work requests per call of the driver: 4 KiB of stack.
 const CHUNK: usize = 32;
-
-/// A scatter/gather entry: `len` bytes at `addr`, in the memory region of `lkey`. Its layout is
-/// that of `ibv_sge`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
-pub struct Sge {
-    /// Address of the first byte.
-    pub addr: u64,
-    /// Length in bytes.
-    pub len: u32,
-    /// The region's key, see [`Mr::lkey`](crate::Mr::lkey).
-    pub lkey: u32,
-}
 
 /// A send work request.
 #[derive(Clone, Copy, Debug)]

@@ -23,18 +23,25 @@ unsafe impl Send for SrqOwner {}
 // SAFETY: as above.
 unsafe impl Sync for SrqOwner {}
 
-impl Srq {
-    pub(crate) fn create(pd: &Pd, max_wr: u32, max_sge: u32) -> Result<Self, VerbsError> {
-        let context = pd.context();
+impl Pd {
+    /// Makes a receive queue that queue pairs can share, for `max_wr` work requests of `max_sge`
+    /// entries.
+    ///
+    /// # Errors
+    /// [`VerbsError::Refused`].
+    pub fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<Srq, VerbsError> {
+        let context = self.context();
         let attr = ibv_srq_attr { max_wr, max_sge, srq_limit: 0 };
         let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
         // SAFETY: the domain is alive, and `init` receives the actual sizes.
-        let raw = unsafe { (context.symbols().ibv_create_srq)(pd.raw(), &raw mut init) };
+        let raw = unsafe { (context.symbols().ibv_create_srq)(self.raw(), &raw mut init) };
         let asked = || format!("{max_wr} work requests of {max_sge} entries");
         let raw = context.made("ibv_create_srq", asked, raw)?;
-        Ok(Srq(Arc::new(SrqOwner { pd: pd.clone(), raw })))
+        Ok(Srq(Arc::new(SrqOwner { pd: self.clone(), raw })))
     }
+}
 
+impl Srq {
     /// Posts receive work requests in order.
     ///
     /// # Errors

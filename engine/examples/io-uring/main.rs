@@ -1,6 +1,6 @@
-//! Compares UDP by system calls with UDP by io_uring, on loopback, without a polling thread of the
-//! kernel (SQPOLL): a ping-pong of 8 bytes, spinning and sleeping, and the receiving end of bulk
-//! traffic with segmentation offload.
+//! Compares UDP by system calls with UDP by io_uring on loopback, without a polling thread of the
+//! kernel (SQPOLL). One measurement is a ping-pong of 8 bytes, spinning and sleeping. The other is
+//! the receiving end of bulk traffic with segmentation offload.
 //!
 //! `cargo run --release -p braid-rdma --example io-uring [ROUNDS]` runs both in turn, this many
 //! times each (default: 9), half a second at a time. It prints medians, and the median of the

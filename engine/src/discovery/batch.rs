@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use super::config::{DiscoveryConfig, DiscoveryError};
 use super::port::PathPort;
 use super::trace::Trace;
-use super::{DiscoveryConfig, DiscoveryError};
 use crate::clock::deadline;
 
 /// The time to live of a probe that is to arrive, which is Linux's default.
@@ -54,7 +54,7 @@ impl Survey {
 }
 
 /// The paths with open ports.
-pub(super) struct Batch<'a> {
+pub(super) struct ProbeBatch<'a> {
     survey: &'a mut Survey,
     /// The ports and traces of the paths, by the same index.
     ports: Vec<PathPort>,
@@ -62,7 +62,7 @@ pub(super) struct Batch<'a> {
     opened: Instant,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> ProbeBatch<'a> {
     pub(super) fn open(
         survey: &'a mut Survey,
         traces: impl Iterator<Item = &'a mut Trace>,
@@ -81,7 +81,7 @@ impl<'a> Batch<'a> {
             )?;
             ports.push(port);
         }
-        Ok(Batch { survey, ports, traces, opened: Instant::now() })
+        Ok(ProbeBatch { survey, ports, traces, opened: Instant::now() })
     }
 
     /// Follows all paths from hop to hop.
@@ -185,11 +185,11 @@ impl<'a> Batch<'a> {
 
     /// Sleeps up to `limit` until something arrives, and records it.
     fn listen(&mut self, limit: Duration) -> Result<(), DiscoveryError> {
-        let Batch { survey, ports, traces, .. } = self;
+        let ProbeBatch { survey, ports, traces, .. } = self;
         let destination: IpAddr = survey.to.ip();
         for index in ready(ports, limit) {
             let trace = &mut traces[index];
-            let mut note = |heard: super::asked::Heard| {
+            let mut note = |heard: super::sent_probes::ProbeAnswer| {
                 survey.longest = survey.longest.max(Some(heard.after));
                 trace.record(heard.ttl, heard.answer, destination);
             };

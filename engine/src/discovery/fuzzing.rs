@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use braid_wire::PathId;
 
-use super::asked::{Asked, Heard};
 use super::probe::{Answer, Probe};
+use super::sent_probes::{ProbeAnswer, SentProbes};
 use super::trace::Trace;
 use super::ways;
 use crate::link::udp::error_queue::{self, Report};
@@ -29,7 +29,7 @@ const MOST_QUOTE: usize = 40;
 /// Panics if discovery trusts a message that it must not trust, or sorts the paths wrongly.
 pub fn hearsay(input: &[u8]) {
     let to: SocketAddr = ([10, 0, 9, 9], 4791).into();
-    let mut paths: Vec<(Asked, Trace)> = (0..PATHS).map(|path| path_asked(path, to)).collect();
+    let mut paths: Vec<(SentProbes, Trace)> = (0..PATHS).map(|path| path_asked(path, to)).collect();
     let mut rest = input;
     while let Some(message) = Message::take(&mut rest) {
         let (asked, trace) = &mut paths[message.path];
@@ -89,14 +89,14 @@ fn probe(path: usize, ttl: u8) -> Probe {
     Probe::with_nonce(ttl, nonce.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-fn path_asked(path: usize, to: SocketAddr) -> (Asked, Trace) {
-    let mut asked = Asked::new(to);
+fn path_asked(path: usize, to: SocketAddr) -> (SentProbes, Trace) {
+    let mut asked = SentProbes::new(to);
     (1..=MAX_TTL).chain([FAR]).for_each(|ttl| asked.push(probe(path, ttl)));
     (asked, Trace::new(PathId::new(path as u16), MAX_TTL))
 }
 
 /// A message is trusted only for its quote of a probe, and its address belongs to its IP version.
-fn hear_icmp(asked: &Asked, message: &Message, to: SocketAddr) -> Option<Heard> {
+fn hear_icmp(asked: &SentProbes, message: &Message, to: SocketAddr) -> Option<ProbeAnswer> {
     let complaint = error_queue::parse(&message.note);
     if let Some((by, _)) = complaint {
         assert_eq!(by, by.to_canonical(), "IPv4 in the clothes of IPv6");
@@ -113,7 +113,7 @@ fn hear_icmp(asked: &Asked, message: &Message, to: SocketAddr) -> Option<Heard> 
 }
 
 /// The first answer stands.
-fn record(trace: &mut Trace, heard: Heard, destination: IpAddr) {
+fn record(trace: &mut Trace, heard: ProbeAnswer, destination: IpAddr) {
     let before = trace.clone();
     trace.record(heard.ttl, heard.answer, destination);
     for (old, new) in before.hops().iter().zip(trace.hops()) {

@@ -7,13 +7,14 @@
 //! live ends at one router after the other. Each router reports that by ICMP, which discovery reads
 //! from the socket's error queue.
 //!
-//! Discovery cannot see routers that do not answer or that quote less of the probe than its payload
-//! (RFC 792 asks for 8 bytes, RFC 1812 and Linux for more), parallel links between two routers that
-//! use one address on both, and choices below IP (bonds, tunnels). A router whose address differs
-//! from one answer to the next splits one route into two.
+//! Discovery cannot see routers that do not answer, or that quote less of the probe than its
+//! payload (RFC 792 asks for 8 bytes, RFC 1812 and Linux for more). Nor can it see parallel links
+//! between two routers that use one address on both, or choices below IP (bonds, tunnels). A router
+//! whose address differs from one answer to the next splits one route into two.
 
-mod asked;
+mod sent_probes;
 mod batch;
+mod config;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod map;
@@ -23,14 +24,14 @@ mod trace;
 mod ways;
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::{Duration, Instant};
 
-use braid_transport::{LocalAddr, TimerError};
+use braid_transport::LocalAddr;
 pub use braid_wire::PathId;
 
-use self::batch::{Batch, Survey};
+use self::batch::{ProbeBatch, Survey};
+pub use self::config::{DiscoveryConfig, DiscoveryError};
 pub use self::map::{PathMap, Way};
 use self::trace::Trace;
 use crate::clock::deadline;
@@ -44,113 +45,6 @@ const REST: Duration = Duration::from_millis(500);
 /// Time without progress after which a rate limit no longer explains missing answers.
 const HOPELESS: Duration = Duration::from_secs(4);
 
-/// The configuration of path discovery.
-///
-/// ```no_run
-/// use std::time::Duration;
-///
-/// use braid::{DiscoveryConfig, PathId, discover};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let patience = Duration::from_secs(3);
-/// let how = DiscoveryConfig { max_ttl: 4, patience, ..Default::default() };
-/// let (to, from) = ("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?);
-/// let map = discover(to, from, (0..16).map(PathId::new), how)?;
-/// println!("{} ways, {} ports without an answer", map.ways.len(), map.unanswered);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DiscoveryConfig {
-    /// The largest number of hops. Default: 16.
-    pub max_ttl: u8,
-    /// Time to wait for an answer. The wait is shorter once the usual time of answers is known.
-    /// Default: 200 ms.
-    pub timeout: Duration,
-    /// The number of probes to a hop that does not answer. Default: 3.
-    pub tries: u32,
-    /// The shortest time between two probes. All probes may end at the same router, whose answers
-    /// cost it time and are limited (a Linux router sends 1000 to 10,000 a second). Default: 1 ms.
-    pub spacing: Duration,
-    /// The total time of repeated probes to hops that tell routes apart, if routers limit their
-    /// answers. Default: 10 s.
-    pub patience: Duration,
-}
-
-impl Default for DiscoveryConfig {
-    fn default() -> Self {
-        DiscoveryConfig {
-            max_ttl: 16,
-            timeout: Duration::from_millis(200),
-            tries: 3,
-            spacing: Duration::from_millis(1),
-            patience: Duration::from_secs(10),
-        }
-    }
-}
-
-impl DiscoveryConfig {
-    fn check(&self) -> Result<(), TimerError> {
-        TimerError::check("timeout", self.timeout, Duration::ZERO)?;
-        TimerError::check("spacing", self.spacing, Duration::ZERO)?;
-        TimerError::check("patience", self.patience, Duration::ZERO)
-    }
-}
-
-/// The reason why discovery failed. A destination without answers is no error, but a map without
-/// routes.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DiscoveryError {
-    /// The destination has no port.
-    #[error("{to} has no port; give the one that the peer's engine listens on")]
-    NoDestinationPort {
-        /// The destination.
-        to: SocketAddr,
-    },
-    /// The addresses have different IP versions.
-    #[error("{to} cannot be reached from {from}; both have to be IPv4, or both IPv6")]
-    OtherFamily {
-        /// The destination.
-        to: SocketAddr,
-        /// The local address.
-        from: IpAddr,
-    },
-    /// This machine has no route to the destination, or forbids it.
-    #[error(
-        "{to} cannot be reached from here: {source}; check the address, the routes and the firewall"
-    )]
-    NoRoute {
-        /// The destination.
-        to: SocketAddr,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// A router or this machine reports that the destination is unreachable, and no path reached
-    /// it.
-    #[error(
-        "{to} cannot be reached: {by} says so; check that the host is up and its port not \
-         forbidden there"
-    )]
-    Unreachable {
-        /// The destination.
-        to: SocketAddr,
-        /// The reporting router, or this machine if a neighbour does not answer.
-        by: IpAddr,
-    },
-    /// A time of the configuration is out of range.
-    #[error(transparent)]
-    Timer(#[from] TimerError),
-    /// The source port of a path cannot be used.
-    #[error("path {path} cannot be probed: {source}")]
-    Port {
-        /// The number of the path.
-        path: u16,
-        /// The error of the system.
-        source: io::Error,
-    },
-}
-
 /// Discovers the routes of `paths` from local address `from` to `to`, the address of a peer's
 /// engine (which need not run).
 ///
@@ -163,8 +57,7 @@ pub enum DiscoveryError {
 ///
 /// # Errors
 ///
-/// `to` has no port or another IP version than `from`; there is no route; the network reports that
-/// there is no such host; a source port is in use; or there is no socket left.
+/// See [`DiscoveryError`].
 pub fn discover(
     to: SocketAddr,
     from: IpAddr,
@@ -219,7 +112,7 @@ pub(crate) fn discover_from(
         paths.into_iter().map(|path| Trace::new(path, config.max_ttl)).collect();
     let mut survey = Survey::new(config, local, to).by_interface(from.interface);
     for batch in traces.chunks_mut(BATCH) {
-        Batch::open(&mut survey, batch.iter_mut())?.sweep()?;
+        ProbeBatch::open(&mut survey, batch.iter_mut())?.sweep()?;
         if batch.iter().all(|trace| trace.is_silent()) {
             // A destination that is silent about so many paths is silent about the others, too.
             break;
@@ -269,7 +162,7 @@ fn ask_once(
     let rested = end.min(Instant::now() + REST);
     let asked = traces.iter_mut().enumerate();
     let asked = asked.filter(|(index, _)| doubtful.iter().any(|(asked, _)| asked == index));
-    let mut batch = Batch::open(survey, asked.map(|(_, trace)| trace))?;
+    let mut batch = ProbeBatch::open(survey, asked.map(|(_, trace)| trace))?;
     let contested = (0..).zip(doubtful);
     let probes: Vec<(usize, u8)> = contested
         .flat_map(|(path, (_, contested))| contested.iter().map(move |&ttl| (path, ttl)))

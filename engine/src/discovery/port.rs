@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use braid_wire::PathId;
 use socket2::Socket;
 
-use super::asked::{Asked, Heard};
 use super::probe::Probe;
+use super::sent_probes::{ProbeAnswer, SentProbes};
 use crate::link::udp::{
     canonical, enable_icmp_errors, error_queue, leave_by, of_version, open_path,
 };
@@ -22,17 +22,18 @@ const MOST_AT_ONCE: usize = 64;
 /// needed.
 const LONGEST: usize = 256;
 
-/// The source port of one path, on which probes leave and answers are heard.
+/// The source port of one path, from which probes leave and at which answers arrive.
 ///
-/// Two sockets share it with the engine's own. The *talker* is opened as the engine's is and, like
-/// it, never connected: Linux gives a connected IPv6 socket a random flow label, which switches may
-/// hash. The *listener* is connected to the destination. That makes it the best match for what
-/// comes from there and for ICMP about it, so the answers reach neither the talker nor the engine.
+/// Two sockets share the port with the engine's own. The *talker* is opened like the engine's
+/// socket and is never connected either: Linux gives a connected IPv6 socket a random flow label,
+/// which switches may hash. The *listener* is connected to the destination. So the kernel hands it
+/// the datagrams of the destination and the ICMP messages about it, and neither the talker nor the
+/// engine gets them.
 pub(super) struct PathPort {
     talker: Socket,
     listener: Socket,
     to: SocketAddr,
-    asked: Asked,
+    sent: SentProbes,
 }
 
 impl PathPort {
@@ -56,7 +57,7 @@ impl PathPort {
             leave_by(socket, interface);
         }
         listener.connect(&to.into())?;
-        Ok(PathPort { talker, listener, to, asked: Asked::new(to) })
+        Ok(PathPort { talker, listener, to, sent: SentProbes::new(to) })
     }
 
     /// Sends a probe. If the machine has no room, the probe is lost like any datagram.
@@ -67,7 +68,7 @@ impl PathPort {
         }
         let probe = Probe::new(ttl);
         let sent = self.talker.send_to(probe.bytes(), &self.to.into());
-        self.asked.push(probe);
+        self.sent.push(probe);
         match sent {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS)) => {
                 Err(error)
@@ -77,11 +78,11 @@ impl PathPort {
     }
 
     /// Hands over the arrived answers.
-    pub(super) fn receive(&mut self, heard: &mut dyn FnMut(Heard)) -> io::Result<()> {
+    pub(super) fn receive(&mut self, heard: &mut dyn FnMut(ProbeAnswer)) -> io::Result<()> {
         let mut buffer = [0; LONGEST];
         for _ in 0..MOST_AT_ONCE {
             let Some(report) = error_queue::next(&self.listener, &mut buffer)? else { break };
-            self.asked
+            self.sent
                 .match_report(&report, &buffer[..report.quoted])
                 .into_iter()
                 .for_each(&mut *heard);
@@ -89,7 +90,7 @@ impl PathPort {
         for _ in 0..MOST_AT_ONCE {
             match (&self.listener).read(&mut buffer) {
                 Ok(len) => {
-                    self.asked.match_datagram(&buffer[..len]).into_iter().for_each(&mut *heard);
+                    self.sent.match_datagram(&buffer[..len]).into_iter().for_each(&mut *heard);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The error is the kernel's short form of an entry of the error queue. It is

@@ -58,7 +58,7 @@ impl Trace {
         self.refused_by.is_some() || hop.map_or(self.reached, Option::is_some)
     }
 
-    /// Whether nothing was heard.
+    /// Whether no probe was answered.
     pub(super) fn is_silent(&self) -> bool {
         !self.reached && self.refused_by.is_none() && self.hops.iter().all(Option::is_none)
     }

@@ -6,8 +6,7 @@ use braid_transport::{Access, PostError};
 
 use super::error::{ForGroup, GroupError};
 use super::notice::{Begin, MAX_NOTICE, Notice};
-use super::round::CHUNK;
-use super::state::MAX_ROUNDS;
+use super::round::{CHUNK, MAX_ROUNDS};
 use crate::memory::MemoryRegion;
 use crate::qp::QueuePair;
 use crate::{ProtectionDomain, wr};

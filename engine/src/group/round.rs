@@ -5,17 +5,19 @@ use super::operation::AllToAllV;
 
 /// Bytes of a WRITE: the amount that the transport sends on a rail before it picks another.
 pub(super) const CHUNK: usize = 64 << 10;
+/// The largest number of rounds in flight.
+pub(super) const MAX_ROUNDS: usize = 8;
 
 pub(super) struct RoundState {
     pub(super) number: u64,
     pub(super) operation: AllToAllV,
     /// The exchanges by rank. The one with this rank is over from the start.
-    pub(super) exchanges: Vec<Exchange>,
+    pub(super) exchanges: Vec<RankExchange>,
 }
 
 /// The exchange between this rank and another.
 #[derive(Clone, Default)]
-pub(super) struct Exchange {
+pub(super) struct RankExchange {
     /// The other rank's begin of the round.
     pub(super) begin: Option<Begin>,
     /// The bytes posted so far.
@@ -33,7 +35,7 @@ impl RoundState {
         let exchanges = operation
             .receives
             .iter()
-            .map(|range| Exchange { has_arrived: range.is_empty(), ..Exchange::default() });
+            .map(|range| RankExchange { has_arrived: range.is_empty(), ..RankExchange::default() });
         let mut exchanges: Vec<_> = exchanges.collect();
         exchanges[own].is_over = true;
         RoundState { number, operation, exchanges }
@@ -51,7 +53,7 @@ impl RoundState {
     }
 
     pub(super) fn is_over_with(&self, rank: usize) -> bool {
-        let Exchange { begin, open, has_arrived, is_over, .. } = &self.exchanges[rank];
+        let RankExchange { begin, open, has_arrived, is_over, .. } = &self.exchanges[rank];
         let has_sent = begin.is_some() && *open == 0 && self.unposted(rank) == 0;
         *is_over || has_sent && *has_arrived
     }

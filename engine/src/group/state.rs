@@ -11,10 +11,8 @@ use super::error::{Blame, GroupError};
 use super::notice::{Begin, Notice};
 use super::operation::AllToAllV;
 use super::peer::{BEGIN, LAST, Peer};
-use super::round::RoundState;
+use super::round::{MAX_ROUNDS, RoundState};
 
-/// The largest number of rounds in flight.
-pub(super) const MAX_ROUNDS: usize = 8;
 /// Time for the others to confirm that they know the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use braid_transport::AddrPair;
 
-use super::{Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
+use super::{Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult};
 use crate::degradation::Degradation;
 
 /// The number of turns in which an idle side is polled once while the other has connections. A poll
@@ -106,11 +106,11 @@ impl Link for DualStackLink {
         self.side_to(to).link.use_ecn(to, ecn);
     }
 
-    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+    fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         self.side_to(batch.to.remote).link.send(batch)
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         self.turn = self.turn.wrapping_add(1);
         // The sides alternate, so that traffic of one does not delay that of the other.
         let first = (self.turn % 2) as usize;
@@ -168,14 +168,14 @@ mod tests {
 
     fn send(link: &mut dyn Link, to: &str) {
         let slices = [Slice::new(b"hello")];
-        let batch = Batch {
+        let batch = DatagramBatch {
             to: addr(to).into(),
             via: Via::Port,
             segment_len: 5,
             ecn: true,
             slices: &slices,
         };
-        assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
+        assert_eq!(link.send(&batch).unwrap(), SendResult::Gone);
     }
 
     /// The senders of the datagrams of one `recv`.

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 
-use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, Received, Sent, Via};
+use super::{
+    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, LocalAddr, SendResult, Via,
+};
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
@@ -137,7 +139,7 @@ impl Port {
         })
     }
 
-    fn push(&self, from: SocketAddr, batch: &Batch<'_>) {
+    fn push(&self, from: SocketAddr, batch: &DatagramBatch<'_>) {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         batch.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
@@ -241,7 +243,7 @@ impl Link for MemLink {
         Ok(())
     }
 
-    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+    fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         check(batch)?;
         let from = match batch.via {
             Via::Port => self.local.port(),
@@ -252,15 +254,15 @@ impl Link for MemLink {
         if let Some(port) = self.peer(batch.to.remote) {
             port.push(from, batch);
         }
-        Ok(Sent::Gone)
+        Ok(SendResult::Gone)
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         let Some(Parcel { from, segment_len, mut bytes }) = self.port.pop() else { return Ok(0) };
         let datagrams = bytes.chunks_mut(segment_len);
         let count = datagrams.len();
         datagrams.for_each(|bytes| {
-            sink(Received { from, called: LocalAddr::default(), congestion: false, bytes })
+            sink(Datagram { from, called: LocalAddr::default(), congestion: false, bytes })
         });
         // If more buffers circulate than the queue holds, the buffer is freed.
         let _ = self.port.spare.push(bytes);
@@ -273,7 +275,7 @@ impl Link for MemLink {
 }
 
 /// Refuses batches that UDP would refuse too.
-fn check(batch: &Batch<'_>) -> io::Result<()> {
+fn check(batch: &DatagramBatch<'_>) -> io::Result<()> {
     let bytes = batch.slices.iter().map(|slice| slice.len()).sum::<usize>();
     let datagrams = bytes.div_ceil(batch.segment_len.max(1));
     let largest = batch.segment_len.min(bytes);
@@ -311,8 +313,8 @@ mod tests {
     fn send(link: &mut MemLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) {
         let (a, b) = bytes.split_at(bytes.len() / 3);
         let slices = [Slice::new(a), Slice::new(b)];
-        let batch = Batch { to: to.into(), via, segment_len, ecn: true, slices: &slices };
-        assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
+        let batch = DatagramBatch { to: to.into(), via, segment_len, ecn: true, slices: &slices };
+        assert_eq!(link.send(&batch).unwrap(), SendResult::Gone);
     }
 
     fn recv(link: &mut MemLink) -> Vec<(SocketAddr, Vec<u8>)> {
@@ -382,7 +384,7 @@ mod tests {
         for (segment_len, bytes) in [(0, 1), (10, 0), (10, 161), (9000, 9000), (4096, 65_508)] {
             let bytes = vec![0; bytes];
             let slices = [Slice::new(&bytes)];
-            let batch = Batch {
+            let batch = DatagramBatch {
                 to: addr("10.0.0.2:1").into(),
                 via: Via::Port,
                 segment_len,

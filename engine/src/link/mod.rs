@@ -55,7 +55,7 @@ pub(crate) enum Via {
 
 /// Datagrams for one destination on one path. All have the same size, except that the last may be
 /// shorter. Over UDP a batch is one GSO call (PRO's batch, section III-A).
-pub(crate) struct Batch<'a> {
+pub(crate) struct DatagramBatch<'a> {
     /// The peer's receiving port, and the local address and interface.
     pub(crate) to: AddrPair,
     /// The local port.
@@ -70,7 +70,7 @@ pub(crate) struct Batch<'a> {
 
 /// The result of sending a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sent {
+pub(crate) enum SendResult {
     /// The batch is on its way, or lost like any datagram.
     Gone,
     /// The link is full and sent nothing. Try again a little later.
@@ -78,7 +78,7 @@ pub(crate) enum Sent {
 }
 
 /// A datagram that has arrived.
-pub(crate) struct Received<'a> {
+pub(crate) struct Datagram<'a> {
     /// The sender.
     pub(crate) from: SocketAddr,
     /// The destination address, if the link is bound to a wildcard.
@@ -146,11 +146,11 @@ pub(crate) trait Link: Send {
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
     /// Sends a batch without blocking.
-    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent>;
+    fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult>;
 
     /// Hands arrived datagrams to `sink`, at most one kernel batch (64 KiB), without blocking.
     /// Returns their number. 0: none has arrived.
-    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
 
     /// Reports the ports that hosts have refused since the last call, each destination and local
     /// port once. Such reports can be forged. The call makes a system call for each open path.

@@ -107,9 +107,9 @@ pub enum MemoryError {
 /// The memory is shared: peers, other threads and devices may access it at any time. Neither the
 /// engine nor any method here makes a reference to it. They copy its bytes or access words
 /// atomically. A reader or sender of bytes that are being written gets a mixture of old and new,
-/// and nothing worse. A word of 8 bytes at a multiple of 8 is never mixed if it is accessed alone:
-/// by [`MemoryRegion::load_u64`] and [`MemoryRegion::store_u64`], by an atomic, or by a message or
-/// piece of exactly that word. Only a completion tells that bytes have arrived.
+/// and nothing worse. A word of 8 bytes at a multiple of 8 is never mixed if it is accessed alone.
+/// The accesses that do so are [`MemoryRegion::load_u64`] and [`MemoryRegion::store_u64`], atomics,
+/// and messages or pieces of exactly that word. Only a completion tells that bytes have arrived.
 ///
 /// Dropping the region deregisters it. Once `drop` returns, neither the engine nor any peer
 /// accesses the memory. Work requests that still use it fail with a protection error.
@@ -151,11 +151,11 @@ pub struct MemoryRegion {
     _mapping: Option<Mapping>,
 }
 
-// SAFETY: the pointer is to memory that lives as long as the region (its own mapping, or by the
-// promise given to `register`), and all access through it goes by raw copies and atomics.
+// SAFETY: the pointer is to memory that lives as long as the region: its own mapping, or memory
+// that the caller of `register` keeps. All access through the pointer is by raw copies and atomics.
 unsafe impl Send for MemoryRegion {}
-// SAFETY: as above; methods that take `&self` from several threads are as if several peers
-// accessed the memory, which is what it is for.
+// SAFETY: as above. Calls of methods from several threads are like accesses of several peers, which
+// the memory is for.
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::server::Shown;
-use super::stream::{Listening, Stream};
+use super::engines::ServedEngines;
+use super::stream::{ClientStream, ServerSocket};
 use super::{exposition, http};
 use crate::event_fd::EventFd;
 
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The thread's state for one address.
 pub(super) struct Clients<'a> {
-    listening: &'a Listening,
+    listening: &'a ServerSocket,
     stop: &'a EventFd,
     page: Page<'a>,
     /// The connections, oldest first.
@@ -36,7 +36,7 @@ pub(super) struct Clients<'a> {
 
 /// A connected client.
 struct Client {
-    stream: Stream,
+    stream: ClientStream,
     until: Instant,
     request: Vec<u8>,
     /// The part of the answer that is not written yet. Empty: the request is being read.
@@ -46,12 +46,16 @@ struct Client {
 
 /// The page with the state of all engines, which is rendered again when it is old.
 struct Page<'a> {
-    engines: &'a Shown,
+    engines: &'a ServedEngines,
     made: Option<(Instant, String)>,
 }
 
 impl<'a> Clients<'a> {
-    pub(super) fn new(listening: &'a Listening, engines: &'a Shown, stop: &'a EventFd) -> Self {
+    pub(super) fn new(
+        listening: &'a ServerSocket,
+        engines: &'a ServedEngines,
+        stop: &'a EventFd,
+    ) -> Self {
         let (page, connected) = (Page { engines, made: None }, Vec::new());
         Clients { listening, stop, page, connected, paused_until: None, is_told: false }
     }
@@ -116,7 +120,7 @@ impl<'a> Clients<'a> {
 }
 
 impl Client {
-    fn new(stream: Stream, until: Instant) -> Self {
+    fn new(stream: ClientStream, until: Instant) -> Self {
         Client { stream, until, request: Vec::new(), answer: Vec::new(), written: 0 }
     }
 

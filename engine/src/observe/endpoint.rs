@@ -1,5 +1,6 @@
 //! The address of an engine's metrics.
 
+use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
@@ -46,6 +47,37 @@ pub enum MetricsEndpoint {
 pub struct UnknownEndpoint {
     name: &'static str,
     text: String,
+}
+
+/// The reason why the metrics of an engine cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// The environment variable is invalid.
+    #[error(transparent)]
+    Unknown(#[from] UnknownEndpoint),
+    /// The address cannot be bound.
+    #[error(
+        "cannot serve metrics at {addr}: {source}; give each process an address of its own, port 0 \
+         for any free one, or `local` for `braid-perf top PID` alone"
+    )]
+    Http {
+        /// The requested address.
+        addr: SocketAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The local socket cannot be bound.
+    #[error(
+        "cannot serve metrics at the local socket @braid-{pid}: {source}; raise the limit of open \
+         files (`ulimit -n`) if it is reached, or set the metrics (BRAID_METRICS) to `off`"
+    )]
+    Local {
+        /// The id of this process.
+        pid: u32,
+        /// The error of the system.
+        source: io::Error,
+    },
 }
 
 impl FromStr for MetricsEndpoint {

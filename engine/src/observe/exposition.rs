@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::server::Shown;
+use super::engines::ServedEngines;
 use crate::degradation::Degradation;
 use crate::metrics::{EngineMetrics, QpMetrics};
 use crate::paths_to::PathsTo;
@@ -22,7 +22,7 @@ const MAX_SHOWN: usize = 1024;
 type Labels = Vec<(&'static str, String)>;
 
 /// Renders the page with the state of these engines.
-pub(super) fn page(engines: &Shown) -> String {
+pub(super) fn page(engines: &ServedEngines) -> String {
     let engines = engines.lock().iter().filter_map(|(_, engine)| engine.read()).collect();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Engines(engines)));

@@ -7,12 +7,12 @@
 
 mod clients;
 mod endpoint;
+mod engines;
 mod exposition;
 mod http;
 mod server;
 mod stream;
 
-pub use endpoint::{MetricsEndpoint, UnknownEndpoint};
-pub use server::EndpointError;
+pub use endpoint::{EndpointError, MetricsEndpoint, UnknownEndpoint};
 
 pub(crate) use server::{Registration, register};

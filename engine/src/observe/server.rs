@@ -1,60 +1,25 @@
 //! The servers of this process's engines.
 
-use std::fmt::Debug;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::clients::Clients;
-use super::endpoint::{MetricsEndpoint, UnknownEndpoint};
-use super::stream::Listening;
+use super::endpoint::{EndpointError, MetricsEndpoint};
+use super::engines::ServedEngines;
+use super::stream::ServerSocket;
 use crate::event_fd::EventFd;
 use crate::metrics::Observed;
 use crate::threads::spawn_without_signals;
 use crate::wake::Event;
 
-/// The reason why the metrics of an engine cannot be served.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EndpointError {
-    /// The environment variable is invalid.
-    #[error(transparent)]
-    Unknown(#[from] UnknownEndpoint),
-    /// The address cannot be bound.
-    #[error(
-        "cannot serve metrics at {addr}: {source}; give each process an address of its own, port 0 \
-         for any free one, or `local` for `braid-perf top PID` alone"
-    )]
-    Http {
-        /// The requested address.
-        addr: SocketAddr,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The local socket cannot be bound.
-    #[error(
-        "cannot serve metrics at the local socket @braid-{pid}: {source}; raise the limit of open \
-         files (`ulimit -n`) if it is reached, or set the metrics (BRAID_METRICS) to `off`"
-    )]
-    Local {
-        /// The id of this process.
-        pid: u32,
-        /// The error of the system.
-        source: io::Error,
-    },
-}
-
-/// The engines that one server shows.
-#[derive(Clone, Default)]
-pub(super) struct Shown(Arc<Mutex<Vec<(u64, Observed)>>>);
-
+/// A running server.
 struct Server {
     at: MetricsEndpoint,
     /// The HTTP address of the server. `None`: the local socket.
     addr: Option<SocketAddr>,
-    shown: Shown,
+    engines: ServedEngines,
     stop: Arc<EventFd>,
     thread: JoinHandle<()>,
 }
@@ -112,7 +77,7 @@ fn show(
             servers.len() - 1
         }
     };
-    servers[place].shown.lock().push((id, engine));
+    servers[place].engines.lock().push((id, engine));
     Ok(servers[place].addr)
 }
 
@@ -123,45 +88,33 @@ fn start(at: MetricsEndpoint) -> Result<Server, EndpointError> {
         _ => EndpointError::Local { pid, source },
     };
     let listening = match at {
-        MetricsEndpoint::Http(addr) => Listening::http(addr),
-        _ => Listening::local(pid),
+        MetricsEndpoint::Http(addr) => ServerSocket::http(addr),
+        _ => ServerSocket::local(pid),
     };
     let listening = listening.map_err(failed)?;
-    let (addr, shown) = (listening.addr(), Shown::default());
+    let (addr, engines) = (listening.addr(), ServedEngines::default());
     let stop = Arc::new(EventFd::new().map_err(failed)?);
-    let (engines, stopped) = (shown.clone(), stop.clone());
+    let (served, stopped) = (engines.clone(), stop.clone());
     let thread = thread::Builder::new().name("braid-metrics".to_owned());
-    let run = move || Clients::new(&listening, &engines, &stopped).serve();
+    let run = move || Clients::new(&listening, &served, &stopped).serve();
     let thread = spawn_without_signals(thread, run).map_err(failed)?;
     if let Some(addr) = addr {
         tracing::info!(%addr, "metrics are served");
     }
-    Ok(Server { at, addr, shown, stop, thread })
+    Ok(Server { at, addr, engines, stop, thread })
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut servers = servers();
-        servers.iter().for_each(|server| server.shown.lock().retain(|(id, _)| *id != self.id));
-        let is_idle = |server: &mut Server| server.shown.lock().is_empty();
+        servers.iter().for_each(|server| server.engines.lock().retain(|(id, _)| *id != self.id));
+        let is_idle = |server: &mut Server| server.engines.lock().is_empty();
         let idle: Vec<Server> = servers.extract_if(.., is_idle).collect();
         // The servers are joined first, so that their addresses are free for later servers.
         for server in idle {
             server.stop.raise();
             let _ = server.thread.join();
         }
-    }
-}
-
-impl Shown {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<(u64, Observed)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Debug for Shown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shown").field("engines", &self.lock().len()).finish()
     }
 }
 

@@ -9,22 +9,22 @@ use std::os::unix::net::{self as unix, UnixListener, UnixStream};
 use crate::random;
 
 /// A listening socket.
-pub(super) enum Listening {
+pub(super) enum ServerSocket {
     Http(TcpListener),
     Local(UnixListener),
 }
 
 /// A connected client, without blocking calls.
-pub(super) enum Stream {
+pub(super) enum ClientStream {
     Http(TcpStream),
     Local(UnixStream),
 }
 
-impl Listening {
+impl ServerSocket {
     pub(super) fn http(addr: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(addr)?;
         listener.set_nonblocking(true)?;
-        Ok(Listening::Http(listener))
+        Ok(ServerSocket::Http(listener))
     }
 
     /// Binds the abstract name `braid-PID`, which leaves nothing in the file system. Another
@@ -41,13 +41,13 @@ impl Listening {
             bound => bound,
         }?;
         listener.set_nonblocking(true)?;
-        Ok(Listening::Local(listener))
+        Ok(ServerSocket::Local(listener))
     }
 
     pub(super) fn addr(&self) -> Option<SocketAddr> {
         match self {
-            Listening::Http(listener) => listener.local_addr().ok(),
-            Listening::Local(_) => None,
+            ServerSocket::Http(listener) => listener.local_addr().ok(),
+            ServerSocket::Local(_) => None,
         }
     }
 
@@ -55,10 +55,10 @@ impl Listening {
     ///
     /// # Errors
     /// The system cannot accept a waiting client. The listener stays readable.
-    pub(super) fn accept(&self) -> io::Result<Option<Stream>> {
+    pub(super) fn accept(&self) -> io::Result<Option<ClientStream>> {
         loop {
             match self.accept_any() {
-                Ok(Stream::Local(stream)) if !may_ask(&stream) => {}
+                Ok(ClientStream::Local(stream)) if !may_ask(&stream) => {}
                 Ok(stream) => return Ok(Some(stream)),
                 Err(why) => match why.kind() {
                     ErrorKind::WouldBlock => return Ok(None),
@@ -69,27 +69,27 @@ impl Listening {
         }
     }
 
-    fn accept_any(&self) -> io::Result<Stream> {
+    fn accept_any(&self) -> io::Result<ClientStream> {
         Ok(match self {
-            Listening::Http(listener) => {
+            ServerSocket::Http(listener) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nonblocking(true)?;
-                Stream::Http(stream)
+                ClientStream::Http(stream)
             }
-            Listening::Local(listener) => {
+            ServerSocket::Local(listener) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nonblocking(true)?;
-                Stream::Local(stream)
+                ClientStream::Local(stream)
             }
         })
     }
 }
 
-impl AsFd for Listening {
+impl AsFd for ServerSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listening::Http(listener) => listener.as_fd(),
-            Listening::Local(listener) => listener.as_fd(),
+            ServerSocket::Http(listener) => listener.as_fd(),
+            ServerSocket::Local(listener) => listener.as_fd(),
         }
     }
 }
@@ -107,29 +107,29 @@ fn may_ask(stream: &UnixStream) -> bool {
     got == 0 && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
 }
 
-impl AsFd for Stream {
+impl AsFd for ClientStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Stream::Http(stream) => stream.as_fd(),
-            Stream::Local(stream) => stream.as_fd(),
+            ClientStream::Http(stream) => stream.as_fd(),
+            ClientStream::Local(stream) => stream.as_fd(),
         }
     }
 }
 
-impl Read for Stream {
+impl Read for ClientStream {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Http(stream) => stream.read(to),
-            Stream::Local(stream) => stream.read(to),
+            ClientStream::Http(stream) => stream.read(to),
+            ClientStream::Local(stream) => stream.read(to),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for ClientStream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Http(stream) => stream.write(from),
-            Stream::Local(stream) => stream.write(from),
+            ClientStream::Http(stream) => stream.write(from),
+            ClientStream::Local(stream) => stream.write(from),
         }
     }
 

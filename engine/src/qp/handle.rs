@@ -13,12 +13,13 @@ use braid_wire::{Crc, QpId};
 
 use super::connecting::Connecting;
 use super::inline::InlineBuffers;
-use super::options::{MAX_INLINE, MAX_QUEUE, MAX_SGE, QpOptions};
-use super::shared::{PostedSend, QpShared};
+use super::options::{MAX_INLINE, QpOptions};
+use super::shared::{PostedSend, QpQueues, QpShared};
 use crate::connect::{ConnectError, Outcome, check_private_data};
 use crate::degradation::Degradation;
 use crate::inner::EngineInner;
 use crate::memory::RegisterError;
+use crate::work_queue::{MAX_QUEUE, MAX_SGE};
 use crate::worker::WorkerCell;
 
 /// The reason why a queue pair was not created.
@@ -134,10 +135,18 @@ impl QueuePair {
         let number = engine.take_qp_number().ok_or(CreateQpError::TooMany)?;
         let worker = engine.next_worker();
         let signals = engine.worker(worker).signals().clone();
-        let shared = Arc::new(QpShared::new(number, pd, signals, &options));
-        for cq in queues {
+        let limits = (options.max_sge, options.max_inline);
+        let queues = QpQueues {
+            send_cq: options.send_cq.shared().clone(),
+            recv_cq: options.recv_cq.shared().clone(),
+            srq: options.srq.as_ref().map(|srq| srq.shared().clone()),
+            max_send_wr: options.config.max_send_wr,
+            max_recv_wr: options.config.max_recv_wr,
+        };
+        let shared = Arc::new(QpShared::new(number, pd, queues, limits, signals));
+        for cq in [&shared.send_cq, &shared.recv_cq] {
             let attached: Weak<QpShared> = Arc::downgrade(&shared);
-            cq.shared().attach(attached);
+            cq.attach(attached);
         }
         let config = braid_transport::QpConfig { pd, ..options.config };
         engine.worker(worker).control().create(shared.clone(), config);
@@ -219,7 +228,7 @@ impl QueuePair {
 
     fn post_checked(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.sends.reserve()?;
-        self.shared.push_send(PostedSend { wr, inline: None });
+        self.shared.sends.push(PostedSend { wr, inline: None });
         self.shared.ring();
         Ok(())
     }
@@ -238,11 +247,9 @@ impl QueuePair {
         }
         let buffers = self.inline_buffers()?;
         self.shared.sends.reserve()?;
-        let Some(index) = self.shared.free_inline.pop() else {
-            unreachable!("there are as many inline buffers as places in the send queue");
-        };
+        let index = self.shared.inline.take();
         wr.sges.push(buffers.fill(index, data));
-        self.shared.push_send(PostedSend { wr, inline: Some(index) });
+        self.shared.sends.push(PostedSend { wr, inline: Some(index) });
         self.shared.ring();
         Ok(())
     }
@@ -253,11 +260,12 @@ impl QueuePair {
     ///
     /// # Errors
     /// Nothing was posted: the state is RESET, `max_recv_wr` receives are outstanding, there are
-    /// too many pieces, or memory is not registered for writing.
+    /// too many pieces, or memory is not registered for writing. A queue pair with a shared receive
+    /// queue always returns [`PostError::QueueFull`].
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
         self.shared.check_recv(&wr, &self.engine.regions.load())?;
         self.shared.recvs.reserve()?;
-        self.shared.push_recv(wr);
+        self.shared.recvs.push(wr);
         self.shared.ring();
         Ok(())
     }
@@ -452,7 +460,7 @@ impl QueuePair {
         if let Some(buffers) = self.inline.get() {
             return Ok(buffers);
         }
-        let (count, size) = (self.shared.sends.capacity(), self.shared.max_inline);
+        let (count, size) = (self.shared.sends.capacity(), self.shared.inline.size);
         let made = InlineBuffers::new(self.engine.clone(), self.shared.pd, count, size);
         let bytes = count as usize * size;
         let made = made.map_err(|_| PostError::NoInlineMemory { bytes })?;

@@ -2,7 +2,8 @@
 
 use braid_transport::QpConfig;
 
-use crate::{CompletionQueue, SharedReceiveQueue};
+use crate::cq::CompletionQueue;
+use crate::srq::SharedReceiveQueue;
 
 /// The options for creating a queue pair.
 ///
@@ -46,14 +47,10 @@ pub struct QpOptions {
     pub config: QpConfig,
 }
 
-/// The largest number of elements of a work request. No user needs more.
-pub(crate) const MAX_SGE: usize = 256;
 /// The largest size of inline data in bytes. Inline data is copied twice, so registered memory is
 /// faster for much less. The drop-in sends UD datagrams this way, up to 4136 bytes with their
 /// header.
-pub(crate) const MAX_INLINE: usize = 8192;
-/// The longest queue.
-pub(crate) const MAX_QUEUE: u32 = 1 << 20;
+pub(super) const MAX_INLINE: usize = 8192;
 
 impl QpOptions {
     /// Options for 128 sends and 512 receives of 16 elements, with 256 bytes of inline data. The

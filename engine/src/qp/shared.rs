@@ -1,17 +1,17 @@
 //! The state that the posting threads and the worker of a queue pair share.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use braid_transport::{PdId, PostError, QpError, QpState, RecvWr, SendWr};
+use braid_transport::{PdId, QpError, QpState, RecvWr, SendWr};
 use braid_wire::QpId;
 
-use super::options::QpOptions;
 use crate::cq::{Attached, CqShared};
 use crate::qp_numbers::QpNumber;
 use crate::ring::Ring;
 use crate::signals::Signals;
 use crate::srq::SrqShared;
+use crate::work_queue::WorkQueue;
 
 /// A work request between the posting thread and the worker.
 #[derive(Debug)]
@@ -23,87 +23,99 @@ pub(crate) struct PostedSend {
 /// A request of another thread to the worker, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Asked {
+pub(crate) enum WorkerRequest {
     /// Move the queue pair to ERR: a completion queue has overrun.
     Overrun = 1,
     /// Repeat the ACCEPT: the peer has repeated its CONNECT.
     Repeat = 2,
 }
 
-/// A set of [`Asked`].
+/// A set of [`WorkerRequest`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asks(u8);
+pub(crate) struct WorkerRequests(u8);
 
-impl Asks {
-    pub(crate) fn is_for(self, what: Asked) -> bool {
-        self.0 & what as u8 != 0
+impl WorkerRequests {
+    pub(crate) fn contain(self, request: WorkerRequest) -> bool {
+        self.0 & request as u8 != 0
     }
 }
 
-/// Invariants: a ring never holds more than the queue's `outstanding`, which never exceeds the
-/// ring's capacity. So a push after a successful [`Depth::reserve`] succeeds. Only the holder of
-/// the worker's lock pops, changes `state` and releases depth.
+/// The queues of a new queue pair.
+pub(crate) struct QpQueues {
+    pub(crate) send_cq: Arc<CqShared>,
+    pub(crate) recv_cq: Arc<CqShared>,
+    /// The shared receive queue, which replaces the receive queue.
+    pub(crate) srq: Option<Arc<SrqShared>>,
+    pub(crate) max_send_wr: u32,
+    pub(crate) max_recv_wr: u32,
+}
+
+/// The places for inline data of a queue pair, one for each place in the send queue.
+pub(crate) struct InlinePlaces {
+    /// The largest number of bytes in a place.
+    pub(crate) size: usize,
+    free: Ring<u32>,
+}
+
+/// The state of a queue pair that one thread sets and any thread reads.
+struct StateCell {
+    state: AtomicU8,
+    /// The reason for ERR.
+    error: Mutex<Option<QpError>>,
+}
+
+/// The state that the posting threads and the worker of a queue pair share.
+///
+/// Only the holder of the worker's lock pops from the queues, releases their places and sets the
+/// state.
 pub(crate) struct QpShared {
     pub(crate) id: QpId,
     /// The index in the tables.
     place: u16,
     pub(crate) pd: PdId,
     pub(crate) max_sge: usize,
-    pub(crate) max_inline: usize,
-    pub(crate) send_ring: Ring<PostedSend>,
-    pub(crate) recv_ring: Ring<RecvWr>,
-    pub(crate) sends: Depth,
-    pub(crate) recvs: Depth,
-    /// The shared receive queue, which replaces `recv_ring`.
+    pub(crate) sends: WorkQueue<PostedSend>,
+    /// The receive queue. With a shared one it has no place.
+    pub(crate) recvs: WorkQueue<RecvWr>,
     pub(crate) srq: Option<Arc<SrqShared>>,
-    /// The signals of the worker.
-    pub(crate) signals: Arc<Signals>,
     pub(crate) send_cq: Arc<CqShared>,
     pub(crate) recv_cq: Arc<CqShared>,
-    /// Requests of other threads to the worker, see [`Asked`].
-    asked: AtomicU8,
-    state: AtomicU8,
+    pub(crate) inline: InlinePlaces,
+    /// The signals of the worker.
+    pub(crate) signals: Arc<Signals>,
+    /// Requests of other threads to the worker, see [`WorkerRequest`].
+    requests: AtomicU8,
+    state: StateCell,
     /// The traffic class of the next connection.
     traffic_class: AtomicU8,
-    /// The reason for ERR.
-    error: Mutex<Option<QpError>>,
-    /// Inline buffers that are free.
-    pub(crate) free_inline: Ring<u32>,
 }
 
 impl QpShared {
+    /// Creates the state of a queue pair in RESET. Its work requests have up to `max_sge` elements
+    /// or `max_inline` bytes of inline data.
     pub(crate) fn new(
         number: QpNumber,
         pd: PdId,
+        queues: QpQueues,
+        (max_sge, max_inline): (usize, usize),
         signals: Arc<Signals>,
-        options: &QpOptions,
     ) -> Self {
-        let (sends, recvs) = (options.config.max_send_wr, options.config.max_recv_wr);
-        let free_inline = Ring::new(sends as usize);
-        for index in 0..sends {
-            // The ring has a place for each buffer.
-            let _ = free_inline.push(index);
-        }
+        let QpQueues { send_cq, recv_cq, srq, max_send_wr, max_recv_wr } = queues;
         QpShared {
             id: number.id,
             place: number.place,
             pd,
-            max_sge: options.max_sge,
-            max_inline: options.max_inline,
-            send_ring: Ring::new(sends as usize),
-            // A ring that stays empty needs no room.
-            recv_ring: Ring::new(if options.srq.is_some() { 1 } else { recvs as usize }),
-            sends: Depth::new("send", sends),
-            recvs: Depth::new("recv", recvs),
-            srq: options.srq.as_ref().map(|srq| srq.shared().clone()),
+            max_sge,
+            sends: WorkQueue::new("send", max_send_wr),
+            recvs: WorkQueue::new("recv", if srq.is_some() { 0 } else { max_recv_wr }),
+            srq,
+            send_cq,
+            recv_cq,
+            inline: InlinePlaces::new(max_send_wr, max_inline),
             signals,
-            send_cq: options.send_cq.shared().clone(),
-            recv_cq: options.recv_cq.shared().clone(),
-            asked: AtomicU8::new(0),
-            state: AtomicU8::new(QpState::Reset as u8),
+            requests: AtomicU8::new(0),
+            state: StateCell::new(),
             traffic_class: AtomicU8::new(0),
-            error: Mutex::default(),
-            free_inline,
         }
     }
 
@@ -132,79 +144,84 @@ impl QpShared {
         QpNumber { id: self.id, place: self.place }
     }
 
-    /// Requests `what` from the worker.
-    pub(crate) fn ask(&self, what: Asked) {
-        self.asked.fetch_or(what as u8, Ordering::Release);
+    /// Makes a request to the worker.
+    pub(crate) fn request(&self, request: WorkerRequest) {
+        self.requests.fetch_or(request as u8, Ordering::Release);
         self.ring();
     }
 
-    /// Wakes the worker to read the rings and the requests.
+    /// Wakes the worker to read the queues and the requests.
     pub(crate) fn ring(&self) {
         self.signals.ring(self.index());
     }
 
     /// Takes the requests since the last call.
-    pub(crate) fn take_asked(&self) -> Asks {
-        let nothing = self.asked.load(Ordering::Relaxed) == 0;
-        Asks(if nothing { 0 } else { self.asked.swap(0, Ordering::AcqRel) })
+    pub(crate) fn take_requests(&self) -> WorkerRequests {
+        let nothing = self.requests.load(Ordering::Relaxed) == 0;
+        WorkerRequests(if nothing { 0 } else { self.requests.swap(0, Ordering::AcqRel) })
     }
 
     pub(crate) fn state(&self) -> QpState {
-        QpState::from_u8(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Error)
+        self.state.get()
     }
 
-    /// Stores the error before the state, so that a reader of ERR finds the error.
     pub(crate) fn set_state(&self, state: QpState, error: Option<QpError>) {
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
-        self.state.store(state as u8, Ordering::Release);
+        self.state.set(state, error);
     }
 
+    /// The reason for ERR.
     pub(crate) fn error(&self) -> Option<QpError> {
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.error()
     }
 }
 
 impl Attached for QpShared {
     fn on_overrun(&self) {
-        self.ask(Asked::Overrun);
+        self.request(WorkerRequest::Overrun);
     }
 }
 
-/// The number of outstanding work requests of one queue. A work request is outstanding from posting
-/// until its completion is in the completion queue. An unsignalled one is outstanding until it has
-/// ended.
-pub(crate) struct Depth {
-    queue: &'static str,
-    capacity: u32,
-    outstanding: AtomicU32,
-}
-
-impl Depth {
-    pub(crate) fn new(queue: &'static str, capacity: u32) -> Self {
-        Depth { queue, capacity, outstanding: AtomicU32::new(0) }
-    }
-
-    /// Reserves one place.
-    pub(crate) fn reserve(&self) -> Result<(), PostError> {
-        // On overflow the count exceeds the capacity for a moment. In that moment only posts fail
-        // that would have failed just before.
-        if self.outstanding.fetch_add(1, Ordering::Acquire) < self.capacity {
-            return Ok(());
+impl InlinePlaces {
+    fn new(count: u32, size: usize) -> Self {
+        let free = Ring::new(count as usize);
+        for index in 0..count {
+            // The ring has room for each place.
+            let _ = free.push(index);
         }
-        self.release(1);
-        Err(PostError::QueueFull { capacity: self.capacity, queue: self.queue })
+        InlinePlaces { size, free }
     }
 
-    /// Releases places.
-    pub(crate) fn release(&self, count: u32) {
-        self.outstanding.fetch_sub(count, Ordering::Release);
+    /// Takes a free place. The caller has reserved one in the send queue.
+    pub(crate) fn take(&self) -> u32 {
+        let Some(index) = self.free.pop() else {
+            unreachable!("there are as many inline buffers as places in the send queue");
+        };
+        index
     }
 
-    pub(crate) fn capacity(&self) -> u32 {
-        self.capacity
+    /// Makes a place free again.
+    pub(crate) fn give_back(&self, index: u32) {
+        // The ring has room for each place.
+        let _ = self.free.push(index);
+    }
+}
+
+impl StateCell {
+    fn new() -> Self {
+        StateCell { state: AtomicU8::new(QpState::Reset as u8), error: Mutex::default() }
     }
 
-    pub(crate) fn outstanding(&self) -> u32 {
-        self.outstanding.load(Ordering::Acquire)
+    fn get(&self) -> QpState {
+        QpState::from_u8(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Error)
+    }
+
+    /// Stores the error before the state, so that a reader of ERR finds the error.
+    fn set(&self, state: QpState, error: Option<QpError>) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    fn error(&self) -> Option<QpError> {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,19 +16,19 @@ pub(crate) type Entries = SmallVec<[Sge; 1 + MAX_PIECES]>;
 /// Work requests that are not posted yet, all for one NIC queue pair. Only the last one asks the
 /// NIC for a completion.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct SendBatch {
     nic_qp: Option<(QpId, usize)>,
-    requests: Vec<Request>,
-    heads: Option<Heads>,
+    requests: Vec<WorkRequest>,
+    frame: Option<FrameInProgress>,
 }
 
-struct Request {
+struct WorkRequest {
     op: Op,
     entries: Entries,
     slot: Option<u32>,
 }
 
-impl Request {
+impl WorkRequest {
     fn to_verbs(&self, id: u64, signaled: bool) -> SendWr<'_> {
         let op = match self.op {
             Op::Send => SendOp::Send,
@@ -45,14 +45,14 @@ enum Op {
 }
 
 /// The frame of headers under construction, and the number of its request.
-struct Heads {
+struct FrameInProgress {
     request: usize,
     slot: u32,
     serial: u32,
     count: usize,
 }
 
-impl Batch {
+impl SendBatch {
     pub(crate) fn nic_qp(&self) -> Option<(QpId, usize)> {
         self.nic_qp
     }
@@ -69,13 +69,13 @@ impl Batch {
     /// Adds a message whose send buffer is freed with a later one.
     pub(crate) fn send_part(&mut self, nic_qp: (QpId, usize), entries: Entries) {
         self.nic_qp = Some(nic_qp);
-        self.requests.push(Request { op: Op::Send, entries, slot: None });
+        self.requests.push(WorkRequest { op: Op::Send, entries, slot: None });
     }
 
     /// Adds a message that begins in a send buffer.
     pub(crate) fn send(&mut self, nic_qp: (QpId, usize), slot: u32, entries: Entries) {
         self.nic_qp = Some(nic_qp);
-        self.requests.push(Request { op: Op::Send, entries, slot: Some(slot) });
+        self.requests.push(WorkRequest { op: Op::Send, entries, slot: Some(slot) });
     }
 
     /// Adds a payload that the NIC places, and its header to the frame before it. Returns `false`
@@ -88,15 +88,15 @@ impl Batch {
         (addr, rkey): (u64, u32),
         entries: Entries,
     ) -> bool {
-        if self.heads.is_none() && !self.begin_heads(nic_qp, pool) {
+        if self.frame.is_none() && !self.begin_heads(nic_qp, pool) {
             return false;
         }
-        let Some(heads) = &mut self.heads else { return false };
-        pool.write(heads.slot, FRAME_LEN + heads.count * DATA_HEADER_LEN, header);
-        let imm = heads.serial << 8 | heads.count as u32;
-        heads.count += 1;
+        let Some(frame) = &mut self.frame else { return false };
+        pool.write(frame.slot, FRAME_LEN + frame.count * DATA_HEADER_LEN, header);
+        let imm = frame.serial << 8 | frame.count as u32;
+        frame.count += 1;
         self.nic_qp = Some(at);
-        self.requests.push(Request { op: Op::Write { addr, rkey, imm }, entries, slot: None });
+        self.requests.push(WorkRequest { op: Op::Write { addr, rkey, imm }, entries, slot: None });
         true
     }
 
@@ -105,8 +105,8 @@ impl Batch {
         let Some(slot) = pool.take() else { return false };
         nic_qp.serial = (nic_qp.serial + 1) & 0xFF_FFFF;
         let request = self.requests.len();
-        self.heads = Some(Heads { request, slot, serial: nic_qp.serial, count: 0 });
-        self.requests.push(Request { op: Op::Send, entries: Entries::new(), slot: Some(slot) });
+        self.frame = Some(FrameInProgress { request, slot, serial: nic_qp.serial, count: 0 });
+        self.requests.push(WorkRequest { op: Op::Send, entries: Entries::new(), slot: Some(slot) });
         true
     }
 
@@ -114,11 +114,11 @@ impl Batch {
     /// remaining work requests, and those posted without asking for a completion, then never
     /// complete, so the NIC queue pair has to be renewed.
     pub(crate) fn post(&mut self, nic_qp: &mut NicQp, pool: &mut Pool) -> bool {
-        if let Some(heads) = self.heads.take() {
-            let frame = Frame::headers(heads.serial, heads.count as u8).encode();
-            pool.write(heads.slot, 0, &frame);
-            let len = FRAME_LEN + heads.count * DATA_HEADER_LEN;
-            self.requests[heads.request].entries.push(pool.entry(heads.slot, len));
+        if let Some(frame) = self.frame.take() {
+            let encoded = Frame::headers(frame.serial, frame.count as u8).encode();
+            pool.write(frame.slot, 0, &encoded);
+            let len = FRAME_LEN + frame.count * DATA_HEADER_LEN;
+            self.requests[frame.request].entries.push(pool.entry(frame.slot, len));
         }
         let count = self.requests.len();
         let numbers = self.requests.iter().map(|request| nic_qp.number_send(request.slot));
@@ -135,7 +135,7 @@ impl Batch {
     /// Drops everything that is not posted.
     pub(crate) fn forget(&mut self, pool: &mut Pool) {
         self.requests.iter().filter_map(|request| request.slot).for_each(|slot| pool.release(slot));
-        self.heads = None;
+        self.frame = None;
         self.clear();
     }
 

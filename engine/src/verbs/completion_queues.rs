@@ -26,7 +26,7 @@ pub(crate) struct CompletionQueues {
 
 /// Room for the completions of everything that a NIC queue pair can have posted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct CompletionRoom {
     sends: Part,
     receives: Part,
 }
@@ -41,27 +41,27 @@ impl CompletionQueues {
         device: &Device,
         channel: &CompletionChannel,
         (sends, receives): (usize, usize),
-    ) -> Result<Room, VerbsError> {
+    ) -> Result<CompletionRoom, VerbsError> {
         let sends = self.sends.reserve(device, channel, sends)?;
         let receives = self.receives.reserve(device, channel, receives);
         let receives = receives.inspect_err(|_| self.sends.release(sends))?;
-        Ok(Room { sends, receives })
+        Ok(CompletionRoom { sends, receives })
     }
 
     /// The queue of sends and the queue of receives of this room.
-    pub(crate) fn cqs(&self, room: Room) -> (&Cq, &Cq) {
+    pub(crate) fn cqs(&self, room: CompletionRoom) -> (&Cq, &Cq) {
         (self.sends.cq(room.sends), self.receives.cq(room.receives))
     }
 
     /// Takes the completions of a NIC queue pair that has nothing posted any more.
-    pub(crate) fn clear(&mut self, room: Room, qp: u32) {
+    pub(crate) fn clear(&mut self, room: CompletionRoom, qp: u32) {
         self.sends.clear(room.sends, qp);
         self.receives.clear(room.receives, qp);
     }
 
     /// Releases the room of a NIC queue pair that has nothing posted and no completion in the
     /// queues.
-    pub(crate) fn release(&mut self, room: Room) {
+    pub(crate) fn release(&mut self, room: CompletionRoom) {
         self.sends.release(room.sends);
         self.receives.release(room.receives);
     }
@@ -79,12 +79,12 @@ impl CompletionQueues {
 /// Queues of one kind.
 #[derive(Default)]
 pub(crate) struct Queues {
-    queues: Vec<Queue>,
+    queues: Vec<ReservedQueue>,
 }
 
 /// Invariant: `reserved` is at most the number of entries of `cq`. It counts all posted work
 /// requests and those whose completions are in the queue.
-struct Queue {
+struct ReservedQueue {
     cq: Cq,
     reserved: u32,
     /// Completions that were taken and not handled yet.
@@ -115,7 +115,7 @@ impl Queues {
             None => {
                 let most = ENTRIES.min(device.attributes.max_cqe).max(entries);
                 let cq = device.context.create_cq(most, Some(channel))?;
-                self.queues.push(Queue { cq, reserved: 0, waiting: VecDeque::new() });
+                self.queues.push(ReservedQueue { cq, reserved: 0, waiting: VecDeque::new() });
                 self.queues.len() - 1
             }
         };
@@ -128,7 +128,7 @@ impl Queues {
     }
 
     fn clear(&mut self, part: Part, qp: u32) {
-        let Queue { cq, reserved, waiting } = &mut self.queues[part.queue];
+        let ReservedQueue { cq, reserved, waiting } = &mut self.queues[part.queue];
         waiting.retain(|completion| completion.qp_num() != qp);
         let mut out = [Completion::default(); LOOK];
         // Completions of other queue pairs keep arriving meanwhile.
@@ -158,7 +158,7 @@ impl Queues {
         &mut self,
         queue: usize,
     ) -> Result<SmallVec<[Completion; LOOK]>, VerbsError> {
-        let Queue { cq, waiting, .. } = &mut self.queues[queue];
+        let ReservedQueue { cq, waiting, .. } = &mut self.queues[queue];
         if !waiting.is_empty() {
             return Ok(waiting.drain(..waiting.len().min(LOOK)).collect());
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use braid_verbs::{Gid, QpKind, Rtr};
 use braid_wire::{NicAddress, Note, NoteBody, PathId, Service};
 
-use super::control::{Control, ControlAddress};
+use super::control::{ControlAddress, ControlQp};
 use super::device::Device;
 use super::far_regions::FarRegions;
 use super::losses::Losses;
@@ -37,7 +37,7 @@ pub(crate) struct Far {
 }
 
 impl Connection {
-    pub(crate) fn address(&self, device: &Device, control: &Control, credits: u16) -> NicAddress {
+    pub(crate) fn address(&self, device: &Device, control: &ControlQp, credits: u16) -> NicAddress {
         NicAddress {
             service: service(device.kind),
             mtu: device.mtu as u16,
@@ -54,7 +54,7 @@ impl Connection {
     pub(crate) fn join(
         &mut self,
         device: &Device,
-        control: &Control,
+        control: &ControlQp,
         partner: Partner,
         address: &NicAddress,
     ) -> Result<(), JoinError> {

@@ -27,7 +27,7 @@ pub(crate) struct ControlAddress {
     pub(crate) qkey: u32,
 }
 
-pub(crate) struct Control {
+pub(crate) struct ControlQp {
     // Before the buffers, so that the NIC releases them first.
     qp: Qp,
     pub(crate) pd: Pd,
@@ -40,7 +40,7 @@ pub(crate) struct Control {
     next: u64,
 }
 
-impl Control {
+impl ControlQp {
     pub(crate) fn new(
         device: &Device,
         (send_cq, recv_cq): (&Cq, &Cq),
@@ -63,7 +63,7 @@ impl Control {
         qp.to_rts(&Rts { psn: 0, timeout: 0, retry_count: 0, rnr_retry: 0, max_rd_atomic: 0 })?;
         let receive = Buffers::new(&pd, RECEIVES as usize, GRH + LONGEST)?;
         let send = Buffers::new(&pd, SENDS as usize, LONGEST)?;
-        let control = Control {
+        let control = ControlQp {
             qp,
             pd,
             qkey,
@@ -138,7 +138,7 @@ impl Control {
         }
     }
 
-    /// The content of an arrived datagram. [`Control::recycle`] returns its buffer.
+    /// The content of an arrived datagram. [`ControlQp::recycle`] returns its buffer.
     pub(crate) fn received(&self, index: u32, byte_len: usize) -> Option<&[u8]> {
         if index >= RECEIVES || byte_len > self.receive.size() {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! Queue pairs are set up over a UDP socket as on every datapath. The offers of both ends also
 //! contain the addresses of their RNICs. From then on data uses the NIC queue pairs of the
-//! connection: one for each path, and a last one, the safe one, for data that must not be placed
+//! connection, one for each path. A further one, the safe one, carries data that must not be placed
 //! directly. Acknowledgements and notes are datagrams of a control queue pair.
 //!
 //! An engine with several rails has a device for each rail, and each of its workers has a datapath

@@ -10,7 +10,7 @@ use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN, Frame, Time};
 use smallvec::SmallVec;
 
 use super::buffers::Buffers;
-use super::completion_queues::Room;
+use super::completion_queues::CompletionRoom;
 use super::device::Device;
 use super::pool::Pool;
 use crate::parts::{MAX_PARTS, Parts};
@@ -45,9 +45,6 @@ const RETURNS: usize = 16;
 pub(crate) const MAX_PIECES: usize = 2;
 
 /// The NIC queue pair of one path, or the safe one.
-///
-/// Invariant: `sent` lists the work requests whose memory the NIC may still read, oldest first.
-/// Completions carry the `number`s, and a completion of a forgotten one frees nothing.
 pub(crate) struct NicQp {
     /// `None`: it was closed, and no other could be created.
     pub(crate) qp: Option<Qp>,
@@ -63,16 +60,24 @@ pub(crate) struct NicQp {
     pub(crate) renewed: Option<Time>,
     pub(crate) rejoined: Option<Time>,
     /// The room for the completions of everything posted to it.
-    pub(crate) room: Room,
+    pub(crate) room: CompletionRoom,
     /// The serial number of the next frame of headers.
     pub(crate) serial: u32,
-    heads: Heads,
+    last_frame: LastFrame,
     /// The serial number of the next packet in parts.
     pub(crate) parts_serial: u32,
     parts: Parts,
-    sent: VecDeque<(u64, Option<u32>)>,
-    next: u64,
+    posted: PostedSends,
     receive: Receive,
+}
+
+/// The work requests whose memory the NIC may still read, oldest first: their numbers and send
+/// buffers. Completions carry the numbers. A completion of a forgotten one frees nothing.
+#[derive(Default)]
+struct PostedSends {
+    sends: VecDeque<(u64, Option<u32>)>,
+    /// The number of the next work request.
+    next: u64,
 }
 
 /// The receive buffers of a NIC queue pair: `count` of its connection's, from `first` on.
@@ -89,7 +94,7 @@ struct Receive {
 
 /// The last frame of headers that has arrived.
 #[derive(Default)]
-struct Heads {
+struct LastFrame {
     serial: u32,
     bytes: Vec<u8>,
 }
@@ -100,7 +105,7 @@ impl NicQp {
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
-        (cqs, room): ((&Cq, &Cq), Room),
+        (cqs, room): ((&Cq, &Cq), CompletionRoom),
         buffers: &Arc<Buffers>,
         own: Range<usize>,
     ) -> Result<Self, VerbsError> {
@@ -115,11 +120,10 @@ impl NicQp {
             rejoined: None,
             room,
             serial: 0,
-            heads: Heads::default(),
+            last_frame: LastFrame::default(),
             parts_serial: 0,
             parts: Parts::default(),
-            sent: VecDeque::new(),
-            next: 0,
+            posted: PostedSends::default(),
             receive: Receive { buffers, first, count, epoch: 0, returned: Vec::new() },
         };
         nic_qp.receive_anew();
@@ -234,13 +238,17 @@ impl NicQp {
     /// Drops the NIC queue pair, whether the device agrees or not.
     pub(crate) fn end(&mut self, pool: &mut Pool) {
         self.qp = None;
-        self.heads = Heads::default();
+        self.last_frame = LastFrame::default();
         self.forget_sent(pool);
     }
 
     /// Releases all send buffers, which the NIC no longer reads.
     fn forget_sent(&mut self, pool: &mut Pool) {
-        self.sent.drain(..).filter_map(|(_, slot)| slot).for_each(|slot| pool.release(slot));
+        self.posted
+            .sends
+            .drain(..)
+            .filter_map(|(_, slot)| slot)
+            .for_each(|slot| pool.release(slot));
     }
 
     /// Creates a new NIC queue pair after [`NicQp::close`], not connected yet.
@@ -258,27 +266,27 @@ impl NicQp {
 
     /// The number of the next work request, which reads from `slot`.
     pub(crate) fn number_send(&mut self, slot: Option<u32>) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        self.sent.push_back((number, slot));
+        let number = self.posted.next;
+        self.posted.next += 1;
+        self.posted.sends.push_back((number, slot));
         number
     }
 
     /// The number of work requests whose memory the NIC may be reading.
     pub(crate) fn outstanding(&self) -> usize {
-        self.sent.len()
+        self.posted.sends.len()
     }
 
     /// Whether the send queue has room for another segment, whatever its number of parts, besides
     /// `waiting` work requests that are not posted yet.
     pub(crate) fn has_room(&self, waiting: usize) -> bool {
-        self.sent.len() + waiting + MAX_PARTS <= NIC_QP_SENDS
+        self.posted.sends.len() + waiting + MAX_PARTS <= NIC_QP_SENDS
     }
 
     /// Handles the completion of this work request and of all before it.
     pub(crate) fn on_sent(&mut self, number: u64, pool: &mut Pool) {
-        while self.sent.front().is_some_and(|(n, _)| *n <= number) {
-            let slot = self.sent.pop_front().and_then(|(_, slot)| slot);
+        while self.posted.sends.front().is_some_and(|(n, _)| *n <= number) {
+            let slot = self.posted.sends.pop_front().and_then(|(_, slot)| slot);
             slot.into_iter().for_each(|slot| pool.release(slot));
         }
     }
@@ -301,20 +309,20 @@ impl NicQp {
 
     /// Takes headers, in a receive buffer after their frame. Their payloads follow.
     pub(crate) fn take_heads(&mut self, buffer: u32, serial: u32, len: usize) {
-        let mut heads = std::mem::take(&mut self.heads);
-        heads.serial = serial;
-        heads.bytes.clear();
+        let mut frame = std::mem::take(&mut self.last_frame);
+        frame.serial = serial;
+        frame.bytes.clear();
         // SAFETY: the caller has it from a completion, and recycles it after this.
         let bytes = unsafe { self.message(buffer, len) };
-        heads.bytes.extend_from_slice(bytes.and_then(|b| b.get(FRAME_LEN..)).unwrap_or_default());
-        self.heads = heads;
+        frame.bytes.extend_from_slice(bytes.and_then(|b| b.get(FRAME_LEN..)).unwrap_or_default());
+        self.last_frame = frame;
     }
 
     /// The header of a payload with this immediate data.
     pub(crate) fn head_of(&self, imm: u32) -> Option<DataHeader> {
         let (serial, at) = (imm >> 8, (imm & 0xFF) as usize * DATA_HEADER_LEN);
-        let bytes = self.heads.bytes.get(at..at + DATA_HEADER_LEN)?;
-        DataHeader::decode_placed(bytes).ok().filter(|_| serial == self.heads.serial)
+        let bytes = self.last_frame.bytes.get(at..at + DATA_HEADER_LEN)?;
+        DataHeader::decode_placed(bytes).ok().filter(|_| serial == self.last_frame.serial)
     }
 }
 
@@ -330,9 +338,9 @@ fn open(
         kind: device.kind,
         send_cq,
         recv_cq,
-        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue
-        // (`do_class_d1e_error` in rxe_resp.c keeps the opcode that it waits for), so each NIC
-        // queue pair has its own.
+        // Each NIC queue pair has a receive queue of its own, because Soft-RoCE never recovers from
+        // a message that was cut short on a shared one. (`do_class_d1e_error` in rxe_resp.c keeps
+        // the opcode that it waits for.)
         srq: None,
         max_send_wr: NIC_QP_SENDS as u32,
         max_recv_wr: receives as u32,

@@ -6,11 +6,13 @@
 //! other. So no wake-up is lost, and a poster whose peer is awake pays for a fence and a load.
 
 mod arming;
+mod event;
 mod sleepers;
 mod waiters;
 
 pub(crate) use arming::{Arming, Interest};
-pub(crate) use sleepers::{Event, Sleepers};
+pub(crate) use event::Event;
+pub(crate) use sleepers::Sleepers;
 pub(crate) use waiters::Waiters;
 
 /// The parts of the models.

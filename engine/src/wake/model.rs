@@ -3,7 +3,7 @@ use std::io;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 
-use super::Event;
+use super::event::Event;
 
 /// A flag that behaves like an event descriptor under `poll`: a sleeper wakes if the flag is still
 /// raised when it looks. A sleeper that is never woken is a deadlock, which the checker reports.

@@ -5,6 +5,8 @@ use std::sync::PoisonError;
 
 use smallvec::SmallVec;
 
+use super::event::Event;
+
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 #[cfg(loom)]
@@ -16,16 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Threads that usually sleep at once: the attendant and one of the application.
 const USUAL_SLEEPERS: usize = 2;
-
-/// What one thread sleeps on.
-pub(crate) trait Event: Sized {
-    /// Creates an event that is not raised.
-    fn new() -> io::Result<Self>;
-    /// Wakes the thread that sleeps on it, now or later.
-    fn raise(&self);
-    /// Forgets that it was raised. Returns whether it was.
-    fn clear(&self) -> bool;
-}
 
 /// Threads that sleep or are about to, each on an event of its own, so that no thread takes a
 /// wake-up from another.

@@ -12,13 +12,13 @@ use braid_wire::{
     RailId, SealedOffer, Setup, Time, Token,
 };
 
-use super::initiators::Asking;
-use super::listening::Listening;
+use super::attempt::AttemptState;
+use super::listening::ListenState;
 use super::outbox::Outbox;
 use super::peers::Peers;
 use super::qps::QpTable;
 use super::rails::egress;
-use super::sessions::{Addressee, Ended, Sessions};
+use super::sessions::{Addressee, DisconnectAddress, Sessions};
 use crate::counters::WorkerCounters;
 use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
@@ -29,21 +29,31 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) now: Time,
     /// Whether the application polls, so that it may reply at once.
     pub(crate) may_be_replied_to: bool,
-    /// The rail of the current arrival.
-    pub(crate) rail: RailId,
+    pub(crate) source: ArrivalSource,
     pub(crate) qps: &'a mut QpTable,
     pub(crate) peers: &'a mut Peers,
-    pub(crate) listening: &'a mut Listening,
-    pub(crate) initiators: &'a mut Initiators<Asking>,
+    pub(crate) listening: &'a mut ListenState,
+    pub(crate) initiators: &'a mut Initiators<AttemptState>,
     pub(crate) outbox: &'a mut Outbox,
-    pub(crate) disconnects: &'a mut Disconnects<Ended>,
+    pub(crate) disconnects: &'a mut Disconnects<DisconnectAddress>,
     pub(crate) sessions: &'a mut Sessions,
-    /// The connection whose keys have decrypted the current packet. `None`: the packet was not
-    /// encrypted.
-    pub(crate) envelope: Option<Addressee>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) events: &'a AsyncEvents,
+    pub(crate) effects: ArrivalEffects,
+}
+
+/// The source of the current arrival.
+#[derive(Default)]
+pub(crate) struct ArrivalSource {
+    rail: RailId,
+    /// The connection whose keys have decrypted the packet. `None`: the packet was not encrypted.
+    envelope: Option<Addressee>,
+}
+
+/// The effects of arrivals on the worker that takes them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ArrivalEffects {
     /// Whether an acknowledgement should leave before the application learns of the arrivals.
     pub(crate) owes_ack: bool,
     /// Whether a rail has failed.
@@ -53,7 +63,7 @@ pub(crate) struct Arrivals<'a> {
 impl Arrivals<'_> {
     /// Takes an arrival of a rail.
     pub(crate) fn take(&mut self, rail: RailId, arrived: Arrived<'_>) {
-        self.rail = rail;
+        self.source.rail = rail;
         match arrived {
             Arrived::Packet(received) => self.packet(&received),
             Arrived::Sealed(envelope) => self.sealed(envelope),
@@ -65,7 +75,7 @@ impl Arrivals<'_> {
                 self.peers.use_ways(rail, to, map);
                 self.counters.ways_learnt.add(1);
             }
-            Arrived::Failed => self.has_failed = true,
+            Arrived::Failed => self.effects.has_failed = true,
             Arrived::Epoch(id, epoch) => {
                 if let Some((peer, slot)) = self.place_of(id) {
                     let epoch = NicEpoch { path: epoch.path.on(rail), ..epoch };
@@ -100,17 +110,17 @@ impl Arrivals<'_> {
         // This check precedes the anti-replay check. Otherwise an attacker who repeats a packet
         // from elsewhere could cause the packet itself to be dropped.
         if let Some(entry) = self.qps.addressed(header.qp, header.token)
-            && !entry.is_peer(Some(from), self.rail)
+            && !entry.is_peer(Some(from), self.source.rail)
         {
             return self.counters.wrong_source.add(1);
         }
         let Some(session) = self.sessions.get_mut(end) else { return self.stray(header.qp) };
-        match session.open(self.rail, header.number, bytes) {
+        match session.open(self.source.rail, header.number, bytes) {
             Ok(bytes) => {
-                self.envelope = Some(end);
+                self.source.envelope = Some(end);
                 let from = Some(from);
                 self.packet(&Received { from, called, via, congestion, closes: None, bytes });
-                self.envelope = None;
+                self.source.envelope = None;
             }
             Err(Refused::Forged) => self.counters.forged.add(1),
             Err(Refused::Repeated) => self.counters.replayed.add(1),
@@ -124,7 +134,7 @@ impl Arrivals<'_> {
             Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
             Ok(Packet::Ack(ack)) => self.ack(from, &ack),
             Ok(Packet::Control(control)) => self.control(pair, via, &control),
-            Ok(Packet::Setup(setup)) if self.envelope.is_none() => self.setup(pair, &setup),
+            Ok(Packet::Setup(setup)) if self.source.envelope.is_none() => self.setup(pair, &setup),
             Ok(Packet::Probe(probe)) => self.probe(from, &probe),
             Ok(Packet::Part(part, bytes)) => self.part(received, &part, bytes),
             Ok(Packet::Setup(_) | Packet::Sealed(_)) => self.counters.malformed.add(1),
@@ -134,7 +144,8 @@ impl Arrivals<'_> {
 
     fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
         let Received { from, via, congestion, .. } = *received;
-        let path = egress(via, self.rail).path().unwrap_or(PathId::default().on(self.rail));
+        let path =
+            egress(via, self.source.rail).path().unwrap_or(PathId::default().on(self.source.rail));
         self.segment(from, path, congestion, header, Some(payload));
     }
 
@@ -153,10 +164,10 @@ impl Arrivals<'_> {
         // The queue pair has no peer yet: the peer has accepted, and its data has overtaken the
         // ACCEPT. The peer sends the segment again.
         let Some((peer, slot)) = entry.bound() else { return };
-        if !entry.is_peer(from, self.rail) {
+        if !entry.is_peer(from, self.source.rail) {
             return self.counters.wrong_source.add(1);
         }
-        if !may_be_for(entry.keyed(), self.envelope, self.counters) {
+        if !may_be_for(entry.keyed(), self.source.envelope, self.counters) {
             return;
         }
         let spoiled = |payload: &[u8]| header.check_payload(payload).is_err();
@@ -179,7 +190,7 @@ impl Arrivals<'_> {
             Admit::Duplicate => self.counters.duplicates.add(1),
             Admit::Refuse(_) => self.counters.refused.add(1),
         }
-        self.owes_ack |= may_owe_ack && endpoint.owes_ack_at_once(self.now, slot);
+        self.effects.owes_ack |= may_owe_ack && endpoint.owes_ack_at_once(self.now, slot);
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {
@@ -201,11 +212,11 @@ impl Arrivals<'_> {
             return None;
         };
         let bound = entry.bound()?;
-        if !entry.is_peer(from, self.rail) {
+        if !entry.is_peer(from, self.source.rail) {
             self.counters.wrong_source.add(1);
             return None;
         }
-        may_be_for(entry.keyed(), self.envelope, self.counters).then_some(bound)
+        may_be_for(entry.keyed(), self.source.envelope, self.counters).then_some(bound)
     }
 
     /// Counts a packet whose queue pair does not exist.
@@ -235,7 +246,7 @@ impl Arrivals<'_> {
     /// of the probe, so that an attacker cannot redirect it.
     fn probe(&mut self, from: Option<SocketAddr>, probe: &Probe) {
         if let Some((peer, slot)) = self.bound(from, probe.qp, probe.token) {
-            self.peers.endpoint_mut(peer).on_probe(self.now, slot, self.rail, probe);
+            self.peers.endpoint_mut(peer).on_probe(self.now, slot, self.source.rail, probe);
         }
     }
 
@@ -247,7 +258,7 @@ impl Arrivals<'_> {
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
         };
-        let (rail, envelope) = (self.rail, self.envelope);
+        let (rail, envelope) = (self.source.rail, self.source.envelope);
         // The number of an ended connection may belong to another connection by now.
         let entry = entry.filter(|entry| envelope.is_none() || envelope == entry.keyed());
         let keyed = entry.as_ref().and_then(|entry| entry.keyed());
@@ -262,7 +273,7 @@ impl Arrivals<'_> {
                 let is_end =
                     matches!(control.kind, ControlKind::Disconnect(_) | ControlKind::Unknown);
                 if known && is_end {
-                    let is_from = |ended: &Ended| ended.may_say(from, rail, envelope);
+                    let is_from = |ended: &DisconnectAddress| ended.may_say(from, rail, envelope);
                     self.disconnects.on_peer_ended(control, is_from);
                 }
             }
@@ -277,8 +288,8 @@ impl Arrivals<'_> {
     }
 
     fn confirm(&mut self, from: Option<SocketAddr>, confirm: &Control) {
-        let (rail, envelope) = (self.rail, self.envelope);
-        let is_from = |ended: &Ended| ended.may_say(from, rail, envelope);
+        let (rail, envelope) = (self.source.rail, self.source.envelope);
+        let is_from = |ended: &DisconnectAddress| ended.may_say(from, rail, envelope);
         match self.disconnects.confirm(confirm, is_from) {
             Confirmation::Taken => {}
             Confirmation::Unasked => self.counters.unknown_qp.add(1),
@@ -290,7 +301,7 @@ impl Arrivals<'_> {
         // Connections are set up over the first rail, by packets with a source address to answer
         // to.
         let Some(from) = from else { return self.counters.malformed.add(1) };
-        if self.rail != RailId::FIRST {
+        if self.source.rail != RailId::FIRST {
             return self.counters.setup_refused.add(1);
         }
         match setup {
@@ -331,7 +342,7 @@ impl Arrivals<'_> {
             Use::None => self.counters.setup_refused.add(1),
             Use::Declined(control) => {
                 self.counters.setup_refused.add(1);
-                self.outbox.control(self.rail, from, &control, None);
+                self.outbox.control(self.source.rail, from, &control, None);
             }
         }
     }
@@ -353,9 +364,9 @@ impl Arrivals<'_> {
     /// which receives nothing; then the answer is lost unless the peer's receiving address is
     /// known. The sender soon asks again from its receiving port.
     fn deny(&mut self, from: Option<AddrPair>, question: &Control) {
-        let (rail, envelope) = (self.rail, self.envelope);
+        let (rail, envelope) = (self.source.rail, self.source.envelope);
         let remote = from.map(|from| from.remote);
-        let is_from = |ended: &Ended| ended.may_say(remote, rail, envelope);
+        let is_from = |ended: &DisconnectAddress| ended.may_say(remote, rail, envelope);
         let answer = self.disconnects.on_stray(self.now, question, is_from);
         let Some(StrayAnswer { control, to }) = answer else { return };
         // Without an address, the sender asks again from its receiving port.

@@ -3,9 +3,9 @@
 //! With [`crate::Progress::Application`] the threads that poll drive the worker. While none of them
 //! polls, the attendant, a thread of the engine, drives it and sleeps between two arrivals. Two
 //! drivers at once would only obstruct each other. So while the application polls, the attendant
-//! sleeps until a timer fires, and each poll postpones the timer. It is never woken while the
-//! application polls: a wake-up costs the polling thread 25 us if both share a processor, and one
-//! per millisecond was the 99th percentile of a ping-pong.
+//! sleeps until a timer fires, and each poll postpones the timer. Nothing else wakes it then,
+//! because a wake-up costs the polling thread 25 us if both share a processor. One wake-up per
+//! millisecond was the 99th percentile of a ping-pong.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

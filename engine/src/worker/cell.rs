@@ -39,7 +39,7 @@ pub(crate) struct WorkerCell {
 
 /// Access to the worker for a control operation. Dropping it wakes a sleeping driver, which then
 /// looks at what has changed.
-pub(crate) struct Control<'a> {
+pub(crate) struct WorkerControl<'a> {
     worker: Option<MutexGuard<'a, Worker>>,
     signals: &'a Signals,
 }
@@ -76,15 +76,15 @@ impl WorkerCell {
     ///
     /// # Panics
     /// If the worker has panicked, because its queue pairs are unusable.
-    pub(crate) fn control(&self) -> Control<'_> {
+    pub(crate) fn control(&self) -> WorkerControl<'_> {
         let worker = Some(self.lock_for_control().expect(PANICKED));
-        Control { worker, signals: &self.signals }
+        WorkerControl { worker, signals: &self.signals }
     }
 
     /// As [`WorkerCell::control`]; `None`: the worker has panicked.
-    pub(crate) fn try_control(&self) -> Option<Control<'_>> {
+    pub(crate) fn try_control(&self) -> Option<WorkerControl<'_>> {
         let worker = Some(self.lock_for_control().ok()?);
-        Some(Control { worker, signals: &self.signals })
+        Some(WorkerControl { worker, signals: &self.signals })
     }
 
     /// Sends the acknowledgements that wait, unless another thread holds the worker until `until`.
@@ -214,20 +214,20 @@ impl WorkerCell {
     }
 }
 
-impl Deref for Control<'_> {
+impl Deref for WorkerControl<'_> {
     type Target = Worker;
     fn deref(&self) -> &Worker {
         self.worker.as_ref().expect("present until dropped")
     }
 }
 
-impl DerefMut for Control<'_> {
+impl DerefMut for WorkerControl<'_> {
     fn deref_mut(&mut self) -> &mut Worker {
         self.worker.as_mut().expect("present until dropped")
     }
 }
 
-impl Drop for Control<'_> {
+impl Drop for WorkerControl<'_> {
     fn drop(&mut self) {
         self.worker = None;
         self.signals.wake();

@@ -12,8 +12,8 @@ use braid_wire::{QpId, Token};
 
 use super::Worker;
 use super::announce::log_end;
-use super::initiators::abandon;
-use super::qps::{Place, QpEntry};
+use super::attempt::abandon;
+use super::qps::{QpEntry, QpLocation};
 use super::rails::PeerAddrs;
 use crate::paths_to::PathsTo;
 use crate::qp::QpShared;
@@ -74,8 +74,10 @@ impl Worker {
         // Work requests posted earlier take part in the change.
         entry.take_posts(now, &mut self.peers);
         let changed = match &mut entry.place {
-            Place::Unbound(qp) => qp.modify(to),
-            Place::Bound { peer, slot } => self.peers.endpoint_mut(*peer).modify(now, *slot, to),
+            QpLocation::Unbound(qp) => qp.modify(to),
+            QpLocation::Bound { peer, slot } => {
+                self.peers.endpoint_mut(*peer).modify(now, *slot, to)
+            }
         };
         entry.mirror_state(&self.peers);
         entry.check_attempt(&mut self.initiators);
@@ -92,8 +94,8 @@ impl Worker {
     pub(crate) fn set_attributes(&mut self, index: usize, attributes: QpAttributes) {
         let Some(entry) = self.qps.at(index) else { return };
         match &mut entry.place {
-            Place::Unbound(qp) => qp.set_attributes(attributes),
-            Place::Bound { peer, slot } => {
+            QpLocation::Unbound(qp) => qp.set_attributes(attributes),
+            QpLocation::Bound { peer, slot } => {
                 self.peers.endpoint_mut(*peer).set_attributes(*slot, attributes);
             }
         }
@@ -107,7 +109,7 @@ impl Worker {
         self.rails.close(entry.shared.id);
         entry.shared.set_state(QpState::Reset, None);
         entry.forget_posts();
-        if let Place::Unbound(qp) = &mut entry.place {
+        if let QpLocation::Unbound(qp) = &mut entry.place {
             let next = fresh(qp.id(), qp.config().clone());
             entry.token = next.token();
             **qp = next;
@@ -137,7 +139,7 @@ impl Worker {
             self.sessions.end(now, end, keep);
             entry.is_keyed = false;
         }
-        entry.place = Place::Unbound(Box::new(qp));
+        entry.place = QpLocation::Unbound(Box::new(qp));
         entry.remote_addrs = None;
         for (rail, addr) in self.peers.remove_if_empty(peer) {
             self.rails.unwatch(rail, addr);

@@ -19,7 +19,7 @@ use crate::security::Security;
 const COOKIES: usize = 4;
 
 /// The key exchange of an attempt of this engine.
-pub(crate) struct Exchange {
+pub(crate) struct KeyExchange {
     security: Arc<Security>,
     /// The listeners of the latest cookies, the latest last.
     listeners: VecDeque<(Binding, KeyId)>,
@@ -28,10 +28,10 @@ pub(crate) struct Exchange {
     session: Option<Session>,
 }
 
-impl Exchange {
+impl KeyExchange {
     pub(crate) fn new(security: Arc<Security>) -> Self {
         let (listeners, handshakes) = (VecDeque::new(), VecDeque::new());
-        Exchange { security, listeners, handshakes, session: None }
+        KeyExchange { security, listeners, handshakes, session: None }
     }
 
     /// Records a COOKIE, which names the key of its listener.

@@ -1,53 +1,20 @@
 //! The attempts to connect of a worker's queue pairs.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
 
-use braid_transport::{Attempt, ConnectError as SetupError, Initiators, Step};
+use braid_transport::{Attempt, ConnectError as SetupError, Step};
 use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
 
 use super::Worker;
-use super::exchange::Exchange;
-use super::qps::QpEntry;
-use super::reachability::Reachability;
-use crate::connect::{ConnectError, Outcome};
-
-/// The worker's data for an attempt.
-pub(crate) struct Asking {
-    /// The reachability of each address of the responder, until one has answered.
-    pub(crate) reach: HashMap<SocketAddr, Reachability>,
-    /// The number of the attempt, which identifies it for cancellation.
-    pub(crate) number: u64,
-    /// The outcome that the application waits for.
-    pub(crate) outcome: Arc<Outcome>,
-    /// The key exchange, if the connection is to be keyed.
-    pub(crate) exchange: Option<Exchange>,
-}
+use super::attempt::{AttemptState, abandon};
+use crate::connect::ConnectError;
 
 /// The end of an attempt.
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     /// The peer has answered, or no answer came.
     Answered(Result<Connect, SetupError>),
     /// The system reports that no answer can come.
     Unreachable(io::Error),
-}
-
-/// Ends the attempt of a queue pair that was reset, disconnected or moved to ERR.
-pub(super) fn abandon(initiators: &mut Initiators<Asking>, qp: QpId) {
-    if let Some(attempt) = initiators.cancel(qp) {
-        attempt.driver.outcome.set(Err(ConnectError::Cancelled { addr: attempt.asked }));
-    }
-}
-
-impl QpEntry {
-    /// Ends the attempt of a queue pair that has left INIT.
-    pub(super) fn check_attempt(&self, initiators: &mut Initiators<Asking>) {
-        if self.shared.state() != braid_transport::QpState::Init {
-            abandon(initiators, self.shared.id);
-        }
-    }
 }
 
 impl Worker {
@@ -74,7 +41,7 @@ impl Worker {
                     }
                 }
                 Step::Ended(attempt, outcome) => {
-                    self.end_attempt(now, *attempt, Ended::Answered(outcome));
+                    self.end_attempt(now, *attempt, AttemptEnd::Answered(outcome));
                 }
             }
         }
@@ -107,29 +74,29 @@ impl Worker {
             return;
         }
         if let Some(attempt) = self.initiators.cancel(qp) {
-            self.end_attempt(now, attempt, Ended::Unreachable(why));
+            self.end_attempt(now, attempt, AttemptEnd::Unreachable(why));
         }
     }
 
-    fn end_attempt(&mut self, now: Time, mut attempt: Attempt<Asking>, ended: Ended) {
+    fn end_attempt(&mut self, now: Time, mut attempt: Attempt<AttemptState>, ended: AttemptEnd) {
         let addr = attempt.asked;
         let ended_with = match ended {
-            Ended::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
-            Ended::Answered(Err(SetupError::TimedOut)) => {
+            AttemptEnd::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
+            AttemptEnd::Answered(Err(SetupError::TimedOut)) => {
                 Err(match self.rails.misrouting(attempt.to) {
                     Some(source) if source.is_grave() => ConnectError::Misrouted { addr, source },
                     _ => ConnectError::TimedOut { addr },
                 })
             }
-            Ended::Answered(Err(SetupError::Rejected(reason))) => {
+            AttemptEnd::Answered(Err(SetupError::Rejected(reason))) => {
                 Err(ConnectError::Rejected { addr, reason })
             }
-            Ended::Answered(Err(SetupError::PathMtu)) => {
+            AttemptEnd::Answered(Err(SetupError::PathMtu)) => {
                 let first = self.rails.first();
                 let route = first.max_datagram(first.pair(attempt.to)).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
-            Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
+            AttemptEnd::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
         };
         if let Err(error) = &ended_with {
             tracing::info!(qp = %attempt.ours.qp, %error, "not connected");

@@ -11,12 +11,12 @@ use super::exchange::{self, open_request};
 use super::outbox::Outbox;
 use crate::backlog::Backlog;
 use crate::counters::WorkerCounters;
-use crate::qp::{Asked, QpShared};
+use crate::qp::{QpShared, WorkerRequest};
 use crate::random;
 use crate::security::Security;
 
 /// The state of a worker that answers initiators.
-pub(crate) struct Listening {
+pub(crate) struct ListenState {
     responder: Responder<Arc<QpShared>>,
     backlog: Option<Arc<Backlog>>,
     security: Option<Arc<Security>>,
@@ -33,12 +33,12 @@ fn refusals(credentials: &Credentials) -> u32 {
     }
 }
 
-impl Listening {
+impl ListenState {
     pub(crate) fn new(security: Option<Arc<Security>>) -> Self {
         let responder = Responder::new(random::bytes());
         let per_second = security.as_ref().map_or(1, |security| refusals(&security.credentials));
         let guesses = Guesses::new(random::bytes(), per_second);
-        Listening { responder, backlog: None, security, guesses }
+        ListenState { responder, backlog: None, security, guesses }
     }
 
     /// Begins to listen. Returns `false` if the engine listens already.
@@ -87,8 +87,8 @@ impl Listening {
         self.reply(from, reply, None, outbox, counters);
     }
 
-    /// Handles a sealed CONNECT, see [`Listening::on_connect`]. It is decrypted only if its cookie
-    /// proves its source and that host was not refused too often.
+    /// Handles a sealed CONNECT, see [`ListenState::on_connect`]. The CONNECT is decrypted only if
+    /// its cookie proves its source and that host was not refused too often.
     pub(crate) fn on_sealed_connect(
         &mut self,
         now: Time,
@@ -144,7 +144,7 @@ impl Listening {
         match reply {
             Reply::Requested => self.backlog.iter().for_each(|backlog| backlog.announce()),
             Reply::Pending => {}
-            Reply::Repeat(qp) => qp.ask(Asked::Repeat),
+            Reply::Repeat(qp) => qp.request(WorkerRequest::Repeat),
             Reply::Rejected(reject) => {
                 match reject.reason {
                     RejectReason::Busy => counters.setup_busy.add(1),

@@ -3,6 +3,7 @@
 mod accepting;
 mod announce;
 mod arrivals;
+mod attempt;
 mod attendant;
 mod cell;
 mod control;
@@ -28,29 +29,29 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use braid_transport::{Disconnects, EndCause, EventKind, Initiators};
-use braid_wire::{QpId, RailId, Time};
+use braid_wire::{QpId, Time};
 
 use self::announce::announce;
-use self::arrivals::Arrivals;
-use self::initiators::Asking;
-use self::listening::Listening;
+use self::arrivals::{ArrivalEffects, ArrivalSource, Arrivals};
+use self::attempt::AttemptState;
+use self::listening::ListenState;
 use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::{QpEntry, QpTable};
 use self::rails::egress;
-use self::sessions::{Ended, Sessions};
+use self::sessions::{DisconnectAddress, Sessions};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Caps, PortRefused, Taken};
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
 use crate::memory::{Checked, RegionCache};
-use crate::qp::Asked;
+use crate::qp::WorkerRequest;
 use crate::security::Security;
 use crate::signals::Signals;
 
 pub(crate) use attendant::{PollActivity, attend};
-pub(crate) use cell::{Control, WorkerCell};
+pub(crate) use cell::{WorkerCell, WorkerControl};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
 pub(crate) use set_up::SetUpPlan;
@@ -79,11 +80,11 @@ pub(crate) struct Worker {
     regions: RegionCache,
     qps: QpTable,
     peers: Peers,
-    listening: Listening,
-    initiators: Initiators<Asking>,
+    listening: ListenState,
+    initiators: Initiators<AttemptState>,
     outbox: Outbox,
     /// Ended queue pairs, by the receiving addresses of their peers.
-    disconnects: Disconnects<Ended>,
+    disconnects: Disconnects<DisconnectAddress>,
     /// `None`: no connection is keyed.
     security: Option<Arc<Security>>,
     sessions: Sessions,
@@ -136,7 +137,7 @@ impl Worker {
             qps: QpTable::default(),
             disconnects: Disconnects::new(parts.paths.count),
             peers: Peers::new(parts.paths),
-            listening: Listening::new(parts.security.clone()),
+            listening: ListenState::new(parts.security.clone()),
             security: parts.security,
             sessions: Sessions::default(),
             initiators: Initiators::default(),
@@ -151,10 +152,10 @@ impl Worker {
     /// whether there was anything to do.
     ///
     /// Sending comes first. So the completions of a round's arrivals are delivered before the next
-    /// round spends time on acknowledging them, and a reply that the application posts at once
-    /// leaves together with the acknowledgement. The acknowledgement of many packets leaves at
-    /// once. So does one for which no reply is expected: the application may end its process as
-    /// soon as it has the message, and its peer would consider the message lost.
+    /// round spends time on acknowledging them. A reply that the application posts at once leaves
+    /// together with the acknowledgement. The acknowledgement of many packets leaves at once. So
+    /// does one for which no reply is expected: the application may end its process as soon as it
+    /// has the message, and its peer would consider the message lost.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
         self.activity.round(now);
@@ -253,11 +254,11 @@ impl Worker {
         self.signals.doorbells().answer(|index| {
             worked = true;
             if let Some(entry) = qps.at(index) {
-                let asked = entry.shared.take_asked();
-                if asked.is_for(Asked::Repeat) {
+                let requests = entry.shared.take_requests();
+                if requests.contain(WorkerRequest::Repeat) {
                     entry.answer_connect(outbox);
                 }
-                if asked.is_for(Asked::Overrun) {
+                if requests.contain(WorkerRequest::Overrun) {
                     entry.end(peers, events, EndCause::CompletionQueueOverrun);
                     entry.check_attempt(initiators);
                 }
@@ -277,7 +278,7 @@ impl Worker {
             let mut arrivals = Arrivals {
                 now,
                 may_be_replied_to: self.activity.is_new(),
-                rail: RailId::FIRST,
+                source: ArrivalSource::default(),
                 qps: &mut self.qps,
                 peers: &mut self.peers,
                 listening: &mut self.listening,
@@ -285,12 +286,10 @@ impl Worker {
                 outbox: &mut self.outbox,
                 disconnects: &mut self.disconnects,
                 sessions: &mut self.sessions,
-                envelope: None,
                 memory: Checked { regions },
                 counters: &self.counters,
                 events: &self.events,
-                owes_ack: intake.owes_ack,
-                has_failed: false,
+                effects: ArrivalEffects { owes_ack: intake.owes_ack, has_failed: false },
             };
             let taken =
                 self.rails.receive(now, regions, &mut |rail, arrived| arrivals.take(rail, arrived));
@@ -298,8 +297,9 @@ impl Worker {
                 tracing::warn!(%error, "receiving failed");
                 Taken::default()
             });
-            intake = Intake { packets: intake.packets + packets, owes_ack: arrivals.owes_ack };
-            if arrivals.has_failed {
+            let ArrivalEffects { owes_ack, has_failed } = arrivals.effects;
+            intake = Intake { packets: intake.packets + packets, owes_ack };
+            if has_failed {
                 self.fail_lost();
                 return Intake { packets: intake.packets.max(1), ..intake };
             }
@@ -348,7 +348,7 @@ impl Worker {
             while let Some(disconnect) = endpoint.poll_disconnect() {
                 let entry = self.qps.get(disconnect.of());
                 let keyed = entry.and_then(|entry| entry.keyed());
-                let ended = Ended { addrs: to.clone(), keyed };
+                let ended = DisconnectAddress { addrs: to.clone(), keyed };
                 self.disconnects.insert(self.clock.now(), ended, disconnect);
             }
             while let Some(event) = endpoint.poll_event() {

@@ -13,12 +13,12 @@ const MAX_BYTES: usize = 64 << 10;
 /// The packets to send after the current arrivals have been taken.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    packets: Vec<Packet>,
+    packets: Vec<QueuedPacket>,
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-struct Packet {
+struct QueuedPacket {
     rail: RailId,
     to: AddrPair,
     len: usize,
@@ -64,7 +64,7 @@ impl Outbox {
     fn add(&mut self, rail: RailId, to: AddrPair, bytes: &[u8], is_probe: bool) {
         let len = bytes.len();
         if self.bytes.len() + len <= MAX_BYTES {
-            self.packets.push(Packet { rail, to, len, is_probe });
+            self.packets.push(QueuedPacket { rail, to, len, is_probe });
             self.bytes.extend_from_slice(bytes);
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct PathPlan {
 /// earlier without the peer becoming active.
 pub(crate) struct Peers {
     plan: PathPlan,
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<PeerEntry>>,
     names: HashMap<Name, usize>,
     free: Vec<usize>,
     shared: Vec<SharedRails>,
@@ -57,7 +57,7 @@ pub(crate) struct Peers {
 /// peer with a key and one without.
 type Name = (u64, PeerAddrs, bool);
 
-struct Peer {
+struct PeerEntry {
     name: Name,
     endpoint: Endpoint,
     rails: usize,
@@ -137,7 +137,7 @@ impl Peers {
         let rails = self.rails_to(addrs);
         addrs.by_rail().for_each(|at| *self.receivers.entry(at).or_default() += 1);
         let endpoint = Endpoint::new(now, config);
-        let peer = Peer {
+        let peer = PeerEntry {
             name: name.clone(),
             endpoint,
             rails,
@@ -361,7 +361,7 @@ impl Peers {
     }
 }
 
-impl Peer {
+impl PeerEntry {
     fn touch(&mut self, index: usize, active: &mut Vec<usize>) {
         self.is_quiet = false;
         if !self.is_active {

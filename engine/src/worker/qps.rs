@@ -36,7 +36,7 @@ pub(crate) struct QpTable {
 /// posting order; `recvs` counts the receives that the core holds.
 pub(crate) struct QpEntry {
     pub(crate) shared: Arc<QpShared>,
-    pub(crate) place: Place,
+    pub(crate) place: QpLocation,
     pub(crate) token: Token,
     /// Whether the connection is keyed. If so, only packets that its keys decrypt count.
     pub(crate) is_keyed: bool,
@@ -56,7 +56,7 @@ pub(crate) struct QpEntry {
 }
 
 /// The location of the core's queue pair.
-pub(crate) enum Place {
+pub(crate) enum QpLocation {
     /// Not connected.
     Unbound(Box<QueuePair>),
     /// In the endpoint of a peer.
@@ -149,7 +149,7 @@ impl QpEntry {
     pub(crate) fn new(shared: Arc<QpShared>, qp: QueuePair) -> Self {
         QpEntry {
             token: qp.token(),
-            place: Place::Unbound(Box::new(qp)),
+            place: QpLocation::Unbound(Box::new(qp)),
             shared,
             is_keyed: false,
             crc: Crc::On,
@@ -165,8 +165,8 @@ impl QpEntry {
     /// The peer of a connected queue pair, and its place there.
     pub(crate) fn bound(&self) -> Option<(usize, QpSlot)> {
         match self.place {
-            Place::Bound { peer, slot } => Some((peer, slot)),
-            Place::Unbound(_) => None,
+            QpLocation::Bound { peer, slot } => Some((peer, slot)),
+            QpLocation::Unbound(_) => None,
         }
     }
 
@@ -201,8 +201,8 @@ impl QpEntry {
 
     pub(super) fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {
         match &self.place {
-            Place::Unbound(qp) => qp,
-            Place::Bound { peer, slot } => peers.endpoint(*peer).qp(*slot),
+            QpLocation::Unbound(qp) => qp,
+            QpLocation::Bound { peer, slot } => peers.endpoint(*peer).qp(*slot),
         }
     }
 
@@ -214,7 +214,7 @@ impl QpEntry {
 
     /// Hands posted work requests to the core.
     pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
-        while let Some(wr) = self.shared.recv_ring.pop() {
+        while let Some(wr) = self.shared.recvs.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
                 Err(error) => {
@@ -224,7 +224,7 @@ impl QpEntry {
                 }
             }
         }
-        while let Some(posted) = self.shared.send_ring.pop() {
+        while let Some(posted) = self.shared.sends.pop() {
             let PostedSend { wr, inline } = posted;
             match self.post_send(now, peers, wr) {
                 Ok(()) => self.sends.push_back(inline),
@@ -259,15 +259,15 @@ impl QpEntry {
 
     fn post_recv(&mut self, now: Time, peers: &mut Peers, wr: RecvWr) -> Result<(), PostError> {
         match &mut self.place {
-            Place::Unbound(qp) => qp.post_recv(wr),
-            Place::Bound { peer, slot } => peers.endpoint_mut(*peer).post_recv(now, *slot, wr),
+            QpLocation::Unbound(qp) => qp.post_recv(wr),
+            QpLocation::Bound { peer, slot } => peers.endpoint_mut(*peer).post_recv(now, *slot, wr),
         }
     }
 
     fn post_send(&mut self, now: Time, peers: &mut Peers, wr: SendWr) -> Result<(), PostError> {
         match &mut self.place {
-            Place::Unbound(qp) => qp.post_send(wr),
-            Place::Bound { peer, slot } => peers.endpoint_mut(*peer).post_send(now, *slot, wr),
+            QpLocation::Unbound(qp) => qp.post_send(wr),
+            QpLocation::Bound { peer, slot } => peers.endpoint_mut(*peer).post_send(now, *slot, wr),
         }
     }
 
@@ -275,8 +275,8 @@ impl QpEntry {
     pub(crate) fn end(&mut self, peers: &mut Peers, events: &AsyncEvents, cause: EndCause) {
         // Only an endpoint reports events.
         let is_silent = match &mut self.place {
-            Place::Unbound(qp) => qp.end(cause),
-            Place::Bound { peer, slot } => {
+            QpLocation::Unbound(qp) => qp.end(cause),
+            QpLocation::Bound { peer, slot } => {
                 peers.endpoint_mut(*peer).end(*slot, cause);
                 false
             }
@@ -289,7 +289,7 @@ impl QpEntry {
 
     /// Delivers the flushed work requests of an unconnected queue pair.
     pub(crate) fn deliver_unbound(&mut self) {
-        while let Place::Unbound(qp) = &mut self.place {
+        while let QpLocation::Unbound(qp) = &mut self.place {
             let Some(ended) = qp.poll_ended() else { break };
             self.deliver(ended);
         }
@@ -323,8 +323,7 @@ impl QpEntry {
     /// Releases the inline buffer of a send that has ended.
     fn retire(&self, inline: Option<u32>) {
         if let Some(inline) = inline {
-            // The ring has a place for each buffer.
-            let _ = self.shared.free_inline.push(inline);
+            self.shared.inline.give_back(inline);
         }
         self.shared.sends.release(1);
     }
@@ -332,11 +331,11 @@ impl QpEntry {
     /// Drops everything that is posted, without completions.
     pub(crate) fn forget_posts(&mut self) {
         let shared = self.shared.clone();
-        while shared.recv_ring.pop().is_some() {
+        while shared.recvs.pop().is_some() {
             self.recvs += 1;
         }
         shared.release_recvs(std::mem::take(&mut self.recvs));
-        while let Some(posted) = shared.send_ring.pop() {
+        while let Some(posted) = shared.sends.pop() {
             self.sends.push_back(posted.inline);
         }
         while let Some(inline) = self.sends.pop_front() {

@@ -7,9 +7,9 @@ use braid_wire::{MAX_DATA_HEADER_LEN, Part, QpId};
 use crate::parts::{OPEN, Parts};
 
 /// The number of queue pairs that may have [`OPEN`] incomplete packets each. Later ones have one.
-/// So a peer that begins packets and never ends them occupies one packet for each connection, and
-/// the packets of other connections still get through: the parts of a packet leave one after the
-/// other, and on one path they arrive in that order.
+/// So a peer that begins packets and never ends them occupies one packet for each connection. The
+/// packets of other connections still get through, because the parts of a packet leave one after
+/// the other and arrive in that order on one path.
 const MANY: usize = 32;
 
 /// The incomplete packets by queue pair. Queue pairs without any have no entry.

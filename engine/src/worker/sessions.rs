@@ -20,13 +20,13 @@ pub(crate) type Addressee = (QpId, Token);
 
 /// The addressee of a DISCONNECT.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct DisconnectAddress {
     pub(crate) addrs: PeerAddrs,
     /// This end of a keyed connection.
     pub(crate) keyed: Option<Addressee>,
 }
 
-impl Ended {
+impl DisconnectAddress {
     /// Whether the peer may have sent a packet that arrived by `rail` from `from`, in this
     /// envelope.
     pub(crate) fn may_say(

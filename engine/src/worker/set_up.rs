@@ -15,9 +15,9 @@ use braid_wire::{
 };
 
 use super::Worker;
-use super::exchange::Exchange;
-use super::initiators::Asking;
-use super::qps::Place;
+use super::attempt::AttemptState;
+use super::exchange::KeyExchange;
+use super::qps::QpLocation;
 use super::rails::PeerAddrs;
 use crate::connect::{ConnectError, Outcome};
 use crate::datapath::{JoinError, Owner, Partner};
@@ -56,9 +56,9 @@ impl Worker {
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
         let number = random::number();
-        let exchange = self.security.clone().map(Exchange::new);
-        let asking = Asking { reach: HashMap::new(), number, outcome, exchange };
-        let attempt = Attempt::new(now, ours, asked, initiator, random::number(), asking);
+        let exchange = self.security.clone().map(KeyExchange::new);
+        let state = AttemptState { reach: HashMap::new(), number, outcome, exchange };
+        let attempt = Attempt::new(now, ours, asked, initiator, random::number(), state);
         let attempt = attempt.with_others(others.map(|other| (*other, random::number())));
         self.initiators.begin(attempt);
         self.progress();
@@ -70,7 +70,7 @@ impl Worker {
     pub(super) fn complete(
         &mut self,
         now: Time,
-        attempt: &mut Attempt<Asking>,
+        attempt: &mut Attempt<AttemptState>,
         accept: Connect,
     ) -> Result<Vec<u8>, ConnectError> {
         let (index, from) = (self.qps.index_of(attempt.ours.qp), attempt.accepted_from);
@@ -80,7 +80,7 @@ impl Worker {
             ConnectError::Join { addr: attempt.to, source }
         })?;
         let remote = Remote { segments, ..Remote::agree(&attempt.ours, &accept.offer) };
-        let session = attempt.driver.exchange.as_mut().and_then(Exchange::take_session);
+        let session = attempt.driver.exchange.as_mut().and_then(KeyExchange::take_session);
         self.bind(now, index, remote, &accept.offer, (addrs, session));
         self.initiators.connected(attempt);
         Ok(accept.private_data)
@@ -130,7 +130,7 @@ impl Worker {
             return Err(ConnectError::AlreadyConnecting { qp: id });
         }
         let not_now = ConnectError::State { qp: id, state };
-        let Place::Unbound(qp) = &mut entry.place else { return Err(not_now) };
+        let QpLocation::Unbound(qp) = &mut entry.place else { return Err(not_now) };
         let (token, psn) = (Token(random::number() as u32), random::number() as u32);
         let offer = qp.offer(token, psn, &terms).map_err(|_| not_now)?;
         entry.shared.set_state(qp.state(), None);
@@ -175,9 +175,9 @@ impl Worker {
         Ok(whole_words as u16)
     }
 
-    /// Moves a queue pair into the endpoint of its peer: RTS. Everything goes to the first of
-    /// `addrs`, from which the peer's set-up packets came and where it has proved to receive, until
-    /// it has proved that it receives at the others. With a session the connection is keyed.
+    /// Moves a queue pair into the endpoint of its peer: RTS. The peer's set-up packets came from
+    /// the first of `addrs`, so it has proved that it receives there. Everything goes there until
+    /// the peer has proved that it receives at the others. With a session the connection is keyed.
     pub(super) fn bind(
         &mut self,
         now: Time,
@@ -208,12 +208,12 @@ impl Worker {
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
         let vacant = QueuePair::new(QpId::default(), Token::default(), Default::default());
-        let unbound = Place::Unbound(Box::new(vacant));
-        let Place::Unbound(qp) = std::mem::replace(&mut entry.place, unbound) else {
+        let unbound = QpLocation::Unbound(Box::new(vacant));
+        let QpLocation::Unbound(qp) = std::mem::replace(&mut entry.place, unbound) else {
             unreachable!("only an unconnected queue pair makes or takes an offer");
         };
         let slot = endpoint.adopt(now, *qp, remote, rails);
-        entry.place = Place::Bound { peer, slot };
+        entry.place = QpLocation::Bound { peer, slot };
         entry.crc = remote.crc;
         entry.is_keyed = session.is_some();
         let agreed = session.as_ref().map(Session::agreed);

@@ -79,6 +79,19 @@ fn places_of_a_shared_queue_come_back() {
 }
 
 #[test]
+fn a_queue_pair_with_a_shared_queue_has_no_receives_of_its_own() {
+    let side = Side::new(&local(), |_| {});
+    let mut options = QpOptions::new(&side.cq, &side.cq);
+    options.srq = Some(side.pd.create_srq(2, 1).unwrap());
+    let qp = side.pd.create_qp(options).unwrap();
+    qp.modify(QpState::Init).unwrap();
+    for id in 0..3 {
+        let refused = qp.post_recv(wr::recv(id, []));
+        assert!(matches!(refused, Err(PostError::QueueFull { capacity: 0, .. })), "{refused:?}");
+    }
+}
+
+#[test]
 fn attributes_hold_from_when_they_are_set() {
     let p = Pair::new(&local());
     let piece = || [p.a.memory.slice(0..8).unwrap()];

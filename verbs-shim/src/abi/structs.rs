@@ -6,7 +6,7 @@ use std::mem::{offset_of, size_of};
 use super::declare::{opaque, structs};
 use super::extended::{ibv_ah, ibv_device, ibv_pd, verbs_context};
 use super::{CType, Extent, Layout};
-use crate::Sge;
+use crate::sge::Sge;
 
 opaque! { _compat_ibv_port_attr }
 

@@ -1,14 +1,12 @@
 //! A fake libibverbs for tests, with one device. It moves no bytes, but records its calls. The test
 //! decides what arrives at its queue pairs, and the fate of what they send.
 //!
-//! The state belongs to the thread, because C functions have no other access to it. A test makes
-//! one [`Device`].
+//! The state belongs to the thread. A test makes one [`Device`].
 
 mod functions;
 mod queues;
+mod state;
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,57 +14,11 @@ use std::{fs, ptr};
 
 use crate::abi::*;
 use functions::SYMBOLS;
-use queues::Queues;
+use state::{State, with};
 
-use crate::{Context, Gid, Qp, QpInit, QpKind, Route, Sge};
+pub(crate) use state::{Extension, Sent};
 
-/// The kind of `verbs_context` of the device.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Extension {
-    /// The full declared length.
-    #[default]
-    Full,
-    /// A length too small for `query_port`.
-    Short,
-    /// A plain `ibv_context`.
-    None,
-}
-
-/// A send work request that the driver received.
-#[derive(Clone)]
-pub(crate) struct Sent {
-    pub(crate) id: u64,
-    pub(crate) opcode: u32,
-    pub(crate) flags: u32,
-    pub(crate) imm: [u8; 4],
-    pub(crate) sges: Vec<Sge>,
-    pub(crate) rdma: (u64, u32),
-    pub(crate) ud: (*mut ibv_ah, u32, u32),
-}
-
-#[derive(Default)]
-struct State {
-    extension: Extension,
-    failing: Option<&'static str>,
-    /// Number of work requests that can still be posted.
-    room: usize,
-    took: Vec<&'static str>,
-    alive: Vec<&'static str>,
-    events: VecDeque<(u32, usize)>,
-    notifications: VecDeque<*mut ibv_cq>,
-    completions: VecDeque<u64>,
-    sent: Vec<Sent>,
-    modified: Vec<(u32, ibv_qp_attr)>,
-    queues: Queues,
-}
-
-thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
-}
-
-fn with<R>(use_it: impl FnOnce(&mut State) -> R) -> R {
-    STATE.with_borrow_mut(use_it)
-}
+use crate::{Context, Gid, Qp, QpInit, QpKind, Route};
 
 /// The device `fake0`.
 #[derive(Debug)]

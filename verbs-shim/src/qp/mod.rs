@@ -1,5 +1,6 @@
 //! Queue pairs: creation, posting and destruction.
 
+mod kind;
 mod states;
 
 use std::ptr::{self, NonNull};
@@ -9,18 +10,8 @@ use crate::abi::*;
 use crate::post::{ENOSYS, post};
 use crate::{Cq, Pd, PostError, RecvWr, SendWr, Srq, VerbsError};
 
+pub use kind::QpKind;
 pub use states::{QpState, Rtr, Rts};
-
-/// The service of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QpKind {
-    /// Reliable connection.
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Unreliable datagram.
-    Ud,
-}
 
 /// The parameters of a new queue pair.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +58,13 @@ unsafe impl Send for Qp {}
 // SAFETY: as above.
 unsafe impl Sync for Qp {}
 
-impl Qp {
-    pub(crate) fn create(pd: &Pd, init: &QpInit<'_>) -> Result<Self, VerbsError> {
-        let context = pd.context();
+impl Pd {
+    /// Creates a queue pair in RESET.
+    ///
+    /// # Errors
+    /// [`VerbsError::OtherContext`], [`VerbsError::Refused`].
+    pub fn create_qp(&self, init: &QpInit<'_>) -> Result<Qp, VerbsError> {
+        let context = self.context();
         context.require_same("the send completion queue", init.send_cq.context())?;
         context.require_same("the receive completion queue", init.recv_cq.context())?;
         if let Some(srq) = init.srq {
@@ -78,10 +73,10 @@ impl Qp {
         let mut attr = init.to_raw();
         // SAFETY: the domain and the queues are alive and of one context; `attr` receives the
         // actual sizes.
-        let raw = unsafe { (context.symbols().ibv_create_qp)(pd.raw(), &raw mut attr) };
+        let raw = unsafe { (context.symbols().ibv_create_qp)(self.raw(), &raw mut attr) };
         let raw = context.made("ibv_create_qp", || init.to_string(), raw)?;
         Ok(Qp {
-            pd: pd.clone(),
+            pd: self.clone(),
             _send_cq: init.send_cq.clone(),
             _recv_cq: init.recv_cq.clone(),
             _srq: init.srq.cloned(),
@@ -90,7 +85,9 @@ impl Qp {
             max_inline: attr.cap.max_inline_data,
         })
     }
+}
 
+impl Qp {
     /// Returns the number, 24 bits, by which peers address it.
     pub fn number(&self) -> u32 {
         // SAFETY: the queue pair is alive.
@@ -213,26 +210,6 @@ impl fmt::Display for QpInit<'_> {
             self.max_recv_wr,
             self.max_recv_sge,
         )
-    }
-}
-
-impl QpKind {
-    fn to_raw(self) -> u32 {
-        match self {
-            QpKind::Rc => IBV_QPT_RC,
-            QpKind::Uc => IBV_QPT_UC,
-            QpKind::Ud => IBV_QPT_UD,
-        }
-    }
-}
-
-impl fmt::Display for QpKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            QpKind::Rc => "RC",
-            QpKind::Uc => "UC",
-            QpKind::Ud => "UD",
-        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use braid_transport::AddrPair;
 
-use crate::link::{Batch, Link, LinkCaps, Sent, Slice, Via};
+use crate::link::{DatagramBatch, Link, LinkCaps, SendResult, Slice, Via};
 
 /// The largest number of slices in a batch: the limit of `sendmsg` (`UIO_MAXIOV`) without the
 /// slices of one packet.
@@ -174,8 +174,8 @@ impl BatchBuilder {
         self.refers = true;
     }
 
-    pub(super) fn send(&self, link: &mut dyn Link) -> io::Result<Sent> {
-        link.send(&Batch {
+    pub(super) fn send(&self, link: &mut dyn Link) -> io::Result<SendResult> {
+        link.send(&DatagramBatch {
             to: self.to,
             via: self.via,
             segment_len: self.segment_len,

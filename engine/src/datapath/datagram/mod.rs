@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use braid_transport::{AddrPair, Regions};
 use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 
-use self::queue::Queue;
+use self::queue::PacketQueue;
 use self::routes::Routes;
 use super::{
     Arrived, Caps, Datapath, DatapathSetup, Envelope, JoinError, Losses, Owner, Partner, PathInfo,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
-use crate::link::{Link, Received as Datagram};
+use crate::link::{Datagram, Link};
 use crate::signals::Signals;
 
 /// Payload bytes of a full segment, if the configuration and the path allow as much. With four
@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_micros(50);
 /// The datapath over datagrams of a link.
 pub(crate) struct DatagramDatapath {
     link: Box<dyn Link>,
-    queue: Queue,
+    queue: PacketQueue,
     counters: Arc<WorkerCounters>,
     /// Set if routes are discovered.
     routes: Option<Routes>,
@@ -51,7 +51,7 @@ pub(crate) struct DatagramDatapath {
 
 impl DatagramDatapath {
     pub(crate) fn new(link: Box<dyn Link>, counters: Arc<WorkerCounters>) -> Self {
-        let queue = Queue::new(link.caps(), counters.clone());
+        let queue = PacketQueue::new(link.caps(), counters.clone());
         DatagramDatapath {
             link,
             queue,

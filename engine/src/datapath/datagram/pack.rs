@@ -4,14 +4,14 @@ use braid_keys::Session;
 use braid_wire::{Crc, DataHeader, PART_HEADER_LEN, PART_LEN, Part, SEALED_PART_LEN};
 
 use super::batch::{BatchBuilder, MAX_PIECES, Shape};
-use super::queue::Queue;
+use super::queue::PacketQueue;
 use crate::datapath::{Readable, Segment};
 
 /// Payloads up to this size are copied, which costs less than another slice.
 const STAGED: usize = 256;
 
 /// Adds a segment to a batch.
-pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
+pub(super) fn pack(queue: &mut PacketQueue, segment: &mut Segment<'_>) {
     let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
     let envelope = if session.is_some() { Session::OVERHEAD } else { 0 };
     let len = header.encoded_len() + usize::from(header.len) + envelope;
@@ -40,7 +40,7 @@ pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
 
 /// Adds a segment that is longer than the path carries, in parts with this serial number. This is
 /// rare enough for a buffer of its own.
-pub(super) fn pack_in_parts(queue: &mut Queue, segment: &mut Segment<'_>, serial: u32) {
+pub(super) fn pack_in_parts(queue: &mut PacketQueue, segment: &mut Segment<'_>, serial: u32) {
     let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
     let mut whole = Vec::new();
     encode(&mut whole, header, payload, *crc);

@@ -8,7 +8,7 @@ use braid_transport::AddrPair;
 
 use super::batch::{BatchBuilder, Shape};
 use crate::counters::WorkerCounters;
-use crate::link::{Link, LinkCaps, Sent, Via};
+use crate::link::{Link, LinkCaps, SendResult, Via};
 
 /// The number of waiting batches above which packets of no connection are dropped. Their senders
 /// repeat them.
@@ -18,7 +18,7 @@ const MAX_WAITING: usize = 64;
 /// batch. The peer that waits for data does not wait for a system call that carries none. Both
 /// share a batch only if one batch takes all of them, because the peer also waits for an
 /// acknowledgement that is sent together with a reply.
-pub(super) struct Queue {
+pub(super) struct PacketQueue {
     caps: LinkCaps,
     data: Box<BatchBuilder>,
     /// Acknowledgements, control and set-up packets.
@@ -31,9 +31,9 @@ pub(super) struct Queue {
     counters: Arc<WorkerCounters>,
 }
 
-impl Queue {
+impl PacketQueue {
     pub(super) fn new(caps: LinkCaps, counters: Arc<WorkerCounters>) -> Self {
-        Queue {
+        PacketQueue {
             caps,
             data: Box::new(BatchBuilder::new(caps)),
             others: Box::new(BatchBuilder::new(caps)),
@@ -81,7 +81,7 @@ impl Queue {
 
     /// Adds a packet of no connection. The packet is dropped if many batches wait, because
     /// strangers can provoke such packets. Some are padded, and shorter ones do not share their
-    /// batch, as in [`Queue::alone`].
+    /// batch, as in [`PacketQueue::alone`].
     pub(super) fn datagram(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         if self.others.segment_len().is_some_and(|len| len != bytes.len()) {
             self.seal_others();
@@ -116,11 +116,11 @@ impl Queue {
     pub(super) fn flush(&mut self, link: &mut dyn Link) -> bool {
         while let Some(batch) = self.waiting.front() {
             match batch.send(link) {
-                Ok(Sent::Gone) => {
+                Ok(SendResult::Gone) => {
                     self.counters.batches_sent.add(1);
                     self.counters.datagrams_sent.add(batch.segments() as u64);
                 }
-                Ok(Sent::Full) => {
+                Ok(SendResult::Full) => {
                     self.counters.link_full.add(1);
                     return false;
                 }
@@ -184,7 +184,7 @@ mod tests {
         local: LocalAddr { ip: None, interface: 0, traffic_class: 0 },
     };
 
-    fn queue() -> Queue {
+    fn queue() -> PacketQueue {
         let caps = LinkCaps {
             batch_segments: 64,
             batch_bytes: 65_507,
@@ -192,21 +192,21 @@ mod tests {
             has_hops: true,
             congestion_marks: true,
         };
-        Queue::new(caps, Arc::default())
+        PacketQueue::new(caps, Arc::default())
     }
 
-    fn batches(mut queue: Queue) -> Vec<usize> {
+    fn batches(mut queue: PacketQueue) -> Vec<usize> {
         queue.seal();
         queue.waiting.iter().map(|batch| batch.segments()).collect()
     }
 
     /// Adds a data packet.
-    fn data(queue: &mut Queue, packet: Shape) {
+    fn data(queue: &mut PacketQueue, packet: Shape) {
         queue.data(packet).stage(|out| out.resize(out.len() + packet.len, 1));
     }
 
     /// Adds a packet of this length with its padding.
-    fn padded(queue: &mut Queue, len: usize) {
+    fn padded(queue: &mut PacketQueue, len: usize) {
         let packet = Shape { to: TO, via: Via::Port, len };
         let padding = queue.padding(packet);
         data(queue, Shape { len: len + padding, ..packet });
@@ -240,7 +240,7 @@ mod tests {
     }
 
     /// A queue with data packets of the lengths `lens` and acknowledgements of the lengths `acks`.
-    fn of(lens: &[usize], acks: &[usize]) -> Queue {
+    fn of(lens: &[usize], acks: &[usize]) -> PacketQueue {
         let mut queue = queue();
         lens.iter().for_each(|&len| data(&mut queue, Shape { to: TO, via: Via::Port, len }));
         acks.iter().for_each(|len| queue.packet(TO, Via::Port, &vec![2; *len]));

@@ -22,7 +22,7 @@ const LEARN_AGAIN: Duration = Duration::from_secs(5);
 /// long.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-enum Request {
+enum RouteRequest {
     Watch(AddrPair),
     Forget(AddrPair),
 }
@@ -36,7 +36,7 @@ struct Found {
 
 /// The worker's end. The thread ends soon after it is dropped.
 pub(crate) struct Routes {
-    requests: Sender<Request>,
+    requests: Sender<RouteRequest>,
     found: Arc<Found>,
 }
 
@@ -58,12 +58,12 @@ impl Routes {
     /// Starts discovery for a peer that has queue pairs.
     pub(crate) fn watch(&self, to: AddrPair) {
         // Without a thread nothing is discovered. That was logged.
-        let _ = self.requests.send(Request::Watch(to));
+        let _ = self.requests.send(RouteRequest::Watch(to));
     }
 
     /// Stops discovery for a peer that has no queue pairs any more.
     pub(crate) fn forget(&self, to: AddrPair) {
-        let _ = self.requests.send(Request::Forget(to));
+        let _ = self.requests.send(RouteRequest::Forget(to));
     }
 
     /// Takes the oldest result.
@@ -90,7 +90,7 @@ struct Discoverer {
 }
 
 impl Discoverer {
-    fn run(mut self, inbox: &Receiver<Request>) {
+    fn run(mut self, inbox: &Receiver<RouteRequest>) {
         loop {
             let due = self.watched.iter().map(|(_, at)| *at).min();
             let wait = due.map_or(LEARN_AGAIN, |at| at.saturating_duration_since(Instant::now()));
@@ -102,11 +102,11 @@ impl Discoverer {
         }
     }
 
-    fn take(&mut self, request: &Request) {
+    fn take(&mut self, request: &RouteRequest) {
         match *request {
-            Request::Forget(to) => self.watched.retain(|(peer, _)| *peer != to),
-            Request::Watch(to) if self.watched.iter().any(|(peer, _)| *peer == to) => {}
-            Request::Watch(to) => self.watched.push((to, Instant::now())),
+            RouteRequest::Forget(to) => self.watched.retain(|(peer, _)| *peer != to),
+            RouteRequest::Watch(to) if self.watched.iter().any(|(peer, _)| *peer == to) => {}
+            RouteRequest::Watch(to) => self.watched.push((to, Instant::now())),
         }
     }
 

@@ -15,7 +15,8 @@ use super::{Faults, FaultsError};
 use crate::degradation::Degradation;
 use crate::link::udp::cut::Cutter;
 use crate::link::{
-    AddrPair, Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent, Slice, Via,
+    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult,
+    Slice, Via,
 };
 
 /// The largest number of held bytes. Beyond it the link is full, which only a long delay causes.
@@ -124,8 +125,9 @@ impl FaultyLink {
             }
             let Held { to, via, segment_len, ecn, .. } = *held;
             let slices = [Slice::new(&held.bytes)];
-            let sent = self.inner.send(&Batch { to, via, segment_len, ecn, slices: &slices });
-            if matches!(sent, Ok(Sent::Full)) {
+            let sent =
+                self.inner.send(&DatagramBatch { to, via, segment_len, ecn, slices: &slices });
+            if matches!(sent, Ok(SendResult::Full)) {
                 return Ok(false);
             }
             // A batch that cannot be sent is dropped, because it would block the others for ever.
@@ -139,7 +141,7 @@ impl FaultyLink {
     }
 
     /// Draws the faults of the current batch. Returns whether it passes unchanged.
-    fn draw_fates(&mut self, batch: &Batch<'_>) -> bool {
+    fn draw_fates(&mut self, batch: &DatagramBatch<'_>) -> bool {
         let bytes = batch.slices.iter().map(|slice| slice.len()).sum::<usize>();
         self.fates.clear();
         for _ in 0..bytes.div_ceil(batch.segment_len.max(1)) {
@@ -150,7 +152,7 @@ impl FaultyLink {
 
     /// Holds the remaining datagrams of a batch, each until it is due. Datagrams that are neither
     /// lost nor late stay one batch.
-    fn spoil(&mut self, batch: &Batch<'_>) {
+    fn spoil(&mut self, batch: &DatagramBatch<'_>) {
         let due = Instant::now() + self.faults.delay;
         let mut rest = self.buffer();
         let mut cutter = Cutter::new(batch);
@@ -182,19 +184,19 @@ impl FaultyLink {
         self.hold(due, batch, rest);
     }
 
-    fn hold_copy(&mut self, due: Instant, batch: &Batch<'_>, datagram: &[u8]) {
+    fn hold_copy(&mut self, due: Instant, batch: &DatagramBatch<'_>, datagram: &[u8]) {
         let mut bytes = self.buffer();
         bytes.extend_from_slice(datagram);
         self.hold(due, batch, bytes);
     }
 
-    fn hold(&mut self, due: Instant, batch: &Batch<'_>, bytes: Vec<u8>) {
+    fn hold(&mut self, due: Instant, batch: &DatagramBatch<'_>, bytes: Vec<u8>) {
         if bytes.is_empty() {
             self.recycle(bytes);
             return;
         }
         self.held_bytes += bytes.len();
-        let Batch { to, via, segment_len, ecn, .. } = *batch;
+        let DatagramBatch { to, via, segment_len, ecn, .. } = *batch;
         let order = self.holds;
         self.holds += 1;
         self.held.push(Reverse(Held { due, order, to, via, segment_len, ecn, bytes }));
@@ -255,14 +257,14 @@ impl Link for FaultyLink {
         self.inner.use_ecn(to, ecn);
     }
 
-    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+    fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         if !self.release()? || self.held_bytes >= MAX_HELD {
-            return Ok(Sent::Full);
+            return Ok(SendResult::Full);
         }
         let before = self.rng.clone();
         if self.draw_fates(batch) && self.faults.delay.is_zero() {
             let sent = self.inner.send(batch)?;
-            if sent == Sent::Full {
+            if sent == SendResult::Full {
                 // The same batch is sent again and must meet the same faults.
                 self.rng = before;
             }
@@ -270,10 +272,10 @@ impl Link for FaultyLink {
         }
         self.spoil(batch);
         self.release()?;
-        Ok(Sent::Gone)
+        Ok(SendResult::Gone)
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         self.release()?;
         self.inner.recv(sink)
     }

@@ -11,7 +11,7 @@ use braid_wire::PathId;
 use super::fate::FLIPS;
 use super::link::FaultCounters;
 use super::*;
-use crate::link::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Slice, Via};
+use crate::link::{Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, SendResult, Slice, Via};
 
 /// Records each batch that is sent: destination, source port and datagrams.
 #[derive(Clone, Default)]
@@ -46,18 +46,18 @@ impl Link for Recorder {
     fn open_paths(&mut self, _count: usize) -> io::Result<()> {
         Ok(())
     }
-    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+    fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         if *self.full.lock().unwrap() {
-            return Ok(Sent::Full);
+            return Ok(SendResult::Full);
         }
         assert_eq!((batch.to.remote, batch.via), (TO, Via::Path(PathId::new(3))));
         let mut bytes = Vec::new();
         batch.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
         let datagrams = bytes.chunks(batch.segment_len).map(<[u8]>::to_vec).collect();
         self.sent.lock().unwrap().push(datagrams);
-        Ok(Sent::Gone)
+        Ok(SendResult::Gone)
     }
-    fn recv(&mut self, _sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, _sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         Ok(0)
     }
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
@@ -77,20 +77,26 @@ fn datagram(number: u32) -> Vec<u8> {
     bytes
 }
 
-fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
+fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> SendResult {
     let bytes: Vec<u8> = numbers.flat_map(datagram).collect();
     let (a, b) = bytes.split_at(10);
     let slices = [Slice::new(a), Slice::new(b)];
     let via = Via::Path(PathId::new(3));
-    link.send(&Batch { to: TO.into(), via, segment_len: SEGMENT, ecn: true, slices: &slices })
-        .unwrap()
+    link.send(&DatagramBatch {
+        to: TO.into(),
+        via,
+        segment_len: SEGMENT,
+        ecn: true,
+        slices: &slices,
+    })
+    .unwrap()
 }
 
 /// Sends `batches` batches of eight, waits for all late ones, and returns the sent datagrams.
 fn run(faults: Faults, batches: u32) -> (Vec<Vec<u8>>, FaultCounters) {
     let (mut link, recorder) = link(faults);
     for batch in 0..batches {
-        assert_eq!(send(&mut link, batch * 8..batch * 8 + 8), Sent::Gone);
+        assert_eq!(send(&mut link, batch * 8..batch * 8 + 8), SendResult::Gone);
     }
     drain(&mut link);
     let sent = recorder.sent.lock().unwrap().concat();
@@ -122,7 +128,7 @@ fn ranges_are_checked() {
 #[test]
 fn without_faults_trains_pass_whole() {
     let (mut link, recorder) = link(Faults::default());
-    assert_eq!(send(&mut link, 0..8), Sent::Gone);
+    assert_eq!(send(&mut link, 0..8), SendResult::Gone);
     let whole: Vec<Vec<u8>> = (0..8).map(datagram).collect();
     assert_eq!(*recorder.sent.lock().unwrap(), [whole]);
 }
@@ -203,10 +209,10 @@ fn delay_keeps_trains_whole_and_in_order() {
 fn a_full_link_loses_nothing() {
     let (mut link, recorder) = link(Faults { corrupt: 0.5, seed: 5, ..Faults::default() });
     *recorder.full.lock().unwrap() = true;
-    assert_eq!(send(&mut link, 0..8), Sent::Gone, "held back, for it has been spoilt");
-    assert_eq!(send(&mut link, 8..16), Sent::Full);
+    assert_eq!(send(&mut link, 0..8), SendResult::Gone, "held back, for it has been spoilt");
+    assert_eq!(send(&mut link, 8..16), SendResult::Full);
     *recorder.full.lock().unwrap() = false;
-    assert_eq!(send(&mut link, 8..16), Sent::Gone);
+    assert_eq!(send(&mut link, 8..16), SendResult::Gone);
     assert_eq!(recorder.sent.lock().unwrap().concat().len(), 16);
     assert!(link.next_due().is_none());
 }

@@ -1,10 +1,10 @@
 //! Cuts a batch into its datagrams.
 
-use crate::link::{Batch, Slice};
+use crate::link::{DatagramBatch, Slice};
 
 /// An iterator over the datagrams of a batch.
 pub(crate) struct Cutter<'a> {
-    batch: &'a Batch<'a>,
+    batch: &'a DatagramBatch<'a>,
     /// The slice in which the next datagram begins, and the offset in it.
     slice: usize,
     offset: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     /// Starts at the first datagram.
-    pub(crate) fn new(batch: &'a Batch<'a>) -> Self {
+    pub(crate) fn new(batch: &'a DatagramBatch<'a>) -> Self {
         Cutter { batch, slice: 0, offset: 0 }
     }
 
@@ -58,8 +58,13 @@ mod tests {
     fn cut(slices: &[&[u8]], segment_len: usize) -> Vec<Vec<u8>> {
         let slices: Vec<Slice<'_>> = slices.iter().map(|s| Slice::new(s)).collect();
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let batch =
-            Batch { to: to.into(), via: Via::Port, segment_len, ecn: true, slices: &slices };
+        let batch = DatagramBatch {
+            to: to.into(),
+            via: Via::Port,
+            segment_len,
+            ecn: true,
+            slices: &slices,
+        };
         let (mut cutter, mut datagrams) = (Cutter::new(&batch), Vec::new());
         loop {
             let mut datagram = Vec::new();

@@ -26,7 +26,7 @@ const ICMPV6_TIME_EXCEEDED: u8 = 3;
 const IN_TRANSIT: u8 = 0;
 
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct ErrorControl([u8; CONTROL]);
 
 /// The statement of an ICMP message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Report {
 /// Takes the oldest entry of the queue. `None`: the queue is empty.
 pub(crate) fn next(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<Report>> {
     let mut to = SockAddrStorage::zeroed();
-    let mut control = Control([0; CONTROL]);
+    let mut control = ErrorControl([0; CONTROL]);
     let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use super::canonical;
+use super::addresses::canonical;
 use crate::degradation::Degradation;
 
 /// The first wait before another try after the kernel has refused to segment. Each further wait is

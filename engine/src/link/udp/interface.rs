@@ -22,7 +22,7 @@ const LIST_AGAIN: Duration = Duration::from_secs(1);
 /// The interfaces that have the address of a rail, and the routes through them.
 pub(super) struct OwnInterfaces {
     ip: IpAddr,
-    owners: Vec<Owner>,
+    owners: Vec<OwningInterface>,
     listed: Instant,
     tables: RtNetlink,
 }
@@ -89,14 +89,14 @@ impl OwnInterfaces {
     }
 }
 
-struct Owner {
+struct OwningInterface {
     name: String,
     index: u32,
     is_loopback: bool,
 }
 
 /// The interfaces that have an address. Several may have it.
-fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
+fn owners(ip: IpAddr) -> io::Result<Vec<OwningInterface>> {
     let mut owners = Vec::new();
     for entry in getifaddrs()? {
         let Some(address) = entry.address else { continue };
@@ -109,7 +109,7 @@ fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
         let name = entry.interface_name.split(':').next().unwrap_or_default().to_owned();
         let index = if_nametoindex(name.as_str())?;
         let is_loopback = entry.flags.contains(InterfaceFlags::IFF_LOOPBACK);
-        owners.push(Owner { name, index, is_loopback });
+        owners.push(OwningInterface { name, index, is_loopback });
     }
     Ok(owners)
 }

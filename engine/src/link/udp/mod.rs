@@ -4,6 +4,7 @@
 //! and one `recvmsg` returns them. Measurements show that sending or receiving packet by packet
 //! takes seven to ten times as long.
 
+mod addresses;
 pub(crate) mod cut;
 pub(crate) mod error_queue;
 mod fallbacks;
@@ -20,11 +21,13 @@ mod tests;
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use socket2::{SockAddr, Socket};
+use socket2::Socket;
 
+pub(crate) use self::addresses::{canonical, of_version};
+use self::addresses::{for_receiver, reachable};
 use self::cut::Cutter;
 use self::fallbacks::{Fallbacks, RefusedOptions};
 use self::interface::OwnInterfaces;
@@ -34,15 +37,16 @@ pub(crate) use self::reach::Reach;
 use self::refused::RefusedList;
 pub(crate) use self::send::TrafficClass;
 use self::send::{Addressing, Refusal, send_each, send_once};
-pub(crate) use self::socket::{enable_icmp_errors, leave_by, of_version, open_path};
+pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path};
 use super::{
-    AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused, Received, Sent, Via,
+    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused,
+    SendResult, Via,
 };
 use crate::degradation::{Degradation, Misrouting};
 
 /// The largest number of segments in a GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024
-/// and take 128 since. A virtual machine hands its batches to the host as a whole, and a host with
-/// a limit of 64 silently drops longer ones (`virtio_net_hdr_to_skb`), so 64 is the limit here.
+/// and take 128 since. A virtual machine hands its batches to the host as a whole. An older host
+/// silently drops those longer than 64 (`virtio_net_hdr_to_skb`), so 64 is the limit here.
 const MAX_SEGMENTS: usize = 64;
 /// The largest number of bytes in a GSO call over IPv4: an IP packet without its headers. IPv6
 /// takes 20 more, but the link may use both.
@@ -145,7 +149,7 @@ impl UdpLink {
     }
 
     /// The traffic class of the datagrams of a batch.
-    pub(crate) fn traffic_class(&self, batch: &Batch<'_>) -> TrafficClass {
+    pub(crate) fn traffic_class(&self, batch: &DatagramBatch<'_>) -> TrafficClass {
         let AddrPair { remote, local } = batch.to;
         TrafficClass {
             is_ipv4: remote.ip().to_canonical().is_ipv4(),
@@ -158,7 +162,7 @@ impl UdpLink {
     /// connected.
     fn send_by<T>(
         &mut self,
-        batch: &Batch<'_>,
+        batch: &DatagramBatch<'_>,
         send: impl Fn(RawFd, &Addressing) -> io::Result<T>,
     ) -> io::Result<T> {
         let AddrPair { remote, local } = batch.to;
@@ -170,7 +174,7 @@ impl UdpLink {
             Via::Port => None,
         };
         let Some(place) = place else {
-            let to = Some(address(self.local, reached));
+            let to = Some(for_receiver(self.local, reached));
             let from = PacketInfo::of(self.local, local);
             let addressing = Addressing { to, from, traffic_class };
             let again = || send(self.receiver.as_raw_fd(), &addressing);
@@ -214,7 +218,7 @@ impl UdpLink {
 
     /// Refuses batches that no kernel takes, so that a refusal of the kernel has one meaning.
     /// Returns the number of datagrams.
-    fn check(&self, batch: &Batch<'_>) -> io::Result<usize> {
+    fn check(&self, batch: &DatagramBatch<'_>) -> io::Result<usize> {
         let bytes = bytes_of(batch);
         let datagrams = bytes.div_ceil(batch.segment_len.max(1));
         let fits = (1..=self.caps.batch_segments).contains(&datagrams)
@@ -233,7 +237,7 @@ impl UdpLink {
     }
 
     /// Sends a batch without GSO.
-    fn send_singly(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+    fn send_singly(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         let (mut cutter, mut slices, mut ends) = (Cutter::new(batch), Vec::new(), Vec::new());
         while cutter.next_datagram(|slice| slices.push(slice)) > 0 {
             ends.push(slices.len());
@@ -246,27 +250,27 @@ impl UdpLink {
                 Ok(count) => gone += count,
                 Err(error) => {
                     match self.judge(error, batch)? {
-                        Sent::Full if gone == 0 => return Ok(Sent::Full),
+                        SendResult::Full if gone == 0 => return Ok(SendResult::Full),
                         // The first part has been sent, so the caller must not send the batch
                         // again.
-                        Sent::Full => self.counters.cut_short += 1,
-                        Sent::Gone => {}
+                        SendResult::Full => self.counters.cut_short += 1,
+                        SendResult::Gone => {}
                     }
                     gone += 1;
                 }
             }
         }
-        Ok(Sent::Gone)
+        Ok(SendResult::Gone)
     }
 
     /// Translates the error of a refused send for the caller.
-    fn judge(&mut self, error: io::Error, batch: &Batch<'_>) -> io::Result<Sent> {
+    fn judge(&mut self, error: io::Error, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         match Refusal::of(&error) {
-            Refusal::Full => Ok(Sent::Full),
+            Refusal::Full => Ok(SendResult::Full),
             // As on a wire: a datagram that would fail again must not block the others.
             Refusal::Dropped => {
                 self.counters.dropped += 1;
-                Ok(Sent::Gone)
+                Ok(SendResult::Gone)
             }
             Refusal::Unreachable => Ok(self.lost(&error, batch.to.remote)),
             // For a batch that `check` has accepted, this is the error of a blackhole route.
@@ -287,12 +291,12 @@ impl UdpLink {
     }
 
     /// A route may come back, and only the protocol knows how long to wait for it.
-    fn lost(&mut self, error: &io::Error, to: SocketAddr) -> Sent {
+    fn lost(&mut self, error: &io::Error, to: SocketAddr) -> SendResult {
         if self.counters.unreachable == 0 {
             tracing::warn!(%to, %error, "datagrams find no way; counted from now on, not logged");
         }
         self.counters.unreachable += 1;
-        Sent::Gone
+        SendResult::Gone
     }
 
     /// The reason why packets between here and `to` do not use the interface of the link's address.
@@ -364,7 +368,7 @@ impl Link for UdpLink {
         self.paths.open_first(count)
     }
 
-    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+    fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         let datagrams = self.check(batch)?;
         let alone = datagrams == 1;
         if !alone && !self.fallbacks.segments(batch.to.remote.ip()) {
@@ -376,13 +380,13 @@ impl Link for UdpLink {
                 if !alone {
                     self.fallbacks.on_segmented(batch.to.remote.ip());
                 }
-                Ok(Sent::Gone)
+                Ok(SendResult::Gone)
             }
             Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
                 // The same error has other causes. If single datagrams pass, the cause was GSO.
                 let lost = self.counters.unreachable;
                 let sent = self.send_singly(batch)?;
-                if sent == Sent::Gone && lost == self.counters.unreachable {
+                if sent == SendResult::Gone && lost == self.counters.unreachable {
                     self.fallbacks.on_refused(batch.to.remote.ip(), &error);
                 }
                 Ok(sent)
@@ -391,7 +395,7 @@ impl Link for UdpLink {
         }
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         let mut errors = 0;
         while errors < MOST_ERRORS {
             let received = match recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce) {
@@ -444,44 +448,14 @@ fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
     told.ok().flatten().map(RefCell::new)
 }
 
-/// Maps `to` to the form that a link at `local` can reach.
-fn reachable(local: SocketAddr, to: SocketAddr) -> io::Result<SocketAddr> {
-    if to.port() == 0 {
-        return Err(invalid(format!("{to} has no port")));
-    }
-    let to = canonical(to);
-    if local.is_ipv4() == to.is_ipv4() || local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
-        return Ok(to);
-    }
-    Err(invalid(format!("{to} cannot be reached from {local}")))
-}
-
-/// Maps a destination to a reachable one in the form of the receiving socket at `local`.
-fn address(local: SocketAddr, to: SocketAddr) -> SockAddr {
-    match to {
-        SocketAddr::V4(to) if local.is_ipv6() => {
-            SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into()
-        }
-        to => to.into(),
-    }
-}
-
 /// Whether an error of a socket may concern an earlier datagram, because an ICMP message has
 /// arrived since.
 fn may_be_earlier(error: &io::Error) -> bool {
     !matches!(Refusal::of(error), Refusal::Full | Refusal::Dropped)
 }
 
-fn bytes_of(batch: &Batch<'_>) -> usize {
+fn bytes_of(batch: &DatagramBatch<'_>) -> usize {
     batch.slices.iter().map(|slice| slice.len()).sum()
-}
-
-/// Maps an IPv4 address that is embedded in IPv6 back to IPv4.
-pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
-    match addr.ip().to_canonical() {
-        IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
-        IpAddr::V6(_) => addr,
-    }
 }
 
 fn invalid(message: String) -> io::Error {

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::send::Control;
 use crate::link::LocalAddr;
 
 /// The control message for a socket of this IP version.
@@ -39,14 +38,6 @@ impl PacketInfo {
                 })
             }
         })
-    }
-
-    /// Adds the control message to those of a datagram.
-    pub(super) fn push_to(&self, control: &mut Control) {
-        match *self {
-            PacketInfo::V4(info) => control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, info),
-            PacketInfo::V6(info) => control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info),
-        }
     }
 }
 

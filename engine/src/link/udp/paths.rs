@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use braid_wire::{MAX_PATHS, PathId};
 use socket2::{SockAddr, Socket};
 
+use super::addresses::of_version;
 use super::fallbacks::RefusedOptions;
 use super::packet_info::PacketInfo;
 use super::send::{Addressing, TrafficClass};
@@ -96,7 +97,7 @@ struct OfSource {
 
 /// The position of a socket, valid until a socket is opened or closed.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SocketPosition {
     set: usize,
     pub(super) path: PathId,
 }
@@ -128,7 +129,7 @@ impl PathSockets {
     /// available. A link bound to a wildcard closes them again, because the sockets for a peer are
     /// bound to the address that the peer called.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
-        let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
+        let to = of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
         for path in 0..count.min(KEPT) {
             self.get(PathId::new(path as u16), &to.into())
                 .map_err(|error| SocketError::of_path(error, path, count))?;
@@ -146,7 +147,11 @@ impl PathSockets {
     ///
     /// # Errors
     /// The socket cannot be opened for another reason than a lack of descriptors or memory.
-    pub(super) fn choose(&mut self, path: PathId, to: &AddrPair) -> io::Result<Option<Place>> {
+    pub(super) fn choose(
+        &mut self,
+        path: PathId,
+        to: &AddrPair,
+    ) -> io::Result<Option<SocketPosition>> {
         let source = self.source(to);
         match self.find_or_open(path, source) {
             Ok(place) => Ok(Some(place)),
@@ -172,12 +177,12 @@ impl PathSockets {
     }
 
     /// The socket at a position that was just found.
-    pub(super) fn at(&mut self, place: Place) -> &mut PathSocket {
+    pub(super) fn at(&mut self, place: SocketPosition) -> &mut PathSocket {
         let socket = &mut self.sets[place.set].sockets[usize::from(place.path.get())];
         socket.as_mut().expect("it is open")
     }
 
-    fn find_or_open(&mut self, path: PathId, source: Source) -> io::Result<Place> {
+    fn find_or_open(&mut self, path: PathId, source: Source) -> io::Result<SocketPosition> {
         match self.position(source, path) {
             Some(place) => Ok(place),
             None => self.open(path, source),
@@ -188,13 +193,13 @@ impl PathSockets {
         Source { addr: socket::sends_from(self.local, to), interface: to.local.interface }
     }
 
-    fn position(&self, source: Source, path: PathId) -> Option<Place> {
+    fn position(&self, source: Source, path: PathId) -> Option<SocketPosition> {
         let set = self.sets.iter().position(|set| set.source == source)?;
         let socket = self.sets[set].sockets.get(usize::from(path.get()));
-        socket.is_some_and(Option::is_some).then_some(Place { set, path })
+        socket.is_some_and(Option::is_some).then_some(SocketPosition { set, path })
     }
 
-    fn open(&mut self, path: PathId, source: Source) -> io::Result<Place> {
+    fn open(&mut self, path: PathId, source: Source) -> io::Result<SocketPosition> {
         if self.open.len() >= KEPT
             && let Some((source, oldest)) = self.open.front().copied()
         {
@@ -211,7 +216,7 @@ impl PathSockets {
         }
         sockets[index] = Some(fresh);
         self.open.push_back((source, path));
-        Ok(Place { set, path })
+        Ok(SocketPosition { set, path })
     }
 
     /// The socket options that the system has refused.
@@ -236,7 +241,7 @@ impl PathSockets {
     }
 
     fn close_at(&mut self, path: PathId, source: Source) {
-        let Some(Place { set, .. }) = self.position(source, path) else { return };
+        let Some(SocketPosition { set, .. }) = self.position(source, path) else { return };
         self.sets[set].sockets[usize::from(path.get())] = None;
         self.open.retain(|other| *other != (source, path));
         if !self.open.iter().any(|(other, _)| *other == source) {

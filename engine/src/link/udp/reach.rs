@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use super::canonical;
+use super::addresses::canonical;
 use super::socket::{enable_icmp_errors, open_from};
 use crate::link::AddrPair;
 

@@ -9,7 +9,7 @@ use std::ptr;
 use super::packet_info::{called_v4, called_v6};
 use super::send::ECN_BITS;
 use super::send::Refusal;
-use crate::link::{LocalAddr, Received};
+use crate::link::{Datagram, LocalAddr};
 
 /// Room for the requested control messages: segment size, TOS, traffic class and drops take 24
 /// bytes each, the address 40.
@@ -18,10 +18,10 @@ const CONTROL: usize = 192;
 const CE: u8 = ECN_BITS;
 
 #[repr(C, align(8))]
-struct Control(MaybeUninit<[u8; CONTROL]>);
+struct ReceiveControl(MaybeUninit<[u8; CONTROL]>);
 
 /// Datagrams of one sender that the kernel has merged (GRO), or a single one.
-pub(super) struct Batch {
+pub(super) struct ReceivedBatch {
     len: usize,
     from: SocketAddr,
     notes: Notes,
@@ -40,29 +40,29 @@ struct Notes {
     called: LocalAddr,
 }
 
-impl Batch {
+impl ReceivedBatch {
     /// Hands the datagrams in `bounce` to `sink`. Returns their number.
-    pub(super) fn hand_out(&self, bounce: &mut [u8], sink: &mut dyn FnMut(Received<'_>)) -> usize {
+    pub(super) fn hand_out(&self, bounce: &mut [u8], sink: &mut dyn FnMut(Datagram<'_>)) -> usize {
         let Notes { congestion, called, .. } = self.notes;
         let from = self.from;
         let bytes = &mut bounce[..self.len];
         if self.notes.segment == 0 || bytes.len() <= self.notes.segment {
-            sink(Received { from, called, congestion, bytes });
+            sink(Datagram { from, called, congestion, bytes });
             return 1;
         }
         let datagrams = bytes.len().div_ceil(self.notes.segment);
         for bytes in bytes.chunks_mut(self.notes.segment) {
-            sink(Received { from, called, congestion, bytes });
+            sink(Datagram { from, called, congestion, bytes });
         }
         datagrams
     }
 }
 
 /// Takes the next batch out of the socket. `None`: none has arrived.
-pub(super) fn recv_batch(fd: RawFd, bounce: &mut [u8]) -> io::Result<Option<Batch>> {
+pub(super) fn recv_batch(fd: RawFd, bounce: &mut [u8]) -> io::Result<Option<ReceivedBatch>> {
     // SAFETY: zero is a valid value: family 0, which is no family of addresses.
     let mut from: libc::sockaddr_in6 = unsafe { mem::zeroed() };
-    let mut control = Control(MaybeUninit::uninit());
+    let mut control = ReceiveControl(MaybeUninit::uninit());
     let mut slice = libc::iovec { iov_base: bounce.as_mut_ptr().cast(), iov_len: bounce.len() };
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -77,7 +77,7 @@ pub(super) fn recv_batch(fd: RawFd, bounce: &mut [u8]) -> io::Result<Option<Batc
         return Err(io::Error::other("a datagram came without a sender's address"));
     };
     let notes = read_notes(&message);
-    Ok(Some(Batch {
+    Ok(Some(ReceivedBatch {
         len,
         from,
         truncated: message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0,

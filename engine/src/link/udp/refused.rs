@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use super::canonical;
+use super::addresses::canonical;
 use super::error_queue::{self, Complaint};
 use crate::link::{PortRefused, Via};
 

@@ -30,20 +30,20 @@ const fn space<T>() -> usize {
 
 /// Control messages, with the alignment that the kernel requires.
 #[repr(C, align(8))]
-pub(super) struct Control {
+struct SendControl {
     bytes: [u8; CONTROL],
     len: usize,
 }
 
-impl Control {
+impl SendControl {
     /// The control messages of a batch that the kernel segments into datagrams of `segment` bytes.
     fn new(ends: &Addressing, segment: Option<u16>) -> Self {
-        let mut control = Control { bytes: [0; CONTROL], len: 0 };
+        let mut control = SendControl { bytes: [0; CONTROL], len: 0 };
         if let Some(segment) = segment {
             control.push(libc::SOL_UDP, libc::UDP_SEGMENT, segment);
         }
         if let Some(from) = &ends.from {
-            from.push_to(&mut control);
+            control.push_local(from);
         }
         let TrafficClass { is_ipv4, .. } = ends.traffic_class;
         // An IPv4 packet of an IPv6 socket takes the option of IPv4.
@@ -57,8 +57,16 @@ impl Control {
         control
     }
 
+    /// Adds the local address.
+    fn push_local(&mut self, from: &PacketInfo) {
+        match *from {
+            PacketInfo::V4(info) => self.push(libc::IPPROTO_IP, libc::IP_PKTINFO, info),
+            PacketInfo::V6(info) => self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info),
+        }
+    }
+
     /// Adds a control message.
-    pub(super) fn push<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
+    fn push<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
         assert!(self.len + space::<T>() <= CONTROL, "there is room for one message of each kind");
         // SAFETY: the header and its value take `space::<T>()` bytes from `len`, which is a
         // multiple of a header's alignment, and they have just been found to lie in the buffer.
@@ -172,7 +180,7 @@ pub(super) fn send_once(
         };
         return retry(send).map(|_| ());
     }
-    let mut control = Control::new(ends, segment);
+    let mut control = SendControl::new(ends, segment);
     let mut message = message(ends, slices);
     control.attach_to(&mut message);
     // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths
@@ -188,7 +196,7 @@ pub(super) fn send_each(
     ends: &Addressing,
     datagrams: &[&[Slice<'_>]],
 ) -> io::Result<usize> {
-    let mut control = Control::new(ends, None);
+    let mut control = SendControl::new(ends, None);
     let mut header = |slices: &&[Slice<'_>]| {
         let mut message = message(ends, slices);
         control.attach_to(&mut message);

@@ -10,7 +10,7 @@ use braid_wire::{PathId, SOURCE_PORT_BASE};
 use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::canonical;
+use super::addresses::{canonical, of_version};
 use super::fallbacks::RefusedOptions;
 use super::send::ECT_0;
 use crate::link::{AddrPair, LocalAddr, SocketError};
@@ -144,18 +144,6 @@ pub(super) fn enable_all_icmp_errors(socket: &Socket, is_ipv6: bool) {
                 "no ICMP messages: a peer that has died is noticed as late as a silent one"
             );
         }
-    }
-}
-
-/// The local address for sending to hosts of `to`'s version, for a link that receives at `local`.
-/// `[::]` receives both versions and sends each from sockets of its own version, because for IPv4
-/// the kernel looks up the route for every batch of an IPv6 socket, connected or not.
-pub(crate) fn of_version(local: SocketAddr, to: IpAddr) -> SocketAddr {
-    match local.ip() {
-        IpAddr::V6(ip) if ip.is_unspecified() && to.is_ipv4() => {
-            (Ipv4Addr::UNSPECIFIED, local.port()).into()
-        }
-        _ => local,
     }
 }
 

@@ -20,12 +20,18 @@ fn path(id: u16) -> Via {
     Via::Path(PathId::new(id))
 }
 
-fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) -> Sent {
+fn send(
+    link: &mut UdpLink,
+    to: SocketAddr,
+    via: Via,
+    segment_len: usize,
+    bytes: &[u8],
+) -> SendResult {
     // Long buffers are cut so that datagrams and slices do not coincide.
     let (a, b) = bytes.split_at(if bytes.len() < 8 { 0 } else { bytes.len() / 3 });
     let slices = [Slice::new(a), Slice::new(b)];
     let slices = if a.is_empty() { &slices[1..] } else { &slices };
-    link.send(&Batch { to: to.into(), via, segment_len, ecn: true, slices }).unwrap()
+    link.send(&DatagramBatch { to: to.into(), via, segment_len, ecn: true, slices }).unwrap()
 }
 
 struct Got {
@@ -74,7 +80,7 @@ fn ways() -> Vec<(&'static str, &'static str)> {
 /// Sends a batch from `a` to `b` at `to` and checks all that arrives.
 fn exchange(a: &mut UdpLink, b: &mut UdpLink, to: SocketAddr, from_ip: &str) {
     let bytes = pattern(10 * 1000 + 17);
-    assert_eq!(send(a, to, path(2), 1000, &bytes), Sent::Gone);
+    assert_eq!(send(a, to, path(2), 1000, &bytes), SendResult::Gone);
     let got = recv(b, 11);
     let from = SocketAddr::new(from_ip.parse().unwrap(), a_port(a, 2, canonical(to).ip()));
     assert!(got.iter().all(|g| g.from == from && !g.congestion), "{:?}", got[0].from);
@@ -132,7 +138,7 @@ fn ipv6_works() {
     let (mut a, mut b) = (bind("[::1]:0"), bind("[::1]:0"));
     let to = b.local_addr();
     exchange(&mut a, &mut b, to, "::1");
-    let refused = a.send(&Batch {
+    let refused = a.send(&DatagramBatch {
         to: at(&b, "127.0.0.1").into(),
         via: Via::Port,
         segment_len: 1,
@@ -231,7 +237,8 @@ fn datagrams_carry_the_traffic_class_and_the_ecn_bits() {
             for (via, len) in [(path(0), 8), (path(0), 8), (path(0), 32), (Via::Port, 8)] {
                 let bytes = pattern(len);
                 let slices = [Slice::new(&bytes)];
-                link.send(&Batch { to, via, segment_len: 8, ecn, slices: &slices }).unwrap();
+                link.send(&DatagramBatch { to, via, segment_len: 8, ecn, slices: &slices })
+                    .unwrap();
                 for _ in 0..len / 8 {
                     let expected = traffic_class & !3 | if ecn { 2 } else { 0 };
                     assert_eq!(traffic_class_at(&there), expected, "{traffic_class:#x} at {ip}");
@@ -247,7 +254,7 @@ fn a_closed_port_does_not_stop_the_sender() {
     let closed = bind("127.0.0.1:0").local_addr();
     for via in [path(0), Via::Port] {
         for _ in 0..20 {
-            assert_eq!(send(&mut a, closed, via, 100, &pattern(1000)), Sent::Gone);
+            assert_eq!(send(&mut a, closed, via, 100, &pattern(1000)), SendResult::Gone);
         }
         assert_eq!(a.recv(&mut |_| ()).unwrap(), 0);
         send(&mut a, b.local_addr(), via, 100, b"alive");
@@ -293,7 +300,8 @@ fn a_datagram_that_is_too_large_leaves_no_error_behind() {
     let bytes = pattern(65_520);
     let (to, slices) = (link.local_addr(), [Slice::new(&bytes)]);
     let segment_len = bytes.len();
-    let batch = Batch { to: to.into(), via: Via::Port, segment_len, ecn: true, slices: &slices };
+    let batch =
+        DatagramBatch { to: to.into(), via: Via::Port, segment_len, ecn: true, slices: &slices };
     let error = link.send_by(&batch, |fd, to| send_once(fd, to, batch.slices, None)).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
     let mut poll = libc::pollfd { fd: link.receiver.as_raw_fd(), events: 0, revents: 0 };
@@ -311,18 +319,27 @@ fn refusals_are_told_apart() {
         assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
         let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
         let to = link.local_addr();
-        let batch =
-            Batch { to: to.into(), via: Via::Port, segment_len: 1, ecn: true, slices: &bytes };
+        let batch = DatagramBatch {
+            to: to.into(),
+            via: Via::Port,
+            segment_len: 1,
+            ecn: true,
+            slices: &bytes,
+        };
         let judged = link.judge(io::Error::from_raw_os_error(code), &batch);
-        assert_eq!(judged.unwrap(), Sent::Gone);
+        assert_eq!(judged.unwrap(), SendResult::Gone);
         assert_eq!(link.counters.unreachable, 1);
     }
     assert_eq!(of(libc::ENOBUFS), Refusal::Dropped);
     let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
     let to = link.local_addr().into();
-    let batch = Batch { to, via: Via::Port, segment_len: 1, ecn: true, slices: &bytes };
+    let batch = DatagramBatch { to, via: Via::Port, segment_len: 1, ecn: true, slices: &bytes };
     let judged = link.judge(io::Error::from_raw_os_error(libc::ENOBUFS), &batch);
-    assert_eq!((judged.unwrap(), link.losses().unreachable), (Sent::Gone, 1), "as lost on a wire");
+    assert_eq!(
+        (judged.unwrap(), link.losses().unreachable),
+        (SendResult::Gone, 1),
+        "as lost on a wire"
+    );
     assert_eq!(of(libc::EIO), Refusal::Segmentation);
     assert_eq!(of(libc::EBADF), Refusal::Other);
 }
@@ -380,7 +397,7 @@ fn without_gso_datagrams_go_one_by_one_until_it_is_tried_again() {
     set_no_check(&a, 1);
     let bytes = pattern(9500);
     for round in 0..2 {
-        assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), Sent::Gone);
+        assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), SendResult::Gone);
         let got = recv(&mut b, 10);
         assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes));
         let all = degradations(&a, to);
@@ -391,7 +408,7 @@ fn without_gso_datagrams_go_one_by_one_until_it_is_tried_again() {
         a.fallbacks.retry_now();
     }
     set_no_check(&a, 0);
-    assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), Sent::Gone);
+    assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), SendResult::Gone);
     assert!(recv(&mut b, 10).iter().flat_map(|got| &got.bytes).eq(&bytes));
     assert_eq!(degradations(&a, to), [], "the kernel segments again");
     assert_eq!(a.counters, UdpCounters::default());
@@ -405,7 +422,7 @@ fn misfits_are_named() {
         let bytes = vec![0; len];
         let slices = [Slice::new(&bytes)];
         let error = a
-            .send(&Batch { to: to.into(), via, segment_len, ecn: true, slices: &slices })
+            .send(&DatagramBatch { to: to.into(), via, segment_len, ecn: true, slices: &slices })
             .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         error.to_string()
@@ -414,7 +431,7 @@ fn misfits_are_named() {
     assert!(error(path(0), 0, 10).contains("10 bytes"));
     assert!(error(path(0), 10, 641).contains("65 datagrams"));
     assert!(error(path(0), 65_535, 65_508).contains("65508 bytes"));
-    let batch = Batch {
+    let batch = DatagramBatch {
         to: to.into(),
         via: Via::Port,
         segment_len: 2000,
@@ -453,7 +470,10 @@ fn a_mebibyte_of_trains_arrives_without_loss() {
     let bytes = pattern(15 * 4156);
     let batches = MIB.min(b.caps().receive_buffer / 2) / bytes.len();
     for batch in 0..batches {
-        assert_eq!(send(&mut a, b.local_addr(), path(batch as u16 % 4), 4156, &bytes), Sent::Gone);
+        assert_eq!(
+            send(&mut a, b.local_addr(), path(batch as u16 % 4), 4156, &bytes),
+            SendResult::Gone
+        );
     }
     let got = recv(&mut b, batches * 15);
     for batch in got.chunks(15) {
@@ -485,7 +505,7 @@ fn a_path_reaches_several_peers_in_any_order() {
     let port = a_port(&mut a, 1, b.local.ip());
     for to_b in [true, true, true, false, true, false, false, false, true, true] {
         let peer = if to_b { &mut b } else { &mut c };
-        assert_eq!(send(&mut a, peer.local_addr(), path(1), 100, b"for one"), Sent::Gone);
+        assert_eq!(send(&mut a, peer.local_addr(), path(1), 100, b"for one"), SendResult::Gone);
         assert_eq!(recv(peer, 1)[0].from, SocketAddr::from(([127, 0, 0, 1], port)));
     }
     assert_eq!(b.recv(&mut |_| ()).unwrap() + c.recv(&mut |_| ()).unwrap(), 0);
@@ -495,10 +515,10 @@ fn a_path_reaches_several_peers_in_any_order() {
 fn a_peer_that_comes_back_gets_the_first_train() {
     let (mut a, b) = (bind("[::]:0"), bind("127.0.0.1:0"));
     let to = b.local_addr();
-    (0..3).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"here"), Sent::Gone));
+    (0..3).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"here"), SendResult::Gone));
     drop(b);
     // The kernel learns that the port is closed and tells the connected socket.
-    (0..2).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"gone"), Sent::Gone));
+    (0..2).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"gone"), SendResult::Gone));
     let mut b = bind(&to.to_string());
     send(&mut a, to, path(1), 100, b"back");
     assert_eq!(recv(&mut b, 1)[0].bytes, b"back");
@@ -518,8 +538,8 @@ fn a_wildcard_is_answered_from_the_address_that_was_called() {
             let paths = [Via::Port, Via::Path(PathId::new(5)), Via::Path(PathId::new(5))];
             for via in paths {
                 let slices = [Slice::new(&[7; 1200])];
-                let batch = Batch { to, via, segment_len: 600, ecn: true, slices: &slices };
-                assert_eq!(server.send(&batch).unwrap(), Sent::Gone);
+                let batch = DatagramBatch { to, via, segment_len: 600, ecn: true, slices: &slices };
+                assert_eq!(server.send(&batch).unwrap(), SendResult::Gone);
                 let got = recv(&mut client, 2);
                 assert!(got.iter().all(|got| got.from.ip() == to.local.ip.unwrap()), "{via:?}");
             }

@@ -36,7 +36,9 @@ use self::socket::{Refused, Xsk};
 use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
-use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
+use super::{
+    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult,
+};
 use crate::degradation::Degradation;
 
 /// Bytes of the longest datagram sent by AF_XDP. It is less than a full packet at any Ethernet MTU,
@@ -100,7 +102,7 @@ impl XdpLink {
     }
 
     /// Sends a batch if it suits AF_XDP and there is room. Otherwise sends nothing of it.
-    fn send_short(&mut self, batch: &Batch<'_>) -> bool {
+    fn send_short(&mut self, batch: &DatagramBatch<'_>) -> bool {
         let bytes: usize = batch.slices.iter().map(|slice| slice.len()).sum();
         let datagrams = bytes.div_ceil(batch.segment_len.max(1));
         if !(1..=MOST).contains(&datagrams) || batch.segment_len > LONGEST {
@@ -183,11 +185,11 @@ impl Link for XdpLink {
         self.sockets.use_ecn(to, ecn);
     }
 
-    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
-        if self.send_short(batch) { Ok(Sent::Gone) } else { self.sockets.send(batch) }
+    fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
+        if self.send_short(batch) { Ok(SendResult::Gone) } else { self.sockets.send(batch) }
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         if self.queues[0].is_waiting() {
             self.flush();
         }

@@ -8,30 +8,30 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A memory mapping of a socket.
-struct Mapping {
+struct RingMapping {
     start: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: it is an address space's, not a thread's.
-unsafe impl Send for Mapping {}
+unsafe impl Send for RingMapping {}
 
-impl Mapping {
-    fn new(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Mapping> {
+impl RingMapping {
+    fn new(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<RingMapping> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let (flags, fd) = (libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd());
         // SAFETY: nothing is mapped over: the kernel chooses the place.
         let start = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, offset) };
         match NonNull::new(start.cast()) {
             Some(start) if start.as_ptr() as *mut libc::c_void != libc::MAP_FAILED => {
-                Ok(Mapping { start, len })
+                Ok(RingMapping { start, len })
             }
             _ => Err(io::Error::last_os_error()),
         }
     }
 }
 
-impl Drop for Mapping {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and whoever refers to it holds it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
@@ -40,7 +40,7 @@ impl Drop for Mapping {
 
 /// The location of a ring.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RingLocation {
     /// The offset of the mapping, as `mmap` takes it.
     pub(super) page: libc::off_t,
     /// The offsets of the ring's parts in the mapping.
@@ -51,9 +51,9 @@ pub(super) struct Place {
 
 /// Invariant: the pointers are into `mapping`, which holds `mask + 1` entries behind the last of
 /// them.
-struct Ring<T> {
+struct XdpRing<T> {
     /// The mapping that the pointers are into.
-    _mapping: Mapping,
+    _mapping: RingMapping,
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     entries: NonNull<T>,
@@ -61,18 +61,18 @@ struct Ring<T> {
 }
 
 // SAFETY: the pointers are into the mapping, which goes where they go.
-unsafe impl<T: Send> Send for Ring<T> {}
+unsafe impl<T: Send> Send for XdpRing<T> {}
 
-impl<T: Copy> Ring<T> {
-    fn map(fd: BorrowedFd<'_>, place: Place) -> io::Result<Ring<T>> {
-        let Place { page, parts, entries } = place;
+impl<T: Copy> XdpRing<T> {
+    fn map(fd: BorrowedFd<'_>, place: RingLocation) -> io::Result<XdpRing<T>> {
+        let RingLocation { page, parts, entries } = place;
         let len = parts.desc as usize + entries as usize * size_of::<T>();
-        let mapping = Mapping::new(fd, len, page)?;
+        let mapping = RingMapping::new(fd, len, page)?;
         // SAFETY: the kernel has laid them out inside of what was mapped, each aligned as its type.
         let at = |offset: u64| unsafe { mapping.start.add(offset as usize) };
         let (producer, consumer) = (at(parts.producer).cast(), at(parts.consumer).cast());
         let entries_start = at(parts.desc).cast();
-        Ok(Ring {
+        Ok(XdpRing {
             _mapping: mapping,
             producer,
             consumer,
@@ -99,15 +99,15 @@ impl<T: Copy> Ring<T> {
 
 /// A ring that this process fills.
 pub(super) struct Producer<T> {
-    ring: Ring<T>,
+    ring: XdpRing<T>,
     /// The index of the next entry. The kernel knows the entries before the last
     /// [`Producer::submit`].
     next: u32,
 }
 
 impl<T: Copy> Producer<T> {
-    pub(super) fn map(fd: BorrowedFd<'_>, place: Place) -> io::Result<Producer<T>> {
-        Ok(Producer { ring: Ring::map(fd, place)?, next: 0 })
+    pub(super) fn map(fd: BorrowedFd<'_>, place: RingLocation) -> io::Result<Producer<T>> {
+        Ok(Producer { ring: XdpRing::map(fd, place)?, next: 0 })
     }
 
     /// Writes the next entry.
@@ -135,14 +135,14 @@ impl<T: Copy> Producer<T> {
 
 /// A ring that the kernel fills.
 pub(super) struct Consumer<T> {
-    ring: Ring<T>,
+    ring: XdpRing<T>,
     /// The index of the next entry.
     next: u32,
 }
 
 impl<T: Copy> Consumer<T> {
-    pub(super) fn map(fd: BorrowedFd<'_>, place: Place) -> io::Result<Consumer<T>> {
-        Ok(Consumer { ring: Ring::map(fd, place)?, next: 0 })
+    pub(super) fn map(fd: BorrowedFd<'_>, place: RingLocation) -> io::Result<Consumer<T>> {
+        Ok(Consumer { ring: XdpRing::map(fd, place)?, next: 0 })
     }
 
     /// The number of available entries.
@@ -178,7 +178,7 @@ mod tests {
         let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         file.set_len(4096).expect("memory");
         let parts = libc::xdp_ring_offset { producer: 0, consumer: 64, desc: 128, flags: 0 };
-        let place = Place { page: 0, parts, entries: 4 };
+        let place = RingLocation { page: 0, parts, entries: 4 };
         let mut producer = Producer::map(file.as_fd(), place).expect("a mapping");
         let mut consumer = Consumer::map(file.as_fd(), place).expect("a mapping");
         (producer.next, consumer.next) = (start, start);

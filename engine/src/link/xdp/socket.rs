@@ -9,7 +9,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use super::rings::{Consumer, Place, Producer};
+use super::rings::{Consumer, Producer, RingLocation};
 use crate::memory::Mapping;
 
 /// Bytes of a chunk. The kernel reserves 256 bytes of each chunk that it receives into.
@@ -210,7 +210,7 @@ fn register(fd: BorrowedFd<'_>, memory: &Mapping) -> io::Result<()> {
 }
 
 /// The locations of the fill ring, the receive ring, the send ring and the completion ring.
-fn places(fd: BorrowedFd<'_>) -> io::Result<[Place; 4]> {
+fn places(fd: BorrowedFd<'_>) -> io::Result<[RingLocation; 4]> {
     // SAFETY: plain data of which zero is a valid value.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
     let len = get(fd, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
@@ -220,7 +220,7 @@ fn places(fd: BorrowedFd<'_>) -> io::Result<[Place; 4]> {
             "a kernel before Linux 5.4, which has other rings",
         ));
     }
-    let place = |page, parts, chunks| Place { page, parts, entries: chunks * ENTRIES };
+    let place = |page, parts, chunks| RingLocation { page, parts, entries: chunks * ENTRIES };
     Ok([
         place(libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, offsets.fr, RECEIVING),
         place(libc::XDP_PGOFF_RX_RING, offsets.rx, RECEIVING),

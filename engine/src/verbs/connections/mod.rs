@@ -15,11 +15,11 @@ use braid_wire::{
 };
 use rustc_hash::FxHashMap;
 
-use super::batch::Batch;
+use super::batch::SendBatch;
 use super::buffers::Buffers;
 use super::completion_queues::CompletionQueues;
 use super::connection::Connection;
-use super::control::{self, Control};
+use super::control::{self, ControlQp};
 use super::device::Device;
 use super::losses::Losses;
 use super::nic_qp::{NIC_QP_SENDS, NicQp, credits, receives};
@@ -40,16 +40,23 @@ pub(crate) struct Connections {
     device: Arc<Device>,
     /// The rail, which selects the keys of regions.
     rail: RailId,
-    batch: Batch,
+    batch: SendBatch,
     connections: FxHashMap<QpId, Connection>,
     /// The owners of NIC queue pairs by number.
     nic_qps: FxHashMap<u32, (QpId, usize)>,
-    control: Control,
+    control: ControlQp,
     /// Connections that take no segment now, as the core was told.
     full: Vec<QpId>,
     queues: CompletionQueues,
     channel: CompletionChannel,
     paths: usize,
+    sizes: BufferSizes,
+    look_at: Instant,
+    gone: bool,
+}
+
+/// The sizes of the buffers of all connections.
+struct BufferSizes {
     /// Bytes of a receive buffer.
     message_len: usize,
     /// Bytes of a send buffer, which also holds all parts of a packet that does not fit in a
@@ -57,8 +64,6 @@ pub(crate) struct Connections {
     slot_len: usize,
     /// Parts of the longest packet that fits in a message.
     parts: usize,
-    look_at: Instant,
-    gone: bool,
 }
 
 impl Connections {
@@ -73,7 +78,7 @@ impl Connections {
         let datagrams = (control::SENDS as usize, control::RECEIVES as usize);
         let datagrams = queues.reserve(&device, &channel, datagrams)?;
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
-        let control = Control::new(&device, queues.cqs(datagrams), qkey)?;
+        let control = ControlQp::new(&device, queues.cqs(datagrams), qkey)?;
         let part_len = Frame::part_len(device.mtu as usize);
         let (parts, message_len) = room(segments.staged, part_len);
         let (most_parts, slot_len) = room(segments.longest(), part_len);
@@ -84,7 +89,7 @@ impl Connections {
         Ok(Connections {
             device,
             rail,
-            batch: Batch::default(),
+            batch: SendBatch::default(),
             connections: FxHashMap::default(),
             nic_qps: FxHashMap::default(),
             control,
@@ -92,9 +97,7 @@ impl Connections {
             queues,
             channel,
             paths,
-            parts,
-            message_len,
-            slot_len,
+            sizes: BufferSizes { message_len, slot_len, parts },
             look_at: Instant::now(),
             gone: false,
         })
@@ -132,7 +135,7 @@ impl Connections {
     /// Returns the address of the connection.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         self.close(owner.id);
-        let pool = Pool::new(self.device.domain(owner.pd)?, self.slot_len)?;
+        let pool = Pool::new(self.device.domain(owner.pd)?, self.sizes.slot_len)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
         let (nic_qps, losses) = (Vec::new(), Losses::default());
         let connection = Connection { owner, psn, nic_qps, pool, far: None, losses };
@@ -147,9 +150,9 @@ impl Connections {
     fn make_nic_qps(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         let Some(connection) = self.connections.get_mut(&owner.id) else { return Ok(Vec::new()) };
         let nic_qps = self.paths + 1;
-        let count = receives(nic_qps, self.message_len);
+        let count = receives(nic_qps, self.sizes.message_len);
         let buffers =
-            Arc::new(Buffers::new(&connection.pool.pd, nic_qps * count, self.message_len)?);
+            Arc::new(Buffers::new(&connection.pool.pd, nic_qps * count, self.sizes.message_len)?);
         for index in 0..nic_qps {
             let posted = (NIC_QP_SENDS, count);
             let room = self.queues.reserve(&self.device, &self.channel, posted)?;
@@ -160,7 +163,9 @@ impl Connections {
             nic_qp.number().map(|number| self.nic_qps.insert(number, (owner.id, index)));
             connection.nic_qps.push(nic_qp);
         }
-        Ok(connection.address(&self.device, &self.control, credits(count, self.parts)).encode())
+        Ok(connection
+            .address(&self.device, &self.control, credits(count, self.sizes.parts))
+            .encode())
     }
 
     /// Joins a connection with its peer end. Returns the number of segments that may be in flight

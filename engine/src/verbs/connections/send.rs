@@ -130,7 +130,7 @@ impl Connections {
             connection.losses.count(now, header.retransmission);
         }
         let is_risky = header.retransmission || connection.losses.are_frequent(now);
-        if is_long && (is_risky || len > self.message_len) {
+        if is_long && (is_risky || len > self.sizes.message_len) {
             return self.stage_in_parts(at, segment, closes);
         }
         if !self.batch.takes(at) {
@@ -160,11 +160,11 @@ impl Connections {
         closes: Option<(PathId, u32)>,
     ) {
         let part_len = Frame::part_len(self.device.mtu as usize);
-        let mut staged = Vec::with_capacity(self.slot_len);
+        let mut staged = Vec::with_capacity(self.sizes.slot_len);
         segment.header.encode(&mut staged);
         segment.payload.copy_to(&mut staged);
         let count = staged.len().div_ceil(part_len);
-        if count > MAX_PARTS || staged.len() + count * FRAME_LEN > self.slot_len {
+        if count > MAX_PARTS || staged.len() + count * FRAME_LEN > self.sizes.slot_len {
             debug_assert!(false, "send buffers have room for all parts");
             return;
         }

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::zeroed;
 
-use super::{call, code, event_fd, make, set_errno, unmake};
+use super::call::{call, code, event_fd, make, set_errno, unmake};
 use crate::abi::*;
-use crate::fake::with;
+use crate::fake::state::with;
 
 pub(super) unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,

@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_int};
 use std::mem::{offset_of, size_of, zeroed};
 use std::ptr;
 
+use super::call::{call, code, event_fd, make, set_errno, unmake};
 use super::completion::{poll_cq, req_notify_cq};
 use super::post::{post_recv, post_send, post_srq_recv};
-use super::{call, code, event_fd, make, set_errno, unmake};
 use crate::abi::*;
-use crate::fake::{Extension, with};
+use crate::fake::state::{Extension, with};
 
 pub(super) unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     // SAFETY: see the module `functions`.

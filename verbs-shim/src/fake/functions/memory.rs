@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::{make, unmake};
+use super::call::{make, unmake};
 use crate::abi::*;
 
 /// Creates a domain, which is represented by its context.

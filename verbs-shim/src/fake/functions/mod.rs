@@ -1,72 +1,22 @@
-//! The functions of the fake library, and their common parts.
+//! The functions of the fake library.
 //!
 //! SAFETY of all unsafe code in here: only this crate calls these functions, with pointers that
 //! they returned, or to memory of the types in their prototypes.
 
+mod call;
 mod completion;
 mod device;
 mod memory;
 mod post;
 mod queue_pair;
 
-use std::ffi::c_int;
-use std::ptr;
-
 use self::completion::*;
 use self::device::*;
 use self::memory::*;
 use self::queue_pair::*;
-use super::with;
 use crate::abi::*;
 
-/// Records the call. Returns whether it shall succeed.
-fn call(function: &'static str) -> bool {
-    let fails = with(|state| {
-        state.took.push(function);
-        state.failing == Some(function)
-    });
-    set_errno(if fails { libc::EINVAL } else { 0 });
-    !fails
-}
-
-fn set_errno(errno: c_int) {
-    // SAFETY: errno belongs to this thread.
-    unsafe { *libc::__errno_location() = errno };
-}
-
-fn code(function: &'static str) -> c_int {
-    if call(function) { 0 } else { libc::EINVAL }
-}
-
-/// Allocates an object, or returns null if the call shall fail.
-fn make<T>(function: &'static str, what: &'static str, value: T) -> *mut T {
-    if !call(function) {
-        return ptr::null_mut();
-    }
-    with(|state| state.alive.push(what));
-    Box::into_raw(Box::new(value))
-}
-
-/// Frees an object.
-///
-/// # Safety
-/// `made` came from [`make`] as this `what` and is not used any more.
-unsafe fn unmake<T>(function: &'static str, what: &'static str, made: *mut T) -> c_int {
-    call(function);
-    with(|state| {
-        let at = state.alive.iter().position(|alive| *alive == what).expect("it is alive");
-        state.alive.remove(at);
-    });
-    // SAFETY: the pointer comes from a box in `make`.
-    drop(unsafe { Box::from_raw(made) });
-    0
-}
-
-fn event_fd() -> c_int {
-    // SAFETY: no pointers are passed.
-    unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }
-}
-
+/// The functions of the fake library.
 pub(super) static SYMBOLS: Symbols = Symbols {
     ibv_get_device_list,
     ibv_free_device_list,

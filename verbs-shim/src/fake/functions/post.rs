@@ -3,10 +3,10 @@
 use std::ffi::c_int;
 use std::slice;
 
-use super::call;
+use super::call::call;
 use crate::Sge;
 use crate::abi::*;
-use crate::fake::{Sent, with};
+use crate::fake::state::{Sent, with};
 
 /// Takes room for one more work request. Returns whether there was any.
 fn take_room() -> bool {

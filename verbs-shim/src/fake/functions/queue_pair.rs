@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
-use super::{call, code, make, unmake};
+use super::call::{call, code, make, unmake};
 use crate::abi::*;
-use crate::fake::with;
+use crate::fake::state::with;
 
 pub(super) unsafe extern "C" fn ibv_create_srq(
     pd: *mut ibv_pd,

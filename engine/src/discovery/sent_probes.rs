@@ -8,7 +8,7 @@ use crate::link::udp::error_queue::{Complaint, Report};
 
 /// An answer to one of a path's probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Heard {
+pub(super) struct ProbeAnswer {
     /// The time to live of the probe.
     pub(super) ttl: u8,
     pub(super) answer: Answer,
@@ -17,15 +17,15 @@ pub(super) struct Heard {
 }
 
 /// The probes of one path. No message is trusted until it matches one of them.
-pub(super) struct Asked {
+pub(super) struct SentProbes {
     to: SocketAddr,
     sent: Vec<Probe>,
 }
 
-impl Asked {
+impl SentProbes {
     /// No probes yet, to the destination `to`.
     pub(super) fn new(to: SocketAddr) -> Self {
-        Asked { to, sent: Vec::new() }
+        SentProbes { to, sent: Vec::new() }
     }
 
     pub(super) fn push(&mut self, probe: Probe) {
@@ -33,14 +33,14 @@ impl Asked {
     }
 
     /// The probe that an ICMP message is about, if any. `quote` is the quoted payload.
-    pub(super) fn match_report(&self, report: &Report, quote: &[u8]) -> Option<Heard> {
+    pub(super) fn match_report(&self, report: &Report, quote: &[u8]) -> Option<ProbeAnswer> {
         let (by, complaint) = report.complaint?;
         report.to.filter(|to| self.is_destination(*to))?;
         self.match_up(self.answer(by, complaint), |probe| probe.is_quoted_in(quote))
     }
 
     /// The probe that a datagram of the destination answers, if any.
-    pub(super) fn match_datagram(&self, datagram: &[u8]) -> Option<Heard> {
+    pub(super) fn match_datagram(&self, datagram: &[u8]) -> Option<ProbeAnswer> {
         self.match_up(Answer::Destination, |probe| probe.is_answered_by(datagram))
     }
 
@@ -56,9 +56,9 @@ impl Asked {
         }
     }
 
-    fn match_up(&self, answer: Answer, belongs: impl Fn(&Probe) -> bool) -> Option<Heard> {
+    fn match_up(&self, answer: Answer, belongs: impl Fn(&Probe) -> bool) -> Option<ProbeAnswer> {
         let probe = self.sent.iter().rev().find(|probe| belongs(probe))?;
-        Some(Heard { ttl: probe.ttl, answer, after: probe.sent.elapsed() })
+        Some(ProbeAnswer { ttl: probe.ttl, answer, after: probe.sent.elapsed() })
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     fn heard(to: SocketAddr, by: IpAddr, complaint: Complaint) -> [Option<(u8, Answer)>; 3] {
         let probes = [1, 2, 3].map(Probe::new);
         let quotes = probes.each_ref().map(|probe| probe.bytes().to_vec());
-        let mut asked = Asked::new(TO);
+        let mut asked = SentProbes::new(TO);
         probes.into_iter().for_each(|probe| asked.push(probe));
         let report = Report { to: Some(to), complaint: Some((by, complaint)), quoted: 0 };
         quotes.map(|quote| asked.match_report(&report, &quote).map(|h| (h.ttl, h.answer)))

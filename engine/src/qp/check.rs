@@ -1,9 +1,8 @@
-//! Posting: check, reserve, push, ring. No lock, no allocation, and no system call while the worker
-//! is awake.
+//! Checks of work requests before they are posted.
 
 use braid_transport::{Access, PostError, RecvWr, Regions, SendWr, Sge, message_len};
 
-use super::shared::{PostedSend, QpShared};
+use super::shared::QpShared;
 
 impl QpShared {
     pub(crate) fn check_send_state(&self) -> Result<(), PostError> {
@@ -36,21 +35,8 @@ impl QpShared {
         if wr.op.needs_response() || !wr.sges.is_empty() {
             return Err(PostError::TooManySges { count: wr.sges.len().max(1), max: 0 });
         }
-        let (len, max) = (data.len(), self.max_inline);
+        let (len, max) = (data.len(), self.inline.size);
         if len > max { Err(PostError::InlineTooLong { len, max }) } else { Ok(()) }
-    }
-
-    /// Pushes a checked work request for which a place is reserved.
-    pub(crate) fn push_send(&self, posted: PostedSend) {
-        if self.send_ring.push(posted).is_err() {
-            unreachable!("a reserved place in the send ring of {} is taken", self.id);
-        }
-    }
-
-    pub(crate) fn push_recv(&self, wr: RecvWr) {
-        if self.recv_ring.push(wr).is_err() {
-            unreachable!("a reserved place in the receive ring of {} is taken", self.id);
-        }
     }
 
     fn check_count(&self, pieces: &[Sge]) -> Result<(), PostError> {

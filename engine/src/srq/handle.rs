@@ -1,16 +1,13 @@
-//! Shared receive queues: receives for several queue pairs. A queue pair takes one when a message
-//! begins to arrive.
+//! The application's handle of a shared receive queue.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid_transport::{Access, PdId, PostError, RecvWr, message_len};
+use braid_transport::{PdId, PostError, RecvWr};
 
-use crate::events::{AsyncEvent, AsyncEvents};
+use super::shared::SrqShared;
 use crate::inner::EngineInner;
-use crate::qp::{Depth, MAX_QUEUE, MAX_SGE};
-use crate::ring::Ring;
+use crate::work_queue::{MAX_QUEUE, MAX_SGE};
 
 /// The reason why a shared receive queue was not created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -58,19 +55,6 @@ pub struct SharedReceiveQueue {
     shared: Arc<SrqShared>,
 }
 
-/// The state that the posting threads and the workers share.
-///
-/// Invariant: the ring holds at most the outstanding receives, which are at most its capacity.
-pub(crate) struct SrqShared {
-    number: u32,
-    pd: PdId,
-    max_sge: usize,
-    ring: Ring<RecvWr>,
-    depth: Depth,
-    /// The limit below which the queue reports an event, once. 0: none.
-    limit: AtomicU32,
-}
-
 impl SharedReceiveQueue {
     pub(crate) fn new(
         engine: Arc<EngineInner>,
@@ -87,14 +71,8 @@ impl SharedReceiveQueue {
         {
             return Err(CreateSrqError { name, value, max });
         }
-        let shared = Arc::new(SrqShared {
-            number: engine.take_srq_number(),
-            pd,
-            max_sge,
-            ring: Ring::new(max_wr as usize),
-            depth: Depth::new("shared receive", max_wr),
-            limit: AtomicU32::new(0),
-        });
+        let number = engine.take_srq_number();
+        let shared = Arc::new(SrqShared::new(number, pd, max_wr, max_sge));
         Ok(SharedReceiveQueue { engine, shared })
     }
 
@@ -108,12 +86,12 @@ impl SharedReceiveQueue {
 
     /// The number of the queue. Its events carry it.
     pub fn number(&self) -> u32 {
-        self.shared.number
+        self.shared.number()
     }
 
     /// The capacity of the queue, which includes receives whose messages are arriving.
     pub fn capacity(&self) -> u32 {
-        self.shared.depth.capacity()
+        self.shared.capacity()
     }
 
     /// Posts a receive. The memory of its pieces must not be used before it has completed.
@@ -122,74 +100,23 @@ impl SharedReceiveQueue {
     /// Nothing was posted: the queue is full, there are too many pieces, or memory is not
     /// registered for writing.
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
-        let shared = &self.shared;
-        let (count, max) = (wr.sges.len(), shared.max_sge);
-        if count > max {
-            return Err(PostError::TooManySges { count, max });
-        }
-        message_len(&wr.sges)?;
-        let regions = self.engine.regions.load();
-        for piece in &wr.sges {
-            let (addr, len) = (piece.addr, piece.len.into());
-            regions.check(shared.pd, piece.lkey, addr, len, Access::LOCAL_WRITE)?;
-        }
-        shared.depth.reserve()?;
-        if shared.ring.push(wr).is_err() {
-            unreachable!(
-                "a reserved place in the ring of shared receive queue {} is taken",
-                shared.number
-            );
-        }
-        Ok(())
+        self.shared.post(wr, &self.engine.regions.load())
     }
 
     /// Takes back the oldest receive that no message has begun to fill.
     pub fn take_back(&self) -> Option<RecvWr> {
-        let taken = self.shared.ring.pop();
-        self.shared.release(taken.is_some().into());
-        taken
+        self.shared.take_back()
     }
 
-    /// Requests one [`AsyncEvent::ReceivesLow`] for when fewer than `limit` receives are left that
-    /// no message has begun to fill. 0: none.
+    /// Requests one [`crate::AsyncEvent::ReceivesLow`] for when fewer than `limit` receives are
+    /// left that no message has begun to fill. 0: none.
     pub fn set_limit(&self, limit: u32) {
-        self.shared.limit.store(limit, Ordering::Release);
+        self.shared.set_limit(limit);
     }
 
     /// The limit that was set and not yet reached. 0: none.
     pub fn limit(&self) -> u32 {
-        self.shared.limit.load(Ordering::Acquire)
-    }
-}
-
-impl SrqShared {
-    pub(crate) fn pd(&self) -> PdId {
-        self.pd
-    }
-
-    pub(crate) fn capacity(&self) -> u32 {
-        self.depth.capacity()
-    }
-
-    /// The number of receives that no message has begun to fill.
-    pub(crate) fn left(&self) -> usize {
-        self.ring.len()
-    }
-
-    /// Takes the oldest receive for a message that begins to arrive.
-    pub(crate) fn take(&self, events: &AsyncEvents) -> Option<RecvWr> {
-        let taken = self.ring.pop();
-        let limit = self.limit.load(Ordering::Acquire);
-        if limit > 0 && (self.ring.len() as u32) < limit && self.limit.swap(0, Ordering::AcqRel) > 0
-        {
-            events.push(AsyncEvent::ReceivesLow { srq: self.number });
-        }
-        taken
-    }
-
-    /// Releases the places of taken receives that have ended.
-    pub(crate) fn release(&self, count: u32) {
-        self.depth.release(count);
+        self.shared.limit()
     }
 }
 
