@@ -171,6 +171,6 @@ impl Endpoint {
     fn on_peer_ended(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) {
         rails.forget_path_checks(now);
         let id = self.qp(slot).id();
-        self.disconnects.retain(|disconnect| disconnect.of() != id);
+        self.outputs.disconnects.retain(|disconnect| disconnect.of() != id);
     }
 }

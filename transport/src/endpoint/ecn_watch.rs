@@ -92,6 +92,6 @@ impl Endpoint {
         }
         let qp = self.qp(slot).id();
         let news = changed.iter().map(|rail| Event { slot, qp, kind: EventKind::Ecn(rail) });
-        self.events.extend(news);
+        self.outputs.events.extend(news);
     }
 }

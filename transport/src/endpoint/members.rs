@@ -1,7 +1,5 @@
 //! The endpoint: all queue pairs towards one peer, and what they share.
 
-use std::collections::VecDeque;
-
 use braid_lb::Rails;
 use braid_wire::{DataHeader, RailId, Time};
 
@@ -9,9 +7,10 @@ use super::ecn::Ecn;
 use super::in_flight::InFlight;
 use super::liveness::Liveness;
 use super::max_rtt::MaxRtt;
+use super::outputs::Outputs;
 use super::path_mtu::PathMtus;
 use super::timers::Timers;
-use super::turns::{Member, Turn, Turns, Waiting};
+use super::turns::{Member, Schedule, Turn};
 use crate::qp::{ConnectedQp, Outcome, Packet};
 use crate::stream::per_rail::RailBytes;
 use crate::stream::send::quantum::OpenBatch;
@@ -28,12 +27,7 @@ pub struct Endpoint {
     pub(super) config: EndpointConfig,
     pub(super) members: Vec<Option<Member>>,
     pub(super) free: Vec<u32>,
-    /// Queue pairs that may have something to send, in turn.
-    pub(super) ready: Turns,
-    /// Queue pairs that wait for budget, in turn. The first may be in the middle of its turn.
-    pub(super) starved: Turns,
-    /// Whether budget is being handed out: there was enough for a batch, and some of it is left.
-    pub(super) hands_out: bool,
+    pub(super) schedule: Schedule,
     /// Head of the list of queue pairs that have changed since the last settlement. Each links to
     /// the one that changed before it.
     pub(super) dirty: Option<u32>,
@@ -44,17 +38,11 @@ pub struct Endpoint {
     /// timers fire with every burst, and each would leave a stale entry behind among the other
     /// timers.
     pub(super) paced: Timers,
-    /// The queue pair whose run of segments is being handed out.
-    pub(super) running: Option<u32>,
-    /// The present batch, while segments of other queue pairs may join it.
-    pub(super) batch: OpenBatch,
     pub(super) in_flight: InFlight,
     /// Recent delays of acknowledgements, for all queue pairs: they share the path and the peer's
     /// queue.
     pub(super) round_trips: MaxRtt,
-    pub(super) ended: VecDeque<Ended>,
-    pub(super) events: VecDeque<Event>,
-    pub(super) disconnects: VecDeque<Disconnect>,
+    pub(super) outputs: Outputs,
     pub(super) liveness: Liveness,
     pub(super) path_mtu: PathMtus,
     pub(super) ecn: Ecn,
@@ -70,19 +58,13 @@ impl Endpoint {
             config,
             members: Vec::new(),
             free: Vec::new(),
-            ready: Turns::new(Waiting::ToSend),
-            starved: Turns::new(Waiting::ForBudget),
-            hands_out: false,
+            schedule: Schedule::new(),
             dirty: None,
             timers: Timers::new(),
             paced: Timers::new(),
-            running: None,
-            batch: OpenBatch::default(),
             in_flight: InFlight::new(config.peer_receive_buffer),
             round_trips: MaxRtt::default(),
-            ended: VecDeque::new(),
-            events: VecDeque::new(),
-            disconnects: VecDeque::new(),
+            outputs: Outputs::default(),
             liveness: Liveness::new(now + config.ping_interval),
             path_mtu: PathMtus::new(config.search_path_mtu, config.envelope),
             ecn: Ecn::new(),
@@ -125,9 +107,9 @@ impl Endpoint {
     /// If the slot is empty.
     pub fn release(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) -> QueuePair {
         self.settle_all();
-        self.ready.remove(slot.0, &mut self.members);
-        self.starved.remove(slot.0, &mut self.members);
-        self.running = self.running.filter(|running| *running != slot.0);
+        self.schedule.ready.remove(slot.0, &mut self.members);
+        self.schedule.starved.remove(slot.0, &mut self.members);
+        self.schedule.running = self.schedule.running.filter(|running| *running != slot.0);
         let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
         member.qp.dismiss(now, rails);
         self.in_flight.forget(member.in_flight);
@@ -275,7 +257,7 @@ impl Endpoint {
     /// Returns the next packet to send.
     pub fn poll_transmit(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         self.settle_all();
-        if let Some(index) = self.running
+        if let Some(index) = self.schedule.running
             && let Some(packet) = self.go_on(index)
         {
             return self.describe(now, index, &packet, rails);
@@ -291,36 +273,37 @@ impl Endpoint {
         let joins = self.config.joint_batches && rails.requirements().shares_batches;
         while let Some(Turn { index, has_budget, is_shared }) = self.next_turn() {
             if !joins {
-                self.batch = OpenBatch::default();
+                self.schedule.batch = OpenBatch::default();
             }
             let bytes = if has_budget { self.in_flight.left() } else { &RailBytes::NOTHING };
             let left = Allowance { bytes, spent: Need::NOTHING };
             let member = self.members[index as usize].as_mut().expect("only members have turns");
             let is_alone = self.in_flight.is_all(&member.in_flight);
             let in_flight = self.in_flight.bytes();
-            let budget = Budget { left, in_flight, is_shared, is_alone, batch: &mut self.batch };
+            let budget =
+                Budget { left, in_flight, is_shared, is_alone, batch: &mut self.schedule.batch };
             match member.qp.poll_transmit(now, rails, budget) {
                 Outcome::Packet { packet, yields } => {
                     self.in_flight.follow(&member.qp, &mut member.in_flight);
                     self.has_sent(index, yields);
-                    self.running = self.has_run(index).then_some(index);
+                    self.schedule.running = self.has_run(index).then_some(index);
                     return self.describe(now, index, &packet, rails);
                 }
                 Outcome::Run => {
-                    self.running = Some(index);
+                    self.schedule.running = Some(index);
                     if let Some(packet) = self.go_on(index) {
                         return self.describe(now, index, &packet, rails);
                     }
                 }
                 Outcome::NoBudget(needs) => self.starve(index, needs),
                 Outcome::Idle => {
-                    self.ready.remove(index, &mut self.members);
-                    self.starved.remove(index, &mut self.members);
+                    self.schedule.ready.remove(index, &mut self.members);
+                    self.schedule.starved.remove(index, &mut self.members);
                     self.rearm(index);
                 }
             }
         }
-        self.batch = OpenBatch::default(); // the driver sends the batch now
+        self.schedule.batch = OpenBatch::default(); // the driver sends the batch now
         None
     }
 
@@ -343,11 +326,11 @@ impl Endpoint {
         let qp = &mut self.members[index as usize].as_mut()?.qp;
         let packet = qp.go_on();
         if !qp.has_run() {
-            self.running = None;
+            self.schedule.running = None;
             let yields = qp.ends_turn();
             self.has_sent(index, yields);
         } else if packet.is_none() {
-            self.running = None;
+            self.schedule.running = None;
         }
         packet
     }
@@ -359,7 +342,7 @@ impl Endpoint {
     /// Returns the next work request that has ended. Those of one queue come in posting order.
     pub fn poll_ended(&mut self) -> Option<Ended> {
         self.settle_all();
-        self.ended.pop_front()
+        self.outputs.ended.pop_front()
     }
 
     /// Returns the next completion for the application, for drivers that keep no queue slots of
@@ -371,7 +354,7 @@ impl Endpoint {
     /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.settle_all();
-        self.events.pop_front()
+        self.outputs.events.pop_front()
     }
 
     /// Returns the record of the next queue pair that has ended, for the driver's
@@ -379,7 +362,7 @@ impl Endpoint {
     /// [`Endpoint::release`].
     pub fn poll_disconnect(&mut self) -> Option<Disconnect> {
         self.settle_all();
-        self.disconnects.pop_front()
+        self.outputs.disconnects.pop_front()
     }
 
     /// Marks a queue pair as changed. [`Endpoint::settle_all`] handles the consequences once,
@@ -410,13 +393,13 @@ impl Endpoint {
         let member = self.members[index as usize].as_mut().expect("nobody leaves unsettled");
         member.is_dirty = false;
         self.dirty = member.next_dirty;
-        member.qp.hand_over_ended(&mut self.ended);
+        member.qp.hand_over_ended(&mut self.outputs.ended);
         let (slot, qp) = (QpSlot(index), member.qp.id());
         while let Some(kind) = member.qp.poll_event() {
-            self.events.push_back(Event { slot, qp, kind });
+            self.outputs.events.push_back(Event { slot, qp, kind });
         }
         if !member.qp.state().receives() {
-            self.disconnects.extend(member.qp.poll_disconnect());
+            self.outputs.disconnects.extend(member.qp.poll_disconnect());
             self.liveness.ring.remove(index);
         }
         self.in_flight.follow(&member.qp, &mut member.in_flight);

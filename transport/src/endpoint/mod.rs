@@ -9,6 +9,7 @@ mod ring;
 mod timers;
 mod in_flight;
 mod turns;
+mod outputs;
 mod ecn;
 mod liveness;
 mod path_mtu;

@@ -7,7 +7,8 @@ use braid_wire::{Probe, ProbeKind, RailId, Time};
 use siphasher::sip::SipHasher24;
 
 use super::members::Endpoint;
-use super::path_mtu::search::{PathMtu, Way};
+use super::path_mtu::search::PathMtu;
+use super::path_mtu::sent_probes::Way;
 use crate::{Egress, Event, QpSlot, Transmit, TransmitBody};
 
 /// Domain separation of the hash: other inputs with the same key are longer.
@@ -130,7 +131,7 @@ impl Endpoint {
     fn announce(&mut self, slot: QpSlot) {
         let qp = self.qp(slot).id();
         let news = self.path_mtu.rails.iter_mut().flat_map(|search| search.news.drain(..));
-        self.events.extend(news.map(|kind| Event { slot, qp, kind }));
+        self.outputs.events.extend(news.map(|kind| Event { slot, qp, kind }));
     }
 
     /// Returns the next PROBE or PROBED to send.

@@ -10,15 +10,15 @@ impl Endpoint {
     /// wait for budget get it in turn, as soon as there is enough for the first. Meanwhile the
     /// others send packets that need no budget, and join the queue if they need some.
     pub(super) fn next_turn(&mut self) -> Option<Turn> {
-        let first = self.starved.first();
+        let first = self.schedule.starved.first();
         if let Some(index) = first {
-            self.hands_out = self.can_serve(index);
-            if self.hands_out {
+            self.schedule.hands_out = self.can_serve(index);
+            if self.schedule.hands_out {
                 return Some(Turn { index, has_budget: true, is_shared: true });
             }
         }
         let is_shared = first.is_some();
-        let ready = self.ready.first();
+        let ready = self.schedule.ready.first();
         ready.map(|index| Turn { index, has_budget: !is_shared, is_shared })
     }
 
@@ -31,43 +31,43 @@ impl Endpoint {
         let (rail, bytes) = (needs.rail(), needs.bytes());
         let whole = self.config.batch_bytes.min(bytes * u64::from(self.config.batch_segments));
         let in_flight = self.in_flight.bytes()[rail];
-        let least = if self.hands_out { 0 } else { least_batch(in_flight, whole) };
+        let least = if self.schedule.hands_out { 0 } else { least_batch(in_flight, whole) };
         bytes.max(least) <= self.in_flight.left()[rail]
     }
 
     /// Handles a packet that a queue pair has sent. `yields`: its turn is over.
     pub(super) fn has_sent(&mut self, index: u32, yields: bool) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
-        if self.starved.has(member) && self.starved.first() == Some(index) {
+        if self.schedule.starved.has(member) && self.schedule.starved.first() == Some(index) {
             member.needs = Need::NOTHING; // unknown until the next poll
             if yields {
                 member.rearm_timeout(index, &mut self.timers);
-                self.starved.requeue(index, &mut self.members);
+                self.schedule.starved.requeue(index, &mut self.members);
             }
         } else if yields {
-            self.ready.requeue(index, &mut self.members);
+            self.schedule.ready.requeue(index, &mut self.members);
         }
     }
 
     /// Makes a queue pair wait for budget: everything that it can send needs more than it may use.
     pub(super) fn starve(&mut self, index: u32, needs: Need) {
-        self.ready.remove(index, &mut self.members);
+        self.schedule.ready.remove(index, &mut self.members);
         if let Some(member) = self.members[index as usize].as_mut() {
             member.needs = needs;
         }
-        self.starved.push(index, &mut self.members);
+        self.schedule.starved.push(index, &mut self.members);
         self.rearm(index);
     }
 
     /// Queues a queue pair that may have something to send.
     pub(super) fn wake(&mut self, index: u32) {
-        self.ready.push(index, &mut self.members);
+        self.schedule.ready.push(index, &mut self.members);
     }
 
     /// Queues all queue pairs, because what any of them waited for may have become available.
     pub(super) fn wake_all(&mut self) {
         for index in 0..self.members.len() as u32 {
-            self.starved.remove(index, &mut self.members);
+            self.schedule.starved.remove(index, &mut self.members);
             self.wake(index);
         }
     }

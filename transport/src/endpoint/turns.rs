@@ -5,6 +5,7 @@ use braid_wire::Time;
 use super::timers::Timers;
 use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
+use crate::stream::send::quantum::OpenBatch;
 use crate::stream::send::send_limits::Need;
 
 /// The resource that queue pairs wait for; there is one queue for each.
@@ -25,6 +26,33 @@ pub(super) struct Turns {
     what: Waiting,
     /// The first and the last member.
     ends: Option<(u32, u32)>,
+}
+
+/// The queue pairs that may send, and the one that sends now.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// Queue pairs that may have something to send, in turn.
+    pub(super) ready: Turns,
+    /// Queue pairs that wait for budget, in turn. The first may be in the middle of its turn.
+    pub(super) starved: Turns,
+    /// Whether budget is being handed out: there was enough for a batch, and some of it is left.
+    pub(super) hands_out: bool,
+    /// The queue pair whose run of segments is being handed out.
+    pub(super) running: Option<u32>,
+    /// The present batch, while segments of other queue pairs may join it.
+    pub(super) batch: OpenBatch,
+}
+
+impl Schedule {
+    pub(super) fn new() -> Self {
+        Schedule {
+            ready: Turns::new(Waiting::ToSend),
+            starved: Turns::new(Waiting::ForBudget),
+            hands_out: false,
+            running: None,
+            batch: OpenBatch::default(),
+        }
+    }
 }
 
 /// A queue pair of an endpoint.

@@ -343,14 +343,18 @@ impl ConnectedQp {
         match event {
             Effect::Receive(received) => self.complete_receive(psn, received),
             Effect::Read { number, addr, rkey, len } => {
-                let check = Access::REMOTE_READ;
-                let body = Body::Read { addr, rkey, len };
-                self.respond(now, psn, number, rkey, addr, len, check, memory, |_| body);
+                match self.check_effect(memory, rkey, (addr, len), Access::REMOTE_READ) {
+                    Some(_) => self.respond(now, psn, number, || Body::Read { addr, rkey, len }),
+                    None => self.refuse_access(psn),
+                }
             }
             Effect::Atomic { number, addr, rkey, op } => {
-                let check = Access::REMOTE_ATOMIC;
-                let body = |word| Body::Value(memory.atomic(word, op));
-                self.respond(now, psn, number, rkey, addr, 8, check, memory, body);
+                match self.check_effect(memory, rkey, (addr, 8), Access::REMOTE_ATOMIC) {
+                    Some(word) => {
+                        self.respond(now, psn, number, || Body::Value(memory.atomic(word, op)));
+                    }
+                    None => self.refuse_access(psn),
+                }
             }
             Effect::Response { seq } => self.on_response(now, psn, seq),
         }
@@ -377,33 +381,31 @@ impl ConnectedQp {
         self.qp.ended.push_back(Ended { completion, is_reported: true });
     }
 
-    /// Queues a response, which `body` makes of the memory's address. Refuses the request if the
-    /// memory was deregistered since it arrived, or if the peer has more requests open than it was
-    /// granted.
-    #[allow(clippy::too_many_arguments)]
-    fn respond<M: Memory>(
-        &mut self,
-        now: Time,
-        request: Psn,
-        number: u32,
-        rkey: u32,
-        addr: u64,
-        len: u32,
-        needed: Access,
+    /// Checks once more the memory of a READ or atomic that takes effect: it may have been
+    /// deregistered since the request arrived. Returns the memory's address.
+    fn check_effect<M: Memory>(
+        &self,
         memory: &M,
-        body: impl FnOnce(u64) -> Body,
-    ) {
-        let checked = memory.regions().check(self.qp.config.pd, rkey, addr, len.into(), needed);
+        rkey: u32,
+        (addr, len): (u64, u32),
+        needed: Access,
+    ) -> Option<u64> {
+        memory.regions().check(self.qp.config.pd, rkey, addr, len.into(), needed).ok()
+    }
+
+    fn refuse_access(&mut self, request: Psn) {
+        self.streams.from_requests.refuse(NakCode::RemoteAccess, request);
+    }
+
+    /// Queues the response that `body` makes. Refuses the request if the peer has more requests
+    /// open than it was granted.
+    fn respond(&mut self, now: Time, request: Psn, number: u32, body: impl FnOnce() -> Body) {
         let granted = self.granted();
-        let streams = &mut self.streams;
-        let Ok(place) = checked else {
-            return streams.from_requests.refuse(NakCode::RemoteAccess, request);
-        };
-        let responses = streams.responding(&self.qp.config);
+        let responses = self.streams.responding(&self.qp.config);
         if responses.make_room(now, granted) {
-            responses.queue.push(number, request, body(place));
+            responses.queue.push(number, request, body());
         } else {
-            streams.from_requests.refuse(NakCode::InvalidRequest, request);
+            self.streams.from_requests.refuse(NakCode::InvalidRequest, request);
         }
     }
 

@@ -12,8 +12,8 @@ use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
 
 impl ConnectedQp {
     /// Describes a packet that [`ConnectedQp::poll_transmit`] has just decided on. `slot`: the
-    /// place of this queue pair; `permitted`: the egress to use instead of another. `None`: the message
-    /// of the packet is gone.
+    /// place of this queue pair; `permitted`: the egress to use instead of another. `None`: the
+    /// message of the packet is gone.
     pub(crate) fn describe(
         &mut self,
         now: Time,

@@ -101,7 +101,7 @@ impl ConnectedQp {
         let request =
             streams.responses.as_ref().and_then(|responses| responses.queue.request_of(source));
         if let Some(request) = request {
-            streams.from_requests.complain(NakCode::RemoteOperational, request);
+            streams.from_requests.report_unserved(NakCode::RemoteOperational, request);
         }
     }
 

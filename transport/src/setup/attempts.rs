@@ -14,7 +14,7 @@ pub(super) const REMEMBERED: usize = 1 << 14;
 
 /// State of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Answer<Q> {
+pub(super) enum AttemptState<Q> {
     /// The request is in the backlog, or the application has taken it.
     Pending,
     /// Accepted by this queue pair, whose driver sends the ACCEPT.
@@ -28,7 +28,7 @@ pub(super) enum Answer<Q> {
 
 #[derive(Debug)]
 struct Known<Q> {
-    answer: Answer<Q>,
+    state: AttemptState<Q>,
     /// Number of times that it was withdrawn.
     spent: u32,
 }
@@ -54,8 +54,8 @@ impl<Q> Attempts<Q> {
         self.known.len()
     }
 
-    pub(super) fn get(&self, attempt: AttemptId) -> Option<&Answer<Q>> {
-        self.known.get(&attempt).map(|known| &known.answer)
+    pub(super) fn get(&self, attempt: AttemptId) -> Option<&AttemptState<Q>> {
+        self.known.get(&attempt).map(|known| &known.state)
     }
 
     /// Number of spent cookies of this attempt, which is part of its next cookie.
@@ -65,15 +65,15 @@ impl<Q> Attempts<Q> {
 
     /// Records that the request waits for the application.
     pub(super) fn wait(&mut self, attempt: AttemptId) {
-        self.set(attempt, Answer::Pending);
+        self.set(attempt, AttemptState::Pending);
     }
 
     pub(super) fn accept(&mut self, attempt: AttemptId, qp: Q) {
-        self.set(attempt, Answer::Accepted(qp));
+        self.set(attempt, AttemptState::Accepted(qp));
     }
 
     pub(super) fn end(&mut self, now: Time, attempt: AttemptId, reason: RejectReason) {
-        self.set(attempt, Answer::Over(reason, now));
+        self.set(attempt, AttemptState::Over(reason, now));
         self.remember(now, attempt);
     }
 
@@ -81,9 +81,9 @@ impl<Q> Attempts<Q> {
     /// it needs another cookie.
     pub(super) fn withdraw(&mut self, now: Time, attempt: AttemptId) {
         let Some(known) = self.known.get_mut(&attempt) else { return };
-        if matches!(known.answer, Answer::Pending) {
+        if matches!(known.state, AttemptState::Pending) {
             known.spent = known.spent.wrapping_add(1);
-            known.answer = Answer::Withdrawn(now);
+            known.state = AttemptState::Withdrawn(now);
             self.remember(now, attempt);
         }
     }
@@ -97,9 +97,9 @@ impl<Q> Attempts<Q> {
         }
     }
 
-    fn set(&mut self, attempt: AttemptId, answer: Answer<Q>) {
+    fn set(&mut self, attempt: AttemptId, state: AttemptState<Q>) {
         let spent = self.spent(attempt);
-        self.known.insert(attempt, Known { answer, spent });
+        self.known.insert(attempt, Known { state, spent });
     }
 
     fn remember(&mut self, now: Time, attempt: AttemptId) {
@@ -111,9 +111,9 @@ impl<Q> Attempts<Q> {
 
     fn forget_oldest(&mut self) {
         let Some((since, attempt)) = self.ended.pop_front() else { return };
-        let answer = self.get(attempt);
-        let is_of_then = |at: &Answer<Q>| matches!(at, Answer::Over(_, at) | Answer::Withdrawn(at) if *at == since);
-        if answer.is_some_and(is_of_then) {
+        let state = self.get(attempt);
+        let is_of_then = |at: &AttemptState<Q>| matches!(at, AttemptState::Over(_, at) | AttemptState::Withdrawn(at) if *at == since);
+        if state.is_some_and(is_of_then) {
             self.known.remove(&attempt);
         }
     }

@@ -49,7 +49,7 @@ impl Request {
 #[derive(Debug)]
 pub struct Backlog {
     capacity: usize,
-    requests: HashMap<AttemptId, Waiting>,
+    requests: HashMap<AttemptId, WaitingRequest>,
     /// Oldest first.
     order: VecDeque<AttemptId>,
     held: HashMap<IpAddr, usize>,
@@ -58,7 +58,7 @@ pub struct Backlog {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRequest {
     request: Request,
     /// Arrival of its last CONNECT.
     heard: Time,
@@ -137,7 +137,7 @@ impl Backlog {
 
     fn insert(&mut self, now: Time, host: IpAddr, request: Request) {
         let attempt = request.attempt();
-        if self.requests.insert(attempt, Waiting { request, heard: now }).is_none() {
+        if self.requests.insert(attempt, WaitingRequest { request, heard: now }).is_none() {
             self.order.push_back(attempt);
             *self.held.entry(host).or_default() += 1;
         }
@@ -156,7 +156,7 @@ impl Backlog {
     }
 
     /// Removes a request from everything but `order`.
-    fn remove(&mut self, attempt: AttemptId) -> Option<Waiting> {
+    fn remove(&mut self, attempt: AttemptId) -> Option<WaitingRequest> {
         let host = host_of(attempt.from.remote.ip());
         if let Some(held) = self.held.get_mut(&host) {
             *held -= 1;
@@ -168,7 +168,7 @@ impl Backlog {
     }
 }
 
-impl Waiting {
+impl WaitingRequest {
     fn is_stale(&self, now: Time) -> bool {
         now.saturating_since(self.heard) > STALE_AFTER
     }

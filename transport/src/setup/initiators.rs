@@ -16,7 +16,7 @@ const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
 /// An address of the responder, and the nonce that is sent to this address only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Candidate {
+struct CandidateAddr {
     to: SocketAddr,
     nonce: u64,
 }
@@ -41,7 +41,7 @@ pub struct Attempt<D> {
     /// that other address.
     spare_nonce: Option<u64>,
     /// Other addresses of the responder, in the order in which they are tried.
-    others: VecDeque<Candidate>,
+    others: VecDeque<CandidateAddr>,
     /// Time at which the next of them is tried, unless the responder has answered.
     turn_at: Time,
     initiator: Initiator,
@@ -78,13 +78,13 @@ impl<D> Attempt<D> {
     /// Adds other addresses of the responder, each with an unpredictable nonce. They are tried in
     /// turn until the responder answers.
     pub fn with_others(mut self, others: impl IntoIterator<Item = (SocketAddr, u64)>) -> Self {
-        self.others.extend(others.into_iter().map(|(to, nonce)| Candidate { to, nonce }));
+        self.others.extend(others.into_iter().map(|(to, nonce)| CandidateAddr { to, nonce }));
         self
     }
 
     /// Changes to another address. Returns the previous one.
-    fn turn_to(&mut self, now: Time, next: Candidate) -> Candidate {
-        let current = Candidate { to: self.to, nonce: self.initiator.nonce() };
+    fn turn_to(&mut self, now: Time, next: CandidateAddr) -> CandidateAddr {
+        let current = CandidateAddr { to: self.to, nonce: self.initiator.nonce() };
         self.to = next.to;
         self.initiator.restart(now, next.nonce);
         self.turn_at = now + ADDRESS_DELAY;
@@ -92,7 +92,7 @@ impl<D> Attempt<D> {
     }
 
     /// Gives up the present address and changes to the next. `None`: there is no other.
-    fn drop_address(&mut self, now: Time) -> Option<Candidate> {
+    fn drop_address(&mut self, now: Time) -> Option<CandidateAddr> {
         let next = self.others.pop_front()?;
         self.answered = false;
         Some(self.turn_to(now, next))
@@ -255,7 +255,7 @@ impl<D> Initiators<D> {
         };
         if attempt.initiator.nonce() != nonce {
             let is_it =
-                |other: &Candidate| other.nonce == nonce && other.to.ip() == from.remote.ip();
+                |other: &CandidateAddr| other.nonce == nonce && other.to.ip() == from.remote.ip();
             let may_turn = matches!(answer, Setup::Cookie { .. }) && !attempt.answered;
             let place = attempt.others.iter().position(is_it).filter(|_| may_turn);
             let late = place.and_then(|place| attempt.others.remove(place));

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, Reject, RejectReason, Setup, Time};
 
 use super::addresses::{AddrPair, AttemptId};
-use super::attempts::{Answer, Attempts};
+use super::attempts::{AttemptState, Attempts};
 use super::backlog::{Backlog, Request};
 use super::cookie::CookieJar;
 
@@ -102,17 +102,17 @@ impl<Q: Clone> Responder<Q> {
             return rejected(RejectReason::Cookie);
         }
         match (self.attempts.get(attempt), backlog) {
-            (Some(Answer::Accepted(qp)), _) => Some(Reply::Repeat(qp.clone())),
-            (Some(Answer::Over(reason, _)), _) => rejected(*reason),
-            (Some(Answer::Pending), backlog) => {
+            (Some(AttemptState::Accepted(qp)), _) => Some(Reply::Repeat(qp.clone())),
+            (Some(AttemptState::Over(reason, _)), _) => rejected(*reason),
+            (Some(AttemptState::Pending), backlog) => {
                 if backlog.is_none_or(|backlog| backlog.repeated(now, attempt)) {
                     return Some(Reply::Pending);
                 }
                 self.attempts.withdraw(now, attempt);
                 rejected(RejectReason::Cookie)
             }
-            (Some(Answer::Withdrawn(_)) | None, None) => rejected(RejectReason::NotListening),
-            (Some(Answer::Withdrawn(_)) | None, Some(_)) => None,
+            (Some(AttemptState::Withdrawn(_)) | None, None) => rejected(RejectReason::NotListening),
+            (Some(AttemptState::Withdrawn(_)) | None, Some(_)) => None,
         }
     }
 
@@ -161,7 +161,7 @@ impl<Q: Clone> Responder<Q> {
     /// Ends an accepted attempt whose queue pair is gone, or reused. `is_it`: whether this is the
     /// queue pair of the attempt.
     pub fn forget(&mut self, now: Time, attempt: AttemptId, is_it: impl FnOnce(&Q) -> bool) {
-        if matches!(self.attempts.get(attempt), Some(Answer::Accepted(qp)) if is_it(qp)) {
+        if matches!(self.attempts.get(attempt), Some(AttemptState::Accepted(qp)) if is_it(qp)) {
             self.attempts.end(now, attempt, RejectReason::Refused);
         }
     }

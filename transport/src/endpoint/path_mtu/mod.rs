@@ -1,6 +1,7 @@
 //! Path MTUs, searched on each rail separately. A segment is cut to the length that its first rail
 //! carries. If it is retransmitted on a rail that carries less, it leaves in parts.
 
+pub(super) mod sent_probes;
 pub(super) mod search;
 
 use std::collections::VecDeque;

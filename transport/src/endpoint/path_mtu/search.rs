@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, Probe, ProbeKind, QpId, Time, Token};
 
+use super::sent_probes::{SentProbes, Way};
 use crate::EventKind;
-use crate::endpoint::max_rtt::MaxRtt;
 
 /// Number of probes of a size. RFC 8899 has three (MAX_PROBES). One more makes it unlikely that
 /// congestion, which drops long packets first, is mistaken for a smaller MTU.
@@ -44,22 +44,11 @@ const HEARING: Duration = Duration::from_millis(150);
 /// section 5.1.1). If many processes share few processors, a round trip takes seconds. Probes
 /// repeated before the answer can arrive would slow all of them down.
 const ROUND_TRIPS: u32 = 2;
-/// Number of probes whose departure is remembered to measure their round trips.
-const MEASURED: usize = 32;
 /// Time for which further time-outs, of this end and the peer, do not start another round.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// The local port that a probe leaves from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::endpoint) enum Way {
-    /// The port of a path, like data.
-    Path,
-    /// The receiving port, which set-up has shown to be open in both directions.
-    Port,
-}
-
 #[derive(Clone, Copy, Debug)]
-struct Round {
+struct ProbeRound {
     size: u16,
     /// Whether a time-out has started the round.
     is_suspicion: bool,
@@ -74,7 +63,7 @@ struct Round {
     base_by_port: bool,
 }
 
-impl Round {
+impl ProbeRound {
     /// Whether any small probe was answered: the peer is alive and reachable.
     fn is_heard(&self) -> bool {
         self.base_by_path || self.base_by_port
@@ -113,21 +102,13 @@ pub(in crate::endpoint) struct PathMtu {
     /// The largest size that ever passed, and the size that passed when the last search ended.
     most: u16,
     settled: u16,
-    round: Option<Round>,
+    round: Option<ProbeRound>,
     /// Time at which the next round begins.
     next_at: Time,
     quiet_until: Time,
-    /// Recent round trips of probes, and of data when a search began.
-    round_trips: MaxRtt,
-    /// Numbers and departure times of the latest probes.
-    departures: VecDeque<(u32, Time)>,
+    probes: SentProbes,
     /// Number of rounds in a row without any answer.
     silent: u32,
-    /// Number of probes sent. The serial of a probe is twice its number, plus 1 if it leaves from
-    /// the receiving port.
-    sent: u32,
-    /// Answers to probes with lower numbers are ignored as too old.
-    oldest: u32,
     /// Probes to send now.
     pub(in crate::endpoint) due: Vec<(u16, Way)>,
     /// Events for the queue pairs.
@@ -153,11 +134,8 @@ impl PathMtu {
             round: None,
             next_at: Time::FAR_FUTURE,
             quiet_until: Time::ZERO,
-            round_trips: MaxRtt::default(),
-            departures: VecDeque::new(),
+            probes: SentProbes::none(),
             silent: 0,
-            sent: 0,
-            oldest: 0,
             due: Vec::new(),
             news: VecDeque::new(),
         }
@@ -166,7 +144,7 @@ impl PathMtu {
     /// Handles a new queue pair that could use segments with `payload` bytes.
     pub(in crate::endpoint) fn admit(&mut self, now: Time, payload: u16) {
         let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(self.base);
-        if self.is_fixed() || longest <= self.ceiling && self.sent > 0 {
+        if self.is_fixed() || longest <= self.ceiling && !self.probes.is_empty() {
             return;
         }
         if self.too_large > self.ceiling.into() {
@@ -218,7 +196,7 @@ impl PathMtu {
             return;
         }
         self.quiet_until = now + QUIET;
-        self.round_trips.on_sample(now, longest);
+        self.probes.on_round_trip(now, longest);
         self.begin_round(now, self.current, true);
     }
 
@@ -237,7 +215,7 @@ impl PathMtu {
     }
 
     fn begin_round(&mut self, now: Time, size: u16, is_suspicion: bool) {
-        self.round = Some(Round {
+        self.round = Some(ProbeRound {
             size,
             is_suspicion,
             tries: 0,
@@ -256,8 +234,8 @@ impl PathMtu {
         match &mut self.round {
             Some(round) if now < round.until => false,
             Some(round) if round.is_over() => {
-                self.round_trips.on_sample(now, longest);
-                round.until = round.tried_at + ROUND_TRIPS * self.round_trips.get(now);
+                self.probes.on_round_trip(now, longest);
+                round.until = round.tried_at + ROUND_TRIPS * self.probes.round_trip(now);
                 let round = *round;
                 now >= round.until && self.end(now, round)
             }
@@ -269,8 +247,8 @@ impl PathMtu {
             None => {
                 // A size that was too large may pass now.
                 self.too_large = u32::from(self.ceiling) + 1;
-                self.oldest = self.sent;
-                self.round_trips.on_sample(now, longest);
+                self.probes.ignore_answers();
+                self.probes.on_round_trip(now, longest);
                 self.begin(now, self.ceiling);
                 false
             }
@@ -300,7 +278,7 @@ impl PathMtu {
             true => HEARING,
             false => PATIENCE * (1 << round.tries.min(DOUBLINGS)),
         };
-        round.until = now + patience.max(ROUND_TRIPS * self.round_trips.get(now));
+        round.until = now + patience.max(ROUND_TRIPS * self.probes.round_trip(now));
         round.tries += 1;
     }
 
@@ -310,7 +288,7 @@ impl PathMtu {
 
     /// Ends a round in which no probe of the size was answered. Returns whether the longest payload
     /// has changed.
-    fn end(&mut self, now: Time, round: Round) -> bool {
+    fn end(&mut self, now: Time, round: ProbeRound) -> bool {
         self.round = None;
         let passes = if self.port_only { round.base_by_port } else { round.base_by_path };
         if passes && round.size > self.base {
@@ -318,7 +296,7 @@ impl PathMtu {
             self.too_large = self.too_large.min(round.size.into());
             if round.size <= self.current {
                 self.current = self.base;
-                self.oldest = self.sent;
+                self.probes.ignore_answers();
             }
             self.plan(now);
             return self.told(before);
@@ -375,13 +353,11 @@ impl PathMtu {
 
     /// Handles a PROBED. Returns whether the longest payload has changed.
     pub(in crate::endpoint) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
-        let is_ours = (self.oldest..self.sent).contains(&(probe.serial >> 1));
-        if self.is_fixed() || !is_ours || probe.size > self.ceiling {
+        if self.is_fixed() || !self.probes.expects(probe.serial) || probe.size > self.ceiling {
             return false;
         }
         self.silent = 0;
-        self.measure(now, probe.serial >> 1);
-        let way = if probe.serial & 1 == 0 { Way::Path } else { Way::Port };
+        let way = self.probes.on_answer(now, probe.serial);
         if probe.size == self.base
             && let Some(round) = &mut self.round
         {
@@ -414,21 +390,10 @@ impl PathMtu {
         self.told(before)
     }
 
-    /// Takes the round-trip sample of a probe, by its number.
-    fn measure(&mut self, now: Time, number: u32) {
-        let departure = self.departures.iter().find(|(departed, _)| *departed == number);
-        if let Some((_, departed_at)) = departure {
-            self.round_trips.on_sample(now, now - *departed_at);
-        }
-    }
-
     /// Returns the next probe to send.
     pub(in crate::endpoint) fn poll_due(&mut self, now: Time) -> Option<(Probe, Way)> {
         let (size, way) = self.due.pop()?;
-        self.departures.truncate(MEASURED - 1);
-        self.departures.push_front((self.sent, now));
-        let serial = self.sent << 1 | u32::from(way == Way::Port);
-        self.sent = (self.sent + 1) & u32::MAX >> 1;
+        let serial = self.probes.send(now, way);
         let (kind, qp, token) = (ProbeKind::Probe, QpId::default(), Token::default());
         Some((Probe { kind, qp, from: qp, token, size, serial }, way))
     }

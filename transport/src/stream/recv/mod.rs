@@ -2,7 +2,9 @@
 //! acknowledgement.
 
 pub(crate) mod effect;
+mod last_ack;
 mod pending_ack;
 pub(crate) mod refusal;
+mod refusals;
 pub(crate) mod reordering_extent;
 pub(crate) mod recv_stream;

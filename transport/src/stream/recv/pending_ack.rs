@@ -34,14 +34,14 @@ pub(super) struct PendingAck {
     pub(super) stamp: u32,
     pub(super) path: PathId,
     pub(super) arrived: Time,
-    /// Number of packets that had been taken when the last acknowledgement left, ...
-    pub(super) taken: u64,
-    /// ... and number of previous acknowledgements with the same number.
-    pub(super) repeats: u32,
+    /// Delay of an acknowledgement after a reply to its message.
+    reply_hold: Duration,
+    /// Delay of an acknowledgement that waits for a reply to its message. Zero: none waits.
+    reply_wait: Duration,
 }
 
 impl PendingAck {
-    pub(super) fn nothing() -> Self {
+    pub(super) fn nothing(reply_hold: Duration, reply_wait: Duration) -> Self {
         PendingAck {
             due: Time::FAR_FUTURE,
             asked: false,
@@ -54,8 +54,8 @@ impl PendingAck {
             stamp: 0,
             path: PathId::default(),
             arrived: Time::ZERO,
-            taken: 0,
-            repeats: 0,
+            reply_hold,
+            reply_wait,
         }
     }
 
@@ -68,16 +68,24 @@ impl PendingAck {
         }
     }
 
+    /// Makes a requested acknowledgement wait for a reply, if replies are usual.
+    pub(super) fn wait_for_reply(&mut self, now: Time) {
+        if self.is_reply_usual && !self.reply_wait.is_zero() {
+            self.awaits_reply = true;
+            self.by(now + self.reply_wait);
+        }
+    }
+
     /// Handles data that is sent in the other direction.
-    pub(super) fn on_reply(&mut self, now: Time, hold: Duration) {
+    pub(super) fn on_reply(&mut self, now: Time) {
         if !self.asked {
             self.is_reply_usual |= now < self.reply_until;
             return;
         }
         if !self.replied {
             (self.replied, self.is_reply_usual) = (true, true);
-            self.joins_from = now + hold / 2;
-            self.by(now + hold);
+            self.joins_from = now + self.reply_hold / 2;
+            self.by(now + self.reply_hold);
         } else if now >= self.joins_from {
             self.by(Time::ZERO);
         }

@@ -11,8 +11,10 @@ use std::time::Duration;
 use braid_wire::{Ack, Bitmap, DataHeader, NakCode, PathId, Psn, QpId, Stream, Time, Token};
 
 use super::effect::Effect;
+use super::last_ack::LastAck;
 use super::pending_ack::PendingAck;
 use super::refusal::Refusal;
+use super::refusals::Refusals;
 use crate::stream::marks::CountedMarks;
 use crate::stream::paws::Paws;
 use crate::stream::psn_set::PsnSet;
@@ -47,9 +49,6 @@ pub(crate) enum PsnPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct RecvStream {
     stream: Stream,
-    /// Delay of an acknowledgement after a reply to its message, and while it waits for a reply.
-    reply_hold: Duration,
-    reply_wait: Duration,
     epsn: Psn,
     arrived: PsnSet,
     early: u32,
@@ -57,22 +56,12 @@ pub(crate) struct RecvStream {
     paws: Paws,
     events: VecDeque<(Psn, Effect)>,
     requests: usize,
-    /// The lowest PSN that was refused for good, and the reason. Nothing from there on is accepted.
-    refusal: Option<(NakCode, Psn)>,
-    /// The NAK for the next acknowledgement: the lowest of several refusals since the last one.
-    complaint: Option<(NakCode, Psn)>,
-    /// Time of the last refusal for lack of a receive.
-    complained_at: Time,
-    /// Whether an acknowledgement has carried it.
-    is_complaint_told: bool,
+    refusals: Refusals,
     pending_ack: PendingAck,
+    last_ack: LastAck,
     received: u32,
     duplicates: u32,
     marks: CountedMarks,
-    /// The path of the last acknowledgement.
-    acked_by: Option<PathId>,
-    /// Whether the next acknowledgement leaves on two paths.
-    answers_twice: bool,
 }
 
 impl RecvStream {
@@ -80,8 +69,6 @@ impl RecvStream {
         let first = Psn(remote.recv_psn.into());
         RecvStream {
             stream,
-            reply_hold: config.reply_hold,
-            reply_wait: config.reply_wait,
             epsn: first,
             arrived: PsnSet::new(first),
             early: 0,
@@ -89,16 +76,12 @@ impl RecvStream {
             paws: Paws::default(),
             events: VecDeque::new(),
             requests: 0,
-            refusal: None,
-            complaint: None,
-            complained_at: Time::ZERO,
-            is_complaint_told: false,
-            pending_ack: PendingAck::nothing(),
+            refusals: Refusals::none(),
+            pending_ack: PendingAck::nothing(config.reply_hold, config.reply_wait),
+            last_ack: LastAck::default(),
             received: 0,
             duplicates: 0,
             marks: CountedMarks::default(),
-            acked_by: None,
-            answers_twice: false,
         }
     }
 
@@ -124,10 +107,8 @@ impl RecvStream {
             self.ack_now();
         } else if asks && !self.pending_ack.asked {
             self.pending_ack.ask();
-            let may_wait = may_be_replied_to && self.pending_ack.is_reply_usual;
-            if may_wait && !self.reply_wait.is_zero() {
-                self.pending_ack.awaits_reply = true;
-                self.pending_ack.by(now + self.reply_wait);
+            if may_be_replied_to {
+                self.pending_ack.wait_for_reply(now);
             }
         } else if self.pending_ack.unacked == 1 && !self.pending_ack.asked {
             self.pending_ack.by(now + MAX_ACK_DELAY);
@@ -167,7 +148,7 @@ impl RecvStream {
     /// received the acknowledgement.
     pub(crate) fn count_duplicate(&mut self, again: bool) {
         self.duplicates = self.duplicates.wrapping_add(1);
-        self.answers_twice |= again;
+        self.last_ack.leaves_twice |= again;
         self.ack_now();
     }
 
@@ -176,14 +157,7 @@ impl RecvStream {
     pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Effect>) -> u64 {
         self.paws.pass(now, self.epsn, psn, stamp);
         self.arrived.insert(psn);
-        // A refusal is reported even if the packet arrives again before an acknowledgement has
-        // carried it. Otherwise the sender would take the first transmission for lost.
-        if let Some((_, refused)) = self.complaint
-            && self.is_complaint_told
-            && refused == psn
-        {
-            self.complaint = None;
-        }
+        self.refusals.on_arrival(psn);
         self.early += 1;
         self.highest = self.highest.max(Some(psn));
         if let Some(event) = event {
@@ -222,8 +196,8 @@ impl RecvStream {
     /// Returns the next event whose message, and everything before it, has arrived. Messages after
     /// a refused one have no effect.
     pub(crate) fn pop_event(&mut self) -> Option<(Psn, Effect)> {
-        let refused = self.refusal.map_or(self.epsn, |(_, refused)| refused);
-        let end = refused.min(self.epsn);
+        let refused = self.refusals.first_refused();
+        let end = refused.map_or(self.epsn, |refused| refused.min(self.epsn));
         let due = self.events.front().is_some_and(|(psn, _)| *psn < end);
         let (psn, event) = if due { self.events.pop_front() } else { None }?;
         self.requests -= usize::from(event.is_request());
@@ -237,31 +211,29 @@ impl RecvStream {
 
     /// Refuses a PSN for good; the lowest of several counts.
     pub(crate) fn refuse(&mut self, code: NakCode, psn: Psn) {
-        if self.refusal.is_none_or(|(_, other)| psn < other) {
-            self.refusal = Some((code, psn));
-        }
+        self.refusals.refuse(code, psn);
         self.ack_now();
     }
 
     /// Whether this PSN is a refused one or comes after one.
     pub(crate) fn is_barred(&self, psn: Psn) -> bool {
-        self.refusal.is_some_and(|(_, refused)| psn >= refused)
+        self.refusals.first_refused().is_some_and(|refused| psn >= refused)
     }
 
     /// Whether something was refused for good.
     #[inline]
     pub(crate) fn has_refused(&self) -> bool {
-        self.refusal.is_some()
+        self.refusals.is_any()
     }
 
     /// Returns the refusal, once everything before the refused PSN has arrived.
     pub(crate) fn due_refusal(&self) -> Option<NakCode> {
-        self.refusal.filter(|(_, psn)| *psn <= self.epsn).map(|(code, _)| code)
+        self.refusals.due(self.epsn).map(|(code, _)| code)
     }
 
     /// Returns the first PSN that has not taken effect, and the reason if it was refused.
     pub(crate) fn end(&self) -> (Psn, Option<NakCode>) {
-        match self.refusal.filter(|(_, psn)| *psn <= self.epsn) {
+        match self.refusals.due(self.epsn) {
             Some((code, psn)) => (psn, Some(code)),
             None => (self.epsn, None),
         }
@@ -271,18 +243,14 @@ impl RecvStream {
     /// peer pauses. One on another path may overtake the first, and the refused packet must not
     /// seem lost.
     pub(crate) fn refuse_for_now(&mut self, now: Time, psn: Psn) {
-        self.complained_at = now;
-        self.complain(NakCode::ReceiverNotReady, psn);
+        self.refusals.refuse_for_now(now, psn);
+        self.ack_now();
     }
 
     /// Reports in the next acknowledgement that this PSN could not be served. Has no other effect
     /// here.
-    pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
-        // A reported PSN may be served before the next acknowledgement, which would then report
-        // nothing.
-        if self.is_complaint_told || self.complaint.is_none_or(|(_, other)| psn < other) {
-            (self.complaint, self.is_complaint_told) = (Some((code, psn)), false);
-        }
+    pub(crate) fn report_unserved(&mut self, code: NakCode, psn: Psn) {
+        self.refusals.report(code, psn);
         self.ack_now();
     }
 
@@ -301,7 +269,7 @@ impl RecvStream {
 
     /// Handles data that is sent to the peer.
     pub(crate) fn on_reply(&mut self, now: Time) {
-        self.pending_ack.on_reply(now, self.reply_hold);
+        self.pending_ack.on_reply(now);
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
@@ -340,16 +308,10 @@ impl RecvStream {
     ) -> Ack {
         let pending = self.pending_ack;
         let taken = self.epsn.0 + u64::from(self.early);
-        let repeats = if taken == pending.taken { pending.repeats.saturating_add(1) } else { 0 };
         // The last echo is kept: an ack without a new packet still has a true delay.
         self.pending_ack.leave();
-        (self.pending_ack.taken, self.pending_ack.repeats) = (taken, repeats);
-        let complaint = self.complaint;
-        self.is_complaint_told = true;
-        self.complaint = complaint.filter(|(code, _)| {
-            *code == NakCode::ReceiverNotReady && now < self.complained_at + rnr_delay
-        });
-        let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
+        self.last_ack.count(taken);
+        let nak = self.refusals.take_nak(now, self.epsn, rnr_delay);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
         Ack {
             qp,
@@ -357,7 +319,7 @@ impl RecvStream {
             stream: self.stream,
             cumulative: self.epsn.wire(),
             highest: highest.wire(),
-            nak: refusal.or(complaint).map(|(code, psn)| (code, psn.wire())),
+            nak: nak.map(|(code, psn)| (code, psn.wire())),
             rnr_delay_us: u32::try_from(rnr_delay.as_micros()).unwrap_or(u32::MAX),
             path: pending.path,
             stamp: pending.stamp,
@@ -372,22 +334,21 @@ impl RecvStream {
     /// Records the path of an acknowledgement. If the peer seems not to receive it, it leaves once
     /// more, on the next of the paths that repetitions take in turn.
     pub(crate) fn on_acked_by(&mut self, path: PathId) {
-        self.acked_by = Some(path);
-        if self.answers_twice {
-            self.answers_twice = false;
+        self.last_ack.path = Some(path);
+        if std::mem::take(&mut self.last_ack.leaves_twice) {
             self.ack_now();
         }
     }
 
     /// The path of the last acknowledgement.
     pub(crate) fn acked_by(&self) -> Option<PathId> {
-        self.acked_by
+        self.last_ack.path
     }
 
     /// Number of acknowledgements in a row that reported the same number of packets. If packets
     /// arrive nevertheless, the acknowledgements are lost.
     pub(crate) fn repeats(&self) -> u32 {
-        self.pending_ack.repeats
+        self.last_ack.repeats
     }
 
     /// The PSNs that have arrived beyond the ePSN: bit 0 is the ePSN.

@@ -13,12 +13,12 @@ use braid_wire::{Psn, Time};
 pub(crate) struct Chunks {
     size: u64,
     left: u64,
-    records: VecDeque<Record>,
+    records: VecDeque<ChunkRecord>,
     complete: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct ChunkRecord {
     first: Psn,
     last: Psn,
     unacked: u32,
@@ -53,7 +53,7 @@ impl Chunks {
                 bytes: 0,
                 longest_rtt: None,
             };
-            self.records.push_back(Record { first: psn, last: psn, unacked: 0, chunk });
+            self.records.push_back(ChunkRecord { first: psn, last: psn, unacked: 0, chunk });
         }
         if let Some(record) = self.records.back_mut() {
             record.last = psn;
@@ -82,7 +82,7 @@ impl Chunks {
     pub(crate) fn on_acked(&mut self, psn: Psn, arrival: ChunkAck) -> bool {
         let Some(index) = self.index(psn) else { return false };
         let is_open = self.left > 0 && index + 1 == self.records.len();
-        let Record { unacked, chunk, .. } = &mut self.records[index];
+        let ChunkRecord { unacked, chunk, .. } = &mut self.records[index];
         *unacked = unacked.saturating_sub(1);
         (chunk.last_acked, chunk.peer_delay) = (arrival.now, arrival.peer_delay);
         chunk.longest_rtt = chunk.longest_rtt.max(arrival.rtt);

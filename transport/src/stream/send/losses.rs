@@ -3,6 +3,7 @@
 use braid_lb::{Outcome, Rails, StreamId};
 use braid_wire::{PathId, Time};
 
+use super::probes::Probes;
 use super::recovery::Detector;
 use super::spurious::SpuriousDetector;
 use super::suspects::Suspects;
@@ -13,6 +14,7 @@ use crate::idle::KEPT_ENTRIES;
 pub(crate) struct Losses {
     pub(crate) detector: Detector,
     pub(crate) spurious: SpuriousDetector,
+    pub(crate) probes: Probes,
     /// Transmissions that were declared lost without proof.
     pub(crate) suspects: Suspects,
     /// Outcomes that are to be reported to the path set.
@@ -24,6 +26,7 @@ impl Losses {
         Losses {
             detector,
             spurious: SpuriousDetector::default(),
+            probes: Probes::default(),
             suspects: Suspects::default(),
             untold: Vec::new(),
         }

@@ -148,8 +148,8 @@ impl SendStream {
     /// Handles progress: the counts of time-outs and probes are reset.
     pub(crate) fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
-        self.probes.due = 0;
-        self.probes.was_late = false;
+        self.losses.probes.due = 0;
+        self.losses.probes.was_late = false;
         self.follow_probe();
         self.rnr.awaits_receiver = false;
         if !self.window.awaits_ack() {

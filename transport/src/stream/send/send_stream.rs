@@ -10,7 +10,6 @@ use super::congestion::Most;
 use super::direct::{Direct, Placement};
 use super::losses::Losses;
 use super::next_segment::NextSegment;
-use super::probes::Probes;
 use super::quantum::OpenBatch;
 use super::receiver_not_ready::ReceiverNotReady;
 use super::recovery::Detector;
@@ -34,7 +33,6 @@ pub(crate) struct SendStream {
     pub(crate) subflows: Subflows,
     pub(crate) losses: Losses,
     pub(crate) clock: RtoClock,
-    pub(crate) probes: Probes,
     pub(crate) rnr: ReceiverNotReady,
     /// Its name in the path set.
     pub(crate) stream: StreamId,
@@ -82,7 +80,6 @@ impl SendStream {
             subflows,
             losses: Losses::new(Detector::new(config, segments)),
             clock: RtoClock::default(),
-            probes: Probes::default(),
             rnr: ReceiverNotReady::default(),
             stream,
             ack_requests: AckRequests::new(room, config.ask_every),
@@ -114,7 +111,7 @@ impl SendStream {
         // is nothing else to probe with.
         let only_probes = self.is_silent() || self.rnr.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.skipped());
-        if may_probe && self.probes.due > 0 {
+        if may_probe && self.losses.probes.due > 0 {
             let before = lost.and_then(|psn| self.window.get(psn));
             let rail = before.map_or(self.subflows.rail(), |segment| segment.path.rail());
             self.subflows.take_live(rail, rails);
@@ -306,7 +303,7 @@ impl SendStream {
             self.losses.spurious.on_retransmission();
         }
         let asks = self.asks_with(len, again, left, budget);
-        self.probes.due = self.probes.due.saturating_sub(1);
+        self.losses.probes.due = self.losses.probes.due.saturating_sub(1);
         self.wait(now);
         asks
     }
@@ -327,7 +324,8 @@ impl SendStream {
             *budget.batch = OpenBatch::default();
         }
         let ends_chunk = !again && subflow.cc.ends_chunk();
-        let asks = self.probes.due > 0 || self.ack_requests.is_time() || ends_chunk || halves;
+        let asks =
+            self.losses.probes.due > 0 || self.ack_requests.is_time() || ends_chunk || halves;
         if asks {
             self.ack_requests.ask();
         }
@@ -353,7 +351,7 @@ impl SendStream {
         self.clock.deadline = None;
         self.rnr.paused_until = None;
         self.rnr.awaits_receiver = false;
-        self.probes.due = 0;
+        self.losses.probes.due = 0;
         self.on_blocked(Block::Nothing);
     }
 

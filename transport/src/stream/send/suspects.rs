@@ -24,11 +24,11 @@ struct Suspect {
     offset: u32,
     path: PathId,
     sent_at: Time,
-    state: State,
+    state: SuspectState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum SuspectState {
     /// The segment is not acknowledged.
     Open,
     /// The segment was acknowledged with an echo not older than the retransmission.
@@ -54,7 +54,7 @@ impl Suspects {
         let &Segment { source, offset, path, sent_at, .. } = segment;
         let has_room = self.list.len() < MOST;
         if has_room {
-            self.list.push(Suspect { source, offset, path, sent_at, state: State::Open });
+            self.list.push(Suspect { source, offset, path, sent_at, state: SuspectState::Open });
         }
         has_room
     }
@@ -65,7 +65,7 @@ impl Suspects {
     pub(crate) fn on_acked(&mut self, now: Time, segment: &Segment, echo: Echo) {
         let is_resent = segment.phase != Phase::Lost;
         let is_later = now.since_stamp(echo.stamp) <= now - segment.sent_at;
-        let state = if is_resent && is_later { State::Missed } else { State::Late };
+        let state = if is_resent && is_later { SuspectState::Missed } else { SuspectState::Late };
         let same = |suspect: &&mut Suspect| {
             (suspect.source, suspect.offset) == (segment.source, segment.offset)
         };
@@ -84,11 +84,11 @@ impl Suspects {
     ) {
         self.list.retain(|suspect| {
             let is_lost = match suspect.state {
-                State::Open => return true,
-                State::Missed if spurious > 0 => false,
-                State::Missed if now - suspect.sent_at <= overdue => return true,
-                State::Missed => true,
-                State::Late => false,
+                SuspectState::Open => return true,
+                SuspectState::Missed if spurious > 0 => false,
+                SuspectState::Missed if now - suspect.sent_at <= overdue => return true,
+                SuspectState::Missed => true,
+                SuspectState::Late => false,
             };
             report(suspect.path, outcome(is_lost));
             false
@@ -98,7 +98,7 @@ impl Suspects {
     /// Drops the suspects that were not acknowledged, because nothing is in flight.
     pub(crate) fn forget_open(&mut self, mut report: impl FnMut(PathId, Outcome)) {
         self.list.retain(|suspect| {
-            let is_open = suspect.state == State::Open;
+            let is_open = suspect.state == SuspectState::Open;
             if is_open {
                 report(suspect.path, outcome(false));
             }

@@ -38,8 +38,8 @@ impl SendStream {
     /// Whether the stream has nothing left to send and only waits for acknowledgements.
     fn is_at_end(&self) -> bool {
         matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
-            && (self.clock.timeouts, self.probes.due) == (0, 0)
-            && !(self.rnr.awaits_receiver || self.probes.was_late)
+            && (self.clock.timeouts, self.losses.probes.due) == (0, 0)
+            && !(self.rnr.awaits_receiver || self.losses.probes.was_late)
             && self.losses.detector.heeds_time()
     }
 
@@ -68,15 +68,15 @@ impl SendStream {
         let lost = self.lose(now, rails, Because::Time, |_, window, lost| {
             window.lose_overtaken(lost, |segment, _| now - segment.sent_at >= late);
         });
-        if lost.packets == 0 && self.probes.tail.is_some() {
+        if lost.packets == 0 && self.losses.probes.tail.is_some() {
             return None;
         }
         if lost.packets == 0 {
             self.window.lose_one(psn, &mut |_| {});
-            self.probes.tail = Some(TailProbe { psn, before: oldest });
-            self.probes.due = 1;
+            self.losses.probes.tail = Some(TailProbe { psn, before: oldest });
+            self.losses.probes.due = 1;
         }
-        self.probes.was_late = true;
+        self.losses.probes.was_late = true;
         self.report_lost(now, lost, 0);
         self.clock.waited += due.saturating_since(self.clock.started_at);
         self.clock.max_rtt = self.clock.max_rtt.max(longest);
@@ -87,7 +87,7 @@ impl SendStream {
     /// Whether an acknowledgement with this echo answers the probe.
     #[inline]
     pub(super) fn answers_probe(&self, echo: Echo) -> bool {
-        let Some(TailProbe { psn, .. }) = self.probes.tail else { return false };
+        let Some(TailProbe { psn, .. }) = self.losses.probes.tail else { return false };
         self.window.get(psn).is_some_and(|segment| {
             segment.phase == Phase::InFlight && segment.again && segment.is_certain(echo)
         })
@@ -109,7 +109,7 @@ impl SendStream {
 
     /// Declares the transmission before the probe lost.
     pub(super) fn lose_probed(&mut self, now: Time, because: Because, rails: &mut Rails) -> Tally {
-        let Some(TailProbe { before, .. }) = self.probes.tail.take() else {
+        let Some(TailProbe { before, .. }) = self.losses.probes.tail.take() else {
             return Tally::default();
         };
         self.lose(now, rails, because, |_, _, lost| lost(&before))
@@ -118,14 +118,14 @@ impl SendStream {
     /// Drops the probe if its segment is acknowledged, because it is not known which transmission
     /// arrived.
     pub(super) fn follow_probe(&mut self) {
-        let Some(TailProbe { psn, .. }) = self.probes.tail else { return };
+        let Some(TailProbe { psn, .. }) = self.losses.probes.tail else { return };
         if self.window.get(psn).is_none_or(|segment| segment.phase == Phase::Acked) {
             self.forget_probe();
         }
     }
 
     pub(super) fn forget_probe(&mut self) {
-        if let Some(TailProbe { before, .. }) = self.probes.tail.take() {
+        if let Some(TailProbe { before, .. }) = self.losses.probes.tail.take() {
             self.losses.untold.push((before.path, Outcome::Forgotten { packets: 1 }));
         }
     }

@@ -123,7 +123,7 @@ impl SendStream {
         let lost = self.lose(now, rails, Because::Time, |detector, window, lost| {
             detector.on_timeout(now, window, lost);
         });
-        self.probes.due = PROBES;
+        self.losses.probes.due = PROBES;
         self.wait(now);
         Timeout::Resend(probed.packets + lost.packets)
     }
@@ -145,7 +145,7 @@ impl SendStream {
         self.window.lose_from(una, usize::MAX, &mut |segment| {
             rails.on_feedback(stream, now, segment.path, Outcome::Forgotten { packets: 1 });
         });
-        self.probes.due = 1;
+        self.losses.probes.due = 1;
         self.rnr.awaits_receiver = !self.window.is_empty();
         self.wait(now);
     }

@@ -80,7 +80,7 @@ impl SendStream {
         context.rails.on_sent(path, again);
         // The rate does not delay probes, so probes take nothing of it. Otherwise the probes of
         // many time-outs would delay the segments after them for long.
-        if !again || self.probes.due == 0 {
+        if !again || self.losses.probes.due == 0 {
             let in_flight = context.budget.in_flight[path.rail()];
             let most = Most { batch: context.batches.segments(), in_flight };
             self.pace(now, Segment::wire_len(next.len), 1, most);
@@ -108,7 +108,7 @@ impl SendStream {
     fn take_path(&mut self, psn: Psn, len: u16, context: &mut PollContext<'_>) -> (PathId, bool) {
         let (limit, open) = (context.batches, &mut *context.budget.batch);
         // The preferred path may be dead, and nothing shows that while nothing is acknowledged.
-        let goes_round = self.is_silent() && self.probes.due > 0;
+        let goes_round = self.is_silent() && self.losses.probes.due > 0;
         if goes_round {
             self.subflows.current_mut().quantum.end();
         }

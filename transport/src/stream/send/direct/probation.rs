@@ -31,15 +31,15 @@ const GOOD_PER_MORE: u16 = 8;
 /// The policy of this module.
 #[derive(Clone, Debug)]
 pub(crate) struct Probation {
-    records: PerPath<Record>,
+    records: PerPath<PathRecord>,
     config: DirectConfig,
     /// Time from which on a path that has not passed may be tried; `None`: all have passed.
     retry: Option<Time>,
 }
 
-/// Record of a path.
+/// PathRecord of a path.
 #[derive(Clone, Copy, Default, Debug)]
-struct Record {
+struct PathRecord {
     held_down_until: Time,
     /// Number of segments that have arrived; saturates.
     good: u16,
@@ -56,12 +56,12 @@ impl Probation {
         Probation { records: PerPath::default(), config, retry: None }
     }
 
-    fn record(&mut self, path: PathId) -> &mut Record {
+    fn record(&mut self, path: PathId) -> &mut PathRecord {
         self.records.entry(path)
     }
 
     /// Applies an event that may change whether a path has passed.
-    fn change(&mut self, path: PathId, event: impl FnOnce(&mut Record)) {
+    fn change(&mut self, path: PathId, event: impl FnOnce(&mut PathRecord)) {
         let record = self.record(path);
         let before = record.retry();
         event(record);
@@ -71,7 +71,7 @@ impl Probation {
     }
 
     fn find_retry(&mut self) {
-        self.retry = self.records.iter().filter_map(Record::retry).min();
+        self.retry = self.records.iter().filter_map(PathRecord::retry).min();
     }
 }
 
@@ -125,12 +125,12 @@ impl DirectPolicy for Probation {
     fn on_epoch(&mut self, path: PathId) {
         self.change(path, |record| {
             let held_down_until = record.held_down_until;
-            *record = Record { held_down_until, is_later: true, ..Record::default() };
+            *record = PathRecord { held_down_until, is_later: true, ..PathRecord::default() };
         });
     }
 }
 
-impl Record {
+impl PathRecord {
     /// Whether losses are unlikely on the path, or it is unused.
     fn has_passed(&self) -> bool {
         let enough = if self.is_later { WORTHWHILE } else { PROBATION };
