@@ -306,7 +306,6 @@ impl RecvStream {
         token: Token,
         rnr_delay: Duration,
     ) -> Ack {
-        let pending = self.pending_ack;
         let taken = self.epsn.0 + u64::from(self.early);
         // The last echo is kept: an ack without a new packet still has a true delay.
         self.pending_ack.leave();
@@ -321,9 +320,9 @@ impl RecvStream {
             highest: highest.wire(),
             nak: nak.map(|(code, psn)| (code, psn.wire())),
             rnr_delay_us: u32::try_from(rnr_delay.as_micros()).unwrap_or(u32::MAX),
-            path: pending.path,
-            stamp: pending.stamp,
-            delay_ns: u32::try_from((now - pending.arrived).as_nanos()).unwrap_or(u32::MAX),
+            path: self.pending_ack.path,
+            stamp: self.pending_ack.stamp,
+            delay_ns: u32::try_from((now - self.pending_ack.arrived).as_nanos()).unwrap_or(u32::MAX),
             received: self.received,
             duplicates: self.duplicates,
             bitmap: self.bitmap(),
