@@ -80,10 +80,10 @@ pub(crate) enum Command {
     },
     /// The other process of a raw peer, started by `ceiling`.
     #[command(hide = true)]
-    PeerServer(crate::peer::ServeOptions),
+    PeerServer(crate::peer::options::ServeOptions),
     /// The measuring process of a raw peer on another host, started by `compare`.
-    #[command(name = crate::peer::client::SUBCOMMAND, hide = true)]
-    PeerClient(crate::peer::client::ClientOptions),
+    #[command(name = crate::peer::options::CLIENT_SUBCOMMAND, hide = true)]
+    PeerClient(crate::peer::options::ClientOptions),
     /// Man pages and completions; the installation writes them.
     #[command(name = braid_lab::pages::COMMAND, hide = true)]
     WritePages(braid_lab::pages::Options),

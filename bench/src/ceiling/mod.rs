@@ -18,7 +18,8 @@ use crate::interleave::report::Report;
 use crate::interleave::{Contestant, interleave};
 use crate::json_file::JsonFile;
 use crate::peer::metrics::{CPU, GOODPUT, MESSAGE_RATE, Metrics, ONE_WAY_P50, ONE_WAY_P99};
-use crate::peer::{Timing, ping_pong, tcp, udp_gso};
+use crate::peer::options::{DEFAULT_CONGESTION, DEFAULT_PAYLOAD_BYTES, Timing};
+use crate::peer::{ping_pong, tcp, udp_gso};
 use crate::perftest::PerftestOptions;
 use crate::report::Row;
 use crate::run;
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
     };
     stdio::print(|out| {
         writeln!(out, "{to_raw}\n{latency}")?;
-        if congestion != tcp::DEFAULT_CONGESTION {
+        if congestion != DEFAULT_CONGESTION {
             writeln!(out, "{}", tcp::explain(congestion))?;
         }
         print_headline(out, &headline)
@@ -160,7 +161,7 @@ fn bulk_contestants<'a>(
 ) -> Vec<Contestant<'a>> {
     let raw = |checked| udp_gso::UdpGsoOptions {
         bind: LOOPBACK,
-        payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
+        payload: DEFAULT_PAYLOAD_BYTES,
         checked,
         timing,
     };
