@@ -17,10 +17,10 @@ const LOCK_FILES: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
 /// Advisories that do not apply, each with the reason in a comment.
 const IGNORED: &[&str] = &[];
 
-/// How it is run.
+/// Options of `cargo xtask advisories`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The database as it lies there, in place of the newest one
+    /// Use this clone of the database instead of the newest version
     #[arg(long, value_name = "DIR")]
     database: Option<PathBuf>,
 }

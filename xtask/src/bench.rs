@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::{Failure, process, tools, tree};
 
-/// What the comparison is told; its own `--help` has all of it.
+/// Options of `cargo xtask bench`. `braid-perf compare --help` lists those of the comparison.
 #[derive(Args)]
 pub struct Options {
     /// Options of `braid-perf compare`

@@ -20,7 +20,7 @@ pub struct Options {
     check: bool,
 }
 
-/// What the package is called.
+/// The name of the package.
 const NAME: &str = "braid";
 
 /// Makes the package, and tries it.
@@ -95,7 +95,7 @@ Description: userspace RDMA transport over many network paths
     ))
 }
 
-/// What the installed files take, in KiB.
+/// Returns the size of the installed files in KiB.
 fn installed_kib(root: &Path) -> Result<u64, Failure> {
     let bytes: u64 = install::files(root)?.iter().map(|(_, bytes)| bytes).sum();
     Ok(bytes.div_ceil(1024))

@@ -3,19 +3,19 @@
 
 use crate::{Failure, process, tree};
 
-/// How hostile.
+/// Options of `cargo xtask flood`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// How many datagrams
+    /// Number of datagrams
     #[arg(long, default_value_t = 10_000_000)]
     datagrams: u64,
-    /// How many connected peers lie
+    /// Number of hostile connected peers
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
     liars: u32,
-    /// How many forgeries of what keyed engines say to each other
+    /// Number of forged packets between keyed engines
     #[arg(long, default_value_t = 10_000_000)]
     forgeries: u64,
-    /// How many sealed forgeries of strangers are refused
+    /// Number of sealed packets from hosts that are not connected
     #[arg(long, default_value_t = 500_000)]
     strangers: u64,
 }

@@ -60,7 +60,7 @@ enum Chore {
     /// The process that delays a fabric's frames
     #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {
-        /// Of the fabric
+        /// The name of the fabric
         name: String,
     },
     /// The C library as it is installed, and the C examples under ASan and valgrind
@@ -74,15 +74,15 @@ enum Chore {
     VerbsPrograms(verbs_programs::Options),
     /// A Debian package of what is installed
     Deb(deb::Options),
-    /// Licences, sources and versions of the crates that this is built of
+    /// Licences, sources and versions of the dependencies
     Dependencies,
-    /// What the RustSec database says against the crates that this is built of
+    /// Advisories of the RustSec database against the dependencies
     Advisories(advisories::Options),
     /// All crates by the oldest Rust that is supported, which rustup installs beside yours
     Msrv,
     /// The crates as the registry would get them, each built out of its archive
     Package,
-    /// What tshark says of captured packets, with wire/wireshark/braid.lua (needs root)
+    /// Captured packets, dissected by tshark with wire/wireshark/braid.lua (needs root)
     Wireshark,
     /// Install the programs that the checks need
     Tools,

@@ -28,7 +28,7 @@ pub struct Options {
     test: Option<String>,
 }
 
-/// What watches the tests.
+/// The sanitizer that the tests run under.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sanitizer {
     /// Accesses of several threads to the same memory without an order between them

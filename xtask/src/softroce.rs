@@ -40,20 +40,20 @@ pub use machine::Accel;
 use pair::Pair;
 use ratios::Rounds;
 
-/// How long a command of the user's may run.
+/// Time limit of a command of the user.
 const COMMAND_LIMIT: Duration = Duration::from_secs(9 * 60);
-/// For what takes no time.
+/// Time limit of commands that end at once.
 const SHORT: Duration = Duration::from_secs(15);
 /// No round of measuring begins that would end later than this.
 const STANDARD_RUN: Duration = Duration::from_secs(170);
 
-/// What to run in the machines.
+/// Options of `cargo xtask softroce`.
 #[derive(Args)]
 pub struct Options {
-    /// Of the guests' processor
+    /// The accelerator of the guests' processor
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     accel: Accel,
-    /// Write what the standard run came to there too
+    /// Write the results of the standard run to this file too
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     json: Option<PathBuf>,
     /// Fail when a ratio is short of what is wanted. It takes a host with nothing else to do

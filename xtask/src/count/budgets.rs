@@ -1,4 +1,4 @@
-//! What each case may take, and whether it does.
+//! The budget of instructions of each case, and the comparison with the counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,14 +25,14 @@ pub(super) struct Budgets {
     pub(super) instructions: BTreeMap<String, u64>,
 }
 
-/// What comparing has shown.
+/// The result of a comparison.
 #[derive(Default)]
 pub(super) struct Verdict {
     /// Every case with its count and its budget.
     pub(super) table: String,
-    /// What is to be known, but stops nobody.
+    /// Remarks that do not fail.
     pub(super) notes: Vec<String>,
-    /// What must not be merged.
+    /// Cases above their budgets, which fail.
     pub(super) breaches: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Budgets {
             .map_err(|e| Failure::new(format!("cannot write {FILE}: {e}")))
     }
 
-    /// Of each case the smaller count.
+    /// Keeps the smaller count of each case.
     pub(super) fn take_least(&mut self, again: BTreeMap<String, u64>) {
         for (case, count) in again {
             self.instructions.entry(case).and_modify(|least| *least = count.min(*least));

@@ -10,10 +10,10 @@ use crate::{Failure, gungraun_runner, rustc, tools};
 
 use self::budgets::Budgets;
 
-/// What to do with the counts.
+/// Options of `cargo xtask count`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Makes what is counted now the budgets
+    /// Make the new counts the budgets
     #[arg(long)]
     accept: bool,
     /// Only builds what is counted, and what counts
@@ -21,8 +21,8 @@ pub struct Options {
     build: bool,
 }
 
-/// Most times that everything is counted before a case counts as too expensive: the engine's cases
-/// run by a real clock, and where the machine makes them wait they do more, never less (3.7 % has
+/// Maximum number of counts before a case counts as too expensive. The engine's cases run by a real
+/// clock. If the machine makes them wait, they execute more instructions, never fewer (3.7 % has
 /// been seen).
 const RUNS: usize = 3;
 

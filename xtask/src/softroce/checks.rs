@@ -1,4 +1,4 @@
-//! What must work between the machines: a list, each entry of which passes or fails for itself.
+//! Independent checks between the machines.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use super::trouble::{self, Trouble};
 use super::{breach, drop_in, late, rails, server, users};
 use crate::Failure;
 
-/// How soon a transfer must end when its device has gone.
+/// Time limit for a transfer to end after its device has gone.
 const END_LIMIT: Duration = Duration::from_secs(20);
-/// Signals show as exit codes from here on.
+/// Exit codes from here on mean signals.
 const SIGNAL: u8 = 128;
 
 const RC: Perftest = Perftest {
@@ -30,7 +30,7 @@ const RIVALS: &[Perftest] = &[
     Perftest { program: "ib_write_lat", size: 8, iterations: 1000, ..RC },
 ];
 
-/// What one check came to.
+/// The result of one check.
 pub(super) struct Check {
     pub(super) name: String,
     pub(super) verdict: Verdict,
@@ -38,7 +38,7 @@ pub(super) struct Check {
 }
 
 pub(super) enum Verdict {
-    /// It works, and measured this where there is something to measure.
+    /// Success, with the measured value if there is one.
     Passed(String),
     Failed(String),
 }
@@ -82,7 +82,7 @@ impl Checks {
         Trouble::Clean.set(pair)
     }
 
-    /// What only devices can do to a transfer.
+    /// Checks of several devices, and of devices that fail during a transfer.
     pub(super) fn devices(&mut self, pair: &Pair) {
         self.check("verbs: both devices at once", || both_devices(pair));
         self.check("verbs: two rails", || rails::verified(pair));

@@ -1,8 +1,8 @@
-//! What the machines boot: Debian's kernel, and a file system in memory made of packages and of our
-//! programs.
+//! The boot image of the machines: Debian's kernel, and a file system in memory with packages and
+//! our programs.
 //!
-//! The packages' part is kept in `target/softroce/` for as long as their versions stay the same.
-//! Our part, an archive that follows it, is made anew each time.
+//! The packages' part is kept in `target/softroce/` until their versions change. Our part, an
+//! archive that follows it, is made anew each time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -58,11 +58,11 @@ impl Program {
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
     pub(super) initrd: PathBuf,
-    /// Of the kernel's package.
+    /// The version of the kernel's package.
     pub(super) version: String,
 }
 
-/// Makes what is not there or out of date. `programs`: ours.
+/// Builds the missing and outdated parts. `programs`: ours.
 pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<Image, Failure> {
     let store = Store::open(folder.join("packages"))?;
     let packages = store.resolve()?;

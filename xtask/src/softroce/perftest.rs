@@ -9,7 +9,7 @@ use super::server::{self, Port};
 use crate::Failure;
 
 const LIMIT: Duration = Duration::from_secs(40);
-/// Of perftest's first connection, over TCP.
+/// The port of perftest's first connection, over TCP.
 const PORT: u16 = 18515;
 const IPERF_PORT: u16 = 5201;
 /// perftest compares the processor's cycles with the clock before it measures, and gives up where a
@@ -17,7 +17,7 @@ const IPERF_PORT: u16 = 5201;
 const CLOCK_TROUBLE: &str = "Can't produce a report";
 const ATTEMPTS: usize = 5;
 
-/// Whose verbs a program calls.
+/// The verbs library that a program calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Provider {
     /// The system's libibverbs and the kernel's devices.
@@ -62,7 +62,7 @@ pub(super) struct Perftest {
     pub(super) iterations: u64,
 }
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Figure {
     /// MB/s, of 10^6 bytes.

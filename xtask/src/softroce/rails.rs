@@ -16,9 +16,9 @@ const SHORT: Duration = Duration::from_secs(15);
 const PORT: u16 = 7300;
 /// By machine, a first: its address on each link.
 const RAILS: [&str; 2] = ["10.77.0.1,10.77.1.1", "10.77.0.2,10.77.1.2"];
-/// Of all bytes each rail carries at least this share. 0.25 to 0.43 were measured, with every
-/// policy: a time-out in these slow machines takes the window of its rail down, and neither packets
-/// (of up to 60 KB) nor times are even.
+/// The least share of all bytes that each rail carries. 0.25 to 0.43 were measured with every
+/// policy: in these slow machines a time-out shrinks the window of its rail. Neither the packets
+/// (of up to 60 KB) nor the times are even.
 const LEAST_SHARE: f64 = 0.15;
 /// A transfer in whose middle a link is cut, when it is, and for how long.
 const TRANSFER: &str = "-s 100001 -D 5 --tx-depth 8 --verify";
@@ -39,7 +39,7 @@ pub(super) fn verified(pair: &Pair) -> Result<String, Failure> {
     Ok(format!("{first} and {second} bytes"))
 }
 
-/// What the client's machine has sent on each link.
+/// Returns the bytes that the client's machine has sent on each link.
 fn sent_bytes(pair: &Pair) -> Result<[u64; 2], Failure> {
     let command =
         "cat /sys/class/net/eth0/statistics/tx_bytes /sys/class/net/eth1/statistics/tx_bytes";
@@ -89,7 +89,7 @@ fn both(pair: &Pair, command: &str) -> Result<(), Failure> {
     [&pair.a, &pair.b].into_iter().try_for_each(|machine| machine.must(command, SHORT).map(drop))
 }
 
-/// What the client has sent on a rail.
+/// The packets of the client on one rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Used {
     packets: u64,

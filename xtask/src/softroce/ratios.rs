@@ -24,7 +24,7 @@ struct Contestant {
     program: Program,
 }
 
-/// What is between the machines.
+/// The link between the machines, with its faults.
 struct Over {
     link: u16,
     trouble: Trouble,
@@ -49,7 +49,7 @@ struct Wanted {
     least: f64,
 }
 
-/// What all contestants came to, in MB/s, one figure per round.
+/// The results of all contestants in MB/s, one figure per round.
 pub(super) struct Results {
     pub(super) figures: Vec<(&'static str, Vec<f64>)>,
     pub(super) ratios: Vec<Ratio>,
@@ -62,7 +62,7 @@ pub(super) struct Ratio {
     pub(super) least: f64,
 }
 
-/// How often everything is measured.
+/// The number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rounds {
     /// Once, and again up to [`MOST_ROUNDS`] as long as that would end before this.

@@ -1,4 +1,4 @@
-//! What netem does to the packets on link 0, in both directions.
+//! Faults that netem adds to link 0, in both directions.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) enum Trouble {
     Delay,
 }
 
-/// What the checks run under.
+/// The faults that the checks run under.
 pub(super) const ALL: [Trouble; 4] =
     [Trouble::Clean, Trouble::Loss, Trouble::Reorder, Trouble::Delay];
 

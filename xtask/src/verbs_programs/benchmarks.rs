@@ -8,9 +8,9 @@ use crate::Failure;
 /// fio says so of a work request that has failed, and may exit with 0 all the same.
 const FAILED: &str = "cq completion status";
 
-/// fio's server takes what the client decides on. `verb=send` is not run: fio lets its server post
-/// the first receives half a second after it has accepted, its client sends after as long, and with
-/// `rnr_retry_count` 0, so that on a busy machine it fails with any device.
+/// fio's server takes what the client decides on. `verb=send` is not run, because it fails with any
+/// device on a busy machine: fio's server posts the first receives half a second after it has
+/// accepted. Its client sends after as long, with `rnr_retry_count` 0.
 const FIO_WRITE: (&str, &str) =
     ("--name=server --rw=read", "--name=client --rw=write --verb=write --hostname={host}");
 const FIO_READ: (&str, &str) =

@@ -6,9 +6,9 @@ pub(super) struct Case {
     /// The same, but where the two ends are two programs.
     pub(super) server: &'static str,
     pub(super) options: &'static str,
-    /// What each end has besides: the server, and the client. `{host}` is the server's address.
+    /// Further arguments of the server and of the client. `{host}` is the server's address.
     pub(super) ends: (&'static str, &'static str),
-    /// Where it listens, if it cannot be told.
+    /// The port of a server that takes none as an argument.
     pub(super) port: Option<u16>,
     /// Variables of the environment.
     pub(super) settings: &'static [(&'static str, &'static str)],

@@ -11,7 +11,7 @@ const TCP_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "lo"), ("UCX_TLS", "tcp")
 /// The client prints its result alone.
 const ENDS: (&str, &str) = ("", "-f {host}");
 
-/// What of a result counts.
+/// The unit of the figure that counts.
 #[derive(Clone, Copy)]
 enum Unit {
     /// Median of half round trips.

@@ -20,8 +20,9 @@ pub(super) const CASES: &[Case] = &[
 const CONTAINERS: usize = 6;
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A NIC; a bridge and its containers; a link to a container by a link-local address, and one by an
-/// address without a subnet; a device whose address is in duplicate address detection.
+/// A host with a NIC, a bridge and its containers. One link to a container has a link-local
+/// address, another one an address without a subnet. The address of one device is in duplicate
+/// address detection.
 fn host_of_containers(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
     let host = &network.server;

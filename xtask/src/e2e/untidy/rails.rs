@@ -119,7 +119,7 @@ fn policy_routing(braid_perf: &Path) -> Result<(), Failure> {
     both_carry(&network, braid_perf, [SERVER, CLIENT])
 }
 
-/// What a rail says that is filtered.
+/// The message about a rail whose packets the reverse-path filter drops.
 const FILTERED: &str = "braid1 drops what comes from there: its rp_filter is 1 (strict)";
 
 /// The second rail cannot carry anything. The connection goes on over the first, and both ends say
