@@ -11,7 +11,7 @@ use crate::{Failure, install, process, tree};
 
 /// Where to, and what then.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct DebOptions {
     /// The folder for the package [default: target/xtask/deb]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub struct Options {
 const NAME: &str = "braid";
 
 /// Makes the package, and tries it.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &DebOptions) -> Result<(), Failure> {
     let out = match &options.out {
         Some(folder) => folder.clone(),
         None => tree::target()?.join("xtask/deb"),

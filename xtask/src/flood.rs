@@ -3,9 +3,9 @@
 
 use crate::{Failure, process, tree};
 
-/// Options of `cargo xtask flood`.
+/// FloodOptions of `cargo xtask flood`.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct FloodOptions {
     /// Number of datagrams
     #[arg(long, default_value_t = 10_000_000)]
     datagrams: u64,
@@ -23,7 +23,7 @@ pub struct Options {
 /// Runs the engine's tests of hostile input, from strangers, at keyed connections too, from
 /// connected peers and from somebody between keyed ones, which read their numbers from the
 /// environment.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &FloodOptions) -> Result<(), Failure> {
     let mut cargo = tree::cargo();
     cargo.env("BRAID_HOSTILE", options.datagrams.to_string());
     cargo.env("BRAID_LIARS", options.liars.to_string());

@@ -22,7 +22,7 @@ pub(crate) const PARTS: &[Step] = &[
 
 /// Which parts to run.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct NightlyOptions {
     /// Only these parts [default: all]
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(PARTS.iter().map(|part| part.name)))]
     parts: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 /// Runs the parts up to the first that fails.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &NightlyOptions) -> Result<(), Failure> {
     let start = Instant::now();
     let steps = match options.of_commit {
         true => vec![*part_of_this_commit()?],

@@ -25,7 +25,7 @@ impl Family {
 
 /// Which seeds to run.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct SoakOptions {
     /// The subject of the scenarios
     #[arg(long, value_enum, default_value_t = Family::Messages)]
     of: Family,
@@ -38,7 +38,7 @@ pub struct Options {
 }
 
 /// Runs the scenarios of the protocol core, which read their seeds from the environment.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &SoakOptions) -> Result<(), Failure> {
     process::run(
         tree::cargo()
             .env("BRAID_SCENARIOS", options.seeds.to_string())

@@ -8,11 +8,11 @@ mod gungraun;
 
 use crate::{Failure, gungraun_runner, rustc, tools};
 
-use self::budgets::Budgets;
+use self::budgets::InstructionBudgets;
 
-/// Options of `cargo xtask count`.
+/// CountOptions of `cargo xtask count`.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct CountOptions {
     /// Make the new counts the budgets
     #[arg(long)]
     accept: bool,
@@ -33,13 +33,14 @@ const ACCEPT: &str = "cargo xtask count --accept";
 /// # Errors
 ///
 /// A case takes too much, or has no budget; a budget has no case; something cannot be built or run.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &CountOptions) -> Result<(), Failure> {
     tools::need("valgrind")?;
     gungraun_runner::install()?;
     if options.build {
         return gungraun::build();
     }
-    let mut counted = Budgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
+    let mut counted =
+        InstructionBudgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
     if options.accept {
         for _ in 1..RUNS {
             counted.take_least(gungraun::count()?);
@@ -48,18 +49,18 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         println!("{} budgets accepted: commit {}", counted.instructions.len(), budgets::FILE);
         return Ok(());
     }
-    let budgets = Budgets::read()?;
-    let mut verdict = budgets.judge(&counted);
+    let budgets = InstructionBudgets::read()?;
+    let mut comparison = budgets.judge(&counted);
     for _ in 1..RUNS {
-        if verdict.breaches.is_empty() {
+        if comparison.breaches.is_empty() {
             break;
         }
         counted.take_least(gungraun::count()?);
-        verdict = budgets.judge(&counted);
+        comparison = budgets.judge(&counted);
     }
-    println!("{}", verdict.table);
-    verdict.notes.iter().for_each(|note| println!("{note}"));
-    match verdict.breaches.as_slice() {
+    println!("{}", comparison.table);
+    comparison.notes.iter().for_each(|note| println!("{note}"));
+    match comparison.breaches.as_slice() {
         [] => Ok(()),
         breaches => {
             let remedy = "look where they go (`callgrind_annotate` on the case's .out file below \

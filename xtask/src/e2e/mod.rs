@@ -33,14 +33,14 @@ const MTUS: [u32; 2] = [1500, 9000];
 
 /// The choice of cases.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct E2eOptions {
     /// Only the laboratory of untidy hosts
     #[arg(long)]
     untidy: bool,
 }
 
 /// Builds `braid-perf` and runs every case; the first that fails ends it.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &E2eOptions) -> Result<(), Failure> {
     let braid_perf = build()?;
     if options.untidy {
         return untidy::run(&braid_perf);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::pair::{B, B1, Pair};
+use super::pair::{B, B1, Machines};
 use super::perftest::Figure;
 use super::server::{self, Port};
 use crate::Failure;
@@ -77,12 +77,12 @@ impl Run {
         Self { test: "write-bw", datapath, options, load }
     }
 
-    pub(super) fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
+    pub(super) fn run(&self, pair: &Machines) -> Result<Figure, Failure> {
         self.run_on(pair, 0)
     }
 
     /// Over one of the two links.
-    pub(super) fn run_on(&self, pair: &Pair, link: u16) -> Result<Figure, Failure> {
+    pub(super) fn run_on(&self, pair: &Machines, link: u16) -> Result<Figure, Failure> {
         let (server, client) = (self.server(link), self.client(link));
         let result = format!("/tmp/result{link}.json");
         let show = format!("{client} --json {result} && cat {result}");

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use super::cpio::Archive;
 use super::kernel::unpack;
-use super::modules::Modules;
+use super::modules::KernelModules;
 use super::packages::{Packages, Store, list};
 use crate::{Failure, process, tree};
 
@@ -113,7 +113,7 @@ fn pack(tree: &Path) -> Result<Vec<u8>, Failure> {
     archive.link(Path::new("usr/bin/sh"), Path::new("dash"));
     archive.tree(tree, &place).map_err(|e| cannot("pack", tree, &e))?;
     let mut order = String::new();
-    let modules = Modules::find(&tree.join("lib/modules"))?;
+    let modules = KernelModules::find(&tree.join("lib/modules"))?;
     for module in modules.closure(&list("modules")?)? {
         let file = format!("{}.ko", module.name);
         archive.file(&Path::new("modules").join(&file), 0o644, &module.content);

@@ -18,13 +18,13 @@ pub(super) const B1: &str = "10.77.1.2";
 /// Link 0 is a socket between the QEMU processes: it keeps the order, loses nothing, and blocks a
 /// machine that sends faster than the other receives. Its devices offer no offloads. Link 1 is a
 /// [`Bridge`].
-pub(super) struct Pair {
+pub(super) struct Machines {
     pub(super) a: Machine,
     pub(super) b: Machine,
     _bridge: Bridge,
 }
 
-impl Pair {
+impl Machines {
     /// Boots them side by side. Logs go into a folder: `NAME.log` holds what was asked of a machine
     /// and what it answered, `NAME-console.log` what its kernel had to say.
     pub(super) fn boot(image: &Image, accel: Accel, logs: &Path) -> Result<Self, Failure> {

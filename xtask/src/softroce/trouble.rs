@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pair::Pair;
+use super::pair::Machines;
 use crate::Failure;
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -44,7 +44,7 @@ impl Trouble {
     }
 
     /// Takes the place of whatever was there.
-    pub(super) fn set(self, pair: &Pair) -> Result<(), Failure> {
+    pub(super) fn set(self, pair: &Machines) -> Result<(), Failure> {
         let mut command = "tc qdisc del dev eth0 root 2>/dev/null".to_owned();
         if let Some(netem) = self.netem() {
             // netem takes a GSO batch for one packet. A token bucket that holds one packet and no

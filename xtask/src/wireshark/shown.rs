@@ -66,7 +66,7 @@ const FIELDS: [&str; 50] = [
 const SEALED: u8 = 0xED;
 
 /// The values that tshark shows for each field of a frame, in the order of its packets.
-type Shown = BTreeMap<&'static str, VecDeque<u64>>;
+type FrameFields = BTreeMap<&'static str, VecDeque<u64>>;
 
 /// Compares all of a capture. Returns how many frames and packets that were.
 pub(super) fn compare(file: &Path) -> Result<(usize, usize), Failure> {
@@ -104,7 +104,7 @@ fn compare_frame(line: &str) -> Result<Vec<u8>, String> {
     let mut columns = line.split('\t');
     let bytes = from_hex(columns.next().unwrap_or_default()).ok_or("its payload is no bytes")?;
     let checks = columns.next().unwrap_or_default().to_owned();
-    let mut shown: Shown = FIELDS.into_iter().zip(columns.map(numbers)).collect();
+    let mut shown: FrameFields = FIELDS.into_iter().zip(columns.map(numbers)).collect();
     let (mut rest, mut opcodes) = (&bytes[..], Vec::new());
     while !rest.is_empty() {
         let (one, after) = rest.split_at(packet_len(rest).min(rest.len()));
@@ -135,7 +135,7 @@ fn compare_frame(line: &str) -> Result<Vec<u8>, String> {
 
 /// Forgets fields of the common header that have no meaning in this packet: tshark shows them for
 /// every packet.
-fn forget_unset(shown: &mut Shown, packet: &Packet<'_>) {
+fn forget_unset(shown: &mut FrameFields, packet: &Packet<'_>) {
     let said: Vec<&str> = expected::fields(packet).iter().map(|(field, _)| *field).collect();
     for field in ["opcode", "solicited", "qp", "ack_requested", "psn"] {
         if !said.contains(&field)

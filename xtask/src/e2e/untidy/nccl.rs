@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use braid_lab::Namespace;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 use crate::process::{self, Program};
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "NCCL on a host with containers", run: host_of_containers },
-    Case { name: "NCCL on a host whose address is on the loopback device", run: routed_address },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "NCCL on a host with containers", run: host_of_containers },
+    UntidyCase {
+        name: "NCCL on a host whose address is on the loopback device",
+        run: routed_address,
+    },
 ];
 
 /// Containers on a bridge.

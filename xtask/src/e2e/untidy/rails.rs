@@ -3,17 +3,17 @@
 
 use std::path::Path;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 use crate::e2e::peers::Said;
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "two interfaces in one subnet", run: one_subnet },
-    Case { name: "the same over IPv6", run: one_subnet_ipv6 },
-    Case { name: "the same, as rules route by source address", run: policy_routing },
-    Case { name: "the same, and strict reverse-path filters", run: strict_filters },
-    Case { name: "a rail on the second interface alone", run: the_second_alone },
-    Case { name: "rails whose addresses are those of the loopback", run: loopback_addresses },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "two interfaces in one subnet", run: one_subnet },
+    UntidyCase { name: "the same over IPv6", run: one_subnet_ipv6 },
+    UntidyCase { name: "the same, as rules route by source address", run: policy_routing },
+    UntidyCase { name: "the same, and strict reverse-path filters", run: strict_filters },
+    UntidyCase { name: "a rail on the second interface alone", run: the_second_alone },
+    UntidyCase { name: "rails whose addresses are those of the loopback", run: loopback_addresses },
 ];
 
 const DEVICES: [&str; 2] = ["braid0", "braid1"];

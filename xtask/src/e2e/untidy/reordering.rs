@@ -5,11 +5,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::Case;
+use super::UntidyCase;
 use crate::{Failure, process};
 
-pub(super) const CASES: &[Case] =
-    &[Case { name: "paths that reorder by themselves", run: reordering }];
+pub(super) const CASES: &[UntidyCase] =
+    &[UntidyCase { name: "paths that reorder by themselves", run: reordering }];
 
 /// Minimum goodput as a share of the link's rate, over two seconds on a busy machine. A sender that
 /// takes reordering for loss reaches 0.1.
