@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use braid_lab::process::Program;
 
-use crate::cli::{EngineArgs, ProgressKind, Switch, Test, TestArgs};
+use crate::cli::{Test, TestArgs};
+use crate::engine_args::{EngineArgs, ProgressKind, Switch};
 use crate::failure::Failure;
 use crate::program;
 use crate::quantities::address_text;
@@ -56,26 +57,26 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
             "--progress",
             if args.progress == ProgressKind::Poll { "poll" } else { "thread" }.to_owned(),
         ),
-        ("--paths", args.paths.to_string()),
-        ("--lb", args.lb.to_string()),
-        ("--rail-policy", args.rail_policy.to_string()),
-        ("--cc", args.cc.to_string()),
+        ("--paths", args.policy.paths.to_string()),
+        ("--lb", args.policy.lb.to_string()),
+        ("--rail-policy", args.policy.rail_policy.to_string()),
+        ("--cc", args.policy.cc.to_string()),
         ("--crc", if args.crc == Switch::On { "on" } else { "off" }.to_owned()),
-        ("--drop", args.drop.to_string()),
-        ("--reorder", args.reorder.to_string()),
-        ("--duplicate", args.duplicate.to_string()),
-        ("--corrupt", args.corrupt.to_string()),
-        ("--delay", args.delay.to_string()),
+        ("--drop", args.faults.drop.to_string()),
+        ("--reorder", args.faults.reorder.to_string()),
+        ("--duplicate", args.faults.duplicate.to_string()),
+        ("--corrupt", args.faults.corrupt.to_string()),
+        ("--delay", args.faults.delay.to_string()),
         // The faults of server and client must not be the same.
         ("--seed", args.seed.wrapping_add(1).to_string()),
     ];
-    let key = args.key.as_ref().map(|key| ("--key", key.display().to_string()));
-    let allowed = args.allowed_keys.as_ref();
+    let key = args.protection.key.as_ref().map(|key| ("--key", key.display().to_string()));
+    let allowed = args.protection.allowed_keys.as_ref();
     let allowed = allowed.map(|file| ("--allowed-keys", file.display().to_string()));
-    let security = args.security.as_ref().map(|mode| ("--security", mode.to_string()));
+    let security = args.protection.security.as_ref().map(|mode| ("--security", mode.to_string()));
     let mtu = args.mtu.map(|mtu| ("--mtu", mtu.to_string()));
     let bind = address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()));
-    let rails: Vec<String> = args.rails.iter().map(ToString::to_string).collect();
+    let rails: Vec<String> = args.policy.rails.iter().map(ToString::to_string).collect();
     let place = if rails.is_empty() { ("--bind", bind) } else { ("--rails", rails.join(",")) };
     let pairs = pairs.into_iter().chain([place]);
     pairs

@@ -1,17 +1,15 @@
 //! The command line.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
-use braid::{
-    CcConfig, DatapathKind, KeyPurpose, LbPolicy, LossRecovery, Medium, MetricsEndpoint, RailScheme,
-};
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use braid::LbPolicy;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::engine_args::EngineArgs;
 use crate::perftest::PerftestOptions;
-use crate::quantities::{local_address, parse_seconds, parse_size};
+use crate::quantities::{parse_seconds, parse_size};
 use crate::table::Unit;
 
 /// Benchmarks for Braid in the manner of perftest.
@@ -80,10 +78,10 @@ pub(crate) enum Command {
     },
     /// The other process of a raw peer, started by `ceiling`.
     #[command(hide = true)]
-    PeerServer(crate::peer::ServeOptions),
+    PeerServer(crate::peer::options::ServeOptions),
     /// The measuring process of a raw peer on another host, started by `compare`.
-    #[command(name = crate::peer::client::SUBCOMMAND, hide = true)]
-    PeerClient(crate::peer::client::ClientOptions),
+    #[command(name = crate::peer::options::CLIENT_SUBCOMMAND, hide = true)]
+    PeerClient(crate::peer::options::ClientOptions),
     /// Man pages and completions; the installation writes them.
     #[command(name = braid_lab::pages::COMMAND, hide = true)]
     WritePages(braid_lab::pages::Options),
@@ -139,6 +137,36 @@ pub(crate) struct TestArgs {
     /// Name or address of the server, also as `HOST:PORT` and `[IPv6]:PORT`. All addresses of a
     /// name are tried. Without it, this is the server.
     pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Atomic operation (atomic-lat).
+    #[arg(short = 'A', long, alias = "atomic_type", value_enum,
+        default_value_t = AtomicKind::FetchAndAdd)]
+    pub(crate) atomic: AtomicKind,
+    /// Sleep until a completion arrives, on both sides, instead of polling (send-lat, read-lat,
+    /// atomic-lat).
+    #[arg(short = 'e', long)]
+    pub(crate) events: bool,
+    /// Both ends on this machine, in two processes (one with `--datapath mem`).
+    #[arg(long, conflicts_with = "host")]
+    pub(crate) loopback: bool,
+    /// As the server, exit after the first client, even if it fails. `--loopback` sets this.
+    #[arg(long, hide = true)]
+    pub(crate) once: bool,
+    /// Check every byte.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) perftest: PerftestOptions,
+}
+
+/// The messages of a test.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LoadArgs {
     /// Bytes of a message, at most 1 GiB; 64K and 1M are understood [default: 65536, latency: 8]
     #[arg(short = 's', long, value_parser = parse_size)]
     pub(crate) size: Option<u64>,
@@ -162,23 +190,11 @@ pub(crate) struct TestArgs {
     /// queue pairs together]
     #[arg(short = 't', long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) tx_depth: Option<u32>,
-    /// Atomic operation (atomic-lat).
-    #[arg(short = 'A', long, alias = "atomic_type", value_enum,
-        default_value_t = AtomicKind::FetchAndAdd)]
-    pub(crate) atomic: AtomicKind,
-    /// Sleep until a completion arrives, on both sides, instead of polling (send-lat, read-lat,
-    /// atomic-lat).
-    #[arg(short = 'e', long)]
-    pub(crate) events: bool,
-    /// Both ends on this machine, in two processes (one with `--datapath mem`).
-    #[arg(long, conflicts_with = "host")]
-    pub(crate) loopback: bool,
-    /// As the server, exit after the first client, even if it fails. `--loopback` sets this.
-    #[arg(long, hide = true)]
-    pub(crate) once: bool,
-    /// Check every byte.
-    #[arg(long)]
-    pub(crate) verify: bool,
+}
+
+/// The figures of a test, and the place where they are written.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OutputArgs {
     /// Milliseconds between samples of the goodput, which `--json` records. With -D, samples of 100
     /// ms and more are also printed at once (bandwidth tests).
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -200,137 +216,12 @@ pub(crate) struct TestArgs {
     /// to standard error.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) engine: EngineArgs,
-    #[command(flatten)]
-    pub(crate) perftest: PerftestOptions,
 }
 
-impl TestArgs {
+impl OutputArgs {
     /// Returns the unit of bandwidths in the table.
     pub(crate) fn unit(&self) -> Unit {
         if self.report_gbits { Unit::Gbits } else { Unit::Mib }
-    }
-}
-
-/// Options of the engine, for every test and `ceiling`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct EngineArgs {
-    /// UDP port of the server [default: 4791, or 18515 over verbs, where the device uses 4791]
-    #[arg(short = 'p', long)]
-    pub(crate) port: Option<u16>,
-    /// Local address to receive on; a link-local one with its device, `fe80::1%eth0` [default: all]
-    #[arg(long, aliases = ["source_ip", "bind_source_ip"], value_name = "ADDR",
-        value_parser = local_address)]
-    pub(crate) bind: Option<SocketAddr>,
-    /// RDMA device, with its name from `rdma link`; implies `--datapath verbs`.
-    #[arg(short = 'd', long, alias = "ib-dev", value_name = "DEV")]
-    pub(crate) dev: Option<String>,
-    /// Port of the RDMA device.
-    #[arg(short = 'i', long, value_name = "PORT", default_value_t = 1, requires = "dev")]
-    pub(crate) ib_port: u8,
-    /// Entry of the port's GID table [default: that of `--bind`, or the first RoCE v2 entry with an
-    /// IPv4 address]
-    #[arg(short = 'x', long, value_name = "INDEX", requires = "dev")]
-    pub(crate) gid_index: Option<u32>,
-    /// Service of the NIC that carries the paths [default: UC]; over UDP only `RC`, the type of
-    /// Braid's queue pairs
-    #[arg(short = 'c', long, value_enum, ignore_case = true)]
-    pub(crate) connection: Option<Service>,
-    /// Datapath that carries the packets [default: udp, or verbs with `-d`]
-    #[arg(long, value_parser = datapaths())]
-    pub(crate) datapath: Option<DatapathKind>,
-    /// Driver of the protocol: the test itself by polling, or a thread of the engine.
-    #[arg(long, value_enum, default_value_t = ProgressKind::Poll)]
-    pub(crate) progress: ProgressKind,
-    /// Paths to the peer, 1 to 4096; each is a UDP source port.
-    #[arg(long, default_value_t = 16)]
-    pub(crate) paths: usize,
-    /// Path policy of the sender on this side.
-    #[arg(long, default_value_t, value_name = "POLICY")]
-    pub(crate) lb: LbPolicy,
-    /// Whether to discover which paths take different routes, and to use equally many of each. For
-    /// networks whose switches hash.
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    pub(crate) discover: Switch,
-    /// Congestion control of the sender on this side: `cubic`; `fixed`, with its window
-    /// `fixed:512K`; `rate:10G`; `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
-    #[arg(long, default_value_t, value_name = "POLICY")]
-    pub(crate) cc: CcConfig,
-    /// Method that distinguishes lost packets from late ones. The client's choice holds for both
-    /// sides.
-    #[arg(long, default_value_t, value_name = "METHOD")]
-    pub(crate) loss_recovery: LossRecovery,
-    /// Local addresses, one rail each, in the order in which the other side lists its own. A
-    /// connection uses as many rails as both sides have, the first with the first. The server is
-    /// reached at its first. Over verbs, `-d` names the device of the first address, and the other
-    /// devices are found by their addresses.
-    #[arg(long, value_name = "ADDR,..", value_delimiter = ',', conflicts_with = "bind")]
-    pub(crate) rails: Vec<IpAddr>,
-    /// Rail policy of the sender on this side: least-loaded, round-robin, hash, lpt or min-rtt.
-    #[arg(long, default_value_t, value_name = "POLICY")]
-    pub(crate) rail_policy: RailScheme,
-    /// Maximum payload bytes of a packet [default: the path's maximum, up to 16384]
-    #[arg(short = 'm', long, value_parser = clap::value_parser!(u16).range(64..))]
-    pub(crate) mtu: Option<u16>,
-    /// Whether payloads carry an end-to-end CRC.
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) crc: Switch,
-    /// Secret key that both sides share or, with --allowed-keys, the private key of this side. Only
-    /// peers with the key connect, and packets are protected. `keygen` makes a key.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) key: Option<PathBuf>,
-    /// Public keys of the allowed peers, one line each as printed by `keygen --static`:
-    /// `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) allowed_keys: Option<PathBuf>,
-    /// Use of the key: `off`; `auth`, packets are authenticated; `encrypt`, packets are also
-    /// encrypted, and a server accepts clients without a key; `required`, it does not [default:
-    /// required with --key]. A list of allowed ciphers may follow, such as
-    /// `required:aes-128-gcm,chacha20-poly1305` [default: all, aes-256-gcm first]
-    #[arg(long, value_name = "MODE[:CIPHER,..]")]
-    pub(crate) security: Option<KeyPurpose>,
-    /// Share of packets to drop, 0 to 1, injected below the protocol.
-    #[arg(long, default_value_t = 0.0)]
-    pub(crate) drop: f64,
-    /// Share of packets to delay until later packets have passed.
-    #[arg(long, default_value_t = 0.0)]
-    pub(crate) reorder: f64,
-    /// Share of packets to send twice.
-    #[arg(long, default_value_t = 0.0)]
-    pub(crate) duplicate: f64,
-    /// Share of packets to corrupt.
-    #[arg(long, default_value_t = 0.0)]
-    pub(crate) corrupt: f64,
-    /// Microseconds by which every packet is delayed.
-    #[arg(long, default_value_t = 0, value_name = "US")]
-    pub(crate) delay: u64,
-    /// Seed of the random choices.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Endpoint for this side's metrics during the run: `local` for `braid-perf top PID`, an
-    /// address for Prometheus too.
-    #[arg(long, value_name = "local|ADDR")]
-    pub(crate) metrics: Option<MetricsEndpoint>,
-}
-
-/// The port of perftest.
-const VERBS_PORT: u16 = 18515;
-
-impl EngineArgs {
-    /// Returns the UDP port of the server.
-    pub(crate) fn port(&self) -> u16 {
-        let is_device = self.datapath().medium() == Medium::Device;
-        self.port.unwrap_or(if is_device { VERBS_PORT } else { braid::DEFAULT_PORT })
-    }
-
-    /// Returns the datapath.
-    pub(crate) fn datapath(&self) -> DatapathKind {
-        self.datapath.unwrap_or_else(|| {
-            let implied = if self.dev.is_some() { Medium::Device } else { Medium::Network };
-            let mut all = DatapathKind::all();
-            all.find(|kind| kind.medium() == implied).expect("the table has one of each medium")
-        })
     }
 }
 
@@ -403,37 +294,6 @@ pub(crate) struct SprayArgs {
     /// Write the results to this file too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-}
-
-/// Reads the name of a datapath of the engine's table.
-fn datapaths() -> impl TypedValueParser<Value = DatapathKind> {
-    let value = |kind: DatapathKind| PossibleValue::new(kind.name()).help(kind.summary());
-    let names = PossibleValuesParser::new(DatapathKind::all().map(value));
-    names.try_map(|name| name.parse::<DatapathKind>())
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Service {
-    /// Unreliable connection.
-    Uc,
-    /// Reliable connection.
-    Rc,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ProgressKind {
-    /// The test polls.
-    Poll,
-    /// A thread of the engine.
-    Thread,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Switch {
-    /// Yes.
-    On,
-    /// No.
-    Off,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

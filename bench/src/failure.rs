@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use braid::{EndCause, Status};
 
-use crate::peer::PeerError;
+use crate::peer::error::PeerError;
 
 /// The reason for a failed run.
 #[derive(Debug, thiserror::Error)]

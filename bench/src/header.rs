@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use braid::Medium;
 
-use crate::cli::{EngineArgs, Service, Switch, Test};
+use crate::cli::Test;
+use crate::engine_args::{EngineArgs, Service, Switch};
 use crate::session::Session;
 use crate::table::RULE;
 
@@ -42,8 +43,11 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
         [("Device", device(args)), ("Peer", session.peer().to_string())],
         [("Number of qps", plan.qps.to_string()), ("Connection type", connection(args).to_owned())],
         [("TX depth", plan.sends.to_string()), ("Packet payload", payload)],
-        [("Paths", args.paths.to_string()), ("Path policy", args.lb.to_string())],
-        [("Rails", args.rails.len().max(1).to_string()), ("Congestion", args.cc.to_string())],
+        [("Paths", args.policy.paths.to_string()), ("Path policy", args.policy.lb.to_string())],
+        [
+            ("Rails", args.policy.rails.len().max(1).to_string()),
+            ("Congestion", args.policy.cc.to_string()),
+        ],
         [
             ("Payload CRC", on(args.crc == Switch::On && !is_keyed)),
             ("Loss recovery", plan.loss_recovery.name().to_owned()),
@@ -52,11 +56,11 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
 }
 
 fn device(args: &EngineArgs) -> String {
-    args.dev.clone().unwrap_or_else(|| args.datapath().label().to_owned())
+    args.device.dev.clone().unwrap_or_else(|| args.datapath().label().to_owned())
 }
 
 fn connection(args: &EngineArgs) -> &'static str {
-    match (args.datapath().medium(), args.connection) {
+    match (args.datapath().medium(), args.device.connection) {
         (Medium::Device, Some(Service::Rc)) => "RC over RC",
         (Medium::Device, _) => "RC over UC",
         _ => "RC",

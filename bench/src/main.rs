@@ -11,6 +11,7 @@ mod compare;
 mod congestion;
 mod control;
 mod degraded;
+mod engine_args;
 mod failure;
 mod header;
 mod info;

@@ -10,10 +10,12 @@ use braid::{Medium, MemFabric};
 use crate::about::host_name;
 use crate::bandwidth::{self, Watch};
 use crate::child::Child;
-use crate::cli::{Switch, Test, TestArgs};
+use crate::cli::{Test, TestArgs};
+use crate::engine_args::Switch;
 use crate::failure::Failure;
 use crate::json_file::JsonFile;
-use crate::peer::{WORKING_SET_BYTES, cpu_seconds};
+use crate::peer::cpu_seconds;
+use crate::peer::limits::WORKING_SET_BYTES;
 use crate::plan::{Extent, Order, Phase, Plan, SideReport};
 use crate::report::{self, Bandwidth, Figures, Host, Hosts, Latency, Results, Row};
 use crate::session::{self, Session, Side};
@@ -55,10 +57,10 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
 fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
-    if test.is_latency() && (args.bidirectional || args.qps > 1) {
+    if test.is_latency() && (args.load.bidirectional || args.load.qps > 1) {
         return usage("a latency test has one queue pair and is bidirectional: remove -b and -q");
     }
-    let other_size = args.all || args.size.is_some_and(|size| size != 8);
+    let other_size = args.load.all || args.load.size.is_some_and(|size| size != 8);
     if test == Test::AtomicLat && other_size {
         return usage("atomics are 8 bytes: remove -s and -a");
     }
@@ -68,20 +70,20 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
              it is for send-lat, read-lat and atomic-lat",
         );
     }
-    if test.is_latency() && args.interval.is_some() {
+    if test.is_latency() && args.output.interval.is_some() {
         return usage("samples are of goodput: --interval is for the bandwidth tests");
     }
-    let every_time = args.report_histogram || args.report_unsorted;
+    let every_time = args.output.report_histogram || args.output.report_unsorted;
     if !test.is_latency() && every_time {
         return usage("-H and -U print the time of each message: they are for the latency tests");
     }
-    if every_time && args.iters.is_some_and(|iters| iters > MOST_TIMES) {
+    if every_time && args.load.iters.is_some_and(|iters| iters > MOST_TIMES) {
         return usage("-H and -U keep the time of each message: at most -n 10000000");
     }
-    if test.is_latency() && args.report_gbits {
+    if test.is_latency() && args.output.report_gbits {
         return usage("--report_gbits is for the bandwidth tests");
     }
-    if test.is_latency() && args.size == Some(0) {
+    if test.is_latency() && args.load.size == Some(0) {
         return usage("a latency test needs messages of at least 1 byte: -s 1");
     }
     Ok(())
@@ -103,7 +105,7 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
 pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
     let side = Side::new(&args.engine, 0, None)?;
     let server = Child::server(test, args)?;
-    let size = args.size.unwrap_or(test.default_size());
+    let size = args.load.size.unwrap_or(test.default_size());
     let mut session = connect(test, args, side, &[server.address()], &[size])?;
     let row = measure(&mut session, test, args, size)?;
     session.control.flush(&Order::Quit)?;
@@ -120,10 +122,10 @@ fn security_text(agreed: braid::Agreed) -> String {
 }
 
 fn client(test: Test, args: &TestArgs, side: Side, servers: &[SocketAddr]) -> Result<(), Failure> {
-    let json = JsonFile::asked(args.json.as_ref())?;
+    let json = JsonFile::asked(args.output.json.as_ref())?;
     let sizes = sizes(test, args);
     let mut session = connect(test, args, side, servers, &sizes)?;
-    let table = Table::new(test, &phase(test, args, sizes[0]), args.unit());
+    let table = Table::new(test, &phase(test, args, sizes[0]), args.output.unit());
     stdio::print(|out| {
         header::print(out, &session, &args.engine)?;
         table.heading(out)
@@ -152,16 +154,16 @@ fn results(test: Test, args: &TestArgs, session: &Session, rows: Vec<Row>) -> Re
         degradations,
         test: test.name(),
         hosts: Hosts { client, server: Host { name, address: session.peer() } },
-        queue_pairs: args.qps,
-        paths: args.engine.paths,
-        path_policy: args.engine.lb.to_string(),
-        loss_recovery: args.engine.loss_recovery.name(),
-        congestion_control: args.engine.cc.to_string(),
+        queue_pairs: args.load.qps,
+        paths: args.engine.policy.paths,
+        path_policy: args.engine.policy.lb.to_string(),
+        loss_recovery: args.engine.policy.loss_recovery.name(),
+        congestion_control: args.engine.policy.cc.to_string(),
         packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
         crc: session.qps[0].payload_crc() == Some(braid::Crc::On),
         security: session.qps[0].security().map(security_text),
         verify: args.verify,
-        rail_policy: args.engine.rail_policy.to_string(),
+        rail_policy: args.engine.policy.rail_policy.to_string(),
         rails: session.rails(),
         rows,
     }
@@ -176,7 +178,7 @@ fn connect(
 ) -> Result<Session, Failure> {
     let plan = plan(test, args, sizes);
     let session = Session::connect(side, servers, plan)?;
-    if args.engine.discover == Switch::On {
+    if args.engine.policy.discover == Switch::On {
         session.wait_for_routes()?;
     }
     Ok(session)
@@ -189,12 +191,12 @@ fn plan(test: Test, args: &TestArgs, sizes: &[u64]) -> Plan {
     let receives = if test == Test::SendBw { 4 * sends } else { sends };
     Plan {
         test,
-        qps: args.qps,
+        qps: args.load.qps,
         verify: args.verify,
-        bidirectional: args.bidirectional,
+        bidirectional: args.load.bidirectional,
         events: args.events,
         atomic: args.atomic,
-        loss_recovery: args.engine.loss_recovery,
+        loss_recovery: args.engine.policy.loss_recovery,
         sends,
         receives,
         slots: if args.verify { receives } else { slots(args, slot_len).min(receives) },
@@ -203,25 +205,26 @@ fn plan(test: Test, args: &TestArgs, sizes: &[u64]) -> Plan {
 }
 
 fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {
-    if args.all {
+    if args.load.all {
         return (1..).map(|shift| 1 << shift).take_while(|size| *size <= LARGEST_OF_ALL).collect();
     }
-    vec![args.size.unwrap_or(test.default_size())]
+    vec![args.load.size.unwrap_or(test.default_size())]
 }
 
 /// Returns the messages outstanding per queue pair. Verified messages have memory of their own,
 /// which the queue pairs share.
 fn depth(args: &TestArgs, size: u64) -> u32 {
-    let sharers = if args.verify { args.qps.into() } else { 1 };
+    let sharers = if args.verify { args.load.qps.into() } else { 1 };
     let by_bytes = OUTSTANDING_BYTES / size.max(1) / sharers;
-    args.tx_depth.unwrap_or(by_bytes.clamp(2, 128) as u32)
+    args.load.tx_depth.unwrap_or(by_bytes.clamp(2, 128) as u32)
 }
 
 /// Returns the slots of memory per queue pair if bytes are not verified. Messages may then overlap
 /// as in perftest, so that the working set of a test does not depend on the number of posted
 /// messages.
 fn slots(args: &TestArgs, slot_len: u64) -> u32 {
-    (WORKING_SET_BYTES as u64 / slot_len / u64::from(args.qps)).clamp(1, u32::MAX.into()) as u32
+    (WORKING_SET_BYTES as u64 / slot_len / u64::from(args.load.qps)).clamp(1, u32::MAX.into())
+        as u32
 }
 
 /// Returns the length of a slot. Slots begin on cache lines, so that messages do not share them.
@@ -233,13 +236,13 @@ fn slot_len(largest: u64) -> u64 {
 fn default_iters(test: Test, args: &TestArgs, size: u64) -> u64 {
     match test.is_latency() {
         true => 20_000.min((1 << 30) / size.max(1)).max(100),
-        false => ((1 << 30) / size.max(1) / u64::from(args.qps)).clamp(100, 500_000),
+        false => ((1 << 30) / size.max(1) / u64::from(args.load.qps)).clamp(100, 500_000),
     }
 }
 
 fn phase(test: Test, args: &TestArgs, size: u64) -> Phase {
-    let iters = args.iters.unwrap_or_else(|| default_iters(test, args, size));
-    let limit = args.duration.map(|seconds| Extent::Time(Duration::from_secs_f64(seconds)));
+    let iters = args.load.iters.unwrap_or_else(|| default_iters(test, args, size));
+    let limit = args.load.duration.map(|seconds| Extent::Time(Duration::from_secs_f64(seconds)));
     Phase { size, extent: limit.unwrap_or(Extent::Messages(iters)), depth: depth(args, size) }
 }
 
@@ -255,7 +258,9 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
     row.server_cpu_s = report.cpu_s;
     row.traffic = session.traffic().since(before).and(report.traffic);
     row.order = match test {
-        _ if args.bidirectional || test.is_latency() => session.out_of_order().worse(report.order),
+        _ if args.load.bidirectional || test.is_latency() => {
+            session.out_of_order().worse(report.order)
+        }
         Test::ReadBw => session.out_of_order(),
         _ => report.order,
     };
@@ -271,11 +276,11 @@ fn measure_bandwidth(
     phase: Phase,
     args: &TestArgs,
 ) -> Result<(Row, SideReport), Failure> {
-    let interval = args.interval.map(Duration::from_millis);
+    let interval = args.output.interval.map(Duration::from_millis);
     let is_timed = matches!(phase.extent, Extent::Time(_));
     let shown = interval.is_some_and(|interval| is_timed && interval >= SHOWN_INTERVAL);
-    let table = Table::new(session.plan.test, &phase, args.unit());
-    let peak = !args.no_peak && !args.bidirectional;
+    let table = Table::new(session.plan.test, &phase, args.output.unit());
+    let peak = !args.output.no_peak && !args.load.bidirectional;
     let watch = Watch { interval, lines: shown.then_some(table), peak };
     let (outcome, report) = bandwidth::client(session, phase, watch)?;
     let seconds = outcome.elapsed.as_secs_f64();
@@ -303,12 +308,12 @@ fn measure_latency(
 ) -> Result<(Row, SideReport), Failure> {
     let halves = matches!(session.plan.test, Test::WriteLat | Test::SendLat);
     let divisor = if halves { 2.0 } else { 1.0 };
-    let keep = args.report_histogram || args.report_unsorted;
+    let keep = args.output.report_histogram || args.output.report_unsorted;
     let (mut outcome, report) = latency::client(session, phase, keep)?;
-    if args.report_unsorted {
+    if args.output.report_unsorted {
         stdio::print(|out| table::times(out, &outcome.each, divisor))?;
     }
-    if args.report_histogram {
+    if args.output.report_histogram {
         outcome.each.sort_unstable();
         stdio::print(|out| table::times(out, &outcome.each, divisor))?;
     }

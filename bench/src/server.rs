@@ -63,7 +63,7 @@ fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Re
         match order {
             Order::Begin(phase) => {
                 if let (Some(args), None) = (shown, table) {
-                    let table = table.insert(Table::new(test, &phase, args.unit()));
+                    let table = table.insert(Table::new(test, &phase, args.output.unit()));
                     stdio::print(|out| table.heading(out))?;
                 }
                 match test.is_latency() {

@@ -10,9 +10,10 @@ use braid::{
     VerbsOptions, VerbsService,
 };
 
-use crate::cli::{EngineArgs, ProgressKind, Service, Switch, Test};
+use crate::cli::Test;
 use crate::control::Control;
 use crate::degraded::{self, Degraded};
+use crate::engine_args::{EngineArgs, ProgressKind, Service, Switch};
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::plan::{Join, Plan, Regions, from_json, to_json};
@@ -63,7 +64,7 @@ impl Side {
         port: u16,
         fabric: Option<&MemFabric>,
     ) -> Result<Side, Failure> {
-        Ok(Side { engine: engine(args, port, fabric)?, cc: args.cc.clone() })
+        Ok(Side { engine: engine(args, port, fabric)?, cc: args.policy.cc.clone() })
     }
 }
 
@@ -92,7 +93,7 @@ pub(crate) fn engine_config(
     if fabric.is_some() {
         bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
     }
-    let mut rails = args.rails.iter().copied();
+    let mut rails = args.policy.rails.iter().copied();
     if let Some(first) = rails.next() {
         bind.set_ip(first);
     }
@@ -100,14 +101,14 @@ pub(crate) fn engine_config(
         datapath,
         bind,
         rails: rails.collect(),
-        rail_policy: args.rail_policy,
+        rail_policy: args.policy.rail_policy,
         progress: match args.progress {
             ProgressKind::Poll => Progress::Application,
             ProgressKind::Thread => Progress::Threads(1),
         },
-        paths: args.paths,
-        lb: args.lb,
-        discover: args.discover == Switch::On,
+        paths: args.policy.paths,
+        lb: args.policy.lb,
+        discover: args.policy.discover == Switch::On,
         mtu: args.mtu,
         crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
         security: security(args)?,
@@ -120,34 +121,34 @@ pub(crate) fn engine_config(
 
 /// The RDMA device of the command line.
 fn device(args: &EngineArgs) -> Option<VerbsOptions> {
-    let service = match args.connection {
+    let service = match args.device.connection {
         Some(Service::Rc) => VerbsService::Rc,
         Some(Service::Uc) | None => VerbsService::Uc,
     };
-    let (device, port) = (args.dev.clone()?, args.ib_port);
-    Some(VerbsOptions { device, port, gid_index: args.gid_index, service })
+    let (device, port) = (args.device.dev.clone()?, args.device.ib_port);
+    Some(VerbsOptions { device, port, gid_index: args.device.gid_index, service })
 }
 
 fn faults(args: &EngineArgs) -> Faults {
     Faults {
-        drop: args.drop,
-        reorder: args.reorder,
-        duplicate: args.duplicate,
-        corrupt: args.corrupt,
-        delay: Duration::from_micros(args.delay),
+        drop: args.faults.drop,
+        reorder: args.faults.reorder,
+        duplicate: args.faults.duplicate,
+        corrupt: args.faults.corrupt,
+        delay: Duration::from_micros(args.faults.delay),
         seed: args.seed,
     }
 }
 
 fn security(args: &EngineArgs) -> Result<Option<Security>, Failure> {
-    let (key, allowed) = (args.key.as_deref(), args.allowed_keys.as_deref());
-    Security::from_files(key, allowed, args.security.clone()).map_err(usage)
+    let (key, allowed) = (args.protection.key.as_deref(), args.protection.allowed_keys.as_deref());
+    Security::from_files(key, allowed, args.protection.security.clone()).map_err(usage)
 }
 
 /// Rejects options that exclude each other.
 pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
     let is_device = args.datapath().medium() == Medium::Device;
-    match (is_device, &args.dev) {
+    match (is_device, &args.device.dev) {
         (true, None) => {
             let name = args.datapath();
             return Err(usage(format_args!("`--datapath {name}` needs a device: `-d DEV`")));
@@ -155,7 +156,7 @@ pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
         (false, Some(_)) => {
             return Err(usage("`-d` names an RDMA device: it goes with `--datapath verbs`"));
         }
-        (false, None) if args.connection == Some(Service::Uc) => {
+        (false, None) if args.device.connection == Some(Service::Uc) => {
             return Err(usage("`-c UC` is a service of RDMA devices: it goes with `-d DEV`"));
         }
         _ => {}

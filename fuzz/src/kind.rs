@@ -10,7 +10,7 @@ pub struct Kind {
     opcodes: &'static [Opcode],
     /// Bytes of which only the bits of the mask mean something.
     masks: &'static [(Range<usize>, u8)],
-    /// What no mask can say.
+    /// Sets fields that depend on other fields or on the length.
     settle: fn(&mut Vec<u8>),
 }
 
@@ -106,7 +106,7 @@ pub const COOKIE: Kind = Kind {
     settle: |bytes| clear_padding(bytes, 32),
 };
 
-/// What a path carries: the question is padded, and its length is in it.
+/// Path probes: the request is padded and contains its length.
 pub const PROBE: Kind = Kind {
     opcodes: &[Opcode::Probe, Opcode::Probed],
     masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (13..14, 0), (20..21, 0)],

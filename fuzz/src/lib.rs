@@ -1,4 +1,4 @@
-//! What the targets share: packets that get past the header check, and what must hold of them.
+//! Packets that pass the header check, and their invariants: the part that all targets share.
 //!
 //! No mutation guesses a CRC, so a target that only fed bytes to the decoder would test the CRC and
 //! nothing behind it. These targets repair the check first. Offsets are those of `docs/wire.md`.

@@ -173,9 +173,9 @@ fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), E
     }
 }
 
-/// Registers memory. NULL with `errno`: `EFAULT` for memory that is not mapped or not writable,
-/// `EINVAL` for an empty region or for remote writing without local writing, `EOPNOTSUPP` for
-/// on-demand paging and memory windows.
+/// Registers memory. Returns NULL with `errno` on failure: `EFAULT` for memory that is not mapped
+/// or not writable, `EINVAL` for an empty region or for remote writing without local writing.
+/// `EOPNOTSUPP` means on-demand paging or memory windows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,

@@ -32,7 +32,7 @@ pub struct Host {
 }
 
 /// The namespaces of one fabric. Their names contain the name of the fabric and the id of the
-/// process that owns it, if one does, so that the remains of a killed process can be found.
+/// process that owns it, if any. The id identifies the remains of a killed process.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     prefix: String,

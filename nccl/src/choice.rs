@@ -76,7 +76,7 @@ pub(crate) fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface
     let usable: Vec<&Interface> =
         all.iter().filter(|one| left_out.keeps(one, unusable(one, config))).collect();
     let best = best_of_each(&usable);
-    let chosen = match &config.interfaces {
+    let chosen = match &config.devices.interfaces {
         Some(pattern) if !pattern.excludes() => {
             let is_far = |one: &Interface| Class::of(one) != Class::LinkLocal;
             let some_are_far = best.iter().any(|one| is_far(one));
@@ -99,7 +99,7 @@ pub(crate) fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface
 
 /// Returns the reason why an address cannot be used.
 fn unusable(interface: &Interface, config: &Config) -> Option<String> {
-    if config.interfaces.as_ref().is_some_and(|pattern| !pattern.selects(&interface.name)) {
+    if config.devices.interfaces.as_ref().is_some_and(|pattern| !pattern.selects(&interface.name)) {
         return Some(format!("not selected by {}", config.origin("ifname")));
     }
     let family = config.nccl.family.filter(|family| !family.has(interface.addr.ip()));
@@ -163,7 +163,7 @@ fn best_class<'a>(best: Vec<&'a Interface>, left_out: &mut LeftOut) -> Vec<&'a I
 }
 
 fn why_none(config: &Config, left_out: &LeftOut) -> String {
-    let cause = match (&config.interfaces, config.nccl.family) {
+    let cause = match (&config.devices.interfaces, config.nccl.family) {
         (Some(pattern), _) => format!("{} is `{pattern}`", config.origin("ifname")),
         (None, Some(family)) => format!("NCCL_SOCKET_FAMILY is {family}"),
         (None, None) => "no address can be used".to_owned(),
@@ -186,7 +186,7 @@ fn why_none(config: &Config, left_out: &LeftOut) -> String {
 /// Logs the addresses that are left out, as a warning if other hosts may not reach the chosen ones.
 fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
     let class = chosen.iter().map(|one| Class::of(one)).max();
-    let is_named = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
+    let is_named = config.devices.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
     let is_near = |root: IpAddr| chosen.iter().any(|one| one.has_neighbour(root));
     let is_asked_for = is_named || config.nccl.root.is_some_and(is_near);
     let is_doubtful = class.is_some_and(|class| class >= Class::LinkLocal) && !is_asked_for;
@@ -296,7 +296,9 @@ mod tests {
     }
 
     fn selected(all: &[Interface], pattern: &str) -> Vec<String> {
-        chosen(all, &Config { interfaces: pattern.parse().ok(), ..Config::default() })
+        let mut config = Config::default();
+        config.devices.interfaces = pattern.parse().ok();
+        chosen(all, &config)
     }
 
     #[test]
@@ -399,7 +401,8 @@ mod tests {
 
     #[test]
     fn an_error_names_the_pattern_and_a_dozen_of_what_is_there() {
-        let config = Config { interfaces: "ib".parse().ok(), ..Config::default() };
+        let mut config = Config::default();
+        config.devices.interfaces = "ib".parse().ok();
         let error = choose(&host(), &config).unwrap_err().to_string();
         for words in ["BRAID_IFNAME is `ib`", "not selected", "docker0 (172.17.0.1)", " more;"] {
             assert!(error.contains(words), "{error}");

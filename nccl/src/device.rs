@@ -71,7 +71,7 @@ impl Device {
             speed: speed(&sys, interface.addr.ip().is_loopback()),
             addr: interface.addr,
             further_rails: Vec::new(),
-            mtu: match config.datapath.medium() {
+            mtu: match config.devices.datapath.medium() {
                 Medium::Device => config.mtu,
                 _ => {
                     let asked = config.mtu.unwrap_or(DEFAULT_PAYLOAD);
@@ -128,7 +128,7 @@ impl Device {
 
     /// Returns the number of paths of a connection.
     pub(crate) fn paths(&self, config: &Config) -> usize {
-        config.paths.unwrap_or(match self.datapath.kind().medium() {
+        config.paths.count.unwrap_or(match self.datapath.kind().medium() {
             Medium::Device => VERBS_PATHS,
             _ => EngineConfig::default().paths,
         })

@@ -56,21 +56,21 @@ impl DeviceContext {
             bind: device.addr,
             second_addr: None,
             rails: device.further_rails.clone(),
-            rail_policy: config.rail_policy,
+            rail_policy: config.paths.rail_policy,
             progress,
             paths: device.paths(config),
-            lb: config.lb,
-            discover: config.discover,
+            lb: config.paths.lb,
+            discover: config.paths.discover,
             mtu: device.mtu,
             crc: config.crc,
-            security: config.security.clone(),
+            security: config.keys.security.clone(),
             receive_buffer: config.receive_buffer,
             faults: config.faults,
             seed: random(),
             spin,
-            ping_interval: config.ping_interval,
-            peer_timeout: config.peer_timeout,
-            linger: config.linger,
+            ping_interval: config.timeouts.ping_interval,
+            peer_timeout: config.timeouts.peer_timeout,
+            linger: config.timeouts.linger,
             // The environment configures the metrics.
             metrics: MetricsEndpoint::default(),
         })?;
@@ -119,11 +119,11 @@ impl DeviceContext {
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {
-        self.config.connect_timeout
+        self.config.timeouts.connect_timeout
     }
 
     pub(crate) fn linger(&self) -> Duration {
-        self.config.linger
+        self.config.timeouts.linger
     }
 
     /// Creates a queue pair in INIT and the completion queue of both its queues.

@@ -36,18 +36,18 @@ impl Registration {
 /// A region is dropped with its last registration, because the memory may be unmapped at once.
 pub(crate) struct RegionCache {
     pd: ProtectionDomain,
-    regions: Mutex<Known>,
+    regions: Mutex<RegionTable>,
 }
 
 #[derive(Default)]
-struct Known {
+struct RegionTable {
     by_key: HashMap<Key, Weak<MemoryRegion>>,
     /// Number of entries at which stale ones are removed: twice the number that remained last time,
     /// so that the cost per registration is constant.
     sweep_at: usize,
 }
 
-impl Known {
+impl RegionTable {
     fn enter(&mut self, key: Key, region: &Arc<MemoryRegion>) {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, region| region.strong_count() > 0);

@@ -17,12 +17,12 @@ use crate::rdma;
 /// If there are none, or if the system does not list its interfaces.
 pub(crate) fn devices(config: &Config) -> Result<Vec<Device>, Error> {
     let all = interfaces::list().map_err(Error::Interfaces)?;
-    if !config.rails.is_empty() {
-        let devices = config.rails.iter().enumerate();
+    if !config.devices.rails.is_empty() {
+        let devices = config.devices.rails.iter().enumerate();
         return devices.map(|(index, names)| of_rails(index, &all, names, config)).collect();
     }
     let mut devices = Vec::new();
-    let chosen = match config.addresses.is_empty() {
+    let chosen = match config.devices.addresses.is_empty() {
         true => choose(&all, config)?,
         false => addresses_named(&all, config)?,
     };
@@ -123,17 +123,17 @@ const HOW_TO_RDMA: &str = "load the driver of the NIC, or make a Soft-RoCE devic
 fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, Error> {
     let build = |device| {
         let options = DatapathOptions { device, ..DatapathOptions::default() };
-        Ok(config.datapath.build(&options)?)
+        Ok(config.devices.datapath.build(&options)?)
     };
-    if config.datapath.medium() != Medium::Device {
+    if config.devices.datapath.medium() != Medium::Device {
         return build(None).map(Some);
     }
-    let selected = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
-    let named = selected || !config.addresses.is_empty();
+    let selected = config.devices.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
+    let named = selected || !config.devices.addresses.is_empty();
     match rdma::port_of(&interface.name) {
         Some(rdma::Port { device, number }) => {
             let options = VerbsOptions::new(device);
-            let service = config.service;
+            let service = config.devices.service;
             build(Some(VerbsOptions { port: number, service, ..options })).map(Some)
         }
         None if named => Err(no_rdma_device(interface)),
@@ -154,7 +154,7 @@ fn addresses_named(all: &[Interface], config: &Config) -> Result<Vec<Interface>,
         });
         found.and_then(|found| usable(&found, &origin).cloned())
     };
-    config.addresses.iter().map(interface).collect()
+    config.devices.addresses.iter().map(interface).collect()
 }
 
 /// Returns the interface of an address. The loopback device has all of 127.0.0.0/8.
@@ -198,7 +198,9 @@ mod tests {
             let addresses = ips.iter().map(|ip| ip.parse().unwrap()).collect();
             let mut host = host();
             host[3].detection = Some(Detection::Tentative);
-            shown(addresses_named(&host, &Config { addresses, ..Config::default() }))
+            let mut config = Config::default();
+            config.devices.addresses = addresses;
+            shown(addresses_named(&host, &config))
         };
         assert_eq!(named(&["10.0.0.2", "fd00::1"]).unwrap(), ["eth0 10.0.0.2", "eth1 fd00::1"]);
         assert_eq!(named(&["127.0.0.9"]).unwrap(), ["lo 127.0.0.9"]);

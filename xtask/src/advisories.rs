@@ -17,17 +17,17 @@ const LOCK_FILES: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
 /// Advisories that do not apply, each with the reason in a comment.
 const IGNORED: &[&str] = &[];
 
-/// How it is run.
+/// AdvisoriesOptions of `cargo xtask advisories`.
 #[derive(clap::Args)]
-pub struct Options {
-    /// The database as it lies there, in place of the newest one
+pub struct AdvisoriesOptions {
+    /// Use this clone of the database instead of the newest version
     #[arg(long, value_name = "DIR")]
     database: Option<PathBuf>,
 }
 
 /// Fails if an advisory applies to a crate of a lock file: a vulnerability, or one that is unsound
 /// or no longer maintained.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &AdvisoriesOptions) -> Result<(), Failure> {
     let database = match &options.database {
         Some(given) => given.clone(),
         None => fetch()?,

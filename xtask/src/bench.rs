@@ -4,17 +4,17 @@ use clap::Args;
 
 use crate::{Failure, process, tools, tree};
 
-/// What the comparison is told; its own `--help` has all of it.
+/// BenchOptions of `cargo xtask bench`. `braid-perf compare --help` lists those of the comparison.
 #[derive(Args)]
-pub struct Options {
-    /// Options of `braid-perf compare`
+pub struct BenchOptions {
+    /// BenchOptions of `braid-perf compare`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
     options: Vec<String>,
 }
 
 /// Installs the peers where they are missing, builds in the one that is a crate, and runs
 /// `braid-perf compare`.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &BenchOptions) -> Result<(), Failure> {
     tools::run()?;
     let build = ["run", "--release", "--package", "braid-bench", "--features", "quic"];
     let compare = ["--bin", "braid-perf", "--", "compare"];

@@ -1,9 +1,9 @@
 //! `cargo xtask c`: the C library as it is installed, and the C examples.
 //!
-//! The header compiles as C99 and C++17, the library shows what the header declares and nothing
-//! else, and every example runs to its end: built by gcc and by g++, alone, under valgrind, and
-//! with AddressSanitizer and UndefinedBehaviorSanitizer. All C that the documentation shows
-//! compiles, and its program by task runs.
+//! The header compiles as C99 and C++17, and the library exports exactly what the header declares.
+//! Every example is built by gcc and by g++ and runs to its end: alone, under valgrind, and with
+//! AddressSanitizer and UndefinedBehaviorSanitizer. All C code in the documentation compiles, and
+//! the program `tasks` of its page runs.
 
 mod page;
 
@@ -26,7 +26,7 @@ struct Build {
     compiler: &'static str,
     standard: &'static str,
     flags: &'static str,
-    /// What else to run them under.
+    /// Whether the examples run under valgrind too.
     valgrind: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::{Failure, install, process, tree};
 
 /// Where to, and what then.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct DebOptions {
     /// The folder for the package [default: target/xtask/deb]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -20,11 +20,11 @@ pub struct Options {
     check: bool,
 }
 
-/// What the package is called.
+/// The name of the package.
 const NAME: &str = "braid";
 
 /// Makes the package, and tries it.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &DebOptions) -> Result<(), Failure> {
     let out = match &options.out {
         Some(folder) => folder.clone(),
         None => tree::target()?.join("xtask/deb"),
@@ -95,7 +95,7 @@ Description: userspace RDMA transport over many network paths
     ))
 }
 
-/// What the installed files take, in KiB.
+/// Returns the size of the installed files in KiB.
 fn installed_kib(root: &Path) -> Result<u64, Failure> {
     let bytes: u64 = install::files(root)?.iter().map(|(_, bytes)| bytes).sum();
     Ok(bytes.div_ceil(1024))

@@ -11,10 +11,10 @@ use spdx::{Expression, LicenseReq, ParseMode};
 
 use crate::{Failure, tree};
 
-/// What binaries may be given away under, with a notice at most.
+/// Licences that allow the distribution of binaries and require a notice at most.
 const LICENCES: &[&str] =
     &["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unicode-3.0", "Zlib"];
-/// Crates with another licence, each with it.
+/// Crates with another licence, and that licence.
 const OTHER_LICENCES: &[(&str, &str)] = &[
     // Runs in a test and is part of nothing that is given away.
     ("cbindgen", "MPL-2.0"),
@@ -68,7 +68,7 @@ fn check_licence(package: &Package) -> Option<String> {
     (!expression.evaluate(is_taken)).then(|| format!("has the licence {text}"))
 }
 
-/// What has no source lies in this tree.
+/// Checks the source of a package. A package of this repository has none.
 fn check_source(package: &Package) -> Option<String> {
     let source = package.source.as_ref()?;
     (source.repr != REGISTRY).then(|| format!("comes from {source}"))

@@ -23,7 +23,7 @@ pub use check::check;
 
 /// A command, and the name of the fabric.
 #[derive(Args)]
-pub struct Options {
+pub struct FabricOptions {
     #[command(subcommand)]
     verb: Verb,
     /// Name of the fabric; several can stand side by side
@@ -56,31 +56,31 @@ enum Verb {
         command: Vec<String>,
     },
     /// Take links down at both ends; leaves that lose a link choose among the others
-    Cut(Place),
+    Cut(TroublePlace),
     /// Let every packet vanish while the links stay up
-    Blackhole(Place),
+    Blackhole(TroublePlace),
     /// Let packets vanish at random
     Lossy {
         #[command(flatten)]
-        place: Place,
+        place: TroublePlace,
         /// Percentage of the packets, each at random: 0.01 to 100
         percent: f64,
     },
     /// Give links a lower rate
     Slow {
         #[command(flatten)]
-        place: Place,
+        place: TroublePlace,
         /// Bits per second: 50mbit
         rate: Rate,
     },
     /// Build a fabric of its own, and check rates, ways, troubles and delays on it
     Check,
     /// End the trouble of a spine, its links' too, or that of one link
-    Restore(Place),
+    Restore(TroublePlace),
 }
 
 #[derive(Args)]
-struct Place {
+struct TroublePlace {
     /// SPINE, or SPINE:LEAF for one link
     #[arg(value_name = "SPINE[:LEAF]")]
     place: Where,
@@ -126,7 +126,7 @@ struct Shape {
 }
 
 /// Does one command.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &FabricOptions) -> Result<(), Failure> {
     let name = options.name.as_str();
     match &options.verb {
         Verb::Up(shape) if shape.rail => up_rails(shape.rail_plan(name)),
@@ -223,7 +223,7 @@ fn on_host(fabric: &Fabric, host: &str, program: &Path) -> Result<Command, Failu
     Ok(fabric.command_on(on, program))
 }
 
-fn trouble(name: &str, at: &Place, what: Trouble) -> Result<(), Failure> {
+fn trouble(name: &str, at: &TroublePlace, what: Trouble) -> Result<(), Failure> {
     Ok(find(name)?.trouble(at.place, what)?)
 }
 

@@ -1,8 +1,8 @@
-//! What a chore says when it cannot be done.
+//! The error of a command.
 
 use std::fmt;
 
-/// What went wrong and, where one is known, the remedy.
+/// An error message with the remedy, if one is known.
 #[derive(Debug)]
 pub struct Failure {
     what: String,

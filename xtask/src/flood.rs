@@ -3,19 +3,19 @@
 
 use crate::{Failure, process, tree};
 
-/// How hostile.
+/// FloodOptions of `cargo xtask flood`.
 #[derive(clap::Args)]
-pub struct Options {
-    /// How many datagrams
+pub struct FloodOptions {
+    /// Number of datagrams
     #[arg(long, default_value_t = 10_000_000)]
     datagrams: u64,
-    /// How many connected peers lie
+    /// Number of hostile connected peers
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
     liars: u32,
-    /// How many forgeries of what keyed engines say to each other
+    /// Number of forged packets between keyed engines
     #[arg(long, default_value_t = 10_000_000)]
     forgeries: u64,
-    /// How many sealed forgeries of strangers are refused
+    /// Number of sealed packets from hosts that are not connected
     #[arg(long, default_value_t = 500_000)]
     strangers: u64,
 }
@@ -23,7 +23,7 @@ pub struct Options {
 /// Runs the engine's tests of hostile input, from strangers, at keyed connections too, from
 /// connected peers and from somebody between keyed ones, which read their numbers from the
 /// environment.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &FloodOptions) -> Result<(), Failure> {
     let mut cargo = tree::cargo();
     cargo.env("BRAID_HOSTILE", options.datagrams.to_string());
     cargo.env("BRAID_LIARS", options.liars.to_string());

@@ -20,7 +20,7 @@ use crate::{Failure, process, rustc, tools, tree};
 
 /// The targets, and their time.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct FuzzOptions {
     /// Time of each target
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -50,7 +50,7 @@ const RUSTFLAGS: &[&str] = &[
 const MAX_LEN: u32 = 2048;
 
 /// Builds the targets and runs each of them.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &FuzzOptions) -> Result<(), Failure> {
     tools::need("c++")?;
     let targets = chosen(options.target.as_deref())?;
     let programs = build()?;

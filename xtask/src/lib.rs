@@ -18,6 +18,7 @@ pub mod fmt;
 pub mod fuzz;
 mod gungraun_runner;
 pub mod install;
+mod lanes;
 pub mod layers;
 pub mod lint;
 pub mod loom;

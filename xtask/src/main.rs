@@ -22,7 +22,7 @@ enum Chore {
     /// Everything, as CI runs it, installing what is missing
     Test,
     /// Long searches, in parts; `test` runs one part with each commit
-    Nightly(nightly::Options),
+    Nightly(nightly::NightlyOptions),
     /// The programs and libraries that other commands run, with the release profile
     Build,
     /// Format the Rust sources
@@ -36,53 +36,53 @@ enum Chore {
     /// The conventions: file sizes, names, unsafe code, layers
     Tidy,
     /// Real processes, over loopback and between network namespaces (needs root)
-    E2e(e2e::Options),
+    E2e(e2e::E2eOptions),
     /// Feed the parsers with mutated bytes
-    Fuzz(fuzz::Options),
+    Fuzz(fuzz::FuzzOptions),
     /// Many seeds of the virtual-time scenarios
-    Soak(soak::Options),
+    Soak(soak::SoakOptions),
     /// A path policy, added to a copy of the sources as CONTRIBUTING.md says
     Recipe,
     /// Hostile datagrams by the million at an engine's port, during a transfer
-    Flood(flood::Options),
+    Flood(flood::FloodOptions),
     /// Every interleaving of our own concurrency
     Loom,
     /// The tests of unsafe and threaded code under ThreadSanitizer and AddressSanitizer
-    Sanitize(sanitize::Options),
+    Sanitize(sanitize::SanitizeOptions),
     /// Instructions of the hot path, against their budgets
-    Count(count::Options),
+    Count(count::CountOptions),
     /// Braid beside what else moves bytes, between two namespaces: quick, or --full (needs root)
-    Bench(bench::Options),
+    Bench(bench::BenchOptions),
     /// Two virtual machines with Soft-RoCE: Braid beside perftest, or a command of yours
-    Softroce(softroce::Options),
+    Softroce(softroce::SoftroceOptions),
     /// A leaf-spine fabric of network namespaces, with trouble on command (needs root)
-    Fabric(fabric::Options),
+    Fabric(fabric::FabricOptions),
     /// The process that delays a fabric's frames
     #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {
-        /// Of the fabric
+        /// The name of the fabric
         name: String,
     },
     /// The C library as it is installed, and the C examples under ASan and valgrind
     C,
     /// Install the C library for pkg-config and CMake, the NCCL plugin, and the programs with their
     /// pages
-    Install(install::Options),
+    Install(install::InstallOptions),
     /// The drop-in libibverbs and librdmacm, and braid-run
     DropIn,
     /// Unmodified verbs programs on the drop-in libibverbs: perftest, pingpongs, UCX, Open MPI
-    VerbsPrograms(verbs_programs::Options),
+    VerbsPrograms(verbs_programs::VerbsProgramsOptions),
     /// A Debian package of what is installed
-    Deb(deb::Options),
-    /// Licences, sources and versions of the crates that this is built of
+    Deb(deb::DebOptions),
+    /// Licences, sources and versions of the dependencies
     Dependencies,
-    /// What the RustSec database says against the crates that this is built of
-    Advisories(advisories::Options),
+    /// Advisories of the RustSec database against the dependencies
+    Advisories(advisories::AdvisoriesOptions),
     /// All crates by the oldest Rust that is supported, which rustup installs beside yours
     Msrv,
     /// The crates as the registry would get them, each built out of its archive
     Package,
-    /// What tshark says of captured packets, with wire/wireshark/braid.lua (needs root)
+    /// Captured packets, dissected by tshark with wire/wireshark/braid.lua (needs root)
     Wireshark,
     /// Install the programs that the checks need
     Tools,

@@ -4,10 +4,12 @@ use std::process::Command;
 
 use crate::{Failure, package, process, tree};
 
-/// What a cargo tells the cargo it starts, which would take this one's compiler for its own.
+/// Variables that cargo sets for its children. A child with another toolchain would use the
+/// compiler of its parent.
 const INHERITED: &[&str] = &["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"];
 
-/// In a target folder of its own: two compilers share nothing of what they build.
+/// Checks all crates with the oldest supported Rust, in a target folder of its own, because two
+/// compilers cannot share build outputs.
 pub fn run() -> Result<(), Failure> {
     let toolchain = install()?;
     let target = tree::target()?.join("msrv");

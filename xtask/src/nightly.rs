@@ -3,26 +3,26 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::test::{Lane, Step, end, run_lanes};
+use crate::lanes::{Lane, Step, end, run_lanes};
 use crate::{Failure, process, tree};
 
 /// The parts. Each takes minutes at most, for CI has room for one of them.
 pub(crate) const PARTS: &[Step] = &[
     // `cargo test` runs the first seeds.
-    Step::new("soak", &["xtask", "soak", "--first", "10000", "--seeds", "20000"]),
-    Step::new(
+    Step::nightly("soak", &["xtask", "soak", "--first", "10000", "--seeds", "20000"]),
+    Step::nightly(
         "attempts",
         &["xtask", "soak", "--of", "connections", "--first", "10000", "--seeds", "2000"],
     ),
-    Step::new("flood", &["xtask", "flood"]),
-    Step::new("thread", &["xtask", "sanitize", "--only", "thread"]),
-    Step::new("fuzz", &["xtask", "fuzz", "--seconds", "10"]),
-    Step::new("softroce", &["xtask", "softroce"]),
+    Step::nightly("flood", &["xtask", "flood"]),
+    Step::nightly("thread", &["xtask", "sanitize", "--only", "thread"]),
+    Step::nightly("fuzz", &["xtask", "fuzz", "--seconds", "10"]),
+    Step::nightly("softroce", &["xtask", "softroce"]),
 ];
 
 /// Which parts to run.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct NightlyOptions {
     /// Only these parts [default: all]
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(PARTS.iter().map(|part| part.name)))]
     parts: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 /// Runs the parts up to the first that fails.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &NightlyOptions) -> Result<(), Failure> {
     let start = Instant::now();
     let steps = match options.of_commit {
         true => vec![*part_of_this_commit()?],

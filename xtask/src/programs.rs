@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use crate::{Failure, process, tree};
 
-/// One selection for all commands, without packages: which programs are built together decides the
-/// features of their dependencies and how those are prepared for link-time optimisation, so another
-/// selection would build them anew. The NCCL plugin comes with the program that opens it.
+/// One selection for all commands, without packages. Programs built together share the features of
+/// their dependencies and the preparation for link-time optimisation, so another selection would
+/// rebuild the dependencies. The NCCL plugin comes with the program that opens it.
 const SELECTION: &[&str] =
     &["braid-perf", "braid-sim", "braid-run", "nccl-conformance", "softroce-agent"];
 

@@ -1,4 +1,4 @@
-//! What the compiler says of itself.
+//! Queries to the compiler.
 
 use std::process::Command;
 

@@ -19,7 +19,7 @@ use crate::{Failure, process, rustc, tools, tree};
 
 /// Which of them to run.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct SanitizeOptions {
     /// Only this one
     #[arg(long)]
     only: Option<Sanitizer>,
@@ -28,7 +28,7 @@ pub struct Options {
     test: Option<String>,
 }
 
-/// What watches the tests.
+/// The sanitizer that the tests run under.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sanitizer {
     /// Accesses of several threads to the same memory without an order between them
@@ -43,7 +43,7 @@ struct Group {
     packages: &'static [&'static str],
     /// Arguments to cargo.
     build: &'static [&'static str],
-    /// Options of the sanitizer, and arguments of the test programs.
+    /// SanitizeOptions of the sanitizer, and arguments of the test programs.
     options: &'static str,
     arguments: &'static [&'static str],
 }
@@ -104,7 +104,7 @@ const RACES: &str = include_str!("sanitize/thread.supp");
 const LEAKS: &str = include_str!("sanitize/leak.supp");
 
 /// Builds the tests with each sanitizer and runs them.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &SanitizeOptions) -> Result<(), Failure> {
     tools::need("cc")?;
     let is_chosen = |group: &&Group| options.only.is_none_or(|only| only == group.sanitizer);
     GROUPS.iter().filter(is_chosen).try_for_each(|group| watch(group, options.test.as_deref()))

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use crate::{Failure, process, tree};
 
-/// What scenarios are about.
+/// The subject of the scenarios.
 #[derive(Clone, Copy, ValueEnum)]
 enum Family {
     /// Two endpoints and all kinds of work requests
@@ -25,20 +25,20 @@ impl Family {
 
 /// Which seeds to run.
 #[derive(clap::Args)]
-pub struct Options {
-    /// What they are about
+pub struct SoakOptions {
+    /// The subject of the scenarios
     #[arg(long, value_enum, default_value_t = Family::Messages)]
     of: Family,
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, default_value_t = 1)]
     first: u64,
 }
 
 /// Runs the scenarios of the protocol core, which read their seeds from the environment.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &SoakOptions) -> Result<(), Failure> {
     process::run(
         tree::cargo()
             .env("BRAID_SCENARIOS", options.seeds.to_string())

@@ -37,23 +37,23 @@ use braid::Datapath;
 use checks::Checks;
 use image::Image;
 pub use machine::Accel;
-use pair::Pair;
+use pair::Machines;
 use ratios::Rounds;
 
-/// How long a command of the user's may run.
+/// Time limit of a command of the user.
 const COMMAND_LIMIT: Duration = Duration::from_secs(9 * 60);
-/// For what takes no time.
+/// Time limit of commands that end at once.
 const SHORT: Duration = Duration::from_secs(15);
 /// No round of measuring begins that would end later than this.
 const STANDARD_RUN: Duration = Duration::from_secs(170);
 
-/// What to run in the machines.
+/// SoftroceOptions of `cargo xtask softroce`.
 #[derive(Args)]
-pub struct Options {
-    /// Of the guests' processor
+pub struct SoftroceOptions {
+    /// The accelerator of the guests' processor
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     accel: Accel,
-    /// Write what the standard run came to there too
+    /// Write the results of the standard run to this file too
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     json: Option<PathBuf>,
     /// Fail when a ratio is short of what is wanted. It takes a host with nothing else to do
@@ -71,7 +71,7 @@ pub struct Options {
 }
 
 /// Boots the machines, and runs the standard run, or the command in one of them.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &SoftroceOptions) -> Result<(), Failure> {
     let start = Instant::now();
     ["qemu-system-x86_64", "ip", "setpriv", "xz", "objcopy"]
         .into_iter()
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     // The first time, all is built and downloaded; that is not the run's to answer for.
     let ready = Instant::now();
     println!("image: {} after {:.1} s", image.version, start.elapsed().as_secs_f64());
-    let pair = Pair::boot(&image, options.accel, &folder)?;
+    let pair = Machines::boot(&image, options.accel, &folder)?;
     println!("both machines are up after {:.1} s", ready.elapsed().as_secs_f64());
     match options.command.is_empty() {
         true => standard(options, &image, pair, ready),
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn command(line: &str, pair: Pair) -> Result<(), Failure> {
+fn command(line: &str, pair: Machines) -> Result<(), Failure> {
     let output = pair.a.run(line, COMMAND_LIMIT)?;
     pair.power_off();
     print!("{}", output.text);
@@ -99,7 +99,12 @@ fn command(line: &str, pair: Pair) -> Result<(), Failure> {
     }
 }
 
-fn standard(options: &Options, image: &Image, pair: Pair, start: Instant) -> Result<(), Failure> {
+fn standard(
+    options: &SoftroceOptions,
+    image: &Image,
+    pair: Machines,
+    start: Instant,
+) -> Result<(), Failure> {
     probe::run(&pair, &image.version)?;
     let mut checks = Checks::default();
     let rounds = match options.rounds {

@@ -16,7 +16,7 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// What cargo knows about the workspace, without resolving what lies outside it.
+/// Reads cargo's metadata of the workspace, without its dependencies.
 pub fn metadata() -> Result<Metadata, Failure> {
     MetadataCommand::new()
         .current_dir(root())

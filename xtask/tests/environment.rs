@@ -1,5 +1,5 @@
-//! What ends up in other programs reads the environment in one place, which knows programs with
-//! more rights than their user.
+//! Libraries that other programs load read the environment in one place, which recognises programs
+//! with more rights than their user.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use braid_lab::traffic::Workload;
 use clap::Args;
 
 use super::fabric::Shape;
-use crate::cli::EngineArgs;
+use crate::engine_args::EngineArgs;
 use crate::quantities::parse_size;
 
 /// The first loopback network of a rank's rails: 127.20.0.0/16, then 127.21.0.0/16 and so on, with

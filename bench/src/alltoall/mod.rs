@@ -52,7 +52,7 @@ fn run_rank(args: &AllToAllArgs) -> Result<(), Failure> {
     let workloads = args.workloads();
     let seen = workloads.iter().map(|workload| rank.run(*workload, args));
     let seen = seen.collect::<Result<Vec<_>, _>>()?;
-    let told = to_json(&RankReport { rails: args.engine.rails.clone(), seen });
+    let told = to_json(&RankReport { rails: args.engine.policy.rails.clone(), seen });
     let told = rank.gather(&told)?;
     if rank.group.rank() != 0 {
         return Ok(());
@@ -69,7 +69,7 @@ fn run_rank(args: &AllToAllArgs) -> Result<(), Failure> {
     for (index, workload) in workloads.iter().enumerate() {
         let seen: Vec<Seen> = told.iter().map(|told| told.seen[index].clone()).collect();
         let matrix = workload.matrix(rank.group.size(), args.size, args.engine.seed);
-        let policy = args.engine.rail_policy.name();
+        let policy = args.engine.policy.rail_policy.name();
         let report = AllToAllReport::new(*workload, policy, args, &matrix, &seen, &rails);
         stdio::print(|out| writeln!(out, "{}", report.line()))?;
         reports.push(report);

@@ -48,7 +48,7 @@ impl Rank {
     pub(super) fn join(args: &AllToAllArgs) -> Result<Rank, Failure> {
         let usage = |error: braid::GroupError| Failure::Usage(error.to_string());
         let mut config = GroupConfig::from_env().map_err(usage)?;
-        config.cc = args.engine.cc.clone();
+        config.cc = args.engine.policy.cc.clone();
         let port = args.engine.port.unwrap_or(config.port());
         let engine = Engine::new(session::engine_config(&args.engine, port, None)?);
         let engine = engine.attempt("engine")?;

@@ -5,20 +5,24 @@
 //! receives keeps receives posted. With `--verify` it checks every byte before it releases the
 //! slot, by reposting the receive (SEND) or by writing back a credit word (WRITE).
 
+mod observations;
 mod peak;
 mod receive;
 mod run;
+mod stall;
 mod transmit;
 
 use std::time::{Duration, Instant, SystemTime};
 
-use self::run::{Progress, Run, STALL};
+pub(crate) use self::observations::Watch;
+
+use self::run::{Progress, Run};
+use self::stall::STALL;
 use crate::failure::Failure;
 use crate::peer::cpu_seconds;
 use crate::plan::{Answer, Extent, Order, Phase, SideReport};
-use crate::samples::{Sample, Sampler};
+use crate::samples::Sample;
 use crate::session::Session;
-use crate::table::Table;
 
 /// The results of a phase at the client.
 #[derive(Clone, Debug)]
@@ -39,16 +43,6 @@ pub(crate) struct BandwidthOutcome {
     pub(crate) peak: Option<f64>,
 }
 
-/// The observations during a phase.
-pub(crate) struct Watch {
-    /// Interval between samples of the goodput.
-    pub(crate) interval: Option<Duration>,
-    /// Prints each sample at once.
-    pub(crate) lines: Option<Table>,
-    /// Whether to find the peak, as perftest does.
-    pub(crate) peak: bool,
-}
-
 /// Measures one phase from the client's side.
 pub(crate) fn client(
     session: &mut Session,
@@ -65,9 +59,9 @@ pub(crate) fn client(
     }
     let own = run.stop();
     let qp_messages = run.progress.iter().map(|qp| qp.ended).collect();
-    let samples = run.sampler.take().map(Sampler::into_samples).unwrap_or_default();
+    let samples = run.observations.take_samples();
     run.send_rest()?;
-    let peak = run.peak.take().and_then(|peak| peak.messages_per_second());
+    let peak = run.observations.take_peak();
     run.session.control.send(&Order::End { sent: run.ended })?;
     let report = loop {
         run.step()?;
@@ -86,7 +80,7 @@ pub(crate) fn client(
         Extent::Time(_) => own.elapsed.max(report.counted_in),
     };
     let messages = own.messages + report.counted;
-    let verified = run.verified + report.verified;
+    let verified = run.verification.verified + report.verified;
     let since = |qp: &Progress| Some(qp.finished?.duration_since(run.began).as_secs_f64());
     let qp_seconds = run.progress.iter().filter_map(since).collect();
     let outcome = BandwidthOutcome {
@@ -112,7 +106,7 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Answer::Ready)?;
     run.began = Instant::now();
-    run.expects = false;
+    run.stall.expects = false;
     let mut own = None;
     let sent = loop {
         run.step()?;
@@ -121,7 +115,7 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
             own = Some(run.stop());
         }
         // No order can arrive while there is traffic, and a check costs a turn of the engine.
-        if run.idle_turns == 0 {
+        if run.stall.idle_turns() == 0 {
             continue;
         }
         match run.session.control.try_receive()? {
@@ -130,11 +124,11 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
             None => {}
         }
     };
-    run.expects = true;
+    run.stall.expects = true;
     let own = run.finish(own)?;
     run.receive_all(sent)?;
     let report = SideReport {
-        verified: run.verified,
+        verified: run.verification.verified,
         counted: own.messages,
         counted_in: own.elapsed,
         sent: run.ended,

@@ -9,10 +9,11 @@ use crate::pattern;
 
 impl Run<'_> {
     pub(super) fn fill_exposed(&mut self, qp: usize) -> Result<(), Failure> {
+        let found = &mut self.verification.found;
         for slot in 0..u64::from(self.session.plan.slots) {
-            pattern::fill(&mut self.found, qp, slot);
+            pattern::fill(found, qp, slot);
             let offset = self.session.plan.slot_offset(qp, slot) as usize;
-            self.session.exposed.write_at(offset, &self.found).attempt("memory")?;
+            self.session.exposed.write_at(offset, found).attempt("memory")?;
         }
         Ok(())
     }
@@ -39,7 +40,6 @@ impl Run<'_> {
         let message = self.progress[qp].received;
         if self.session.plan.verify {
             self.check_received(qp, message, completion)?;
-            self.verified += 1;
         }
         self.progress[qp].received += 1;
         self.post_receive(qp, slot)
@@ -64,8 +64,9 @@ impl Run<'_> {
             _ => message,
         };
         let offset = self.session.plan.slot_offset(qp, slot) as usize;
-        self.session.exposed.read_at(offset, &mut self.found).attempt("memory")?;
-        pattern::check(&self.found, &mut self.scratch, qp, message)
+        let found = &mut self.verification.found;
+        self.session.exposed.read_at(offset, found).attempt("memory")?;
+        self.verification.check(qp, message)
     }
 
     /// Sends the number of released slots to the other side. At most one credit is in flight,

@@ -4,21 +4,14 @@ use std::time::{Duration, Instant};
 
 use braid::{Completion, Status, Work};
 
-use super::Watch;
-use super::peak::{MOST_MESSAGES, Peak};
+use super::observations::{Observations, Watch};
+use super::stall::StallDetector;
 use crate::cli::Test;
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::plan::{Extent, Phase};
-use crate::samples::Sampler;
 use crate::session::Session;
-use crate::stdio;
-use crate::table::Table;
 
-/// Time without any progress after which a run fails.
-pub(super) const STALL: Duration = Duration::from_secs(20);
-/// Turns of a spin between two reads of the clock, which is too expensive for every turn.
-const CLOCK_EVERY: u64 = 4096;
 /// The id of a credit. Data messages use their number and receives their slot.
 pub(super) const CREDIT: u64 = 1 << 40;
 pub(super) const QP_SHIFT: u32 = 44;
@@ -58,17 +51,28 @@ pub(super) struct Run<'s> {
     /// must not visit all of them. Only credits need a scan of all, because they arrive without a
     /// completion.
     pub(super) with_room: Vec<usize>,
-    pub(super) verified: u64,
-    pub(super) completions: Vec<Completion>,
-    pub(super) scratch: Vec<u8>,
+    pub(super) verification: Verification,
+    completions: Vec<Completion>,
+    pub(super) stall: StallDetector,
+    pub(super) observations: Observations,
+}
+
+/// The check of every byte, for which memory is copied.
+pub(super) struct Verification {
+    /// The bytes of a message.
     pub(super) found: Vec<u8>,
-    pub(super) idle_turns: u64,
-    pub(super) idle_since: Instant,
-    /// Whether progress is expected. A server waits for its client without a limit.
-    pub(super) expects: bool,
-    pub(super) sampler: Option<Sampler>,
-    pub(super) lines: Option<Table>,
-    pub(super) peak: Option<Peak>,
+    scratch: Vec<u8>,
+    /// Number of messages without an error.
+    pub(super) verified: u64,
+}
+
+impl Verification {
+    /// Fails unless `found` has the bytes of this message.
+    pub(super) fn check(&mut self, qp: usize, message: u64) -> Result<(), Failure> {
+        pattern::check(&self.found, &mut self.scratch, qp, message)?;
+        self.verified += 1;
+        Ok(())
+    }
 }
 
 /// The part of a phase that a transmitting side has sent.
@@ -103,16 +107,14 @@ impl<'s> Run<'s> {
             unended: progress.iter().filter(|qp| qp.target > 0).count(),
             with_room: (0..progress.len()).collect(),
             progress,
-            verified: 0,
+            verification: Verification {
+                found: vec![0; phase.size as usize],
+                scratch: Vec::new(),
+                verified: 0,
+            },
             completions: Vec::with_capacity(256),
-            scratch: Vec::new(),
-            found: vec![0; phase.size as usize],
-            idle_turns: 0,
-            idle_since: Instant::now(),
-            expects: true,
-            sampler: None,
-            lines: None,
-            peak: None,
+            stall: StallDetector::new(),
+            observations: Observations::default(),
             phase,
             began: Instant::now(),
             session,
@@ -123,15 +125,8 @@ impl<'s> Run<'s> {
 
     /// Starts the observations of `watch`.
     pub(super) fn observe(&mut self, watch: &Watch) {
-        self.lines = watch.lines;
-        self.sampler = watch.interval.map(|every| Sampler::new(every, self.began, self.phase.size));
-        self.peak = match self.phase.extent {
-            Extent::Messages(count) if watch.peak => {
-                let messages = count.saturating_mul(self.session.plan.qps.into());
-                (messages <= MOST_MESSAGES).then(|| Peak::new(self.began, messages as usize))
-            }
-            _ => None,
-        };
+        let qps = self.session.plan.qps;
+        self.observations = Observations::begin(watch, self.phase, qps, self.began);
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
@@ -215,42 +210,22 @@ impl<'s> Run<'s> {
         let mut completions = std::mem::take(&mut self.completions);
         self.session.cq.poll(&mut completions, 256).attempt("completion queue")?;
         // A credit has no completion, so it would not wake a side that waits for it.
-        let may_sleep = self.idle_turns > SPINS && !self.session.uses_credits();
+        let may_sleep = self.stall.idle_turns() > SPINS && !self.session.uses_credits();
         if completions.is_empty() && may_sleep {
             completions = self.session.cq.wait(NAP).attempt("completion queue")?;
         }
-        self.watch(!completions.is_empty())?;
+        self.stall.on_turn(!completions.is_empty())?;
         for completion in completions.drain(..) {
             self.on_completion(&completion)?;
         }
         self.completions = completions;
-        if let Some(sampler) = &mut self.sampler {
-            let interval = sampler.tick(Instant::now());
-            if let (Some(figures), Some(table)) = (interval, self.lines) {
-                stdio::print(|out| table.row(out, &figures))?;
-            }
-        }
+        self.observations.tick()?;
         if self.receives && self.session.uses_credits() {
             for qp in 0..self.progress.len() {
                 self.send_credit(qp)?;
             }
         }
         Ok(())
-    }
-
-    /// Fails if nothing has happened for too long, without reading the clock in every turn.
-    fn watch(&mut self, busy: bool) -> Result<(), Failure> {
-        if busy {
-            self.idle_turns = 0;
-            return Ok(());
-        }
-        self.idle_turns += 1;
-        if self.idle_turns == 1 {
-            self.idle_since = Instant::now();
-        }
-        let stalled =
-            self.idle_turns.is_multiple_of(CLOCK_EVERY) && self.idle_since.elapsed() > STALL;
-        if stalled && self.expects { Err(Failure::Stalled(STALL)) } else { Ok(()) }
     }
 
     fn on_completion(&mut self, completion: &Completion) -> Result<(), Failure> {
@@ -276,9 +251,9 @@ impl<'s> Run<'s> {
         if self.session.plan.verify && self.session.plan.test == Test::ReadBw {
             let slot = message % u64::from(self.session.plan.slots);
             let offset = self.session.plan.slot_offset(qp, message) as usize;
-            self.session.local.read_at(offset, &mut self.found).attempt("memory")?;
-            pattern::check(&self.found, &mut self.scratch, qp, slot)?;
-            self.verified += 1;
+            let found = &mut self.verification.found;
+            self.session.local.read_at(offset, found).attempt("memory")?;
+            self.verification.check(qp, slot)?;
         }
         Ok(())
     }

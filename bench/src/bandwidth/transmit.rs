@@ -46,11 +46,12 @@ impl Run<'_> {
         let slot = plan.slot_offset(qp, message);
         let range = slot as usize..(slot + self.phase.size) as usize;
         if plan.verify {
+            let found = &mut self.verification.found;
             match plan.test {
-                Test::ReadBw => self.found.fill(0),
-                _ => pattern::fill(&mut self.found, qp, message),
+                Test::ReadBw => found.fill(0),
+                _ => pattern::fill(found, qp, message),
             }
-            self.session.local.write_at(range.start, &self.found).attempt("memory")?;
+            self.session.local.write_at(range.start, found).attempt("memory")?;
         }
         let piece = self.session.local.slice(range).attempt("slot")?;
         let id = (qp as u64) << QP_SHIFT | message;
@@ -61,9 +62,7 @@ impl Run<'_> {
             _ if plan.verify => wr::write_imm(id, [piece], remote, message as u32),
             _ => wr::write(id, [piece], remote),
         };
-        if let Some(peak) = &mut self.peak {
-            peak.on_post();
-        }
+        self.observations.on_post();
         self.session.qps[qp].post_send(work).attempt("post")
     }
 
@@ -78,11 +77,6 @@ impl Run<'_> {
         } else if !self.session.uses_credits() {
             self.with_room.push(qp);
         }
-        if let Some(sampler) = &mut self.sampler {
-            sampler.add();
-        }
-        if let Some(peak) = &mut self.peak {
-            peak.on_completion();
-        }
+        self.observations.on_completion();
     }
 }

@@ -12,13 +12,17 @@ use std::time::Duration;
 use braid::{CcConfig, Datapath, LossRecovery, RailScheme};
 use serde::Serialize;
 
-use crate::cli::{AtomicKind, CeilingArgs, EngineArgs, ProgressKind, Switch, Test, TestArgs};
+use crate::cli::{AtomicKind, CeilingArgs, LoadArgs, OutputArgs, Test, TestArgs};
+use crate::engine_args::{
+    DeviceArgs, EngineArgs, FaultArgs, PolicyArgs, ProgressKind, ProtectionArgs, Switch,
+};
 use crate::failure::{Attempt, Failure};
 use crate::interleave::report::Report;
 use crate::interleave::{Contestant, interleave};
 use crate::json_file::JsonFile;
 use crate::peer::metrics::{CPU, GOODPUT, MESSAGE_RATE, Metrics, ONE_WAY_P50, ONE_WAY_P99};
-use crate::peer::{Timing, ping_pong, tcp, udp_gso};
+use crate::peer::options::{DEFAULT_CONGESTION, DEFAULT_PAYLOAD_BYTES, Timing};
+use crate::peer::{ping_pong, tcp, udp_gso};
 use crate::perftest::PerftestOptions;
 use crate::report::Row;
 use crate::run;
@@ -99,7 +103,7 @@ pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
     };
     stdio::print(|out| {
         writeln!(out, "{to_raw}\n{latency}")?;
-        if congestion != tcp::DEFAULT_CONGESTION {
+        if congestion != DEFAULT_CONGESTION {
             writeln!(out, "{}", tcp::explain(congestion))?;
         }
         print_headline(out, &headline)
@@ -160,7 +164,7 @@ fn bulk_contestants<'a>(
 ) -> Vec<Contestant<'a>> {
     let raw = |checked| udp_gso::UdpGsoOptions {
         bind: LOOPBACK,
-        payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
+        payload: DEFAULT_PAYLOAD_BYTES,
         checked,
         timing,
     };
@@ -227,24 +231,28 @@ fn braid_args(
 ) -> TestArgs {
     TestArgs {
         host: None,
-        size,
-        iters: None,
-        qps: 1,
-        all: false,
-        duration: Some(args.seconds),
-        bidirectional: false,
-        tx_depth,
+        load: LoadArgs {
+            size,
+            iters: None,
+            qps: 1,
+            all: false,
+            duration: Some(args.seconds),
+            bidirectional: false,
+            tx_depth,
+        },
         atomic: AtomicKind::FetchAndAdd,
         events: false,
         loopback: true,
         once: false,
         verify: false,
-        interval: None,
-        report_gbits: false,
-        no_peak: true,
-        report_histogram: false,
-        report_unsorted: false,
-        json: None,
+        output: OutputArgs {
+            interval: None,
+            report_gbits: false,
+            no_peak: true,
+            report_histogram: false,
+            report_unsorted: false,
+            json: None,
+        },
         engine: engine_args(args, crc),
         perftest: PerftestOptions,
     }
@@ -254,29 +262,22 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
     EngineArgs {
         port: Some(0),
         bind: Some((LOOPBACK, 0).into()),
-        dev: None,
+        device: DeviceArgs { dev: None, ib_port: 1, gid_index: None, connection: None },
         datapath: Some(Datapath::Udp.kind()),
-        ib_port: 1,
-        gid_index: None,
-        connection: None,
         progress: ProgressKind::Poll,
-        paths: args.paths,
-        lb: args.lb,
-        discover: Switch::Off,
-        cc: CcConfig::default(),
-        loss_recovery: LossRecovery::default(),
-        rails: Vec::new(),
-        rail_policy: RailScheme::default(),
+        policy: PolicyArgs {
+            paths: args.paths,
+            lb: args.lb,
+            discover: Switch::Off,
+            cc: CcConfig::default(),
+            loss_recovery: LossRecovery::default(),
+            rails: Vec::new(),
+            rail_policy: RailScheme::default(),
+        },
         mtu: None,
         crc,
-        key: None,
-        allowed_keys: None,
-        security: None,
-        drop: 0.0,
-        reorder: 0.0,
-        duplicate: 0.0,
-        corrupt: 0.0,
-        delay: 0,
+        protection: ProtectionArgs { key: None, allowed_keys: None, security: None },
+        faults: FaultArgs { drop: 0.0, reorder: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 0 },
         seed: 1,
         metrics: None,
     }

@@ -103,10 +103,13 @@ mod tests {
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
         let Command::WriteBw(test) = cli.command else { panic!("another test") };
         assert_eq!(
-            (test.host.as_deref(), test.qps, test.tx_depth),
+            (test.host.as_deref(), test.load.qps, test.load.tx_depth),
             (Some("10.80.0.2"), 8, Some(16))
         );
-        assert_eq!((test.engine.cc, test.engine.port, test.duration), (cc, Some(4794), Some(1.5)));
-        assert_eq!((test.engine.lb, test.engine.paths), (LbPolicy::REPS, 64));
+        assert_eq!(
+            (test.engine.policy.cc, test.engine.port, test.load.duration),
+            (cc, Some(4794), Some(1.5))
+        );
+        assert_eq!((test.engine.policy.lb, test.engine.policy.paths), (LbPolicy::REPS, 64));
     }
 }

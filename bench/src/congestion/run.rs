@@ -13,8 +13,8 @@ use super::udp::Udp;
 use crate::capacity;
 use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
-use crate::peer::client::ClientOptions;
-use crate::peer::{PeerKind, tcp};
+use crate::peer::options::{ClientOptions, PeerKind};
+use crate::peer::tcp;
 use crate::program;
 use braid_lab::process::Program;
 

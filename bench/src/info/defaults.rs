@@ -7,7 +7,7 @@ use clap::Parser;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::EngineArgs;
+use crate::engine_args::EngineArgs;
 use crate::failure::Failure;
 use crate::session;
 
@@ -41,7 +41,7 @@ pub(super) fn all() -> Result<Vec<Setting>, Failure> {
     let args = Nothing::parse_from(["braid-perf"]).engine;
     let (engine, qp) = (EngineConfig::default(), QpConfig::default());
     let own_engine = session::engine_config(&args, args.port(), None)?;
-    let own_qp = QpConfig { cc: args.cc, recovery: args.loss_recovery, ..qp.clone() };
+    let own_qp = QpConfig { cc: args.policy.cc, recovery: args.policy.loss_recovery, ..qp.clone() };
     let mut all = compared("EngineConfig", of_engine(&engine), of_engine(&own_engine));
     all.extend(compared("QpConfig", of_qp(&qp), of_qp(&own_qp)));
     Ok(all)

@@ -9,8 +9,9 @@ use std::error::Error;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::peer::Metrics;
+use crate::peer::error::PeerError;
 use crate::peer::machine::{self, MachineInfo, MachineState};
-use crate::peer::{Metrics, PeerError};
 
 /// The failure of a contestant.
 pub(crate) type ContestantFailure = Box<dyn Error + Send + Sync>;

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::{Context, PeerError, sys};
+use super::error::{Context, PeerError};
+use super::sys;
 
 /// Duration of a probe after both cores have met.
 const PROBE_TIME: Duration = Duration::from_millis(20);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{Context, PeerError};
+use super::error::{Context, PeerError};
 
 /// The figures of one run by name. The name ends with the unit.
 pub(crate) type Metrics = BTreeMap<&'static str, f64>;

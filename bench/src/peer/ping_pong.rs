@@ -5,13 +5,13 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use super::client::ClientOptions;
+use super::error::{Context, PeerError};
+use super::limits::{ANSWER_LIMIT, IDLE_LIMIT};
 use super::metrics::{LOST, Metrics, RoundTrips, ServerReport};
-use super::process::Peer;
+use super::options::{ClientOptions, PeerKind, ServeOptions, Timing};
+use super::process::{Peer, announce};
+use super::sys;
 use super::udp_frame::{HEADER_BYTES, Header, Kind};
-use super::{
-    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, PeerKind, ServeOptions, Timing, announce, sys,
-};
 
 /// Bytes of a ping: a header and one word.
 pub(crate) const DEFAULT_BYTES: usize = HEADER_BYTES + 8;

@@ -1,6 +1,7 @@
 //! The other process of a raw peer: its start, its address, its report.
 
 use std::env;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -8,8 +9,9 @@ use std::time::Duration;
 use braid_lab::process::Program;
 use clap::ValueEnum;
 
+use super::error::{Context, PeerError};
 use super::metrics::ServerReport;
-use super::{Context, PeerError, ServeOptions};
+use super::options::ServeOptions;
 
 /// The hidden subcommand that runs [`super::serve`].
 pub(crate) const SUBCOMMAND: &str = "peer-server";
@@ -77,4 +79,9 @@ fn parse(address: &str) -> Result<SocketAddr, PeerError> {
 
 fn unexpected(line: &str) -> PeerError {
     PeerError::Process(format!("the peer's other process printed {line:?}"))
+}
+/// Prints the address of a server for [`Peer::spawn`].
+pub(super) fn announce(out: &mut impl Write, address: SocketAddr) -> Result<(), PeerError> {
+    writeln!(out, "listening on {address}").context("announce the address")?;
+    out.flush().context("announce the address")
 }

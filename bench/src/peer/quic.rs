@@ -17,12 +17,12 @@ use quinn::{
     ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 
-use super::client::ClientOptions;
+use super::error::{Context, PeerError};
+use super::limits::{ANSWER_LIMIT, IDLE_LIMIT, WORKING_SET_BYTES};
 use super::metrics::{Bulk, Metrics, RoundTrips, ServerReport};
-use super::{
-    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, ServeOptions, Timing, TransportOptions,
-    WORKING_SET_BYTES, announce, sys, tls_config,
-};
+use super::options::{ClientOptions, ServeOptions, Timing, TransportOptions};
+use super::process::announce;
+use super::{sys, tls_config};
 
 /// Maximum bytes in flight.
 const WINDOW: u32 = 8 << 20;
@@ -217,8 +217,8 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::thread;
 
-    use super::super::PeerKind;
     use super::super::metrics::{GOODPUT, ONE_WAY_P50};
+    use super::super::options::PeerKind;
     use super::*;
 
     #[test]

@@ -6,20 +6,14 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-use super::client::ClientOptions;
+use super::error::{Context, PeerError};
+use super::limits::{ANSWER_LIMIT, IDLE_LIMIT, WORKING_SET_BYTES};
 use super::metrics::{Bulk, Metrics, ServerReport};
-use super::process::{Peer, arguments};
-use super::{
-    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, PeerKind, ServeOptions, Timing,
-    WORKING_SET_BYTES, announce, sys,
+use super::options::{
+    ClientOptions, DEFAULT_CONGESTION, PeerKind, SYSTEM_CONGESTION, ServeOptions, Timing,
 };
-
-/// Congestion control of both ends, independent of the kernel's default. On a path without a queue
-/// of its own, bbr paces itself far below the capacity of the machine.
-pub(crate) const DEFAULT_CONGESTION: &str = "cubic";
-
-/// The name of the kernel's default congestion control.
-pub(crate) const SYSTEM_CONGESTION: &str = "system";
+use super::process::{Peer, announce, arguments};
+use super::sys;
 
 /// Maximum bytes of one read.
 const READ_BYTES: usize = 1 << 20;

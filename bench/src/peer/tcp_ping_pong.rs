@@ -4,11 +4,12 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::client::ClientOptions;
+use super::error::{Context, PeerError};
+use super::limits::{ANSWER_LIMIT, IDLE_LIMIT, WORKING_SET_BYTES};
 use super::metrics::{Metrics, RoundTrips, ServerReport};
-use super::{
-    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, Timing, WORKING_SET_BYTES, announce, sys,
-};
+use super::options::{ClientOptions, Timing};
+use super::process::announce;
+use super::sys;
 
 /// Plays with a server that the caller has started.
 ///
@@ -111,8 +112,8 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::thread;
 
-    use super::super::PeerKind;
     use super::super::metrics::ONE_WAY_P50;
+    use super::super::options::PeerKind;
     use super::*;
 
     #[test]

@@ -6,10 +6,11 @@ use std::net::{Shutdown, TcpStream};
 use quinn::rustls::pki_types::ServerName;
 use quinn::rustls::{ClientConnection, ServerConnection, StreamOwned};
 
-use super::client::ClientOptions;
+use super::error::{Context, PeerError};
 use super::metrics::Metrics;
+use super::options::{ClientOptions, ServeOptions, Timing};
+use super::tcp;
 use super::tls_config::{self, broken};
-use super::{Context, PeerError, ServeOptions, Timing, tcp};
 
 /// Bytes of one read from the kernel. rustls itself reads 4 KiB at a time.
 const READ_BYTES: usize = 256 << 10;
@@ -91,7 +92,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::metrics::{GOODPUT, ServerReport};
-    use super::super::{PeerKind, tcp};
+    use super::super::options::{PeerKind, SYSTEM_CONGESTION};
     use super::*;
 
     #[test]
@@ -101,14 +102,14 @@ mod tests {
         let (output, mut out) = std::io::pipe().expect("a pipe");
         let mut serve_options = ServeOptions::new(PeerKind::Tls, Ipv4Addr::LOCALHOST.into());
         serve_options.transport.certificate = Some(file.clone());
-        serve_options.transport.congestion = tcp::SYSTEM_CONGESTION.to_owned();
+        serve_options.transport.congestion = SYSTEM_CONGESTION.to_owned();
         let serving = thread::spawn(move || serve(&serve_options, &mut out));
         let mut lines = BufReader::new(output).lines().map(Result::unwrap);
         let ready = lines.next().expect("a line");
         let to = ready.strip_prefix("listening on ").expect("ready").parse().expect("an address");
         let mut options = ClientOptions::new(PeerKind::Tls, to, 0.05);
         options.transport.certificate = Some(file);
-        options.transport.congestion = tcp::SYSTEM_CONGESTION.to_owned();
+        options.transport.congestion = SYSTEM_CONGESTION.to_owned();
         let timing = Timing { warm_up: Duration::ZERO, duration: Duration::from_millis(50) };
         assert!(send(&options, timing).expect("a run")[GOODPUT] > 0.0);
         let report = lines.next().expect("a report");

@@ -13,7 +13,7 @@ use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::rustls::version::TLS13;
 use quinn::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::{Context, PeerError};
+use super::error::{Context, PeerError};
 
 /// The name of the server in its certificate.
 pub(super) const NAME: &str = "localhost";

@@ -3,7 +3,8 @@
 //! A header is as long as Braid's (60 bytes), so that both have the same overhead. Only its first
 //! bytes are used.
 
-use super::{PeerError, WORKING_SET_BYTES};
+use super::error::PeerError;
+use super::limits::WORKING_SET_BYTES;
 
 /// Bytes of the header before each payload.
 pub(crate) const HEADER_BYTES: usize = 60;

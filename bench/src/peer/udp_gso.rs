@@ -12,16 +12,13 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use super::client::ClientOptions;
+use super::error::{Context, PeerError};
+use super::limits::{ANSWER_LIMIT, WORKING_SET_BYTES};
 use super::metrics::{Bulk, Metrics, ServerReport};
+use super::options::{ClientOptions, PeerKind, ServeOptions, Timing};
 use super::process::Peer;
+use super::sys;
 use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
-use super::{
-    ANSWER_LIMIT, Context, PeerError, PeerKind, ServeOptions, Timing, WORKING_SET_BYTES, sys,
-};
-
-/// Payload bytes of a segment if the MTU allows it.
-pub(crate) const DEFAULT_PAYLOAD_BYTES: usize = 4096;
 
 /// Payload bytes per acknowledgement.
 pub(crate) const ACK_BYTES: u64 = 256 << 10;

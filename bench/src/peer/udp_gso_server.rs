@@ -5,10 +5,13 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use super::error::{Context, PeerError};
+use super::limits::{IDLE_LIMIT, WORKING_SET_BYTES};
 use super::metrics::ServerReport;
+use super::process::announce;
+use super::sys;
 use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
 use super::udp_gso::ACK_BYTES;
-use super::{Context, IDLE_LIMIT, PeerError, WORKING_SET_BYTES, announce, sys};
 
 /// Bytes of the longest UDP batch.
 const BOUNCE_BYTES: usize = 64 << 10;

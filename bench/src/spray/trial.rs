@@ -122,19 +122,22 @@ mod tests {
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
         let Command::WriteBw(test) = cli.command else { panic!("another test") };
         assert_eq!(
-            (test.host.as_deref(), test.qps, test.interval),
+            (test.host.as_deref(), test.load.qps, test.output.interval),
             (Some("10.80.1.1"), 4, Some(5))
         );
         assert_eq!(
-            (test.engine.lb, test.engine.loss_recovery),
+            (test.engine.policy.lb, test.engine.policy.loss_recovery),
             (LbPolicy::PRO, LossRecovery::FifoPath)
         );
-        assert_eq!(test.engine.cc, CcConfig::new(FixedWindow { window: WINDOW_BYTES / 4 }));
-        assert_eq!((test.tx_depth, test.duration, test.verify), (Some(16), Some(1.5), true));
+        assert_eq!(test.engine.policy.cc, CcConfig::new(FixedWindow { window: WINDOW_BYTES / 4 }));
+        assert_eq!(
+            (test.load.tx_depth, test.load.duration, test.verify),
+            (Some(16), Some(1.5), true)
+        );
 
         let args = braid.server_args(1);
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
         let Command::WriteBw(test) = cli.command else { panic!("another test") };
-        assert_eq!((test.host, test.engine.port, test.engine.paths), (None, Some(1), PATHS));
+        assert_eq!((test.host, test.engine.port, test.engine.policy.paths), (None, Some(1), PATHS));
     }
 }

@@ -46,7 +46,7 @@ enum Request {
     Off,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct Shared {
     /// One answer at a time.
     answers: Mutex<File>,

@@ -11,13 +11,13 @@ use crate::errno::Errno;
 /// The sends that were described since the batch began. The memory is kept for the next batch.
 #[derive(Default)]
 pub(crate) struct Batch {
-    requests: Vec<Request>,
+    requests: Vec<PreparedSend>,
     used: usize,
     /// The first error, which prevents that the batch is posted.
     failure: Option<Errno>,
 }
 
-struct Request {
+struct PreparedSend {
     wr: ibv_send_wr,
     pieces: Vec<Sge>,
     /// A copy, because the program may reuse its memory at once.
@@ -42,13 +42,13 @@ impl Batch {
                 request.pieces.clear();
                 request.inline.clear();
             }
-            None => self.requests.push(Request { wr, pieces: Vec::new(), inline: Vec::new() }),
+            None => self.requests.push(PreparedSend { wr, pieces: Vec::new(), inline: Vec::new() }),
         }
         self.used += 1;
     }
 
     /// The latest work request. If there is none, the description is an error.
-    fn latest(&mut self) -> Option<&mut Request> {
+    fn latest(&mut self) -> Option<&mut PreparedSend> {
         if self.used == 0 {
             self.fail(Errno::INVALID);
         }
@@ -110,7 +110,7 @@ impl Batch {
     }
 }
 
-impl Request {
+impl PreparedSend {
     /// Sets the pointers to the other parts of the request, and to the next request.
     fn complete(&mut self, next: *mut ibv_send_wr) {
         if !self.inline.is_empty() {

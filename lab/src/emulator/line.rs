@@ -42,7 +42,7 @@ pub struct Passage {
 /// A queue and the wire behind it. Packets leave the queue in the order of their arrival, at the
 /// rate of the link. The time at which a packet leaves is known when it arrives, so that no event
 /// is needed.
-pub(super) struct Line {
+pub(super) struct QueuedLink {
     link: Link,
     index: u16,
     /// The time at which the last packet so far has left the queue.
@@ -52,10 +52,10 @@ pub(super) struct Line {
     rng: Pcg64Mcg,
 }
 
-impl Line {
+impl QueuedLink {
     pub(super) fn new(index: u16, link: Link) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(index.into());
-        Line { link, index, free_at: Duration::ZERO, held: VecDeque::new(), rng }
+        QueuedLink { link, index, free_at: Duration::ZERO, held: VecDeque::new(), rng }
     }
 
     /// Takes a packet. Returns an entry for the trace if the queue has no room.
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn packets_leave_at_the_rate_and_arrive_after_the_delay() {
-        let mut line = Line::new(0, LINK);
+        let mut line = QueuedLink::new(0, LINK);
         for _ in 0..2 {
             assert_eq!(line.take(ms(5), 7, &mut capable()), None);
         }
@@ -165,7 +165,7 @@ mod tests {
 
     /// When 100 packets arrive that come 1 ms apart, in the order in which they came.
     fn arrivals(reordering: Reordering) -> Vec<Duration> {
-        let mut line = Line::new(0, Link { reordering, ..LINK });
+        let mut line = QueuedLink::new(0, Link { reordering, ..LINK });
         for at in 0..100 {
             assert_eq!(line.take(ms(at), 0, &mut capable()), None);
         }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_queue_marks_above_its_threshold_and_drops_at_its_tail() {
-        let mut line = Line::new(0, LINK);
+        let mut line = QueuedLink::new(0, LINK);
         let dropped: Vec<_> = (0..5).filter_map(|_| line.take(ms(0), 0, &mut capable())).collect();
         assert_eq!(dropped.len(), 2);
         assert!(dropped.iter().all(|passage| passage.fate == Fate::Dropped));
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(fates.collect::<Vec<_>>(), [Fate::Passed, Fate::Passed, Fate::Marked]);
         assert_eq!([passed[0].1[1], passed[2].1[1]], [2, 3]);
         // Half of a packet has drained: still no room for a whole one.
-        let mut line = Line::new(0, LINK);
+        let mut line = QueuedLink::new(0, LINK);
         (0..3).for_each(|_| assert_eq!(line.take(ms(0), 0, &mut capable()), None));
         assert!(line.take(Duration::from_micros(500), 0, &mut capable()).is_some());
         assert!(line.take(ms(1), 0, &mut capable()).is_none());

@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use tun_rs::SyncDevice;
 
-use super::line::{Line, Passage};
+use super::line::{Passage, QueuedLink};
 use super::network::Network;
 use super::packet::Packet;
 use crate::{FabricError, tools};
@@ -50,14 +50,14 @@ impl Switch {
         // The default slack, 50 us, would be added to every delay.
         nix::sys::prctl::set_timerslack(1).map_err(FabricError::system("set the timer slack"))?;
         let links = self.network.links();
-        let mut lines: Vec<Line> =
-            links.iter().zip(0..).map(|(link, index)| Line::new(index, *link)).collect();
+        let mut lines: Vec<QueuedLink> =
+            links.iter().zip(0..).map(|(link, index)| QueuedLink::new(index, *link)).collect();
         let mut waits: Vec<PollFd<'_>> =
             self.devices.iter().map(|end| PollFd::new(end.as_fd(), PollFlags::POLLIN)).collect();
         let mut buffer = vec![0; self.network.mtu as usize];
         let mut fresh = Vec::new();
         while !shared.stop.load(Ordering::Relaxed) {
-            let due = lines.iter().filter_map(Line::next_due).min();
+            let due = lines.iter().filter_map(QueuedLink::next_due).min();
             let wait = due.map_or(LOOK_EVERY, |due| due.saturating_sub(self.began.elapsed()));
             match ppoll(&mut waits, Some(TimeSpec::from(wait.min(LOOK_EVERY))), None) {
                 Ok(_) | Err(Errno::EINTR) => {}
@@ -86,7 +86,7 @@ impl Switch {
     fn take(
         &self,
         from: usize,
-        lines: &mut [Line],
+        lines: &mut [QueuedLink],
         buffer: &mut [u8],
         fresh: &mut Vec<Passage>,
     ) -> Result<(), FabricError> {

@@ -13,7 +13,7 @@ pub(super) const LONGEST_FRAME: usize = 18 + 65_535;
 const BATCH: usize = 64;
 
 /// One direction of a link. All frames have the same delay, so they stay in order.
-pub(super) struct Line {
+pub(super) struct DelayLine {
     delay: Duration,
     held: VecDeque<(Instant, Box<[u8]>)>,
 }
@@ -36,7 +36,7 @@ impl Port for SyncDevice {
     }
 }
 
-impl Line {
+impl DelayLine {
     pub(super) fn new(delay: Duration) -> Self {
         Self { delay, held: VecDeque::new() }
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn frames_come_out_as_they_went_in_after_the_delay() {
         let (from, to) = (wire(0..50), Wire::default());
-        let mut line = Line::new(Duration::from_millis(5));
+        let mut line = DelayLine::new(Duration::from_millis(5));
         let start = Instant::now();
         let mut buffer = [0; 256];
         line.take(&from, start, &mut buffer).expect("nothing is broken");
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_busy_port_does_not_keep_the_others_waiting() {
         let from = wire(0..200);
-        let mut line = Line::new(Duration::ZERO);
+        let mut line = DelayLine::new(Duration::ZERO);
         line.take(&from, Instant::now(), &mut [0; 256]).expect("nothing is broken");
         assert_eq!(line.held.len(), BATCH);
     }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_port_that_is_down_swallows_frames() {
         let (from, to) = (wire(0..3), Wire { broken: true, ..Wire::default() });
-        let mut line = Line::new(Duration::ZERO);
+        let mut line = DelayLine::new(Duration::ZERO);
         let now = Instant::now();
         line.take(&from, now, &mut [0; 256]).expect("nothing is broken");
         line.send_due(&to, now);

@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-use super::line::{LONGEST_FRAME, Line};
+use super::line::{DelayLine, LONGEST_FRAME};
 use crate::layout::Layout;
 use crate::process::Program;
 use crate::state::State;
@@ -71,7 +71,7 @@ pub fn main(name: &str) -> Result<(), FabricError> {
 
 /// Makes both ends of every delayed link. Ends come in pairs: the line from end `i` goes to end `i
 /// ^ 1`.
-fn make(layout: &Layout, plan: &Plan) -> Result<(Vec<SyncDevice>, Vec<Line>), FabricError> {
+fn make(layout: &Layout, plan: &Plan) -> Result<(Vec<SyncDevice>, Vec<DelayLine>), FabricError> {
     let (mut ends, mut lines) = (Vec::new(), Vec::new());
     for spine in 0..plan.spines {
         if plan.delay_over(spine).is_zero() {
@@ -81,7 +81,7 @@ fn make(layout: &Layout, plan: &Plan) -> Result<(Vec<SyncDevice>, Vec<Line>), Fa
         for leaf in 0..plan.leaves {
             ends.push(tap(&layout.leaf(leaf), &format!("s{spine}"))?);
             ends.push(tap(&layout.spine(spine), &format!("l{leaf}"))?);
-            lines.extend([Line::new(delay), Line::new(delay)]);
+            lines.extend([DelayLine::new(delay), DelayLine::new(delay)]);
         }
     }
     Ok((ends, lines))
@@ -103,7 +103,7 @@ fn tap(namespace: &str, device: &str) -> Result<SyncDevice, FabricError> {
 }
 
 /// Relays until a device is gone or the process that owns the fabric has ended.
-fn run(ends: &[SyncDevice], mut lines: Vec<Line>, owned: bool) -> Result<(), FabricError> {
+fn run(ends: &[SyncDevice], mut lines: Vec<DelayLine>, owned: bool) -> Result<(), FabricError> {
     let stdin = io::stdin();
     let mut waits: Vec<PollFd<'_>> =
         ends.iter().map(|end| PollFd::new(end.as_fd(), PollFlags::POLLIN)).collect();
@@ -113,7 +113,7 @@ fn run(ends: &[SyncDevice], mut lines: Vec<Line>, owned: bool) -> Result<(), Fab
     }
     let mut buffer = vec![0; LONGEST_FRAME];
     loop {
-        let due = lines.iter().filter_map(Line::next_due).min();
+        let due = lines.iter().filter_map(DelayLine::next_due).min();
         let wait = due.map(|due| TimeSpec::from(due.saturating_duration_since(Instant::now())));
         match ppoll(&mut waits, wait, None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}

@@ -90,6 +90,18 @@ struct Args {
     /// count; what the plugin says about its choice goes to stderr
     #[arg(long, conflicts_with_all = ["quick", "only", "speed", "serve", "rails"])]
     devices: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// Writes the results there.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    role: RoleArgs,
+}
+
+/// Measurements between two hosts.
+#[derive(clap::Args, Debug)]
+struct HostArgs {
     /// Measures between two hosts, with `--against` on the other one: this side receives. `BRAID_*`
     /// variables apply, except for those that are options here
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["quick", "only", "no_speed", "speed"])]
@@ -101,9 +113,11 @@ struct Args {
     /// should have little influence
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
-    /// Writes the results there.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+}
+
+/// The part of this process in a check that another one has started.
+#[derive(clap::Args, Debug)]
+struct RoleArgs {
     /// Runs one check in this process.
     #[arg(long, hide = true)]
     check: Option<String>,
@@ -138,13 +152,13 @@ fn run(args: &Args) -> Result<bool, String> {
     if let Some(wrong) = args.versions.iter().find(|version| !table::VERSIONS.contains(version)) {
         return Err(format!("--versions names {wrong}; there are 6 to 12"));
     }
-    if args.serve.is_some() || args.against.is_some() {
+    if args.hosts.serve.is_some() || args.hosts.against.is_some() {
         return between_hosts(args, &plugin);
     }
     if args.devices {
         return print_devices(args, &plugin);
     }
-    if args.check.is_some() || args.victim.is_some() || args.measure {
+    if args.role.check.is_some() || args.role.victim.is_some() || args.role.measure {
         return in_this_process(args, plugin);
     }
     let subject = Subject {
@@ -197,11 +211,11 @@ fn between_hosts(args: &Args, plugin: &Path) -> Result<bool, String> {
         std::env::set_var("BRAID_DATAPATH", args.datapath.name());
     }
     let net = Net::open(plugin, *args.versions.last().ok_or("no version")?)?;
-    if let Some(at) = args.serve {
+    if let Some(at) = args.hosts.serve {
         two_hosts::serve(&net, at).map_err(with_warnings)?;
     }
-    if let Some(to) = args.against {
-        let time = Duration::from_secs_f64(args.seconds);
+    if let Some(to) = args.hosts.against {
+        let time = Duration::from_secs_f64(args.hosts.seconds);
         let measured = two_hosts::measure(&net, to, args.rounds, time).map_err(with_warnings)?;
         measured.print();
         if let Some(file) = &args.json {
@@ -233,15 +247,15 @@ fn plugin(given: Option<&Path>) -> Result<PathBuf, String> {
 
 fn in_this_process(args: &Args, plugin: PathBuf) -> Result<bool, String> {
     let net = Net::open(&plugin, *args.versions.last().ok_or("no version")?)?;
-    if let Some(role) = &args.victim {
+    if let Some(role) = &args.role.victim {
         return victim::run(&net, role).map(|()| true);
     }
-    if args.measure {
+    if args.role.measure {
         let measured = speed::measure(&net, args.rounds).map_err(with_warnings)?;
         println!("{}", serde_json::to_string(&measured).map_err(|error| error.to_string())?);
         return Ok(true);
     }
-    let name = args.check.as_deref().unwrap_or_default();
+    let name = args.role.check.as_deref().unwrap_or_default();
     let check = checks::all().find(|check| check.name == name).ok_or("no such check")?;
     match (check.run)(&Stage { plugin, net }) {
         Ok(()) => Ok(true),

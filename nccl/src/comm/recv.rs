@@ -34,10 +34,10 @@ pub(crate) struct Buffer {
 /// The receiving end; see the module.
 pub(crate) struct RecvComm {
     context: Arc<DeviceContext>,
-    state: Mutex<State>,
+    state: Mutex<RecvState>,
 }
 
-struct State {
+struct RecvState {
     connection: Connection,
     /// Receive `n` is at `n % MAX_GROUPS`.
     groups: Vec<Group>,
@@ -92,7 +92,7 @@ impl RecvComm {
         let group = |_| Group { number: 0, fills: Default::default(), left: 0 };
         let groups = (0..MAX_GROUPS).map(group).collect();
         (0..MAX_RECV_WR).for_each(|_| connection.post_recv(wr::recv(0, [])));
-        let state = State { connection, groups, next: 0, tally: Tally::new() };
+        let state = RecvState { connection, groups, next: 0, tally: Tally::new() };
         Ok(RecvComm { context, state: Mutex::new(state) })
     }
 
@@ -170,12 +170,12 @@ impl RecvComm {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecvState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RecvState {
     fn progress(&mut self) {
         while let Some(done) = self.connection.next_done() {
             self.connection.post_recv(wr::recv(0, []));

@@ -43,10 +43,10 @@ pub(crate) struct Message {
 /// The sending end; see the module.
 pub(crate) struct SendComm {
     context: Arc<DeviceContext>,
-    state: Mutex<State>,
+    state: Mutex<SendState>,
 }
 
-struct State {
+struct SendState {
     connection: Connection,
     /// The buffers of arriving offers.
     inbox: MemoryRegion,
@@ -102,7 +102,7 @@ impl SendComm {
         let connection = Connection::new(context.clone(), peer, MAX_SEND_WR, INBOX as u32)?;
         let message = Message { addr: 0, len: 0, lkey: 0, tag: 0 };
         let request = || Request { progress: Progress::Free, message, event: None };
-        let mut state = State {
+        let mut state = SendState {
             connection,
             inbox,
             requests: (0..MAX_REQUESTS).map(|_| request()).collect(),
@@ -186,12 +186,12 @@ impl SendComm {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SendState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl SendState {
     fn progress(&mut self) {
         while let Some(done) = self.connection.next_done() {
             if done.work == Work::Recv {

@@ -40,43 +40,20 @@ pub(crate) enum ConfigError {
 /// All settings of the plugin.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
-    /// The interfaces that become devices. `None`: see [`crate::choice`].
-    pub(crate) interfaces: Option<Pattern>,
-    /// The addresses that become devices, in this order. Empty: one per interface.
-    pub(crate) addresses: Vec<IpAddr>,
-    /// The interfaces or addresses that become the rails of one device each. Empty: each interface
-    /// is a device.
-    pub(crate) rails: Vec<Vec<String>>,
-    pub(crate) rail_policy: RailScheme,
-    /// The datapath of every interface.
-    pub(crate) datapath: DatapathKind,
-    /// The transport service of the paths over verbs.
-    pub(crate) service: VerbsService,
+    pub(crate) devices: DeviceSettings,
     /// Number of engine threads of a device. 0: NCCL's threads drive the engine while they poll.
     /// Default: [`default_threads`].
     pub(crate) threads: usize,
-    /// Number of paths. `None`: depends on the datapath.
-    pub(crate) paths: Option<usize>,
-    pub(crate) lb: LbPolicy,
-    pub(crate) discover: bool,
+    pub(crate) paths: PathSettings,
     /// Maximum payload of a packet in bytes. `None`: depends on the device.
     pub(crate) mtu: Option<u16>,
     pub(crate) crc: Crc,
-    pub(crate) key: Option<SecretKey>,
-    pub(crate) allowed_keys: Option<AllowList>,
-    pub(crate) key_purpose: Option<KeyPurpose>,
-    /// The security that follows from these three settings.
-    pub(crate) security: Option<Security>,
+    pub(crate) keys: KeySettings,
     pub(crate) receive_buffer: usize,
     pub(crate) cc: CcConfig,
     pub(crate) loss_recovery: LossRecovery,
     pub(crate) spin: Duration,
-    pub(crate) ping_interval: Duration,
-    pub(crate) peer_timeout: Duration,
-    /// Time for which a connecting rank waits for its peer.
-    pub(crate) connect_timeout: Duration,
-    /// Maximum time for which closing waits for the delivery of sent data.
-    pub(crate) linger: Duration,
+    pub(crate) timeouts: Timeouts,
     pub(crate) faults: Faults,
     /// The values of NCCL's own variables.
     pub(crate) nccl: NcclHints,
@@ -84,34 +61,84 @@ pub(crate) struct Config {
     pub(crate) set_by: BTreeMap<String, String>,
 }
 
+/// The devices, and their datapath.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct DeviceSettings {
+    /// The interfaces that become devices. `None`: see [`crate::choice`].
+    pub(crate) interfaces: Option<Pattern>,
+    /// The addresses that become devices, in this order. Empty: one per interface.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// The interfaces or addresses that become the rails of one device each. Empty: each interface
+    /// is a device.
+    pub(crate) rails: Vec<Vec<String>>,
+    /// The datapath of every interface.
+    pub(crate) datapath: DatapathKind,
+    /// The transport service of the paths over verbs.
+    pub(crate) service: VerbsService,
+}
+
+/// The paths and rails of a connection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct PathSettings {
+    /// Number of paths. `None`: depends on the datapath.
+    pub(crate) count: Option<usize>,
+    pub(crate) lb: LbPolicy,
+    pub(crate) discover: bool,
+    pub(crate) rail_policy: RailScheme,
+}
+
+/// The keys of connections.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(crate) struct KeySettings {
+    pub(crate) key: Option<SecretKey>,
+    pub(crate) allowed_keys: Option<AllowList>,
+    pub(crate) purpose: Option<KeyPurpose>,
+    /// The security that follows from these three settings.
+    pub(crate) security: Option<Security>,
+}
+
+/// The times after which the plugin gives up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Timeouts {
+    pub(crate) ping_interval: Duration,
+    pub(crate) peer_timeout: Duration,
+    /// Time for which a connecting rank waits for its peer.
+    pub(crate) connect_timeout: Duration,
+    /// Maximum time for which closing waits for the delivery of sent data.
+    pub(crate) linger: Duration,
+}
+
 impl Default for Config {
     fn default() -> Self {
         let engine = EngineConfig::default();
         Config {
-            interfaces: None,
-            addresses: Vec::new(),
-            rails: Vec::new(),
-            rail_policy: engine.rail_policy,
-            datapath: engine.datapath.kind(),
-            service: VerbsService::default(),
+            devices: DeviceSettings {
+                interfaces: None,
+                addresses: Vec::new(),
+                rails: Vec::new(),
+                datapath: engine.datapath.kind(),
+                service: VerbsService::default(),
+            },
             threads: default_threads(),
-            paths: None,
-            lb: engine.lb,
-            discover: engine.discover,
+            paths: PathSettings {
+                count: None,
+                lb: engine.lb,
+                discover: engine.discover,
+                rail_policy: engine.rail_policy,
+            },
             mtu: None,
             crc: engine.crc,
-            key: None,
-            allowed_keys: None,
-            key_purpose: None,
-            security: None,
+            keys: KeySettings::default(),
             receive_buffer: engine.receive_buffer,
             cc: CcConfig::default(),
             loss_recovery: LossRecovery::default(),
             spin: engine.spin,
-            ping_interval: engine.ping_interval,
-            peer_timeout: Duration::from_secs(5),
-            connect_timeout: Duration::from_secs(60),
-            linger: Duration::from_secs(1),
+            timeouts: Timeouts {
+                ping_interval: engine.ping_interval,
+                peer_timeout: Duration::from_secs(5),
+                connect_timeout: Duration::from_secs(60),
+                linger: Duration::from_secs(1),
+            },
             faults: engine.faults,
             nccl: NcclHints::default(),
             set_by: BTreeMap::new(),
@@ -158,8 +185,8 @@ impl Config {
             })?;
             config.set_by.insert(name, setting);
         }
-        let (key, allowed) = (config.key.clone(), config.allowed_keys.clone());
-        config.security = Security::with(key, allowed, config.key_purpose.clone())?;
+        let KeySettings { key, allowed_keys, purpose, .. } = config.keys.clone();
+        config.keys.security = Security::with(key, allowed_keys, purpose)?;
         Ok(config)
     }
 }
@@ -198,7 +225,7 @@ mod tests {
         let config = Config::from_settings(given).unwrap();
         assert_eq!(config.threads, 3);
         assert_eq!(config.faults.drop, 0.5);
-        assert_eq!(config.paths, None);
+        assert_eq!(config.paths.count, None);
     }
 
     #[test]
@@ -216,9 +243,9 @@ mod tests {
     fn a_file_takes_numbers_words_switches_and_lists() {
         let text = "threads = 2\ncrc = \"off\"\ndiscover = true\ndrop = 0.25\naddr = [\"10.0.0.1\", \"fd00::1\"]\n";
         let config = Config::from_settings(from_file(text, "f".as_ref()).unwrap()).unwrap();
-        assert_eq!((config.threads, config.crc, config.discover), (2, Crc::Off, true));
+        assert_eq!((config.threads, config.crc, config.paths.discover), (2, Crc::Off, true));
         assert_eq!(config.faults.drop, 0.25);
-        assert_eq!(config.addresses.len(), 2);
+        assert_eq!(config.devices.addresses.len(), 2);
     }
 
     #[test]

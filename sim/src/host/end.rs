@@ -40,8 +40,8 @@ pub struct End {
 }
 
 impl End {
+    /// Creates an end at the start of the run.
     fn new(
-        now: Time,
         interfaces: Interfaces,
         qp: (QueuePair, Remote),
         paths: u32,
@@ -49,6 +49,7 @@ impl End {
         key: u32,
         direct: Option<DirectConfig>,
     ) -> End {
+        let now = Time::ZERO;
         // Peers fail only through faults of the fabric, which time-outs detect, so no pings are
         // needed.
         let ping_interval = Duration::from_secs(3600);
@@ -108,18 +109,18 @@ pub(crate) fn connect(
         let first = ends.len() as u32;
         let qp_config = qp_config(config, messages.len() as u32);
         let pair = |end: u32| queue_pair(&qp_config, end, mtu);
-        let (now, key) = (Time::ZERO, memory.key());
+        let key = memory.key();
         let interfaces = Interfaces::of_sender(config.data_path, topology, src, dst);
         let reversed = interfaces.reversed();
         let paths = sets.find(topology, &interfaces);
         let set = sets.get_mut(paths);
         let direct =
             config.direct.then_some(DirectConfig { long: mtu, short: mtu, hold_down: REST });
-        ends.push(End::new(now, interfaces, pair(first), paths, set, key, direct));
+        ends.push(End::new(interfaces, pair(first), paths, set, key, direct));
         let set = sets.get_mut(ANSWERING);
         let qp = pair(first + 1);
-        let mut receiver = End::new(now, reversed, qp, ANSWERING, set, key, direct);
-        messages.iter().for_each(|number| receiver.expect(now, *number));
+        let mut receiver = End::new(reversed, qp, ANSWERING, set, key, direct);
+        messages.iter().for_each(|number| receiver.expect(Time::ZERO, *number));
         ends.push(receiver);
     }
     (ends, end_of)

@@ -3,7 +3,7 @@
 
 use rand_pcg::Pcg64Mcg;
 
-use super::{Offer, pick_lowest};
+use super::offer::{Offer, pick_lowest};
 use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Topology};

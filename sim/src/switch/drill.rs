@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::Offer;
+use super::offer::Offer;
 use crate::topology::PortId;
 
 #[derive(Clone, Debug)]

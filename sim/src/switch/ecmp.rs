@@ -1,7 +1,7 @@
 //! Equal-cost multipath by hash: packets with the same addresses and source port take the same
 //! route.
 
-use super::Offer;
+use super::offer::Offer;
 use crate::topology::PortId;
 
 /// A switch's hash function.

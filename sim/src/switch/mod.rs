@@ -8,6 +8,7 @@ mod gate;
 mod gate_context;
 mod least_loaded;
 mod ofan;
+mod offer;
 mod rotation;
 mod source;
 mod themis;
@@ -16,13 +17,12 @@ mod trial;
 
 pub(crate) use gate::Gate;
 pub(crate) use gate_context::{Action, GateContext, Pass};
+pub use offer::Offer;
 pub use themis::ThemisMemory;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::packet::Packet;
-use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology};
 
@@ -31,6 +31,7 @@ use self::drill::Drill;
 use self::ecmp::Ecmp;
 use self::least_loaded::LeastLoaded;
 use self::ofan::Ofan;
+use self::offer::pick_lowest;
 use self::rotation::Rotation;
 use self::source::SourceRouting;
 use self::themis::Spray;
@@ -98,30 +99,6 @@ pub enum Policy {
         /// (section 3.4).
         compensate: bool,
     },
-}
-
-/// The inputs of a switch's choice.
-#[derive(Debug)]
-pub struct Offer<'a> {
-    /// The time.
-    pub now: Ps,
-    /// The switch.
-    pub switch: u32,
-    /// The packet.
-    pub packet: &'a Packet,
-    /// The equal routes, two or more.
-    pub ports: &'a [PortId],
-    /// All ports of the fabric.
-    pub queues: &'a [Port],
-    /// The fabric's plan.
-    pub topology: &'a Topology,
-}
-
-impl Offer<'_> {
-    /// Returns the bytes queued at a port.
-    pub(crate) fn queued(&self, port: PortId) -> u64 {
-        self.queues[port.index()].bytes
-    }
 }
 
 /// The policy of a switch and its state.
@@ -205,7 +182,7 @@ impl Chooser {
             State::LeastLoaded(least) => least.choose(offer, rng),
             State::Random => offer.ports[rng.random_range(0..offer.ports.len())],
             State::Rotation(rotation) => rotation.choose(offer, rng),
-            State::Shortest => fewest(offer, rng),
+            State::Shortest => pick_lowest(offer.ports, |port| offer.queued(port), rng),
             State::Adaptive(adaptive) => adaptive.choose(offer, rng),
             State::Drill(drill) => drill.choose(offer, rng),
             State::Ofan(ofan) => ofan.choose(offer, rng),
@@ -229,28 +206,6 @@ impl Chooser {
             | State::Themis(_) => {}
         }
     }
-}
-
-/// Returns the port with the fewest bytes, a random one among equals.
-fn fewest(offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
-    pick_lowest(offer.ports, |port| offer.queued(port), rng)
-}
-
-/// Returns the port of the lowest key, a random one among equals.
-fn pick_lowest(ports: &[PortId], key: impl Fn(PortId) -> u64, rng: &mut Pcg64Mcg) -> PortId {
-    let (mut best, mut lowest, mut equals) = (ports[0], u64::MAX, 0_u32);
-    for port in ports {
-        let key = key(*port);
-        if key < lowest {
-            (best, lowest, equals) = (*port, key, 1);
-        } else if key == lowest {
-            equals += 1;
-            if rng.random_range(0..equals) == 0 {
-                best = *port;
-            }
-        }
-    }
-    best
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::Offer;
+use super::offer::Offer;
 use crate::topology::PortId;
 
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::Offer;
+use super::offer::Offer;
 use crate::topology::PortId;
 
 /// The pointer is not looked up yet.

@@ -1,7 +1,8 @@
 //! Source routing: the path chosen by the sender names the uplink at every tier (PRO, section V);
 //! see [`Uplinks`].
 
-use super::{Offer, ecmp};
+use super::ecmp;
+use super::offer::Offer;
 use crate::topology::{PortId, Topology, Uplinks};
 
 #[derive(Clone, Debug)]

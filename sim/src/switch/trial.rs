@@ -1,6 +1,6 @@
 //! A test set-up for switch policies: an edge switch of a fat tree with 128 hosts.
 
-use super::Offer;
+use super::offer::Offer;
 use crate::packet::{Class, Packet};
 use crate::port::{Port, Speeds};
 use crate::time::{Ps, Rate};

@@ -124,9 +124,12 @@ fn an_m_d_1_queue_has_its_known_mean_wait() {
 }
 
 /// N periodic sources with random phases, constant service. A packet meets the virtual wait of the
-/// other N - 1. Its distribution is known (Roberts and Virtamo 1991, after Eckberg 1979): P(V > x)
-/// = sum over x < n <= N of C(N, n) ((n - x) / T)^n (1 - (n - x) / T)^(N - n) (T - N + x) / (T - n
-/// + x).
+/// other N - 1. Its distribution is known (Roberts and Virtamo 1991, after Eckberg 1979):
+///
+/// ```text
+/// P(V > x) = sum over x < n <= N of
+///            C(N, n) ((n - x) / T)^n (1 - (n - x) / T)^(N - n) (T - N + x) / (T - n + x)
+/// ```
 #[test]
 fn an_nd_d_1_queue_has_its_known_mean_wait() {
     let (sources, period) = (20_u32, 25.0);

@@ -16,7 +16,7 @@ pub(super) fn programs(page: &str) -> Vec<String> {
     programs
 }
 
-/// What stands between the fences of C.
+/// Returns the C code blocks of a page.
 fn pieces(page: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut lines = page.lines();

@@ -1,4 +1,4 @@
-//! What each case may take, and whether it does.
+//! The budget of instructions of each case, and the comparison with the counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,25 +19,25 @@ const TOLERANCE: u64 = 3;
 /// Instructions by case, and what compiled it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Budgets {
+pub(super) struct InstructionBudgets {
     /// The compiler; another one makes other code.
     pub(super) rustc: String,
     pub(super) instructions: BTreeMap<String, u64>,
 }
 
-/// What comparing has shown.
+/// The result of a comparison.
 #[derive(Default)]
-pub(super) struct Verdict {
+pub(super) struct Comparison {
     /// Every case with its count and its budget.
     pub(super) table: String,
-    /// What is to be known, but stops nobody.
+    /// Remarks that do not fail.
     pub(super) notes: Vec<String>,
-    /// What must not be merged.
+    /// Cases above their budgets, which fail.
     pub(super) breaches: Vec<String>,
 }
 
-impl Budgets {
-    pub(super) fn read() -> Result<Budgets, Failure> {
+impl InstructionBudgets {
+    pub(super) fn read() -> Result<InstructionBudgets, Failure> {
         let text = fs::read_to_string(tree::root().join(FILE))
             .map_err(|e| Failure::new(format!("cannot read {FILE}: {e}")).remedy(ACCEPT))?;
         toml::from_str(&text).map_err(|e| Failure::new(format!("{FILE}: {e}")).remedy(ACCEPT))
@@ -48,7 +48,7 @@ impl Budgets {
             .map_err(|e| Failure::new(format!("cannot write {FILE}: {e}")))
     }
 
-    /// Of each case the smaller count.
+    /// Keeps the smaller count of each case.
     pub(super) fn take_least(&mut self, again: BTreeMap<String, u64>) {
         for (case, count) in again {
             self.instructions.entry(case).and_modify(|least| *least = count.min(*least));
@@ -70,11 +70,11 @@ impl Budgets {
 
     /// Holds counts against these budgets. Where another compiler has made the code they are shown
     /// and not judged.
-    pub(super) fn judge(&self, counted: &Budgets) -> Verdict {
-        let mut verdict = Verdict::default();
+    pub(super) fn judge(&self, counted: &InstructionBudgets) -> Comparison {
+        let mut comparison = Comparison::default();
         let comparable = self.rustc == counted.rustc;
         if !comparable {
-            verdict.notes.push(format!(
+            comparison.notes.push(format!(
                 "NOT JUDGED: the budgets are of {}, this is {}, which makes other code. To judge from here on: {ACCEPT}",
                 self.rustc, counted.rustc
             ));
@@ -84,27 +84,27 @@ impl Budgets {
             match (counted.instructions.get(case), self.instructions.get(case)) {
                 (Some(&count), Some(&budget)) => {
                     let change = change(count, budget);
-                    let _ = writeln!(verdict.table, "{case:<52} {count:>10} {change:>+7.2} %");
+                    let _ = writeln!(comparison.table, "{case:<52} {count:>10} {change:>+7.2} %");
                     if comparable {
-                        verdict.compare(case, count, budget);
+                        comparison.compare(case, count, budget);
                     }
                 }
                 (Some(count), None) => {
-                    let _ = writeln!(verdict.table, "{case:<52} {count:>10}");
-                    verdict
+                    let _ = writeln!(comparison.table, "{case:<52} {count:>10}");
+                    comparison
                         .breaches
                         .push(format!("{case} takes {count} instructions and has no budget"));
                 }
-                (None, _) => {
-                    verdict.breaches.push(format!("{case} has a budget, but there is no such case"))
-                }
+                (None, _) => comparison
+                    .breaches
+                    .push(format!("{case} has a budget, but there is no such case")),
             }
         }
-        verdict
+        comparison
     }
 }
 
-impl Verdict {
+impl Comparison {
     fn compare(&mut self, case: &str, count: u64, budget: u64) {
         let change = change(count, budget);
         if count * 100 > budget * (100 + TOLERANCE) {
@@ -129,21 +129,21 @@ fn change(count: u64, budget: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn of(rustc: &str, instructions: &[(&str, u64)]) -> Budgets {
+    fn of(rustc: &str, instructions: &[(&str, u64)]) -> InstructionBudgets {
         let instructions = instructions.iter().map(|(case, count)| ((*case).into(), *count));
-        Budgets { rustc: rustc.into(), instructions: instructions.collect() }
+        InstructionBudgets { rustc: rustc.into(), instructions: instructions.collect() }
     }
 
-    fn judge(budget: u64, count: u64) -> Verdict {
+    fn judge(budget: u64, count: u64) -> Comparison {
         of("rustc 1", &[("a/b", budget)]).judge(&of("rustc 1", &[("a/b", count)]))
     }
 
     #[test]
     fn within_the_tolerance_nothing_is_said() {
         for count in [970, 1000, 1030] {
-            let verdict = judge(1000, count);
-            assert!(verdict.breaches.is_empty() && verdict.notes.is_empty(), "{count}");
-            assert!(verdict.table.contains(&count.to_string()), "{}", verdict.table);
+            let comparison = judge(1000, count);
+            assert!(comparison.breaches.is_empty() && comparison.notes.is_empty(), "{count}");
+            assert!(comparison.table.contains(&count.to_string()), "{}", comparison.table);
         }
     }
 
@@ -162,28 +162,31 @@ mod tests {
 
     #[test]
     fn cases_and_budgets_belong_together() {
-        let verdict = of("rustc 1", &[("old", 7)]).judge(&of("rustc 1", &[("new", 5)]));
+        let comparison = of("rustc 1", &[("old", 7)]).judge(&of("rustc 1", &[("new", 5)]));
         let expected = [
             "new takes 5 instructions and has no budget",
             "old has a budget, but there is no such case",
         ];
-        assert_eq!(verdict.breaches, expected);
+        assert_eq!(comparison.breaches, expected);
     }
 
     #[test]
     fn another_compiler_is_said_and_not_judged() {
         let budgets = of("rustc 1", &[("a", 1000), ("b", 1000), ("old", 7)]);
-        let verdict = budgets.judge(&of("rustc 2", &[("a", 2000), ("b", 10)]));
-        assert_eq!(verdict.breaches, ["old has a budget, but there is no such case"]);
-        assert_eq!(verdict.notes.len(), 1);
-        assert!(verdict.notes[0].contains("rustc 1, this is rustc 2"), "{:?}", verdict.notes);
-        assert!(verdict.table.contains("+100.00 %"), "{}", verdict.table);
+        let comparison = budgets.judge(&of("rustc 2", &[("a", 2000), ("b", 10)]));
+        assert_eq!(comparison.breaches, ["old has a budget, but there is no such case"]);
+        assert_eq!(comparison.notes.len(), 1);
+        assert!(comparison.notes[0].contains("rustc 1, this is rustc 2"), "{:?}", comparison.notes);
+        assert!(comparison.table.contains("+100.00 %"), "{}", comparison.table);
     }
 
     #[test]
     fn what_is_written_is_read_again() {
         let budgets = of("rustc 1 (x), linux", &[("wire/a/b", 7), ("lb/c/d", 8)]);
-        assert_eq!(toml::from_str::<Budgets>(&budgets.text()), Ok(budgets));
-        assert!(toml::from_str::<Budgets>("rustc = \"1\"\n[instructions]\n\"a\" = -1\n").is_err());
+        assert_eq!(toml::from_str::<InstructionBudgets>(&budgets.text()), Ok(budgets));
+        assert!(
+            toml::from_str::<InstructionBudgets>("rustc = \"1\"\n[instructions]\n\"a\" = -1\n")
+                .is_err()
+        );
     }
 }

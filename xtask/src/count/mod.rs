@@ -8,12 +8,12 @@ mod gungraun;
 
 use crate::{Failure, gungraun_runner, rustc, tools};
 
-use self::budgets::Budgets;
+use self::budgets::InstructionBudgets;
 
-/// What to do with the counts.
+/// CountOptions of `cargo xtask count`.
 #[derive(clap::Args)]
-pub struct Options {
-    /// Makes what is counted now the budgets
+pub struct CountOptions {
+    /// Make the new counts the budgets
     #[arg(long)]
     accept: bool,
     /// Only builds what is counted, and what counts
@@ -21,8 +21,8 @@ pub struct Options {
     build: bool,
 }
 
-/// Most times that everything is counted before a case counts as too expensive: the engine's cases
-/// run by a real clock, and where the machine makes them wait they do more, never less (3.7 % has
+/// Maximum number of counts before a case counts as too expensive. The engine's cases run by a real
+/// clock. If the machine makes them wait, they execute more instructions, never fewer (3.7 % has
 /// been seen).
 const RUNS: usize = 3;
 
@@ -33,13 +33,14 @@ const ACCEPT: &str = "cargo xtask count --accept";
 /// # Errors
 ///
 /// A case takes too much, or has no budget; a budget has no case; something cannot be built or run.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &CountOptions) -> Result<(), Failure> {
     tools::need("valgrind")?;
     gungraun_runner::install()?;
     if options.build {
         return gungraun::build();
     }
-    let mut counted = Budgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
+    let mut counted =
+        InstructionBudgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
     if options.accept {
         for _ in 1..RUNS {
             counted.take_least(gungraun::count()?);
@@ -48,18 +49,18 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         println!("{} budgets accepted: commit {}", counted.instructions.len(), budgets::FILE);
         return Ok(());
     }
-    let budgets = Budgets::read()?;
-    let mut verdict = budgets.judge(&counted);
+    let budgets = InstructionBudgets::read()?;
+    let mut comparison = budgets.judge(&counted);
     for _ in 1..RUNS {
-        if verdict.breaches.is_empty() {
+        if comparison.breaches.is_empty() {
             break;
         }
         counted.take_least(gungraun::count()?);
-        verdict = budgets.judge(&counted);
+        comparison = budgets.judge(&counted);
     }
-    println!("{}", verdict.table);
-    verdict.notes.iter().for_each(|note| println!("{note}"));
-    match verdict.breaches.as_slice() {
+    println!("{}", comparison.table);
+    comparison.notes.iter().for_each(|note| println!("{note}"));
+    match comparison.breaches.as_slice() {
         [] => Ok(()),
         breaches => {
             let remedy = "look where they go (`callgrind_annotate` on the case's .out file below \

@@ -1,4 +1,4 @@
-//! What is run, and how much of it.
+//! The tests of `braid-perf` that the end-to-end runs use, and their sizes.
 
 /// One test of `braid-perf`, small enough to take about a second.
 pub(super) struct Case {

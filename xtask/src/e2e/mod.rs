@@ -1,9 +1,15 @@
 //! `cargo xtask e2e`: real processes that move real bytes and check every one of them.
 //!
-//! First over loopback, clean and with faults injected below the protocol; then between two network
-//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames, and the
-//! same with AF_XDP; then through a router whose links carry less, or less from one moment to the
-//! next, or that translates addresses; then on untidy hosts.
+//! The runs, in their order:
+//!
+//! 1. over loopback, clean and with faults injected below the protocol;
+//! 2. between two network namespaces joined by a veth pair, at the MTUs of plain Ethernet and of
+//!    jumbo frames, over UDP and AF_XDP;
+//! 3. through a router that has a smaller MTU, reduces its MTU during the run, or translates
+//!    addresses;
+//! 4. over several rails, all to all, and with a rail that is cut;
+//! 5. on untidy hosts;
+//! 6. with the NCCL plugin.
 
 mod all_to_all;
 mod cases;
@@ -27,14 +33,14 @@ const MTUS: [u32; 2] = [1500, 9000];
 
 /// The choice of cases.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct E2eOptions {
     /// Only the laboratory of untidy hosts
     #[arg(long)]
     untidy: bool,
 }
 
 /// Builds `braid-perf` and runs every case; the first that fails ends it.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &E2eOptions) -> Result<(), Failure> {
     let braid_perf = build()?;
     if options.untidy {
         return untidy::run(&braid_perf);

@@ -1,5 +1,5 @@
-//! The NCCL plugin over two rails: all tables and checks on the loopback; then between two
-//! namespaces, over one rail of 100 Mbit/s and over two: how much more two carry.
+//! The NCCL plugin over two rails: all tables and checks on the loopback. Then between two
+//! namespaces, the goodput over one rail of 100 Mbit/s and over two.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ use crate::Failure;
 const SPINES: usize = 4;
 const DELAYED: usize = 3;
 const DELAY: Duration = Duration::from_millis(2);
-/// Of a datagram; with the headers of UDP, IP and Ethernet it is 42 longer on the link.
+/// Payload bytes of a datagram. The headers of UDP, IP and Ethernet add 42 bytes on the link.
 const PAYLOAD: usize = 1400;
 const ON_LINK: usize = PAYLOAD + 42;
 /// Without another datagram for so long, no more will come.
@@ -24,7 +24,7 @@ pub(super) const SILENCE: Duration = Duration::from_millis(200);
 const SLICE: Duration = Duration::from_millis(25);
 /// Holds all that arrives while the receiving thread waits for its turn.
 const RECEIVE_BUFFER: usize = 32 << 20;
-/// What is sent to see where it goes: it fits a socket's default buffer.
+/// Number of datagrams that show the route of a path. They fit a socket's default buffer.
 const FEW: usize = 60;
 
 /// Builds a fabric with one delayed spine, checks rates, ways, troubles and the delay, and takes it
@@ -158,7 +158,7 @@ impl Lab {
         }
     }
 
-    /// How many of some datagrams from the first host arrive at the second.
+    /// Sends datagrams from the first host to the second. Returns the number that arrives.
     fn count(&self, path: usize, datagrams: usize) -> Result<usize, Failure> {
         let (from, to) = self.sockets(path)?;
         let address = address(&to)?;
@@ -169,7 +169,7 @@ impl Lab {
         Ok(arrivals(&to)?.len())
     }
 
-    /// What each spine has got from the first leaf, in packets.
+    /// Returns the number of packets from the first leaf to each spine.
     fn to_spines(&self) -> Result<Vec<u64>, Failure> {
         let links = self.fabric.links()?;
         Ok(links.iter().filter(|l| l.leaf == 0).map(|l| l.to_spine.packets).collect())

@@ -14,13 +14,13 @@ use nix::sys::socket::{setsockopt, sockopt};
 use super::check::{SILENCE, address, arrivals, expect, network, within};
 use crate::Failure;
 
-/// Of a datagram; with the headers of UDP and IP it is 28 longer, and on the link Ethernet's more.
+/// Payload bytes of a datagram. UDP and IP add 28 bytes, and Ethernet its header on the link.
 const PAYLOAD: usize = 1000;
 const ON_LINK: u64 = PAYLOAD as u64 + 28 + HEADER_BYTES;
-/// What the queue holds, and from where on it marks, in datagrams.
+/// The capacity of the queue and its marking threshold, in datagrams.
 const QUEUE: u64 = 40;
 const MARK: u64 = 20;
-/// What is sent at once: more than the queue holds.
+/// Number of datagrams sent at once: more than the queue holds.
 const BURST: usize = 60;
 const RATE: Rate = Rate::from_bits(10_000_000);
 const DELAY: Duration = Duration::from_millis(5);
@@ -51,7 +51,8 @@ pub(super) fn check() -> Result<(), Failure> {
     }
 }
 
-/// What the queue holds passes, and what has drained while the burst was being read.
+/// Checks the number of datagrams that arrive: the capacity of the queue, and as many as it drains
+/// during the burst.
 fn judge_arrivals(sent: Instant, times: &[Instant]) -> Result<(), Failure> {
     expect(
         "datagrams of a burst that pass the queue",

@@ -11,7 +11,7 @@ use crate::{Failure, process, tree};
 /// `BRAID_ABI_VERSION` of `ffi/src/version.rs`, and the name of the symbol version in
 /// `ffi/braid.map`.
 const ABI: &str = "0";
-/// What Rust's standard library needs of the system: `rustc --print native-static-libs`.
+/// System libraries that Rust's standard library needs: `rustc --print native-static-libs`.
 pub(crate) const STATIC_LIBS: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
 /// Builds it and installs it into a folder, which need not exist.

@@ -16,7 +16,7 @@ pub(crate) use library::{STATIC_LIBS, version};
 
 /// Where to.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct InstallOptions {
     /// Installs into PREFIX/bin, PREFIX/include, PREFIX/lib and PREFIX/share
     #[arg(long, default_value = "/usr/local")]
     prefix: PathBuf,
@@ -34,7 +34,7 @@ const DROP_IN: &str = "lib/braid";
 const DISSECTOR: &str = "wire/wireshark/braid.lua";
 
 /// Builds everything and installs it.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &InstallOptions) -> Result<(), Failure> {
     let prefix = std::path::absolute(&options.prefix)
         .map_err(|e| Failure::new(format!("--prefix {}: {e}", options.prefix.display())))?;
     into(&prefix)?;

@@ -13,10 +13,10 @@ pub fn run() -> Result<(), Failure> {
     let published: Vec<&Package> =
         metadata.workspace_packages().into_iter().filter(|package| is_published(package)).collect();
     let mut cargo = tree::cargo();
-    // What is packed is the working tree, which a check may find with changes that are not
-    // committed yet. That program takes the place of cargo's own build of each archive, which goes
-    // through a registry in the target folder: what an earlier build has unpacked of that, under
-    // the same version, would be taken as it is.
+    // The archives contain the working tree, which may have changes that are not committed yet.
+    // The program outside of the tree replaces cargo's own build of each archive. That build uses a
+    // registry in the target folder, and would take an archive that an earlier build has unpacked
+    // under the same version.
     cargo.args(["package", "--allow-dirty", "--no-verify"]);
     for package in &published {
         cargo.args(["--package", package.name.as_str()]);

@@ -163,7 +163,7 @@ impl Recipe {
     }
 }
 
-/// What stands between a heading and the next of its kind.
+/// Returns the section under `heading`, up to the next heading of the second level.
 fn section<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(&format!("\n{heading}\n"))?;
     Some(after.split("\n## ").next().unwrap_or(after))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::pair::{B, B1, Pair};
+use super::pair::{B, B1, Machines};
 use super::perftest::Figure;
 use super::server::{self, Port};
 use crate::Failure;
@@ -17,7 +17,7 @@ const PORT: u16 = 7000;
 pub(super) const TESTS: [&str; 7] =
     ["write-bw", "read-bw", "send-bw", "write-lat", "read-lat", "send-lat", "atomic-lat"];
 
-/// What carries the packets.
+/// The datapath that carries the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Datapath {
     Udp,
@@ -77,12 +77,12 @@ impl Run {
         Self { test: "write-bw", datapath, options, load }
     }
 
-    pub(super) fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
+    pub(super) fn run(&self, pair: &Machines) -> Result<Figure, Failure> {
         self.run_on(pair, 0)
     }
 
     /// Over one of the two links.
-    pub(super) fn run_on(&self, pair: &Pair, link: u16) -> Result<Figure, Failure> {
+    pub(super) fn run_on(&self, pair: &Machines, link: u16) -> Result<Figure, Failure> {
         let (server, client) = (self.server(link), self.client(link));
         let result = format!("/tmp/result{link}.json");
         let show = format!("{client} --json {result} && cat {result}");
@@ -90,14 +90,14 @@ impl Run {
         self.parse(&text).map_err(|why| Failure::new(format!("a: `{client}`: {why}\n{text}")))
     }
 
-    /// What runs in machine b.
+    /// The command of machine b.
     pub(super) fn server(&self, link: u16) -> String {
         let datapath = self.datapath.arguments(link);
         let port = PORT + link;
         format!("braid-perf {} -p {port} {datapath} {}", self.test, self.options)
     }
 
-    /// What runs in machine a.
+    /// The command of machine a.
     pub(super) fn client(&self, link: u16) -> String {
         let host = if link == 0 { B } else { B1 };
         format!("{} {host} {}", self.server(link), self.load)

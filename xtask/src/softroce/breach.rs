@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pair::{B, Pair};
+use super::pair::{B, Machines};
 use super::server::{self, Port};
 use crate::Failure;
 
@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(40);
 const PORT: u16 = 7200;
 
 /// The client has an error for each, and the server's memory is as it was.
-pub(super) fn check(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn check(pair: &Machines) -> Result<String, Failure> {
     let client = format!("breach rxe0 {B}:{PORT}");
     let [refused, said] = server::serve(pair, "breach rxe0", Port::Udp(PORT), &client, LIMIT)?;
     match said.contains("intact") {

@@ -1,8 +1,8 @@
 //! A link as virtual machines have it on most hosts: a tap device for each, on a bridge.
 //!
-//! Through a tap QEMU says of a packet that its checksum is still to be computed, or need not be,
-//! so the guests' virtio devices offer checksums and scatter-gather, and the kernel GSO. Over a
-//! socket they offer nothing.
+//! Through a tap, QEMU passes on whether the checksum of a packet is still to be computed. So the
+//! guests' virtio devices offer checksums and scatter-gather, and the kernel GSO. Over a socket
+//! they offer nothing.
 //!
 //! Bridge and taps are in a network namespace of their own. It is held by a shell that dies with
 //! us.

@@ -1,18 +1,18 @@
-//! What must work between the machines: a list, each entry of which passes or fails for itself.
+//! Independent checks between the machines.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::braid::{Datapath, Run, TESTS};
-use super::pair::Pair;
+use super::pair::Machines;
 use super::perftest::{self, Figure, Perftest, Provider};
 use super::trouble::{self, Trouble};
 use super::{breach, drop_in, late, rails, server, users};
 use crate::Failure;
 
-/// How soon a transfer must end when its device has gone.
+/// Time limit for a transfer to end after its device has gone.
 const END_LIMIT: Duration = Duration::from_secs(20);
-/// Signals show as exit codes from here on.
+/// Exit codes from here on mean signals.
 const SIGNAL: u8 = 128;
 
 const RC: Perftest = Perftest {
@@ -30,7 +30,7 @@ const RIVALS: &[Perftest] = &[
     Perftest { program: "ib_write_lat", size: 8, iterations: 1000, ..RC },
 ];
 
-/// What one check came to.
+/// The result of one check.
 pub(super) struct Check {
     pub(super) name: String,
     pub(super) verdict: Verdict,
@@ -38,7 +38,7 @@ pub(super) struct Check {
 }
 
 pub(super) enum Verdict {
-    /// It works, and measured this where there is something to measure.
+    /// Success, with the measured value if there is one.
     Passed(String),
     Failed(String),
 }
@@ -50,7 +50,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    pub(super) fn rivals(&mut self, pair: &Pair) {
+    pub(super) fn rivals(&mut self, pair: &Machines) {
         for test in RIVALS {
             self.check(test.line(), || test.run(pair).map(|figure| figure.to_string()));
         }
@@ -59,7 +59,7 @@ impl Checks {
     }
 
     /// Every test, with every byte checked, under every trouble.
-    pub(super) fn verified(&mut self, pair: &Pair, datapath: Datapath) -> Result<(), Failure> {
+    pub(super) fn verified(&mut self, pair: &Machines, datapath: Datapath) -> Result<(), Failure> {
         for trouble in trouble::ALL {
             trouble.set(pair)?;
             for test in TESTS {
@@ -72,7 +72,7 @@ impl Checks {
     }
 
     /// Programs that check what has arrived, on the drop-in libibverbs.
-    pub(super) fn drop_in(&mut self, pair: &Pair) -> Result<(), Failure> {
+    pub(super) fn drop_in(&mut self, pair: &Machines) -> Result<(), Failure> {
         for trouble in [Trouble::Clean, Trouble::Loss] {
             trouble.set(pair)?;
             let name = trouble.name();
@@ -82,8 +82,8 @@ impl Checks {
         Trouble::Clean.set(pair)
     }
 
-    /// What only devices can do to a transfer.
-    pub(super) fn devices(&mut self, pair: &Pair) {
+    /// Checks of several devices, and of devices that fail during a transfer.
+    pub(super) fn devices(&mut self, pair: &Machines) {
         self.check("verbs: both devices at once", || both_devices(pair));
         self.check("verbs: two rails", || rails::verified(pair));
         for link in [0, 1] {
@@ -118,11 +118,11 @@ impl Checks {
     }
 }
 
-fn both_rivals(pair: &Pair) -> Result<String, Failure> {
+fn both_rivals(pair: &Machines) -> Result<String, Failure> {
     at_once(|link| RC.run_on(pair, link))
 }
 
-fn both_devices(pair: &Pair) -> Result<String, Failure> {
+fn both_devices(pair: &Machines) -> Result<String, Failure> {
     let run = Run::verified("write-bw", Datapath::Verbs);
     at_once(|link| run.run_on(pair, link))
 }
@@ -138,7 +138,7 @@ fn at_once(run: impl Fn(u16) -> Result<Figure, Failure> + Sync) -> Result<String
 
 /// The client ends with an error of its own, in bounded time, and the server does not hang on to
 /// it.
-fn deleted(pair: &Pair) -> Result<String, Failure> {
+fn deleted(pair: &Machines) -> Result<String, Failure> {
     let mut run = Run::write(Datapath::Verbs, 65536, 1, "on");
     run.load = "-s 65536 -D 60".into();
     let limit = Duration::from_secs(90);

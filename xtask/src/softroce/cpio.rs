@@ -34,8 +34,8 @@ impl Archive {
         self.entry(path, FILE | permissions, content);
     }
 
-    /// All that is in a folder, in the order of names, under the paths that `place` gives it; what
-    /// it gives none is left out, with all that is in it.
+    /// Adds the contents of a folder in the order of names, under the paths that `place` returns.
+    /// An entry for which it returns `None` is left out, with its contents.
     pub(super) fn tree(
         &mut self,
         root: &Path,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pair::{B, Pair};
+use super::pair::{B, Machines};
 use super::perftest::Provider;
 use super::server::{self, Port};
 use crate::Failure;
@@ -13,7 +13,7 @@ const PROVIDER: Provider = Provider::DropIn { crc: "on" };
 const PORT: u16 = 18_520;
 
 /// A message there and back, each of several packets, both buffers checked.
-pub(super) fn pingpong(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn pingpong(pair: &Machines) -> Result<String, Failure> {
     let line =
         format!("ibv_rc_pingpong -d {} -g 0 -p {PORT} -s 100001 -n 30 -c", PROVIDER.device(0));
     let said = serve(pair, &line, &format!("{line} {B}"))?;
@@ -22,14 +22,14 @@ pub(super) fn pingpong(pair: &Pair) -> Result<String, Failure> {
 }
 
 /// Connects by address; READs, WRITEs and SENDs of known text.
-pub(super) fn rping(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn rping(pair: &Machines) -> Result<String, Failure> {
     let line = format!("rping -p {PORT} -C 20 -S 4096 -V");
     serve(pair, &format!("{line} -s -a {B}"), &format!("{line} -c -a {B}"))?;
     Ok("20 messages".to_owned())
 }
 
 /// Returns what the client has said.
-fn serve(pair: &Pair, server: &str, client: &str) -> Result<String, Failure> {
+fn serve(pair: &Machines, server: &str, client: &str) -> Result<String, Failure> {
     let [server, client] = [server, client].map(|line| PROVIDER.start(line));
     let [said, _] = server::serve(pair, &server, Port::Tcp(PORT), &client, LIMIT)?;
     Ok(said)

@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Output {
     /// Its exit status; 128 and a signal's number where that has ended it.
@@ -15,10 +15,10 @@ pub(super) struct Output {
 
 /// More than this no command has any business writing.
 const LONGEST_ANSWER: u64 = 16 << 20;
-/// Of an answer's first line.
+/// Maximum length of the first line of a reply.
 const LONGEST_LINE: u64 = 64;
 
-/// To run a command for so long at most; seconds are rounded up.
+/// Returns the request to run a command with a time limit, rounded up to seconds.
 pub(super) fn run(id: u64, limit: Duration, command: &str) -> String {
     let seconds = limit.as_millis().div_ceil(1000);
     format!("run {id} {seconds} {}\n{command}", command.len())

@@ -1,8 +1,8 @@
-//! What the machines boot: Debian's kernel, and a file system in memory made of packages and of our
-//! programs.
+//! The boot image of the machines: Debian's kernel, and a file system in memory with packages and
+//! our programs.
 //!
-//! The packages' part is kept in `target/softroce/` for as long as their versions stay the same.
-//! Our part, an archive that follows it, is made anew each time.
+//! The packages' part is kept in `target/softroce/` until their versions change. Our part, an
+//! archive that follows it, is made anew each time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use super::cpio::Archive;
 use super::kernel::unpack;
-use super::modules::Modules;
+use super::modules::KernelModules;
 use super::packages::{Packages, Store, list};
 use crate::{Failure, process, tree};
 
@@ -58,11 +58,11 @@ impl Program {
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
     pub(super) initrd: PathBuf,
-    /// Of the kernel's package.
+    /// The version of the kernel's package.
     pub(super) version: String,
 }
 
-/// Makes what is not there or out of date. `programs`: ours.
+/// Builds the missing and outdated parts. `programs`: ours.
 pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<Image, Failure> {
     let store = Store::open(folder.join("packages"))?;
     let packages = store.resolve()?;
@@ -113,7 +113,7 @@ fn pack(tree: &Path) -> Result<Vec<u8>, Failure> {
     archive.link(Path::new("usr/bin/sh"), Path::new("dash"));
     archive.tree(tree, &place).map_err(|e| cannot("pack", tree, &e))?;
     let mut order = String::new();
-    let modules = Modules::find(&tree.join("lib/modules"))?;
+    let modules = KernelModules::find(&tree.join("lib/modules"))?;
     for module in modules.closure(&list("modules")?)? {
         let file = format!("{}.ko", module.name);
         archive.file(&Path::new("modules").join(&file), 0o644, &module.content);

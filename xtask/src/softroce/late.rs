@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::pair::{B, Pair};
+use super::pair::{B, Machines};
 use super::server::{self, Port};
 use crate::Failure;
 
@@ -24,7 +24,7 @@ fn hold_back() -> String {
 }
 
 /// The buffer stays as its owner has left it, and the packet was indeed let go.
-pub(super) fn check(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn check(pair: &Machines) -> Result<String, Failure> {
     let server = server::start(&pair.b, "late-write rxe0", Port::Udp(PORT), LIMIT)?;
     pair.a.must("cd /tmp && rm -f late-write.go ready", LIMIT)?;
     let client = pair.a.spawn(&format!("cd /tmp && late-write rxe0 {B}:{PORT} >ready"), LIMIT)?;

@@ -23,13 +23,13 @@ use crate::process::Program;
 
 /// Emulation takes about 8 s for it, on cores that are shared with another machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
-/// What the agent itself may take on top of the limit of a command.
+/// Time that the agent itself may take beyond the limit of a command.
 const SLACK: Duration = Duration::from_secs(10);
 const POWER_OFF_LIMIT: Duration = Duration::from_secs(5);
 /// Lines of the console that a failure shows.
 const CONSOLE_TAIL: usize = 15;
 
-/// How the guests' processor is made.
+/// The accelerator of the guests' processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Accel {
     /// Emulated: works everywhere.
@@ -65,7 +65,7 @@ pub(super) struct Machine {
     log: Mutex<File>,
 }
 
-/// What the failure of a command that reached its limit says.
+/// The start of the error of a command that reached its time limit.
 pub(super) const HUNG: &str = "hung: killed after";
 
 /// A command that runs in a machine. It ends when this value is dropped.
@@ -79,7 +79,7 @@ pub(super) struct Job<'a> {
     ended: bool,
 }
 
-/// Who waits for which answer; nobody any more when the machine has gone.
+/// The recipients of outstanding replies by request id. `None`: the machine has gone.
 #[derive(Default)]
 struct Waiting(Mutex<Option<BTreeMap<u64, Sender<Output>>>>);
 
@@ -193,7 +193,7 @@ impl Machine {
     }
 }
 
-/// What `Machine::wait` waits for.
+/// The event that `Machine::wait` waits for: the machine is up.
 pub(super) struct Up(Receiver<Output>);
 
 impl Job<'_> {
@@ -235,7 +235,8 @@ impl Drop for Job<'_> {
 }
 
 impl Output {
-    /// What it said; any status but 0 is a failure that names the machine and the command.
+    /// Returns the output. An exit status other than 0 is a failure that names the machine and the
+    /// command.
     pub(super) fn good(self, machine: &str, command: &str) -> Result<String, Failure> {
         match self.status {
             0 => Ok(self.text),

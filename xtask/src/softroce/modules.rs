@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// The modules below a folder, by name.
-pub(super) struct Modules {
+pub(super) struct KernelModules {
     paths: BTreeMap<String, PathBuf>,
 }
 
 /// A module in the order of loading.
-pub(super) struct Module {
+pub(super) struct KernelModule {
     pub(super) name: String,
     pub(super) content: Vec<u8>,
 }
 
-impl Modules {
+impl KernelModules {
     pub(super) fn find(folder: &Path) -> Result<Self, Failure> {
         let mut paths = BTreeMap::new();
         let mut folders = vec![folder.to_owned()];
@@ -40,7 +40,7 @@ impl Modules {
     }
 
     /// The wanted modules and all they need, each after what it needs.
-    pub(super) fn closure(&self, wanted: &[String]) -> Result<Vec<Module>, Failure> {
+    pub(super) fn closure(&self, wanted: &[String]) -> Result<Vec<KernelModule>, Failure> {
         let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
         for name in wanted {
             self.visit(name, &mut seen, &mut order)?;
@@ -52,7 +52,7 @@ impl Modules {
         &self,
         name: &str,
         seen: &mut BTreeSet<String>,
-        order: &mut Vec<Module>,
+        order: &mut Vec<KernelModule>,
     ) -> Result<(), Failure> {
         let name = name.replace('-', "_");
         if !seen.insert(name.clone()) {
@@ -71,7 +71,7 @@ impl Modules {
         for need in needs(&content) {
             self.visit(&need, seen, order)?;
         }
-        order.push(Module { name, content });
+        order.push(KernelModule { name, content });
         Ok(())
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         ] {
             fs::write(folder.join(file), text).expect("a file");
         }
-        let modules = Modules::find(&folder).expect("readable");
+        let modules = KernelModules::find(&folder).expect("readable");
         let order = modules.closure(&["top_one".into(), "base".into()]).expect("all are there");
         let names: Vec<&str> = order.iter().map(|module| module.name.as_str()).collect();
         assert_eq!(names, ["base", "middle", "top_one"]);

@@ -35,7 +35,8 @@ impl Store {
         Ok(store)
     }
 
-    /// What this machine's package lists offer now. Needs no network where there are lists.
+    /// Finds the packages in this machine's package lists. The network is needed only without
+    /// lists.
     pub(super) fn resolve(&self) -> Result<Packages, Failure> {
         self.ask().or_else(|failure| {
             // A fresh container has no lists, and old lists name packages that are gone.

@@ -15,16 +15,16 @@ pub(super) const B1: &str = "10.77.1.2";
 
 /// Both machines, up.
 ///
-/// What QEMU sends into one end of link 0 comes out of the other, in order and without loss, and a
-/// machine that sends faster than the other takes it has to wait. Its devices offer nothing. Link 1
-/// is a [`Bridge`].
-pub(super) struct Pair {
+/// Link 0 is a socket between the QEMU processes: it keeps the order, loses nothing, and blocks a
+/// machine that sends faster than the other receives. Its devices offer no offloads. Link 1 is a
+/// [`Bridge`].
+pub(super) struct Machines {
     pub(super) a: Machine,
     pub(super) b: Machine,
     _bridge: Bridge,
 }
 
-impl Pair {
+impl Machines {
     /// Boots them side by side. Logs go into a folder: `NAME.log` holds what was asked of a machine
     /// and what it answered, `NAME-console.log` what its kernel had to say.
     pub(super) fn boot(image: &Image, accel: Accel, logs: &Path) -> Result<Self, Failure> {

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::machine::HUNG;
-use super::pair::{B, B1, Pair};
+use super::pair::{B, B1, Machines};
 use super::server::{self, Port};
 use crate::Failure;
 
 const LIMIT: Duration = Duration::from_secs(40);
-/// Of perftest's first connection, over TCP.
+/// The port of perftest's first connection, over TCP.
 const PORT: u16 = 18515;
 const IPERF_PORT: u16 = 5201;
 /// perftest compares the processor's cycles with the clock before it measures, and gives up where a
@@ -17,7 +17,7 @@ const IPERF_PORT: u16 = 5201;
 const CLOCK_TROUBLE: &str = "Can't produce a report";
 const ATTEMPTS: usize = 5;
 
-/// Whose verbs a program calls.
+/// The verbs library that a program calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Provider {
     /// The system's libibverbs and the kernel's devices.
@@ -62,7 +62,7 @@ pub(super) struct Perftest {
     pub(super) iterations: u64,
 }
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Figure {
     /// MB/s, of 10^6 bytes.
@@ -72,12 +72,12 @@ pub(super) enum Figure {
 }
 
 impl Perftest {
-    pub(super) fn run(self, pair: &Pair) -> Result<Figure, Failure> {
+    pub(super) fn run(self, pair: &Machines) -> Result<Figure, Failure> {
         self.run_on(pair, 0)
     }
 
     /// Over one of the two links.
-    pub(super) fn run_on(self, pair: &Pair, link: u16) -> Result<Figure, Failure> {
+    pub(super) fn run_on(self, pair: &Machines, link: u16) -> Result<Figure, Failure> {
         let mut result = self.attempt(pair, link);
         for _ in 1..ATTEMPTS {
             match &result {
@@ -91,7 +91,7 @@ impl Perftest {
         result
     }
 
-    fn attempt(self, pair: &Pair, link: u16) -> Result<Figure, Failure> {
+    fn attempt(self, pair: &Machines, link: u16) -> Result<Figure, Failure> {
         let port = PORT + link;
         let line = format!("{} -d {} -p {port}", self.line(), self.provider.device(link));
         let command = self.provider.start(&line);
@@ -125,7 +125,7 @@ impl Perftest {
 }
 
 /// TCP's bandwidth, in MB/s.
-pub(super) fn tcp(pair: &Pair) -> Result<Figure, Failure> {
+pub(super) fn tcp(pair: &Machines) -> Result<Figure, Failure> {
     let client = format!("iperf3 -c {B} -t 1 -f m");
     let port = Port::Tcp(IPERF_PORT);
     let [text, _] = server::serve(pair, "iperf3 -s -1", port, &client, LIMIT)?;

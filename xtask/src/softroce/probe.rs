@@ -1,6 +1,6 @@
 //! Whether rxe of this kernel does what Braid's verbs datapath is built on.
 
-use super::pair::Pair;
+use super::pair::Machines;
 use super::perftest::{Perftest, Provider};
 use crate::Failure;
 
@@ -16,7 +16,7 @@ const UD_SEND: Perftest = Perftest { service: "UD", size: 2048, iterations: 50, 
 
 /// Fails with the first that does not work. Writes with immediate data this perftest cannot send;
 /// they are the verbs datapath's own first check.
-pub(super) fn run(pair: &Pair, kernel: &str) -> Result<(), Failure> {
+pub(super) fn run(pair: &Machines, kernel: &str) -> Result<(), Failure> {
     for (what, test) in [("UC writes", UC_WRITE), ("UC sends", UC_SEND), ("UD sends", UD_SEND)] {
         test.run(pair).map_err(|failure| {
             Failure::new(format!("rxe of {kernel} is broken: {what}: {failure}"))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::braid::TESTS;
-use super::pair::Pair;
+use super::pair::Machines;
 use super::server::{self, Port};
 use crate::Failure;
 
@@ -16,9 +16,9 @@ const SHORT: Duration = Duration::from_secs(15);
 const PORT: u16 = 7300;
 /// By machine, a first: its address on each link.
 const RAILS: [&str; 2] = ["10.77.0.1,10.77.1.1", "10.77.0.2,10.77.1.2"];
-/// Of all bytes each rail carries at least this share. 0.25 to 0.43 were measured, with every
-/// policy: a time-out in these slow machines takes the window of its rail down, and neither packets
-/// (of up to 60 KB) nor times are even.
+/// The least share of all bytes that each rail carries. 0.25 to 0.43 were measured with every
+/// policy: in these slow machines a time-out shrinks the window of its rail. Neither the packets
+/// (of up to 60 KB) nor the times are even.
 const LEAST_SHARE: f64 = 0.15;
 /// A transfer in whose middle a link is cut, when it is, and for how long.
 const TRANSFER: &str = "-s 100001 -D 5 --tx-depth 8 --verify";
@@ -26,7 +26,7 @@ const CUT_AFTER: Duration = Duration::from_secs(2);
 const CUT_FOR: Duration = Duration::from_millis(1_500);
 
 /// Every test, with every byte checked; WRITEs, of which there are enough, take both rails.
-pub(super) fn verified(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn verified(pair: &Machines) -> Result<String, Failure> {
     for test in TESTS {
         let load = if test.ends_with("-lat") { "-n 100" } else { "-s 100001 -n 40 --tx-depth 8" };
         run(pair, test, &format!("{load} --verify"), || Ok(()))?;
@@ -39,8 +39,8 @@ pub(super) fn verified(pair: &Pair) -> Result<String, Failure> {
     Ok(format!("{first} and {second} bytes"))
 }
 
-/// What the client's machine has sent on each link.
-fn sent_bytes(pair: &Pair) -> Result<[u64; 2], Failure> {
+/// Returns the bytes that the client's machine has sent on each link.
+fn sent_bytes(pair: &Machines) -> Result<[u64; 2], Failure> {
     let command =
         "cat /sys/class/net/eth0/statistics/tx_bytes /sys/class/net/eth1/statistics/tx_bytes";
     let text = pair.a.must(command, SHORT)?;
@@ -51,7 +51,7 @@ fn sent_bytes(pair: &Pair) -> Result<[u64; 2], Failure> {
 
 /// Nothing passes a link any more, either way, and nobody says so. The transfer goes on over the
 /// other, and over both once it is mended.
-pub(super) fn cut(pair: &Pair, link: usize) -> Result<String, Failure> {
+pub(super) fn cut(pair: &Machines, link: usize) -> Result<String, Failure> {
     let used = run(pair, "write-bw", TRANSFER, || {
         thread::sleep(CUT_AFTER);
         both(pair, &format!("tc qdisc add dev eth{link} root netem loss 100%"))?;
@@ -69,7 +69,7 @@ pub(super) fn cut(pair: &Pair, link: usize) -> Result<String, Failure> {
 }
 
 /// A device that goes takes no connection with it that has another rail.
-pub(super) fn deleted(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn deleted(pair: &Machines) -> Result<String, Failure> {
     let mut deletion = None;
     let used = run(pair, "write-bw", TRANSFER, || {
         thread::sleep(CUT_AFTER);
@@ -85,11 +85,11 @@ pub(super) fn deleted(pair: &Pair) -> Result<String, Failure> {
     Ok(format!("{} packets by rxe0, {} by rxe1", stays.packets, goes.packets))
 }
 
-fn both(pair: &Pair, command: &str) -> Result<(), Failure> {
+fn both(pair: &Machines, command: &str) -> Result<(), Failure> {
     [&pair.a, &pair.b].into_iter().try_for_each(|machine| machine.must(command, SHORT).map(drop))
 }
 
-/// What the client has sent on a rail.
+/// The packets of the client on one rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Used {
     packets: u64,
@@ -98,7 +98,7 @@ struct Used {
 
 /// Runs a test over both rails. Returns what the client has sent on each.
 fn run(
-    pair: &Pair,
+    pair: &Machines,
     test: &str,
     load: &str,
     meanwhile: impl FnOnce() -> Result<(), Failure>,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use braid_lab::median;
 
 use super::braid::{Datapath, Run};
-use super::pair::Pair;
+use super::pair::Machines;
 use super::perftest::{Figure, Perftest, Provider};
 use super::trouble::Trouble;
 use crate::Failure;
@@ -21,10 +21,10 @@ const MOST_ROUNDS: usize = 3;
 struct Contestant {
     name: &'static str,
     over: Over,
-    program: Program,
+    program: Measured,
 }
 
-/// What is between the machines.
+/// The link between the machines, with its faults.
 struct Over {
     link: u16,
     trouble: Trouble,
@@ -38,7 +38,7 @@ const LOSSY: Over = Over { link: 0, trouble: Trouble::Loss };
 /// Its devices offer checksums and scatter-gather, so that there is GSO.
 const BRIDGE: Over = Over { link: 1, trouble: Trouble::Clean };
 
-enum Program {
+enum Measured {
     Perftest(Perftest),
     Braid(Run),
 }
@@ -49,7 +49,7 @@ struct Wanted {
     least: f64,
 }
 
-/// What all contestants came to, in MB/s, one figure per round.
+/// The results of all contestants in MB/s, one figure per round.
 pub(super) struct Results {
     pub(super) figures: Vec<(&'static str, Vec<f64>)>,
     pub(super) ratios: Vec<Ratio>,
@@ -62,7 +62,7 @@ pub(super) struct Ratio {
     pub(super) least: f64,
 }
 
-/// How often everything is measured.
+/// The number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rounds {
     /// Once, and again up to [`MOST_ROUNDS`] as long as that would end before this.
@@ -84,7 +84,7 @@ impl Rounds {
 }
 
 /// Measures all contestants in turns.
-pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
+pub(super) fn measure(pair: &Machines, rounds: Rounds) -> Result<Results, Failure> {
     let contestants = contestants();
     let mut figures: Vec<Vec<f64>> = contestants.iter().map(|_| Vec::new()).collect();
     let mut longest = Duration::ZERO;
@@ -110,10 +110,10 @@ pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
 }
 
 impl Contestant {
-    fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
+    fn run(&self, pair: &Machines) -> Result<Figure, Failure> {
         match &self.program {
-            Program::Perftest(test) => test.run_on(pair, self.over.link),
-            Program::Braid(run) => run.run_on(pair, self.over.link),
+            Measured::Perftest(test) => test.run_on(pair, self.over.link),
+            Measured::Braid(run) => run.run_on(pair, self.over.link),
         }
     }
 }
@@ -122,13 +122,13 @@ fn contestants() -> Vec<Contestant> {
     let perftest = |name, over, provider, service, size| {
         let iterations = VOLUME / size;
         let test = Perftest { provider, program: "ib_write_bw", service, size, iterations };
-        Contestant { name, over, program: Program::Perftest(test) }
+        Contestant { name, over, program: Measured::Perftest(test) }
     };
     let rxe = |name, over, service, size| perftest(name, over, Provider::Rxe, service, size);
     let drop_in =
         |name, over, crc, size| perftest(name, over, Provider::DropIn { crc }, "RC", size);
     let braid = |name, over, datapath, crc, size| {
-        let program = Program::Braid(Run::write(datapath, size, VOLUME / size, crc));
+        let program = Measured::Braid(Run::write(datapath, size, VOLUME / size, crc));
         Contestant { name, over, program }
     };
     use Datapath::{Udp, Verbs};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::machine::{Job, Machine};
-use super::pair::Pair;
+use super::pair::Machines;
 use crate::Failure;
 
 /// Where it listens.
@@ -36,7 +36,7 @@ pub(super) fn start<'a>(
 /// Runs a server in machine b and its client in machine a, to the end of both. Returns what each
 /// has said, the client first.
 pub(super) fn serve(
-    pair: &Pair,
+    pair: &Machines,
     server: &str,
     port: Port,
     client: &str,

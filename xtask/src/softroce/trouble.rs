@@ -1,8 +1,8 @@
-//! What netem does to the packets on link 0, in both directions.
+//! Faults that netem adds to link 0, in both directions.
 
 use std::time::Duration;
 
-use super::pair::Pair;
+use super::pair::Machines;
 use crate::Failure;
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -17,7 +17,7 @@ pub(super) enum Trouble {
     Delay,
 }
 
-/// What the checks run under.
+/// The faults that the checks run under.
 pub(super) const ALL: [Trouble; 4] =
     [Trouble::Clean, Trouble::Loss, Trouble::Reorder, Trouble::Delay];
 
@@ -44,7 +44,7 @@ impl Trouble {
     }
 
     /// Takes the place of whatever was there.
-    pub(super) fn set(self, pair: &Pair) -> Result<(), Failure> {
+    pub(super) fn set(self, pair: &Machines) -> Result<(), Failure> {
         let mut command = "tc qdisc del dev eth0 root 2>/dev/null".to_owned();
         if let Some(netem) = self.netem() {
             // netem takes a GSO batch for one packet. A token bucket that holds one packet and no

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::pair::{B, Pair};
+use super::pair::{B, Machines};
 use super::server::{self, Port};
 use crate::Failure;
 
@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(100);
 const PORT: u16 = 18515;
 
 /// The C example, as its head says to run it.
-pub(super) fn c_program(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn c_program(pair: &Machines) -> Result<String, Failure> {
     let at = format!("{B}:{PORT} rxe0");
     let [server, client] = ["listen", "connect"].map(|role| format!("pingpong {role} {at}"));
     let [said, _] = server::serve(pair, &server, Port::Udp(PORT), &client, LIMIT)?;
@@ -25,7 +25,7 @@ const CHECKS: &str = "connection states,sizes from,32 requests,sends before,word
      close with data,longer than its buffer";
 
 /// NCCL's proxy is played within one machine, whose device hands packets to itself.
-pub(super) fn nccl_plugin(pair: &Pair) -> Result<String, Failure> {
+pub(super) fn nccl_plugin(pair: &Machines) -> Result<String, Failure> {
     let plays = "nccl-conformance --datapath verbs --ifname eth0 --versions 12";
     let said = pair.a.must(&format!("{plays} --only '{CHECKS}'"), LIMIT)?;
     Ok(said.lines().last().unwrap_or_default().to_owned())

@@ -4,23 +4,16 @@
 //! mostly waits: for timers, and for links of limited rate. Each lane runs its steps one after the
 //! other. When all are done, what a busy machine would disturb has it for itself.
 
-mod lanes;
 #[cfg(test)]
 mod november;
 mod steps;
-mod summary;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use crate::lanes::{Lane, LeftOut, Ran, end, run_lanes};
 use crate::{Failure, advisories, msrv, nightly, tree};
 
-pub(crate) use lanes::{Lane, Ran, run_lanes};
-pub(crate) use steps::{SANITIZED, Step};
-use summary::{LeftOut, summary};
-
-/// Time after which a step hangs. The longest takes a quarter of it beside the other lanes, and
-/// CI's machine may run at 0.4 of its speed.
-pub(crate) const STEP_LIMIT: Duration = Duration::from_secs(40 * 60);
+pub(crate) use steps::SANITIZED;
 
 /// Fetches what a step needs.
 type Fetch = fn() -> Result<(), Failure>;
@@ -49,16 +42,6 @@ pub fn run() -> Result<(), Failure> {
         false => ran.extend(alone.into_iter().map(|step| Ran { step, outcome: None })),
     }
     end(&ran, &left_out, start.elapsed())
-}
-
-/// Prints the summary, and fails if a step has.
-pub(crate) fn end(ran: &[Ran], left_out: &[LeftOut], total: Duration) -> Result<(), Failure> {
-    println!("{}", summary(ran, left_out, total));
-    match ran.iter().all(Ran::has_passed) {
-        true => Ok(()),
-        // The summary has said it all, and its last line is to stay the last.
-        false => std::process::exit(1),
-    }
 }
 
 #[cfg(test)]

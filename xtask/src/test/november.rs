@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::SANITIZED;
 use super::steps::{COUNT, lanes};
-use super::{SANITIZED, Step};
+use crate::lanes::Step;
 use crate::{nightly, tree};
 
 /// The commands of that time, in their order, and the steps or parts that do the same now. Without

@@ -1,27 +1,7 @@
 //! The steps of `cargo xtask test`, in their order, and the lanes in which they run.
 
-use super::Lane;
+use crate::lanes::{Lane, Step};
 use crate::step::Shown;
-
-/// A check: its name, which is also its log's, and the arguments to cargo that run it alone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) name: &'static str,
-    pub(crate) cargo: &'static [&'static str],
-    /// The step of another lane that has to pass first.
-    pub(crate) after: Option<&'static str>,
-}
-
-impl Step {
-    pub(crate) const fn new(name: &'static str, cargo: &'static [&'static str]) -> Self {
-        Self { name, cargo, after: None }
-    }
-
-    pub(super) const fn after(mut self, step: &'static str) -> Self {
-        self.after = Some(step);
-        self
-    }
-}
 
 /// The packages whose tests run under AddressSanitizer, in the step `address`, and not in `test`.
 pub(crate) const SANITIZED: &[&str] = &["braid-rdma", "braid-verbs", "braid-ffi", "braid-ibverbs"];

@@ -118,7 +118,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What stands in backticks is no link.
+/// Removes code in backticks, which contains no links.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }

@@ -117,8 +117,8 @@ impl Modules {
         }
         for name in rest {
             match self.step(at, name, depth) {
-                Some(Step::Into(module)) => at = module,
-                Some(Step::End(module)) => return Some(module),
+                Some(Resolved::Into(module)) => at = module,
+                Some(Resolved::End(module)) => return Some(module),
                 // A macro may define the name.
                 None if is_inside => return Some(at),
                 None => return None,
@@ -129,13 +129,13 @@ impl Modules {
     }
 
     /// Follows one name in the module `at`.
-    fn step(&self, at: usize, name: &str, depth: usize) -> Option<Step> {
+    fn step(&self, at: usize, name: &str, depth: usize) -> Option<Resolved> {
         let module = &self.0[at];
         if let Some((_, child)) = module.children.iter().find(|(child, _)| child == name) {
-            return Some(Step::Into(*child));
+            return Some(Resolved::Into(*child));
         }
         if module.items.contains(name) {
-            return Some(Step::End(at));
+            return Some(Resolved::End(at));
         }
         let depth = depth.checked_sub(1)?;
         let mut shared = module.imports.iter().filter(|import| !import.is_local);
@@ -147,8 +147,8 @@ impl Modules {
             }
             let target = self.resolve(at, path, depth)?;
             return Some(match self.is_module(target, path.last()) {
-                true => Step::Into(target),
-                false => Step::End(target),
+                true => Resolved::Into(target),
+                false => Resolved::End(target),
             });
         }
         shared.find_map(|import| {
@@ -165,7 +165,7 @@ impl Modules {
     }
 }
 
-enum Step {
+enum Resolved {
     Into(usize),
     End(usize),
 }

@@ -35,7 +35,7 @@ impl<'a> Shapes<'a> {
         syntax: &syn::File,
         found: &mut Findings,
     ) {
-        let mut walk = Walk { shapes: self, file, folder, found };
+        let mut walk = ShapeVisitor { shapes: self, file, folder, found };
         walk.visit_file(syntax);
         let is_test = file.iter().any(|part| part == "tests" || part == "tests.rs");
         if file.starts_with(Path::new(folder).join("src")) && !is_test {
@@ -50,14 +50,14 @@ impl<'a> Shapes<'a> {
     }
 }
 
-struct Walk<'a, 'b> {
+struct ShapeVisitor<'a, 'b> {
     shapes: &'a mut Shapes<'b>,
     file: &'a Path,
     folder: &'a str,
     found: &'a mut Findings,
 }
 
-impl Walk<'_, '_> {
+impl ShapeVisitor<'_, '_> {
     fn found(&mut self, rule: Rule, at: &Ident, text: String) {
         let breach = Breach::new(self.file, at.span().start().line, text);
         self.found.add(rule, self.folder, breach);
@@ -91,7 +91,7 @@ impl Walk<'_, '_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Walk<'_, '_> {
+impl<'ast> Visit<'ast> for ShapeVisitor<'_, '_> {
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
         // The trait decides about the parameters.
         if item.trait_.is_none() {

@@ -16,17 +16,17 @@ const UNFINISHED: &[&str] = &["todo", "unimplemented", "dbg"];
 
 /// Checks the tokens of one file.
 pub(super) fn check(file: &Path, tokens: &TokenStream) -> Vec<Breach> {
-    let mut walk = Walk { file, breaches: Vec::new() };
+    let mut walk = SourceVisitor { file, breaches: Vec::new() };
     walk.stream(tokens.clone());
     walk.breaches
 }
 
-struct Walk<'a> {
+struct SourceVisitor<'a> {
     file: &'a Path,
     breaches: Vec<Breach>,
 }
 
-impl Walk<'_> {
+impl SourceVisitor<'_> {
     fn stream(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for (index, token) in tokens.iter().enumerate() {

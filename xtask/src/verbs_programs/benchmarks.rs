@@ -1,16 +1,16 @@
 //! Benchmarks and tests that others wrote for verbs: fio's RDMA engine, qperf, and UCX's lower
 //! layer (UCT).
 
-use super::pair::{End, Pair};
-use super::table::{Case, HOST, LOSS, cases};
+use super::pair::{End, ProgramPair};
+use super::table::{HOST, LOSS, ProgramCase, cases};
 use crate::Failure;
 
 /// fio says so of a work request that has failed, and may exit with 0 all the same.
 const FAILED: &str = "cq completion status";
 
-/// fio's server takes what the client decides on. `verb=send` is not run: fio lets its server post
-/// the first receives half a second after it has accepted, its client sends after as long, and with
-/// `rnr_retry_count` 0, so that on a busy machine it fails with any device.
+/// fio's server takes what the client decides on. `verb=send` is not run, because it fails with any
+/// device on a busy machine: fio's server posts the first receives half a second after it has
+/// accepted. Its client sends after as long, with `rnr_retry_count` 0.
 const FIO_WRITE: (&str, &str) =
     ("--name=server --rw=read", "--name=client --rw=write --verb=write --hostname={host}");
 const FIO_READ: (&str, &str) =
@@ -24,7 +24,7 @@ const QPERF: (&str, &str) = (
 
 /// UCT has no `get` of short data and no `swap` over any verbs device, and its active messages of
 /// short data have 63 bytes at most.
-pub(super) const BENCHMARKS: &[Case] = cases! {
+pub(super) const BENCHMARKS: &[ProgramCase] = cases! {
     "fio" at 18615 "--ioengine=rdma --port=18615 --bs=64k --size=32m --iodepth=16" FIO_WRITE &[];
     "fio" at 18615 "--ioengine=rdma --port=18615 --bs=64k --size=32m --iodepth=16" FIO_WRITE LOSS;
     "fio" at 18615 "--ioengine=rdma --port=18615 --bs=64k --size=32m --iodepth=16" FIO_READ &[];
@@ -44,7 +44,7 @@ pub(super) const BENCHMARKS: &[Case] = cases! {
 };
 
 /// Fails where a program has exited with 0 and has said that something went wrong.
-pub(super) fn check(pair: &Pair<'_>) -> Result<(), Failure> {
+pub(super) fn check(pair: &ProgramPair<'_>) -> Result<(), Failure> {
     for end in [End::Server, End::Client] {
         let said = pair.said(end);
         if said.contains(FAILED) {

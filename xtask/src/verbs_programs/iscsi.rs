@@ -60,7 +60,7 @@ fn test(braid_run: &Path, logs: &Path, faults: &[(&str, &str)]) -> Result<(), Fa
             // libiscsi 1.19 takes it that memory of malloc is 0. With this it is.
             .env("MALLOC_PERTURB_", "255");
         log_to(&mut tests, &log)?;
-        // The output counts, not the exit status: after the tests a thread of libiscsi uses memory
+        // The output counts, not the exit status. After the tests a thread of libiscsi uses memory
         // that another one has freed, which ends the process in about one run of ten.
         let ended = Program::start(&mut tests)?.wait(LIMIT);
         let said = fs::read_to_string(&log).unwrap_or_default();

@@ -60,7 +60,7 @@ fn migrate(
     settings: &[(&str, &str)],
     pins_all: bool,
 ) -> Result<f64, Failure> {
-    let start = |name, options: &[&str]| Machine::start(braid_run, logs, name, options, settings);
+    let start = |name, options: &[&str]| Qemu::start(braid_run, logs, name, options, settings);
     let mut to = start("to", &["-incoming", "defer"])?;
     let file = logs.join("memory.bin");
     let loader = format!("loader,file={},addr={START},force-raw=on", file.display());
@@ -92,14 +92,14 @@ fn migrate(
 }
 
 /// A process of QEMU, and its monitor (QMP).
-struct Machine {
+struct Qemu {
     // Before the program: both end when they are dropped.
     monitor: BufReader<UnixStream>,
     _program: Program,
     log: PathBuf,
 }
 
-impl Machine {
+impl Qemu {
     fn start(
         braid_run: &Path,
         logs: &Path,
@@ -120,7 +120,7 @@ impl Machine {
         log_to(&mut command, &log)?;
         let program = Program::start(&mut command)?;
         let monitor = connect(&socket).map_err(|e| cannot("reach", &socket, &e))?;
-        let mut machine = Machine { monitor: BufReader::new(monitor), _program: program, log };
+        let mut machine = Qemu { monitor: BufReader::new(monitor), _program: program, log };
         machine.hear()?; // its greeting
         machine.execute("qmp_capabilities", json!({}))?;
         Ok(machine)

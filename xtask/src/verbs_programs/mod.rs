@@ -30,8 +30,8 @@ use braid_lab::table::Columns;
 use crate::{Failure, drop_in, process, tools, tree};
 
 use self::benchmarks::BENCHMARKS;
-use self::pair::Pair;
-use self::table::{BETWEEN_HOSTS, Case, LOSS, PROGRAMS};
+use self::pair::ProgramPair;
+use self::table::{BETWEEN_HOSTS, LOSS, PROGRAMS, ProgramCase};
 
 /// MTU of the link between the two namespaces, in bytes.
 const MTU: u32 = 1500;
@@ -39,7 +39,7 @@ const COLUMNS: Columns<'_> = Columns { words: 3, widths: &[14, 34, 22, 6] };
 
 /// The extent of the run.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct VerbsProgramsOptions {
     /// So many times a process is killed in the middle of a transfer, each end in turn, and a new
     /// pair started
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -50,7 +50,7 @@ pub struct Options {
 }
 
 /// Runs all of them and prints a row for each.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &VerbsProgramsOptions) -> Result<(), Failure> {
     for program in [
         "ib_write_bw",
         "ibv_rc_pingpong",
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     reach::all(&braid_run, &logs)?;
     println!("{}", COLUMNS.row(&["program", "options", "settings", "s"]));
     for case in PROGRAMS.iter().chain(BENCHMARKS) {
-        run_case(case, &Pair::new(&braid_run, case, &logs))?;
+        run_case(case, &ProgramPair::new(&braid_run, case, &logs))?;
     }
     client_server::run(&braid_run, &logs)?;
     iscsi::run(&braid_run, &logs)?;
@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let hosts = VethPair::up("verbs", MTU)?;
     add_ipv6(&hosts)?;
     for case in BETWEEN_HOSTS {
-        run_case(case, &Pair::new(&braid_run, case, &logs).between(&hosts))?;
+        run_case(case, &ProgramPair::new(&braid_run, case, &logs).between(&hosts))?;
     }
     trouble::killed_and_restarted(options.kills, &braid_run, &logs)
 }
@@ -111,7 +111,7 @@ fn add_ipv6(hosts: &VethPair) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run_case(case: &Case, pair: &Pair<'_>) -> Result<(), Failure> {
+fn run_case(case: &ProgramCase, pair: &ProgramPair<'_>) -> Result<(), Failure> {
     let seconds = pair.run()?;
     benchmarks::check(pair)?;
     print_row(case.program, case.options, case.settings, seconds);

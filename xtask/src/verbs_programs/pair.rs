@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use braid_lab::VethPair;
 
-use super::table::Case;
+use super::table::ProgramCase;
 use crate::Failure;
 use crate::process::{Program, log_to};
 
@@ -21,9 +21,9 @@ const ATTEMPTS: usize = 3;
 pub(super) const PORT: u16 = 18_615;
 
 /// Both ends of a case.
-pub(super) struct Pair<'a> {
+pub(super) struct ProgramPair<'a> {
     braid_run: &'a Path,
-    case: &'a Case,
+    case: &'a ProgramCase,
     logs: &'a Path,
     /// Where the server and the client run; none: on the loopback.
     hosts: Option<&'a VethPair>,
@@ -45,15 +45,15 @@ impl End {
     }
 }
 
-impl<'a> Pair<'a> {
+impl<'a> ProgramPair<'a> {
     /// On the loopback. Starts nothing yet.
-    pub(super) fn new(braid_run: &'a Path, case: &'a Case, logs: &'a Path) -> Self {
-        Pair { braid_run, case, logs, hosts: None }
+    pub(super) fn new(braid_run: &'a Path, case: &'a ProgramCase, logs: &'a Path) -> Self {
+        ProgramPair { braid_run, case, logs, hosts: None }
     }
 
     /// Between two hosts.
     pub(super) fn between(self, hosts: &'a VethPair) -> Self {
-        Pair { hosts: Some(hosts), ..self }
+        ProgramPair { hosts: Some(hosts), ..self }
     }
 
     /// Runs both ends, again where perftest could not find out its processor's clock. Returns how

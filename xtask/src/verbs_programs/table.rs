@@ -1,14 +1,14 @@
 //! The programs, and with which options they run.
 
 /// A program at both ends.
-pub(super) struct Case {
+pub(super) struct ProgramCase {
     pub(super) program: &'static str,
     /// The same, but where the two ends are two programs.
     pub(super) server: &'static str,
     pub(super) options: &'static str,
-    /// What each end has besides: the server, and the client. `{host}` is the server's address.
+    /// Further arguments of the server and of the client. `{host}` is the server's address.
     pub(super) ends: (&'static str, &'static str),
-    /// Where it listens, if it cannot be told.
+    /// The port of a server that takes none as an argument.
     pub(super) port: Option<u16>,
     /// Variables of the environment.
     pub(super) settings: &'static [(&'static str, &'static str)],
@@ -39,7 +39,7 @@ const S_HOST: (&str, &str) = ("", "-s {host}");
 
 macro_rules! cases {
     ($($program:literal $(with $server:literal)? $(at $port:literal)? $options:literal $ends:ident $settings:expr;)*) => {
-        &[$(Case {
+        &[$(ProgramCase {
             program: $program,
             server: {
                 const PROGRAMS: &[&str] = &[$program, $($server)?];
@@ -57,7 +57,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-pub(super) const PROGRAMS: &[Case] = cases! {
+pub(super) const PROGRAMS: &[ProgramCase] = cases! {
     "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" HOST &[];
     "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c -e" HOST &[];
     "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" HOST LOSS;
@@ -118,7 +118,7 @@ pub(super) const PROGRAMS: &[Case] = cases! {
 
 /// Between two network namespaces, where the loopback is the first device of each, and the second
 /// has an IPv6 address as its GID 1.
-pub(super) const BETWEEN_HOSTS: &[Case] = cases! {
+pub(super) const BETWEEN_HOSTS: &[ProgramCase] = cases! {
     "ib_write_bw" "-d braid1 -n 200" HOST &[];
     "ib_write_bw" "-d braid1 -R -n 200" HOST &[];
     "ib_write_bw" "-d braid1 -n 200" HOST LOSS;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::pair::{End, Pair};
-use super::table::{Case, HOST, cases};
+use super::pair::{End, ProgramPair};
+use super::table::{HOST, ProgramCase, cases};
 use crate::Failure;
 
 /// The first would take minutes.
-const CASES: &[Case] = cases! {
+const CASES: &[ProgramCase] = cases! {
     "ib_write_bw" "-d braid0 -D 60 -s 4096" HOST &[];
     "ib_write_bw" "-d braid0 -n 100 -s 4096" HOST &[];
 };
@@ -23,7 +23,7 @@ pub(super) fn killed_and_restarted(
 ) -> Result<(), Failure> {
     let [endless, short] = CASES else { unreachable!("there are two") };
     for round in 0..kills {
-        let pair = Pair::new(braid_run, endless, logs);
+        let pair = ProgramPair::new(braid_run, endless, logs);
         let mut server = pair.start(End::Server)?;
         pair.wait_for_listener(&server)?;
         let mut client = pair.start(End::Client)?;
@@ -32,7 +32,7 @@ pub(super) fn killed_and_restarted(
             if round % 2 == 0 { (&mut server, &mut client) } else { (&mut client, &mut server) };
         first.kill();
         second.kill();
-        Pair::new(braid_run, short, logs).run()?;
+        ProgramPair::new(braid_run, short, logs).run()?;
     }
     super::print_note(short.program, &format!("killed {kills} times and started anew"));
     Ok(())

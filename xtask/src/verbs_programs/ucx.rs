@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use super::pair::{End, Pair};
-use super::table::{Case, RC_UCX};
+use super::pair::{End, ProgramPair};
+use super::table::{ProgramCase, RC_UCX};
 use crate::Failure;
 
 const TCP_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "lo"), ("UCX_TLS", "tcp")];
 /// The client prints its result alone.
 const ENDS: (&str, &str) = ("", "-f {host}");
 
-/// What of a result counts.
+/// The unit of the figure that counts.
 #[derive(Clone, Copy)]
 enum Unit {
     /// Median of half round trips.
@@ -39,8 +39,14 @@ pub(super) fn compare(rounds: u64, braid_run: &Path, logs: &Path) -> Result<(), 
         for _ in 0..rounds {
             let pair = [RC_UCX, TCP_UCX].map(|settings| {
                 let program = "ucx_perftest";
-                let case =
-                    Case { program, server: program, options, ends: ENDS, port: None, settings };
+                let case = ProgramCase {
+                    program,
+                    server: program,
+                    options,
+                    ends: ENDS,
+                    port: None,
+                    settings,
+                };
                 result(&case, unit, braid_run, logs)
             });
             let [ours, theirs] = pair;
@@ -62,8 +68,8 @@ pub(super) fn compare(rounds: u64, braid_run: &Path, logs: &Path) -> Result<(), 
     Ok(())
 }
 
-fn result(case: &Case, unit: Unit, braid_run: &Path, logs: &Path) -> Result<f64, Failure> {
-    let pair = Pair::new(braid_run, case, logs);
+fn result(case: &ProgramCase, unit: Unit, braid_run: &Path, logs: &Path) -> Result<f64, Failure> {
+    let pair = ProgramPair::new(braid_run, case, logs);
     pair.run()?;
     let said = pair.said(End::Client);
     // Iterations; median, average and overall time; average and overall bandwidth; message rates.

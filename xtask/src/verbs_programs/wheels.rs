@@ -1,8 +1,8 @@
 //! Programs of Python's package index that move data by themselves: NIXL, which brings a UCX and a
 //! libibverbs of its own, and Mooncake's transfer engine.
 //!
-//! Each reads from a second process and writes to it, checks the data, and asks Braid's metrics how
-//! many bytes went over it: where a program falls back to TCP, it succeeds all the same.
+//! Each reads from a second process, writes to it, and checks the data. Braid's metrics show the
+//! number of bytes that it carried, because a program that falls back to TCP succeeds as well.
 
 use std::fs;
 use std::path::{Path, PathBuf};

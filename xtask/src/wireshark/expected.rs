@@ -1,5 +1,5 @@
-//! What a packet says, as the protocol's own decoder reads it: Wireshark's names of the fields, and
-//! their values.
+//! The expected fields of a packet: Wireshark's names, and the values that the protocol's own
+//! decoder reads.
 
 use braid_wire::{
     Ack, Connect, Control, ControlKind, DataHeader, Packet, Part, PathId, Probe, ProbeKind,

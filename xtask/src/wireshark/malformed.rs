@@ -41,7 +41,7 @@ pub(super) fn check(folder: &Path, traffic: &Path) -> Result<usize, Failure> {
     }
 }
 
-/// It has the preference that ours has.
+/// A dissector that fails. It has the same preference as ours.
 const FAILS: &str = "local p = Proto('braid', 'fails')
 p.prefs.payload_checks = Pref.bool('', false, '')
 function p.dissector(tvb) return tvb(100000, 1):uint() end
@@ -73,7 +73,7 @@ fn damaged(original: &[u8], random: &mut Random) -> Vec<u8> {
     packet
 }
 
-/// Of this opcode and the right version.
+/// Creates random bytes with this opcode and the right version.
 fn made_up(opcode: u8, random: &mut Random) -> Vec<u8> {
     let mut packet: Vec<u8> = (0..random.below(300)).map(|_| random.byte()).collect();
     packet.iter_mut().take(1).for_each(|byte| *byte = opcode);

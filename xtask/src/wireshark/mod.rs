@@ -15,7 +15,7 @@ use std::process::Command;
 
 use crate::{Failure, process, programs, tools, tree};
 
-/// What is run between a client and a server, small: each kind of packet comes.
+/// Short runs between a client and a server that together send every kind of packet.
 const TRAFFIC: [&[&str]; 4] = [
     &["write-bw", "-s", "65536", "-n", "40", "--drop", "0.02", "--seed", "7"],
     &["send-bw", "-s", "3000", "-n", "20"],

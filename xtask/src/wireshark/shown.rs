@@ -1,4 +1,4 @@
-//! What tshark shows of a capture, beside what was sent.
+//! Comparison of tshark's output for a capture with the packets that were sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -65,8 +65,8 @@ const FIELDS: [&str; 50] = [
 /// The opcode of a sealed packet.
 const SEALED: u8 = 0xED;
 
-/// What each field of a frame is said to be, in the order of its packets.
-type Shown = BTreeMap<&'static str, VecDeque<u64>>;
+/// The values that tshark shows for each field of a frame, in the order of its packets.
+type FrameFields = BTreeMap<&'static str, VecDeque<u64>>;
 
 /// Compares all of a capture. Returns how many frames and packets that were.
 pub(super) fn compare(file: &Path) -> Result<(usize, usize), Failure> {
@@ -104,7 +104,7 @@ fn compare_frame(line: &str) -> Result<Vec<u8>, String> {
     let mut columns = line.split('\t');
     let bytes = from_hex(columns.next().unwrap_or_default()).ok_or("its payload is no bytes")?;
     let checks = columns.next().unwrap_or_default().to_owned();
-    let mut shown: Shown = FIELDS.into_iter().zip(columns.map(numbers)).collect();
+    let mut shown: FrameFields = FIELDS.into_iter().zip(columns.map(numbers)).collect();
     let (mut rest, mut opcodes) = (&bytes[..], Vec::new());
     while !rest.is_empty() {
         let (one, after) = rest.split_at(packet_len(rest).min(rest.len()));
@@ -133,8 +133,9 @@ fn compare_frame(line: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What every packet begins with is shown of those, too, in which it means nothing.
-fn forget_unset(shown: &mut Shown, packet: &Packet<'_>) {
+/// Forgets fields of the common header that have no meaning in this packet: tshark shows them for
+/// every packet.
+fn forget_unset(shown: &mut FrameFields, packet: &Packet<'_>) {
     let said: Vec<&str> = expected::fields(packet).iter().map(|(field, _)| *field).collect();
     for field in ["opcode", "solicited", "qp", "ack_requested", "psn"] {
         if !said.contains(&field)
@@ -145,7 +146,7 @@ fn forget_unset(shown: &mut Shown, packet: &Packet<'_>) {
     }
 }
 
-/// How long the first packet is where a batch was captured whole.
+/// Returns the length of the first packet of a batch that was captured whole.
 fn packet_len(bytes: &[u8]) -> usize {
     let number = |at: usize| {
         bytes.get(at..at + 2).map_or(0, |two| usize::from(two[0]) << 8 | usize::from(two[1]))

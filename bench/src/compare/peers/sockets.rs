@@ -7,10 +7,12 @@ use super::super::case::{CompareCase, Family};
 use super::super::place::Place;
 use super::{ComparedPeer, PeerOutcome, limit};
 use crate::failure::Failure;
-use crate::peer::client::ClientOptions;
 use crate::peer::metrics::{ALL, GOODPUT, MESSAGE_RATE};
+use crate::peer::options::{
+    ClientOptions, DEFAULT_CONGESTION, PeerKind, SYSTEM_CONGESTION, ServeOptions, TransportOptions,
+};
 use crate::peer::process::arguments;
-use crate::peer::{Metrics, PeerKind, ServeOptions, TransportOptions, tcp, udp_frame};
+use crate::peer::{Metrics, udp_frame};
 use crate::program;
 
 /// Seconds of traffic before the measurement.
@@ -31,7 +33,7 @@ pub(in crate::compare) struct Sockets {
 }
 
 const fn sockets(name: &'static str, kind: PeerKind) -> Sockets {
-    Sockets { name, kind, checked: false, congestion: tcp::SYSTEM_CONGESTION }
+    Sockets { name, kind, checked: false, congestion: SYSTEM_CONGESTION }
 }
 
 impl Sockets {
@@ -42,9 +44,9 @@ impl Sockets {
             Sockets { checked: true, ..sockets("raw UDP GSO/GRO, CRC-32", PeerKind::UdpGso) },
             sockets("raw UDP ping-pong", PeerKind::UdpPingPong),
             sockets("TCP, the system's default", PeerKind::Tcp),
-            Sockets { congestion: tcp::DEFAULT_CONGESTION, ..sockets("TCP cubic", PeerKind::Tcp) },
+            Sockets { congestion: DEFAULT_CONGESTION, ..sockets("TCP cubic", PeerKind::Tcp) },
             sockets("TCP ping-pong", PeerKind::TcpPingPong),
-            Sockets { congestion: tcp::DEFAULT_CONGESTION, ..sockets(TLS, PeerKind::Tls) },
+            Sockets { congestion: DEFAULT_CONGESTION, ..sockets(TLS, PeerKind::Tls) },
             sockets("QUIC (quinn)", PeerKind::Quic),
             sockets("QUIC (quinn) ping-pong", PeerKind::QuicPingPong),
         ]
@@ -82,7 +84,7 @@ impl ComparedPeer for Sockets {
     }
 
     fn fits(&self, case: &CompareCase) -> bool {
-        let is_cubic = self.congestion == tcp::DEFAULT_CONGESTION;
+        let is_cubic = self.congestion == DEFAULT_CONGESTION;
         let is_bulk = matches!(case.family, Family::OneWay | Family::BothWays);
         match self.kind {
             PeerKind::UdpGso => is_bulk,

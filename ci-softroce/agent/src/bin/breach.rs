@@ -19,7 +19,7 @@ const PORT: u16 = 7200;
 const PAGE: usize = 4096;
 const WARM_UPS: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What nobody may write over.
+/// The contents of memory that no request may change.
 const KEPT: u8 = 0x55;
 const ALLOWED: u8 = 0x11;
 const BREACH: u8 = 0xEE;
@@ -119,7 +119,7 @@ fn regions(told: &[u8]) -> Result<Regions, Box<dyn Error>> {
     regions.try_into().map_err(|_| "the server tells of other regions".into())
 }
 
-/// Of the one work request that is under way.
+/// Waits for the completion of the only outstanding work request.
 fn next(cq: &CompletionQueue) -> Result<Completion, Box<dyn Error>> {
     let done = cq.wait(PATIENCE)?;
     done.first().copied().ok_or_else(|| "nothing has completed in time".into())

@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 const WARM_UPS: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 const WATCH: Duration = Duration::from_secs(4);
-/// What the server has the page for once it has been written.
+/// The contents that the server gives the page after the write has completed.
 const REUSED: u8 = 0x55;
 
 fn main() -> Result<(), Box<dyn Error>> {

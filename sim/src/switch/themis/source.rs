@@ -6,8 +6,8 @@
 //! route from the packet, which has the same effect.
 
 use crate::packet::Packet;
-use crate::switch::Offer;
 use crate::switch::ecmp::{Ecmp, mix};
+use crate::switch::offer::Offer;
 use crate::topology::{EqualCostRoutes, PortId, Topology, Uplinks};
 
 #[derive(Clone, Debug)]

@@ -2,17 +2,26 @@
 
 use std::path::Path;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "a server bound to its second address", run: bound_to_the_second_address },
-    Case { name: "a wildcard server called at its second address", run: called_at_the_second },
-    Case { name: "the same, bound to [::]", run: called_at_the_second_v6_socket },
-    Case { name: "the same over IPv6, link-local too", run: called_at_the_second_ipv6 },
-    Case { name: "a wildcard server called at an address of its loopback", run: called_at_lo },
-    Case { name: "a name whose last address alone has a server", run: the_last_address_of_a_name },
-    Case { name: "hosts as people write them", run: hosts_as_written },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "a server bound to its second address", run: bound_to_the_second_address },
+    UntidyCase {
+        name: "a wildcard server called at its second address",
+        run: called_at_the_second,
+    },
+    UntidyCase { name: "the same, bound to [::]", run: called_at_the_second_v6_socket },
+    UntidyCase { name: "the same over IPv6, link-local too", run: called_at_the_second_ipv6 },
+    UntidyCase {
+        name: "a wildcard server called at an address of its loopback",
+        run: called_at_lo,
+    },
+    UntidyCase {
+        name: "a name whose last address alone has a server",
+        run: the_last_address_of_a_name,
+    },
+    UntidyCase { name: "hosts as people write them", run: hosts_as_written },
 ];
 
 /// A client and a server, whose device has two addresses of one subnet.

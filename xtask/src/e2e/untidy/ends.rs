@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 use crate::e2e::peers::Said;
 use crate::process::Program;
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "a server that is killed in mid-transfer", run: killed },
-    Case { name: "a firewall that refuses the ports of paths", run: paths_refused },
-    Case { name: "a firewall that silences a connection", run: silenced },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "a server that is killed in mid-transfer", run: killed },
+    UntidyCase { name: "a firewall that refuses the ports of paths", run: paths_refused },
+    UntidyCase { name: "a firewall that silences a connection", run: silenced },
 ];
 
 const SERVER: &str = "write-bw -p 47910 --bind 10.77.0.1";

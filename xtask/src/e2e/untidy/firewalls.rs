@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::degraded::{expect, results};
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "a stateful firewall at the client, who writes", run: stateful_and_writes },
-    Case { name: "a stateful firewall at the client, who reads", run: stateful_and_reads },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "a stateful firewall at the client, who writes", run: stateful_and_writes },
+    UntidyCase { name: "a stateful firewall at the client, who reads", run: stateful_and_reads },
 ];
 
 /// A client and a server on one link.

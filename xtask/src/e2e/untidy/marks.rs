@@ -4,14 +4,17 @@ use std::path::Path;
 
 use super::degraded::{expect, results};
 use super::firewalls::one_link;
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "every packet carries a congestion mark", run: all_marked },
-    Case { name: "packets with ECN are dropped", run: dropped },
-    Case { name: "packets with ECN are dropped, both ways and over IPv6", run: dropped_both_ways },
-    Case { name: "ECN is bleached", run: bleached },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "every packet carries a congestion mark", run: all_marked },
+    UntidyCase { name: "packets with ECN are dropped", run: dropped },
+    UntidyCase {
+        name: "packets with ECN are dropped, both ways and over IPv6",
+        run: dropped_both_ways,
+    },
+    UntidyCase { name: "ECN is bleached", run: bleached },
 ];
 
 /// A client and a server, and rules for what the client sends and receives.

@@ -20,14 +20,14 @@ use network::Network;
 use crate::{Failure, tools};
 
 /// One untidy network and what has to hold on it.
-struct Case {
+struct UntidyCase {
     /// Printed before the case runs.
     name: &'static str,
     run: fn(&Path) -> Result<(), Failure>,
 }
 
 /// All of them, in the order in which they run.
-const CASES: &[&[Case]] = &[
+const CASES: &[&[UntidyCase]] = &[
     addresses::CASES,
     rails::CASES,
     firewalls::CASES,

@@ -7,21 +7,25 @@ use std::time::Duration;
 
 use braid_lab::Namespace;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 use crate::process::{self, Program};
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "NCCL on a host with containers", run: host_of_containers },
-    Case { name: "NCCL on a host whose address is on the loopback device", run: routed_address },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "NCCL on a host with containers", run: host_of_containers },
+    UntidyCase {
+        name: "NCCL on a host whose address is on the loopback device",
+        run: routed_address,
+    },
 ];
 
 /// Containers on a bridge.
 const CONTAINERS: usize = 6;
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A NIC; a bridge and its containers; a link to a container by a link-local address, and one by an
-/// address without a subnet; a device whose address is in duplicate address detection.
+/// A host with a NIC, a bridge and its containers. One link to a container has a link-local
+/// address, another one an address without a subnet. The address of one device is in duplicate
+/// address detection.
 fn host_of_containers(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
     let host = &network.server;

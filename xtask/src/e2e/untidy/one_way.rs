@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "two rails, of which one carries nothing back", run: rail_without_way_back },
-    Case { name: "16 paths, of which 8 carry nothing back", run: paths_without_way_back },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "two rails, of which one carries nothing back", run: rail_without_way_back },
+    UntidyCase { name: "16 paths, of which 8 carry nothing back", run: paths_without_way_back },
 ];
 
 /// A client and a server with two rails, each a subnet of its own.

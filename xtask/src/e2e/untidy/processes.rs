@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 use crate::e2e::peers;
 
-pub(super) const CASES: &[Case] =
-    &[Case { name: "PIDs that repeat in one network namespace, with metrics", run: pids_repeat }];
+pub(super) const CASES: &[UntidyCase] = &[UntidyCase {
+    name: "PIDs that repeat in one network namespace, with metrics",
+    run: pids_repeat,
+}];
 
 /// Both are process 1 of a PID namespace, as in containers of one pod, and both would have the same
 /// local socket.

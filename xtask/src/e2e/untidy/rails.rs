@@ -3,17 +3,17 @@
 
 use std::path::Path;
 
-use super::{Case, Network};
+use super::{Network, UntidyCase};
 use crate::Failure;
 use crate::e2e::peers::Said;
 
-pub(super) const CASES: &[Case] = &[
-    Case { name: "two interfaces in one subnet", run: one_subnet },
-    Case { name: "the same over IPv6", run: one_subnet_ipv6 },
-    Case { name: "the same, as rules route by source address", run: policy_routing },
-    Case { name: "the same, and strict reverse-path filters", run: strict_filters },
-    Case { name: "a rail on the second interface alone", run: the_second_alone },
-    Case { name: "rails whose addresses are those of the loopback", run: loopback_addresses },
+pub(super) const CASES: &[UntidyCase] = &[
+    UntidyCase { name: "two interfaces in one subnet", run: one_subnet },
+    UntidyCase { name: "the same over IPv6", run: one_subnet_ipv6 },
+    UntidyCase { name: "the same, as rules route by source address", run: policy_routing },
+    UntidyCase { name: "the same, and strict reverse-path filters", run: strict_filters },
+    UntidyCase { name: "a rail on the second interface alone", run: the_second_alone },
+    UntidyCase { name: "rails whose addresses are those of the loopback", run: loopback_addresses },
 ];
 
 const DEVICES: [&str; 2] = ["braid0", "braid1"];
@@ -119,7 +119,7 @@ fn policy_routing(braid_perf: &Path) -> Result<(), Failure> {
     both_carry(&network, braid_perf, [SERVER, CLIENT])
 }
 
-/// What a rail says that is filtered.
+/// The message about a rail whose packets the reverse-path filter drops.
 const FILTERED: &str = "braid1 drops what comes from there: its rp_filter is 1 (strict)";
 
 /// The second rail cannot carry anything. The connection goes on over the first, and both ends say

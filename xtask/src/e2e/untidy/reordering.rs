@@ -5,14 +5,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::Case;
+use super::UntidyCase;
 use crate::{Failure, process};
 
-pub(super) const CASES: &[Case] =
-    &[Case { name: "paths that reorder by themselves", run: reordering }];
+pub(super) const CASES: &[UntidyCase] =
+    &[UntidyCase { name: "paths that reorder by themselves", run: reordering }];
 
-/// Of the link, in two seconds on a machine that does other things as well. Where reordering is
-/// taken for loss it is 0.1.
+/// Minimum goodput as a share of the link's rate, over two seconds on a busy machine. A sender that
+/// takes reordering for loss reaches 0.1.
 const LEAST_GOODPUT: f64 = 0.4;
 /// Retransmissions that were unnecessary, of all segments. Where reordering is taken for loss: 3.
 const MOST_NEEDLESS_PERCENT: f64 = 1.0;

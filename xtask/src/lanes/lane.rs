@@ -4,10 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use super::{STEP_LIMIT, Step};
+use super::step::Step;
 use crate::step::{self, Outcome, Shown};
 use crate::tree;
+
+/// Time after which a step hangs. The longest takes a quarter of it beside the other lanes, and
+/// CI's machine may run at 0.4 of its speed.
+const STEP_LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// Steps that run one after the other.
 #[derive(Debug)]
@@ -111,9 +116,9 @@ fn run_lane(lane: &Lane, own: &Path, target: &Path, shared: &Shared) -> Vec<Ran>
     lane.steps.iter().map(|step| Ran { step: *step, outcome: run(step) }).collect()
 }
 
-/// The command of a step. Programs that are built run without cargo, which would wait for what
-/// another lane builds, and would build them with other dependencies: this one, `own`, and those of
-/// the step `build`.
+/// Returns the command of a step. This program, `own`, and those of the step `build` run without
+/// cargo, which would wait for the builds of another lane and would build the programs with other
+/// dependencies.
 fn command(step: &Step, own: &Path, target: &Path, yields: bool) -> Command {
     let (program, words) = match step.cargo {
         ["xtask", words @ ..] => (own.to_owned(), words),

@@ -3,15 +3,25 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::Ran;
-use crate::{Failure, nightly};
+use super::lane::Ran;
+use crate::Failure;
 
 /// A step that could not be run on this machine, and why.
 pub(crate) type LeftOut = (&'static str, Failure);
 
+/// Prints the summary, and ends the process if a step has failed.
+pub(crate) fn end(ran: &[Ran], left_out: &[LeftOut], total: Duration) -> Result<(), Failure> {
+    println!("{}", summary(ran, left_out, total));
+    match ran.iter().all(Ran::has_passed) {
+        true => Ok(()),
+        // The summary has said it all, and its last line is to stay the last.
+        false => std::process::exit(1),
+    }
+}
+
 /// The table of steps, slowest first, what was left out and why, the story of each failure, and the
 /// count. `total` is the time of everything.
-pub(super) fn summary(ran: &[Ran], left_out: &[LeftOut], total: Duration) -> String {
+fn summary(ran: &[Ran], left_out: &[LeftOut], total: Duration) -> String {
     let mut by_time: Vec<&Ran> = ran.iter().collect();
     by_time.sort_by_key(|ran| Reverse(ran.outcome.as_ref().map(|outcome| outcome.took)));
     let mut lines = vec![String::new()];
@@ -39,8 +49,8 @@ pub(super) fn summary(ran: &[Ran], left_out: &[LeftOut], total: Duration) -> Str
 
 /// The step's name, its verdict and its time. A part of nightly is called so.
 fn row(ran: &Ran) -> String {
-    let is_part = nightly::PARTS.iter().any(|part| part.name == ran.step.name);
-    let name = if is_part { format!("nightly: {}", ran.step.name) } else { ran.step.name.into() };
+    let step = &ran.step;
+    let name = if step.is_nightly { format!("nightly: {}", step.name) } else { step.name.into() };
     let Some(outcome) = &ran.outcome else { return format!("{name:<18} not run") };
     let verdict = if ran.has_passed() { "passed" } else { "FAILED" };
     format!("{name:<18} {verdict:<8} {:>7.1} s", outcome.took.as_secs_f64())
@@ -48,9 +58,9 @@ fn row(ran: &Ran) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::step::Step;
     use super::*;
     use crate::step::Outcome;
-    use crate::test::Step;
 
     fn ran(name: &'static str, seconds: u64, failure: Option<&str>) -> Ran {
         let took = Duration::from_secs(seconds);
@@ -64,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_slowest_step_is_first_and_the_failure_and_the_count_are_last() {
-        let soak = Ran { step: Step::new("soak", &["xtask", "soak"]), outcome: None };
+        let soak = Ran { step: Step::nightly("soak", &["xtask", "soak"]), outcome: None };
         let text =
             summary(&[ran("tools", 2, None), ran("lint", 3, Some("why")), soak], &[], total());
         let table = "\n\
