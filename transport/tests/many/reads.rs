@@ -6,6 +6,7 @@ use braid_transport::{QpConfig, QpCounters, RemoteAddr, SendOp, TransmitBody};
 use braid_wire::{AtomicOperands, DataHeader, NakCode, Opcode};
 
 use crate::hosts::{FIRST_PSN, Settings, World};
+use crate::kit;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -76,24 +77,14 @@ fn who_asks_without_listening_is_refused_beyond_what_was_granted() {
 
 fn fetch_add(world: &World, psn: u32) -> DataHeader {
     let RemoteAddr { addr, rkey } = world.memory.remote();
+    let qp = world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]);
+    let name = (qp.id(), qp.token());
     DataHeader {
-        opcode: Opcode::FetchAdd,
-        qp: world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]).id(),
-        token: world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]).token(),
-        psn: (FIRST_PSN + psn) & 0xFF_FFFF,
-        ack_request: false,
-        solicited: false,
-        last: true,
-        retransmission: false,
         number: psn,
         address: addr,
         rkey,
         message_len: 8,
-        offset: 0,
-        len: 0,
-        imm: 0,
-        stamp: world.now.stamp(),
-        payload_crc: 0,
         operands: Some(AtomicOperands { swap_or_add: 1, compare: 0 }),
+        ..kit::header(world.now, Opcode::FetchAdd, name, FIRST_PSN + psn)
     }
 }

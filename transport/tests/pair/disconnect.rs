@@ -28,10 +28,6 @@ fn first(pair: &Pair, disconnect: Disconnect) -> Control {
     repeated(pair, disconnect).poll_transmit(pair.now).expect("due at once").control
 }
 
-fn statuses(pair: &mut Pair) -> Vec<Status> {
-    pair.completions().iter().map(|done| done.status).collect()
-}
-
 /// What is on its way to the sender.
 enum ToSender {
     Ack(Ack),
@@ -74,7 +70,7 @@ fn close_after_delivery(seed: u64) {
     }
     let told = pair.sender_state() == QpState::Error;
     let expected: &[Status] = if told { &[Status::Success] } else { &[] };
-    let done = statuses(&mut pair);
+    let done = pair.statuses();
     assert!(done == expected || done == [Status::Success], "seed {seed}: {done:?}");
     assert!(told, "seed {seed}: within its time one of so many gets through");
 }
@@ -98,7 +94,7 @@ fn what_had_not_arrived_is_flushed_and_the_end_is_confirmed_as_often_as_it_is_to
         assert!(pair.control(&said));
         assert_eq!(pair.answer(), Some(said.answer(ControlKind::Confirm)));
     }
-    assert_eq!(statuses(&mut pair), [Status::Success, Status::Flushed, Status::Flushed]);
+    assert_eq!(pair.statuses(), [Status::Success, Status::Flushed, Status::Flushed]);
 }
 
 #[test]
@@ -118,7 +114,7 @@ fn the_reason_of_a_refusal_comes_with_the_end() {
         matches!(said.kind, ControlKind::Disconnect(FinalAck { refusal: r, .. }) if r == refusal)
     );
     assert!(pair.control(&said));
-    assert_eq!(statuses(&mut pair), [Status::Success, Status::RemoteAccess, Status::Flushed]);
+    assert_eq!(pair.statuses(), [Status::Success, Status::RemoteAccess, Status::Flushed]);
 }
 
 #[test]
@@ -163,7 +159,7 @@ fn a_request_may_be_refused_that_was_acknowledged_before() {
     pair.ack(&early);
     let bitmap = Bitmap::new([1].into_iter().collect());
     pair.ack(&Ack { cumulative: read, bitmap, ..early });
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
     let disconnect = pair.end_receiver();
     let said = first(&pair, disconnect);
     let ControlKind::Disconnect(last) = said.kind else { panic!("{said:?}") };
@@ -176,7 +172,7 @@ fn a_request_may_be_refused_that_was_acknowledged_before() {
         assert!(!pair.control(&lie), "{lie:?}");
     }
     assert!(pair.control(&ends_at(read, refusal)), "what the peer says last is not believed");
-    assert_eq!(statuses(&mut pair), [Status::RemoteAccess]);
+    assert_eq!(pair.statuses(), [Status::RemoteAccess]);
 }
 
 #[test]
@@ -194,7 +190,7 @@ fn only_the_queue_pair_that_asked_can_be_told_that_the_other_is_unknown() {
         assert_eq!(pair.sender_state(), QpState::ReadyToSend);
     }
     assert!(pair.control(&unknown));
-    assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+    assert_eq!(pair.statuses(), [Status::RetryExceeded]);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! "Receiver not ready", answered by hand.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use braid_transport::{QpConfig, SendOp, Status};
 use braid_wire::{Ack, NakCode};
 
 use crate::hosts::{MTU, Pair, Sent, wide};
+use crate::kit::Wire;
 
 fn pair(rnr_retry: u8) -> Pair {
     let config = QpConfig { rnr_retry: Some(rnr_retry), ask_every: 1, ..wide() };
@@ -66,7 +66,7 @@ fn the_oldest_message_that_is_refused_ends_however_the_refusals_overtake_each_ot
         refuse(&mut pair, &ack, &sent[1]);
         refuse(&mut pair, &ack, &sent[0]);
     }
-    let statuses: Vec<Status> = pair.completions().iter().map(|done| done.status).collect();
+    let statuses = pair.statuses();
     assert_eq!(statuses, [Status::RnrRetryExceeded, Status::Flushed]);
 }
 
@@ -83,7 +83,7 @@ fn refusals_of_messages_that_arrived_then_do_not_count_for_the_next() {
         }
         let cumulative = (message.header.psn + 1) & 0xFF_FFFF;
         pair.ack(&Ack { cumulative, ..ack.clone() });
-        let statuses: Vec<Status> = pair.completions().iter().map(|done| done.status).collect();
+        let statuses = pair.statuses();
         assert_eq!(statuses, [Status::Success]);
     }
 }
@@ -122,21 +122,19 @@ fn what_left_before_the_pause_is_refused_in_the_round_before_it() {
     let mut pair = pair(6);
     pair.post(SendOp::Send { imm: None }, 64 * u32::from(MTU));
     let (start, mut free) = (pair.now, pair.now);
-    let (mut segments, mut acks) = (VecDeque::new(), VecDeque::new());
+    let (mut segments, mut acks) = (Wire::default(), Wire::default());
     // Fewer rounds than may be refused: each takes a round trip and the pause.
     while pair.now < start + 5 * (2 * ONE_WAY + Duration::from_micros(100)) {
         for sent in pair.send_all() {
             free = free.max(pair.now) + EACH;
-            segments.push_back((free + ONE_WAY, sent));
+            segments.send(free + ONE_WAY, sent);
         }
-        let arrives = segments.front().map(|(at, _)| *at);
-        let answers = acks.front().map(|(at, _)| *at);
-        pair.now = [arrives, answers].into_iter().flatten().fold(pair.wakes_at(), Ord::min);
-        if arrives == Some(pair.now) {
-            let (_, sent) = segments.pop_front().expect("it has just arrived");
-            acks.extend(pair.arrive(&sent).map(|ack| (pair.now + ONE_WAY, ack)));
-        } else if answers == Some(pair.now) {
-            let (_, ack) = acks.pop_front().expect("it has just arrived");
+        pair.now = pair.wakes_at().min(segments.next_arrival()).min(acks.next_arrival());
+        if let Some(sent) = segments.arrive(pair.now) {
+            if let Some(ack) = pair.arrive(&sent) {
+                acks.send(pair.now + ONE_WAY, ack);
+            }
+        } else if let Some(ack) = acks.arrive(pair.now) {
             pair.ack(&ack);
         } else {
             pair.sleep();

@@ -25,10 +25,6 @@ fn outage(pair: &mut Pair, span: Duration) {
     }
 }
 
-fn statuses(pair: &mut Pair) -> Vec<Status> {
-    pair.completions().iter().map(|done| done.status).collect()
-}
-
 #[test]
 fn an_outage_of_four_seconds_under_a_limit_of_thirty_loses_nothing() {
     let mut pair = patient(30 * SECOND);
@@ -42,7 +38,7 @@ fn an_outage_of_four_seconds_under_a_limit_of_thirty_loses_nothing() {
         }
         pair.sleep();
     }
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
 }
 
 #[test]
@@ -52,7 +48,7 @@ fn a_limit_of_one_second_ends_in_about_one() {
         let start = pair.now;
         pair.write(1);
         outage(&mut pair, 100 * SECOND);
-        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+        assert_eq!(pair.statuses(), [Status::RetryExceeded]);
         let longest = QpConfig::default().max_rto.min(limit);
         let took = pair.now - start;
         assert!((limit..limit + longest).contains(&took), "{limit:?}: {took:?}");
@@ -67,7 +63,7 @@ fn a_limit_below_the_shortest_time_out_ends_with_the_first() {
         let start = pair.now;
         pair.write(1);
         outage(&mut pair, SECOND);
-        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+        assert_eq!(pair.statuses(), [Status::RetryExceeded]);
         let took = pair.now - start;
         assert!((QpConfig::default().min_rto..100 * MS).contains(&took), "{took:?}");
     }
@@ -83,11 +79,11 @@ fn waits_for_a_peer_that_answered_after(mut pair: Pair, answers_after: Duration)
             pair.ack(&ack);
         }
     }
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
     let start = pair.now;
     pair.write(1);
     outage(&mut pair, 300 * SECOND);
-    assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+    assert_eq!(pair.statuses(), [Status::RetryExceeded]);
     pair.now - start
 }
 
@@ -127,7 +123,7 @@ fn time_in_which_nobody_ran_does_not_count() {
             pair.ack(&ack);
         }
     }
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
 }
 
 #[test]

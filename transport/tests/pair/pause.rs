@@ -63,8 +63,7 @@ fn what_was_decided_on_does_not_leave_after_the_end() {
     pair.end_sender();
     pair.resume();
     assert!(pair.send_all().is_empty());
-    let ended: Vec<Status> = pair.completions().iter().map(|ended| ended.status).collect();
-    assert_eq!(ended, [Status::Flushed]);
+    assert_eq!(pair.statuses(), [Status::Flushed]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! A peer that acknowledges what it has not received is found out (the optimistic acknowledgements
 //! of RFC 9000, section 21.4); one that says what it has received never is, and is not slowed down.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use braid_cc::{CcConfig, FixedWindow};
@@ -9,12 +8,12 @@ use braid_transport::{
     Admit, EndpointConfig, LossRecovery, QpConfig, QpState, RemoteAddr, SendOp, Status,
 };
 use braid_wire::{
-    Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, Marks, Opcode, PathId, QpId, Stream,
-    Time, Token,
+    Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, Opcode, QpId, Stream, Time, Token,
 };
 
 use crate::end::End;
 use crate::hosts::{MTU, Pair, Sent, wide};
+use crate::kit::{self, NAME, Wire};
 
 /// Segments that may be in flight.
 const IN_FLIGHT: u32 = 64;
@@ -38,22 +37,9 @@ fn withholding(seed: u8) -> Pair {
 
 /// What a peer says that has received nothing.
 fn optimistic_ack(now: Time, cumulative: u64, beyond: &[u64]) -> Ack {
-    Ack {
-        qp: QpId::new(2),
-        token: Token(7),
-        stream: Stream::Requests,
-        cumulative: (u64::from(FIRST) + cumulative) as u32 & 0xFF_FFFF,
-        highest: 0,
-        nak: None,
-        rnr_delay_us: 0,
-        path: PathId::new(0),
-        stamp: now.stamp(),
-        delay_ns: 0,
-        received: 0,
-        duplicates: 0,
-        bitmap: Bitmap::new(beyond.iter().copied().collect()),
-        marks: Marks::default(),
-    }
+    let cumulative = (u64::from(FIRST) + cumulative) as u32;
+    let bitmap = Bitmap::new(beyond.iter().copied().collect());
+    Ack { highest: 0, bitmap, ..kit::ack(NAME, Stream::Requests, cumulative, now.stamp()) }
 }
 
 /// Sends on while `ack` answers; it is told how many segments have arrived as far as the peer says,
@@ -87,7 +73,7 @@ fn a_peer_that_acknowledges_optimistically_gets_little() {
         let mut pair = withholding(seed);
         let sent = send_on(&mut pair, 0, |acked| vec![(acked + stride, vec![])]);
         most = most.max(sent);
-        let statuses: Vec<_> = pair.completions().iter().map(|done| done.status).collect();
+        let statuses = pair.statuses();
         assert_eq!(
             pair.counters().untrue_acks,
             1,
@@ -211,13 +197,16 @@ fn who_ends_does_not_say_that_a_withheld_segment_has_arrived() {
 /// Carries packets in order, each of which takes so long, one every 100 ns.
 struct Link {
     delay: Duration,
-    packets: VecDeque<(Time, Sent)>,
-    acks: VecDeque<(Time, Ack)>,
+    /// When the next packet can leave.
+    free_at: Time,
+    packets: Wire<Sent>,
+    acks: Wire<Ack>,
 }
 
 impl Link {
     fn new(delay: Duration) -> Self {
-        Link { delay, packets: VecDeque::new(), acks: VecDeque::new() }
+        let (packets, acks) = (Wire::default(), Wire::default());
+        Link { delay, free_at: Time::ZERO, packets, acks }
     }
 
     /// So many segments, or some more, leave and arrive. Returns how many.
@@ -228,22 +217,19 @@ impl Link {
                 pair.keep_writing(segments.min(u64::from(SEGMENTS)) as u32);
             }
             for packet in pair.send_all() {
-                let free = self.packets.back().map_or(pair.now + self.delay, |(at, _)| *at);
-                let at = (free + Duration::from_nanos(100)).max(pair.now + self.delay);
-                self.packets.push_back((at, packet));
+                self.free_at = self.free_at.max(pair.now) + Duration::from_nanos(100);
+                self.packets.send(self.free_at + self.delay, packet);
                 sent += 1;
             }
-            let next =
-                [self.packets.front().map(|(at, _)| *at), self.acks.front().map(|(at, _)| *at)];
-            let Some(next) = next.into_iter().flatten().min() else { return sent };
-            pair.now = pair.now.max(next);
-            if self.packets.front().is_some_and(|(at, _)| *at <= pair.now) {
-                let (_, packet) = self.packets.pop_front().expect("it is there");
-                let ack = pair.arrive(&packet).map(|ack| (pair.now + self.delay, ack));
-                self.acks.extend(ack);
+            let next = self.packets.next_arrival().min(self.acks.next_arrival());
+            if next == Time::FAR_FUTURE {
+                return sent;
             }
-            while self.acks.front().is_some_and(|(at, _)| *at <= pair.now) {
-                let (_, ack) = self.acks.pop_front().expect("it is there");
+            pair.now = pair.now.max(next);
+            if let Some(ack) = self.packets.arrive(pair.now).and_then(|sent| pair.arrive(&sent)) {
+                self.acks.send(pair.now + self.delay, ack);
+            }
+            while let Some(ack) = self.acks.arrive(pair.now) {
                 pair.ack(&ack);
                 pair.completed();
             }

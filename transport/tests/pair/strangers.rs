@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use braid_transport::{Admit, EndpointConfig, QpConfig, Refusal};
-use braid_wire::{Ack, Bitmap, DataHeader, Marks, Opcode, PathId, QpId, Stream, Token};
+use braid_wire::{Ack, DataHeader, Opcode, Stream};
 
 use crate::end::End;
 use crate::hosts::{Pair, wide};
+use crate::kit::{self, NAME};
 
 const FIRST: u32 = 0xFF_F000; // wraps soon
 const WINDOW: u32 = 4096;
@@ -16,22 +17,7 @@ const ARRIVED: u32 = 3 * WINDOW;
 const TICK: Duration = Duration::from_millis(100);
 
 fn ack(stream: Stream, cumulative: u32, stamp: u32) -> Ack {
-    Ack {
-        qp: QpId::new(2),
-        token: Token(7),
-        stream,
-        cumulative: cumulative & 0xFF_FFFF,
-        highest: cumulative.wrapping_sub(1) & 0xFF_FFFF,
-        nak: None,
-        rnr_delay_us: 0,
-        path: PathId::default(),
-        stamp,
-        delay_ns: 0,
-        received: 0,
-        duplicates: 9,
-        bitmap: Bitmap::default(),
-        marks: Marks::default(),
-    }
+    Ack { duplicates: 9, ..kit::ack(NAME, stream, cumulative, stamp) }
 }
 
 /// An end whose peer falls silent.

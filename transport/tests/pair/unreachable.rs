@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use braid_transport::{Egress, EndCause, EndpointConfig, QpState, TransmitBody};
-use braid_wire::{Ack, Control, ControlKind, PathId, RailId, Time};
+use braid_wire::{Ack, Control, ControlKind, PathId, RailId};
 
 use crate::hosts::{Pair, Sent, wide};
+use crate::kit::{Wire, egress_of};
 
 const MS: Duration = Duration::from_millis(1);
 /// One way.
@@ -37,7 +38,7 @@ enum Flight {
 /// A pair, the time, and what happens to what the sender sends.
 struct World {
     pair: Pair,
-    flights: Vec<(Time, Flight)>,
+    wire: Wire<Flight>,
     /// Kept busy with WRITEs.
     is_busy: bool,
     pings: usize,
@@ -47,7 +48,7 @@ struct World {
 impl World {
     fn new(is_busy: bool) -> Self {
         let pair = Pair::with(wide(), EndpointConfig::default());
-        World { pair, flights: Vec::new(), is_busy, pings: 0, written: 0 }
+        World { pair, wire: Wire::default(), is_busy, pings: 0, written: 0 }
     }
 
     /// Plays for so long, or until the sender's queue pair has ended. Returns how long that was.
@@ -58,30 +59,25 @@ impl World {
                 self.pair.keep_writing(4);
             }
             while let Some(body) = self.pair.next_packet() {
-                let left_by = left_by(&body);
+                let left_by = egress_of(&body);
                 if let TransmitBody::Control(control, _) = &body {
                     self.pings += usize::from(control.kind == ControlKind::Ping);
                 }
                 let flight = Flight::Packet(body, fate(left_by));
-                self.flights.push((self.pair.now + DELAY, flight));
+                self.wire.send(self.pair.now + DELAY, flight);
             }
             self.written += self.pair.completed();
             if self.pair.sender_state() != QpState::ReadyToSend {
                 return self.pair.now - start;
             }
-            let arrival = self.flights.iter().map(|flight| flight.0).min();
-            let next = arrival.map_or(self.pair.wakes_at(), |at| at.min(self.pair.wakes_at()));
+            let next = self.pair.wakes_at().min(self.wire.next_arrival());
             if next >= end {
                 self.pair.now = end;
                 return span;
             }
             self.pair.now = self.pair.now.max(next);
-            let flights = std::mem::take(&mut self.flights);
-            for (at, flight) in flights {
-                match at <= self.pair.now {
-                    true => self.arrive(flight),
-                    false => self.flights.push((at, flight)),
-                }
+            while let Some(flight) = self.wire.arrive(self.pair.now) {
+                self.arrive(flight);
             }
             if self.pair.wakes_at() <= self.pair.now {
                 self.pair.sleep();
@@ -93,38 +89,29 @@ impl World {
         let at = self.pair.now + DELAY;
         match flight {
             Flight::Packet(body, Fate::Refused) => {
-                self.flights.push((at, Flight::Refusal(left_by(&body))));
+                self.wire.send(at, Flight::Refusal(egress_of(&body)));
             }
             Flight::Packet(
                 TransmitBody::Segment { header, path, placement, .. },
                 Fate::Arrives,
             ) => {
                 let ack = self.pair.arrive(&Sent { header, path, placement });
-                self.flights.extend(ack.map(|ack| (at, Flight::Ack(ack))));
+                ack.into_iter().for_each(|ack| self.wire.send(at, Flight::Ack(ack)));
             }
             Flight::Packet(TransmitBody::Control(control, egress), Fate::Arrives) => {
                 let (answer, _) = self.pair.receiver_answers_to(&control, egress);
-                self.flights.push((at, Flight::Answer(answer)));
+                self.wire.send(at, Flight::Answer(answer));
             }
             // Who answers does not know the receiving port, and the port of a path receives
             // nothing.
             Flight::Packet(TransmitBody::Control(control, Egress::Port(_)), Fate::Unknown) => {
-                self.flights.push((at, Flight::Answer(control.answer(ControlKind::Unknown))));
+                self.wire.send(at, Flight::Answer(control.answer(ControlKind::Unknown)));
             }
             Flight::Packet(..) => {}
             Flight::Ack(ack) => self.pair.ack(&ack),
             Flight::Answer(control) => assert!(self.pair.control(&control)),
             Flight::Refusal(left_by) => self.pair.unreachable(left_by),
         }
-    }
-}
-
-fn left_by(body: &TransmitBody) -> Egress {
-    match body {
-        TransmitBody::Segment { path, .. } => Egress::Path(*path),
-        TransmitBody::Ack(_, egress)
-        | TransmitBody::Control(_, egress)
-        | TransmitBody::Probe(_, egress) => *egress,
     }
 }
 

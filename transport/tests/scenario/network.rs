@@ -1,7 +1,5 @@
 //! A network in virtual time that loses, delays, reorders, repeats and damages datagrams.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use braid_transport::{Egress, NicEpoch, Placement};
@@ -13,6 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::envelopes::Envelopes;
+use super::kit::Wire;
 use super::rails::RailSettings;
 use super::route::Route;
 use super::settings::Settings;
@@ -119,14 +118,6 @@ impl Kind {
     }
 }
 
-/// Ordered by arrival, then by departure.
-struct Flight {
-    at: Time,
-    order: u64,
-    to: usize,
-    datagram: Datagram,
-}
-
 pub(crate) struct Network {
     rng: Pcg64Mcg,
     faults: Faults,
@@ -142,8 +133,8 @@ pub(crate) struct Network {
     pub(crate) cut: Cut,
     wraps: Option<Wraps>,
     envelopes: Option<Envelopes>,
-    flights: BinaryHeap<Reverse<Flight>>,
-    departed: u64,
+    /// Datagrams, each with the host that it goes to.
+    wire: Wire<(usize, Datagram)>,
 }
 
 impl Network {
@@ -162,8 +153,7 @@ impl Network {
             cut: Cut::Nothing,
             wraps: settings.wraps.then(|| Wraps::new(seed)),
             envelopes: settings.keyed.then(|| Envelopes::new(seed, settings.qps)),
-            flights: BinaryHeap::new(),
-            departed: 0,
+            wire: Wire::default(),
         }
     }
 
@@ -285,9 +275,7 @@ impl Network {
         if stormy && self.rng.random_bool(self.faults.late) {
             at += self.faults.late_up_to.mul_f64(self.rng.random());
         }
-        self.departed += 1;
-        let order = self.departed;
-        self.flights.push(Reverse(Flight { at, order, to: 1 - from, datagram }));
+        self.wire.send(at, (1 - from, datagram));
     }
 
     /// Flips up to three bits, which every CRC-32 over so few bytes finds, or cuts the end off.
@@ -311,13 +299,13 @@ impl Network {
     }
 
     pub(crate) fn next_arrival(&self) -> Time {
-        self.flights.peek().map_or(Time::FAR_FUTURE, |flight| flight.0.at)
+        self.wire.next_arrival()
     }
 
     /// The datagram that arrives next, and where. `None`: there is none, or its envelope is not
     /// opened.
     pub(crate) fn arrive(&mut self) -> Option<(usize, Datagram)> {
-        let Reverse(Flight { to, mut datagram, .. }) = self.flights.pop()?;
+        let (to, mut datagram) = self.wire.arrive(Time::FAR_FUTURE)?;
         if let Some(envelopes) = &mut self.envelopes {
             let is_sent = !datagram.damaged && !datagram.forged;
             datagram.bytes =
@@ -370,24 +358,4 @@ fn forgery(bytes: &[u8], twist: u32) -> Vec<u8> {
         other => panic!("nobody sends {other:?}"),
     }
     forged
-}
-
-impl PartialEq for Flight {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-
-impl Eq for Flight {}
-
-impl PartialOrd for Flight {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Flight {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
 }

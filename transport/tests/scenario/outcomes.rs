@@ -256,7 +256,7 @@ fn silence(world: &mut World) {
     // Also those that wait for nothing.
     let dead = |world: &World| {
         world.hosts[0].links.iter().all(|link| {
-            link.slot.is_none_or(|slot| world.hosts[0].endpoint.qp(slot).state() == QpState::Error)
+            link.slot.is_none_or(|slot| world.hosts[0].inner.state(slot) == QpState::Error)
         })
     };
     let done = world.run_host_0(bound, 1.0 + 1.0 / 8.0, |world| settled(world) && dead(world));

@@ -9,6 +9,7 @@ use braid_wire::{
 };
 
 use super::choices::Choices;
+use super::kit;
 use super::memory::{HostMemory, Piece};
 
 const PSN: u32 = 0xFF_FFFF;
@@ -221,29 +222,17 @@ impl Liar {
     fn blank(&self, opcode: Opcode, loot: &Loot, choices: &mut impl Choices) -> DataHeader {
         let piece = loot.target();
         let operands = AtomicOperands { swap_or_add: 1, compare: 0 };
+        let ack_request = choices.one_in(4);
+        let address = piece.addr + choices.below(piece.len - u64::from(LONGEST)) / 8 * 8;
+        let message_len =
+            if opcode.has_operands() { 8 } else { choices.below(LONGEST.into()) as u32 };
         DataHeader {
-            opcode,
-            qp: self.qp,
-            token: self.token,
-            psn: 0,
-            ack_request: choices.one_in(4),
-            solicited: false,
-            last: true,
-            retransmission: false,
-            number: 0,
-            address: piece.addr + choices.below(piece.len - u64::from(LONGEST)) / 8 * 8,
+            ack_request,
+            address,
             rkey: piece.key,
-            message_len: if opcode.has_operands() {
-                8
-            } else {
-                choices.below(LONGEST.into()) as u32
-            },
-            offset: 0,
-            len: 0,
-            imm: 0,
-            stamp: 0,
-            payload_crc: 0,
+            message_len,
             operands: opcode.has_operands().then_some(operands),
+            ..kit::header(Time::ZERO, opcode, (self.qp, self.token), 0)
         }
     }
 
@@ -312,23 +301,9 @@ impl Liar {
 
     fn ack(&mut self, choices: &mut impl Choices) -> Vec<u8> {
         let stream = if choices.one_in(3) { Stream::Responses } else { Stream::Requests };
-        let cumulative = self.heard[stream as usize];
-        let mut ack = Ack {
-            qp: self.qp,
-            token: self.token,
-            stream,
-            cumulative,
-            highest: cumulative.wrapping_sub(1) & PSN,
-            nak: None,
-            rnr_delay_us: 10,
-            path: PathId::default(),
-            stamp: self.stamp,
-            delay_ns: 0,
-            received: self.received,
-            duplicates: 0,
-            bitmap: Bitmap::default(),
-            marks: Marks::default(),
-        };
+        let name = (self.qp, self.token);
+        let mut ack = kit::ack(name, stream, self.heard[stream as usize], self.stamp);
+        (ack.rnr_delay_us, ack.received) = (10, self.received);
         for _ in 0..choices.pick(&[0, 1, 1, 2, 3]) {
             lie_of_arrivals(&mut ack, choices);
         }

@@ -6,7 +6,9 @@
 
 use std::cell::RefCell;
 
-use braid_transport::{Access, AtomicOp, Memory, PdId, Region, Regions, Sge};
+use braid_transport::{Access, AtomicOp, Memory, PdId, Regions, Sge};
+
+use super::kit;
 
 /// Bytes of a buffer.
 pub(crate) const BUFFER: u32 = 512;
@@ -59,9 +61,7 @@ impl HostMemory {
         let mut register = |pd, len, access| {
             let addr = end + GAP;
             end = addr + len;
-            let key = regions
-                .insert(Region { pd, addr, iova: addr, len, access, nics: None })
-                .expect("room");
+            let key = kit::register(&mut regions, pd, addr..addr + len, access);
             Piece { addr, len, key }
         };
         let target = register(PD, TARGET, Access::ALL);
