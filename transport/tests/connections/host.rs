@@ -396,10 +396,10 @@ impl Host {
 
     /// From now on the queue pair stands for this end of an attempt.
     fn identify(&mut self, piece: usize, end: End) {
-        let Slot { worker, qp, .. } = self.slots[piece];
-        self.slots[piece].end = end;
-        let entry = qp.and_then(|qp| self.workers[worker].entry(qp));
-        entry.expect("just made, or tried before").sender = peer_of(end);
+        let slot = &mut self.slots[piece];
+        slot.end = end;
+        let qp = slot.qp.expect("just made, or tried before");
+        self.workers[slot.worker].set_sender(qp, peer_of(end));
     }
 
     fn private_data(&self, piece: usize) -> Vec<u8> {

@@ -6,6 +6,8 @@
 //! `BRAID_SCENARIOS=N` runs N seeds, `BRAID_FIRST_SEED=S` begins at S.
 
 mod host;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod memory;
 mod network;
 mod record;

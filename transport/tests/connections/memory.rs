@@ -1,6 +1,8 @@
 //! A host's memory: a piece for each queue pair, and what has to be in it.
 
-use braid_transport::{Access, AtomicOp, Memory, PdId, Region, Regions, RemoteAddr, SgList, Sge};
+use braid_transport::{Access, AtomicOp, Memory, PdId, Regions, RemoteAddr, SgList, Sge};
+
+use crate::kit;
 
 const BASE: u64 = 1 << 20;
 /// Messages of a connection and direction.
@@ -31,10 +33,8 @@ impl HostMemory {
     /// For so many queue pairs.
     pub(crate) fn new(pieces: usize, seed: u8) -> Self {
         let mut regions = Regions::new([seed; 16]);
-        let len = (pieces * PIECE) as u64;
-        let region =
-            Region { pd: PdId(0), addr: BASE, iova: BASE, len, access: Access::ALL, nics: None };
-        let key = regions.insert(region).expect("there is room for one");
+        let end = BASE + (pieces * PIECE) as u64;
+        let key = kit::register(&mut regions, PdId(0), BASE..end, Access::ALL);
         HostMemory { regions, key, bytes: vec![0; pieces * PIECE] }
     }
 

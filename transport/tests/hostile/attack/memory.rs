@@ -4,8 +4,6 @@
 //! All that is placed goes through here, so every byte that lands outside of what keys and posted
 //! work requests allow is found at once.
 
-use std::cell::RefCell;
-
 use braid_transport::{Access, AtomicOp, Memory, PdId, Regions, Sge};
 
 use super::kit;
@@ -51,7 +49,7 @@ pub(crate) struct HostMemory {
     /// No peer may touch it but through work requests.
     pub(crate) buffers: Piece,
     leases: Vec<Lease>,
-    bytes: RefCell<Vec<u8>>,
+    bytes: Vec<u8>,
 }
 
 impl HostMemory {
@@ -68,7 +66,7 @@ impl HostMemory {
         let exposed = register(PD, 1024, Access::REMOTE_READ);
         let foreign = register(PdId(2), 1024, Access::ALL);
         let buffers = register(PD, BUFFERS as u64 * u64::from(BUFFER), Access::LOCAL_WRITE);
-        let bytes = RefCell::new(vec![0; (end - BASE) as usize]);
+        let bytes = vec![0; (end - BASE) as usize];
         HostMemory {
             regions,
             target,
@@ -121,14 +119,14 @@ impl HostMemory {
         (index < BUFFERS && fits).then_some(index)
     }
 
-    pub(crate) fn write(&self, addr: u64, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, addr: u64, bytes: &[u8]) {
         let at = (addr - BASE) as usize;
-        self.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     pub(crate) fn read(&self, addr: u64, len: u64) -> Vec<u8> {
         let at = (addr - BASE) as usize;
-        self.bytes.borrow()[at..at + len as usize].to_vec()
+        self.bytes[at..at + len as usize].to_vec()
     }
 
     /// Puts bytes where the core said.
