@@ -1,6 +1,6 @@
-//! What a queue pair costs, in bytes, counted by the allocator itself.
+//! The memory of a queue pair, counted by the allocator.
 //!
-//! One test function: whatever else ran beside it in this process would be counted too.
+//! There is only one test function, because allocations of others in this process would count too.
 
 mod kit;
 
@@ -23,9 +23,9 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 const QPS: usize = 1000;
 /// Bytes of a receive.
 const LEN: u32 = 1 << 20;
-/// What an idle, connected queue pair may cost.
+/// Limit for an idle, connected queue pair.
 const IDLE_BYTES: usize = 4096;
-/// What one may keep after it has had a lot in flight.
+/// Limit for the rest after a queue pair had a lot in flight.
 const DRAINED_BYTES: usize = 8 << 10;
 
 /// One side; queue pair `i` has the number `i + 2` on both.
@@ -94,7 +94,7 @@ fn load(sides: &mut [Side; 2], index: usize, memory: &Everything) {
 }
 
 #[test]
-fn a_queue_pair_is_small_when_idle_and_gets_small_again() {
+fn queue_pair_memory_is_bounded_idle_and_drained() {
     assert!(size_of::<QueuePair>() <= 1024, "{} bytes", size_of::<QueuePair>());
     let memory = Everything::new();
     let mut sides = [Side::new(), Side::new()];

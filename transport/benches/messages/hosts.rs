@@ -41,7 +41,7 @@ impl Host {
         Host { inner, slot, arriving, completed: 0 }
     }
 
-    /// Takes what has come by now.
+    /// Takes the packets that have arrived by now.
     fn hear(&mut self, now: Time, memory: &Everything) {
         for path in 0..PATHS {
             while self.arriving[path].front().is_some_and(|(at, _)| *at <= now) {
@@ -81,8 +81,8 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Two hosts that have had as much in flight before as they will have, so that nothing has to
-    /// grow any more. Each path is slower by `step` than the one before. Without one, what is
-    /// counted does not depend on which paths are taken.
+    /// grow any more. Each path is slower by `step` than the one before; if it is zero, the counts
+    /// do not depend on the choice of paths.
     pub(crate) fn warm(loss: f64, step: Duration) -> Self {
         let now = Time::from_nanos(1_000_000);
         let hosts = [Host::new(now), Host::new(now)];
@@ -151,7 +151,7 @@ impl Pair {
         }
     }
 
-    /// Brings on its way what a host has to say.
+    /// Sends everything that a host has to send.
     fn speak(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };

@@ -1,7 +1,9 @@
-//! Connections that are tried, accepted late, refused, ended and made again, by many hosts over a
-//! network that loses, delays, repeats and reorders, in virtual time, against a model: every byte
-//! that arrives is of the very attempt that its queue pair was connected for, every work request
-//! completes once, and nothing is left behind. A seed decides everything.
+//! Many hosts try, accept, refuse, end and repeat connections over a network that loses, delays,
+//! repeats and reorders datagrams.
+//!
+//! Virtual time, and a seed that decides everything. A model checks three things: every byte that
+//! arrives belongs to the attempt that its queue pair was connected for; every work request
+//! completes once; nothing is left behind.
 //!
 //! `BRAID_SCENARIOS=N` runs N seeds, `BRAID_FIRST_SEED=S` begins at S.
 
@@ -46,7 +48,7 @@ fn random_connections_agree_with_the_model() {
     }
 }
 
-/// Everything that the model is about happens, many times.
+/// Every kind of outcome happens many times.
 #[test]
 fn thousands_of_attempts() {
     let record = run(1, 100, 10_000);

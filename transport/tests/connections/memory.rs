@@ -12,7 +12,7 @@ pub(crate) const LONGEST: usize = 1024;
 const AREA: usize = MESSAGES * LONGEST;
 const PIECE: usize = 3 * AREA;
 
-/// What a part of a queue pair's memory is for.
+/// The use of a part of a queue pair's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Area {
     /// SENDs and WRITEs take their bytes from here.
@@ -51,7 +51,7 @@ impl HostMemory {
         }])
     }
 
-    /// Nothing is there any more that was there.
+    /// Fills a piece with zeros.
     pub(crate) fn clear(&mut self, piece: usize) {
         self.bytes[piece * PIECE..(piece + 1) * PIECE].fill(0);
     }
@@ -82,7 +82,7 @@ impl HostMemory {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// A whole message has come from `sender`.
+    /// Checks the bytes of a whole message from `sender`.
     pub(crate) fn check(&self, piece: usize, area: Area, index: usize, len: usize, sender: u64) {
         let at = (address(piece, area, index) - BASE) as usize;
         for (offset, byte) in self.bytes[at..at + len].iter().enumerate() {

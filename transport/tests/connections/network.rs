@@ -10,7 +10,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::kit::Wire;
 
-/// What goes wrong, as probabilities.
+/// Probabilities of faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,

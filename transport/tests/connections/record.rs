@@ -1,4 +1,4 @@
-//! What has happened in all of a scenario, which no host knows alone.
+//! Events of a whole scenario, of which each host knows a part.
 
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ pub(crate) fn peer_of(end: End) -> End {
     end ^ 1
 }
 
-/// How long a message of this end is.
+/// Returns the length of a message of this end.
 pub(crate) fn length(end: End, index: usize) -> usize {
     let mixed = (end << 8 ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     mixed as usize % crate::memory::LONGEST + 1

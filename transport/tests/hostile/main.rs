@@ -62,7 +62,7 @@ fn run(seed: u64, steps: u64, mut after: impl FnMut(u64)) -> Reached {
 }
 
 #[test]
-fn a_peer_that_lies_harms_only_its_own_connections() {
+fn lying_peer_harms_only_its_own_connections() {
     let first = number("BRAID_FIRST_SEED", 0);
     let mut reached = Reached::new();
     for seed in first..first + number("BRAID_HOSTILE_SEEDS", SEEDS) {

@@ -15,10 +15,10 @@ use crate::kit::{self, Everything, Wire};
 
 /// Wraps soon.
 pub(crate) const FIRST_PSN: u32 = 0xFF_FFF0;
-/// Of acknowledgements and control packets; about so long they are.
+/// Bytes of an acknowledgement or a control packet, approximately.
 const NOTE_LEN: u64 = 64;
 
-/// What queue pairs, endpoints and the link are like.
+/// Parameters of queue pairs, endpoints and the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) qps: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) queue: u64,
     /// The share of packets that get lost behind it.
     pub(crate) loss: f64,
-    /// How often a host looks at what has come.
+    /// The interval at which a host takes in packets.
     pub(crate) wakes_every: Duration,
     pub(crate) seed: u64,
     /// Whether the wire reorders packets of one path.
@@ -125,20 +125,20 @@ pub(crate) struct Host {
     arriving: Pipe,
     /// Work requests that have completed, by queue pair.
     pub(crate) completed: Vec<usize>,
-    /// In which order that happened, ...
+    /// The queue pairs of all completions, in their order.
     pub(crate) order: Vec<usize>,
-    /// ... and how many each queue pair had completed then.
+    /// Completions of the same queue pair so far, at each of them.
     pub(crate) count: Vec<usize>,
-    /// Why segments were turned away.
+    /// Reasons for refused segments.
     pub(crate) refusals: Vec<Refusal>,
-    /// So many queue pairs, the first ones, send into nothing.
+    /// The number of queue pairs, the first ones, whose packets are lost.
     pub(crate) cut_off: usize,
-    /// So many of the next segments that end a message get lost.
+    /// The number of segments at the end of a message that are lost next.
     pub(crate) loses_ends: usize,
     /// Packets that have left: segments, and all others.
     pub(crate) segments: usize,
     pub(crate) notes: usize,
-    /// How often segments have left, however many at once.
+    /// Turns in which segments have left.
     pub(crate) departures: usize,
 }
 
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// Until so many work requests in all have completed.
+    /// Runs until so many work requests in all have completed.
     ///
     /// # Panics
     /// If that takes longer than `limit`.
@@ -279,7 +279,7 @@ impl World {
         self.now = end;
     }
 
-    /// Until a queue pair of the asking host has ended. Returns when that is.
+    /// Runs until a queue pair of the asking host has ended. Returns the time.
     ///
     /// # Panics
     /// If that takes longer than `limit`.
@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// Brings on its way what a host has to say.
+    /// Sends everything that a host has to send.
     pub(crate) fn speak(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
@@ -337,7 +337,7 @@ impl World {
         host.refusals.extend(refusal(admit));
     }
 
-    /// Everything that a host has to say, which reaches nobody.
+    /// Returns everything that a host has to send, which reaches nobody.
     pub(crate) fn drain(&mut self, from: usize) -> Vec<TransmitBody> {
         self.hosts[from].inner.transmit(self.now).collect()
     }

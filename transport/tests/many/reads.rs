@@ -67,7 +67,7 @@ fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakC
 }
 
 #[test]
-fn who_asks_without_listening_is_refused_beyond_what_was_granted() {
+fn requests_beyond_max_rd_atomic_are_refused() {
     assert_eq!(ask_without_listening(0..16), (16, None));
     assert_eq!(ask_without_listening(0..100), (16, Some(NakCode::InvalidRequest)));
     // All wait for the one before them, which comes last.

@@ -13,7 +13,7 @@ use crate::kit::{self, Host, Wire};
 const MS: Duration = Duration::from_millis(1);
 /// One way.
 const DELAY: Duration = Duration::from_micros(20);
-/// How long an end is repeated that nobody confirms.
+/// Time for which an unconfirmed end is repeated.
 const LIMIT: Duration = Duration::from_secs(3);
 
 /// One program; `()` is where its peer receives.
@@ -120,7 +120,7 @@ fn close_both(
 const KINDS: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
 
 #[test]
-fn ends_that_cross_are_over_for_both_at_once_whichever_packet_is_lost() {
+fn crossing_disconnects_finish_at_once_despite_one_loss() {
     for destroys in KINDS {
         for lost in (0..6).map(Some).chain([None]) {
             let took = close_both(destroys, |packet| Some(packet) == lost, false);
@@ -133,7 +133,7 @@ fn ends_that_cross_are_over_for_both_at_once_whichever_packet_is_lost() {
 }
 
 #[test]
-fn ends_that_cross_on_a_lossy_network_are_over_soon_although_one_program_has_gone() {
+fn crossing_disconnects_finish_soon_on_a_lossy_network() {
     for seed in 0..4000 {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let loss = rng.random_range(0.0..0.3);
@@ -146,7 +146,7 @@ fn ends_that_cross_on_a_lossy_network_are_over_soon_although_one_program_has_gon
 
 /// Only the peer of the very connection ends the record, and anybody is answered.
 #[test]
-fn the_end_of_another_connection_changes_nothing() {
+fn disconnect_of_another_connection_is_ignored() {
     let now = Time::from_nanos(1_000_000);
     let mut programs = [[2, 3], [3, 2]].map(|ids| Program::new(now, ids));
     programs.iter_mut().for_each(|program| program.end(now, true));

@@ -23,7 +23,7 @@ struct World {
     slot: QpSlot,
     wire: Wire<(usize, TransmitBody)>,
     memory: Everything,
-    /// What the receiver sends by these paths is lost.
+    /// Whether packets of the receiver are lost on a path.
     is_dead: fn(PathId) -> bool,
     outstanding: usize,
     completed: u64,
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Writes for so long. Returns how many messages have completed.
+    /// Writes for so long. Returns the number of messages that have completed.
     fn run(&mut self, span: Duration) -> u64 {
         let (end, before) = (self.now + span, self.completed);
         self.turn(0);
@@ -110,8 +110,8 @@ impl World {
     }
 }
 
-/// Nearly as many messages as with all ways back from a second on: a path that the policy has not
-/// used before may be found out then, which takes a few time-outs.
+/// After a second the sender completes nearly as many messages as with all ways back alive. It may
+/// still find out dead paths that the policy did not use before, at a few time-outs each.
 fn recovers(count: usize, paths: usize, is_dead: fn(PathId) -> bool) {
     const SPAN: Duration = Duration::from_millis(200);
     let healthy = World::new(count, paths, |_| false).run(SPAN);
@@ -132,7 +132,7 @@ fn recovers(count: usize, paths: usize, is_dead: fn(PathId) -> bool) {
 }
 
 #[test]
-fn a_rail_whose_way_back_is_dead_stalls_nothing() {
+fn rail_with_a_dead_return_path_stalls_nothing() {
     recovers(2, 16, |path| path.rail().get() == 1);
     recovers(2, 1, |path| path.rail().get() == 1);
     recovers(4, 4, |path| path.rail().get() % 2 == 1);
@@ -140,7 +140,7 @@ fn a_rail_whose_way_back_is_dead_stalls_nothing() {
 }
 
 #[test]
-fn paths_whose_ways_back_are_dead_stall_nothing() {
+fn dead_return_paths_stall_nothing() {
     recovers(1, 16, |path| path.get() % 2 == 1);
     recovers(1, 16, |path| path.get() >= 8);
     recovers(1, 2, |path| path.get() == 0);
@@ -148,7 +148,7 @@ fn paths_whose_ways_back_are_dead_stall_nothing() {
 }
 
 #[test]
-fn nothing_is_taken_out_of_use_where_all_ways_are_alive() {
+fn live_paths_stay_in_use() {
     let mut world = World::new(2, 16, |_| false);
     world.run(Duration::from_millis(100));
     let downs = world.hosts.iter().flat_map(|host| host.rails.paths()).map(|it| it.counters.downs);

@@ -15,7 +15,7 @@ use braid_wire::{
 
 use crate::kit::{self, Everything, NAME, Wire, paths};
 
-/// Of a full segment, and what it is on the wire.
+/// Payload bytes of a full segment; `FULL` on the wire.
 const MTU: u16 = 8912;
 const FULL: u16 = MTU + 60;
 const BASE: u16 = BASE_DATAGRAM as u16;
@@ -25,7 +25,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What the network does.
+/// The behaviour of the network.
 #[derive(Clone, Copy)]
 struct Network {
     /// Bytes of the largest datagram that it carries, on the first rail and on others.
@@ -35,7 +35,7 @@ struct Network {
     is_stateful: bool,
     /// Drops everything.
     is_down: bool,
-    /// After how long a probe is answered, one of the least size and a longer one.
+    /// Delay of the answer to a probe of the least size, and to a longer one.
     short_after: Duration,
     long_after: Duration,
 }
@@ -159,12 +159,12 @@ impl Host {
         self.inner.endpoint.post_send(self.now, self.slot, wr).unwrap();
     }
 
-    /// The peer acknowledges the first so many segments.
+    /// Acknowledges the first so many segments, as the peer does.
     fn acknowledge(&mut self, segments: u32) {
         self.acknowledge_sent_at(self.now, segments);
     }
 
-    /// It does; the last of them left at `sent_at`.
+    /// Acknowledges the first so many segments, the last of which left at `sent_at`.
     fn acknowledge_sent_at(&mut self, sent_at: Time, segments: u32) {
         let ack = kit::ack(NAME, Stream::Requests, segments, sent_at.stamp());
         self.inner.on_ack(self.now, self.slot, &Ack { received: segments, ..ack });
@@ -199,7 +199,7 @@ impl Host {
 }
 
 #[test]
-fn a_path_that_carries_everything_is_known_after_a_round_trip() {
+fn full_path_mtu_is_known_after_one_round_trip() {
     let mut host = Host::new(OPEN);
     assert_eq!(host.path_mtu(), BASE, "set-up has proved no more");
     host.run(RTT);
@@ -210,7 +210,7 @@ fn a_path_that_carries_everything_is_known_after_a_round_trip() {
 }
 
 #[test]
-fn any_size_is_found_to_within_a_few_bytes() {
+fn every_path_mtu_is_found_within_16_bytes() {
     for carries in (BASE..FULL).step_by(97).chain([BASE, FULL - 1]) {
         let mut host = Host::new(Network { carries, ..OPEN });
         host.run(Duration::from_secs(3));
@@ -221,7 +221,7 @@ fn any_size_is_found_to_within_a_few_bytes() {
 }
 
 #[test]
-fn what_the_host_knows_of_the_route_is_tried_next_and_not_believed() {
+fn route_mtu_of_the_host_is_a_hint() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
     host.inner.endpoint.route_takes(RailId::FIRST, 1452);
     host.run(ms(200));
@@ -235,7 +235,7 @@ fn what_the_host_knows_of_the_route_is_tried_next_and_not_believed() {
 }
 
 #[test]
-fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows() {
+fn path_mtu_that_shrinks_and_grows_is_found_again() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
     host.network.carries = 1452;
@@ -266,7 +266,7 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
 }
 
 #[test]
-fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
+fn silent_peer_does_not_lower_the_path_mtu_and_gets_few_probes() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
     host.network.is_down = true;
@@ -289,7 +289,7 @@ fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
 }
 
 #[test]
-fn an_answer_of_another_size_than_was_asked_for_is_not_believed() {
+fn answer_of_another_size_is_ignored() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
     host.run(Duration::from_secs(3));
     let (before, asked) = (host.path_mtu(), host.asked.clone());
@@ -303,7 +303,7 @@ fn an_answer_of_another_size_than_was_asked_for_is_not_believed() {
 }
 
 #[test]
-fn what_a_slow_peer_answers_late_is_not_taken_for_lost() {
+fn late_answers_do_not_lower_the_path_mtu() {
     let slow = ms(300);
     for (short_after, long_after) in [(RTT, slow), (slow, slow)] {
         let mut host = Host::new(OPEN);
@@ -323,7 +323,7 @@ fn what_a_slow_peer_answers_late_is_not_taken_for_lost() {
 }
 
 #[test]
-fn a_probe_is_not_repeated_before_its_answer_can_arrive() {
+fn probe_is_not_repeated_before_its_answer_can_arrive() {
     let slow = Network { short_after: ms(600), long_after: ms(600), ..OPEN };
     let mut host = Host::new(slow);
     host.run(ms(10_000));
@@ -342,7 +342,7 @@ fn a_probe_is_not_repeated_before_its_answer_can_arrive() {
 }
 
 #[test]
-fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
+fn blocked_path_ports_are_replaced_by_the_receiving_port() {
     for carries in [FULL, 1452] {
         let mut host = Host::new(Network { is_stateful: true, carries, ..OPEN });
         host.run(Duration::from_secs(3));
@@ -360,7 +360,7 @@ fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
 }
 
 #[test]
-fn segments_are_as_long_as_their_own_rail_carries() {
+fn segments_are_as_long_as_their_rail_carries() {
     let rails = Rails::new("round-robin".parse().unwrap(), paths(4), [(paths(4), 77)]);
     let mut host = Host::over(Network { further: 1452, ..OPEN }, rails);
     host.run(2 * RTT);
@@ -382,7 +382,7 @@ fn segments_are_as_long_as_their_own_rail_carries() {
 }
 
 #[test]
-fn a_rail_where_only_the_receiving_port_passes_is_used_from_there() {
+fn rail_with_blocked_path_ports_is_used_from_the_receiving_port() {
     let rail = RailId::new(1);
     for is_stateful in [false, true] {
         let network = Network { is_stateful, ..OPEN };
@@ -402,7 +402,7 @@ fn a_rail_where_only_the_receiving_port_passes_is_used_from_there() {
 }
 
 #[test]
-fn a_firewall_that_appears_is_found_out_by_a_time_out() {
+fn new_firewall_is_detected_by_a_time_out() {
     let mut host = Host::new(OPEN);
     host.run(Duration::from_secs(1));
     assert!(!host.inner.endpoint.paths_are_blocked(RailId::FIRST));
@@ -413,7 +413,7 @@ fn a_firewall_that_appears_is_found_out_by_a_time_out() {
 }
 
 #[test]
-fn who_only_acknowledges_finds_a_firewall_by_what_the_peer_sends_again() {
+fn receiver_detects_a_firewall_by_retransmissions() {
     let taken = Admit::Take(Landing::Payload(Default::default()));
     let not_ready = Admit::Refuse(Refusal::NotReady);
     for (opcode, first, again) in
@@ -435,7 +435,7 @@ fn who_only_acknowledges_finds_a_firewall_by_what_the_peer_sends_again() {
 }
 
 #[test]
-fn what_the_network_duplicates_asks_for_nothing() {
+fn network_duplicates_cause_no_probes() {
     let mut host = Host::new(OPEN);
     host.run(Duration::from_secs(1));
     let asked = host.probes.len();
@@ -446,7 +446,7 @@ fn what_the_network_duplicates_asks_for_nothing() {
 }
 
 #[test]
-fn answers_that_nobody_asked_for_change_nothing() {
+fn unsolicited_answers_are_ignored() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
     host.run(Duration::from_secs(3));
     let before = host.path_mtu();
@@ -471,7 +471,7 @@ fn answers_that_nobody_asked_for_change_nothing() {
 }
 
 #[test]
-fn an_answer_counts_with_the_token_and_the_number_of_the_peer_alone() {
+fn answers_of_strangers_are_ignored() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
     host.run(ms(1));
     let asked = *host.asked.first().expect("it has asked");
@@ -487,7 +487,7 @@ fn an_answer_counts_with_the_token_and_the_number_of_the_peer_alone() {
 }
 
 #[test]
-fn a_flood_of_questions_gets_few_answers_and_short_ones() {
+fn probe_flood_gets_few_short_answers() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
     let (kind, (qp, token)) = (ProbeKind::Probe, NAME);
@@ -510,7 +510,7 @@ fn a_flood_of_questions_gets_few_answers_and_short_ones() {
 }
 
 #[test]
-fn a_queue_pair_with_longer_segments_has_more_searched_for() {
+fn queue_pair_with_longer_segments_extends_the_search() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
     let (name, config) = ((QpId::new(3), NAME.1), QpConfig::default());

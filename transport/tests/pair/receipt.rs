@@ -1,5 +1,5 @@
-//! A peer that acknowledges what it has not received is found out (the optimistic acknowledgements
-//! of RFC 9000, section 21.4); one that says what it has received never is, and is not slowed down.
+//! Optimistic acknowledgements (RFC 9000, section 21.4): a peer that acknowledges segments that it
+//! has not received is found out. An honest peer never is, and is not slowed down.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::kit::{self, NAME, Wire};
 /// Segments that may be in flight.
 const IN_FLIGHT: u32 = 64;
 const FIRST: u32 = 0xFF_FFF0;
-/// Of a WRITE.
+/// Segments of a WRITE.
 const SEGMENTS: u32 = 1024;
-/// Nobody is let have more than so many segments.
+/// Segments after which a test gives up.
 const ENOUGH: u64 = 1 << 14;
 const SEEDS: u8 = 40;
 
@@ -35,15 +35,15 @@ fn withholding(seed: u8) -> Pair {
     pair(Some([seed; 16]), LossRecovery::default())
 }
 
-/// What a peer says that has received nothing.
+/// An acknowledgement of a peer that has received nothing.
 fn optimistic_ack(now: Time, cumulative: u64, beyond: &[u64]) -> Ack {
     let cumulative = (u64::from(FIRST) + cumulative) as u32;
     let bitmap = Bitmap::new(beyond.iter().copied().collect());
     Ack { highest: 0, bitmap, ..kit::ack(NAME, Stream::Requests, cumulative, now.stamp()) }
 }
 
-/// Sends on while `ack` answers; it is told how many segments have arrived as far as the peer says,
-/// and how many were sent by what it can know. Returns how many were sent.
+/// Sends while the peer acknowledges. `acks` gets the number of segments that the peer has
+/// acknowledged so far. Returns the number of segments that were sent.
 fn send_on(
     pair: &mut Pair,
     mut sent: u64,
@@ -65,7 +65,7 @@ fn send_on(
 }
 
 #[test]
-fn a_peer_that_acknowledges_optimistically_gets_little() {
+fn optimistic_acks_gain_little() {
     let window = u64::from(IN_FLIGHT);
     let strides = [1, 7, window / 2, window];
     let mut most = 0;
@@ -86,7 +86,7 @@ fn a_peer_that_acknowledges_optimistically_gets_little() {
 }
 
 #[test]
-fn who_was_honest_gets_no_more_optimistically_than_it_has_received() {
+fn optimistic_acks_gain_no_more_than_was_received_honestly() {
     let mut most = 0.0_f64;
     for seed in 0..SEEDS {
         let mut pair = withholding(seed);
@@ -102,7 +102,7 @@ fn who_was_honest_gets_no_more_optimistically_than_it_has_received() {
 }
 
 #[test]
-fn who_guesses_what_is_withheld_is_soon_wrong() {
+fn guesses_of_skipped_segments_are_soon_wrong() {
     // Leaves out one in nine, moves up to it, and acknowledges it: right if that one is withheld.
     let mut total = 0;
     for seed in 0..SEEDS {
@@ -121,9 +121,9 @@ fn end(seed: u8) -> End {
     End::within(FIRST, wide(), endpoint)
 }
 
-/// Whoever asks for more than it was granted says that it has the oldest answer.
+/// A request beyond the granted number acknowledges the oldest response.
 #[test]
-fn who_asks_on_without_receiving_the_answers_gets_little() {
+fn requests_without_received_responses_gain_little() {
     let segments_each = 4;
     let mut most = 0;
     for seed in 0..SEEDS {
@@ -146,7 +146,7 @@ fn who_asks_on_without_receiving_the_answers_gets_little() {
 }
 
 #[test]
-fn who_answers_a_request_that_follows_a_withheld_one_is_found_out() {
+fn response_behind_a_skipped_request_is_found_out() {
     let mut seen = 0;
     for seed in 0..SEEDS {
         let mut end = end(seed);
@@ -168,7 +168,7 @@ fn who_answers_a_request_that_follows_a_withheld_one_is_found_out() {
 }
 
 #[test]
-fn acknowledgements_of_what_is_not_sent_yet_are_no_way_to_try() {
+fn ack_of_an_unsent_segment_ends_the_connection() {
     let mut pair = withholding(1);
     pair.write(4);
     assert!(pair.send().len() >= 3);
@@ -177,7 +177,7 @@ fn acknowledgements_of_what_is_not_sent_yet_are_no_way_to_try() {
 }
 
 #[test]
-fn who_ends_does_not_say_that_a_withheld_segment_has_arrived() {
+fn disconnect_that_acknowledges_a_skipped_segment_is_ignored() {
     let mut seen = 0;
     for seed in 0..SEEDS {
         let mut pair = withholding(seed);
@@ -209,7 +209,7 @@ impl Link {
         Link { delay, free_at: Time::ZERO, packets, acks }
     }
 
-    /// So many segments, or some more, leave and arrive. Returns how many.
+    /// Carries at least so many segments. Returns their number.
     fn carry(mut self, pair: &mut Pair, segments: u64) -> u64 {
         let mut sent = 0;
         loop {
@@ -238,7 +238,7 @@ impl Link {
 }
 
 #[test]
-fn who_receives_all_pays_nothing() {
+fn honest_peer_is_not_slowed_down() {
     let delay = Duration::from_micros(10);
     for recovery in LossRecovery::all() {
         let [without, with] = [None, Some([3; 16])].map(|key| {

@@ -15,7 +15,7 @@ pub(crate) enum Told {
     Chunk(Chunk),
 }
 
-/// What it answers.
+/// The limits that the controller sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     pub(crate) window: u64,
@@ -38,7 +38,7 @@ impl Recorder {
         CcConfig::new(self.clone())
     }
 
-    /// What it was told since it was asked last.
+    /// Returns the reports since the last call.
     pub(crate) fn told(&self) -> Vec<Told> {
         std::mem::take(&mut self.told.lock().unwrap())
     }

@@ -37,7 +37,7 @@ struct Listener {
     jar: CookieJar,
     /// Turns down this many CONNECTs first.
     busy: u32,
-    /// What it says to every CONNECT, if not yes.
+    /// The reason with which it rejects every CONNECT.
     refusal: Option<RejectReason>,
     accepted: Vec<u64>,
 }
@@ -128,7 +128,7 @@ fn run(
 }
 
 #[test]
-fn without_loss_it_takes_no_time() {
+fn setup_without_loss_takes_no_time() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
     let accept = outcome.unwrap();
@@ -138,7 +138,7 @@ fn without_loss_it_takes_no_time() {
 }
 
 #[test]
-fn each_packet_may_be_lost_once() {
+fn setup_survives_the_loss_of_any_packet() {
     for lost in 0..4 {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
         let (outcome, now) = run(&mut listener, &mut initiator, |index, _| index == lost);
@@ -149,7 +149,7 @@ fn each_packet_may_be_lost_once() {
 }
 
 #[test]
-fn any_three_of_the_first_eight_packets_may_be_lost() {
+fn setup_survives_the_loss_of_three_of_eight_packets() {
     for lost in (0u32..256).filter(|lost| lost.count_ones() == 3) {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
         let loses = |index: usize, _: &Setup| index < 8 && lost >> index & 1 == 1;
@@ -159,7 +159,7 @@ fn any_three_of_the_first_eight_packets_may_be_lost() {
 }
 
 #[test]
-fn silence_ends_at_the_deadline() {
+fn setup_without_answers_ends_at_the_deadline() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut sent = 0;
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| {
@@ -172,7 +172,7 @@ fn silence_ends_at_the_deadline() {
 
 /// Its driver may have been held up until then, with the answer in its socket.
 #[test]
-fn an_accept_after_the_deadline_is_too_late() {
+fn accept_after_the_deadline_is_too_late() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let hello = initiator.poll_transmit(Time::ZERO).unwrap();
     let cookie = listener.answer(Time::ZERO, &hello).unwrap();
@@ -185,7 +185,7 @@ fn an_accept_after_the_deadline_is_too_late() {
 }
 
 #[test]
-fn a_second_accept_and_what_comes_after_the_end_change_nothing() {
+fn packets_after_the_end_of_setup_are_ignored() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
     let first = outcome.unwrap();
@@ -225,7 +225,7 @@ fn len_of(packet: &Setup) -> usize {
 }
 
 #[test]
-fn a_path_that_carries_the_base_is_connected_over() {
+fn path_of_the_base_size_connects() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let (outcome, _) =
         run(&mut listener, &mut initiator, |_, packet| len_of(packet) > BASE_DATAGRAM);
@@ -234,7 +234,7 @@ fn a_path_that_carries_the_base_is_connected_over() {
 
 /// Whichever way is the narrow one.
 #[test]
-fn a_path_that_carries_less_is_named() {
+fn path_below_the_base_size_is_reported() {
     for narrow in [["hello", "cookie"], ["hello", ""], ["", "cookie"]] {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
         let loses = |_, packet: &Setup| match packet {
@@ -251,7 +251,7 @@ fn a_path_that_carries_less_is_named() {
 }
 
 #[test]
-fn a_path_that_loses_at_random_is_not_taken_for_a_narrow_one() {
+fn random_loss_is_not_reported_as_a_narrow_path() {
     // Two full-length HELLOs are lost, and short ones come through at once.
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut lost = 0;
@@ -264,7 +264,7 @@ fn a_path_that_loses_at_random_is_not_taken_for_a_narrow_one() {
 }
 
 #[test]
-fn an_accept_before_the_cookie_is_ignored() {
+fn accept_before_the_cookie_is_ignored() {
     let mut initiator = initiator();
     let accept = Connect {
         nonce: NONCE,
@@ -278,7 +278,7 @@ fn an_accept_before_the_cookie_is_ignored() {
 }
 
 #[test]
-fn busy_is_tried_again() {
+fn busy_is_retried() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     listener.busy = 3;
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
@@ -287,7 +287,7 @@ fn busy_is_tried_again() {
 }
 
 #[test]
-fn what_is_final_ends_it_at_once() {
+fn final_reject_ends_setup_at_once() {
     use RejectReason::*;
     for reason in [NotListening, Refused, Version] {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
@@ -298,7 +298,7 @@ fn what_is_final_ends_it_at_once() {
 }
 
 #[test]
-fn an_older_responder_says_so_to_a_hello() {
+fn version_reject_of_a_hello_is_reported() {
     let mut initiator = initiator();
     let reason = RejectReason::Version;
     initiator.on_setup(Time::ZERO, &Setup::Reject(Reject { nonce: NONCE, reason }));
@@ -307,7 +307,7 @@ fn an_older_responder_says_so_to_a_hello() {
 }
 
 #[test]
-fn a_refused_cookie_begins_again_with_hello() {
+fn refused_cookie_restarts_setup_with_hello() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut hellos = 0;
     // As if the responder had restarted, with another key, since it baked this.
@@ -322,7 +322,7 @@ fn a_refused_cookie_begins_again_with_hello() {
 }
 
 #[test]
-fn a_cookie_is_good_for_its_address_its_nonce_and_a_while() {
+fn cookie_is_bound_to_address_nonce_and_time() {
     let jar = CookieJar::new([1; 16]);
     let other_jar = CookieJar::new([2; 16]);
     for at in [0, 1, 7_999, 8_000, 123_456] {
@@ -339,7 +339,7 @@ fn a_cookie_is_good_for_its_address_its_nonce_and_a_while() {
 }
 
 #[test]
-fn a_late_cookie_is_replaced() {
+fn late_cookie_is_replaced() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let stale = listener.jar.bake(Time::ZERO, ADDRESS, NONCE);
     let now = Time::ZERO + Duration::from_secs(60);
@@ -370,7 +370,7 @@ fn a_late_cookie_is_replaced() {
 }
 
 #[test]
-fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
+fn answers_to_unproved_packets_are_no_longer_than_them() {
     let mut listener = Listener::new();
     let hello = |len| Setup::Hello(Hello { nonce: NONCE, len });
     let forged = Connect {

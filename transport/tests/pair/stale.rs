@@ -31,7 +31,7 @@ fn pass_by(end: &mut End) -> (DataHeader, u32) {
 }
 
 #[test]
-fn a_request_from_before_the_wrap_is_not_placed_and_not_acknowledged() {
+fn stale_request_is_neither_placed_nor_acknowledged() {
     for opcode in [Opcode::Write, Opcode::Send] {
         let mut end = End::new(FIRST);
         end.post_recv(100);
@@ -47,7 +47,7 @@ fn a_request_from_before_the_wrap_is_not_placed_and_not_acknowledged() {
 }
 
 #[test]
-fn a_response_from_before_the_wrap_is_not_placed() {
+fn stale_response_is_not_placed() {
     let mut end = End::new(FIRST);
     let mut old = None;
     for number in 0..MANY {
@@ -70,7 +70,7 @@ fn a_response_from_before_the_wrap_is_not_placed() {
 }
 
 #[test]
-fn an_acknowledgement_from_before_the_wrap_acknowledges_nothing() {
+fn stale_ack_acknowledges_nothing() {
     let mut pair = Pair::new(QpConfig { ask_every: 1, ..QpConfig::default() }, 1);
     let mut old = None;
     for round in 0..MANY {
@@ -99,7 +99,7 @@ enum Packet {
 }
 
 #[test]
-fn nothing_is_taken_for_stale_that_is_only_late() {
+fn late_packets_are_not_stale() {
     let endpoint =
         EndpointConfig { ping_interval: Duration::from_secs(3600), ..EndpointConfig::default() };
     let mut pair = Pair::with(QpConfig { ask_every: 4, ..QpConfig::default() }, endpoint);

@@ -1,5 +1,5 @@
-//! Who has guessed the number and the token of a queue pair, 56 bits, and no PSN: nothing follows
-//! from what it sends. Who is the peer is heard from as far back as it can have to repeat itself.
+//! Packets of a stranger that has guessed the number and the token of a queue pair, 56 bits, but no
+//! PSN: they have no effect. Packets of the peer have one as long as it may have to repeat them.
 
 use std::time::Duration;
 
@@ -31,8 +31,7 @@ fn left_alone() -> End {
     end
 }
 
-/// How many ticks it takes for such an end to give the peer up, if in each somebody sends
-/// something.
+/// Returns the number of ticks until such an end gives up the peer. `sends` runs in each tick.
 fn patience(mut sends: impl FnMut(&mut End)) -> u32 {
     let mut end = left_alone();
     for tick in 0..3000 {
@@ -51,7 +50,7 @@ fn data(end: &End, opcode: Opcode, psn: u32) -> DataHeader {
 }
 
 #[test]
-fn a_segment_outside_the_window_is_no_sign_of_life_and_is_not_acknowledged() {
+fn segment_outside_the_window_is_no_sign_of_life_and_not_acknowledged() {
     let expected = FIRST + ARRIVED;
     let silent = patience(|_| ());
     let outside = [
@@ -88,7 +87,7 @@ fn a_segment_outside_the_window_is_no_sign_of_life_and_is_not_acknowledged() {
 }
 
 #[test]
-fn an_acknowledgement_outside_the_window_is_no_sign_of_life() {
+fn ack_outside_the_window_is_no_sign_of_life() {
     let silent = patience(|_| ());
     let stamp = |end: &End| end.now.stamp();
     let outside = [FIRST + 1, FIRST + (1 << 22), FIRST - WINDOW - 1, FIRST - (1 << 22)];
@@ -105,7 +104,7 @@ fn an_acknowledgement_outside_the_window_is_no_sign_of_life() {
 }
 
 #[test]
-fn parts_are_taken_of_segments_of_the_window_of_either_stream() {
+fn parts_are_taken_within_the_window_of_either_stream() {
     let end = left_alone();
     // Of requests many have come, of responses none.
     for expected in [FIRST + ARRIVED, FIRST] {
@@ -119,7 +118,7 @@ fn parts_are_taken_of_segments_of_the_window_of_either_stream() {
 }
 
 #[test]
-fn a_whole_window_whose_acknowledgements_were_lost_is_acknowledged_again() {
+fn whole_window_is_acknowledged_again_after_lost_acks() {
     let endpoint = EndpointConfig {
         peer_receive_buffer: 1 << 30,
         ping_interval: Duration::from_secs(3600),

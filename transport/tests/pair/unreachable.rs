@@ -14,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 const DELAY: Duration = Duration::from_micros(50);
 const PORT: Egress = Egress::Port(RailId::FIRST);
 
-/// What becomes of a packet of the sender.
+/// The fate of a packet of the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// The peer takes and answers it.
@@ -27,7 +27,7 @@ enum Fate {
     Unknown,
 }
 
-/// What is on its way.
+/// A packet under way.
 enum Flight {
     Packet(TransmitBody, Fate),
     Ack(Ack),
@@ -118,7 +118,7 @@ impl World {
 /// The peer's process is killed. Linux sends six such messages to one address and then one in a
 /// second.
 #[test]
-fn a_peer_whose_process_has_died_is_found_in_150_ms() {
+fn killed_peer_is_detected_in_150_ms() {
     for most in [1, 6, usize::MAX] {
         let mut world = World::new(true);
         world.play(100 * MS, |_| Fate::Arrives);
@@ -133,7 +133,7 @@ fn a_peer_whose_process_has_died_is_found_in_150_ms() {
 }
 
 #[test]
-fn who_waits_for_nothing_finds_a_dead_peer_with_the_next_ping() {
+fn idle_queue_pair_detects_a_killed_peer_with_the_next_ping() {
     let mut world = World::new(false);
     world.play(1600 * MS, |_| Fate::Arrives);
     let took = world.play(10_000 * MS, |_| Fate::Refused);
@@ -144,7 +144,7 @@ fn who_waits_for_nothing_finds_a_dead_peer_with_the_next_ping() {
 }
 
 #[test]
-fn a_peer_with_another_process_at_its_port_is_found_at_once() {
+fn unknown_from_another_process_ends_the_connection_at_once() {
     for (is_busy, most) in [(true, 50 * MS), (false, 700 * MS)] {
         let mut world = World::new(is_busy);
         world.play(100 * MS, |_| Fate::Arrives);
@@ -156,7 +156,7 @@ fn a_peer_with_another_process_at_its_port_is_found_at_once() {
 
 /// Ten thousand messages in a second, and the connection goes on; each doubt costs two PINGs.
 #[test]
-fn forged_messages_end_no_healthy_connection_and_cost_few_pings() {
+fn forged_icmp_ends_no_healthy_connection_and_costs_few_pings() {
     for is_busy in [true, false] {
         for left_by in [PORT, Egress::Path(PathId::new(1))] {
             let mut world = World::new(is_busy);
@@ -175,7 +175,7 @@ fn forged_messages_end_no_healthy_connection_and_cost_few_pings() {
 
 /// Three of four packets are lost, and who forges says that nobody is there.
 #[test]
-fn forged_messages_end_no_connection_whose_packets_get_lost() {
+fn forged_icmp_ends_no_lossy_connection() {
     let mut world = World::new(true);
     let mut count = 0_u32;
     world.play(100 * MS, |_| Fate::Arrives);
@@ -190,7 +190,7 @@ fn forged_messages_end_no_connection_whose_packets_get_lost() {
 }
 
 #[test]
-fn a_path_that_a_firewall_refuses_is_avoided_and_the_connection_lives() {
+fn path_refused_by_a_firewall_is_avoided() {
     for before in [Duration::ZERO, 100 * MS] {
         let mut world = World::new(true);
         world.play(before, |_| Fate::Arrives);
@@ -210,7 +210,7 @@ fn a_path_that_a_firewall_refuses_is_avoided_and_the_connection_lives() {
 /// A firewall refuses paths from the start, and the peer's application does not run for two
 /// seconds.
 #[test]
-fn a_peer_that_pauses_behind_a_firewall_is_not_taken_for_dead() {
+fn paused_peer_behind_a_firewall_is_not_declared_dead() {
     let mut world = World::new(true);
     let is_refused = |left_by: Egress| left_by.path().is_some_and(|path| path.get() >= 2);
     let refused = |left_by| if is_refused(left_by) { Fate::Refused } else { Fate::Vanishes };
@@ -224,7 +224,7 @@ fn a_peer_that_pauses_behind_a_firewall_is_not_taken_for_dead() {
 
 /// The driver is away while the peer answers: what it has not listened to it does not judge.
 #[test]
-fn time_in_which_nobody_listened_does_not_count_against_the_peer() {
+fn time_without_the_driver_does_not_count_against_the_peer() {
     for away in [60, 200, 10_000] {
         let mut world = World::new(false);
         world.play(100 * MS, |_| Fate::Arrives);
@@ -238,7 +238,7 @@ fn time_in_which_nobody_listened_does_not_count_against_the_peer() {
 }
 
 #[test]
-fn a_far_peer_has_two_round_trips() {
+fn distant_peer_has_two_round_trips_to_answer() {
     let mut world = World::new(false);
     world.pair.write(1);
     let Some(TransmitBody::Segment { header, path, placement, .. }) = world.pair.next_packet()
@@ -255,10 +255,10 @@ fn a_far_peer_has_two_round_trips() {
     assert!((400 * MS..1600 * MS).contains(&took), "{took:?}");
 }
 
-/// What was in flight is declared lost, and the paths that it was on go out of use, before the
-/// driver tells of the messages.
+/// Segments in flight are declared lost and their paths go out of use before the driver reports the
+/// ICMP messages.
 #[test]
-fn paths_that_the_death_of_the_peer_has_taken_out_of_use_speak_for_it() {
+fn failed_paths_count_as_evidence_of_a_dead_peer() {
     let mut world = World::new(true);
     world.play(100 * MS, |_| Fate::Arrives);
     world.play(50 * MS, |_| Fate::Vanishes);

@@ -1,4 +1,4 @@
-//! What the applications do when their host runs: post, pause, look at completions, clean up.
+//! The applications of a host that runs: they post, pause, look at completions and clean up.
 
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ impl World {
         queue.destroy_at = queue.destroy_at.min(if host == 0 { soon } else { late });
     }
 
-    /// What an application does with a queue pair that it does not want any more.
+    /// Ends a queue pair as an application does that does not need it any more.
     pub(crate) fn destroy(&mut self, host: usize, qp: usize) {
         let slot = self.hosts[host].links[qp].slot.expect("a queue pair that lives");
         self.trace.record(self.now, host, What::Note(format!("qp {qp}: destroys it")));

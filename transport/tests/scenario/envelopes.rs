@@ -20,7 +20,7 @@ const CAPTURED: usize = 512;
 
 /// A packet as it is told from all others: the host that has sent it, the queue pair, its number.
 type Name = (usize, usize, u64);
-/// What a queue pair has sent last of its messages, and under the key of which epoch.
+/// The last segment that a queue pair has sent, and the epoch of its key.
 type Front = ((Opcode, u32), u64);
 
 pub(crate) struct Envelopes {
@@ -78,8 +78,8 @@ impl Envelopes {
         self.within_messages += u64::from(is_part && changed);
     }
 
-    /// What somebody sends who has no key: a packet of before, of either host, as it was or not, or
-    /// one in clear.
+    /// Returns a packet of a stranger without the key: an earlier packet of either host, changed or
+    /// not, or a packet in clear.
     pub(crate) fn forge(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut forged = self.captured[self.rng.random_range(0..self.captured.len())].clone();
         match self.rng.random_range(0..5) {
@@ -128,12 +128,12 @@ impl Envelopes {
         }
     }
 
-    /// How often keys have been changed.
+    /// Number of key updates.
     pub(crate) fn key_updates(&self) -> u64 {
         self.ends.iter().flatten().map(Session::key_updates).sum()
     }
 
-    /// How often from one segment of a message to the next.
+    /// Number of key updates between two segments of one message.
     pub(crate) fn key_updates_within_messages(&self) -> u64 {
         self.within_messages
     }

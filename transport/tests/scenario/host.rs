@@ -31,10 +31,10 @@ pub(crate) struct Link {
     batches: [(PathId, u32); 2],
     /// In SQD with nothing under way: no new request may leave.
     pub(crate) quiet: bool,
-    /// What has arrived, to tell whether acks say so.
+    /// The segments that have arrived, to check acks against.
     arrivals: Arrivals,
     questions: Questions,
-    /// Through which segments placed directly arrive.
+    /// Where segments placed directly arrive.
     nic_qps: NicQps,
 }
 
@@ -45,21 +45,17 @@ pub(crate) struct Host {
     pub(crate) links: Vec<Link>,
     inbox: VecDeque<Datagram>,
     disconnects: Disconnects<()>,
-    /// What the driver answers on its own account.
+    /// Answers of the driver itself.
     replies: Vec<(Control, Egress)>,
-    /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
+    /// New NIC queue pairs, to be reported to the peer's queue pair.
     epochs: Vec<(QpId, NicEpoch)>,
-    batch_segments: u32,
+    config: EndpointConfig,
     /// Packets sent in one turn, at most.
     at_once: usize,
     /// The last turn was broken off behind a packet of this queue pair.
     broken_off: Option<QpSlot>,
     /// Where its queue pairs take receives from; `None`: each has its own.
     pub(crate) shared: Option<SharedReceives>,
-    /// Some segments leave late.
-    withholds: bool,
-    /// Payload bytes of a segment placed directly, at most; 0: there are none.
-    direct: u16,
     /// When data or an ack was last sent.
     pub(crate) last_traffic: Time,
 }
@@ -85,7 +81,7 @@ impl Host {
         index: usize,
         inner: kit::Host,
         memory: HostMemory,
-        config: &EndpointConfig,
+        config: EndpointConfig,
         at_once: usize,
     ) -> Self {
         let disconnects = Disconnects::new(inner.rails.paths_of(RailId::FIRST).count());
@@ -98,12 +94,10 @@ impl Host {
             disconnects,
             replies: Vec::new(),
             epochs: Vec::new(),
-            batch_segments: config.batch_segments,
+            config,
             at_once,
             broken_off: None,
             shared: None,
-            withholds: config.withholding_key.is_some(),
-            direct: config.direct.map_or(0, |direct| direct.long),
             last_traffic: Time::ZERO,
         }
     }
@@ -235,7 +229,7 @@ impl Host {
         }
     }
 
-    /// What the NIC does before anybody is asked; false: nothing, and nobody hears of the packet.
+    /// Writes a payload as a NIC does, before any check. Returns false if the NIC drops the packet.
     fn write_directly(
         &mut self,
         link: usize,
@@ -316,10 +310,9 @@ impl Host {
         }
     }
 
-    /// The peer's socket must not overflow, but takes one segment in any case. The probes of a
-    /// time-out, or a pause, go out even so, and what a stream has in flight counts again once it
-    /// is not silent any more; such a probe can be the first transmission of what was withheld.
-    /// `goes_on`: it may have been decided in the turn before, and there was room then.
+    /// Checks that the peer's socket does not overflow; one segment always fits. Probes of a
+    /// time-out or a pause are exempt. Such a probe can be the first transmission of a skipped
+    /// segment. `goes_on`: the segment may have been decided on in the last turn, with room then.
     fn check_budget(&self, slot: QpSlot, body: &TransmitBody, goes_on: bool) {
         let TransmitBody::Segment { header, path, .. } = body else { return };
         let endpoint = &self.inner.endpoint;
@@ -327,7 +320,8 @@ impl Host {
         let most = most.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
         let in_flight = endpoint.in_flight(path.rail());
         let counters = endpoint.qp(slot).counters();
-        let may_probe = self.withholds && counters.timeouts + counters.rnr_naks > 0;
+        let may_probe =
+            self.config.withholding_key.is_some() && counters.timeouts + counters.rnr_naks > 0;
         let fits = header.retransmission || may_probe || goes_on || in_flight <= most;
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
@@ -343,8 +337,12 @@ impl Host {
             } => {
                 self.last_traffic = now;
                 let batch = &mut link.batches[usize::from(header.opcode.is_response())];
-                follow(batch, *path, *batch_start, self.batch_segments);
-                link.check_header(header, *access, self.direct);
+                follow(batch, *path, *batch_start, self.config.batch_segments);
+                link.check_header(
+                    header,
+                    *access,
+                    self.config.direct.map_or(0, |direct| direct.long),
+                );
                 link.questions.ask(header, link.remote.max_rd_atomic);
                 assert_eq!((*pd, *crc), (link.pd, link.remote.crc));
                 let Some(gathered) = self.memory.gather(*pd, *access, gather) else {

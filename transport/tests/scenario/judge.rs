@@ -234,8 +234,7 @@ impl World {
         }
     }
 
-    /// What a work request that did not succeed has left behind is not known; nobody may rely on
-    /// it.
+    /// Forgets the expected contents of memory of failed work requests, which are undefined.
     fn settle_failures(&mut self) {
         for host in 0..2 {
             for qp in 0..self.queues[host].len() {

@@ -17,7 +17,7 @@ use super::route::Route;
 use super::settings::Settings;
 use super::wraps::Wraps;
 
-/// What goes wrong, as probabilities, until the calm.
+/// Probabilities of faults before the calm.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     /// By sending host.
@@ -44,7 +44,7 @@ pub(crate) struct Dead {
     pub(crate) residue: u16,
     pub(crate) from: Time,
     pub(crate) until: Time,
-    /// What these hosts send on them.
+    /// Whether packets of each host are swallowed.
     pub(crate) hosts: [bool; 2],
 }
 
@@ -72,7 +72,7 @@ impl Faults {
     };
 }
 
-/// What the network swallows altogether.
+/// Packets that the network swallows all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     Nothing,
@@ -84,11 +84,11 @@ pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
     pub(crate) left_by: Egress,
     pub(crate) marked: bool,
-    /// Not what was sent: it has to be refused.
+    /// Changed under way: the host has to refuse it.
     pub(crate) damaged: bool,
-    /// Nobody has sent this: it has to change nothing.
+    /// Sent by a stranger: it has to change nothing.
     pub(crate) forged: bool,
-    /// From before the PSN has wrapped: it must not be taken.
+    /// Sent before the PSN wrapped: the host must not take it.
     pub(crate) stale: bool,
     pub(crate) kind: Kind,
 }
@@ -100,7 +100,7 @@ impl Datagram {
     }
 }
 
-/// What a datagram would be to a driver of NICs.
+/// The kind of a datagram for a driver of NICs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// One of the protocol's own.
@@ -125,9 +125,9 @@ pub(crate) struct Network {
     rails: RailSettings,
     delay: Duration,
     jitter: Duration,
-    /// What the slowest path takes longer than the fastest.
+    /// Difference between the slowest path and the fastest.
     skew: Duration,
-    /// What a packet takes that nothing befalls, at most.
+    /// The longest delay without a fault.
     longest_way: Duration,
     crc: Crc,
     pub(crate) cut: Cut,
@@ -316,7 +316,7 @@ impl Network {
         Some((to, datagram))
     }
 
-    /// How often keys have been changed, and how often of that within a message; 0 without keys.
+    /// Numbers of key updates, and of those within a message; 0 without keys.
     pub(crate) fn key_updates(&self) -> (u64, u64) {
         let count = |of: &Envelopes| (of.key_updates(), of.key_updates_within_messages());
         self.envelopes.as_ref().map_or((0, 0), count)

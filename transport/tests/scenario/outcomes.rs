@@ -200,7 +200,7 @@ fn check_states(world: &World) {
 /// (Swift's) is a tenth of a packet.
 const ROUND_TRIPS_PER_SEGMENT: u32 = 10;
 
-/// How long the rest may take once nothing goes wrong any more.
+/// The time limit for the rest once nothing goes wrong any more.
 fn patience(world: &World) -> Duration {
     let work: usize = world.all_queues().map(|queue| queue.sends.len() + queue.recvs.len()).sum();
     let Settings { qps, bytes, mtu, .. } = world.settings;
@@ -213,7 +213,7 @@ fn deadline(world: &World) -> Time {
     world.settings.faults.calm_at.max(world.now) + patience(world)
 }
 
-/// Who is still waiting for what.
+/// Describes the work requests that have not completed.
 fn standing(world: &World) -> String {
     let mut text = String::new();
     for (host, queues) in world.queues.iter().enumerate() {
@@ -369,8 +369,8 @@ fn sabotaged(world: &mut World, sabotage: Sabotage) {
     assert!([sabotage.status(), sabotage.other_status()].contains(&status), "{status}");
     let spoils_receive = [Sabotage::ShortBuffer, Sabotage::BadReceive].contains(&sabotage);
     let refused_by_peer = BREACHES.contains(&sabotage) || spoils_receive;
-    // What the peer still has open there ends too, once it hears of it; if it was the one to
-    // refuse, it is in ERR as soon as its earlier answers have arrived.
+    // Open work requests of the peer end too, once it learns of the failure. If the peer was the
+    // one to refuse, it is in ERR as soon as its earlier answers have arrived.
     let at_peer = |world: &World| {
         let state = world.hosts[1].state(0).unwrap_or(QpState::Error);
         world.queues[1][0].is_settled() && (state == QpState::Error || !refused_by_peer)

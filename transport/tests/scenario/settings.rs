@@ -1,4 +1,4 @@
-//! What a seed decides before anything happens.
+//! The settings of a scenario, which its seed decides.
 
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub(crate) struct Settings {
     pub(crate) rails: RailSettings,
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
-    /// What the slowest path takes longer than the fastest.
+    /// Difference between the slowest path and the fastest.
     pub(crate) skew: Duration,
-    /// How long a host looks away now and then.
+    /// The longest time for which a host does not run.
     pub(crate) pause: Duration,
     /// Work requests per send queue, at most.
     pub(crate) depth: usize,
@@ -213,7 +213,7 @@ impl Settings {
         }
     }
 
-    /// What a packet takes that nothing befalls, at most.
+    /// Returns the longest delay of a packet without a fault.
     pub(crate) fn longest_way(&self) -> Duration {
         self.delay + self.rails.longest_delay() + self.skew + self.jitter
     }

@@ -37,7 +37,7 @@ pub(crate) struct World {
     /// The index of the work request that must fail, on host 0's queue pair 0.
     pub(crate) struck: Option<usize>,
     busy_until: [Time; 2],
-    /// How long each host has not run in all.
+    /// Total time in which each host has not run.
     pub(crate) away: [Duration; 2],
     /// When a host looks at completions that it has left lying.
     collect_at: [Time; 2],
@@ -232,7 +232,7 @@ fn hosts(rng: &mut Pcg64Mcg, settings: &Settings, memories: [HostMemory; 2]) -> 
     let mut hosts = memories.map(|memory| {
         let rails = settings.rails.build(settings.policy, settings.paths, rng);
         let inner = kit::Host::new(Time::ZERO, settings.endpoint, rails);
-        let host = Host::new(index, inner, memory, &settings.endpoint, settings.at_once);
+        let host = Host::new(index, inner, memory, settings.endpoint, settings.at_once);
         index += 1;
         host
     });

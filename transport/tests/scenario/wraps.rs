@@ -16,7 +16,7 @@ const HELD: f64 = 1.0 / 64.0;
 /// ... and with one in so many an old one comes.
 const COMES: f64 = 1.0 / 16.0;
 
-/// What one direction has sent.
+/// Packets of one direction that come again later.
 pub(crate) struct Wraps {
     rng: Pcg64Mcg,
     /// By sending host and stream: the highest PSN so far, as if it did not wrap, and packets with

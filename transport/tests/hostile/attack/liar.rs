@@ -15,10 +15,10 @@ use super::memory::{HostMemory, Piece};
 const PSN: u32 = 0xFF_FFFF;
 /// Packets that it keeps, to send them again.
 const KEPT: usize = 64;
-/// Of its messages, while it keeps to the protocol.
+/// Bytes of the longest message that keeps to the protocol.
 const LONGEST: u32 = 600;
 
-/// What it knows of the memory of the other side: addresses and keys of everything.
+/// Addresses and keys of all memory of the other side.
 #[derive(Clone, Copy)]
 pub(crate) struct Loot {
     pieces: [Piece; 4],
@@ -40,7 +40,7 @@ struct Message {
     header: DataHeader,
 }
 
-/// One connection, as it sees it.
+/// One connection, from the view of the lying peer.
 pub(crate) struct Liar {
     /// The queue pair that it lies to.
     qp: QpId,
@@ -91,7 +91,7 @@ impl Liar {
         self.kept = std::mem::take(&mut earlier.kept);
     }
 
-    /// Something has come from the other side, if it is for this connection.
+    /// Takes a packet of the other side, if it is for this connection.
     pub(crate) fn overhear(&mut self, to: QpId, bytes: &[u8]) {
         if to == self.own.0 {
             self.hear(bytes);
@@ -357,7 +357,7 @@ impl Liar {
     }
 }
 
-/// What answers a request.
+/// Returns the opcode of the response to a request.
 fn answer_to(opcode: Opcode) -> Option<Opcode> {
     match opcode {
         Opcode::ReadRequest => Some(Opcode::ReadResponse),

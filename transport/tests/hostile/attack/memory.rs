@@ -28,7 +28,7 @@ pub(crate) struct Piece {
     pub(crate) key: u32,
 }
 
-/// Who has a buffer.
+/// The owner of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lease {
     Free,
@@ -44,7 +44,7 @@ pub(crate) struct HostMemory {
     pub(crate) target: Piece,
     /// The peer may read it.
     pub(crate) exposed: Piece,
-    /// Of another domain, which allows everything.
+    /// Memory of another domain, which allows everything.
     pub(crate) foreign: Piece,
     /// No peer may touch it but through work requests.
     pub(crate) buffers: Piece,
@@ -101,7 +101,7 @@ impl HostMemory {
         self.lend(Lease::Landing(vec![false; len as usize]), len)
     }
 
-    /// The work request has ended. What it says it has filled, it has filled.
+    /// Takes the buffer of an ended work request back. Checks that the first `filled` bytes came.
     pub(crate) fn give_back(&mut self, sge: Sge, filled: u32) -> Vec<u8> {
         let index = self.index_of(sge.addr, 0).expect("a buffer");
         let lease = std::mem::replace(&mut self.leases[index], Lease::Free);
@@ -129,7 +129,7 @@ impl HostMemory {
         self.bytes[at..at + len as usize].to_vec()
     }
 
-    /// Puts bytes where the core said.
+    /// Puts a part of a payload where the core wants it.
     pub(crate) fn place(&mut self, piece: &Sge, payload: &[u8]) {
         assert_eq!(piece.len as usize, payload.len());
         let len = u64::from(piece.len);
@@ -152,7 +152,7 @@ impl HostMemory {
         self.write(piece.addr, payload);
     }
 
-    /// What the core wants sent. `None`: the memory does not allow it.
+    /// Returns the payload to send, or `None` if the memory does not allow it.
     pub(crate) fn gather(&self, pd: PdId, access: Access, pieces: &[Sge]) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         for piece in pieces.iter().filter(|piece| piece.len > 0) {

@@ -1,10 +1,13 @@
 //! A connected peer that lies, in virtual time.
 //!
-//! A victim has queue pairs to a peer of which some are honest, connected to a real endpoint, and
-//! some are led by a [`liar::Liar`], which sends anything with valid checks. What has to hold:
-//! nothing panics; memory is touched only as keys and posted work requests allow ([`memory`]); each
-//! work request ends exactly once, a success has all of its bytes ([`host`]); honest queue pairs of
-//! the same endpoint bring every byte to its place in a bounded time.
+//! A victim has several queue pairs to one peer. Some are honest: a real endpoint is at the other
+//! end. Behind the others is a [`liar::Liar`], which sends anything with valid checks. These rules
+//! have to hold:
+//!
+//! - Nothing panics.
+//! - Memory is touched only as keys and posted work requests allow ([`memory`]).
+//! - Each work request ends exactly once, and a success has all of its bytes ([`host`]).
+//! - Honest queue pairs bring every byte to its place in a bounded time.
 
 pub(crate) mod choices;
 mod honest;
@@ -192,8 +195,8 @@ impl Attack {
         }
     }
 
-    /// A connection that has ended makes room for another one, of the same peer. What it kept comes
-    /// again.
+    /// Replaces connections that have ended by new ones of the same peer, which still has the
+    /// packets of the old ones.
     fn reconnect(&mut self, choices: &mut impl Choices) {
         for index in 0..LIARS {
             let pair = HONEST + index;
@@ -206,8 +209,8 @@ impl Attack {
         }
     }
 
-    /// The attack is over: what honest connections were asked to do gets done, and nothing is left
-    /// of the others.
+    /// Ends the attack: honest connections complete their work requests, and nothing is left of
+    /// the others.
     pub(crate) fn end(mut self) -> Reached {
         let until = self.now + RECOVERY;
         while !self.traffic.is_done() {
