@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use braid_lb::LbPolicy;
 
-use self::scenario::Totals;
-use self::scenario::Twist;
+use self::scenario::kit::number;
 use self::scenario::memory::BLIND_AND_LATE;
+use self::scenario::{Totals, Twist};
 
 /// A scenario takes milliseconds; one that takes this long is stuck inside the core.
 const STUCK: Duration = Duration::from_secs(20);
@@ -26,13 +26,6 @@ const NOTICED_WITHIN: u64 = 200;
 /// path policy, over rails too.
 const KEYED: u64 = 192;
 const KEYED_AT_MOST: u64 = 4 * KEYED;
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    match std::env::var(variable) {
-        Err(_) => otherwise,
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-    }
-}
 
 /// The state that the threads share.
 struct Campaign {
@@ -110,7 +103,7 @@ fn random_scenarios_agree_with_the_model() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Else nobody would notice if closing did nothing.
+/// Otherwise the tests would pass even if closing did nothing.
 #[test]
 fn direct_writes_through_closed_queue_pairs_are_detected() {
     let late = |seed: &u64| {

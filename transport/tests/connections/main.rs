@@ -18,15 +18,9 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use self::kit::number;
 use self::record::Record;
 use self::world::World;
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    match std::env::var(variable) {
-        Err(_) => otherwise,
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-    }
-}
 
 /// Runs one seed.
 fn run(seed: u64, hosts: usize, attempts: u64) -> Record {

@@ -30,7 +30,7 @@ pub(crate) struct HostMemory {
 }
 
 impl HostMemory {
-    /// For so many queue pairs.
+    /// Registers memory for so many queue pairs.
     pub(crate) fn new(pieces: usize, seed: u8) -> Self {
         let mut regions = Regions::new([seed; 16]);
         let end = BASE + (pieces * PIECE) as u64;
@@ -69,7 +69,7 @@ impl HostMemory {
         pieces.iter().flat_map(slice).copied().collect()
     }
 
-    /// Puts bytes where the core said; they have to be those that `sender` has for that place.
+    /// Puts bytes where the core wants them. They have to be those of `sender` for that place.
     pub(crate) fn place(&mut self, sge: &Sge, bytes: &[u8], piece: usize, sender: u64) {
         let at = (sge.addr - BASE) as usize;
         assert_eq!(at / PIECE, piece, "bytes for the memory of another queue pair");

@@ -7,15 +7,14 @@ pub(crate) type End = u64;
 
 #[derive(Default, Debug)]
 pub(crate) struct Record {
-    /// Attempts that were begun, ...
+    /// Attempts that were begun.
     pub(crate) attempts: u64,
-    /// ... and how they ended: the initiator's queue pair was connected, ...
+    /// Attempts that connected the queue pair of the initiator.
     pub(crate) connected: u64,
-    /// ... nobody has answered in time, ...
+    /// Attempts without an answer in time.
     pub(crate) timed_out: u64,
-    /// ... it was turned down, ...
     pub(crate) rejected: u64,
-    /// ... or its application has given it up.
+    /// Attempts that the application of the initiator ended.
     pub(crate) given_up: u64,
     /// Requests that were accepted.
     pub(crate) accepted: u64,

@@ -205,3 +205,11 @@ pub(crate) fn remote((qp, token): (QpId, Token), first_psn: u32) -> Remote {
 pub(crate) fn paths(count: usize) -> PathSet {
     PathSet::new(LbPolicy::ROUND_ROBIN, count, 1).expect("few paths")
 }
+
+/// Reads a number from the environment. Default: `otherwise`.
+pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
+    match std::env::var(variable) {
+        Err(_) => otherwise,
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
+    }
+}

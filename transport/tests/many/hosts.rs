@@ -225,7 +225,7 @@ impl Host {
     }
 }
 
-/// The hosts: 0 asks, 1 serves.
+/// The hosts: 0 is the requester, 1 the responder.
 pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) hosts: [Host; 2],

@@ -19,7 +19,7 @@ fn keep_asking(world: &mut World, op: SendOp, len: u32, depth: usize, count: usi
     world.run(count, SECOND);
 }
 
-/// Nothing was lost, so nothing is sent twice and nobody waits for a time-out.
+/// Nothing was lost, so there are no retransmissions and no time-outs.
 fn assert_undisturbed(world: &World) {
     let QpCounters { timeouts, retransmitted, .. } = world.hosts[0].counters();
     assert_eq!((timeouts, retransmitted), (0, 0), "time-outs, requests sent again");

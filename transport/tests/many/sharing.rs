@@ -25,7 +25,7 @@ fn write_everywhere(world: &mut World, depth: usize, count: usize) -> usize {
         (0..depth.min(count)).for_each(|_| world.post(qp, write, LEN));
     }
     let mut posted = vec![depth.min(count); qps];
-    // How many queue pairs have completed so many.
+    // Numbers of queue pairs by completed work requests.
     let mut at = vec![0; count + 1];
     at[0] = qps;
     let mut ahead = 0;
@@ -71,7 +71,7 @@ fn thousands_of_queue_pairs_share_a_small_receive_buffer() {
     }
 }
 
-/// Whoever hears nothing leaves the receive buffer to the others, long before it gives up.
+/// A queue pair without acks leaves the receive buffer to the others, long before it gives up.
 #[test]
 fn cut_off_queue_pairs_do_not_block_others() {
     // A message may fill the buffer, and so may segments that are sent again and again.

@@ -68,9 +68,9 @@ impl Program {
     }
 }
 
-/// Plays what two programs say that end at the same time until both have gone. `loses`: whether the
-/// network loses the packet of this number. `refuses`: whether the host of a program that has gone
-/// says so. Returns when each went.
+/// Ends both programs at the same time, and runs until both have gone. `loses`: whether the network
+/// loses the packet of this number. `refuses`: whether the host of a program that has gone sends
+/// ICMP errors. Returns the time after which each went.
 fn close_both(
     destroys: [bool; 2],
     mut loses: impl FnMut(usize) -> bool,
@@ -144,7 +144,7 @@ fn crossing_disconnects_finish_soon_on_a_lossy_network() {
     }
 }
 
-/// Only the peer of the very connection ends the record, and anybody is answered.
+/// Only the peer of the very connection ends the record, but every DISCONNECT is answered.
 #[test]
 fn disconnect_of_another_connection_is_ignored() {
     let now = Time::from_nanos(1_000_000);
@@ -154,7 +154,7 @@ fn disconnect_of_another_connection_is_ignored() {
     let disconnects = &mut programs[0].disconnects;
     for other in [
         Control { token: Token(!theirs.token.0), ..theirs },
-        // The token of the peer's queue pair: who has seen our DISCONNECT knows it.
+        // The token of the peer's queue pair, which our DISCONNECT has shown on the wire.
         Control { token: said.token, ..theirs },
         Control { from: QpId::new(77), ..theirs },
     ] {

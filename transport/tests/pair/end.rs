@@ -18,7 +18,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Both streams of which begin with this PSN.
+    /// An end whose two streams begin with this PSN.
     pub(crate) fn new(first_psn: u32) -> Self {
         End::with(first_psn, QpConfig::default())
     }
@@ -106,7 +106,7 @@ impl End {
         self.host.on_timeout(self.now);
     }
 
-    /// The acknowledgements among all that there is to say.
+    /// Returns the acknowledgements among the packets that leave now.
     pub(crate) fn say(&mut self) -> Vec<Ack> {
         let acks = self.host.transmit(self.now).filter_map(|body| match body {
             TransmitBody::Ack(ack, _) => Some(ack),
@@ -115,7 +115,7 @@ impl End {
         acks.collect()
     }
 
-    /// The segments among all that there is to say.
+    /// Returns the segments among the packets that leave now.
     pub(crate) fn send(&mut self) -> Vec<DataHeader> {
         let segments = self.host.transmit(self.now).filter_map(|body| match body {
             TransmitBody::Segment { header, .. } => Some(header),

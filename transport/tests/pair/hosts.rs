@@ -1,4 +1,4 @@
-//! The two ends of one queue pair, and what they say to each other.
+//! The two ends of one connection, and the packets between them.
 
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ impl Pair {
         self.now += span;
     }
 
-    /// A segment arrives, and the receiver says what it has to say.
+    /// Lets a segment arrive. Returns the receiver's acknowledgement.
     pub(crate) fn arrive(&mut self, sent: &Sent) -> Option<Ack> {
         self.arrive_marked(sent, false)
     }
@@ -156,7 +156,7 @@ impl Pair {
             match body {
                 TransmitBody::Ack(ack, egress) => {
                     self.ack_path = egress.path();
-                    // To a retransmission that was not needed the same is said twice, by two paths.
+                    // A spurious retransmission is acknowledged twice, by two paths.
                     let before = said.replace(ack.clone());
                     let repeats = |before: Ack| before.cumulative == ack.cumulative;
                     assert!(
@@ -164,7 +164,7 @@ impl Pair {
                         "one ack tells everything"
                     );
                 }
-                // It asks whether its acks get through.
+                // The receiver probes whether its acks get through.
                 TransmitBody::Control(Control { kind: ControlKind::Ping, .. }, _) => {}
                 other => panic!("the receiver has nothing to say but acks: {other:?}"),
             }
@@ -305,7 +305,7 @@ impl Pair {
         subflows.next().map_or(0, |flow| flow.window)
     }
 
-    /// Packets that the path of a segment has been told lost.
+    /// Returns the number of lost packets that were reported to a path.
     pub(crate) fn lost_on(&self, path: PathId) -> u64 {
         let mut paths = self.sender.rails.paths();
         paths.find(|report| report.path == path).map_or(0, |report| report.counters.lost)

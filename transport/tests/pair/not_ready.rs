@@ -13,7 +13,7 @@ fn pair(rnr_retry: u8) -> Pair {
     Pair::new(config, 1)
 }
 
-/// An acknowledgement of nothing, in which a refusal can be said.
+/// An acknowledgement of nothing, to which a test adds an RNR NAK.
 fn nothing(pair: &mut Pair, sent: &[Sent]) -> Ack {
     let last = sent.last().expect("something was sent");
     let ack = pair.arrive(last).expect("it asks");

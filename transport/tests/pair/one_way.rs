@@ -1,5 +1,4 @@
-//! Only the way back is dead, of a rail or of some paths, and the receiver has nothing to say but
-//! acknowledgements.
+//! Dead return paths, of a rail or of some paths, where the receiver sends only acknowledgements.
 
 use std::time::Duration;
 

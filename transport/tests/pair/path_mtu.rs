@@ -1,5 +1,4 @@
-//! The search for what the path carries: one end, and a network that answers its probes, in virtual
-//! time.
+//! The path MTU search: one end, and a network that answers its probes, in virtual time.
 
 use std::time::Duration;
 
@@ -77,7 +76,7 @@ impl Host {
 
     fn over(network: Network, rails: Rails) -> Self {
         let now = Time::from_nanos(1_000_000);
-        // Nobody here acknowledges or answers anything but probes, and nobody gives up.
+        // The network answers probes only, and the limits are too long to be reached.
         let config = EndpointConfig {
             search_path_mtu: true,
             peer_timeout: Duration::from_secs(100_000),

@@ -147,8 +147,8 @@ fn idle_queue_pair_keeps_an_answering_peer() {
     assert_eq!(pair.sender_state(), QpState::ReadyToSend);
 }
 
-/// Away for longer than an interval, again and again: who runs between that still finds out, and
-/// only time in which it ran counts.
+/// The driver is away for longer than an interval, again and again. Only time in which it runs
+/// counts.
 #[test]
 fn dead_peer_is_detected_by_a_driver_that_is_often_away() {
     for (runs, away) in [(90, 110), (450, 2_000), (15, 101), (1_000, 60_000)] {

@@ -48,7 +48,7 @@ impl Recorder {
         self.told().into_iter().filter_map(ack).collect()
     }
 
-    /// From what it is told next.
+    /// Applies from the next report on.
     pub(crate) fn set_window(&self, window: u64) {
         self.answers.lock().unwrap().window = window;
     }

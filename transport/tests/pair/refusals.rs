@@ -121,7 +121,7 @@ fn receive_in_another_domain_is_not_filled() {
     assert!(matches!(admit, Admit::Refuse(Refusal::Local)), "{admit:?}");
 }
 
-/// The sender has done nothing wrong, and the receive says what has (IBTA vol. 1, 9.9.3).
+/// The sender has done nothing wrong; the receive completes with the error (IBTA vol. 1, 9.9.3).
 #[test]
 fn send_into_an_invalid_receive_is_a_local_error() {
     let config = QpConfig { pd: PdId(1), ..QpConfig::default() };

@@ -33,6 +33,11 @@ fn offer(qp: u32) -> Offer {
     }
 }
 
+fn connect_with(nonce: u64, cookie: u64, qp: u32) -> Connect {
+    let (private_data, routing) = (Vec::new(), Routing::default());
+    Connect { nonce, cookie, offer: offer(qp), private_data, routing }
+}
+
 struct Listener {
     jar: CookieJar,
     /// Turns down this many CONNECTs first.
@@ -75,13 +80,7 @@ impl Listener {
         if !self.accepted.contains(&nonce) {
             self.accepted.push(nonce);
         }
-        Setup::Accept(Connect {
-            nonce,
-            cookie: 0,
-            offer: offer(20),
-            private_data: b"hi".to_vec(),
-            routing: Routing::default(),
-        })
+        Setup::Accept(Connect { private_data: b"hi".to_vec(), ..connect_with(nonce, 0, 20) })
     }
 }
 
@@ -202,13 +201,7 @@ fn foreign_nonces_are_ignored() {
     let now = Time::ZERO;
     assert!(matches!(initiator.poll_transmit(now), Some(Setup::Hello(_))));
     let nonce = NONCE + 1;
-    let accept = Connect {
-        nonce,
-        cookie: 0,
-        offer: offer(20),
-        private_data: Vec::new(),
-        routing: Routing::default(),
-    };
+    let accept = connect_with(nonce, 0, 20);
     for reason in [RejectReason::NotListening, RejectReason::Version, RejectReason::Cookie] {
         initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
     }
@@ -266,14 +259,7 @@ fn random_loss_is_not_reported_as_a_narrow_path() {
 #[test]
 fn accept_before_the_cookie_is_ignored() {
     let mut initiator = initiator();
-    let accept = Connect {
-        nonce: NONCE,
-        cookie: 0,
-        offer: offer(20),
-        private_data: Vec::new(),
-        routing: Routing::default(),
-    };
-    initiator.on_setup(Time::ZERO, &Setup::Accept(accept));
+    initiator.on_setup(Time::ZERO, &Setup::Accept(connect_with(NONCE, 0, 20)));
     assert_eq!(initiator.outcome(Time::ZERO), None);
 }
 
@@ -343,22 +329,13 @@ fn late_cookie_is_replaced() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let stale = listener.jar.bake(Time::ZERO, ADDRESS, NONCE);
     let now = Time::ZERO + Duration::from_secs(60);
-    let answer = listener.answer(
-        now,
-        &Setup::Connect(Connect {
-            nonce: NONCE,
-            cookie: stale,
-            offer: offer(10),
-            private_data: Vec::new(),
-            routing: Routing::default(),
-        }),
-    );
+    let answer = listener.answer(now, &Setup::Connect(connect_with(NONCE, stale, 10)));
     let reason = RejectReason::Cookie;
     assert_eq!(answer, Some(Setup::Reject(Reject { nonce: NONCE, reason })));
     initiator
         .on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale, key_id: 0, len: 1200 });
     assert!(matches!(initiator.poll_transmit(Time::ZERO), Some(Setup::Connect(_))));
-    // Whoever answers in the listener's place does not get one CONNECT after the other for cookies
+    // A stranger that answers for the listener does not get one CONNECT after the other for cookies
     // of its choice.
     let answer = answer.unwrap();
     initiator.on_setup(Time::ZERO, &answer);
@@ -373,13 +350,7 @@ fn late_cookie_is_replaced() {
 fn answers_to_unproved_packets_are_no_longer_than_them() {
     let mut listener = Listener::new();
     let hello = |len| Setup::Hello(Hello { nonce: NONCE, len });
-    let forged = Connect {
-        nonce: 1,
-        cookie: 2,
-        offer: offer(10),
-        private_data: Vec::new(),
-        routing: Routing::default(),
-    };
+    let forged = connect_with(1, 2, 10);
     for packet in [hello(64), hello(700), hello(1200), Setup::Connect(forged)] {
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
         packet.encode(&mut asked);

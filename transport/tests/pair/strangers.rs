@@ -129,7 +129,7 @@ fn whole_window_is_acknowledged_again_after_lost_acks() {
     let sent = pair.send();
     assert_eq!(sent.len(), WINDOW as usize, "the window is full");
     for segment in &sent {
-        pair.arrive(segment); // and the network loses what the receiver says
+        pair.arrive(segment); // and the network loses the acknowledgement
     }
     let again = loop {
         pair.sleep();

@@ -102,8 +102,7 @@ impl World {
                 let (answer, _) = self.pair.receiver_answers_to(&control, egress);
                 self.wire.send(at, Flight::Answer(answer));
             }
-            // Who answers does not know the receiving port, and the port of a path receives
-            // nothing.
+            // The other program answers to the source port, and nobody receives at a path's.
             Flight::Packet(TransmitBody::Control(control, Egress::Port(_)), Fate::Unknown) => {
                 self.wire.send(at, Flight::Answer(control.answer(ControlKind::Unknown)));
             }
@@ -173,7 +172,7 @@ fn forged_icmp_ends_no_healthy_connection_and_costs_few_pings() {
     }
 }
 
-/// Three of four packets are lost, and who forges says that nobody is there.
+/// Three of four packets are lost, and forged messages claim that nobody is there.
 #[test]
 fn forged_icmp_ends_no_lossy_connection() {
     let mut world = World::new(true);

@@ -15,10 +15,10 @@ use rand_pcg::Pcg64Mcg;
 const KEY_PACKETS_LOG2: u8 = 8;
 /// Numbers below the highest that a receiver still takes, about.
 const REPLAY_WINDOW: u64 = 16_000;
-/// Packets that somebody keeps, to send them again.
+/// Packets that the stranger keeps, to send them again.
 const CAPTURED: usize = 512;
 
-/// A packet as it is told from all others: the host that has sent it, the queue pair, its number.
+/// Identifies a packet: the sending host, the queue pair, the packet number.
 type Name = (usize, usize, u64);
 /// The last segment that a queue pair has sent, and the epoch of its key.
 type Front = ((Opcode, u32), u64);
@@ -176,7 +176,7 @@ fn bytes(rng: &mut Pcg64Mcg) -> [u8; 32] {
     bytes
 }
 
-/// Which queue pair's an envelope says to be, and its number.
+/// Returns the queue pair that an envelope names, and its packet number.
 fn number_of(bytes: &[u8]) -> Option<(usize, u64)> {
     match Packet::decode(bytes) {
         Ok(Packet::Sealed(header)) => Some((header.qp.get() as usize, header.number)),

@@ -1,4 +1,4 @@
-//! One host: an endpoint, its memory, and a driver that turns what the core says into datagrams.
+//! One host: an endpoint, its memory, and a driver that turns packets into datagrams.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -257,7 +257,7 @@ impl Host {
 
     fn on_control(&mut self, now: Time, control: &Control, left_by: Egress) {
         let qp = self.slot_of(control.qp).map(|(_, slot)| (&mut self.inner, slot));
-        // As the real driver does: only who asks is told that the queue pair is gone.
+        // As in the engine, only the sender of a PING is told that the queue pair is gone.
         let answer = kit::on_control(now, qp, (control, left_by), &mut self.disconnects, |()| true);
         self.replies.extend(answer.map(|answer| (answer.control, Egress::Port(left_by.rail()))));
     }
@@ -283,7 +283,7 @@ impl Host {
             };
             let mut egress = kit::egress_of(&transmit.body);
             if let Some(bytes) = self.encode(now, transmit) {
-                // A probe says itself how it leaves.
+                // A probe names the port that it leaves by.
                 if !is_probe && self.inner.endpoint.paths_are_blocked(egress.rail()) {
                     egress = Egress::Port(egress.rail());
                 }

@@ -6,7 +6,7 @@ mod envelopes;
 mod host;
 mod judge;
 #[path = "../kit/mod.rs"]
-mod kit;
+pub(crate) mod kit;
 mod ledger;
 pub(crate) mod memory;
 mod network;

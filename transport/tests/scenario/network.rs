@@ -24,7 +24,7 @@ pub(crate) struct Faults {
     pub(crate) loss: [f64; 2],
     pub(crate) duplicate: f64,
     pub(crate) corrupt: f64,
-    /// Somebody who does not know the token sends a packet of their own.
+    /// A stranger without the token sends a packet.
     pub(crate) forge: f64,
     /// A delay far beyond the others.
     pub(crate) late: f64,
@@ -157,7 +157,7 @@ impl Network {
         }
     }
 
-    /// Takes a datagram; says what became of it. `fragments`: it may be fragmented.
+    /// Takes a datagram. Returns its fate for the trace. `fragments`: it may be fragmented.
     pub(crate) fn send(
         &mut self,
         now: Time,
@@ -310,7 +310,7 @@ impl Network {
             let is_sent = !datagram.damaged && !datagram.forged;
             datagram.bytes =
                 envelopes.open(to, datagram.left_by.rail(), datagram.bytes, is_sent)?;
-            // What somebody repeats may come before what was sent.
+            // A repeated packet of the stranger may come before the original.
             (datagram.damaged, datagram.forged) = (false, false);
         }
         Some((to, datagram))

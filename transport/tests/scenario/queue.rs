@@ -80,8 +80,7 @@ pub(crate) struct Queue {
     pub(crate) consumers: Vec<usize>,
     pub(crate) recvs: Vec<PlannedRecv>,
     pub(crate) recv_posted: usize,
-    /// Those that the application has handed over: with a shared receive queue, for whoever takes
-    /// them.
+    /// Those before this index were handed over, with a shared receive queue to any queue pair.
     pub(crate) recv_offered: usize,
     pub(crate) recv_done: usize,
     pub(crate) recv_at: Time,

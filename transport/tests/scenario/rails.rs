@@ -13,7 +13,7 @@ use super::settings::{micros, pick};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RailSettings {
     pub(crate) scheme: RailScheme,
-    /// Those beside the first, which is as the other settings say.
+    /// Those beside the first, which follows the other settings.
     pub(crate) further: Vec<FurtherRail>,
     dead: Option<DeadRail>,
 }

@@ -190,7 +190,7 @@ impl World {
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.look(host);
         let next = self.hosts[host].inner.next_timeout();
-        // Who broke off before had none set: they are once there is nothing more to send.
+        // A host that breaks off sets its timers once there is nothing more to send.
         let breaks_off = self.settings.at_once < usize::MAX;
         assert!(
             breaks_off || next.is_none_or(|at| at > self.now),

@@ -73,8 +73,7 @@ impl Host {
         self.pairs.push(pair);
     }
 
-    /// Takes a queue pair out, all of whose work requests have ended, and puts another in its
-    /// place.
+    /// Replaces a queue pair, whose work requests have all ended, by another.
     pub(crate) fn replace(&mut self, now: Time, pair: usize, end: LocalEnd) {
         self.release(now, pair);
         self.pairs[pair] = self.adopt(now, end);
@@ -102,7 +101,8 @@ impl Host {
         self.pairs[pair].receives.len()
     }
 
-    /// Posts a request whose payload comes from, or goes to, this buffer. False: it was not taken.
+    /// Posts a request whose payload comes from, or goes to, this buffer. Returns false if it was
+    /// refused.
     pub(crate) fn post_send(&mut self, now: Time, pair: usize, op: SendOp, buffer: Sge) -> bool {
         self.next_wr += 1;
         let id = self.next_wr;

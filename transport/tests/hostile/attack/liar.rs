@@ -1,5 +1,5 @@
-//! A peer that lies: it knows numbers, tokens and PSNs, follows the protocol far enough to be
-//! believed, and says anything at all in between, with valid checks.
+//! A peer that lies: it knows numbers, tokens and PSNs, and follows the protocol far enough to be
+//! believed. In between it sends anything at all, with valid checks.
 
 use std::collections::VecDeque;
 

@@ -13,7 +13,7 @@ pub(crate) mod choices;
 mod honest;
 mod host;
 #[path = "../../kit/mod.rs"]
-mod kit;
+pub(crate) mod kit;
 mod liar;
 mod memory;
 
