@@ -42,7 +42,7 @@ impl Host {
     }
 
     /// Takes the packets that have arrived by now.
-    fn hear(&mut self, now: Time, memory: &Everything) {
+    fn receive(&mut self, now: Time, memory: &Everything) {
         for path in 0..PATHS {
             while self.arriving[path].front().is_some_and(|(at, _)| *at <= now) {
                 let Some((_, body)) = self.arriving[path].pop_front() else { break };
@@ -138,7 +138,7 @@ impl Pair {
         let wr = self.memory.work(op, len);
         let slot = self.hosts[from].slot;
         self.hosts[from].inner.endpoint.post_send(self.now, slot, wr).expect("there is room");
-        self.speak(from);
+        self.transmit(from);
     }
 
     /// Goes on to the next instant at which something happens.
@@ -146,13 +146,13 @@ impl Pair {
         let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
         self.now = self.now.max(next);
         for host in 0..2 {
-            self.hosts[host].hear(self.now, &self.memory);
-            self.speak(host);
+            self.hosts[host].receive(self.now, &self.memory);
+            self.transmit(host);
         }
     }
 
     /// Sends everything that a host has to send.
-    fn speak(&mut self, from: usize) {
+    fn transmit(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
         for body in from.inner.transmit(self.now) {

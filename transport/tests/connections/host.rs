@@ -173,7 +173,7 @@ impl Host {
         match setup {
             Setup::Hello(hello) => {
                 let answer = self.responder.on_hello(now, from, *hello, self.backlog.is_some());
-                self.workers[0].say(from, &answer);
+                self.workers[0].send_setup(from, &answer);
             }
             Setup::Connect(connect) => {
                 let backlog = self.backlog.as_mut();
@@ -187,7 +187,9 @@ impl Host {
                         context.record.repeated += 1;
                         self.workers[worker].answer_connect(qp);
                     }
-                    Reply::Rejected(reject) => self.workers[0].say(from, &Setup::Reject(reject)),
+                    Reply::Rejected(reject) => {
+                        self.workers[0].send_setup(from, &Setup::Reject(reject));
+                    }
                 }
             }
             _ => {}
@@ -347,7 +349,7 @@ impl Host {
 
     fn refuse(&mut self, now: Time, request: &Request) {
         let refused = self.responder.turn_down(now, request.attempt(), RejectReason::Refused);
-        self.workers[0].say(request.from.remote, &refused);
+        self.workers[0].send_setup(request.from.remote, &refused);
     }
 
     fn answer(&mut self, request: &Request, context: &mut Context<'_>) {

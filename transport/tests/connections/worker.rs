@@ -192,16 +192,16 @@ impl Worker {
         let receives = self.state(id).receives();
         let Some(accepted) = &self.connections.known(id).accepted else { return };
         let (to, answer) = (accepted.attempt().from.remote, accepted.answer(receives));
-        self.say(to, &answer);
+        self.send_setup(to, &answer);
     }
 
-    pub(crate) fn say(&mut self, to: SocketAddr, setup: &Setup) {
+    pub(crate) fn send_setup(&mut self, to: SocketAddr, setup: &Setup) {
         let mut bytes = Vec::new();
         setup.encode(&mut bytes);
         self.out.push((to, Egress::Port(RailId::FIRST), bytes));
     }
 
-    fn control(&mut self, to: SocketAddr, egress: Egress, control: Control) {
+    fn send_control(&mut self, to: SocketAddr, egress: Egress, control: Control) {
         let bytes = kit::encode(&TransmitBody::Control(control, egress), &[]);
         self.out.push((to, egress, bytes));
     }
@@ -286,7 +286,7 @@ impl Worker {
             Packet::Setup(answer) => {
                 if let Use::Declined(control) = self.initiators.on_answer(now, from, &answer) {
                     self.declined += 1;
-                    self.control(from, Egress::Port(RailId::FIRST), control);
+                    self.send_control(from, Egress::Port(RailId::FIRST), control);
                 }
             }
             Packet::Part(..) | Packet::Sealed(_) => panic!("nobody sends any"),
@@ -325,7 +325,7 @@ impl Worker {
         let packet = (control, left_by);
         if let Some(answer) = kit::on_control(now, qp, packet, &mut self.disconnects, is_from) {
             let to = answer.to.unwrap_or(from);
-            self.control(to, Egress::Port(RailId::FIRST), answer.control);
+            self.send_control(to, Egress::Port(RailId::FIRST), answer.control);
         }
     }
 
@@ -350,7 +350,7 @@ impl Worker {
             self.completions.extend(host.completions());
         }
         while let Some(due) = self.disconnects.poll_transmit(now) {
-            self.control(due.to, due.egress, due.control);
+            self.send_control(due.to, due.egress, due.control);
         }
         ended
     }
@@ -359,7 +359,7 @@ impl Worker {
         let mut ended = Vec::new();
         while let Some(step) = self.initiators.poll(now) {
             match step {
-                Step::Send(_, to, setup) => self.say(to, &setup),
+                Step::Send(_, to, setup) => self.send_setup(to, &setup),
                 Step::Ended(attempt, Err(error)) => ended.push((attempt.ours.qp, Err(error))),
                 Step::Ended(attempt, Ok(accept)) => {
                     let (id, from) = (attempt.ours.qp, attempt.accepted_from.remote);

@@ -16,7 +16,7 @@ use crate::kit::{self, Everything, Wire};
 /// Wraps soon.
 pub(crate) const FIRST_PSN: u32 = 0xFF_FFF0;
 /// Bytes of an acknowledgement or a control packet, approximately.
-const NOTE_LEN: u64 = 64;
+const CONTROL_LEN: u64 = 64;
 
 /// Parameters of queue pairs, endpoints and the link.
 #[derive(Clone, Debug)]
@@ -135,9 +135,8 @@ pub(crate) struct Host {
     pub(crate) cut_off: usize,
     /// The number of segments at the end of a message that are lost next.
     pub(crate) loses_ends: usize,
-    /// Packets that have left: segments, and all others.
+    /// Segments that have left.
     pub(crate) segments: usize,
-    pub(crate) notes: usize,
     /// Turns in which segments have left.
     pub(crate) departures: usize,
 }
@@ -186,12 +185,11 @@ impl Host {
             cut_off: 0,
             loses_ends: 0,
             segments: 0,
-            notes: 0,
             departures: 0,
         }
     }
 
-    fn hear(&mut self, now: Time, memory: &Everything) {
+    fn receive(&mut self, now: Time, memory: &Everything) {
         while let Some(body) = self.arriving.packets.arrive(now) {
             let slot = self.slots[index_of(kit::peer_of(&body))];
             let admit = self.inner.receive(now, slot, &body, memory);
@@ -261,7 +259,7 @@ impl World {
     /// If that takes longer than `limit`.
     pub(crate) fn run(&mut self, completions: usize, limit: Duration) {
         let end = self.now + limit;
-        self.speak(0);
+        self.transmit(0);
         while self.hosts[0].order.len() < completions {
             let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
             let completed = self.hosts[0].order.len();
@@ -296,13 +294,13 @@ impl World {
     fn step(&mut self, next: Time) {
         self.now = self.now.max(next);
         for host in 0..2 {
-            self.hosts[host].hear(self.now, &self.memory);
-            self.speak(host);
+            self.hosts[host].receive(self.now, &self.memory);
+            self.transmit(host);
         }
     }
 
     /// Sends everything that a host has to send.
-    pub(crate) fn speak(&mut self, from: usize) {
+    pub(crate) fn transmit(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
         let before = from.segments;
@@ -312,10 +310,7 @@ impl World {
                     from.segments += 1;
                     u64::from(header.len) + DATA_HEADER_LEN as u64
                 }
-                _ => {
-                    from.notes += 1;
-                    NOTE_LEN
-                }
+                _ => CONTROL_LEN,
             };
             let index = index_of(kit::peer_of(&body));
             let ends = matches!(&body, TransmitBody::Segment { header, .. } if header.last);
@@ -329,7 +324,7 @@ impl World {
     }
 
     /// A segment from nowhere arrives at a host.
-    pub(crate) fn bring(&mut self, to: usize, header: &DataHeader) {
+    pub(crate) fn inject(&mut self, to: usize, header: &DataHeader) {
         let host = &mut self.hosts[to];
         let slot = host.slots[index_of(header.qp)];
         let arrival = kit::arrival(header, PathId::default());

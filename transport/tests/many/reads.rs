@@ -51,7 +51,7 @@ fn pipelined_reads_and_atomics_run_without_a_refusal_or_a_time_out() {
 fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakCode>) {
     let mut world = World::new(Settings::default());
     for psn in psns {
-        world.bring(1, &fetch_add(&world, psn));
+        world.inject(1, &fetch_add(&world, psn));
     }
     let (mut answers, mut nak) = (0, None);
     for body in world.drain(1) {

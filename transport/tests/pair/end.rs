@@ -50,7 +50,7 @@ impl End {
     /// Posts a work request, and lets out what there is to send.
     pub(crate) fn post(&mut self, op: SendOp, len: u32) {
         self.queue(op, len);
-        self.say();
+        self.acks();
     }
 
     /// Posts a work request.
@@ -107,7 +107,7 @@ impl End {
     }
 
     /// Returns the acknowledgements among the packets that leave now.
-    pub(crate) fn say(&mut self) -> Vec<Ack> {
+    pub(crate) fn acks(&mut self) -> Vec<Ack> {
         let acks = self.host.transmit(self.now).filter_map(|body| match body {
             TransmitBody::Ack(ack, _) => Some(ack),
             _ => None,

@@ -166,7 +166,7 @@ impl Pair {
                 }
                 // The receiver probes whether its acks get through.
                 TransmitBody::Control(Control { kind: ControlKind::Ping, .. }, _) => {}
-                other => panic!("the receiver has nothing to say but acks: {other:?}"),
+                other => panic!("the receiver sends nothing but acks: {other:?}"),
             }
         }
         said
@@ -230,7 +230,7 @@ impl Pair {
         assert_eq!(self.next_packet(), None);
         match body {
             TransmitBody::Control(control, _) => Some(control),
-            other => panic!("the sender has nothing to say but control packets: {other:?}"),
+            other => panic!("the sender sends nothing but control packets: {other:?}"),
         }
     }
 
@@ -314,7 +314,7 @@ impl Pair {
 
 fn segment(body: TransmitBody) -> Sent {
     let TransmitBody::Segment { header, path, placement, .. } = body else {
-        panic!("the sender has nothing to say but segments: {body:?}");
+        panic!("the sender sends nothing but segments: {body:?}");
     };
     Sent { header, path, placement }
 }

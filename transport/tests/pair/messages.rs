@@ -59,7 +59,7 @@ fn outcome(opcode: Opcode, sent: &[DataHeader]) -> (Vec<Completion>, Vec<Ack>) {
     for header in sent {
         let _ = end.arrive(header);
     }
-    (end.completions(), end.say())
+    (end.completions(), end.acks())
 }
 
 #[test]

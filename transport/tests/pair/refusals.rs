@@ -132,7 +132,7 @@ fn send_into_an_invalid_receive_is_a_local_error() {
     assert!(matches!(end.arrive(&header), Admit::Refuse(Refusal::Local)));
     let statuses: Vec<_> = end.completions().iter().map(|done| done.status).collect();
     assert_eq!(statuses, [Status::LocalProtection, Status::Flushed]);
-    let told: Vec<_> = end.say().iter().filter_map(|ack| ack.nak).collect();
+    let told: Vec<_> = end.acks().iter().filter_map(|ack| ack.nak).collect();
     assert_eq!(told, [(NakCode::RemoteOperational, FIRST)]);
 }
 
@@ -167,7 +167,7 @@ fn lowest_refused_packet_is_reported() {
         let before = whole(&end, Opcode::Write, ahead);
         assert!(is_taken(&end.arrive(&before)));
     }
-    let told: Vec<_> = end.say().iter().filter_map(|ack| ack.nak).collect();
+    let told: Vec<_> = end.acks().iter().filter_map(|ack| ack.nak).collect();
     assert!(told.is_empty() || told == [(NakCode::RemoteAccess, FIRST + 2)], "{told:?}");
     assert!(!end.is_receiving());
 }

@@ -24,7 +24,7 @@ fn pass_by(end: &mut End) -> (DataHeader, u32) {
         let header = end.segment(Opcode::Write, psn, 0, 0..0);
         held_back.get_or_insert(header);
         assert!(matches!(end.arrive(&header), Admit::Take(_)), "PSN {psn}");
-        end.say();
+        end.acks();
         end.now += GAP;
     }
     (held_back.expect("the first"), (FIRST + MANY) & 0xFF_FFFF)
@@ -40,7 +40,7 @@ fn stale_request_is_neither_placed_nor_acknowledged() {
             let stale = DataHeader { stamp: old.stamp, ..end.segment(opcode, psn, 10, 0..10) };
             assert_eq!(end.arrive(&stale), Admit::Refuse(Refusal::Stale), "{opcode:?}");
         }
-        assert!(end.say().is_empty(), "it is as if it had not come");
+        assert!(end.acks().is_empty(), "it is as if it had not come");
         let genuine = end.segment(opcode, next, 10, 0..10);
         assert!(matches!(end.arrive(&genuine), Admit::Take(_)), "{opcode:?}");
     }
@@ -56,7 +56,7 @@ fn stale_response_is_not_placed() {
         let header = DataHeader { number, ..header };
         old.get_or_insert(header);
         assert!(matches!(end.arrive(&header), Admit::Take(_)), "{number}");
-        end.say();
+        end.acks();
         end.now += GAP;
     }
     assert_eq!(end.completions().len(), MANY as usize);

@@ -26,7 +26,7 @@ fn left_alone() -> End {
     for psn in FIRST..FIRST + ARRIVED {
         let header = end.segment(Opcode::Write, psn, 0, 0..0);
         assert!(matches!(end.arrive(&header), Admit::Take(_)));
-        end.say();
+        end.acks();
     }
     end
 }
@@ -65,7 +65,7 @@ fn segment_outside_the_window_is_no_sign_of_life_and_not_acknowledged() {
                 let header = DataHeader { ack_request: true, ..data(end, opcode, psn) };
                 assert_eq!(end.arrive(&header), Admit::Refuse(refusal));
             }
-            assert!(end.say().is_empty(), "it is as if they had not come");
+            assert!(end.acks().is_empty(), "it is as if they had not come");
         });
         assert_eq!(forged, silent, "{opcode:?}");
     }
@@ -74,14 +74,14 @@ fn segment_outside_the_window_is_no_sign_of_life_and_not_acknowledged() {
             let header = data(end, Opcode::ReadResponse, psn);
             assert!(matches!(end.arrive(&header), Admit::Refuse(_)));
         }
-        assert!(end.say().is_empty(), "nor if they had answered what was not asked");
+        assert!(end.acks().is_empty(), "nor if they had answered what was not asked");
     });
     assert_eq!(answers, silent);
     // What the peer may repeat shows that it is there.
     let repeated = patience(|end| {
         let header = data(end, Opcode::Write, expected - WINDOW);
         assert_eq!(end.arrive(&header), Admit::Duplicate);
-        assert!(!end.say().is_empty(), "its acknowledgement may have been lost");
+        assert!(!end.acks().is_empty(), "its acknowledgement may have been lost");
     });
     assert!(repeated > silent, "{repeated} ticks, {silent} without");
 }
