@@ -55,13 +55,13 @@ mod tests {
     }
 
     #[test]
-    fn none_comes_back() {
+    fn keys_do_not_repeat() {
         const COUNT: usize = 100_000;
         assert_eq!(first(1, COUNT).into_iter().collect::<HashSet<_>>().len(), COUNT);
     }
 
     #[test]
-    fn one_says_nothing_about_the_next() {
+    fn keys_are_unpredictable() {
         let keys = first(1, 4096);
         let steps: HashSet<_> = keys.windows(2).map(|two| two[1].wrapping_sub(two[0])).collect();
         assert_eq!(steps.len(), 4095, "no step comes twice");

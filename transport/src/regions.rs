@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_found_by_the_name_that_the_owner_gave_them() {
+    fn iova_names_the_bytes_of_a_region() {
         let mut regions = Regions::new([1; 16]);
         for iova in [0, 1 << 40, u64::MAX - 99] {
             let key = regions.insert(Region { iova, ..region(1000) }).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_key_stays_dead_however_often_memory_is_registered_anew() {
+    fn removed_key_is_never_reused() {
         let mut regions = Regions::new([1; 16]);
         let old = regions.insert(region(0)).unwrap();
         assert!(regions.remove(old));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_can_name_another_region_and_a_dead_one_cannot() {
+    fn live_key_can_be_replaced_and_removed_key_cannot() {
         let mut regions = Regions::new([1; 16]);
         let key = regions.insert(region(0)).unwrap();
         let snapshot = regions.clone();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_nobodys_key() {
+    fn zero_is_no_key() {
         let mut regions = Regions::new([1; 16]);
         assert_eq!(regions.get(0), None);
         assert!((0..10_000).all(|_| regions.insert(region(0)) != Some(0)));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_snapshot_shares_is_not_copied_for_one_region() {
+    fn change_of_one_region_copies_one_chunk() {
         let mut regions = Regions::new([1; 16]);
         let keys: Vec<u32> = (0..30_000).map(|i| regions.insert(region(i)).unwrap()).collect();
         assert!(regions.groups.len() > 1);

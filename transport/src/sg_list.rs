@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_are_what_the_bytes_say(lens in prop::collection::vec(0u32..20, 0..5), offset in 0u32..60, len in 0u32..60) {
+        fn slices_match_the_bytes(lens in prop::collection::vec(0u32..20, 0..5), offset in 0u32..60, len in 0u32..60) {
             let sges: Vec<Sge> = lens.iter().enumerate()
                 .map(|(i, &len)| Sge { addr: 1000 * i as u64, len, lkey: i as u32 }).collect();
             let all = bytes(&sges);

@@ -1,6 +1,6 @@
-//! What a queue pair costs, in bytes, counted by the allocator itself.
+//! The memory of a queue pair, counted by the allocator.
 //!
-//! One test function: whatever else ran beside it in this process would be counted too.
+//! There is only one test function, because allocations of others in this process would count too.
 
 mod kit;
 
@@ -9,15 +9,13 @@ use std::mem::size_of;
 use std::time::Duration;
 
 use braid_cc::CubicConfig;
-use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QueuePair, RecvWr, Remote, SendOp,
-    Transmit, TransmitBody,
+    EndpointConfig, QpConfig, QpSlot, QueuePair, RecvWr, Remote, SendOp, Transmit,
 };
-use braid_wire::{PathId, QpId, RailId, Time};
+use braid_wire::{QpId, RailId, Time};
 use cap::Cap;
 
-use self::kit::Everything;
+use self::kit::{Everything, Host, NAME};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -25,58 +23,35 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 const QPS: usize = 1000;
 /// Bytes of a receive.
 const LEN: u32 = 1 << 20;
-/// What an idle, connected queue pair may cost.
+/// Limit for an idle, connected queue pair.
 const IDLE_BYTES: usize = 4096;
-/// What one may keep after it has had a lot in flight.
+/// Limit for the rest after a queue pair had a lot in flight.
 const DRAINED_BYTES: usize = 8 << 10;
 
 /// One side; queue pair `i` has the number `i + 2` on both.
 struct Side {
-    endpoint: Endpoint,
-    rails: Rails,
+    host: Host,
     slots: Vec<QpSlot>,
 }
 
 impl Side {
     fn new() -> Self {
-        let endpoint = Endpoint::new(Time::ZERO, EndpointConfig::default());
-        let rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap());
-        Side { endpoint, rails, slots: Vec::with_capacity(QPS) }
+        let host = Host::new(Time::ZERO, EndpointConfig::default(), kit::paths(16));
+        Side { host, slots: Vec::with_capacity(QPS) }
     }
 
     fn connect(&mut self, index: usize) {
-        let id = QpId::new(index as u32 + 2);
+        let name = (QpId::new(index as u32 + 2), NAME.1);
         // The usual controller, but no time passes here for its window to grow in.
         let cc = CubicConfig { start_window: Some(64 << 20), ..CubicConfig::default() }.into();
         let config = QpConfig { cc, ..QpConfig::default() };
-        let remote = Remote { mtu: 1024, ..kit::remote(id, kit::TOKEN, 0) };
-        let ends = (&mut self.endpoint, &mut self.rails);
-        self.slots.push(kit::connect(Time::ZERO, ends, (id, kit::TOKEN), config, remote));
+        let remote = Remote { mtu: 1024, ..kit::remote(name, 0) };
+        self.slots.push(self.host.connect(Time::ZERO, name, config, remote));
     }
 
-    fn slot(&self, qp: QpId) -> QpSlot {
-        self.slots[qp.get() as usize - 2]
-    }
-
-    fn take(&mut self, now: Time, packet: &Transmit, memory: &Everything) {
-        match &packet.body {
-            TransmitBody::Segment { header, .. } => {
-                let slot = self.slot(header.qp);
-                let path = PathId::new(0);
-                let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
-                if let Admit::Take(_) = self.endpoint.on_arrival(now, slot, &arrival, memory) {
-                    self.endpoint.placed(now, slot, memory);
-                }
-            }
-            TransmitBody::Ack(ack) => {
-                self.endpoint.on_ack(now, self.slot(ack.qp), ack, &mut self.rails);
-            }
-            TransmitBody::Control(control) => {
-                let slot = self.slot(control.qp);
-                self.endpoint.on_control(now, slot, control, packet.egress, &mut self.rails);
-            }
-            TransmitBody::Probe(..) => panic!("nothing is searched here"),
-        }
+    fn receive(&mut self, now: Time, packet: &Transmit, memory: &Everything) {
+        let slot = self.slots[kit::peer_of(&packet.body).get() as usize - 2];
+        self.host.receive(now, slot, packet, memory);
     }
 }
 
@@ -86,9 +61,9 @@ fn exchange(now: Time, sides: &mut [Side; 2], memory: &Everything) {
     while idle < 2 {
         let [a, b] = sides;
         idle += 1;
-        while let Some(transmit) = a.endpoint.poll_transmit(now, &mut a.rails) {
-            b.take(now, &transmit, memory);
-            while b.endpoint.poll_completion().is_some() {}
+        for packet in a.host.transmit(now) {
+            b.receive(now, &packet, memory);
+            b.host.completions().for_each(drop);
             idle = 0;
         }
         sides.swap(0, 1);
@@ -101,7 +76,7 @@ fn load(sides: &mut [Side; 2], index: usize, memory: &Everything) {
         let slot = side.slots[index];
         for id in 0..64 {
             let wr = RecvWr { id, sges: memory.sges(LEN) };
-            side.endpoint.post_recv(Time::ZERO, slot, wr).unwrap();
+            side.host.endpoint.post_recv(Time::ZERO, slot, wr).unwrap();
         }
         for _ in 0..32 {
             let remote = memory.remote();
@@ -112,14 +87,14 @@ fn load(sides: &mut [Side; 2], index: usize, memory: &Everything) {
                 (SendOp::FetchAdd { remote, add: 1 }, 8),
             ];
             for (op, len) in ops {
-                side.endpoint.post_send(Time::ZERO, slot, memory.work(op, len)).unwrap();
+                side.host.endpoint.post_send(Time::ZERO, slot, memory.work(op, len)).unwrap();
             }
         }
     }
 }
 
 #[test]
-fn a_queue_pair_is_small_when_idle_and_gets_small_again() {
+fn queue_pair_memory_is_bounded_idle_and_drained() {
     assert!(size_of::<QueuePair>() <= 1024, "{} bytes", size_of::<QueuePair>());
     let memory = Everything::new();
     let mut sides = [Side::new(), Side::new()];
@@ -134,9 +109,9 @@ fn a_queue_pair_is_small_when_idle_and_gets_small_again() {
     const BUSY: usize = 20;
     (0..BUSY).for_each(|index| load(&mut sides, index, &memory));
     exchange(Time::from_nanos(1), &mut sides, &memory);
-    assert_eq!(sides.each_ref().map(|side| side.endpoint.in_flight(RailId::FIRST)), [0, 0]);
+    assert_eq!(sides.each_ref().map(|side| side.host.endpoint.in_flight(RailId::FIRST)), [0, 0]);
     let later = Time::ZERO + Duration::from_secs(1);
-    sides.iter_mut().for_each(|side| side.endpoint.on_timeout(later, &mut side.rails));
+    sides.iter_mut().for_each(|side| side.host.on_timeout(later));
     let kept = ALLOCATOR.allocated().saturating_sub(before) / (2 * BUSY);
     println!("idle: {idle} bytes; after a load: {kept} bytes more");
     assert!(kept <= DRAINED_BYTES, "a drained queue pair keeps {kept} bytes");

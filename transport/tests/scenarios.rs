@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use braid_lb::LbPolicy;
 
-use self::scenario::Totals;
-use self::scenario::Twist;
+use self::scenario::kit::number;
 use self::scenario::memory::BLIND_AND_LATE;
+use self::scenario::{Totals, Twist};
 
 /// A scenario takes milliseconds; one that takes this long is stuck inside the core.
 const STUCK: Duration = Duration::from_secs(20);
@@ -27,21 +27,14 @@ const NOTICED_WITHIN: u64 = 200;
 const KEYED: u64 = 192;
 const KEYED_AT_MOST: u64 = 4 * KEYED;
 
-fn number(variable: &str, otherwise: u64) -> u64 {
-    match std::env::var(variable) {
-        Err(_) => otherwise,
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-    }
-}
-
-/// What the threads share.
+/// The state that the threads share.
 struct Campaign {
     next: AtomicU64,
     end: u64,
     failed: AtomicBool,
     failures: Mutex<Vec<String>>,
     totals: Mutex<Totals>,
-    /// What each thread is at, and since when.
+    /// The seed that each thread runs, and when it began.
     current: [Mutex<Option<(u64, Instant)>>; THREADS],
 }
 
@@ -110,9 +103,9 @@ fn random_scenarios_agree_with_the_model() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Else nobody would notice if closing did nothing.
+/// Otherwise the tests would pass even if closing did nothing.
 #[test]
-fn direct_writes_through_closed_queue_pairs_are_noticed() {
+fn direct_writes_through_closed_queue_pairs_are_detected() {
     let late = |seed: &u64| {
         scenario::run_with(*seed, Twist::Leaks).is_err_and(|why| why.contains(BLIND_AND_LATE))
     };
@@ -129,7 +122,7 @@ fn a_seed_decides_everything() {
 
 /// Traffic of both directions, with packets that the network has held back past a wrap of the PSN.
 #[test]
-fn what_comes_from_before_the_wrap_changes_nothing() {
+fn packets_from_before_the_wrap_change_nothing() {
     for seed in (0..6).map(|seed| 16 * seed) {
         let result = scenario::run_with(seed, Twist::Wraps);
         assert!(result.is_ok(), "{}", result.unwrap_err());
@@ -161,7 +154,7 @@ fn keyed_connections_lose_nothing_to_their_envelopes() {
     assert!(all(&updates), "where 0, there were none: {updates:?}");
 }
 
-/// What arrives is a mixture of what its bytes were while they were sent or read, and nothing
+/// Arriving data is a mixture of the bytes' versions while they were sent or read, and nothing
 /// fails.
 #[test]
 fn memory_may_change_while_it_is_sent_and_read() {
@@ -174,7 +167,7 @@ fn memory_may_change_while_it_is_sent_and_read() {
 /// A network that loses nothing but has packets overtake each other on every path: once the streams
 /// have learnt that, next to nothing is sent twice.
 #[test]
-fn next_to_nothing_is_sent_twice_where_paths_reorder_by_themselves() {
+fn reordering_paths_cause_few_spurious_retransmissions() {
     let mut all = Totals::default();
     for seed in (0..160).filter(|seed| seed % 16 < 10) {
         let result = scenario::run_with(seed, Twist::Reorders);

@@ -3,26 +3,27 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    EndpointConfig, LossRecovery, QpConfig, RecvWr, Remote, SendOp, Status, Transmit,
+    EndpointConfig, LossRecovery, QpConfig, QpSlot, RecvWr, Remote, SendOp, Status, Transmit,
 };
 use braid_wire::{RailId, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::kit::{self, Everything, ID, TOKEN};
+use crate::kit::{self, Everything, NAME};
 
 const PATHS: usize = 4;
-/// What a GSO call takes of full segments.
+/// Full segments in a GSO call.
 const BATCH_SEGMENTS: u32 = 15;
 const MTU: u16 = 4096;
-/// How long a path takes.
+/// The delay of the fastest path.
 const DELAY: Duration = Duration::from_micros(10);
 
 struct Host {
     inner: kit::Host,
-    /// What is on its way to it, by path; the paths keep order.
+    slot: QpSlot,
+    /// Packets under way to it, by path; the paths keep order.
     arriving: [VecDeque<(Time, Transmit)>; PATHS],
     /// Work requests that have completed.
     completed: usize,
@@ -31,24 +32,25 @@ struct Host {
 impl Host {
     fn new(now: Time) -> Self {
         let config = EndpointConfig { batch_segments: BATCH_SEGMENTS, ..EndpointConfig::default() };
-        let rails = PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths").into();
+        let rails: Rails = PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths").into();
         let qp = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };
-        let remote = Remote { mtu: MTU, ..kit::remote(ID, TOKEN, 0) };
-        let inner = kit::Host::new(now, config, rails, qp, remote);
+        let remote = Remote { mtu: MTU, ..kit::remote(NAME, 0) };
+        let mut inner = kit::Host::new(now, config, rails);
+        let slot = inner.connect(now, NAME, qp, remote);
         let arriving = std::array::from_fn(|_| VecDeque::new());
-        Host { inner, arriving, completed: 0 }
+        Host { inner, slot, arriving, completed: 0 }
     }
 
-    /// Takes what has come by now.
-    fn hear(&mut self, now: Time, memory: &Everything) {
+    /// Takes the packets that have arrived by now.
+    fn receive(&mut self, now: Time, memory: &Everything) {
         for path in 0..PATHS {
             while self.arriving[path].front().is_some_and(|(at, _)| *at <= now) {
                 let Some((_, packet)) = self.arriving[path].pop_front() else { break };
-                self.inner.receive(now, self.inner.slot, &packet, memory);
+                self.inner.receive(now, self.slot, &packet, memory);
             }
         }
         self.inner.run_timers(now);
-        while let Some(completion) = self.inner.endpoint.poll_completion() {
+        for completion in self.inner.completions() {
             assert_eq!(completion.status, Status::Success);
             self.completed += 1;
         }
@@ -72,15 +74,15 @@ pub(crate) struct Pair {
     hosts: [Host; 2],
     memory: Everything,
     step: Duration,
-    /// The part of all packets that the network loses, and its dice.
+    /// The share of packets that the network loses, and its dice.
     loss: f64,
     dice: Pcg64Mcg,
 }
 
 impl Pair {
     /// Two hosts that have had as much in flight before as they will have, so that nothing has to
-    /// grow any more. Each path is slower by `step` than the one before. Without one, what is
-    /// counted does not depend on which paths are taken.
+    /// grow any more. Each path is slower by `step` than the one before; if it is zero, the counts
+    /// do not depend on the choice of paths.
     pub(crate) fn warm(loss: f64, step: Duration) -> Self {
         let now = Time::from_nanos(1_000_000);
         let hosts = [Host::new(now), Host::new(now)];
@@ -99,7 +101,7 @@ impl Pair {
     /// Sends a message from `from` to the other, until both have heard that it is there.
     pub(crate) fn send(&mut self, from: usize, len: u32) {
         let (to, wr) = (1 - from, RecvWr { id: 0, sges: self.memory.sges(len) });
-        let slot = self.hosts[to].inner.slot;
+        let slot = self.hosts[to].slot;
         self.hosts[to].inner.endpoint.post_recv(self.now, slot, wr).expect("the queue is empty");
         let received = self.hosts[to].completed + 1;
         self.post(from, SendOp::Send { imm: None }, len);
@@ -129,14 +131,14 @@ impl Pair {
 
     /// Segments that the senders have declared lost.
     pub(crate) fn lost(&self) -> u64 {
-        self.hosts.iter().map(|host| host.inner.endpoint.qp(host.inner.slot).counters().lost).sum()
+        self.hosts.iter().map(|host| host.inner.endpoint.qp(host.slot).counters().lost).sum()
     }
 
     fn post(&mut self, from: usize, op: SendOp, len: u32) {
         let wr = self.memory.work(op, len);
-        let slot = self.hosts[from].inner.slot;
+        let slot = self.hosts[from].slot;
         self.hosts[from].inner.endpoint.post_send(self.now, slot, wr).expect("there is room");
-        self.speak(from);
+        self.transmit(from);
     }
 
     /// Goes on to the next instant at which something happens.
@@ -144,22 +146,20 @@ impl Pair {
         let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
         self.now = self.now.max(next);
         for host in 0..2 {
-            self.hosts[host].hear(self.now, &self.memory);
-            self.speak(host);
+            self.hosts[host].receive(self.now, &self.memory);
+            self.transmit(host);
         }
     }
 
-    /// Brings on its way what a host has to say.
-    fn speak(&mut self, from: usize) {
+    /// Sends everything that a host has to send.
+    fn transmit(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
-        while let Some(transmit) =
-            from.inner.endpoint.poll_transmit(self.now, &mut from.inner.rails)
-        {
-            let path = transmit.egress.path().unwrap_or_default();
+        for packet in from.inner.transmit(self.now) {
+            let path = packet.egress.path().unwrap_or_default();
             if self.loss == 0.0 || !self.dice.random_bool(self.loss) {
                 let at = self.now + DELAY + self.step * path.get().into();
-                to.arriving[usize::from(path.get())].push_back((at, transmit));
+                to.arriving[usize::from(path.get())].push_back((at, packet));
             }
         }
     }

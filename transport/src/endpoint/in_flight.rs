@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn on_a_short_wire_the_buffer_is_all() {
+    fn short_path_holds_one_buffer() {
         for round_trip in [20, 250, 5_000].map(Duration::from_micros) {
             assert_eq!(after(round_trip, Duration::from_micros(250)), BUFFER);
         }
     }
 
     #[test]
-    fn a_long_wire_holds_more_until_queues_are_much_longer() {
+    fn long_path_holds_more_than_a_buffer() {
         let ms = Duration::from_millis;
         assert!(after(ms(50), ms(50)) > 10_000_000);
         assert!(after(ms(100), ms(50)) > 10_000_000, "others have filled a queue");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_was_in_flight_a_round_trip_ago_that_has_arrived() {
+    fn limit_follows_bytes_in_flight_one_round_trip_ago() {
         let mut in_flight = InFlight::new(BUFFER);
         let (ms, began) = (Duration::from_millis, Time::from_nanos(1_000_000_000));
         in_flight.bytes[RAIL] = BUFFER;

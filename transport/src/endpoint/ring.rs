@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn all_have_their_turns_in_the_order_in_which_they_came() {
+    fn turns_follow_the_order_of_insertion() {
         let mut ring = ring(&[3, 0, 7, 3]);
         assert_eq!(turns(&mut ring, 5), [3, 0, 7, 3, 0]);
         ring.insert(1);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_has_no_turn_and_can_come_back() {
+    fn removed_member_has_no_turn_and_can_return() {
         let mut ring = ring(&[0, 1, 2, 3]);
         assert_eq!(turns(&mut ring, 1), [0]);
         [1, 3, 1, 9].into_iter().for_each(|index| ring.remove(index));

@@ -223,7 +223,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_does_not_ask_again_is_passed_over() {
+    fn requests_that_are_not_repeated_are_skipped() {
         let mut backlog = Backlog::new(8);
         for (number, from) in ["1.0.0.1:1", "1.0.0.2:1", "1.0.0.3:1"].into_iter().enumerate() {
             assert!(backlog.push(at(0), incoming(from, number as u64)));

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_guesses_64_times_at_once_and_then_64_times_a_second() {
+    fn host_has_64_guesses_and_64_more_per_second() {
         let mut guesses = Guesses::new([7; 16], 64);
         let first = looked_at(&mut guesses, "1.0.0.1:1", 0..10_000);
         assert!((64 + 9 * 64..=64 + 10 * 64 + 1).contains(&first), "{first}");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_refused_is_never_put_off() {
+    fn hosts_without_refusals_are_not_limited() {
         let mut guesses = Guesses::new([7; 16], 64);
         looked_at(&mut guesses, "1.0.0.1:1", 0..1000);
         // Few of the other hosts share its place.

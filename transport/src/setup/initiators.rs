@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_late_is_as_good() {
+    fn late_answer_is_accepted() {
         let mut it = three_addresses();
         assert_eq!(asked(&mut it, at(300)), [1, 2].map(addr));
         assert_eq!(
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_at_which_nobody_listens_has_no_other_turn() {
+    fn refusing_address_is_not_asked_again() {
         let mut it = three_addresses();
         assert_eq!(asked(&mut it, at(10)), [addr(1)]);
         let reject = Reject { nonce: 1, reason: RejectReason::NotListening };

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_remembered_as_long_as_its_cookies_are_good() {
+    fn ended_attempts_are_remembered_while_their_cookies_are_valid() {
         let mut it = Listening::new();
         assert!(it.asks_for_more(at(7_900), at(7_900), 1));
         it.turn_down(at(8_000), 1);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_remembers_is_bounded() {
+    fn remembered_attempts_are_bounded() {
         let mut it = Listening::new();
         for nonce in 0..REMEMBERED as u64 + 100 {
             assert!(it.asks_for_more(at(0), at(1), nonce));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_cut_off_and_goes_on_is_a_request_once_more() {
+    fn interrupted_initiator_makes_a_new_request() {
         let mut it = Listening::new();
         let first = it.cookie(at(8_000), 1);
         for cut in 1..4 {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withdrawn_is_remembered_for_a_while_and_not_without_bound() {
+    fn withdrawn_attempts_are_bounded_and_expire() {
         let mut it = Listening::new();
         for nonce in 0..REMEMBERED as u64 + 100 {
             let cookie = it.cookie(at(1), nonce);

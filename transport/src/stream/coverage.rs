@@ -185,7 +185,7 @@ mod tests {
     proptest! {
         /// Compares with a flag for each byte: segments of several messages, some of which overlap.
         #[test]
-        fn it_counts_every_byte_once(
+        fn every_byte_counts_once(
             segments in prop::collection::vec((0usize..3, 0u32..LEN, 1u16..24), 1..80),
         ) {
             let mut coverage = Coverage::default();

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_report_does_not_hold_the_next_one_says() {
+    fn marks_that_do_not_fit_are_in_the_next_report() {
         let mut counted = CountedMarks::default();
         (0..100).for_each(|number| counted.count(path(number)));
         let reported = [counted.report(), counted.report()].map(|marks| counts(&marks).len());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_or_overtaken_report_loses_and_repeats_nothing() {
+    fn lost_and_reordered_reports_lose_and_repeat_nothing() {
         let (mut counted, mut heard) = (CountedMarks::default(), HeardMarks::default());
         let mut report = || {
             counted.count(path(1));

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_more_than_two_windows_ago_is_stale() {
+    fn packets_of_more_than_two_windows_ago_are_stale() {
         let ms = Duration::from_millis(1);
         let (paws, now) = stream(2 * WINDOW, ms);
         assert!(

@@ -30,12 +30,12 @@ const PORT: u16 = 4791;
 /// Ids of receives, to tell them from sends.
 const RECV_ID: u64 = 100;
 
-/// What applications do.
+/// The behaviour of all applications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mood {
-    /// Whatever comes to their minds.
+    /// They connect, refuse, give up and end connections at random.
     Wild,
-    /// Nothing new is begun, and what there is ends.
+    /// They begin nothing new, and end every connection.
     Closing,
     /// Every attempt is to succeed.
     Orderly,
@@ -46,7 +46,7 @@ enum Phase {
     Idle,
     Connecting,
     Live,
-    /// It has failed, or all is said, and it is to be destroyed.
+    /// Failed or finished; its application destroys it next.
     Over,
 }
 
@@ -82,7 +82,7 @@ impl Slot {
         broken: false,
     };
 
-    /// Both ends have all that the other had to say.
+    /// Whether both ends have received all messages of the other.
     fn is_whole(&self) -> bool {
         !self.broken && self.sent == 2 * MESSAGES as u64 && self.received == MESSAGES as u64
     }
@@ -107,7 +107,7 @@ pub(crate) fn address(host: usize, worker: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, (host >> 8) as u8, host as u8], PORT + worker as u16))
 }
 
-/// What a host runs with.
+/// The state of the world for one run of a host.
 pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) mood: Mood,
@@ -173,7 +173,7 @@ impl Host {
         match setup {
             Setup::Hello(hello) => {
                 let answer = self.responder.on_hello(now, from, *hello, self.backlog.is_some());
-                self.workers[0].say(from, &answer);
+                self.workers[0].send_setup(from, &answer);
             }
             Setup::Connect(connect) => {
                 let backlog = self.backlog.as_mut();
@@ -187,14 +187,16 @@ impl Host {
                         context.record.repeated += 1;
                         self.workers[worker].answer_connect(qp);
                     }
-                    Reply::Rejected(reject) => self.workers[0].say(from, &Setup::Reject(reject)),
+                    Reply::Rejected(reject) => {
+                        self.workers[0].send_setup(from, &Setup::Reject(reject));
+                    }
                 }
             }
             _ => {}
         }
     }
 
-    /// Everything that is due, and what comes of it.
+    /// Does everything that is due, and sends the results.
     pub(crate) fn run(&mut self, network: &mut Network, context: &mut Context<'_>) {
         self.run_workers(context);
         self.listen(context);
@@ -310,7 +312,7 @@ impl Host {
         slot.at = context.soon(ms(20));
     }
 
-    /// The listener takes requests when it likes, and answers them in any order.
+    /// Takes requests from the backlog at random times, and answers them in any order.
     fn listen(&mut self, context: &mut Context<'_>) {
         if self.accept_at > context.now {
             return;
@@ -336,7 +338,7 @@ impl Host {
         }
     }
 
-    /// Nobody listens until the application looks again; who waits is turned down.
+    /// Stops listening until the application looks again. Turns down all requests that wait.
     fn close(&mut self, now: Time) {
         let Some(mut backlog) = self.backlog.take() else { return };
         while let Some(request) = backlog.pop(now) {
@@ -347,7 +349,7 @@ impl Host {
 
     fn refuse(&mut self, now: Time, request: &Request) {
         let refused = self.responder.turn_down(now, request.attempt(), RejectReason::Refused);
-        self.workers[0].say(request.from.remote, &refused);
+        self.workers[0].send_setup(request.from.remote, &refused);
     }
 
     fn answer(&mut self, request: &Request, context: &mut Context<'_>) {
@@ -394,12 +396,12 @@ impl Host {
         qp
     }
 
-    /// From now on the queue pair stands for this end of an attempt.
+    /// Makes the queue pair stand for this end of an attempt.
     fn identify(&mut self, piece: usize, end: End) {
-        let Slot { worker, qp, .. } = self.slots[piece];
-        self.slots[piece].end = end;
-        let entry = qp.and_then(|qp| self.workers[worker].entry(qp));
-        entry.expect("just made, or tried before").sender = peer_of(end);
+        let slot = &mut self.slots[piece];
+        slot.end = end;
+        let qp = slot.qp.expect("just made, or tried before");
+        self.workers[slot.worker].set_sender(qp, peer_of(end));
     }
 
     fn private_data(&self, piece: usize) -> Vec<u8> {
@@ -486,7 +488,7 @@ impl Host {
     fn destroy(&mut self, piece: usize, context: &mut Context<'_>) {
         let worker = self.slots[piece].worker;
         if let Some(qp) = self.slots[piece].qp {
-            // What it had before it ends comes before what it is flushed with.
+            // Completions from before the end come first, flushed work requests after them.
             let accepted = self.workers[worker].destroy(context.now, qp);
             self.collect(worker, context);
             let Slot { sent, posted, received, .. } = self.slots[piece];
@@ -509,7 +511,7 @@ impl Host {
         }
     }
 
-    /// What is left of connections and attempts.
+    /// Counts the rest of connections and attempts.
     pub(crate) fn left(&mut self, now: Time) -> Vec<usize> {
         let workers = self.workers.iter().flat_map(Worker::left);
         let mut left: Vec<usize> = workers.collect();
@@ -519,7 +521,7 @@ impl Host {
     }
 }
 
-/// The attempt that a request is of.
+/// Returns the attempt that a request belongs to.
 fn attempt_of(private_data: &[u8]) -> u64 {
     u64::from_be_bytes(private_data[..8].try_into().expect("8 bytes"))
 }

@@ -1,11 +1,15 @@
-//! Connections that are tried, accepted late, refused, ended and made again, by many hosts over a
-//! network that loses, delays, repeats and reorders, in virtual time, against a model: every byte
-//! that arrives is of the very attempt that its queue pair was connected for, every work request
-//! completes once, and nothing is left behind. A seed decides everything.
+//! Many hosts try, accept, refuse, end and repeat connections over a network that loses, delays,
+//! repeats and reorders datagrams.
+//!
+//! Virtual time, and a seed that decides everything. A model checks three things: every byte that
+//! arrives belongs to the attempt that its queue pair was connected for; every work request
+//! completes once; nothing is left behind.
 //!
 //! `BRAID_SCENARIOS=N` runs N seeds, `BRAID_FIRST_SEED=S` begins at S.
 
 mod host;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod memory;
 mod network;
 mod record;
@@ -14,15 +18,9 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use self::kit::number;
 use self::record::Record;
 use self::world::World;
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    match std::env::var(variable) {
-        Err(_) => otherwise,
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-    }
-}
 
 /// Runs one seed.
 fn run(seed: u64, hosts: usize, attempts: u64) -> Record {
@@ -44,7 +42,7 @@ fn random_connections_agree_with_the_model() {
     }
 }
 
-/// Everything that the model is about happens, many times.
+/// Every kind of outcome happens many times.
 #[test]
 fn thousands_of_attempts() {
     let record = run(1, 100, 10_000);

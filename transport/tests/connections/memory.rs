@@ -1,6 +1,8 @@
 //! A host's memory: a piece for each queue pair, and what has to be in it.
 
-use braid_transport::{Access, AtomicOp, Memory, PdId, Region, Regions, RemoteAddr, SgList, Sge};
+use braid_transport::{Access, AtomicOp, Memory, PdId, Regions, RemoteAddr, SgList, Sge};
+
+use crate::kit;
 
 const BASE: u64 = 1 << 20;
 /// Messages of a connection and direction.
@@ -10,7 +12,7 @@ pub(crate) const LONGEST: usize = 1024;
 const AREA: usize = MESSAGES * LONGEST;
 const PIECE: usize = 3 * AREA;
 
-/// What a part of a queue pair's memory is for.
+/// The use of a part of a queue pair's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Area {
     /// SENDs and WRITEs take their bytes from here.
@@ -28,13 +30,11 @@ pub(crate) struct HostMemory {
 }
 
 impl HostMemory {
-    /// For so many queue pairs.
+    /// Registers memory for so many queue pairs.
     pub(crate) fn new(pieces: usize, seed: u8) -> Self {
         let mut regions = Regions::new([seed; 16]);
-        let len = (pieces * PIECE) as u64;
-        let region =
-            Region { pd: PdId(0), addr: BASE, iova: BASE, len, access: Access::ALL, nics: None };
-        let key = regions.insert(region).expect("there is room for one");
+        let end = BASE + (pieces * PIECE) as u64;
+        let key = kit::register(&mut regions, PdId(0), BASE..end, Access::ALL);
         HostMemory { regions, key, bytes: vec![0; pieces * PIECE] }
     }
 
@@ -51,7 +51,7 @@ impl HostMemory {
         }])
     }
 
-    /// Nothing is there any more that was there.
+    /// Fills a piece with zeros.
     pub(crate) fn clear(&mut self, piece: usize) {
         self.bytes[piece * PIECE..(piece + 1) * PIECE].fill(0);
     }
@@ -69,7 +69,7 @@ impl HostMemory {
         pieces.iter().flat_map(slice).copied().collect()
     }
 
-    /// Puts bytes where the core said; they have to be those that `sender` has for that place.
+    /// Puts bytes where the core wants them. They have to be those of `sender` for that place.
     pub(crate) fn place(&mut self, sge: &Sge, bytes: &[u8], piece: usize, sender: u64) {
         let at = (sge.addr - BASE) as usize;
         assert_eq!(at / PIECE, piece, "bytes for the memory of another queue pair");
@@ -82,7 +82,7 @@ impl HostMemory {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// A whole message has come from `sender`.
+    /// Checks the bytes of a whole message from `sender`.
     pub(crate) fn check(&self, piece: usize, area: Area, index: usize, len: usize, sender: u64) {
         let at = (address(piece, area, index) - BASE) as usize;
         for (offset, byte) in self.bytes[at..at + len].iter().enumerate() {

@@ -1,7 +1,5 @@
 //! A network in virtual time that loses, delays, reorders and repeats datagrams until it is calm.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,7 +8,9 @@ use braid_wire::{SOURCE_PORT_BASE, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What goes wrong, as probabilities.
+use crate::kit::Wire;
+
+/// Probabilities of faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,
@@ -21,10 +21,7 @@ pub(crate) struct Faults {
     pub(crate) jitter: Duration,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Datagram {
-    at: Time,
-    order: u64,
     pub(crate) to: SocketAddr,
     pub(crate) from: SocketAddr,
     pub(crate) bytes: Vec<u8>,
@@ -34,14 +31,13 @@ pub(crate) struct Network {
     rng: Pcg64Mcg,
     faults: Faults,
     pub(crate) calm: bool,
-    flights: BinaryHeap<Reverse<Datagram>>,
-    departed: u64,
+    wire: Wire<Datagram>,
 }
 
 impl Network {
     pub(crate) fn new(seed: u64, faults: Faults) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6E65_7477);
-        Network { rng, faults, calm: false, flights: BinaryHeap::new(), departed: 0 }
+        Network { rng, faults, calm: false, wire: Wire::default() }
     }
 
     /// Takes a datagram from the receiving port `from`, or from the port of a path of its host.
@@ -66,17 +62,15 @@ impl Network {
             if !self.calm && self.rng.random_bool(late) {
                 at += late_up_to.mul_f64(self.rng.random());
             }
-            self.departed += 1;
-            let (order, bytes) = (self.departed, bytes.to_vec());
-            self.flights.push(Reverse(Datagram { at, order, to, from, bytes }));
+            self.wire.send(at, Datagram { to, from, bytes: bytes.to_vec() });
         }
     }
 
     pub(crate) fn next_arrival(&self) -> Time {
-        self.flights.peek().map_or(Time::FAR_FUTURE, |flight| flight.0.at)
+        self.wire.next_arrival()
     }
 
     pub(crate) fn arrive(&mut self) -> Option<Datagram> {
-        self.flights.pop().map(|flight| flight.0)
+        self.wire.arrive(Time::FAR_FUTURE)
     }
 }

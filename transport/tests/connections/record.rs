@@ -1,4 +1,4 @@
-//! What has happened in all of a scenario, which no host knows alone.
+//! Events of a whole scenario, of which each host knows a part.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,14 @@ pub(crate) type End = u64;
 
 #[derive(Default, Debug)]
 pub(crate) struct Record {
-    /// Attempts that were begun, ...
+    /// Attempts that were begun.
     pub(crate) attempts: u64,
-    /// ... and how they ended: the initiator's queue pair was connected, ...
+    /// Attempts that connected the queue pair of the initiator.
     pub(crate) connected: u64,
-    /// ... nobody has answered in time, ...
+    /// Attempts without an answer in time.
     pub(crate) timed_out: u64,
-    /// ... it was turned down, ...
     pub(crate) rejected: u64,
-    /// ... or its application has given it up.
+    /// Attempts that the application of the initiator ended.
     pub(crate) given_up: u64,
     /// Requests that were accepted.
     pub(crate) accepted: u64,
@@ -57,7 +56,7 @@ pub(crate) fn peer_of(end: End) -> End {
     end ^ 1
 }
 
-/// How long a message of this end is.
+/// Returns the length of a message of this end.
 pub(crate) fn length(end: End, index: usize) -> usize {
     let mixed = (end << 8 ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     mixed as usize % crate::memory::LONGEST + 1

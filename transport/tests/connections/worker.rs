@@ -1,63 +1,105 @@
-//! What drives the queue pairs of one receiving port, as a worker of the engine does.
+//! The driver of the queue pairs of one receiving port, as a worker of the engine is.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Accepted, Admit, Arrival, Attempt, Completion, ConnectError, Disconnects, Egress, Ended,
-    Endpoint, EndpointConfig, EventKind, Initiator, Initiators, Landing, OfferTerms, QpConfig,
-    QpSlot, QpState, QueuePair, RecvWr, Remote, Request, SendWr, Step, TransmitBody, Use,
+    Accepted, Admit, Attempt, Completion, ConnectError, Disconnects, Egress, Ended, EndpointConfig,
+    EventKind, Initiator, Initiators, OfferTerms, QpConfig, QpSlot, QpState, QueuePair, RecvWr,
+    Remote, Request, SendWr, Step, Transmit, TransmitBody, Use,
 };
 use braid_wire::{
     Connect, Control, ControlKind, Crc, DataHeader, Offer, Packet, PathId, QpId, RailId, Routing,
     SOURCE_PORT_BASE, Setup, Time, Token,
 };
 
+use crate::kit::{self, Host};
 use crate::memory::HostMemory;
 
 const MTU: u16 = 256;
-pub(crate) const PATHS: usize = 4;
-/// How long a queue pair tries before it gives up.
-pub(crate) const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
-pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(1);
+const PATHS: usize = 4;
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
+const PEER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A queue pair, and what its application has to know of it.
-pub(crate) struct Entry {
-    pub(crate) id: QpId,
+/// A queue pair and its connection.
+struct Entry {
     token: Token,
     place: Place,
     accepted: Option<Accepted>,
-    addr: Option<SocketAddr>,
-    /// Its memory.
-    pub(crate) piece: usize,
+    /// The piece of memory that it uses.
+    piece: usize,
     /// The peer's end of the attempt that it is connected for, if it is.
-    pub(crate) sender: u64,
+    sender: u64,
 }
 
 enum Place {
     Unbound(Box<QueuePair>),
-    Bound { peer: usize, slot: QpSlot },
+    Bound(Peer, QpSlot),
 }
 
-struct Peer {
-    instance: u64,
-    addr: SocketAddr,
-    endpoint: Endpoint,
-    rails: Rails,
+/// An instance of a program, and the port at which it receives.
+type Peer = (u64, SocketAddr);
+
+/// Queue pairs, and the endpoints that have taken in those which are connected.
+#[derive(Default)]
+struct Connections {
+    entries: BTreeMap<QpId, Entry>,
+    peers: BTreeMap<Peer, Host>,
 }
 
-/// How an attempt ended: where the ACCEPT came from, and what it says.
+impl Connections {
+    fn known(&mut self, id: QpId) -> &mut Entry {
+        self.entries.get_mut(&id).expect("a queue pair of this worker")
+    }
+
+    /// The connection of a queue pair.
+    fn host(&mut self, id: QpId) -> Option<(&mut Host, QpSlot, &Entry)> {
+        let entry = self.entries.get(&id)?;
+        let Place::Bound(peer, slot) = entry.place else { return None };
+        Some((self.peers.get_mut(&peer)?, slot, entry))
+    }
+
+    /// The connection that a packet is for, if its peer has sent it. `token`: none is asked for.
+    fn bound(
+        &mut self,
+        from: SocketAddr,
+        id: QpId,
+        token: Option<Token>,
+    ) -> Option<(&mut Host, QpSlot, &Entry)> {
+        self.host(id).filter(|(_, _, entry)| {
+            let is_peer =
+                matches!(entry.place, Place::Bound((_, addr), _) if addr.ip() == from.ip());
+            is_peer && token.is_none_or(|token| token == entry.token)
+        })
+    }
+
+    fn bind(&mut self, now: Time, id: QpId, remote: Remote, peer: Peer) {
+        let config = EndpointConfig {
+            ping_interval: Duration::from_millis(100),
+            peer_timeout: PEER_TIMEOUT,
+            ..EndpointConfig::default()
+        };
+        let make = || Host::new(now, config, kit::paths(PATHS));
+        let host = self.peers.entry(peer).or_insert_with(make);
+        let entry = self.entries.get_mut(&id).expect("a queue pair of this worker");
+        let Place::Unbound(qp) = &mut entry.place else { panic!("{id:?} is connected") };
+        let vacant = QueuePair::new(QpId::default(), Token::default(), QpConfig::default());
+        let slot = host.adopt(now, std::mem::replace(qp, vacant), remote);
+        entry.place = Place::Bound(peer, slot);
+    }
+}
+
+/// The end of an attempt: the port that the ACCEPT came from, and the ACCEPT.
 pub(crate) type Outcome = Result<(SocketAddr, Connect), ConnectError>;
 
 pub(crate) struct Worker {
     pub(crate) addr: SocketAddr,
     instance: u64,
-    pub(crate) entries: Vec<Entry>,
-    peers: Vec<Option<Peer>>,
-    pub(crate) initiators: Initiators<()>,
-    pub(crate) disconnects: Disconnects<SocketAddr>,
-    /// What is to be sent.
+    connections: Connections,
+    initiators: Initiators<()>,
+    disconnects: Disconnects<SocketAddr>,
+    /// Datagrams that leave next.
     pub(crate) out: Vec<(SocketAddr, Egress, Vec<u8>)>,
     pub(crate) completions: Vec<Completion>,
     /// Queue pairs that went into ERR by themselves.
@@ -71,8 +113,7 @@ impl Worker {
         Worker {
             addr,
             instance,
-            entries: Vec::new(),
-            peers: Vec::new(),
+            connections: Connections::default(),
             initiators: Initiators::default(),
             disconnects: Disconnects::new(PATHS),
             out: Vec::new(),
@@ -82,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// A queue pair in RESET that uses this piece of memory.
+    /// Makes a queue pair in RESET that uses this piece of memory.
     pub(crate) fn create(&mut self, id: QpId, piece: usize) {
         let config = QpConfig {
             max_rto: Duration::from_millis(50),
@@ -90,16 +131,13 @@ impl Worker {
             ..QpConfig::default()
         };
         let place = Place::Unbound(Box::new(QueuePair::new(id, Token(0), config)));
-        let (token, accepted, addr, sender) = (Token(0), None, None, 0);
-        self.entries.push(Entry { id, token, place, accepted, addr, piece, sender });
+        let entry = Entry { token: Token(0), place, accepted: None, piece, sender: 0 };
+        self.connections.entries.insert(id, entry);
     }
 
-    pub(crate) fn entry(&mut self, id: QpId) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|entry| entry.id == id)
-    }
-
-    fn known(&mut self, id: QpId) -> &mut Entry {
-        self.entry(id).expect("a queue pair of this worker")
+    /// Names the peer's end of the attempt that a queue pair stands for from now on.
+    pub(crate) fn set_sender(&mut self, id: QpId, sender: u64) {
+        self.connections.known(id).sender = sender;
     }
 
     fn offer(&mut self, id: QpId, random: u64) -> Offer {
@@ -109,7 +147,7 @@ impl Worker {
             receive_buffer: 1 << 20,
             crc: Crc::Off,
         };
-        let entry = self.known(id);
+        let entry = self.connections.known(id);
         let Place::Unbound(qp) = &mut entry.place else { panic!("{id:?} is connected") };
         // Of few PSNs, so that tokens alone tell attempts apart.
         let psn = 0xFF_FFF0 + (random >> 32) as u32 % 16;
@@ -141,9 +179,10 @@ impl Worker {
         random: u64,
     ) {
         let ours = self.offer(id, random);
-        let remote = Remote::agree(&ours, &request.connect.offer);
-        self.bind(now, id, remote, request.connect.offer.instance, request.from.remote);
-        self.known(id).accepted =
+        let theirs = &request.connect.offer;
+        let peer = (theirs.instance, request.from.remote);
+        self.connections.bind(now, id, Remote::agree(&ours, theirs), peer);
+        self.connections.known(id).accepted =
             Some(Accepted::new(request, ours, private_data, Routing::default()));
         self.answer_connect(id);
     }
@@ -151,74 +190,39 @@ impl Worker {
     /// Answers the CONNECT that a queue pair was accepted for, also when it is repeated.
     pub(crate) fn answer_connect(&mut self, id: QpId) {
         let receives = self.state(id).receives();
-        let Some(accepted) = &self.known(id).accepted else { return };
+        let Some(accepted) = &self.connections.known(id).accepted else { return };
         let (to, answer) = (accepted.attempt().from.remote, accepted.answer(receives));
-        self.say(to, &answer);
+        self.send_setup(to, &answer);
     }
 
-    pub(crate) fn say(&mut self, to: SocketAddr, setup: &Setup) {
+    pub(crate) fn send_setup(&mut self, to: SocketAddr, setup: &Setup) {
         let mut bytes = Vec::new();
         setup.encode(&mut bytes);
         self.out.push((to, Egress::Port(RailId::FIRST), bytes));
     }
 
-    fn control(&mut self, to: SocketAddr, egress: Egress, control: &Control) {
-        let mut bytes = Vec::new();
-        control.encode(&mut bytes);
+    fn send_control(&mut self, to: SocketAddr, egress: Egress, control: Control) {
+        let bytes = kit::encode(&TransmitBody::Control(control), &[]);
         self.out.push((to, egress, bytes));
     }
 
-    fn bind(&mut self, now: Time, id: QpId, remote: Remote, instance: u64, addr: SocketAddr) {
-        let peer = self.find_or_make(now, instance, addr);
-        let vacant = QueuePair::new(QpId::default(), Token::default(), QpConfig::default());
-        let entry = self.known(id);
-        let place = std::mem::replace(&mut entry.place, Place::Unbound(Box::new(vacant)));
-        let Place::Unbound(qp) = place else { panic!("{id:?} is connected") };
-        entry.addr = Some(addr);
-        let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("just made");
-        let slot = endpoint.adopt(now, *qp, remote, rails);
-        self.known(id).place = Place::Bound { peer, slot };
-    }
-
-    fn find_or_make(&mut self, now: Time, instance: u64, addr: SocketAddr) -> usize {
-        let is_it = |peer: &Peer| peer.instance == instance && peer.addr == addr;
-        if let Some(index) = self.peers.iter().position(|peer| peer.as_ref().is_some_and(is_it)) {
-            return index;
-        }
-        let config = EndpointConfig {
-            ping_interval: Duration::from_millis(100),
-            peer_timeout: PEER_TIMEOUT,
-            ..EndpointConfig::default()
-        };
-        let rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, PATHS, 1).expect("paths"));
-        let peer = Peer { instance, addr, endpoint: Endpoint::new(now, config), rails };
-        let index = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
-        if index == self.peers.len() {
-            self.peers.push(None);
-        }
-        self.peers[index] = Some(peer);
-        index
-    }
-
-    pub(crate) fn state(&mut self, id: QpId) -> QpState {
-        match &self.known(id).place {
+    pub(crate) fn state(&self, id: QpId) -> QpState {
+        let Connections { entries, peers } = &self.connections;
+        match &entries[&id].place {
             Place::Unbound(qp) => qp.state(),
-            Place::Bound { peer, slot } => {
-                let (peer, slot) = (*peer, *slot);
-                self.peers[peer].as_ref().expect("its peer").endpoint.qp(slot).state()
-            }
+            Place::Bound(peer, slot) => peers[peer].state(*slot),
         }
     }
 
     pub(crate) fn post_send(&mut self, now: Time, id: QpId, wr: SendWr) {
-        let Place::Bound { peer, slot } = self.known(id).place else { panic!("{id:?}") };
-        let endpoint = &mut self.peers[peer].as_mut().expect("its peer").endpoint;
-        endpoint.post_send(now, slot, wr).expect("there is room");
+        let (host, slot, _) = self.connections.host(id).expect("it is connected");
+        host.endpoint.post_send(now, slot, wr).expect("there is room");
     }
 
-    /// Before it is connected.
+    /// Posts a receive before the queue pair is connected.
     pub(crate) fn post_recv(&mut self, id: QpId, wr: RecvWr) {
-        let Place::Unbound(qp) = &mut self.known(id).place else { panic!("{id:?}") };
+        let entry = self.connections.known(id);
+        let Place::Unbound(qp) = &mut entry.place else { panic!("{id:?} is connected") };
         if qp.state() == QpState::Reset {
             qp.modify(QpState::Init).expect("RESET goes to INIT");
         }
@@ -230,28 +234,29 @@ impl Worker {
     pub(crate) fn destroy(&mut self, now: Time, id: QpId) -> Option<Accepted> {
         self.initiators.cancel(id);
         self.initiators.forget(id);
-        if let Place::Bound { peer, slot } = self.known(id).place {
-            let Peer { endpoint, rails, addr, .. } = self.peers[peer].as_mut().expect("its peer");
-            endpoint.modify(now, slot, QpState::Error).expect("every queue pair can go to ERR");
-            while let Some(disconnect) = endpoint.poll_disconnect() {
-                self.disconnects.insert(now, *addr, disconnect);
+        let Connections { entries, peers } = &mut self.connections;
+        let entry = entries.remove(&id).expect("a queue pair of this worker");
+        match entry.place {
+            Place::Bound(peer, slot) => {
+                let host = peers.get_mut(&peer).expect("its peer");
+                host.end(now, slot);
+                host.begin_disconnects(now, &peer.1, &mut self.disconnects);
+                self.completions.extend(host.completions());
+                assert_eq!(host.release(now, slot).poll_ended(), None, "a completion is left");
+                if host.endpoint.is_empty() {
+                    peers.remove(&peer);
+                }
             }
-            self.completions.extend(std::iter::from_fn(|| endpoint.poll_completion()));
-            let mut qp = endpoint.release(now, slot, rails);
-            assert_eq!(qp.poll_ended(), None, "a completion is left behind");
-            let is_empty = endpoint.is_empty();
-            self.peers[peer].take_if(|_| is_empty);
-        } else if let Place::Unbound(qp) = &mut self.known(id).place {
-            qp.modify(QpState::Error).expect("every queue pair can go to ERR");
-            let flushed: Vec<Completion> =
-                std::iter::from_fn(|| qp.poll_ended()).filter_map(Ended::reported).collect();
-            self.completions.extend(flushed);
+            Place::Unbound(mut qp) => {
+                qp.modify(QpState::Error).expect("every queue pair can go to ERR");
+                let flushed = std::iter::from_fn(|| qp.poll_ended());
+                self.completions.extend(flushed.filter_map(Ended::reported));
+            }
         }
-        let index = self.entries.iter().position(|entry| entry.id == id).expect("it was there");
-        self.entries.swap_remove(index).accepted
+        entry.accepted
     }
 
-    /// Everything but a HELLO or a CONNECT has come.
+    /// Takes a packet, which is neither a HELLO nor a CONNECT.
     pub(crate) fn take(
         &mut self,
         now: Time,
@@ -259,107 +264,93 @@ impl Worker {
         packet: Packet<'_>,
         memory: &mut HostMemory,
     ) {
-        let path = PathId::new(from.port());
         let left_by = match from.port() >= SOURCE_PORT_BASE {
-            true => Egress::Path(path),
+            true => Egress::Path(PathId::new(from.port())),
             false => Egress::Port(RailId::FIRST),
         };
         match packet {
-            Packet::Data(header, payload) => self.data(now, from, path, &header, payload, memory),
+            Packet::Data(header, payload) => self.data(now, from, &header, payload, memory),
             Packet::Ack(ack) => {
-                if let Some((peer, slot, _)) = self.bound(from, ack.qp, Some(ack.token)) {
-                    let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("its peer");
-                    endpoint.on_ack(now, slot, &ack, rails);
+                if let Some((host, slot, _)) = self.connections.bound(from, ack.qp, Some(ack.token))
+                {
+                    host.on_ack(now, slot, &ack);
                 }
             }
             Packet::Control(control) => self.on_control(now, from, left_by, &control),
             Packet::Probe(probe) => {
-                if let Some((peer, slot, _)) = self.bound(from, probe.qp, Some(probe.token)) {
-                    let peer = self.peers[peer].as_mut().expect("its peer");
-                    peer.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
+                let bound = self.connections.bound(from, probe.qp, Some(probe.token));
+                if let Some((host, slot, _)) = bound {
+                    host.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
                 }
             }
             Packet::Setup(answer) => {
                 if let Use::Declined(control) = self.initiators.on_answer(now, from, &answer) {
                     self.declined += 1;
-                    self.control(from, Egress::Port(RailId::FIRST), &control);
+                    self.send_control(from, Egress::Port(RailId::FIRST), control);
                 }
             }
             Packet::Part(..) | Packet::Sealed(_) => panic!("nobody sends any"),
         }
     }
 
-    /// The connection that a packet is for, if its peer has sent it. `token`: none is asked for.
-    fn bound(
-        &mut self,
-        from: SocketAddr,
-        id: QpId,
-        token: Option<Token>,
-    ) -> Option<(usize, QpSlot, (usize, u64))> {
-        let entry = self.entry(id)?;
-        let Place::Bound { peer, slot } = entry.place else { return None };
-        let is_its = token.is_none_or(|token| token == entry.token);
-        let is_peer = entry.addr.is_some_and(|addr| addr.ip() == from.ip());
-        (is_its && is_peer).then_some((peer, slot, (entry.piece, entry.sender)))
-    }
-
     fn data(
         &mut self,
         now: Time,
         from: SocketAddr,
-        path: PathId,
         header: &DataHeader,
         payload: &[u8],
         memory: &mut HostMemory,
     ) {
-        let bound = self.bound(from, header.qp, Some(header.token));
-        let Some((peer, slot, (piece, sender))) = bound else { return };
-        let endpoint = &mut self.peers[peer].as_mut().expect("its peer").endpoint;
-        let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
-        let Admit::Take(landing) = endpoint.on_arrival(now, slot, &arrival, memory) else { return };
-        if let Landing::Payload(pieces) = &landing {
-            let mut rest = payload;
-            for sge in pieces {
-                let part = rest.split_off(..sge.len as usize).expect("pieces fit the payload");
-                memory.place(sge, part, piece, sender);
-            }
+        let bound = self.connections.bound(from, header.qp, Some(header.token));
+        let Some((host, slot, entry)) = bound else { return };
+        let arrival = kit::arrival(header, PathId::new(from.port()));
+        if let Admit::Take(landing) = host.endpoint.on_arrival(now, slot, &arrival, memory) {
+            kit::land(&landing, payload, |sge, part| {
+                memory.place(sge, part, entry.piece, entry.sender);
+            });
+            host.endpoint.placed(now, slot, memory);
         }
-        endpoint.placed(now, slot, memory);
     }
 
     fn on_control(&mut self, now: Time, from: SocketAddr, left_by: Egress, control: &Control) {
-        if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control, |peer| peer.ip() == from.ip());
-            return;
-        }
         let (id, token) = (control.qp, Some(control.token));
         let token = token.filter(|_| control.kind != ControlKind::Unknown);
-        if let Some((peer, slot, _)) = self.bound(from, id, token) {
-            let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("its peer");
-            if endpoint.on_control(now, slot, control, left_by, rails) {
-                self.disconnects.on_peer_ended(control, |peer| peer.ip() == from.ip());
-            }
-            return;
-        }
-        let is_its = self.entry(id).is_some_and(|entry| token.is_none_or(|t| t == entry.token));
-        if is_its && self.initiators.is_connecting(id) {
+        let is_connecting = self.initiators.is_connecting(id)
+            && token.is_none_or(|token| token == self.connections.known(id).token);
+        let qp = self.connections.bound(from, id, token).map(|(host, slot, _)| (host, slot));
+        if qp.is_none() && is_connecting && control.kind != ControlKind::Confirm {
             return;
         }
         let is_from = |peer: &SocketAddr| peer.ip() == from.ip();
-        if let Some(answer) = self.disconnects.on_stray(now, control, is_from) {
+        let packet = (control, left_by);
+        if let Some(answer) = kit::on_control(now, qp, packet, &mut self.disconnects, is_from) {
             let to = answer.to.unwrap_or(from);
-            self.control(to, Egress::Port(RailId::FIRST), &answer.control);
+            self.send_control(to, Egress::Port(RailId::FIRST), answer.control);
         }
     }
 
-    /// Lets the time pass and says what there is to say. Returns the attempts that have ended.
+    /// Lets the time pass and sends what is due. Returns the attempts that have ended.
     pub(crate) fn run(&mut self, now: Time, memory: &HostMemory) -> Vec<(QpId, Outcome)> {
         let ended = self.run_initiators(now);
-        for index in 0..self.peers.len() {
-            self.run_peer(now, index, memory);
+        for (&(_, addr), host) in &mut self.connections.peers {
+            host.run_timers(now);
+            for Transmit { egress, body, .. } in host.transmit(now) {
+                let payload = match &body {
+                    TransmitBody::Segment { gather, .. } => memory.gather(gather),
+                    _ => Vec::new(),
+                };
+                self.out.push((addr, egress, kit::encode(&body, &payload)));
+            }
+            host.begin_disconnects(now, &addr, &mut self.disconnects);
+            while let Some(event) = host.endpoint.poll_event() {
+                if matches!(event.kind, EventKind::Ended(_)) {
+                    self.failed.push(event.qp);
+                }
+            }
+            self.completions.extend(host.completions());
         }
         while let Some(due) = self.disconnects.poll_transmit(now) {
-            self.control(due.to, due.egress, &due.control);
+            self.send_control(due.to, due.egress, due.control);
         }
         ended
     }
@@ -368,12 +359,12 @@ impl Worker {
         let mut ended = Vec::new();
         while let Some(step) = self.initiators.poll(now) {
             match step {
-                Step::Send(_, to, setup) => self.say(to, &setup),
+                Step::Send(_, to, setup) => self.send_setup(to, &setup),
                 Step::Ended(attempt, Err(error)) => ended.push((attempt.ours.qp, Err(error))),
                 Step::Ended(attempt, Ok(accept)) => {
                     let (id, from) = (attempt.ours.qp, attempt.accepted_from.remote);
                     let remote = Remote::agree(&attempt.ours, &accept.offer);
-                    self.bind(now, id, remote, accept.offer.instance, from);
+                    self.connections.bind(now, id, remote, (accept.offer.instance, from));
                     self.initiators.connected(&attempt);
                     ended.push((id, Ok((from, accept))));
                 }
@@ -382,47 +373,18 @@ impl Worker {
         ended
     }
 
-    fn run_peer(&mut self, now: Time, index: usize, memory: &HostMemory) {
-        let Some(Peer { endpoint, rails, addr, .. }) = &mut self.peers[index] else { return };
-        if endpoint.next_timeout(rails).is_some_and(|at| at <= now) {
-            endpoint.on_timeout(now, rails);
-        }
-        while let Some(transmit) = endpoint.poll_transmit(now, rails) {
-            let mut bytes = Vec::new();
-            match transmit.body {
-                TransmitBody::Segment { header, gather, .. } => {
-                    header.encode(&mut bytes);
-                    bytes.extend(memory.gather(&gather));
-                }
-                TransmitBody::Ack(ack) => ack.encode(&mut bytes),
-                TransmitBody::Control(control) => control.encode(&mut bytes),
-                TransmitBody::Probe(probe) => probe.encode(&mut bytes),
-            }
-            self.out.push((*addr, transmit.egress, bytes));
-        }
-        while let Some(disconnect) = endpoint.poll_disconnect() {
-            self.disconnects.insert(now, *addr, disconnect);
-        }
-        while let Some(event) = endpoint.poll_event() {
-            if matches!(event.kind, EventKind::Ended(_)) {
-                self.failed.push(event.qp);
-            }
-        }
-        self.completions.extend(std::iter::from_fn(|| endpoint.poll_completion()));
-    }
-
     pub(crate) fn next_timeout(&self) -> Time {
-        let peers = self.peers.iter().flatten();
-        let peers = peers.filter_map(|peer| peer.endpoint.next_timeout(&peer.rails));
+        let peers = self.connections.peers.values().filter_map(Host::next_timeout);
         let own = [self.initiators.next_timeout(), self.disconnects.next_timeout()];
         own.into_iter().flatten().chain(peers).min().unwrap_or(Time::FAR_FUTURE)
     }
 
-    /// What is left of connections: queue pairs, peers, attempts, and ends that are not confirmed.
+    /// Counts the rest of connections: queue pairs, peers, attempts, and ends that are not
+    /// confirmed.
     pub(crate) fn left(&self) -> [usize; 4] {
-        let peers = self.peers.iter().flatten().count();
+        let Connections { entries, peers } = &self.connections;
         let tables = [self.initiators.is_empty(), self.disconnects.is_empty()];
         let [attempts, unconfirmed] = tables.map(|is_empty| usize::from(!is_empty));
-        [self.entries.len(), peers, attempts, unconfirmed]
+        [entries.len(), peers.len(), attempts, unconfirmed]
     }
 }

@@ -53,8 +53,8 @@ impl World {
         }
     }
 
-    /// Until so many attempts were made, and whatever they have left behind is gone; then all
-    /// succeed.
+    /// Plays until so many attempts were made and nothing is left of them. All attempts of one last
+    /// round have to succeed.
     pub(crate) fn play(&mut self, attempts: u64) {
         while self.record.attempts < attempts {
             self.step(Time::FAR_FUTURE);
@@ -75,7 +75,7 @@ impl World {
         self.close();
     }
 
-    /// Everything ends, and nothing is left behind.
+    /// Ends everything, and checks that nothing is left behind.
     fn close(&mut self) {
         self.mood = Mood::Closing;
         for index in 0..self.hosts.len() {
@@ -97,7 +97,7 @@ impl World {
         self.now = end;
     }
 
-    /// Whatever comes next happens. False: not before `end`.
+    /// Lets the next event happen. Returns false if there is none until `end`.
     fn step(&mut self, end: Time) -> bool {
         let arrival = self.network.next_arrival();
         let wakes = self.wakes.iter().copied().zip(0..);
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// Something happens to a host, and it runs.
+    /// Lets something happen to a host, and runs it.
     fn run(&mut self, index: usize, what: impl FnOnce(&mut Host, &mut Context<'_>)) {
         let World { now, mood, rng, record, .. } = self;
         let (now, mood, hosts) = (*now, *mood, self.hosts.len());

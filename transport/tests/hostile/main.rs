@@ -13,6 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use self::attack::choices::Choices;
+use self::attack::kit::number;
 use self::attack::{Attack, Reached};
 
 #[global_allocator]
@@ -44,13 +45,6 @@ impl Choices for Seeded {
     }
 }
 
-fn number(variable: &str, otherwise: u64) -> u64 {
-    match std::env::var(variable) {
-        Err(_) => otherwise,
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
-    }
-}
-
 fn run(seed: u64, steps: u64, mut after: impl FnMut(u64)) -> Reached {
     let mut choices = Seeded(Pcg64Mcg::seed_from_u64(seed));
     let mut attack = Attack::new(&mut choices);
@@ -62,7 +56,7 @@ fn run(seed: u64, steps: u64, mut after: impl FnMut(u64)) -> Reached {
 }
 
 #[test]
-fn a_peer_that_lies_harms_only_its_own_connections() {
+fn lying_peer_harms_only_its_own_connections() {
     let first = number("BRAID_FIRST_SEED", 0);
     let mut reached = Reached::new();
     for seed in first..first + number("BRAID_HOSTILE_SEEDS", SEEDS) {
@@ -75,7 +69,7 @@ fn a_peer_that_lies_harms_only_its_own_connections() {
         };
         ended.into_iter().for_each(|(kind, count)| *reached.entry(kind).or_default() += count);
     }
-    // A liar that nobody believes would test little.
+    // A liar whose packets are all refused would test little.
     let believed = |work| reached.contains_key(&(work, Status::Success));
     let missing = WORKS.into_iter().find(|work| !believed(*work));
     assert!(first > 0 || missing.is_none(), "{missing:?} never succeeds: {reached:?}");

@@ -1,11 +1,20 @@
 //! One region that allows everything, for two hosts that move no bytes.
 
+use std::ops::Range;
+
 use braid_transport::{
     Access, AtomicOp, Memory, PdId, Region, Regions, RemoteAddr, SendOp, SendWr, SgList, Sge,
 };
 
 const BASE: u64 = 1 << 20;
 const LEN: u64 = 1 << 30;
+
+/// Registers addresses that their peers know them by. Returns the key.
+pub(crate) fn register(regions: &mut Regions, pd: PdId, at: Range<u64>, access: Access) -> u32 {
+    let (addr, len) = (at.start, at.end - at.start);
+    let region = Region { pd, addr, iova: addr, len, access, nics: None };
+    regions.insert(region).expect("there is room")
+}
 
 pub(crate) struct Everything {
     regions: Regions,
@@ -15,15 +24,7 @@ pub(crate) struct Everything {
 impl Everything {
     pub(crate) fn new() -> Self {
         let mut regions = Regions::new([0; 16]);
-        let region = Region {
-            pd: PdId(0),
-            addr: BASE,
-            iova: BASE,
-            len: LEN,
-            access: Access::ALL,
-            nics: None,
-        };
-        let key = regions.insert(region).expect("there is room for one");
+        let key = register(&mut regions, PdId(0), BASE..BASE + LEN, Access::ALL);
         Everything { regions, key }
     }
 

@@ -1,136 +1,193 @@
-//! The parts that drivers of endpoints in virtual time share, in tests and benchmarks: a host, its
-//! memory where no bytes move, the connection of queue pairs, and the placement of payloads.
-#![allow(dead_code, reason = "no program uses all of it")]
+//! The driver of endpoints in virtual time that tests and benchmarks share.
+//!
+//! A [`Host`] is an endpoint with its rails. A [`Wire`] carries packets to it, as values or as
+//! bytes. [`Everything`] is its memory where no bytes move.
+#![allow(dead_code, unused_imports, reason = "no program uses all of it")]
 
 mod memory;
+mod packets;
+mod wire;
 
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, Landing, QpConfig, QpSlot, QpState, QueuePair,
-    Refusal, Remote, Sge, Transmit, TransmitBody,
+    Admit, Arrival, Completion, Disconnects, Egress, Endpoint, EndpointConfig, QpConfig, QpSlot,
+    QpState, QueuePair, Remote, StrayAnswer, Transmit, TransmitBody,
 };
-use braid_wire::{Crc, DataHeader, PathId, QpId, RailId, Time, Token};
+use braid_wire::{Ack, Control, ControlKind, Crc, QpId, RailId, Stream, Time, Token};
 
-pub(crate) use memory::Everything;
+pub(crate) use memory::{Everything, register};
+pub(crate) use packets::{ack, arrival, encode, header, land, peer_of};
+pub(crate) use wire::Wire;
 
-/// The number and the token of the only queue pair of a host.
-pub(crate) const ID: QpId = QpId::new(2);
-pub(crate) const TOKEN: Token = Token(7);
+/// The number and the token of the queue pair of a host that has only one.
+pub(crate) const NAME: (QpId, Token) = (QpId::new(2), Token(7));
 
-/// An endpoint with its rails and its first queue pair.
+/// An endpoint with its rails.
 pub(crate) struct Host {
     pub(crate) endpoint: Endpoint,
     pub(crate) rails: Rails,
-    pub(crate) slot: QpSlot,
 }
 
 impl Host {
-    /// A host whose queue pair has the same number and token as the remote one.
-    pub(crate) fn new(
+    pub(crate) fn new(now: Time, config: EndpointConfig, rails: impl Into<Rails>) -> Self {
+        Host { endpoint: Endpoint::new(now, config), rails: rails.into() }
+    }
+
+    /// Connects a new queue pair.
+    pub(crate) fn connect(
+        &mut self,
         now: Time,
-        endpoint: EndpointConfig,
-        mut rails: Rails,
+        (id, token): (QpId, Token),
         config: QpConfig,
         remote: Remote,
-    ) -> Self {
-        let mut endpoint = Endpoint::new(now, endpoint);
-        let own = (remote.qp, remote.token);
-        let slot = connect(now, (&mut endpoint, &mut rails), own, config, remote);
-        Host { endpoint, rails, slot }
+    ) -> QpSlot {
+        let mut qp = QueuePair::new(id, token, config);
+        qp.modify(QpState::Init).expect("it is in RESET");
+        self.adopt(now, qp, remote)
     }
 
-    /// Connects a further queue pair, which has the same number and token as the remote one.
-    pub(crate) fn connect(&mut self, now: Time, config: QpConfig, remote: Remote) -> QpSlot {
-        let own = (remote.qp, remote.token);
-        connect(now, (&mut self.endpoint, &mut self.rails), own, config, remote)
+    pub(crate) fn adopt(&mut self, now: Time, qp: QueuePair, remote: Remote) -> QpSlot {
+        self.endpoint.adopt(now, qp, remote, &mut self.rails)
     }
 
-    /// Takes a packet of the peer for a queue pair. Returns the reason if the endpoint refuses a
-    /// segment.
+    pub(crate) fn release(&mut self, now: Time, slot: QpSlot) -> QueuePair {
+        self.endpoint.release(now, slot, &mut self.rails)
+    }
+
+    pub(crate) fn end(&mut self, now: Time, slot: QpSlot) {
+        let ended = self.endpoint.modify(now, slot, QpState::Error);
+        ended.expect("every queue pair can go to ERR");
+    }
+
+    pub(crate) fn state(&self, slot: QpSlot) -> QpState {
+        self.endpoint.qp(slot).state()
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.endpoint.next_timeout(&self.rails)
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        self.endpoint.on_timeout(now, &mut self.rails);
+    }
+
+    /// Runs the timers if one is due. Returns whether one was.
+    pub(crate) fn run_timers(&mut self, now: Time) -> bool {
+        let is_due = self.next_timeout().is_some_and(|at| at <= now);
+        if is_due {
+            self.on_timeout(now);
+        }
+        is_due
+    }
+
+    pub(crate) fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        self.endpoint.poll_transmit(now, &mut self.rails)
+    }
+
+    /// Returns everything that leaves now.
+    pub(crate) fn transmit(&mut self, now: Time) -> impl Iterator<Item = Transmit> {
+        std::iter::from_fn(move || self.poll_transmit(now))
+    }
+
+    pub(crate) fn completions(&mut self) -> impl Iterator<Item = Completion> {
+        std::iter::from_fn(|| self.endpoint.poll_completion())
+    }
+
+    /// Takes a packet of a peer whose payload does not move.
     pub(crate) fn receive(
         &mut self,
         now: Time,
         slot: QpSlot,
         packet: &Transmit,
         memory: &Everything,
-    ) -> Option<Refusal> {
-        let Host { endpoint, rails, .. } = self;
+    ) -> Option<Admit> {
         match &packet.body {
             TransmitBody::Segment { header, path, .. } => {
-                return self.receive_segment(now, slot, (header, *path), memory);
+                return Some(self.receive_segment(now, slot, &arrival(header, *path), memory));
             }
-            TransmitBody::Ack(ack) => endpoint.on_ack(now, slot, ack, rails),
+            TransmitBody::Ack(ack) => self.on_ack(now, slot, ack),
             TransmitBody::Control(control) => {
-                endpoint.on_control(now, slot, control, packet.egress, rails);
+                self.on_control(now, slot, control, packet.egress);
             }
-            TransmitBody::Probe(probe) => endpoint.on_probe(now, slot, RailId::FIRST, probe),
+            TransmitBody::Probe(probe) => {
+                self.endpoint.on_probe(now, slot, RailId::FIRST, probe);
+            }
         }
         None
     }
 
-    /// Takes a segment that came by a path. Returns the reason if the endpoint refuses it.
+    /// Takes a segment whose payload does not move.
     pub(crate) fn receive_segment(
         &mut self,
         now: Time,
         slot: QpSlot,
-        (header, path): (&DataHeader, PathId),
+        arrival: &Arrival<'_>,
         memory: &Everything,
-    ) -> Option<Refusal> {
-        let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
-        match self.endpoint.on_arrival(now, slot, &arrival, memory) {
-            Admit::Take(_) => self.endpoint.placed(now, slot, memory),
-            Admit::Duplicate => {}
-            Admit::Refuse(refusal) => return Some(refusal),
+    ) -> Admit {
+        let admit = self.endpoint.on_arrival(now, slot, arrival, memory);
+        if let Admit::Take(_) = admit {
+            self.endpoint.placed(now, slot, memory);
         }
-        None
+        admit
     }
 
-    /// Runs the timers that are due.
-    pub(crate) fn run_timers(&mut self, now: Time) {
-        if self.next_timeout().is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut self.rails);
-        }
+    pub(crate) fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack) {
+        self.endpoint.on_ack(now, slot, ack, &mut self.rails);
     }
 
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.endpoint.next_timeout(&self.rails)
+    pub(crate) fn on_control(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        control: &Control,
+        left_by: Egress,
+    ) -> bool {
+        self.endpoint.on_control(now, slot, control, left_by, &mut self.rails)
+    }
+
+    pub(crate) fn on_lost(&mut self, now: Time, slot: QpSlot, psn: u32) {
+        self.endpoint.on_lost(now, slot, Stream::Requests, psn, &mut self.rails);
+    }
+
+    pub(crate) fn on_unreachable(&mut self, now: Time, left_by: Egress) {
+        self.endpoint.on_unreachable(now, left_by, &self.rails);
+    }
+
+    /// Moves the DISCONNECTs of ended queue pairs to the table that repeats them.
+    pub(crate) fn begin_disconnects<A: Clone>(
+        &mut self,
+        now: Time,
+        to: &A,
+        disconnects: &mut Disconnects<A>,
+    ) {
+        while let Some(disconnect) = self.endpoint.poll_disconnect() {
+            disconnects.insert(now, to.clone(), disconnect);
+        }
     }
 }
 
-/// Puts a payload where the core wants it, piece by piece.
-pub(crate) fn land(landing: &Landing, payload: &[u8], mut place: impl FnMut(&Sge, &[u8])) {
-    match landing {
-        Landing::Payload(pieces) => {
-            let mut rest = payload;
-            for piece in pieces {
-                let part = rest.split_off(..piece.len as usize).expect("pieces fit the payload");
-                place(piece, part);
-            }
-            assert!(rest.is_empty(), "the pieces do not take the whole payload");
-        }
-        Landing::Value(piece, value) => {
-            assert_eq!(piece.len, 8);
-            place(piece, &value.to_ne_bytes());
-        }
-        Landing::Nothing => assert!(payload.is_empty(), "a payload is thrown away"),
-    }
-}
-
-/// Connects a queue pair of this number and token.
-pub(crate) fn connect(
+/// Takes a control packet, by which disconnects end too. `qp`: the queue pair that it is for.
+/// Returns the answer if there is none.
+pub(crate) fn on_control<A: Clone>(
     now: Time,
-    (endpoint, rails): (&mut Endpoint, &mut Rails),
-    (id, token): (QpId, Token),
-    config: QpConfig,
-    remote: Remote,
-) -> QpSlot {
-    let mut qp = QueuePair::new(id, token, config);
-    qp.modify(QpState::Init).expect("it is in RESET");
-    endpoint.adopt(now, qp, remote, rails)
+    qp: Option<(&mut Host, QpSlot)>,
+    (control, left_by): (&Control, Egress),
+    disconnects: &mut Disconnects<A>,
+    is_from: impl Fn(&A) -> bool,
+) -> Option<StrayAnswer<A>> {
+    if control.kind == ControlKind::Confirm {
+        disconnects.confirm(control, is_from);
+        return None;
+    }
+    let Some((host, slot)) = qp else { return disconnects.on_stray(now, control, is_from) };
+    if host.on_control(now, slot, control, left_by) {
+        disconnects.on_peer_ended(control, is_from);
+    }
+    None
 }
 
 /// The remote end of a connection whose PSNs begin with `first_psn`.
-pub(crate) fn remote(qp: QpId, token: Token, first_psn: u32) -> Remote {
+pub(crate) fn remote((qp, token): (QpId, Token), first_psn: u32) -> Remote {
     Remote {
         qp,
         token,
@@ -147,4 +204,12 @@ pub(crate) fn remote(qp: QpId, token: Token, first_psn: u32) -> Remote {
 /// Paths that are taken in turn.
 pub(crate) fn paths(count: usize) -> PathSet {
     PathSet::new(LbPolicy::ROUND_ROBIN, count, 1).expect("few paths")
+}
+
+/// Reads a number from the environment. Default: `otherwise`.
+pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
+    match std::env::var(variable) {
+        Err(_) => otherwise,
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
+    }
 }

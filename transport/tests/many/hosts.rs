@@ -1,25 +1,24 @@
 //! Two hosts, their queue pairs, and the link between them.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{
-    EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, RecvWr, Refusal, Remote, SendOp, Status,
-    Transmit, TransmitBody,
+    Admit, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, RecvWr, Refusal, Remote, SendOp,
+    Status, Transmit, TransmitBody,
 };
 use braid_wire::{DATA_HEADER_LEN, DataHeader, PathId, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::kit::{self, Everything};
+use crate::kit::{self, Everything, Wire};
 
 /// Wraps soon.
 pub(crate) const FIRST_PSN: u32 = 0xFF_FFF0;
-/// Of acknowledgements and control packets; about so long they are.
-const NOTE_LEN: u64 = 64;
+/// Bytes of an acknowledgement or a control packet, approximately.
+const CONTROL_LEN: u64 = 64;
 
-/// What queue pairs, endpoints and the link are like.
+/// Parameters of queue pairs, endpoints and the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) qps: usize,
@@ -35,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) queue: u64,
     /// The share of packets that get lost behind it.
     pub(crate) loss: f64,
-    /// How often a host looks at what has come.
+    /// The interval at which a host takes in packets.
     pub(crate) wakes_every: Duration,
     pub(crate) seed: u64,
     /// Whether the wire reorders packets of one path.
@@ -93,19 +92,18 @@ impl Default for Settings {
 struct Pipe {
     /// When the last byte of what is in it has left.
     free_at: Time,
-    /// In the order of their arrival.
-    packets: VecDeque<(Time, QpId, Transmit)>,
+    packets: Wire<Transmit>,
     rng: Pcg64Mcg,
 }
 
 impl Pipe {
     fn new(seed: u64) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Pipe { free_at: Time::ZERO, packets: VecDeque::new(), rng }
+        Pipe { free_at: Time::ZERO, packets: Wire::default(), rng }
     }
 
     /// Takes a packet of so many bytes.
-    fn take(&mut self, now: Time, len: u64, settings: &Settings, packet: (QpId, Transmit)) {
+    fn take(&mut self, now: Time, len: u64, settings: &Settings, packet: Transmit) {
         let queued = self.free_at.saturating_since(now).as_micros() as u64 * settings.bytes_per_us;
         if queued.saturating_add(len) > settings.queue {
             return;
@@ -117,9 +115,7 @@ impl Pipe {
         }
         let arrives = self.free_at + settings.reordering.delay(settings.delay, &mut self.rng);
         let arrives = arrives.as_nanos().next_multiple_of(settings.wakes_every.as_nanos() as u64);
-        let arrives = Time::from_nanos(arrives);
-        let later = self.packets.iter().rev().take_while(|(at, ..)| *at > arrives).count();
-        self.packets.insert(self.packets.len() - later, (arrives, packet.0, packet.1));
+        self.packets.send(Time::from_nanos(arrives), packet);
     }
 }
 
@@ -129,20 +125,19 @@ pub(crate) struct Host {
     arriving: Pipe,
     /// Work requests that have completed, by queue pair.
     pub(crate) completed: Vec<usize>,
-    /// In which order that happened, ...
+    /// The queue pairs of all completions, in their order.
     pub(crate) order: Vec<usize>,
-    /// ... and how many each queue pair had completed then.
+    /// Completions of the same queue pair so far, at each of them.
     pub(crate) count: Vec<usize>,
-    /// Why segments were turned away.
+    /// Reasons for refused segments.
     pub(crate) refusals: Vec<Refusal>,
-    /// So many queue pairs, the first ones, send into nothing.
+    /// The number of queue pairs, the first ones, whose packets are lost.
     pub(crate) cut_off: usize,
-    /// So many of the next segments that end a message get lost.
+    /// The number of segments at the end of a message that are lost next.
     pub(crate) loses_ends: usize,
-    /// Packets that have left: segments, and all others.
+    /// Segments that have left.
     pub(crate) segments: usize,
-    pub(crate) notes: usize,
-    /// How often segments have left, however many at once.
+    /// Turns in which segments have left.
     pub(crate) departures: usize,
 }
 
@@ -155,22 +150,30 @@ fn index_of(id: QpId) -> usize {
     id.get() as usize - 1
 }
 
+fn refusal(admit: Admit) -> Option<Refusal> {
+    match admit {
+        Admit::Refuse(refusal) => Some(refusal),
+        Admit::Take(_) | Admit::Duplicate => None,
+    }
+}
+
 impl Host {
     fn new(now: Time, settings: &Settings) -> Self {
         let paths = || PathSet::new(settings.policy, 16, 1).unwrap();
         let further = (1..settings.rails as u32).map(|rail| (paths(), rail));
         let rails = Rails::new(RailScheme::default(), paths(), further);
-        let remote = |index| Remote {
-            mtu: settings.mtu,
-            window: settings.qp.window,
-            max_rd_atomic: settings.qp.max_rd_atomic,
-            ..kit::remote(number(index), Token(index as u32), FIRST_PSN)
-        };
-        let qp = &settings.qp;
-        let mut inner = kit::Host::new(now, settings.endpoint, rails, qp.clone(), remote(0));
-        let further = (1..settings.qps).map(|index| inner.connect(now, qp.clone(), remote(index)));
-        let further: Vec<QpSlot> = further.collect();
-        let slots = std::iter::once(inner.slot).chain(further).collect();
+        let mut inner = kit::Host::new(now, settings.endpoint, rails);
+        let slots = (0..settings.qps).map(|index| {
+            let name = (number(index), Token(index as u32));
+            let remote = Remote {
+                mtu: settings.mtu,
+                window: settings.qp.window,
+                max_rd_atomic: settings.qp.max_rd_atomic,
+                ..kit::remote(name, FIRST_PSN)
+            };
+            inner.connect(now, name, settings.qp.clone(), remote)
+        });
+        let slots = slots.collect();
         Host {
             inner,
             slots,
@@ -182,20 +185,19 @@ impl Host {
             cut_off: 0,
             loses_ends: 0,
             segments: 0,
-            notes: 0,
             departures: 0,
         }
     }
 
-    fn hear(&mut self, now: Time, memory: &Everything) {
-        while self.arriving.packets.front().is_some_and(|(at, ..)| *at <= now) {
-            let Some((_, id, packet)) = self.arriving.packets.pop_front() else { break };
-            let slot = self.slots[index_of(id)];
-            self.refusals.extend(self.inner.receive(now, slot, &packet, memory));
+    fn receive(&mut self, now: Time, memory: &Everything) {
+        while let Some(packet) = self.arriving.packets.arrive(now) {
+            let slot = self.slots[index_of(kit::peer_of(&packet.body))];
+            let admit = self.inner.receive(now, slot, &packet, memory);
+            self.refusals.extend(admit.and_then(refusal));
         }
         self.inner.run_timers(now);
         while self.inner.endpoint.poll_event().is_some() {}
-        while let Some(completion) = self.inner.endpoint.poll_completion() {
+        for completion in self.inner.completions() {
             let index = index_of(completion.qp);
             let is_done = completion.status == Status::Success;
             assert!(is_done || index < self.cut_off, "{completion:?}");
@@ -207,9 +209,8 @@ impl Host {
 
     /// When the next packet arrives, or a timer goes off.
     fn next(&self) -> Time {
-        let arrival = self.arriving.packets.front().map(|(at, ..)| *at);
-        let timeout = self.inner.next_timeout();
-        arrival.into_iter().chain(timeout).min().expect("it has queue pairs, so a timer runs")
+        let timeout = self.inner.next_timeout().expect("it has queue pairs, so a timer runs");
+        timeout.min(self.arriving.packets.next_arrival())
     }
 
     /// All its queue pairs' together.
@@ -222,7 +223,7 @@ impl Host {
     }
 }
 
-/// The hosts: 0 asks, 1 serves.
+/// The hosts: 0 is the requester, 1 the responder.
 pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) hosts: [Host; 2],
@@ -252,13 +253,13 @@ impl World {
         }
     }
 
-    /// Until so many work requests in all have completed.
+    /// Runs until so many work requests in all have completed.
     ///
     /// # Panics
     /// If that takes longer than `limit`.
     pub(crate) fn run(&mut self, completions: usize, limit: Duration) {
         let end = self.now + limit;
-        self.speak(0);
+        self.transmit(0);
         while self.hosts[0].order.len() < completions {
             let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
             let completed = self.hosts[0].order.len();
@@ -276,13 +277,13 @@ impl World {
         self.now = end;
     }
 
-    /// Until a queue pair of the asking host has ended. Returns when that is.
+    /// Runs until a queue pair of the asking host has ended. Returns the time.
     ///
     /// # Panics
     /// If that takes longer than `limit`.
     pub(crate) fn until_end(&mut self, qp: usize, limit: Duration) -> Time {
         let (end, slot) = (self.now + limit, self.hosts[0].slots[qp]);
-        while self.hosts[0].inner.endpoint.qp(slot).state() != QpState::Error {
+        while self.hosts[0].inner.state(slot) != QpState::Error {
             let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
             assert!(next <= end, "not ended in {limit:?}");
             self.step(next);
@@ -293,53 +294,46 @@ impl World {
     fn step(&mut self, next: Time) {
         self.now = self.now.max(next);
         for host in 0..2 {
-            self.hosts[host].hear(self.now, &self.memory);
-            self.speak(host);
+            self.hosts[host].receive(self.now, &self.memory);
+            self.transmit(host);
         }
     }
 
-    /// Brings on its way what a host has to say.
-    pub(crate) fn speak(&mut self, from: usize) {
+    /// Sends everything that a host has to send.
+    pub(crate) fn transmit(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
         let before = from.segments;
-        while let Some(transmit) =
-            from.inner.endpoint.poll_transmit(self.now, &mut from.inner.rails)
-        {
-            let len = match &transmit.body {
+        for packet in from.inner.transmit(self.now) {
+            let len = match &packet.body {
                 TransmitBody::Segment { header, .. } => {
                     from.segments += 1;
                     u64::from(header.len) + DATA_HEADER_LEN as u64
                 }
-                _ => {
-                    from.notes += 1;
-                    NOTE_LEN
-                }
+                _ => CONTROL_LEN,
             };
-            let id = from.inner.endpoint.qp(transmit.slot).id();
-            let ends =
-                matches!(&transmit.body, TransmitBody::Segment { header, .. } if header.last);
+            let index = index_of(kit::peer_of(&packet.body));
+            let ends = matches!(&packet.body, TransmitBody::Segment { header, .. } if header.last);
             let is_lost = ends && from.loses_ends > 0;
             from.loses_ends -= usize::from(is_lost);
-            if !is_lost && index_of(id) >= from.cut_off {
-                to.arriving.take(self.now, len, &self.settings, (id, transmit));
+            if !is_lost && index >= from.cut_off {
+                to.arriving.take(self.now, len, &self.settings, packet);
             }
         }
         from.departures += usize::from(from.segments > before);
     }
 
     /// A segment from nowhere arrives at a host.
-    pub(crate) fn bring(&mut self, to: usize, header: &DataHeader) {
+    pub(crate) fn inject(&mut self, to: usize, header: &DataHeader) {
         let host = &mut self.hosts[to];
         let slot = host.slots[index_of(header.qp)];
-        let segment = (header, PathId::default());
-        host.refusals.extend(host.inner.receive_segment(self.now, slot, segment, &self.memory));
+        let arrival = kit::arrival(header, PathId::default());
+        let admit = host.inner.receive_segment(self.now, slot, &arrival, &self.memory);
+        host.refusals.extend(refusal(admit));
     }
 
-    /// Everything that a host has to say, which reaches nobody.
+    /// Returns everything that a host has to send, which reaches nobody.
     pub(crate) fn drain(&mut self, from: usize) -> Vec<TransmitBody> {
-        let kit::Host { endpoint, rails, .. } = &mut self.hosts[from].inner;
-        let all = std::iter::from_fn(|| endpoint.poll_transmit(self.now, rails));
-        all.map(|transmit| transmit.body).collect()
+        self.hosts[from].inner.transmit(self.now).map(|packet| packet.body).collect()
     }
 }

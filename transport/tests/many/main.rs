@@ -1,5 +1,4 @@
-//! Two hosts with as many queue pairs as a test asks for, over a link of finite rate, in virtual
-//! time.
+//! Two hosts with any number of queue pairs, over a link of finite rate, in virtual time.
 
 mod hosts;
 #[path = "../kit/mod.rs"]

@@ -6,6 +6,7 @@ use braid_transport::{QpConfig, QpCounters, RemoteAddr, SendOp, TransmitBody};
 use braid_wire::{AtomicOperands, DataHeader, NakCode, Opcode};
 
 use crate::hosts::{FIRST_PSN, Settings, World};
+use crate::kit;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,7 +19,7 @@ fn keep_asking(world: &mut World, op: SendOp, len: u32, depth: usize, count: usi
     world.run(count, SECOND);
 }
 
-/// Nothing was lost, so nothing is sent twice and nobody waits for a time-out.
+/// Nothing was lost, so there are no retransmissions and no time-outs.
 fn assert_undisturbed(world: &World) {
     let QpCounters { timeouts, retransmitted, .. } = world.hosts[0].counters();
     assert_eq!((timeouts, retransmitted), (0, 0), "time-outs, requests sent again");
@@ -50,7 +51,7 @@ fn pipelined_reads_and_atomics_run_without_a_refusal_or_a_time_out() {
 fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakCode>) {
     let mut world = World::new(Settings::default());
     for psn in psns {
-        world.bring(1, &fetch_add(&world, psn));
+        world.inject(1, &fetch_add(&world, psn));
     }
     let (mut answers, mut nak) = (0, None);
     for body in world.drain(1) {
@@ -66,7 +67,7 @@ fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakC
 }
 
 #[test]
-fn who_asks_without_listening_is_refused_beyond_what_was_granted() {
+fn requests_beyond_max_rd_atomic_are_refused() {
     assert_eq!(ask_without_listening(0..16), (16, None));
     assert_eq!(ask_without_listening(0..100), (16, Some(NakCode::InvalidRequest)));
     // All wait for the one before them, which comes last.
@@ -76,24 +77,14 @@ fn who_asks_without_listening_is_refused_beyond_what_was_granted() {
 
 fn fetch_add(world: &World, psn: u32) -> DataHeader {
     let RemoteAddr { addr, rkey } = world.memory.remote();
+    let qp = world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]);
+    let name = (qp.id(), qp.token());
     DataHeader {
-        opcode: Opcode::FetchAdd,
-        qp: world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]).id(),
-        token: world.hosts[1].inner.endpoint.qp(world.hosts[1].slots[0]).token(),
-        psn: (FIRST_PSN + psn) & 0xFF_FFFF,
-        ack_request: false,
-        solicited: false,
-        last: true,
-        retransmission: false,
         number: psn,
         address: addr,
         rkey,
         message_len: 8,
-        offset: 0,
-        len: 0,
-        imm: 0,
-        stamp: world.now.stamp(),
-        payload_crc: 0,
         operands: Some(AtomicOperands { swap_or_add: 1, compare: 0 }),
+        ..kit::header(world.now, Opcode::FetchAdd, name, FIRST_PSN + psn)
     }
 }

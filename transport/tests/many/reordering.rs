@@ -37,7 +37,7 @@ fn settings(cc: &CcConfig, (delay, reordering): Wire) -> Settings {
 }
 
 struct Outcome {
-    /// Of the link, headers included, without what came twice.
+    /// The share of the link that first copies take, headers included.
     goodput: f64,
     /// Retransmissions that were unnecessary, of all segments.
     needless: f64,
@@ -81,7 +81,7 @@ fn fill(cc: &CcConfig, wire: Wire) -> Outcome {
 
 /// However rarely a busy host looks at what has come, and acknowledges it all at once.
 #[test]
-fn the_defaults_fill_a_link_that_reorders_and_send_next_to_nothing_twice() {
+fn defaults_fill_a_reordering_link_with_few_spurious_retransmissions() {
     for policy in [LbPolicy::default(), LbPolicy::ROUND_ROBIN, LbPolicy::ECMP] {
         for (wire, least) in [(JITTER, 0.9), (SKIP, 0.8)] {
             for (seed, wakes_every) in [1, 1_000, 1_000_000, 3_000_000].into_iter().enumerate() {
@@ -100,11 +100,10 @@ fn the_defaults_fill_a_link_that_reorders_and_send_next_to_nothing_twice() {
     }
 }
 
-/// Whose window or rate follows round trips has to tell late packets from queues. Where some
-/// packets have no delay at all and the network's is many times what those take, `swift` and `mcc`
-/// keep their windows small.
+/// Controllers that follow round trips have to tell late packets from queues. `swift` and `mcc`
+/// keep their windows small if the delay of most packets is many times the delay of some.
 #[test]
-fn every_controller_does_on_a_wire_that_reorders_as_on_one_that_keeps_order() {
+fn reordering_slows_down_no_controller() {
     for name in controller_examples() {
         let cc: CcConfig = name.parse().expect("an example");
         for wire in [JITTER, SKIP] {
@@ -124,7 +123,7 @@ fn every_controller_does_on_a_wire_that_reorders_as_on_one_that_keeps_order() {
 }
 
 #[test]
-fn messages_one_at_a_time_are_not_sent_twice_either() {
+fn single_messages_are_not_retransmitted_on_a_reordering_wire() {
     for wire in [JITTER, SKIP] {
         let mut world = World::new(settings(&CcConfig::default(), wire));
         write(&mut world, 0, 1);
@@ -138,7 +137,7 @@ fn messages_one_at_a_time_are_not_sent_twice_either() {
 }
 
 #[test]
-fn a_queue_pair_knows_what_another_has_learnt_about_the_paths() {
+fn queue_pairs_share_what_they_learn_about_reordering() {
     let mut world = World::new(Settings { qps: 2, ..settings(&CcConfig::default(), JITTER) });
     let first = write(&mut world, 0, 64);
     world.run(world.hosts[0].order.len() + 64, SPAN);
@@ -149,7 +148,7 @@ fn a_queue_pair_knows_what_another_has_learnt_about_the_paths() {
 
 /// The link loses a packet in a hundred at random as well: what it costs is what losses cost.
 #[test]
-fn losses_are_still_found_where_packets_are_late() {
+fn losses_are_detected_on_a_reordering_wire() {
     let settings = Settings { loss: 0.01, ..settings(&"fixed:256K".parse().unwrap(), JITTER) };
     let mut world = World::new(settings);
     let Outcome { goodput, needless } = write(&mut world, 0, 64);

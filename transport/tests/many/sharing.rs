@@ -25,7 +25,7 @@ fn write_everywhere(world: &mut World, depth: usize, count: usize) -> usize {
         (0..depth.min(count)).for_each(|_| world.post(qp, write, LEN));
     }
     let mut posted = vec![depth.min(count); qps];
-    // How many queue pairs have completed so many.
+    // Numbers of queue pairs by completed work requests.
     let mut at = vec![0; count + 1];
     at[0] = qps;
     let mut ahead = 0;
@@ -52,7 +52,7 @@ fn assert_nothing_resent(world: &World) {
 }
 
 #[test]
-fn a_queue_longer_than_the_first_time_out_resends_nothing() {
+fn queue_longer_than_the_first_time_out_causes_no_retransmissions() {
     // A buffer full takes 100 ms.
     let mut world = world(500, 1 << 20, 10);
     write_everywhere(&mut world, 4, 8);
@@ -60,7 +60,7 @@ fn a_queue_longer_than_the_first_time_out_resends_nothing() {
 }
 
 #[test]
-fn thousands_take_turns_at_a_small_receive_buffer() {
+fn thousands_of_queue_pairs_share_a_small_receive_buffer() {
     for (qps, buffer, rate) in
         [(1_000, 256 << 10, 1_000), (2_000, 2 << 20, 5_000), (100, 8192, 100)]
     {
@@ -71,9 +71,9 @@ fn thousands_take_turns_at_a_small_receive_buffer() {
     }
 }
 
-/// Whoever hears nothing leaves the receive buffer to the others, long before it gives up.
+/// A queue pair without acks leaves the receive buffer to the others, long before it gives up.
 #[test]
-fn queue_pairs_that_are_cut_off_do_not_hold_up_the_others() {
+fn cut_off_queue_pairs_do_not_block_others() {
     // A message may fill the buffer, and so may segments that are sent again and again.
     for (cut_off, buffer, len) in
         [(1, 4096, 4096), (7, 4096, 4096), (1, 64 << 10, 1 << 20), (7, 8192, 64 << 10)]
@@ -88,8 +88,8 @@ fn queue_pairs_that_are_cut_off_do_not_hold_up_the_others() {
     }
 }
 
-/// How many batches 300 queue pairs send that have one message of one segment each: as many as
-/// there are changes of the path.
+/// Returns the number of batches, that is of changes of the path, in which 300 queue pairs send one
+/// message of one segment each.
 fn batches_of_single_segments(joint_batches: bool, policy: LbPolicy) -> usize {
     let endpoint =
         EndpointConfig { batch_segments: 15, joint_batches, ..EndpointConfig::default() };

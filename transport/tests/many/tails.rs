@@ -9,7 +9,7 @@ use crate::hosts::{Settings, World};
 /// A round trip is shorter than the time-out of the first message.
 const DELAY: Duration = Duration::from_millis(8);
 const ROUND_TRIP: Duration = Duration::from_millis(16);
-/// How long a receiver may take to acknowledge, and how exact the sender's timers are.
+/// Tolerance for the receiver's delayed acknowledgements and the sender's timers.
 const SLACK: Duration = Duration::from_millis(2);
 const SECOND: Duration = Duration::from_secs(1);
 const LEN: u32 = 40_000;
@@ -35,8 +35,8 @@ fn at_work(op: SendOp, len: u32, rails: usize, recovery: LossRecovery) -> World 
     world
 }
 
-/// How long one more of them takes of which the first segment that ends a message gets lost, in
-/// each direction.
+/// Returns the duration of one more operation. `losses`: segments at the end of a message that each
+/// direction loses.
 fn losing(world: &mut World, op: SendOp, len: u32, losses: [usize; 2]) -> Duration {
     for (host, loses) in world.hosts.iter_mut().zip(losses) {
         host.loses_ends = loses;
@@ -48,7 +48,7 @@ fn losing(world: &mut World, op: SendOp, len: u32, losses: [usize; 2]) -> Durati
 }
 
 #[test]
-fn a_lost_end_of_any_operation_is_found_in_two_round_trips_without_a_time_out() {
+fn tail_loss_is_repaired_in_two_round_trips_without_a_time_out() {
     let remote = World::new(Settings::default()).memory.remote();
     for rails in [1, 2] {
         for recovery in [LossRecovery::FifoPath, LossRecovery::Sack] {
@@ -78,7 +78,7 @@ fn a_lost_end_of_any_operation_is_found_in_two_round_trips_without_a_time_out() 
 }
 
 #[test]
-fn nothing_leaves_when_nothing_is_outstanding() {
+fn no_tail_probe_leaves_when_nothing_is_outstanding() {
     let write =
         SendOp::Write { remote: World::new(Settings::default()).memory.remote(), imm: None };
     let mut world = at_work(write, LEN, 1, LossRecovery::default());
@@ -103,7 +103,7 @@ fn dies(recovery: LossRecovery) -> (usize, Duration) {
 }
 
 #[test]
-fn a_dead_peer_is_given_up_as_soon_as_without_probes_and_one_is_sent() {
+fn tail_probes_do_not_delay_the_end_of_a_dead_peer() {
     // What RNICs do knows no probes.
     let (segments, took) = dies(LossRecovery::NicSr);
     let (probed, later) = dies(LossRecovery::FifoPath);
@@ -113,7 +113,7 @@ fn a_dead_peer_is_given_up_as_soon_as_without_probes_and_one_is_sent() {
 }
 
 #[test]
-fn a_segment_that_is_only_late_is_not_taken_for_lost() {
+fn late_segments_are_not_declared_lost() {
     let write =
         SendOp::Write { remote: World::new(Settings::default()).memory.remote(), imm: None };
     let mut world = at_work(write, LEN, 1, LossRecovery::default());

@@ -1,4 +1,4 @@
-//! How often acknowledgements are asked for, and that whoever is asked answers.
+//! Requests for acknowledgements: their number, and the answers.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ fn asking_every(ask_every: u32) -> Pair {
 }
 
 #[test]
-fn every_segment_is_acknowledged_where_every_one_asks() {
+fn every_ack_request_is_answered() {
     let mut pair = asking_every(1);
     pair.write(40);
     let sent = pair.send();
@@ -28,7 +28,7 @@ fn every_segment_is_acknowledged_where_every_one_asks() {
 }
 
 #[test]
-fn few_segments_ask_otherwise_but_the_last_one_does() {
+fn few_segments_but_the_last_request_an_ack() {
     let mut pair = asking_every(8);
     pair.write(20);
     let sent = pair.send();
@@ -39,7 +39,7 @@ fn few_segments_ask_otherwise_but_the_last_one_does() {
 }
 
 #[test]
-fn acknowledgements_that_do_not_get_through_take_other_paths() {
+fn acks_avoid_paths_that_lose_them() {
     let mut pair = asking_every(1);
     pair.write(2);
     let sent = pair.send();

@@ -6,7 +6,7 @@ use braid_wire::{DATA_HEADER_LEN, PathId};
 
 use crate::hosts::{MTU, Pair};
 
-/// Of the wire bytes that windows count.
+/// Bytes of a full segment on the wire, as windows count them.
 const SEGMENT: u64 = MTU as u64 + DATA_HEADER_LEN as u64;
 
 /// Segments of each batch in which so many small messages leave, where nothing is under way.
@@ -26,13 +26,13 @@ fn batches(count: usize, len: u32) -> Vec<usize> {
 /// The peer works on the first half while the second is made; in one batch, both would wait for
 /// each other in turn.
 #[test]
-fn a_burst_of_small_messages_that_fits_one_batch_leaves_in_two_halves() {
+fn small_burst_that_fits_one_batch_leaves_in_two_halves() {
     assert_eq!(batches(64, 8), [32, 32]);
     assert_eq!(batches(33, 8), [17, 16]);
 }
 
 #[test]
-fn more_than_a_batch_and_what_is_not_worth_two_leaves_in_whole_ones() {
+fn larger_and_tiny_bursts_leave_in_whole_batches() {
     assert_eq!(batches(128, 8), [64, 64]);
     assert_eq!(batches(24, 8), [24]);
     assert_eq!(batches(40, 1024), [40]);
@@ -41,7 +41,7 @@ fn more_than_a_batch_and_what_is_not_worth_two_leaves_in_whole_ones() {
 /// Each acknowledgement makes room for one segment. Were that used at once, segments would be alone
 /// for ever.
 #[test]
-fn a_full_window_of_small_batches_becomes_one_of_longer_ones() {
+fn full_window_of_small_batches_grows_to_longer_ones() {
     let endpoint = EndpointConfig { batch_segments: 64, ..EndpointConfig::default() };
     let cc = FixedWindow { window: 16 * SEGMENT }.into();
     let mut pair = Pair::with(QpConfig { ask_every: 1, cc, ..QpConfig::default() }, endpoint);

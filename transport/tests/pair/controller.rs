@@ -1,4 +1,4 @@
-//! A controller hears what the network has really done, and its window is the one that counts.
+//! Reports to a controller, and the effect of its window.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::hosts::{MTU, Pair, Sent};
 use crate::recorder::{Answers, Recorder, Told};
 
 const GBIT: u64 = 1_000_000_000;
-/// Of a full segment.
+/// Bytes of a full segment on the wire.
 const PACKET: u64 = MTU as u64 + DATA_HEADER_LEN as u64;
 const OPEN: Answers = Answers { window: 1 << 30, rate: None, chunk_bytes: None };
 
@@ -37,7 +37,7 @@ fn departures(pair: &mut Pair, count: usize) -> Vec<(Time, Sent)> {
 }
 
 #[test]
-fn the_round_trip_is_that_of_the_packet_without_the_peers_delay() {
+fn rtt_excludes_the_delay_of_the_peer() {
     let recorder = Recorder::new(OPEN);
     let mut pair = pair(&recorder, 1);
     pair.write(1);
@@ -64,7 +64,7 @@ fn the_round_trip_is_that_of_the_packet_without_the_peers_delay() {
 }
 
 #[test]
-fn marks_are_charged_to_the_path_that_carried_them_and_one_packet_is_sampled() {
+fn marks_count_for_the_path_that_carried_them_and_one_packet_is_sampled() {
     let recorder = Recorder::new(OPEN);
     let mut pair = pair(&recorder, 32);
     for marked in [1, 3] {
@@ -95,7 +95,7 @@ fn marks_are_charged_to_the_path_that_carried_them_and_one_packet_is_sampled() {
 }
 
 #[test]
-fn marks_that_were_reported_late_are_charged_to_their_path_without_packets() {
+fn late_marks_count_for_their_path_without_packets() {
     let recorder = Recorder::new(OPEN);
     let mut pair = pair(&recorder, 1);
     pair.write(2);
@@ -165,7 +165,7 @@ fn chunks_are_timed_under_loss_and_reordering() {
 }
 
 #[test]
-fn the_last_packet_of_a_chunk_asks_and_an_idle_stream_ends_its_chunk() {
+fn last_packet_of_a_chunk_requests_an_ack_and_an_idle_stream_ends_its_chunk() {
     let recorder = Recorder::new(Answers { chunk_bytes: Some(4 * PACKET), ..OPEN });
     let mut pair = pair(&recorder, 32);
     for segments in [8, 1] {
@@ -190,7 +190,7 @@ fn the_last_packet_of_a_chunk_asks_and_an_idle_stream_ends_its_chunk() {
 }
 
 #[test]
-fn in_flight_is_what_was_sent_less_what_is_acknowledged_or_lost() {
+fn in_flight_is_sent_less_acknowledged_or_lost() {
     let recorder = Recorder::new(Answers { window: 20 * PACKET, ..OPEN });
     let mut pair = pair(&recorder, 1);
     pair.write(60);
@@ -227,7 +227,7 @@ fn in_flight_is_what_was_sent_less_what_is_acknowledged_or_lost() {
 }
 
 #[test]
-fn the_stream_is_application_limited_unless_window_or_rate_stop_it() {
+fn stream_is_application_limited_unless_window_or_rate_stop_it() {
     for limited in [Answers { window: 2 * PACKET, ..OPEN }, Answers { rate: Some(GBIT), ..OPEN }] {
         let recorder = Recorder::new(limited);
         let mut pair = pair(&recorder, 1);
@@ -252,7 +252,7 @@ fn the_stream_is_application_limited_unless_window_or_rate_stop_it() {
 }
 
 #[test]
-fn a_time_out_is_told_as_such() {
+fn time_out_is_reported_as_such() {
     let recorder = Recorder::new(OPEN);
     let mut pair = pair(&recorder, 1);
     pair.write(1);
@@ -279,7 +279,7 @@ fn exchange(pair: &mut Pair, count: usize, rtt: Duration) -> Vec<Time> {
 }
 
 #[test]
-fn a_window_below_a_packet_is_a_packet_in_several_round_trips() {
+fn window_below_one_packet_sends_one_in_several_round_trips() {
     const RTT: Duration = Duration::from_micros(100);
     let recorder = Recorder::new(Answers { window: PACKET / 4, ..OPEN });
     let mut pair = pair(&recorder, 1);
@@ -298,7 +298,7 @@ fn a_window_below_a_packet_is_a_packet_in_several_round_trips() {
 
 /// The peer was away for a while: that is no round trip to pace by.
 #[test]
-fn a_pause_of_the_peer_does_not_hold_up_what_a_small_window_lets_out() {
+fn pause_of_the_peer_does_not_delay_a_small_window() {
     let config = QpConfig::default();
     let recorder = Recorder::new(Answers { window: PACKET / 10, ..OPEN });
     let mut pair = pair(&recorder, 1);

@@ -3,26 +3,22 @@
 
 use std::time::Duration;
 
-use braid_lb::Rails;
-use braid_transport::{
-    Disconnects, Egress, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, TransmitBody,
-};
+use braid_transport::{Disconnects, Egress, EndpointConfig, QpConfig, QpSlot, TransmitBody};
 use braid_wire::{Control, ControlKind, QpId, RailId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::kit;
+use crate::kit::{self, Host, Wire};
 
 const MS: Duration = Duration::from_millis(1);
 /// One way.
 const DELAY: Duration = Duration::from_micros(20);
-/// How long an end is repeated that nobody confirms.
+/// Time for which an unconfirmed end is repeated.
 const LIMIT: Duration = Duration::from_secs(3);
 
 /// One program; `()` is where its peer receives.
 struct Program {
-    endpoint: Endpoint,
-    rails: Rails,
+    host: Host,
     /// `None`: the queue pair was destroyed.
     slot: Option<QpSlot>,
     disconnects: Disconnects<()>,
@@ -32,70 +28,49 @@ struct Program {
 
 impl Program {
     fn new(now: Time, [own, peer]: [u32; 2]) -> Self {
-        let mut endpoint = Endpoint::new(now, EndpointConfig::default());
-        let mut rails = Rails::from(kit::paths(4));
+        let mut host = Host::new(now, EndpointConfig::default(), kit::paths(4));
         let config = QpConfig { retry_timeout: LIMIT, ..QpConfig::default() };
         let name = |number: u32| (QpId::new(number), Token(number * 1000));
-        let remote = kit::remote(name(peer).0, name(peer).1, 0);
-        let slot = kit::connect(now, (&mut endpoint, &mut rails), name(own), config, remote);
-        let slot = Some(slot);
-        Program { endpoint, rails, slot, disconnects: Disconnects::new(4), gone_at: None }
+        let slot = host.connect(now, name(own), config, kit::remote(name(peer), 0));
+        Program { host, slot: Some(slot), disconnects: Disconnects::new(4), gone_at: None }
     }
 
     /// Ends its queue pair, and destroys it or keeps it in ERR.
     fn end(&mut self, now: Time, destroys: bool) {
-        let slot = self.slot.expect("it was not destroyed");
-        self.endpoint.modify(now, slot, QpState::Error).unwrap();
+        let slot = self.slot.take_if(|_| destroys).or(self.slot).expect("it was not destroyed");
+        self.host.end(now, slot);
         if destroys {
-            self.slot = None;
-            self.endpoint.release(now, slot, &mut self.rails);
+            self.host.release(now, slot);
         }
-        self.tell(now);
+        self.host.begin_disconnects(now, &(), &mut self.disconnects);
     }
 
-    fn tell(&mut self, now: Time) {
-        while let Some(disconnect) = self.endpoint.poll_disconnect() {
-            self.disconnects.insert(now, (), disconnect);
-        }
-    }
-
-    /// What leaves now, and whether it reaches the receiving port of the peer: an answer to the
-    /// port of a path does not.
+    /// Returns the control packets that leave now, and their ports.
     fn transmit(&mut self, now: Time) -> Vec<(Control, Egress)> {
-        let mut sent = Vec::new();
-        while let Some(due) = self.disconnects.poll_transmit(now) {
-            sent.push((due.control, due.egress));
-        }
-        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
-            if let TransmitBody::Control(control) = transmit.body {
-                sent.push((control, transmit.egress));
-            }
-        }
-        sent
+        let repeated = std::iter::from_fn(|| self.disconnects.poll_transmit(now));
+        let repeated = repeated.map(|due| (due.control, due.egress));
+        let other = self.host.transmit(now).filter_map(|packet| match packet.body {
+            TransmitBody::Control(control) => Some((control, packet.egress)),
+            _ => None,
+        });
+        repeated.chain(other).collect()
     }
 
-    /// A packet comes. Returns what is answered at once, if that goes to a port that receives.
+    /// Takes a packet. Returns the answer that leaves at once, unless it goes to the port of a
+    /// path, where nobody receives.
     fn take(&mut self, now: Time, control: &Control, left_by: Egress) -> Option<Control> {
-        if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control, |()| true);
-            return None;
-        }
-        if let Some(slot) = self.slot {
-            if self.endpoint.on_control(now, slot, control, left_by, &mut self.rails) {
-                self.disconnects.on_peer_ended(control, |()| true);
-            }
-            self.tell(now);
-            return None;
-        }
-        let answer = self.disconnects.on_stray(now, control, |()| true)?;
-        let is_heard = answer.to.is_some() || left_by.path().is_none();
-        is_heard.then_some(answer.control)
+        let Program { host, slot, disconnects, .. } = self;
+        let qp = slot.map(|slot| (&mut *host, slot));
+        let answer = kit::on_control(now, qp, (control, left_by), disconnects, |()| true);
+        host.begin_disconnects(now, &(), disconnects);
+        let is_heard = |to: Option<()>| to.is_some() || left_by.path().is_none();
+        answer.filter(|answer| is_heard(answer.to)).map(|answer| answer.control)
     }
 }
 
-/// Plays what two programs say that end at the same time until both have gone. `loses`: whether the
-/// network loses the packet of this number. `refuses`: whether the host of a program that has gone
-/// says so. Returns when each went.
+/// Ends both programs at the same time, and runs until both have gone. `loses`: whether the network
+/// loses the packet of this number. `refuses`: whether the host of a program that has gone sends
+/// ICMP errors. Returns the time after which each went.
 fn close_both(
     destroys: [bool; 2],
     mut loses: impl FnMut(usize) -> bool,
@@ -107,28 +82,23 @@ fn close_both(
         program.end(start, destroys);
     }
     let (mut now, mut count) = (start, 0);
-    let mut flying: Vec<(Time, usize, Control, Egress)> = Vec::new();
+    let mut wire: Wire<(usize, Control, Egress)> = Wire::default();
     while programs.iter().any(|program| program.gone_at.is_none()) {
         for (index, program) in programs.iter_mut().enumerate() {
             if program.gone_at.is_some() {
                 continue;
             }
             for (control, egress) in program.transmit(now) {
-                flying.push((now + DELAY, 1 - index, control, egress));
+                wire.send(now + DELAY, (1 - index, control, egress));
             }
             if program.disconnects.is_empty() {
                 program.gone_at = Some(now);
             }
         }
-        let arrival = flying.iter().map(|flight| flight.0).min();
         let alive = programs.iter().filter(|program| program.gone_at.is_none());
         let timeout = alive.filter_map(|program| program.disconnects.next_timeout()).min();
-        let Some(next) = arrival.into_iter().chain(timeout).min() else { break };
-        now = now.max(next);
-        let (here, later) = flying.into_iter().partition(|flight| flight.0 <= now);
-        flying = later;
-        let here: Vec<(Time, usize, Control, Egress)> = here;
-        for (_, to, control, egress) in here {
+        now = now.max(timeout.unwrap_or(Time::FAR_FUTURE).min(wire.next_arrival()));
+        while let Some((to, control, egress)) = wire.arrive(now) {
             count += 1;
             if loses(count - 1) {
                 continue;
@@ -140,7 +110,7 @@ fn close_both(
                 continue;
             }
             if let Some(answer) = programs[to].take(now, &control, egress) {
-                flying.push((now + DELAY, 1 - to, answer, Egress::Port(RailId::FIRST)));
+                wire.send(now + DELAY, (1 - to, answer, Egress::Port(RailId::FIRST)));
             }
         }
     }
@@ -150,7 +120,7 @@ fn close_both(
 const KINDS: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
 
 #[test]
-fn ends_that_cross_are_over_for_both_at_once_whichever_packet_is_lost() {
+fn crossing_disconnects_finish_at_once_despite_one_loss() {
     for destroys in KINDS {
         for lost in (0..6).map(Some).chain([None]) {
             let took = close_both(destroys, |packet| Some(packet) == lost, false);
@@ -163,7 +133,7 @@ fn ends_that_cross_are_over_for_both_at_once_whichever_packet_is_lost() {
 }
 
 #[test]
-fn ends_that_cross_on_a_lossy_network_are_over_soon_although_one_program_has_gone() {
+fn crossing_disconnects_finish_soon_on_a_lossy_network() {
     for seed in 0..4000 {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let loss = rng.random_range(0.0..0.3);
@@ -174,9 +144,9 @@ fn ends_that_cross_on_a_lossy_network_are_over_soon_although_one_program_has_gon
     }
 }
 
-/// Only the peer of the very connection ends the record, and anybody is answered.
+/// Only the peer of the very connection ends the record, but every DISCONNECT is answered.
 #[test]
-fn the_end_of_another_connection_changes_nothing() {
+fn disconnect_of_another_connection_is_ignored() {
     let now = Time::from_nanos(1_000_000);
     let mut programs = [[2, 3], [3, 2]].map(|ids| Program::new(now, ids));
     programs.iter_mut().for_each(|program| program.end(now, true));
@@ -184,7 +154,7 @@ fn the_end_of_another_connection_changes_nothing() {
     let disconnects = &mut programs[0].disconnects;
     for other in [
         Control { token: Token(!theirs.token.0), ..theirs },
-        // The token of the peer's queue pair: who has seen our DISCONNECT knows it.
+        // The token of the peer's queue pair, which our DISCONNECT has shown on the wire.
         Control { token: said.token, ..theirs },
         Control { from: QpId::new(77), ..theirs },
     ] {

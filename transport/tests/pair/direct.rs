@@ -77,7 +77,7 @@ fn release_late(closes: bool) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_late_original_does_not_touch_the_buffer_that_its_retransmission_completed() {
+fn late_original_does_not_touch_the_buffer_that_its_retransmission_completed() {
     let [before, after] = release_late(true);
     assert_eq!(before, after);
     let [before, after] = release_late(false);
@@ -85,7 +85,7 @@ fn a_late_original_does_not_touch_the_buffer_that_its_retransmission_completed()
 }
 
 #[test]
-fn nothing_is_placed_directly_unless_asked_for() {
+fn direct_placement_is_off_by_default() {
     let mut pair = Pair::new(wide(), 1);
     pair.write(8);
     let sent = pair.send();
@@ -111,7 +111,7 @@ fn only_the_payload_of_writes_is_placed_directly() {
 }
 
 #[test]
-fn every_retransmission_names_where_the_first_one_went() {
+fn every_retransmission_names_the_epoch_of_the_first_transmission() {
     let mut pair = direct_pair();
     pair.write(1);
     let first = pair.send().remove(0);

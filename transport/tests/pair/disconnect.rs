@@ -1,4 +1,4 @@
-//! How a connection ends: by DISCONNECT, by CONFIRM, by UNKNOWN.
+//! The end of a connection: DISCONNECT, CONFIRM, UNKNOWN.
 
 use std::time::Duration;
 
@@ -28,18 +28,14 @@ fn first(pair: &Pair, disconnect: Disconnect) -> Control {
     repeated(pair, disconnect).poll_transmit(pair.now).expect("due at once").control
 }
 
-fn statuses(pair: &mut Pair) -> Vec<Status> {
-    pair.completions().iter().map(|done| done.status).collect()
-}
-
-/// What is on its way to the sender.
+/// A packet under way to the sender.
 enum ToSender {
     Ack(Ack),
     Control(Control),
 }
 
-/// All has arrived, and the receiver ends. Its acknowledgements and what it says then take any
-/// order, and most are lost.
+/// The receiver ends once all has arrived. Its acknowledgements and control packets are reordered,
+/// and most are lost.
 fn close_after_delivery(seed: u64) {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut pair = pair();
@@ -74,18 +70,18 @@ fn close_after_delivery(seed: u64) {
     }
     let told = pair.sender_state() == QpState::Error;
     let expected: &[Status] = if told { &[Status::Success] } else { &[] };
-    let done = statuses(&mut pair);
+    let done = pair.statuses();
     assert!(done == expected || done == [Status::Success], "seed {seed}: {done:?}");
     assert!(told, "seed {seed}: within its time one of so many gets through");
 }
 
 #[test]
-fn a_delivered_send_ends_well_whatever_is_lost_or_overtaken() {
+fn delivered_send_succeeds_despite_loss_and_reordering() {
     (0..SEEDS).for_each(close_after_delivery);
 }
 
 #[test]
-fn what_had_not_arrived_is_flushed_and_the_end_is_confirmed_as_often_as_it_is_told() {
+fn undelivered_work_is_flushed_and_every_disconnect_confirmed() {
     let mut pair = pair();
     (0..3).for_each(|_| pair.write(1));
     let sent = pair.send();
@@ -98,11 +94,11 @@ fn what_had_not_arrived_is_flushed_and_the_end_is_confirmed_as_often_as_it_is_to
         assert!(pair.control(&said));
         assert_eq!(pair.answer(), Some(said.answer(ControlKind::Confirm)));
     }
-    assert_eq!(statuses(&mut pair), [Status::Success, Status::Flushed, Status::Flushed]);
+    assert_eq!(pair.statuses(), [Status::Success, Status::Flushed, Status::Flushed]);
 }
 
 #[test]
-fn the_reason_of_a_refusal_comes_with_the_end() {
+fn disconnect_carries_the_reason_of_a_refusal() {
     let mut pair = pair();
     pair.write(1);
     let remote = RemoteAddr { rkey: !pair.remote().rkey, ..pair.remote() };
@@ -118,11 +114,11 @@ fn the_reason_of_a_refusal_comes_with_the_end() {
         matches!(said.kind, ControlKind::Disconnect(FinalAck { refusal: r, .. }) if r == refusal)
     );
     assert!(pair.control(&said));
-    assert_eq!(statuses(&mut pair), [Status::Success, Status::RemoteAccess, Status::Flushed]);
+    assert_eq!(pair.statuses(), [Status::Success, Status::RemoteAccess, Status::Flushed]);
 }
 
 #[test]
-fn an_end_that_cannot_be_true_changes_nothing() {
+fn impossible_disconnect_is_ignored() {
     let mut pair = Pair::new(QpConfig { ask_every: 1, ..wide() }, 1);
     pair.write(4);
     let sent = pair.send();
@@ -153,7 +149,7 @@ fn an_end_that_cannot_be_true_changes_nothing() {
 /// A READ is acknowledged when it arrives, and refused when its turn comes: the peer ends at a PSN
 /// that it has acknowledged before.
 #[test]
-fn a_request_may_be_refused_that_was_acknowledged_before() {
+fn acknowledged_request_can_be_refused() {
     let mut pair = pair();
     pair.write(1);
     pair.post(SendOp::Read { remote: pair.remote() }, 64);
@@ -163,7 +159,7 @@ fn a_request_may_be_refused_that_was_acknowledged_before() {
     pair.ack(&early);
     let bitmap = Bitmap::new([1].into_iter().collect());
     pair.ack(&Ack { cumulative: read, bitmap, ..early });
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
     let disconnect = pair.end_receiver();
     let said = first(&pair, disconnect);
     let ControlKind::Disconnect(last) = said.kind else { panic!("{said:?}") };
@@ -176,11 +172,11 @@ fn a_request_may_be_refused_that_was_acknowledged_before() {
         assert!(!pair.control(&lie), "{lie:?}");
     }
     assert!(pair.control(&ends_at(read, refusal)), "what the peer says last is not believed");
-    assert_eq!(statuses(&mut pair), [Status::RemoteAccess]);
+    assert_eq!(pair.statuses(), [Status::RemoteAccess]);
 }
 
 #[test]
-fn only_the_queue_pair_that_asked_can_be_told_that_the_other_is_unknown() {
+fn unknown_is_ignored_unless_it_answers_a_ping() {
     let mut pair = pair();
     pair.write(1);
     pair.send();
@@ -194,11 +190,11 @@ fn only_the_queue_pair_that_asked_can_be_told_that_the_other_is_unknown() {
         assert_eq!(pair.sender_state(), QpState::ReadyToSend);
     }
     assert!(pair.control(&unknown));
-    assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+    assert_eq!(pair.statuses(), [Status::RetryExceeded]);
 }
 
 #[test]
-fn an_end_is_told_by_all_ways_ever_more_seldom_and_not_for_ever() {
+fn disconnect_is_repeated_on_all_paths_with_backoff_and_a_limit() {
     let limit = Duration::from_secs(1);
     let mut pair = Pair::new(QpConfig { retry_timeout: limit, ..wide() }, 1);
     let start = pair.now;
@@ -222,7 +218,7 @@ fn an_end_is_told_by_all_ways_ever_more_seldom_and_not_for_ever() {
 }
 
 #[test]
-fn a_peer_that_asks_after_a_queue_pair_that_has_ended_is_told_at_once() {
+fn ping_for_an_ended_queue_pair_repeats_the_disconnect() {
     let mut pair = pair();
     let disconnect = pair.end_receiver();
     let mut disconnects = repeated(&pair, disconnect);
@@ -244,7 +240,7 @@ fn a_peer_that_asks_after_a_queue_pair_that_has_ended_is_told_at_once() {
 
 /// The queue pair does not end before the READ has, which the peer is slow to answer.
 #[test]
-fn a_refused_write_is_not_sent_again_while_an_earlier_read_waits_for_its_response() {
+fn refused_write_is_not_resent_while_an_earlier_read_waits() {
     let mut pair = Pair::new(QpConfig { ask_every: 1, ..wide() }, 1);
     pair.post(SendOp::Read { remote: pair.remote() }, 64);
     let remote = RemoteAddr { rkey: !pair.remote().rkey, ..pair.remote() };

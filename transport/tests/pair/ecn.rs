@@ -8,7 +8,7 @@ use braid_transport::{EcnTrouble, EndpointConfig, QpConfig};
 use crate::hosts::{MTU, Pair};
 
 const ONE_WAY: Duration = Duration::from_millis(1);
-/// Of cubic: two packets.
+/// The least window of cubic, two packets.
 const LEAST_WINDOW: u64 = 2 * (MTU as u64 + 100);
 
 /// The fate of a segment.
@@ -49,7 +49,7 @@ fn run(pair: &mut Pair, span: Duration, segments: u32, network: impl Fn(bool) ->
 }
 
 #[test]
-fn marks_on_every_packet_are_ignored_once_the_window_stands_at_its_minimum() {
+fn marks_on_every_packet_are_ignored_at_the_minimum_window() {
     let mut pair = pair();
     let marks_all = |_| Fate::Marked;
     run(&mut pair, Duration::from_millis(100), 64, marks_all);
@@ -72,7 +72,7 @@ fn marks_on_every_packet_are_ignored_once_the_window_stands_at_its_minimum() {
 }
 
 #[test]
-fn congestion_that_marks_many_packets_and_not_all_is_heeded_for_ever() {
+fn marks_on_some_packets_always_count() {
     let mut pair = pair();
     for _ in 0..100 {
         run(&mut pair, Duration::from_millis(36), 64, |_| Fate::Marked);
@@ -82,7 +82,7 @@ fn congestion_that_marks_many_packets_and_not_all_is_heeded_for_ever() {
 }
 
 #[test]
-fn where_packets_with_ecn_are_dropped_they_leave_without() {
+fn ecn_is_turned_off_where_ecn_packets_are_dropped() {
     let mut pair = pair();
     let drops_ecn = |ecn| if ecn { Fate::Dropped } else { Fate::Passes };
     run(&mut pair, Duration::from_secs(2), 4, drops_ecn);
@@ -98,7 +98,7 @@ fn where_packets_with_ecn_are_dropped_they_leave_without() {
 }
 
 #[test]
-fn an_outage_says_nothing_about_ecn() {
+fn outage_does_not_turn_ecn_off() {
     let mut pair = pair();
     for _ in 0..5 {
         run(&mut pair, Duration::from_millis(100), 4, |_| Fate::Passes);

@@ -2,25 +2,23 @@
 
 use std::time::Duration;
 
-use braid_lb::Rails;
 use braid_transport::{
-    Admit, Arrival, Completion, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, RecvWr,
-    RemoteAddr, SendOp, TransmitBody,
+    Admit, Completion, EndpointConfig, QpConfig, QpSlot, QpState, RecvWr, RemoteAddr, SendOp,
+    TransmitBody,
 };
 use braid_wire::{Ack, DataHeader, Opcode, PathId, Time};
 
-use crate::kit::{self, Everything, Host, ID, TOKEN};
+use crate::kit::{self, Everything, Host, NAME};
 
 pub(crate) struct End {
     pub(crate) now: Time,
-    endpoint: Endpoint,
-    rails: Rails,
+    host: Host,
     slot: QpSlot,
     memory: Everything,
 }
 
 impl End {
-    /// Both streams of which begin with this PSN.
+    /// An end whose two streams begin with this PSN.
     pub(crate) fn new(first_psn: u32) -> Self {
         End::with(first_psn, QpConfig::default())
     }
@@ -31,34 +29,34 @@ impl End {
 
     pub(crate) fn within(first_psn: u32, config: QpConfig, endpoint: EndpointConfig) -> Self {
         let now = Time::from_nanos(1 << 40);
-        let (rails, remote) = (Rails::from(kit::paths(4)), kit::remote(ID, TOKEN, first_psn));
-        let Host { endpoint, rails, slot } = Host::new(now, endpoint, rails, config, remote);
-        End { now, endpoint, rails, slot, memory: Everything::new() }
+        let mut host = Host::new(now, endpoint, kit::paths(4));
+        let slot = host.connect(now, NAME, config, kit::remote(NAME, first_psn));
+        End { now, host, slot, memory: Everything::new() }
     }
 
     pub(crate) fn modify(&mut self, to: QpState) {
-        self.endpoint.modify(self.now, self.slot, to).unwrap();
+        self.host.endpoint.modify(self.now, self.slot, to).unwrap();
     }
 
     pub(crate) fn is_receiving(&self) -> bool {
-        self.endpoint.qp(self.slot).state() != QpState::Error
+        self.host.state(self.slot) != QpState::Error
     }
 
     pub(crate) fn post_recv(&mut self, len: u32) {
         let wr = RecvWr { id: 0, sges: self.memory.sges(len) };
-        self.endpoint.post_recv(self.now, self.slot, wr).unwrap();
+        self.host.endpoint.post_recv(self.now, self.slot, wr).unwrap();
     }
 
     /// Posts a work request, and lets out what there is to send.
     pub(crate) fn post(&mut self, op: SendOp, len: u32) {
         self.queue(op, len);
-        self.say();
+        self.acks();
     }
 
     /// Posts a work request.
     pub(crate) fn queue(&mut self, op: SendOp, len: u32) {
         let wr = self.memory.work(op, len);
-        self.endpoint.post_send(self.now, self.slot, wr).unwrap();
+        self.host.endpoint.post_send(self.now, self.slot, wr).unwrap();
     }
 
     /// The beginning of memory, here or there.
@@ -74,74 +72,52 @@ impl End {
         message_len: u32,
         bytes: std::ops::Range<u32>,
     ) -> DataHeader {
-        let RemoteAddr { addr, rkey } = self.remote();
         let is_write = matches!(opcode, Opcode::Write | Opcode::WriteImm);
+        let remote = if is_write { self.remote() } else { RemoteAddr { addr: 0, rkey: 0 } };
         DataHeader {
-            opcode,
-            qp: ID,
-            token: TOKEN,
-            psn: psn & 0xFF_FFFF,
-            ack_request: false,
-            solicited: false,
             last: bytes.end == message_len,
-            retransmission: false,
-            number: 0,
-            address: if is_write { addr } else { 0 },
-            rkey: if is_write { rkey } else { 0 },
+            address: remote.addr,
+            rkey: remote.rkey,
             message_len,
             offset: bytes.start,
             len: (bytes.end - bytes.start) as u16,
-            imm: 0,
-            stamp: self.now.stamp(),
-            payload_crc: 0,
-            operands: None,
+            ..kit::header(self.now, opcode, NAME, psn)
         }
     }
 
     /// A segment arrives; the driver places it if it is to.
     pub(crate) fn arrive(&mut self, header: &DataHeader) -> Admit {
-        let arrival = Arrival {
-            header,
-            path: PathId::default(),
-            congestion: false,
-            may_be_replied_to: false,
-        };
-        let admit = self.endpoint.on_arrival(self.now, self.slot, &arrival, &self.memory);
-        if let Admit::Take(_) = admit {
-            self.endpoint.placed(self.now, self.slot, &self.memory);
-        }
-        admit
+        let arrival = kit::arrival(header, PathId::default());
+        self.host.receive_segment(self.now, self.slot, &arrival, &self.memory)
     }
 
     /// An acknowledgement arrives.
     pub(crate) fn ack(&mut self, ack: &Ack) {
-        self.endpoint.on_ack(self.now, self.slot, ack, &mut self.rails);
+        self.host.on_ack(self.now, self.slot, ack);
     }
 
     pub(crate) fn is_within_window(&self, psn: u32) -> bool {
-        self.endpoint.qp(self.slot).is_within_window(psn & 0xFF_FFFF)
+        self.host.endpoint.qp(self.slot).is_within_window(psn & 0xFF_FFFF)
     }
 
     /// Time passes.
     pub(crate) fn pass(&mut self, span: Duration) {
         self.now += span;
-        self.endpoint.on_timeout(self.now, &mut self.rails);
+        self.host.on_timeout(self.now);
     }
 
-    /// The acknowledgements among all that there is to say.
-    pub(crate) fn say(&mut self) -> Vec<Ack> {
-        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.rails));
-        let acks = all.filter_map(|transmit| match transmit.body {
+    /// Returns the acknowledgements among the packets that leave now.
+    pub(crate) fn acks(&mut self) -> Vec<Ack> {
+        let acks = self.host.transmit(self.now).filter_map(|packet| match packet.body {
             TransmitBody::Ack(ack) => Some(ack),
             _ => None,
         });
         acks.collect()
     }
 
-    /// The segments among all that there is to say.
+    /// Returns the segments among the packets that leave now.
     pub(crate) fn send(&mut self) -> Vec<DataHeader> {
-        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.rails));
-        let segments = all.filter_map(|transmit| match transmit.body {
+        let segments = self.host.transmit(self.now).filter_map(|packet| match packet.body {
             TransmitBody::Segment { header, .. } => Some(header),
             _ => None,
         });
@@ -149,6 +125,6 @@ impl End {
     }
 
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
-        std::iter::from_fn(|| self.endpoint.poll_completion()).collect()
+        self.host.completions().collect()
     }
 }

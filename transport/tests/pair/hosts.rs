@@ -1,16 +1,16 @@
-//! The two ends of one queue pair, and what they say to each other.
+//! The two ends of one connection, and the packets between them.
 
 use std::time::Duration;
 
 use braid_cc::FixedWindow;
-use braid_lb::Rails;
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, EndCause, EndpointConfig, NicEpoch,
-    Placement, QpConfig, QpState, Refusal, RemoteAddr, SendOp, Transmit, TransmitBody,
+    Admit, Arrival, Disconnect, EcnTrouble, Egress, EndCause, EndpointConfig, NicEpoch, Placement,
+    QpConfig, QpCounters, QpSlot, QpState, Refusal, RemoteAddr, SendOp, Status, Transmit,
+    TransmitBody,
 };
 use braid_wire::{Ack, Control, ControlKind, DataHeader, PathId, RailId, Time};
 
-use crate::kit::{self, Everything, Host, ID, TOKEN};
+use crate::kit::{self, Everything, Host, NAME};
 
 /// Payload bytes of a full segment.
 pub(crate) const MTU: u16 = 4096;
@@ -32,9 +32,11 @@ pub(crate) struct Pair {
     pub(crate) now: Time,
     sender: Host,
     receiver: Host,
+    /// The queue pair of either host.
+    slot: QpSlot,
     memory: Everything,
     posted: usize,
-    /// Of the work requests posted, as far as [`Pair::completed`] was asked.
+    /// Work requests that had completed when [`Pair::completed`] was last called.
     ended: usize,
     /// The path that the receiver's last acknowledgement took.
     pub(crate) ack_path: Option<PathId>,
@@ -50,15 +52,16 @@ impl Pair {
 
     pub(crate) fn with(config: QpConfig, endpoint: EndpointConfig) -> Self {
         let now = Time::from_nanos(1_000_000);
-        let host = || {
-            // The PSNs wrap soon.
-            let remote = kit::remote(ID, TOKEN, 0xFF_FFF0);
-            Host::new(now, endpoint, Rails::from(kit::paths(4)), config.clone(), remote)
-        };
+        let [mut sender, mut receiver] = [(); 2].map(|()| Host::new(now, endpoint, kit::paths(4)));
+        // The PSNs wrap soon.
+        let remote = kit::remote(NAME, 0xFF_FFF0);
+        let slot = sender.connect(now, NAME, config.clone(), remote);
+        assert_eq!(receiver.connect(now, NAME, config, remote), slot);
         Pair {
             now,
-            sender: host(),
-            receiver: host(),
+            sender,
+            receiver,
+            slot,
             memory: Everything::new(),
             posted: 0,
             ended: 0,
@@ -87,57 +90,43 @@ impl Pair {
 
     pub(crate) fn post(&mut self, op: SendOp, len: u32) {
         let wr = self.memory.work(op, len);
-        self.sender.endpoint.post_send(self.now, self.sender.slot, wr).unwrap();
+        self.sender.endpoint.post_send(self.now, self.slot, wr).unwrap();
         self.posted += 1;
     }
 
-    /// What leaves the sender now.
+    /// The segments that leave the sender now; it has nothing else to send.
     pub(crate) fn send(&mut self) -> Vec<Sent> {
-        let Host { endpoint, rails, .. } = &mut self.sender;
-        let mut sent = Vec::new();
-        while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
-            match transmit.body {
-                TransmitBody::Segment { header, path, placement, .. } => {
-                    sent.push(Sent { header, path, placement });
-                }
-                other => panic!("the sender has nothing to say but segments: {other:?}"),
-            }
-        }
-        sent
+        self.sender.transmit(self.now).map(segment).collect()
     }
 
-    /// What leaves the sender now, and its driver takes no other segment of the queue pair.
+    /// The next segment, behind which the sender's driver takes no other of the queue pair.
     pub(crate) fn send_one(&mut self) -> Option<Sent> {
-        let Host { endpoint, rails, slot } = &mut self.sender;
-        let body = endpoint.poll_transmit(self.now, rails)?.body;
-        let TransmitBody::Segment { header, path, placement, .. } = body else {
-            panic!("the sender has nothing to say but segments: {body:?}");
-        };
-        endpoint.pause(*slot);
-        Some(Sent { header, path, placement })
+        let sent = self.next_packet().map(segment)?;
+        self.sender.endpoint.pause(self.slot);
+        Some(sent)
     }
 
     /// The sender's driver takes segments again.
     pub(crate) fn resume(&mut self) {
-        self.sender.endpoint.resume(self.sender.slot);
+        self.sender.endpoint.resume(self.slot);
     }
 
     /// When the sender wants to be called again.
     pub(crate) fn wakes_at(&self) -> Time {
-        self.sender.endpoint.next_timeout(&self.sender.rails).expect("it has a queue pair")
+        self.sender.next_timeout().expect("it has a queue pair")
     }
 
     /// Lets time pass until the sender wants to be called, and calls it.
     pub(crate) fn sleep(&mut self) {
         self.now = self.wakes_at().max(self.now);
-        self.sender.endpoint.on_timeout(self.now, &mut self.sender.rails);
+        self.sender.on_timeout(self.now);
     }
 
     pub(crate) fn pass(&mut self, span: Duration) {
         self.now += span;
     }
 
-    /// A segment arrives, and the receiver says what it has to say.
+    /// Lets a segment arrive. Returns the receiver's acknowledgement.
     pub(crate) fn arrive(&mut self, sent: &Sent) -> Option<Ack> {
         self.arrive_marked(sent, false)
     }
@@ -153,23 +142,22 @@ impl Pair {
         congestion: bool,
         copy: impl FnOnce(),
     ) -> Option<Ack> {
-        let Host { endpoint, rails, slot } = &mut self.receiver;
-        let arrival =
-            Arrival { header: &sent.header, path: sent.path, congestion, may_be_replied_to: false };
-        match endpoint.on_arrival(self.now, *slot, &arrival, &self.memory) {
+        let endpoint = &mut self.receiver.endpoint;
+        let arrival = Arrival { congestion, ..kit::arrival(&sent.header, sent.path) };
+        match endpoint.on_arrival(self.now, self.slot, &arrival, &self.memory) {
             Admit::Take(_) => {
                 copy();
-                endpoint.placed(self.now, *slot, &self.memory);
+                endpoint.placed(self.now, self.slot, &self.memory);
             }
             Admit::Refuse(Refusal::Stale) => self.stale += 1,
             _ => {}
         }
         let mut said = None;
-        while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
-            match transmit.body {
+        for packet in self.receiver.transmit(self.now) {
+            match packet.body {
                 TransmitBody::Ack(ack) => {
-                    self.ack_path = transmit.egress.path();
-                    // To a retransmission that was not needed the same is said twice, by two paths.
+                    self.ack_path = packet.egress.path();
+                    // A spurious retransmission is acknowledged twice, by two paths.
                     let before = said.replace(ack.clone());
                     let repeats = |before: Ack| before.cumulative == ack.cumulative;
                     assert!(
@@ -177,62 +165,54 @@ impl Pair {
                         "one ack tells everything"
                     );
                 }
-                // It asks whether its acks get through.
+                // The receiver probes whether its acks get through.
                 TransmitBody::Control(Control { kind: ControlKind::Ping, .. }) => {}
-                other => panic!("the receiver has nothing to say but acks: {other:?}"),
+                other => panic!("the receiver sends nothing but acks: {other:?}"),
             }
         }
         said
     }
 
     pub(crate) fn ack(&mut self, ack: &Ack) {
-        let Host { endpoint, rails, slot } = &mut self.sender;
-        endpoint.on_ack(self.now, *slot, ack, rails);
+        self.sender.on_ack(self.now, self.slot, ack);
     }
 
     /// The receiver tells the sender that a path has another NIC queue pair.
     pub(crate) fn begin_epoch(&mut self, epoch: NicEpoch) {
-        let Host { endpoint, slot, .. } = &mut self.sender;
-        endpoint.begin_epoch(*slot, epoch);
+        self.sender.endpoint.begin_epoch(self.slot, epoch);
     }
 
     /// The network tells the sender that it has lost a segment.
     pub(crate) fn lose(&mut self, psn: u32) {
-        let Host { endpoint, rails, slot } = &mut self.sender;
-        endpoint.on_lost(self.now, *slot, braid_wire::Stream::Requests, psn, rails);
+        self.sender.on_lost(self.now, self.slot, psn);
     }
 
-    /// The receiver's queue pair ends, if it has not: what the sender is to be told.
+    /// Ends the receiver's queue pair, if it has not ended. Returns the record for the sender.
     pub(crate) fn end_receiver(&mut self) -> Disconnect {
-        let Host { endpoint, slot, .. } = &mut self.receiver;
-        endpoint.modify(self.now, *slot, QpState::Error).unwrap();
+        self.receiver.end(self.now, self.slot);
+        let endpoint = &mut self.receiver.endpoint;
         let disconnect = endpoint.poll_disconnect().expect("the peer is to be told");
         assert_eq!(endpoint.poll_disconnect(), None, "once");
         disconnect
     }
 
-    /// The sender's queue pair ends.
     pub(crate) fn end_sender(&mut self) {
-        let Host { endpoint, slot, .. } = &mut self.sender;
-        endpoint.modify(self.now, *slot, QpState::Error).unwrap();
+        self.sender.end(self.now, self.slot);
     }
 
-    /// The sender gets a control packet. False: it does not believe it.
+    /// The sender gets a control packet. Returns whether it believes it.
     pub(crate) fn control(&mut self, control: &Control) -> bool {
-        let Host { endpoint, rails, slot } = &mut self.sender;
-        endpoint.on_control(self.now, *slot, control, Egress::Path(PathId::new(1)), rails)
+        self.sender.on_control(self.now, self.slot, control, Egress::Path(PathId::new(1)))
     }
 
     /// The next packet that leaves the sender.
     pub(crate) fn next_packet(&mut self) -> Option<Transmit> {
-        let Host { endpoint, rails, .. } = &mut self.sender;
-        endpoint.poll_transmit(self.now, rails)
+        self.sender.poll_transmit(self.now)
     }
 
-    /// The receiver's host tells the sender that nobody receives what left by that port.
+    /// The receiver's host tells the sender that nobody receives on the port of a packet.
     pub(crate) fn unreachable(&mut self, left_by: Egress) {
-        let Host { endpoint, rails, .. } = &mut self.sender;
-        endpoint.on_unreachable(self.now, left_by, rails);
+        self.sender.on_unreachable(self.now, left_by);
     }
 
     /// Whether the sender uses a path.
@@ -240,48 +220,42 @@ impl Pair {
         self.sender.rails.paths().any(|report| report.path == path && report.live)
     }
 
-    /// Why the sender's queue pair has ended.
+    /// The cause of the end of the sender's queue pair.
     pub(crate) fn end_cause(&self) -> Option<EndCause> {
-        self.sender.endpoint.qp(self.sender.slot).error().map(|error| error.cause)
+        self.sender.endpoint.qp(self.slot).error().map(|error| error.cause)
     }
 
     /// The control packet that the sender has to send, and nothing else.
     pub(crate) fn answer(&mut self) -> Option<Control> {
-        let Host { endpoint, rails, .. } = &mut self.sender;
-        let transmit = endpoint.poll_transmit(self.now, rails)?;
-        assert_eq!(endpoint.poll_transmit(self.now, rails), None);
-        match transmit.body {
+        let packet = self.next_packet()?;
+        assert_eq!(self.next_packet(), None);
+        match packet.body {
             TransmitBody::Control(control) => Some(control),
-            other => panic!("the sender has nothing to say but control packets: {other:?}"),
+            other => panic!("the sender sends nothing but control packets: {other:?}"),
         }
     }
 
-    /// What leaves the sender now, without its control packets.
+    /// The segments that leave the sender now, among other packets.
     pub(crate) fn send_all(&mut self) -> Vec<Sent> {
-        let Host { endpoint, rails, .. } = &mut self.sender;
-        let mut sent = Vec::new();
-        while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
-            if let TransmitBody::Segment { header, path, placement, .. } = transmit.body {
-                sent.push(Sent { header, path, placement });
-            }
-        }
-        sent
+        let all = self.sender.transmit(self.now);
+        all.filter(|packet| matches!(packet.body, TransmitBody::Segment { .. }))
+            .map(segment)
+            .collect()
     }
 
-    /// What the receiver says to a control packet.
+    /// The receiver's answer to a control packet.
     pub(crate) fn receiver_answers(&mut self, control: &Control) -> Control {
         self.receiver_answers_to(control, Egress::Path(PathId::new(1))).0
     }
 
-    /// What it says to one that left by this port, and by which port the answer leaves.
+    /// The receiver's answer to a control packet that left by this port, and the answer's port.
     pub(crate) fn receiver_answers_to(
         &mut self,
         control: &Control,
         left_by: Egress,
     ) -> (Control, Egress) {
-        let Host { endpoint, rails, slot } = &mut self.receiver;
-        assert!(endpoint.on_control(self.now, *slot, control, left_by, rails));
-        let answer = endpoint.poll_transmit(self.now, rails).expect("an answer");
+        assert!(self.receiver.on_control(self.now, self.slot, control, left_by));
+        let answer = self.receiver.poll_transmit(self.now).expect("an answer");
         match answer.body {
             TransmitBody::Control(control) => (control, answer.egress),
             other => panic!("no answer to a control packet: {other:?}"),
@@ -292,9 +266,8 @@ impl Pair {
     pub(crate) fn ping(&mut self) -> Control {
         loop {
             self.sleep();
-            let Host { endpoint, rails, .. } = &mut self.sender;
-            while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
-                if let TransmitBody::Control(control) = transmit.body {
+            for packet in self.sender.transmit(self.now) {
+                if let TransmitBody::Control(control) = packet.body {
                     assert_eq!(control.kind, ControlKind::Ping);
                     return control;
                 }
@@ -303,23 +276,22 @@ impl Pair {
     }
 
     pub(crate) fn sender_state(&self) -> QpState {
-        self.sender.endpoint.qp(self.sender.slot).state()
+        self.sender.state(self.slot)
     }
 
-    /// What has completed at the sender.
-    pub(crate) fn completions(&mut self) -> Vec<Completion> {
-        std::iter::from_fn(|| self.sender.endpoint.poll_completion()).collect()
+    pub(crate) fn statuses(&mut self) -> Vec<Status> {
+        self.sender.completions().map(|done| done.status).collect()
     }
 
     /// Work requests that have completed at the sender.
     pub(crate) fn completed(&mut self) -> usize {
-        let ended = std::iter::from_fn(|| self.sender.endpoint.poll_completion()).count();
+        let ended = self.sender.completions().count();
         self.ended += ended;
         ended
     }
 
-    pub(crate) fn counters(&self) -> braid_transport::QpCounters {
-        self.sender.endpoint.qp(self.sender.slot).counters()
+    pub(crate) fn counters(&self) -> QpCounters {
+        self.sender.endpoint.qp(self.slot).counters()
     }
 
     /// Whether the sender's segments are ECN-capable, and why not.
@@ -331,15 +303,22 @@ impl Pair {
         self.sender.endpoint.ecn_trouble(RailId::FIRST)
     }
 
-    /// Of the sender's requests.
+    /// The window of the sender's requests.
     pub(crate) fn window(&self) -> u64 {
-        let mut subflows = self.sender.endpoint.qp(self.sender.slot).subflows();
+        let mut subflows = self.sender.endpoint.qp(self.slot).subflows();
         subflows.next().map_or(0, |flow| flow.window)
     }
 
-    /// Packets that the path of a segment has been told lost.
+    /// Returns the number of lost packets that were reported to a path.
     pub(crate) fn lost_on(&self, path: PathId) -> u64 {
         let mut paths = self.sender.rails.paths();
         paths.find(|report| report.path == path).map_or(0, |report| report.counters.lost)
     }
+}
+
+fn segment(packet: Transmit) -> Sent {
+    let TransmitBody::Segment { header, path, placement, .. } = packet.body else {
+        panic!("the sender sends nothing but segments: {packet:?}");
+    };
+    Sent { header, path, placement }
 }

@@ -13,7 +13,7 @@ fn told_only() -> Pair {
 }
 
 #[test]
-fn a_segment_that_the_network_has_lost_is_sent_again_at_once() {
+fn reported_loss_is_retransmitted_at_once() {
     let mut pair = told_only();
     pair.write(24); // the PSN wraps at the 17th
     let sent = pair.send();
@@ -29,7 +29,7 @@ fn a_segment_that_the_network_has_lost_is_sent_again_at_once() {
 }
 
 #[test]
-fn what_is_not_in_flight_cannot_be_lost() {
+fn reported_loss_of_a_segment_not_in_flight_is_ignored() {
     let mut pair = told_only();
     pair.write(4);
     let sent = pair.send();
@@ -48,7 +48,7 @@ fn what_is_not_in_flight_cannot_be_lost() {
 }
 
 #[test]
-fn the_highest_threshold_takes_nothing_for_lost_before_the_time_out() {
+fn highest_threshold_leaves_losses_to_the_time_out() {
     let mut pair = told_only();
     pair.write(200);
     let sent = pair.send();

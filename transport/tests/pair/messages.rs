@@ -9,7 +9,7 @@ use crate::end::End;
 const FIRST: u32 = 0xFF_FFFE; // wraps soon
 const LEN: u32 = 3000;
 
-/// What a message comes in: from which byte to which, a segment each.
+/// The segments of a message: first byte, and the byte after the last.
 type Segments = &'static [(u32, u32)];
 
 const WHOLE: &[Segments] = &[
@@ -53,17 +53,17 @@ fn orders(sent: &[DataHeader]) -> [Vec<DataHeader>; 3] {
     [sent.to_vec(), sent.iter().rev().copied().collect(), rotated]
 }
 
-/// What became of it, and how the peer hears of it.
+/// Returns the completions and acknowledgements that these segments cause.
 fn outcome(opcode: Opcode, sent: &[DataHeader]) -> (Vec<Completion>, Vec<Ack>) {
     let mut end = waiting(opcode);
     for header in sent {
         let _ = end.arrive(header);
     }
-    (end.completions(), end.say())
+    (end.completions(), end.acks())
 }
 
 #[test]
-fn a_message_with_holes_or_bytes_that_come_twice_does_not_complete() {
+fn message_with_holes_or_overlaps_does_not_complete() {
     for opcode in [Opcode::Send, Opcode::ReadResponse] {
         for broken in BROKEN {
             for sent in orders(&segments(&waiting(opcode), opcode, broken)) {
@@ -82,7 +82,7 @@ fn a_message_with_holes_or_bytes_that_come_twice_does_not_complete() {
 }
 
 #[test]
-fn a_message_completes_however_it_is_cut_and_shuffled() {
+fn message_completes_in_any_segmentation_and_order() {
     for opcode in [Opcode::Send, Opcode::ReadResponse] {
         for whole in WHOLE {
             for sent in orders(&segments(&waiting(opcode), opcode, whole)) {
@@ -105,7 +105,7 @@ fn after_the_first(second: impl FnOnce(&End) -> DataHeader) -> Admit {
 }
 
 #[test]
-fn a_message_that_changes_on_the_way_is_refused() {
+fn message_with_inconsistent_segments_is_refused() {
     let refused = Admit::Refuse(Refusal::Malformed);
     let longer = |end: &End| end.segment(Opcode::Send, FIRST + 1, LEN + 1, 1000..2000);
     assert_eq!(after_the_first(longer), refused);
@@ -116,7 +116,7 @@ fn a_message_that_changes_on_the_way_is_refused() {
 }
 
 #[test]
-fn a_receive_that_a_write_has_taken_takes_no_send() {
+fn receive_taken_by_a_write_takes_no_send() {
     let mut end = waiting(Opcode::Send);
     // Both wait for a packet before them.
     let write = end.segment(Opcode::WriteImm, FIRST + 1, 0, 0..0);
@@ -126,7 +126,7 @@ fn a_receive_that_a_write_has_taken_takes_no_send() {
 }
 
 #[test]
-fn an_atomic_has_one_answer() {
+fn atomic_response_is_taken_once() {
     let mut end = End::new(FIRST);
     end.post(SendOp::FetchAdd { remote: end.remote(), add: 1 }, 8);
     let answer = |psn, message_len| {

@@ -1,19 +1,19 @@
 //! "Receiver not ready", answered by hand.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use braid_transport::{QpConfig, SendOp, Status};
 use braid_wire::{Ack, NakCode};
 
 use crate::hosts::{MTU, Pair, Sent, wide};
+use crate::kit::Wire;
 
 fn pair(rnr_retry: u8) -> Pair {
     let config = QpConfig { rnr_retry: Some(rnr_retry), ask_every: 1, ..wide() };
     Pair::new(config, 1)
 }
 
-/// An acknowledgement of nothing, in which a refusal can be said.
+/// An acknowledgement of nothing, to which a test adds an RNR NAK.
 fn nothing(pair: &mut Pair, sent: &[Sent]) -> Ack {
     let last = sent.last().expect("something was sent");
     let ack = pair.arrive(last).expect("it asks");
@@ -25,7 +25,7 @@ fn refuse(pair: &mut Pair, ack: &Ack, sent: &Sent) {
     pair.ack(&Ack { nak, ..ack.clone() });
 }
 
-/// What was refused goes out again. Returns what an acknowledgement of that echoes.
+/// Waits until the refused segment leaves again. Returns the acknowledgement with its echo.
 fn resend(pair: &mut Pair, ack: &Ack) -> Ack {
     loop {
         if let Some(first) = pair.send().first() {
@@ -36,7 +36,7 @@ fn resend(pair: &mut Pair, ack: &Ack) -> Ack {
 }
 
 #[test]
-fn refusals_of_one_message_count_together_in_whatever_order_its_segments_arrive() {
+fn rnr_naks_of_one_message_count_together_in_any_order() {
     let mut pair = pair(2);
     pair.write(2);
     let sent = pair.send();
@@ -53,7 +53,7 @@ fn refusals_of_one_message_count_together_in_whatever_order_its_segments_arrive(
 
 /// In every round the path of the second message is the faster one.
 #[test]
-fn the_oldest_message_that_is_refused_ends_however_the_refusals_overtake_each_other() {
+fn oldest_refused_message_fails_despite_reordered_rnr_naks() {
     let mut pair = pair(2);
     (0..2).for_each(|_| pair.write(1));
     let sent = pair.send();
@@ -66,12 +66,12 @@ fn the_oldest_message_that_is_refused_ends_however_the_refusals_overtake_each_ot
         refuse(&mut pair, &ack, &sent[1]);
         refuse(&mut pair, &ack, &sent[0]);
     }
-    let statuses: Vec<Status> = pair.completions().iter().map(|done| done.status).collect();
+    let statuses = pair.statuses();
     assert_eq!(statuses, [Status::RnrRetryExceeded, Status::Flushed]);
 }
 
 #[test]
-fn refusals_of_messages_that_arrived_then_do_not_count_for_the_next() {
+fn rnr_naks_of_delivered_messages_do_not_count_for_the_next() {
     let mut pair = pair(2);
     (0..3).for_each(|_| pair.write(1));
     let sent = pair.send();
@@ -83,13 +83,13 @@ fn refusals_of_messages_that_arrived_then_do_not_count_for_the_next() {
         }
         let cumulative = (message.header.psn + 1) & 0xFF_FFFF;
         pair.ack(&Ack { cumulative, ..ack.clone() });
-        let statuses: Vec<Status> = pair.completions().iter().map(|done| done.status).collect();
+        let statuses = pair.statuses();
         assert_eq!(statuses, [Status::Success]);
     }
 }
 
 #[test]
-fn a_refusal_costs_one_segment_until_an_acknowledgement_shows_that_the_receiver_is_ready() {
+fn one_segment_is_resent_until_the_receiver_is_ready() {
     let mut pair = Pair::new(QpConfig { rnr_retry: None, ..wide() }, 1);
     pair.write(100);
     let sent = pair.send();
@@ -112,31 +112,28 @@ fn a_refusal_costs_one_segment_until_an_acknowledgement_shows_that_the_receiver_
     assert_eq!(pair.send_all().len(), 99, "all the others");
 }
 
-/// A message whose segments arrive over more than a millisecond at a peer that has no receive for
-/// it, on a long wire: the refusals of those that left before the pause come in while it lasts, and
-/// after it.
+/// A peer without a receive gets the segments of a message for more than a millisecond. Refusals of
+/// segments from before the pause arrive during the pause and after it.
 #[test]
-fn what_left_before_the_pause_is_refused_in_the_round_before_it() {
+fn rnr_naks_of_segments_from_before_the_pause_count_for_the_earlier_round() {
     const ONE_WAY: Duration = Duration::from_micros(500);
     const EACH: Duration = Duration::from_micros(20);
     let mut pair = pair(6);
     pair.post(SendOp::Send { imm: None }, 64 * u32::from(MTU));
     let (start, mut free) = (pair.now, pair.now);
-    let (mut segments, mut acks) = (VecDeque::new(), VecDeque::new());
+    let (mut segments, mut acks) = (Wire::default(), Wire::default());
     // Fewer rounds than may be refused: each takes a round trip and the pause.
     while pair.now < start + 5 * (2 * ONE_WAY + Duration::from_micros(100)) {
         for sent in pair.send_all() {
             free = free.max(pair.now) + EACH;
-            segments.push_back((free + ONE_WAY, sent));
+            segments.send(free + ONE_WAY, sent);
         }
-        let arrives = segments.front().map(|(at, _)| *at);
-        let answers = acks.front().map(|(at, _)| *at);
-        pair.now = [arrives, answers].into_iter().flatten().fold(pair.wakes_at(), Ord::min);
-        if arrives == Some(pair.now) {
-            let (_, sent) = segments.pop_front().expect("it has just arrived");
-            acks.extend(pair.arrive(&sent).map(|ack| (pair.now + ONE_WAY, ack)));
-        } else if answers == Some(pair.now) {
-            let (_, ack) = acks.pop_front().expect("it has just arrived");
+        pair.now = pair.wakes_at().min(segments.next_arrival()).min(acks.next_arrival());
+        if let Some(sent) = segments.arrive(pair.now) {
+            if let Some(ack) = pair.arrive(&sent) {
+                acks.send(pair.now + ONE_WAY, ack);
+            }
+        } else if let Some(ack) = acks.arrive(pair.now) {
             pair.ack(&ack);
         } else {
             pair.sleep();
@@ -147,7 +144,7 @@ fn what_left_before_the_pause_is_refused_in_the_round_before_it() {
 }
 
 #[test]
-fn what_is_refused_is_not_lost() {
+fn rnr_nak_is_not_a_loss() {
     let mut pair = Pair::new(QpConfig { ask_every: 1, ..wide() }, 16);
     pair.write(64);
     let sent = pair.send();

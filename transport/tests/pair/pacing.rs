@@ -10,7 +10,7 @@ use crate::hosts::{MTU, Pair, Sent};
 
 const GBIT: u64 = 1_000_000_000;
 const MS: Duration = Duration::from_millis(1);
-/// Of a full segment on the wire.
+/// Bits of a full segment on the wire.
 const BITS: u64 = 8 * (MTU as u64 + DATA_HEADER_LEN as u64);
 
 fn paced(cc: CcConfig, batch_segments: u32) -> Pair {
@@ -21,7 +21,7 @@ fn at_rate(bits_per_second: u64, batch_segments: u32) -> Pair {
     paced(CcConfig::new(FixedRate { bits_per_second, window: 1 << 30 }), batch_segments)
 }
 
-/// Lets `count` segments leave, with when each does.
+/// Lets `count` segments leave. Returns them with their times.
 fn departures(pair: &mut Pair, count: usize) -> Vec<(Time, Sent)> {
     let mut departures = Vec::new();
     loop {
@@ -52,7 +52,7 @@ fn a_message_leaves_at_exact_spacing() {
 }
 
 #[test]
-fn nothing_is_gained_by_idling_and_nothing_lost_by_posting_late() {
+fn idle_time_earns_no_burst_and_late_posts_lose_nothing() {
     let mut pair = at_rate(GBIT, 1);
     pair.write(2);
     departures(&mut pair, 2);
@@ -79,7 +79,7 @@ fn batches_leave_whole() {
 }
 
 #[test]
-fn a_sender_without_a_rate_is_not_held() {
+fn sender_without_a_rate_is_not_paced() {
     let mut pair = paced(CcConfig::new(FixedWindow { window: 1 << 30 }), 1);
     pair.write(100);
     assert_eq!(pair.send().len(), 100);
@@ -117,7 +117,7 @@ fn a_reported_loss_cuts_dcqcn_too_and_the_retransmission_is_paced() {
 
 /// A window smaller than a segment is a rate too.
 #[test]
-fn probes_of_time_outs_take_nothing_of_the_rate() {
+fn time_out_probes_are_not_paced() {
     let window = BITS / 8 / 4;
     let slow = CcConfig::new(FixedRate { bits_per_second: BITS, window: 1 << 30 });
     for (cc, most) in [(CcConfig::new(FixedWindow { window }), 10 * MS), (slow, 1000 * MS)] {

@@ -1,22 +1,20 @@
-//! The search for what the path carries: one end, and a network that answers its probes, in virtual
-//! time.
+//! The path MTU search: one end, and a network that answers its probes, in virtual time.
 
 use std::time::Duration;
 
-use braid_lb::{PathSet, RailScheme, Rails};
+use braid_lb::{RailScheme, Rails};
 use braid_transport::{
-    Access, Admit, Arrival, Egress, Endpoint, EndpointConfig, EventKind, Landing, QpConfig, QpSlot,
-    QpState, QueuePair, Refusal, Remote, SendOp, Transmit, TransmitBody,
+    Access, Admit, Egress, EndpointConfig, EventKind, Landing, QpConfig, QpSlot, Refusal, Remote,
+    SendOp, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, BASE_DATAGRAM, Bitmap, Control, ControlKind, DataHeader, Opcode, PROBE_LEN, PathId, Probe,
+    Ack, BASE_DATAGRAM, Control, ControlKind, DataHeader, Opcode, PROBE_LEN, PathId, Probe,
     ProbeKind, QpId, RailId, Stream, Time, Token,
 };
 
-use crate::kit::{self, Everything};
+use crate::kit::{self, Everything, NAME, Wire, paths};
 
-const TOKEN: Token = Token(7);
-/// Of a full segment, and what it is on the wire.
+/// Payload bytes of a full segment; `FULL` on the wire.
 const MTU: u16 = 8912;
 const FULL: u16 = MTU + 60;
 const BASE: u16 = BASE_DATAGRAM as u16;
@@ -26,7 +24,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What the network does.
+/// The behaviour of the network.
 #[derive(Clone, Copy)]
 struct Network {
     /// Bytes of the largest datagram that it carries, on the first rail and on others.
@@ -36,7 +34,7 @@ struct Network {
     is_stateful: bool,
     /// Drops everything.
     is_down: bool,
-    /// After how long a probe is answered, one of the least size and a longer one.
+    /// Delay of the answer to a probe of the least size, and to a longer one.
     short_after: Duration,
     long_after: Duration,
 }
@@ -52,40 +50,33 @@ const OPEN: Network = Network {
 
 struct Host {
     now: Time,
-    endpoint: Endpoint,
-    rails: Rails,
+    inner: kit::Host,
     slot: QpSlot,
     memory: Everything,
     network: Network,
-    /// Answers on their way: to probes, by rail, and to PINGs on further rails, with how they
-    /// leave.
-    answers: Vec<(Time, RailId, Probe)>,
-    pongs: Vec<(Time, Egress, Control)>,
+    /// Answers under way: to probes, and to PINGs on further rails.
+    answers: Wire<(RailId, Probe)>,
+    pongs: Wire<(Egress, Control)>,
     /// The probes that were sent, and their sizes.
     asked: Vec<Probe>,
     probes: Vec<u16>,
-    /// Lengths of the segments that were sent, and whether they leave in parts; and the rails that
-    /// they took.
+    /// The segments that were sent: lengths, whether they leave in parts, and rails.
     segments: Vec<(u16, bool)>,
     took: Vec<RailId>,
 }
 
-fn paths() -> PathSet {
-    kit::paths(4)
-}
-
 fn remote(mtu: u16) -> Remote {
-    Remote { mtu, ..kit::remote(kit::ID, kit::TOKEN, 0) }
+    Remote { mtu, ..kit::remote(NAME, 0) }
 }
 
 impl Host {
     fn new(network: Network) -> Self {
-        Host::over(network, Rails::from(paths()))
+        Host::over(network, paths(4).into())
     }
 
     fn over(network: Network, rails: Rails) -> Self {
         let now = Time::from_nanos(1_000_000);
-        // Nobody here acknowledges or answers anything but probes, and nobody gives up.
+        // The network answers probes only, and the limits are too long to be reached.
         let config = EndpointConfig {
             search_path_mtu: true,
             peer_timeout: Duration::from_secs(100_000),
@@ -95,25 +86,11 @@ impl Host {
         let patient = Duration::from_secs(100_000);
         let access = Access::REMOTE_WRITE;
         let qp = QpConfig { access, retry_timeout: patient, ..QpConfig::default() };
-        let host = kit::Host::new(now, config, rails, qp, remote(MTU));
-        let kit::Host { endpoint, rails, slot } = host;
+        let mut inner = kit::Host::new(now, config, rails);
+        let slot = inner.connect(now, NAME, qp, remote(MTU));
         let (answers, pongs, segments, took) = Default::default();
-        let (asked, probes) = Default::default();
-        let memory = Everything::new();
-        Host {
-            now,
-            endpoint,
-            rails,
-            slot,
-            memory,
-            network,
-            answers,
-            pongs,
-            asked,
-            probes,
-            segments,
-            took,
-        }
+        let (asked, probes, memory) = (Vec::new(), Vec::new(), Everything::new());
+        Host { now, inner, slot, memory, network, answers, pongs, asked, probes, segments, took }
     }
 
     /// Lets so much time pass.
@@ -121,34 +98,27 @@ impl Host {
         let end = self.now + span;
         loop {
             self.transmit();
-            let timeout = self.endpoint.next_timeout(&self.rails).expect("it has a queue pair");
-            let answer = self.answers.first().map_or(Time::FAR_FUTURE, |(at, ..)| *at);
-            let pong = self.pongs.first().map_or(Time::FAR_FUTURE, |(at, ..)| *at);
-            let next = timeout.min(answer).min(pong);
+            let timeout = self.inner.next_timeout().expect("it has a queue pair");
+            let next = timeout.min(self.answers.next_arrival()).min(self.pongs.next_arrival());
             if next > end {
                 self.now = end;
                 return;
             }
             self.now = self.now.max(next);
-            if answer <= self.now {
-                let (_, rail, probe) = self.answers.remove(0);
-                self.endpoint.on_probe(self.now, self.slot, rail, &probe);
+            if let Some((rail, probe)) = self.answers.arrive(self.now) {
+                self.inner.endpoint.on_probe(self.now, self.slot, rail, &probe);
             }
-            if pong <= self.now {
-                let (_, left_by, pong) = self.pongs.remove(0);
-                let Host { endpoint, rails, .. } = self;
-                assert!(endpoint.on_control(self.now, self.slot, &pong, left_by, rails));
+            if let Some((left_by, pong)) = self.pongs.arrive(self.now) {
+                assert!(self.inner.on_control(self.now, self.slot, &pong, left_by));
             }
             if timeout <= self.now {
-                self.endpoint.on_timeout(self.now, &mut self.rails);
+                self.inner.on_timeout(self.now);
             }
         }
     }
 
     fn transmit(&mut self) {
-        while let Some(Transmit { body, egress, .. }) =
-            self.endpoint.poll_transmit(self.now, &mut self.rails)
-        {
+        for Transmit { egress, body, .. } in self.inner.transmit(self.now) {
             match body {
                 TransmitBody::Probe(probe) => {
                     assert_eq!(probe.kind, ProbeKind::Probe);
@@ -163,15 +133,14 @@ impl Host {
                         && !is_down
                     {
                         let answer = Probe { kind: ProbeKind::Probed, ..probe };
-                        self.answers.push((self.now + after, egress.rail(), answer));
-                        self.answers.sort_by_key(|(at, ..)| *at);
+                        self.answers.send(self.now + after, (egress.rail(), answer));
                     }
                 }
                 TransmitBody::Control(ping) if egress.rail() != RailId::FIRST => {
                     if !(self.network.is_stateful && egress.path().is_some()) {
                         let kind = ControlKind::Pong;
                         let pong = Control { kind, qp: ping.from, from: ping.qp, ..ping };
-                        self.pongs.push((self.now + RTT, egress, pong));
+                        self.pongs.send(self.now + RTT, (egress, pong));
                     }
                 }
                 TransmitBody::Segment { header, oversize, path, .. } => {
@@ -186,33 +155,18 @@ impl Host {
     fn write(&mut self, len: u32) {
         let remote = self.memory.remote();
         let wr = self.memory.work(SendOp::Write { remote, imm: None }, len);
-        self.endpoint.post_send(self.now, self.slot, wr).unwrap();
+        self.inner.endpoint.post_send(self.now, self.slot, wr).unwrap();
     }
 
-    /// The peer acknowledges the first so many segments.
+    /// Acknowledges the first so many segments, as the peer does.
     fn acknowledge(&mut self, segments: u32) {
         self.acknowledge_sent_at(self.now, segments);
     }
 
-    /// It does; the last of them left at `sent_at`.
+    /// Acknowledges the first so many segments, the last of which left at `sent_at`.
     fn acknowledge_sent_at(&mut self, sent_at: Time, segments: u32) {
-        let ack = Ack {
-            qp: QpId::new(2),
-            token: TOKEN,
-            stream: Stream::Requests,
-            cumulative: segments,
-            highest: segments - 1,
-            nak: None,
-            rnr_delay_us: 0,
-            path: PathId::default(),
-            stamp: sent_at.stamp(),
-            delay_ns: 0,
-            received: segments,
-            duplicates: 0,
-            bitmap: Bitmap::default(),
-            marks: Default::default(),
-        };
-        self.endpoint.on_ack(self.now, self.slot, &ack, &mut self.rails);
+        let ack = kit::ack(NAME, Stream::Requests, segments, sent_at.stamp());
+        self.inner.on_ack(self.now, self.slot, &Ack { received: segments, ..ack });
     }
 
     /// A message without payload arrives, the peer's first.
@@ -220,49 +174,31 @@ impl Host {
         let remote = self.memory.remote();
         let is_write = opcode == Opcode::Write;
         let header = DataHeader {
-            opcode,
-            qp: QpId::new(2),
-            token: TOKEN,
-            psn: 0,
             ack_request: true,
-            solicited: false,
-            last: true,
             retransmission,
-            number: 0,
             address: if is_write { remote.addr } else { 0 },
             rkey: if is_write { remote.rkey } else { 0 },
-            message_len: 0,
-            offset: 0,
-            len: 0,
-            imm: 0,
-            stamp: self.now.stamp(),
-            payload_crc: 0,
-            operands: None,
+            ..kit::header(self.now, opcode, NAME, 0)
         };
-        let arrival = Arrival {
-            header: &header,
-            path: PathId::default(),
-            congestion: false,
-            may_be_replied_to: false,
-        };
-        let admit = self.endpoint.on_arrival(self.now, self.slot, &arrival, &self.memory);
-        if matches!(admit, Admit::Take(_)) {
-            self.endpoint.placed(self.now, self.slot, &self.memory);
-        }
-        admit
+        let arrival = kit::arrival(&header, PathId::default());
+        self.inner.receive_segment(self.now, self.slot, &arrival, &self.memory)
+    }
+
+    fn on_probe(&mut self, probe: &Probe) {
+        self.inner.endpoint.on_probe(self.now, self.slot, RailId::FIRST, probe);
     }
 
     fn path_mtu(&self) -> u16 {
-        self.endpoint.path_mtu().expect("it is searched")
+        self.inner.endpoint.path_mtu().expect("it is searched")
     }
 
     fn events(&mut self) -> Vec<EventKind> {
-        std::iter::from_fn(|| self.endpoint.poll_event()).map(|event| event.kind).collect()
+        std::iter::from_fn(|| self.inner.endpoint.poll_event()).map(|event| event.kind).collect()
     }
 }
 
 #[test]
-fn a_path_that_carries_everything_is_known_after_a_round_trip() {
+fn full_path_mtu_is_known_after_one_round_trip() {
     let mut host = Host::new(OPEN);
     assert_eq!(host.path_mtu(), BASE, "set-up has proved no more");
     host.run(RTT);
@@ -273,7 +209,7 @@ fn a_path_that_carries_everything_is_known_after_a_round_trip() {
 }
 
 #[test]
-fn any_size_is_found_to_within_a_few_bytes() {
+fn every_path_mtu_is_found_within_16_bytes() {
     for carries in (BASE..FULL).step_by(97).chain([BASE, FULL - 1]) {
         let mut host = Host::new(Network { carries, ..OPEN });
         host.run(Duration::from_secs(3));
@@ -284,25 +220,25 @@ fn any_size_is_found_to_within_a_few_bytes() {
 }
 
 #[test]
-fn what_the_host_knows_of_the_route_is_tried_next_and_not_believed() {
+fn route_mtu_of_the_host_is_a_hint() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
-    host.endpoint.route_takes(RailId::FIRST, 1452);
+    host.inner.endpoint.route_takes(RailId::FIRST, 1452);
     host.run(ms(200));
     assert_eq!(host.path_mtu(), 1452);
     for lie in [0, 500, BASE, 1500, FULL, u16::MAX] {
         let mut host = Host::new(Network { carries: 1452, ..OPEN });
-        host.endpoint.route_takes(RailId::FIRST, lie);
+        host.inner.endpoint.route_takes(RailId::FIRST, lie);
         host.run(Duration::from_secs(3));
         assert!((1436..=1452).contains(&host.path_mtu()), "{lie}: {}", host.path_mtu());
     }
 }
 
 #[test]
-fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows() {
+fn path_mtu_that_shrinks_and_grows_is_found_again() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
     host.network.carries = 1452;
-    host.endpoint.route_takes(RailId::FIRST, 1452);
+    host.inner.endpoint.route_takes(RailId::FIRST, 1452);
     host.write(3 * u32::from(MTU));
     host.run(ms(250));
     assert_eq!(host.path_mtu(), 1452);
@@ -316,7 +252,7 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
     host.run(Duration::ZERO);
     assert_eq!(host.segments.first(), Some(&(1392, false)), "new ones fit");
     host.run(Duration::from_secs(2));
-    assert_eq!(host.endpoint.path_mtu_shortfall(RailId::FIRST), Some((1452, FULL)));
+    assert_eq!(host.inner.endpoint.path_mtu_shortfall(RailId::FIRST), Some((1452, FULL)));
 
     host.network = OPEN;
     let found_at = host.now;
@@ -325,11 +261,11 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
         assert!(host.now < found_at + Duration::from_secs(11), "it does not grow again");
     }
     assert_eq!(host.events().last(), Some(&EventKind::PathMtu(FULL)));
-    assert_eq!(host.endpoint.path_mtu_shortfall(RailId::FIRST), None);
+    assert_eq!(host.inner.endpoint.path_mtu_shortfall(RailId::FIRST), None);
 }
 
 #[test]
-fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
+fn silent_peer_does_not_lower_the_path_mtu_and_gets_few_probes() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
     host.network.is_down = true;
@@ -339,7 +275,10 @@ fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
 
     let mut host = Host::new(Network { is_down: true, ..OPEN });
     host.run(Duration::from_secs(100));
-    assert_eq!((host.path_mtu(), host.endpoint.paths_are_blocked(RailId::FIRST)), (BASE, false));
+    assert_eq!(
+        (host.path_mtu(), host.inner.endpoint.paths_are_blocked(RailId::FIRST)),
+        (BASE, false)
+    );
     assert!(host.probes.len() < 200, "{} probes", host.probes.len());
     let long = host.probes.iter().filter(|size| **size == FULL).count();
     assert!(long < 20, "one long probe a round is enough for one who does not answer, not {long}");
@@ -349,21 +288,21 @@ fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
 }
 
 #[test]
-fn an_answer_of_another_size_than_was_asked_for_is_not_believed() {
+fn answer_of_another_size_is_ignored() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
     host.run(Duration::from_secs(3));
     let (before, asked) = (host.path_mtu(), host.asked.clone());
     for answer in &asked {
         for size in [before + 1, 5000, FULL].into_iter().filter(|size| *size != answer.size) {
             let lie = Probe { kind: ProbeKind::Probed, size, ..*answer };
-            host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &lie);
+            host.on_probe(&lie);
         }
     }
     assert_eq!(host.path_mtu(), before, "of {} probes", asked.len());
 }
 
 #[test]
-fn what_a_slow_peer_answers_late_is_not_taken_for_lost() {
+fn late_answers_do_not_lower_the_path_mtu() {
     let slow = ms(300);
     for (short_after, long_after) in [(RTT, slow), (slow, slow)] {
         let mut host = Host::new(OPEN);
@@ -383,7 +322,7 @@ fn what_a_slow_peer_answers_late_is_not_taken_for_lost() {
 }
 
 #[test]
-fn a_probe_is_not_repeated_before_its_answer_can_arrive() {
+fn probe_is_not_repeated_before_its_answer_can_arrive() {
     let slow = Network { short_after: ms(600), long_after: ms(600), ..OPEN };
     let mut host = Host::new(slow);
     host.run(ms(10_000));
@@ -402,29 +341,29 @@ fn a_probe_is_not_repeated_before_its_answer_can_arrive() {
 }
 
 #[test]
-fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
+fn blocked_path_ports_are_replaced_by_the_receiving_port() {
     for carries in [FULL, 1452] {
         let mut host = Host::new(Network { is_stateful: true, carries, ..OPEN });
         host.run(Duration::from_secs(3));
-        assert!(host.endpoint.paths_are_blocked(RailId::FIRST));
+        assert!(host.inner.endpoint.paths_are_blocked(RailId::FIRST));
         assert!(host.path_mtu() <= carries && carries - host.path_mtu() <= 16);
         assert_eq!(host.events()[0], EventKind::PathsBlocked);
-        assert!(host.endpoint.path_ports_blocked(RailId::FIRST));
+        assert!(host.inner.endpoint.path_ports_blocked(RailId::FIRST));
 
         host.network.is_stateful = false;
         host.run(Duration::from_secs(11));
-        assert!(!host.endpoint.paths_are_blocked(RailId::FIRST), "the firewall is gone");
-        assert!(!host.endpoint.path_ports_blocked(RailId::FIRST));
+        assert!(!host.inner.endpoint.paths_are_blocked(RailId::FIRST), "the firewall is gone");
+        assert!(!host.inner.endpoint.path_ports_blocked(RailId::FIRST));
         assert!(host.events().contains(&EventKind::PathsOpen));
     }
 }
 
 #[test]
-fn segments_are_as_long_as_their_own_rail_carries() {
-    let rails = Rails::new("round-robin".parse().unwrap(), paths(), [(paths(), 77)]);
+fn segments_are_as_long_as_their_rail_carries() {
+    let rails = Rails::new("round-robin".parse().unwrap(), paths(4), [(paths(4), 77)]);
     let mut host = Host::over(Network { further: 1452, ..OPEN }, rails);
     host.run(2 * RTT);
-    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), MTU, "the second is new");
+    assert_eq!(host.inner.endpoint.qp(host.slot).segment_payload(), MTU, "the second is new");
     host.run(Duration::from_secs(3));
     host.write(1 << 20);
     host.transmit();
@@ -442,38 +381,38 @@ fn segments_are_as_long_as_their_own_rail_carries() {
 }
 
 #[test]
-fn a_rail_where_only_the_receiving_port_passes_is_used_from_there() {
+fn rail_with_blocked_path_ports_is_used_from_the_receiving_port() {
     let rail = RailId::new(1);
     for is_stateful in [false, true] {
         let network = Network { is_stateful, ..OPEN };
-        let rails = Rails::new(RailScheme::default(), paths(), [(paths(), 77)]);
+        let rails = Rails::new(RailScheme::default(), paths(4), [(paths(4), 77)]);
         let mut host = Host::over(network, rails);
         host.run(ms(10));
-        assert!(host.rails.is_live(rail), "its PING was answered");
-        assert_eq!(host.endpoint.paths_are_blocked(rail), is_stateful, "from the first on");
+        assert!(host.inner.rails.is_live(rail), "its PING was answered");
+        assert_eq!(host.inner.endpoint.paths_are_blocked(rail), is_stateful, "from the first on");
         host.run(Duration::from_secs(3));
         assert_eq!(host.events().contains(&EventKind::PathsBlocked), is_stateful);
         assert_eq!(host.path_mtu(), FULL);
 
         host.network.is_stateful = false;
         host.run(Duration::from_secs(11));
-        assert!(!host.endpoint.paths_are_blocked(rail), "the firewall is gone");
+        assert!(!host.inner.endpoint.paths_are_blocked(rail), "the firewall is gone");
     }
 }
 
 #[test]
-fn a_firewall_that_appears_is_found_out_by_a_time_out() {
+fn new_firewall_is_detected_by_a_time_out() {
     let mut host = Host::new(OPEN);
     host.run(Duration::from_secs(1));
-    assert!(!host.endpoint.paths_are_blocked(RailId::FIRST));
+    assert!(!host.inner.endpoint.paths_are_blocked(RailId::FIRST));
     host.network.is_stateful = true;
     host.write(8);
     host.run(ms(250));
-    assert!(host.endpoint.paths_are_blocked(RailId::FIRST));
+    assert!(host.inner.endpoint.paths_are_blocked(RailId::FIRST));
 }
 
 #[test]
-fn who_only_acknowledges_finds_a_firewall_by_what_the_peer_sends_again() {
+fn receiver_detects_a_firewall_by_retransmissions() {
     let taken = Admit::Take(Landing::Payload(Default::default()));
     let not_ready = Admit::Refuse(Refusal::NotReady);
     for (opcode, first, again) in
@@ -485,17 +424,17 @@ fn who_only_acknowledges_finds_a_firewall_by_what_the_peer_sends_again() {
         assert_eq!(host.receive(opcode, false), first);
         host.run(ms(250));
         assert!(
-            !host.endpoint.paths_are_blocked(RailId::FIRST),
+            !host.inner.endpoint.paths_are_blocked(RailId::FIRST),
             "{opcode:?}: nothing tells of it yet"
         );
         assert_eq!(host.receive(opcode, true), again);
         host.run(ms(250));
-        assert!(host.endpoint.paths_are_blocked(RailId::FIRST), "{opcode:?}");
+        assert!(host.inner.endpoint.paths_are_blocked(RailId::FIRST), "{opcode:?}");
     }
 }
 
 #[test]
-fn what_the_network_duplicates_asks_for_nothing() {
+fn network_duplicates_cause_no_probes() {
     let mut host = Host::new(OPEN);
     host.run(Duration::from_secs(1));
     let asked = host.probes.len();
@@ -506,32 +445,32 @@ fn what_the_network_duplicates_asks_for_nothing() {
 }
 
 #[test]
-fn answers_that_nobody_asked_for_change_nothing() {
+fn unsolicited_answers_are_ignored() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
     host.run(Duration::from_secs(3));
     let before = host.path_mtu();
     let asked = host.probes.len() as u32;
     let lie = |size, serial| Probe {
         kind: ProbeKind::Probed,
-        qp: QpId::new(2),
-        from: QpId::new(2),
-        token: TOKEN,
+        qp: NAME.0,
+        from: NAME.0,
+        token: NAME.1,
         size,
         serial,
     };
     for serial in [2 * asked, 2 * asked + 1, u32::MAX, u32::MAX / 2] {
-        host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &lie(FULL, serial));
+        host.on_probe(&lie(FULL, serial));
     }
     for size in [FULL + 1, u16::MAX] {
         (0..2 * asked).for_each(|serial| {
-            host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &lie(size, serial));
+            host.on_probe(&lie(size, serial));
         });
     }
     assert_eq!(host.path_mtu(), before);
 }
 
 #[test]
-fn an_answer_counts_with_the_token_and_the_number_of_the_peer_alone() {
+fn answers_of_strangers_are_ignored() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
     host.run(ms(1));
     let asked = *host.asked.first().expect("it has asked");
@@ -539,25 +478,25 @@ fn an_answer_counts_with_the_token_and_the_number_of_the_peer_alone() {
     let before = host.path_mtu();
     assert!(truth.size > before);
     for stranger in [Probe { token: Token(8), ..truth }, Probe { from: QpId::new(3), ..truth }] {
-        host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &stranger);
+        host.on_probe(&stranger);
         assert_eq!(host.path_mtu(), before, "{stranger:?}");
     }
-    host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &truth);
+    host.on_probe(&truth);
     assert_eq!(host.path_mtu(), truth.size);
 }
 
 #[test]
-fn a_flood_of_questions_gets_few_answers_and_short_ones() {
+fn probe_flood_gets_few_short_answers() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
-    let (kind, qp) = (ProbeKind::Probe, QpId::new(2));
+    let (kind, (qp, token)) = (ProbeKind::Probe, NAME);
     for serial in 0..10_000 {
-        let probe = Probe { kind, qp, from: qp, token: TOKEN, size: FULL, serial };
-        host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &probe);
+        let probe = Probe { kind, qp, from: qp, token, size: FULL, serial };
+        host.on_probe(&probe);
     }
     let mut answers = Vec::new();
-    while let Some(transmit) = host.endpoint.poll_transmit(host.now, &mut host.rails) {
-        match (transmit.body, transmit.egress) {
+    for packet in host.inner.transmit(host.now) {
+        match (packet.body, packet.egress) {
             (TransmitBody::Probe(answer), Egress::Port(_)) => answers.push(answer),
             other => panic!("{other:?}"),
         }
@@ -570,14 +509,13 @@ fn a_flood_of_questions_gets_few_answers_and_short_ones() {
 }
 
 #[test]
-fn a_queue_pair_with_longer_segments_has_more_searched_for() {
+fn queue_pair_with_longer_segments_extends_the_search() {
     let mut host = Host::new(OPEN);
     host.run(RTT);
-    let mut qp = QueuePair::new(QpId::new(3), TOKEN, QpConfig::default());
-    qp.modify(QpState::Init).unwrap();
-    let slot = host.endpoint.adopt(host.now, qp, remote(16_384), &mut host.rails);
-    assert_eq!(host.endpoint.qp(slot).segment_payload(), MTU);
+    let (name, config) = ((QpId::new(3), NAME.1), QpConfig::default());
+    let slot = host.inner.connect(host.now, name, config, remote(16_384));
+    assert_eq!(host.inner.endpoint.qp(slot).segment_payload(), MTU);
     host.run(2 * RTT);
-    assert_eq!(host.endpoint.qp(slot).segment_payload(), 16_384);
-    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), MTU, "as agreed");
+    assert_eq!(host.inner.endpoint.qp(slot).segment_payload(), 16_384);
+    assert_eq!(host.inner.endpoint.qp(host.slot).segment_payload(), MTU, "as agreed");
 }

@@ -1,4 +1,4 @@
-//! How long who hears nothing goes on: by time, of which only what was spent listening counts.
+//! Time-outs of a sender whose peer is silent. Only time in which the driver listened counts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::hosts::Pair;
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Who waits so long for progress, and for signs of life.
+/// A pair whose sender waits so long for progress and for signs of life.
 fn patient(limit: Duration) -> Pair {
     let config = QpConfig { retry_timeout: limit, ..QpConfig::default() };
     Pair::with(config, EndpointConfig { peer_timeout: limit, ..EndpointConfig::default() })
@@ -25,12 +25,8 @@ fn outage(pair: &mut Pair, span: Duration) {
     }
 }
 
-fn statuses(pair: &mut Pair) -> Vec<Status> {
-    pair.completions().iter().map(|done| done.status).collect()
-}
-
 #[test]
-fn an_outage_of_four_seconds_under_a_limit_of_thirty_loses_nothing() {
+fn outage_shorter_than_retry_timeout_loses_nothing() {
     let mut pair = patient(30 * SECOND);
     pair.write(3);
     outage(&mut pair, 4 * SECOND);
@@ -42,17 +38,17 @@ fn an_outage_of_four_seconds_under_a_limit_of_thirty_loses_nothing() {
         }
         pair.sleep();
     }
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
 }
 
 #[test]
-fn a_limit_of_one_second_ends_in_about_one() {
+fn queue_pair_ends_after_retry_timeout() {
     for limit in [100 * MS, SECOND, 10 * SECOND] {
         let mut pair = patient(limit);
         let start = pair.now;
         pair.write(1);
         outage(&mut pair, 100 * SECOND);
-        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+        assert_eq!(pair.statuses(), [Status::RetryExceeded]);
         let longest = QpConfig::default().max_rto.min(limit);
         let took = pair.now - start;
         assert!((limit..limit + longest).contains(&took), "{limit:?}: {took:?}");
@@ -60,14 +56,14 @@ fn a_limit_of_one_second_ends_in_about_one() {
 }
 
 #[test]
-fn a_limit_below_the_shortest_time_out_ends_with_the_first() {
+fn retry_timeout_below_min_rto_ends_at_the_first_time_out() {
     for retry_timeout in [Duration::ZERO, Duration::from_micros(1)] {
         let config = QpConfig { retry_timeout, ..QpConfig::default() };
         let mut pair = Pair::with(config, EndpointConfig::default());
         let start = pair.now;
         pair.write(1);
         outage(&mut pair, SECOND);
-        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+        assert_eq!(pair.statuses(), [Status::RetryExceeded]);
         let took = pair.now - start;
         assert!((QpConfig::default().min_rto..100 * MS).contains(&took), "{took:?}");
     }
@@ -83,17 +79,17 @@ fn waits_for_a_peer_that_answered_after(mut pair: Pair, answers_after: Duration)
             pair.ack(&ack);
         }
     }
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
     let start = pair.now;
     pair.write(1);
     outage(&mut pair, 300 * SECOND);
-    assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+    assert_eq!(pair.statuses(), [Status::RetryExceeded]);
     pair.now - start
 }
 
 /// By a queue pair that makes no progress, and by pings that are not answered.
 #[test]
-fn a_peer_that_was_slow_of_late_is_waited_for_longer() {
+fn slow_peer_gets_more_time() {
     for (limit, answers_after, gives_up_after) in
         [(3, MS, 3), (3, 2 * SECOND, 6), (1, 2 * SECOND, 4)]
     {
@@ -113,7 +109,7 @@ fn a_peer_that_was_slow_of_late_is_waited_for_longer() {
 }
 
 #[test]
-fn time_in_which_nobody_ran_does_not_count() {
+fn time_without_the_driver_does_not_count() {
     let mut pair = patient(SECOND);
     pair.write(1);
     for _ in 0..4 {
@@ -127,11 +123,11 @@ fn time_in_which_nobody_ran_does_not_count() {
             pair.ack(&ack);
         }
     }
-    assert_eq!(statuses(&mut pair), [Status::Success]);
+    assert_eq!(pair.statuses(), [Status::Success]);
 }
 
 #[test]
-fn who_waits_for_nothing_notices_that_the_peer_is_dead() {
+fn idle_queue_pair_detects_a_dead_peer() {
     let mut pair = patient(3 * SECOND);
     let start = pair.now;
     outage(&mut pair, 60 * SECOND);
@@ -141,7 +137,7 @@ fn who_waits_for_nothing_notices_that_the_peer_is_dead() {
 }
 
 #[test]
-fn who_waits_for_nothing_leaves_a_peer_alone_that_answers() {
+fn idle_queue_pair_keeps_an_answering_peer() {
     let mut pair = patient(3 * SECOND);
     for _ in 0..100 {
         let ping = pair.ping();
@@ -151,10 +147,10 @@ fn who_waits_for_nothing_leaves_a_peer_alone_that_answers() {
     assert_eq!(pair.sender_state(), QpState::ReadyToSend);
 }
 
-/// Away for longer than an interval, again and again: who runs between that still finds out, and
-/// only time in which it ran counts.
+/// The driver is away for longer than an interval, again and again. Only time in which it runs
+/// counts.
 #[test]
-fn a_dead_peer_is_noticed_by_who_is_often_away() {
+fn dead_peer_is_detected_by_a_driver_that_is_often_away() {
     for (runs, away) in [(90, 110), (450, 2_000), (15, 101), (1_000, 60_000)] {
         let interval = 100 * MS;
         let (runs, away) = (runs * MS, away * MS);
@@ -179,7 +175,7 @@ fn a_dead_peer_is_noticed_by_who_is_often_away() {
 }
 
 #[test]
-fn what_asks_is_answered_by_such_a_port_as_it_left_by() {
+fn ping_is_answered_from_the_same_kind_of_port() {
     let mut pair = Pair::new(QpConfig::default(), 1);
     let ping = pair.ping();
     for left_by in [Egress::Path(PathId::new(3)), Egress::Port(RailId::FIRST)] {

@@ -15,7 +15,7 @@ fn offsets(sent: &[Sent]) -> Vec<u32> {
 }
 
 #[test]
-fn nothing_leaves_between_pause_and_resume_and_all_of_it_after() {
+fn segments_wait_between_pause_and_resume() {
     for batch in BATCHES {
         let mut pair = Pair::new(QpConfig::default(), batch);
         pair.write(6);
@@ -32,7 +32,7 @@ fn nothing_leaves_between_pause_and_resume_and_all_of_it_after() {
 }
 
 #[test]
-fn what_was_decided_on_before_a_time_out_leaves_once() {
+fn paused_segments_leave_once_despite_time_outs() {
     let mut pair = Pair::new(QpConfig::default(), 16);
     pair.write(6);
     pair.send_one().expect("the first");
@@ -56,19 +56,18 @@ fn what_was_decided_on_before_a_time_out_leaves_once() {
 }
 
 #[test]
-fn what_was_decided_on_does_not_leave_after_the_end() {
+fn paused_segments_do_not_leave_after_the_end() {
     let mut pair = Pair::new(QpConfig::default(), 16);
     pair.write(6);
     pair.send_one().expect("the first");
     pair.end_sender();
     pair.resume();
     assert!(pair.send_all().is_empty());
-    let ended: Vec<Status> = pair.completions().iter().map(|ended| ended.status).collect();
-    assert_eq!(ended, [Status::Flushed]);
+    assert_eq!(pair.statuses(), [Status::Flushed]);
 }
 
 #[test]
-fn what_is_lost_waits_for_room_too() {
+fn retransmissions_wait_for_resume() {
     let mut pair = Pair::new(QpConfig::default(), 1);
     pair.write(1);
     let first = pair.send_one().expect("it leaves");
@@ -81,7 +80,7 @@ fn what_is_lost_waits_for_room_too() {
 }
 
 #[test]
-fn a_rate_wakes_nobody_while_the_driver_takes_none() {
+fn pacer_does_not_wake_a_paused_driver() {
     let cc = CcConfig::new(FixedRate { bits_per_second: 1_000_000_000, window: 1 << 30 });
     let mut pair = Pair::new(QpConfig { cc, ..QpConfig::default() }, 1);
     pair.write(64);

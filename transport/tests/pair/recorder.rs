@@ -15,7 +15,7 @@ pub(crate) enum Told {
     Chunk(Chunk),
 }
 
-/// What it answers.
+/// The limits that the controller sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     pub(crate) window: u64,
@@ -38,7 +38,7 @@ impl Recorder {
         CcConfig::new(self.clone())
     }
 
-    /// What it was told since it was asked last.
+    /// Returns the reports since the last call.
     pub(crate) fn told(&self) -> Vec<Told> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
@@ -48,7 +48,7 @@ impl Recorder {
         self.told().into_iter().filter_map(ack).collect()
     }
 
-    /// From what it is told next.
+    /// Applies from the next report on.
     pub(crate) fn set_window(&self, window: u64) {
         self.answers.lock().unwrap().window = window;
     }

@@ -56,7 +56,7 @@ const REMOTE: [(Opcode, Access); 5] = [
 ];
 
 #[test]
-fn what_keeps_to_the_rules_is_taken() {
+fn valid_packets_are_taken() {
     let all = REMOTE.map(|(opcode, _)| opcode);
     for opcode in all.into_iter().chain([Opcode::Send, Opcode::SendImm]) {
         assert!(is_taken(&first(QpConfig::default(), opcode, as_it_is)), "{opcode:?}");
@@ -64,14 +64,14 @@ fn what_keeps_to_the_rules_is_taken() {
 }
 
 #[test]
-fn another_token_is_refused() {
+fn wrong_token_is_refused() {
     let stray = |header| DataHeader { token: Token(8), ..header };
     let admit = first(QpConfig::default(), Opcode::Send, stray);
     assert_eq!(admit, Admit::Refuse(Refusal::Token));
 }
 
 #[test]
-fn a_queue_pair_in_err_takes_nothing() {
+fn queue_pair_in_err_takes_nothing() {
     let mut end = End::new(FIRST);
     end.modify(QpState::Error);
     let header = whole(&end, Opcode::Write, 0);
@@ -79,7 +79,7 @@ fn a_queue_pair_in_err_takes_nothing() {
 }
 
 #[test]
-fn what_lies_beyond_the_window_is_refused() {
+fn packets_beyond_the_window_are_refused() {
     let mut end = End::with(FIRST, QpConfig { window: 8, ..QpConfig::default() });
     let (inside, beyond) = (whole(&end, Opcode::Write, 7), whole(&end, Opcode::Write, 8));
     assert_eq!(end.arrive(&beyond), Admit::Refuse(Refusal::Window));
@@ -96,7 +96,7 @@ fn go_back_n_takes_packets_in_order_only() {
 }
 
 #[test]
-fn what_needs_a_receive_waits_for_one() {
+fn messages_without_a_receive_are_not_ready() {
     for opcode in [Opcode::Send, Opcode::SendImm, Opcode::WriteImm] {
         let mut end = End::new(FIRST);
         let packet = whole(&end, opcode, 0);
@@ -107,7 +107,7 @@ fn what_needs_a_receive_waits_for_one() {
 }
 
 #[test]
-fn a_send_longer_than_its_receive_is_refused() {
+fn send_longer_than_its_receive_is_refused() {
     let mut end = End::new(FIRST);
     end.post_recv(LEN - 1);
     let packet = whole(&end, Opcode::Send, 0);
@@ -115,15 +115,15 @@ fn a_send_longer_than_its_receive_is_refused() {
 }
 
 #[test]
-fn a_receive_in_memory_of_another_domain_is_not_filled() {
+fn receive_in_another_domain_is_not_filled() {
     let config = QpConfig { pd: PdId(1), ..QpConfig::default() };
     let admit = first(config, Opcode::Send, as_it_is);
     assert!(matches!(admit, Admit::Refuse(Refusal::Local)), "{admit:?}");
 }
 
-/// The sender has done nothing wrong, and the receive says what has (IBTA vol. 1, 9.9.3).
+/// The sender has done nothing wrong; the receive completes with the error (IBTA vol. 1, 9.9.3).
 #[test]
-fn a_send_into_memory_that_is_gone_is_an_error_of_this_end() {
+fn send_into_an_invalid_receive_is_a_local_error() {
     let config = QpConfig { pd: PdId(1), ..QpConfig::default() };
     let mut end = End::with(FIRST, config);
     end.post_recv(LEN);
@@ -132,13 +132,13 @@ fn a_send_into_memory_that_is_gone_is_an_error_of_this_end() {
     assert!(matches!(end.arrive(&header), Admit::Refuse(Refusal::Local)));
     let statuses: Vec<_> = end.completions().iter().map(|done| done.status).collect();
     assert_eq!(statuses, [Status::LocalProtection, Status::Flushed]);
-    let told: Vec<_> = end.say().iter().filter_map(|ack| ack.nak).collect();
+    let told: Vec<_> = end.acks().iter().filter_map(|ack| ack.nak).collect();
     assert_eq!(told, [(NakCode::RemoteOperational, FIRST)]);
 }
 
 /// Nothing behind a packet that was refused for good is taken, though what is missing before it is.
 #[test]
-fn what_follows_a_refused_packet_is_refused() {
+fn packets_behind_a_refused_one_are_refused() {
     for (opcode, _) in REMOTE.into_iter().chain([(Opcode::Send, Access::NONE)]) {
         let mut end = End::new(FIRST);
         end.post_recv(LEN);
@@ -155,9 +155,9 @@ fn what_follows_a_refused_packet_is_refused() {
     }
 }
 
-/// Of several refusals the lowest counts: it alone has nothing barred before it.
+/// The lowest of several refusals counts, because nothing is barred before it.
 #[test]
-fn the_lowest_of_the_refused_packets_is_told() {
+fn lowest_refused_packet_is_reported() {
     let mut end = End::new(FIRST);
     for ahead in [5, 2, 4] {
         let header = DataHeader { rkey: 1, ..whole(&end, Opcode::Write, ahead) };
@@ -167,13 +167,13 @@ fn the_lowest_of_the_refused_packets_is_told() {
         let before = whole(&end, Opcode::Write, ahead);
         assert!(is_taken(&end.arrive(&before)));
     }
-    let told: Vec<_> = end.say().iter().filter_map(|ack| ack.nak).collect();
+    let told: Vec<_> = end.acks().iter().filter_map(|ack| ack.nak).collect();
     assert!(told.is_empty() || told == [(NakCode::RemoteAccess, FIRST + 2)], "{told:?}");
     assert!(!end.is_receiving());
 }
 
 #[test]
-fn a_key_that_nobody_has_is_refused() {
+fn unknown_key_is_refused() {
     for (opcode, _) in REMOTE {
         let forged = |header: DataHeader| DataHeader { rkey: header.rkey ^ 1, ..header };
         let admit = first(QpConfig::default(), opcode, forged);
@@ -183,7 +183,7 @@ fn a_key_that_nobody_has_is_refused() {
 }
 
 #[test]
-fn a_key_of_another_domain_is_refused() {
+fn key_of_another_domain_is_refused() {
     for (opcode, _) in REMOTE {
         let config = QpConfig { pd: PdId(1), ..QpConfig::default() };
         let admit = first(config, opcode, as_it_is);
@@ -193,7 +193,7 @@ fn a_key_of_another_domain_is_refused() {
 }
 
 #[test]
-fn what_leaves_its_region_is_refused() {
+fn access_outside_the_region_is_refused() {
     for (opcode, _) in REMOTE {
         let outside = |header: DataHeader| {
             let address = header.address - 8;
@@ -206,7 +206,7 @@ fn what_leaves_its_region_is_refused() {
 }
 
 #[test]
-fn what_the_queue_pair_does_not_allow_is_refused_whatever_the_region_allows() {
+fn access_that_the_queue_pair_forbids_is_refused() {
     for (opcode, needed) in REMOTE {
         let others = [Access::REMOTE_WRITE, Access::REMOTE_READ, Access::REMOTE_ATOMIC];
         let others = others.into_iter().filter(|access| *access != needed);
@@ -218,7 +218,7 @@ fn what_the_queue_pair_does_not_allow_is_refused_whatever_the_region_allows() {
 }
 
 #[test]
-fn an_atomic_is_aligned_and_has_operands() {
+fn atomic_without_alignment_or_operands_is_refused() {
     for opcode in [Opcode::CompareSwap, Opcode::FetchAdd] {
         let crooked = |header: DataHeader| {
             let address = header.address + 4;
@@ -233,7 +233,7 @@ fn an_atomic_is_aligned_and_has_operands() {
 }
 
 #[test]
-fn an_answer_to_nothing_is_refused() {
+fn response_without_a_request_is_refused() {
     for opcode in [Opcode::ReadResponse, Opcode::AtomicResponse] {
         let admit = first(QpConfig::default(), opcode, as_it_is);
         assert_eq!(admit, Admit::Refuse(Refusal::Malformed), "{opcode:?}");

@@ -36,7 +36,7 @@ fn nic_sr_resends_the_epsn_when_a_packet_comes_out_of_order() {
 }
 
 #[test]
-fn go_back_n_goes_back_once_to_what_is_missing() {
+fn go_back_n_goes_back_once_to_the_missing_packet() {
     let mut pair = rnic(LossRecovery::GoBackN);
     pair.write(6);
     let sent = pair.send();

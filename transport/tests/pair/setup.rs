@@ -33,11 +33,16 @@ fn offer(qp: u32) -> Offer {
     }
 }
 
+fn connect_with(nonce: u64, cookie: u64, qp: u32) -> Connect {
+    let (private_data, routing) = (Vec::new(), Routing::default());
+    Connect { nonce, cookie, offer: offer(qp), private_data, routing }
+}
+
 struct Listener {
     jar: CookieJar,
     /// Turns down this many CONNECTs first.
     busy: u32,
-    /// What it says to every CONNECT, if not yes.
+    /// The reason with which it rejects every CONNECT.
     refusal: Option<RejectReason>,
     accepted: Vec<u64>,
 }
@@ -75,13 +80,7 @@ impl Listener {
         if !self.accepted.contains(&nonce) {
             self.accepted.push(nonce);
         }
-        Setup::Accept(Connect {
-            nonce,
-            cookie: 0,
-            offer: offer(20),
-            private_data: b"hi".to_vec(),
-            routing: Routing::default(),
-        })
+        Setup::Accept(Connect { private_data: b"hi".to_vec(), ..connect_with(nonce, 0, 20) })
     }
 }
 
@@ -128,7 +127,7 @@ fn run(
 }
 
 #[test]
-fn without_loss_it_takes_no_time() {
+fn setup_without_loss_takes_no_time() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
     let accept = outcome.unwrap();
@@ -138,7 +137,7 @@ fn without_loss_it_takes_no_time() {
 }
 
 #[test]
-fn each_packet_may_be_lost_once() {
+fn setup_survives_the_loss_of_any_packet() {
     for lost in 0..4 {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
         let (outcome, now) = run(&mut listener, &mut initiator, |index, _| index == lost);
@@ -149,7 +148,7 @@ fn each_packet_may_be_lost_once() {
 }
 
 #[test]
-fn any_three_of_the_first_eight_packets_may_be_lost() {
+fn setup_survives_the_loss_of_three_of_eight_packets() {
     for lost in (0u32..256).filter(|lost| lost.count_ones() == 3) {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
         let loses = |index: usize, _: &Setup| index < 8 && lost >> index & 1 == 1;
@@ -159,7 +158,7 @@ fn any_three_of_the_first_eight_packets_may_be_lost() {
 }
 
 #[test]
-fn silence_ends_at_the_deadline() {
+fn setup_without_answers_ends_at_the_deadline() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut sent = 0;
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| {
@@ -172,7 +171,7 @@ fn silence_ends_at_the_deadline() {
 
 /// Its driver may have been held up until then, with the answer in its socket.
 #[test]
-fn an_accept_after_the_deadline_is_too_late() {
+fn accept_after_the_deadline_is_too_late() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let hello = initiator.poll_transmit(Time::ZERO).unwrap();
     let cookie = listener.answer(Time::ZERO, &hello).unwrap();
@@ -185,7 +184,7 @@ fn an_accept_after_the_deadline_is_too_late() {
 }
 
 #[test]
-fn a_second_accept_and_what_comes_after_the_end_change_nothing() {
+fn packets_after_the_end_of_setup_are_ignored() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
     let first = outcome.unwrap();
@@ -202,13 +201,7 @@ fn foreign_nonces_are_ignored() {
     let now = Time::ZERO;
     assert!(matches!(initiator.poll_transmit(now), Some(Setup::Hello(_))));
     let nonce = NONCE + 1;
-    let accept = Connect {
-        nonce,
-        cookie: 0,
-        offer: offer(20),
-        private_data: Vec::new(),
-        routing: Routing::default(),
-    };
+    let accept = connect_with(nonce, 0, 20);
     for reason in [RejectReason::NotListening, RejectReason::Version, RejectReason::Cookie] {
         initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
     }
@@ -225,7 +218,7 @@ fn len_of(packet: &Setup) -> usize {
 }
 
 #[test]
-fn a_path_that_carries_the_base_is_connected_over() {
+fn path_of_the_base_size_connects() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let (outcome, _) =
         run(&mut listener, &mut initiator, |_, packet| len_of(packet) > BASE_DATAGRAM);
@@ -234,7 +227,7 @@ fn a_path_that_carries_the_base_is_connected_over() {
 
 /// Whichever way is the narrow one.
 #[test]
-fn a_path_that_carries_less_is_named() {
+fn path_below_the_base_size_is_reported() {
     for narrow in [["hello", "cookie"], ["hello", ""], ["", "cookie"]] {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
         let loses = |_, packet: &Setup| match packet {
@@ -251,7 +244,7 @@ fn a_path_that_carries_less_is_named() {
 }
 
 #[test]
-fn a_path_that_loses_at_random_is_not_taken_for_a_narrow_one() {
+fn random_loss_is_not_reported_as_a_narrow_path() {
     // Two full-length HELLOs are lost, and short ones come through at once.
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut lost = 0;
@@ -264,21 +257,14 @@ fn a_path_that_loses_at_random_is_not_taken_for_a_narrow_one() {
 }
 
 #[test]
-fn an_accept_before_the_cookie_is_ignored() {
+fn accept_before_the_cookie_is_ignored() {
     let mut initiator = initiator();
-    let accept = Connect {
-        nonce: NONCE,
-        cookie: 0,
-        offer: offer(20),
-        private_data: Vec::new(),
-        routing: Routing::default(),
-    };
-    initiator.on_setup(Time::ZERO, &Setup::Accept(accept));
+    initiator.on_setup(Time::ZERO, &Setup::Accept(connect_with(NONCE, 0, 20)));
     assert_eq!(initiator.outcome(Time::ZERO), None);
 }
 
 #[test]
-fn busy_is_tried_again() {
+fn busy_is_retried() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     listener.busy = 3;
     let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
@@ -287,7 +273,7 @@ fn busy_is_tried_again() {
 }
 
 #[test]
-fn what_is_final_ends_it_at_once() {
+fn final_reject_ends_setup_at_once() {
     use RejectReason::*;
     for reason in [NotListening, Refused, Version] {
         let (mut listener, mut initiator) = (Listener::new(), initiator());
@@ -298,7 +284,7 @@ fn what_is_final_ends_it_at_once() {
 }
 
 #[test]
-fn an_older_responder_says_so_to_a_hello() {
+fn version_reject_of_a_hello_is_reported() {
     let mut initiator = initiator();
     let reason = RejectReason::Version;
     initiator.on_setup(Time::ZERO, &Setup::Reject(Reject { nonce: NONCE, reason }));
@@ -307,7 +293,7 @@ fn an_older_responder_says_so_to_a_hello() {
 }
 
 #[test]
-fn a_refused_cookie_begins_again_with_hello() {
+fn refused_cookie_restarts_setup_with_hello() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut hellos = 0;
     // As if the responder had restarted, with another key, since it baked this.
@@ -322,7 +308,7 @@ fn a_refused_cookie_begins_again_with_hello() {
 }
 
 #[test]
-fn a_cookie_is_good_for_its_address_its_nonce_and_a_while() {
+fn cookie_is_bound_to_address_nonce_and_time() {
     let jar = CookieJar::new([1; 16]);
     let other_jar = CookieJar::new([2; 16]);
     for at in [0, 1, 7_999, 8_000, 123_456] {
@@ -339,26 +325,17 @@ fn a_cookie_is_good_for_its_address_its_nonce_and_a_while() {
 }
 
 #[test]
-fn a_late_cookie_is_replaced() {
+fn late_cookie_is_replaced() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let stale = listener.jar.bake(Time::ZERO, ADDRESS, NONCE);
     let now = Time::ZERO + Duration::from_secs(60);
-    let answer = listener.answer(
-        now,
-        &Setup::Connect(Connect {
-            nonce: NONCE,
-            cookie: stale,
-            offer: offer(10),
-            private_data: Vec::new(),
-            routing: Routing::default(),
-        }),
-    );
+    let answer = listener.answer(now, &Setup::Connect(connect_with(NONCE, stale, 10)));
     let reason = RejectReason::Cookie;
     assert_eq!(answer, Some(Setup::Reject(Reject { nonce: NONCE, reason })));
     initiator
         .on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale, key_id: 0, len: 1200 });
     assert!(matches!(initiator.poll_transmit(Time::ZERO), Some(Setup::Connect(_))));
-    // Whoever answers in the listener's place does not get one CONNECT after the other for cookies
+    // A stranger that answers for the listener does not get one CONNECT after the other for cookies
     // of its choice.
     let answer = answer.unwrap();
     initiator.on_setup(Time::ZERO, &answer);
@@ -370,16 +347,10 @@ fn a_late_cookie_is_replaced() {
 }
 
 #[test]
-fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
+fn answers_to_unproved_packets_are_no_longer_than_them() {
     let mut listener = Listener::new();
     let hello = |len| Setup::Hello(Hello { nonce: NONCE, len });
-    let forged = Connect {
-        nonce: 1,
-        cookie: 2,
-        offer: offer(10),
-        private_data: Vec::new(),
-        routing: Routing::default(),
-    };
+    let forged = connect_with(1, 2, 10);
     for packet in [hello(64), hello(700), hello(1200), Setup::Connect(forged)] {
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
         packet.encode(&mut asked);

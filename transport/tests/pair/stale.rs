@@ -1,16 +1,16 @@
 //! Packets that the network holds back until 2^24 others have passed, so that their PSN looks new.
 //! (It is rewritten here: that is all that the others would change.)
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use braid_transport::{Admit, EndpointConfig, QpConfig, Refusal, SendOp, Status};
-use braid_wire::{Ack, DataHeader, Opcode, Time};
+use braid_wire::{Ack, DataHeader, Opcode};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::end::End;
 use crate::hosts::{Pair, Sent};
+use crate::kit::Wire;
 
 const FIRST: u32 = 0xFF_F000; // wraps soon
 /// More than two windows.
@@ -24,14 +24,14 @@ fn pass_by(end: &mut End) -> (DataHeader, u32) {
         let header = end.segment(Opcode::Write, psn, 0, 0..0);
         held_back.get_or_insert(header);
         assert!(matches!(end.arrive(&header), Admit::Take(_)), "PSN {psn}");
-        end.say();
+        end.acks();
         end.now += GAP;
     }
     (held_back.expect("the first"), (FIRST + MANY) & 0xFF_FFFF)
 }
 
 #[test]
-fn a_request_from_before_the_wrap_is_not_placed_and_not_acknowledged() {
+fn stale_request_is_neither_placed_nor_acknowledged() {
     for opcode in [Opcode::Write, Opcode::Send] {
         let mut end = End::new(FIRST);
         end.post_recv(100);
@@ -40,14 +40,14 @@ fn a_request_from_before_the_wrap_is_not_placed_and_not_acknowledged() {
             let stale = DataHeader { stamp: old.stamp, ..end.segment(opcode, psn, 10, 0..10) };
             assert_eq!(end.arrive(&stale), Admit::Refuse(Refusal::Stale), "{opcode:?}");
         }
-        assert!(end.say().is_empty(), "it is as if it had not come");
+        assert!(end.acks().is_empty(), "it is as if it had not come");
         let genuine = end.segment(opcode, next, 10, 0..10);
         assert!(matches!(end.arrive(&genuine), Admit::Take(_)), "{opcode:?}");
     }
 }
 
 #[test]
-fn a_response_from_before_the_wrap_is_not_placed() {
+fn stale_response_is_not_placed() {
     let mut end = End::new(FIRST);
     let mut old = None;
     for number in 0..MANY {
@@ -56,7 +56,7 @@ fn a_response_from_before_the_wrap_is_not_placed() {
         let header = DataHeader { number, ..header };
         old.get_or_insert(header);
         assert!(matches!(end.arrive(&header), Admit::Take(_)), "{number}");
-        end.say();
+        end.acks();
         end.now += GAP;
     }
     assert_eq!(end.completions().len(), MANY as usize);
@@ -70,7 +70,7 @@ fn a_response_from_before_the_wrap_is_not_placed() {
 }
 
 #[test]
-fn an_acknowledgement_from_before_the_wrap_acknowledges_nothing() {
+fn stale_ack_acknowledges_nothing() {
     let mut pair = Pair::new(QpConfig { ask_every: 1, ..QpConfig::default() }, 1);
     let mut old = None;
     for round in 0..MANY {
@@ -99,34 +99,26 @@ enum Packet {
 }
 
 #[test]
-fn nothing_is_taken_for_stale_that_is_only_late() {
+fn late_packets_are_not_stale() {
     let endpoint =
         EndpointConfig { ping_interval: Duration::from_secs(3600), ..EndpointConfig::default() };
     let mut pair = Pair::with(QpConfig { ask_every: 4, ..QpConfig::default() }, endpoint);
     let mut rng = Pcg64Mcg::seed_from_u64(1);
-    let mut on_the_way: BTreeMap<(Time, u64), Packet> = BTreeMap::new();
-    let mut count = 0_u64;
+    let mut wire = Wire::default();
     pair.write(50_000);
     while pair.completed() == 0 {
         let mut news: Vec<Packet> = pair.send().into_iter().map(Packet::Data).collect();
-        let wakes_at = pair.wakes_at();
-        match on_the_way.first_entry().filter(|first| first.key().0 <= wakes_at) {
+        pair.now = pair.now.max(wire.next_arrival().min(pair.wakes_at()));
+        match wire.arrive(pair.now) {
             None => pair.sleep(),
-            Some(first) => {
-                let ((at, _), packet) = first.remove_entry();
-                pair.now = pair.now.max(at);
-                match packet {
-                    Packet::Data(sent) => news.extend(pair.arrive(&sent).map(Packet::Ack)),
-                    Packet::Ack(ack) => pair.ack(&ack),
-                }
-            }
+            Some(Packet::Data(sent)) => news.extend(pair.arrive(&sent).map(Packet::Ack)),
+            Some(Packet::Ack(ack)) => pair.ack(&ack),
         }
         news.retain(|_| !rng.random_bool(0.01));
         for packet in news {
             let late = if rng.random_bool(0.001) { 40_000 } else { 200 };
             let delay = Duration::from_micros(rng.random_range(10..late));
-            count += 1;
-            on_the_way.insert((pair.now + delay, count), packet);
+            wire.send(pair.now + delay, packet);
         }
     }
     // What comes again by more than a window too late is refused, but not as stale.

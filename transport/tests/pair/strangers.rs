@@ -1,13 +1,14 @@
-//! Who has guessed the number and the token of a queue pair, 56 bits, and no PSN: nothing follows
-//! from what it sends. Who is the peer is heard from as far back as it can have to repeat itself.
+//! Packets of a stranger that has guessed the number and the token of a queue pair, 56 bits, but no
+//! PSN: they have no effect. Packets of the peer have one as long as it may have to repeat them.
 
 use std::time::Duration;
 
 use braid_transport::{Admit, EndpointConfig, QpConfig, Refusal};
-use braid_wire::{Ack, Bitmap, DataHeader, Marks, Opcode, PathId, QpId, Stream, Token};
+use braid_wire::{Ack, DataHeader, Opcode, Stream};
 
 use crate::end::End;
 use crate::hosts::{Pair, wide};
+use crate::kit::{self, NAME};
 
 const FIRST: u32 = 0xFF_F000; // wraps soon
 const WINDOW: u32 = 4096;
@@ -16,22 +17,7 @@ const ARRIVED: u32 = 3 * WINDOW;
 const TICK: Duration = Duration::from_millis(100);
 
 fn ack(stream: Stream, cumulative: u32, stamp: u32) -> Ack {
-    Ack {
-        qp: QpId::new(2),
-        token: Token(7),
-        stream,
-        cumulative: cumulative & 0xFF_FFFF,
-        highest: cumulative.wrapping_sub(1) & 0xFF_FFFF,
-        nak: None,
-        rnr_delay_us: 0,
-        path: PathId::default(),
-        stamp,
-        delay_ns: 0,
-        received: 0,
-        duplicates: 9,
-        bitmap: Bitmap::default(),
-        marks: Marks::default(),
-    }
+    Ack { duplicates: 9, ..kit::ack(NAME, stream, cumulative, stamp) }
 }
 
 /// An end whose peer falls silent.
@@ -40,13 +26,12 @@ fn left_alone() -> End {
     for psn in FIRST..FIRST + ARRIVED {
         let header = end.segment(Opcode::Write, psn, 0, 0..0);
         assert!(matches!(end.arrive(&header), Admit::Take(_)));
-        end.say();
+        end.acks();
     }
     end
 }
 
-/// How many ticks it takes for such an end to give the peer up, if in each somebody sends
-/// something.
+/// Returns the number of ticks until such an end gives up the peer. `sends` runs in each tick.
 fn patience(mut sends: impl FnMut(&mut End)) -> u32 {
     let mut end = left_alone();
     for tick in 0..3000 {
@@ -65,7 +50,7 @@ fn data(end: &End, opcode: Opcode, psn: u32) -> DataHeader {
 }
 
 #[test]
-fn a_segment_outside_the_window_is_no_sign_of_life_and_is_not_acknowledged() {
+fn segment_outside_the_window_is_no_sign_of_life_and_not_acknowledged() {
     let expected = FIRST + ARRIVED;
     let silent = patience(|_| ());
     let outside = [
@@ -80,7 +65,7 @@ fn a_segment_outside_the_window_is_no_sign_of_life_and_is_not_acknowledged() {
                 let header = DataHeader { ack_request: true, ..data(end, opcode, psn) };
                 assert_eq!(end.arrive(&header), Admit::Refuse(refusal));
             }
-            assert!(end.say().is_empty(), "it is as if they had not come");
+            assert!(end.acks().is_empty(), "it is as if they had not come");
         });
         assert_eq!(forged, silent, "{opcode:?}");
     }
@@ -89,20 +74,20 @@ fn a_segment_outside_the_window_is_no_sign_of_life_and_is_not_acknowledged() {
             let header = data(end, Opcode::ReadResponse, psn);
             assert!(matches!(end.arrive(&header), Admit::Refuse(_)));
         }
-        assert!(end.say().is_empty(), "nor if they had answered what was not asked");
+        assert!(end.acks().is_empty(), "nor if they had answered what was not asked");
     });
     assert_eq!(answers, silent);
     // What the peer may repeat shows that it is there.
     let repeated = patience(|end| {
         let header = data(end, Opcode::Write, expected - WINDOW);
         assert_eq!(end.arrive(&header), Admit::Duplicate);
-        assert!(!end.say().is_empty(), "its acknowledgement may have been lost");
+        assert!(!end.acks().is_empty(), "its acknowledgement may have been lost");
     });
     assert!(repeated > silent, "{repeated} ticks, {silent} without");
 }
 
 #[test]
-fn an_acknowledgement_outside_the_window_is_no_sign_of_life() {
+fn ack_outside_the_window_is_no_sign_of_life() {
     let silent = patience(|_| ());
     let stamp = |end: &End| end.now.stamp();
     let outside = [FIRST + 1, FIRST + (1 << 22), FIRST - WINDOW - 1, FIRST - (1 << 22)];
@@ -119,7 +104,7 @@ fn an_acknowledgement_outside_the_window_is_no_sign_of_life() {
 }
 
 #[test]
-fn parts_are_taken_of_segments_of_the_window_of_either_stream() {
+fn parts_are_taken_within_the_window_of_either_stream() {
     let end = left_alone();
     // Of requests many have come, of responses none.
     for expected in [FIRST + ARRIVED, FIRST] {
@@ -133,7 +118,7 @@ fn parts_are_taken_of_segments_of_the_window_of_either_stream() {
 }
 
 #[test]
-fn a_whole_window_whose_acknowledgements_were_lost_is_acknowledged_again() {
+fn whole_window_is_acknowledged_again_after_lost_acks() {
     let endpoint = EndpointConfig {
         peer_receive_buffer: 1 << 30,
         ping_interval: Duration::from_secs(3600),
@@ -144,7 +129,7 @@ fn a_whole_window_whose_acknowledgements_were_lost_is_acknowledged_again() {
     let sent = pair.send();
     assert_eq!(sent.len(), WINDOW as usize, "the window is full");
     for segment in &sent {
-        pair.arrive(segment); // and the network loses what the receiver says
+        pair.arrive(segment); // and the network loses the acknowledgement
     }
     let again = loop {
         pair.sleep();

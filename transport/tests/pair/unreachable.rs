@@ -7,13 +7,14 @@ use braid_transport::{Egress, EndCause, EndpointConfig, QpState, Transmit, Trans
 use braid_wire::{Ack, Control, ControlKind, PathId, RailId, Time};
 
 use crate::hosts::{Pair, Sent, wide};
+use crate::kit::Wire;
 
 const MS: Duration = Duration::from_millis(1);
 /// One way.
 const DELAY: Duration = Duration::from_micros(50);
 const PORT: Egress = Egress::Port(RailId::FIRST);
 
-/// What becomes of a packet of the sender.
+/// The fate of a packet of the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// The peer takes and answers it.
@@ -26,7 +27,7 @@ enum Fate {
     Unknown,
 }
 
-/// What is on its way.
+/// A packet under way.
 enum Flight {
     Packet(Transmit, Fate),
     Ack(Ack),
@@ -37,7 +38,7 @@ enum Flight {
 /// A pair, the time, and what happens to what the sender sends.
 struct World {
     pair: Pair,
-    flights: Vec<(Time, Flight)>,
+    wire: Wire<Flight>,
     /// Kept busy with WRITEs.
     is_busy: bool,
     pings: usize,
@@ -47,7 +48,7 @@ struct World {
 impl World {
     fn new(is_busy: bool) -> Self {
         let pair = Pair::with(wide(), EndpointConfig::default());
-        World { pair, flights: Vec::new(), is_busy, pings: 0, written: 0 }
+        World { pair, wire: Wire::default(), is_busy, pings: 0, written: 0 }
     }
 
     /// Plays for so long, or until the sender's queue pair has ended. Returns how long that was.
@@ -57,31 +58,26 @@ impl World {
             if self.is_busy {
                 self.pair.keep_writing(4);
             }
-            while let Some(transmit) = self.pair.next_packet() {
-                if let TransmitBody::Control(control) = &transmit.body {
+            while let Some(packet) = self.pair.next_packet() {
+                if let TransmitBody::Control(control) = &packet.body {
                     self.pings += usize::from(control.kind == ControlKind::Ping);
                 }
-                let fate = fate(transmit.egress);
-                let flight = Flight::Packet(transmit, fate);
-                self.flights.push((self.pair.now + DELAY, flight));
+                let fate = fate(packet.egress);
+                let flight = Flight::Packet(packet, fate);
+                self.wire.send(self.pair.now + DELAY, flight);
             }
             self.written += self.pair.completed();
             if self.pair.sender_state() != QpState::ReadyToSend {
                 return self.pair.now - start;
             }
-            let arrival = self.flights.iter().map(|flight| flight.0).min();
-            let next = arrival.map_or(self.pair.wakes_at(), |at| at.min(self.pair.wakes_at()));
+            let next = self.pair.wakes_at().min(self.wire.next_arrival());
             if next >= end {
                 self.pair.now = end;
                 return span;
             }
             self.pair.now = self.pair.now.max(next);
-            let flights = std::mem::take(&mut self.flights);
-            for (at, flight) in flights {
-                match at <= self.pair.now {
-                    true => self.arrive(flight),
-                    false => self.flights.push((at, flight)),
-                }
+            while let Some(flight) = self.wire.arrive(self.pair.now) {
+                self.arrive(flight);
             }
             if self.pair.wakes_at() <= self.pair.now {
                 self.pair.sleep();
@@ -93,7 +89,7 @@ impl World {
         let at = self.pair.now + DELAY;
         match flight {
             Flight::Packet(packet, Fate::Refused) => {
-                self.flights.push((at, Flight::Refusal(packet.egress)));
+                self.wire.send(at, Flight::Refusal(packet.egress));
             }
             Flight::Packet(packet, fate) => self.reach_receiver(at, packet, fate),
             Flight::Ack(ack) => self.pair.ack(&ack),
@@ -112,21 +108,20 @@ impl World {
                 let (answer, _) = self.pair.receiver_answers_to(&control, egress);
                 Some(Flight::Answer(answer))
             }
-            // A host that does not know the queue pair answers to the port that the packet left
-            // from, and the port of a path receives nothing.
+            // The other program answers to the source port, and nobody receives at a path's.
             (TransmitBody::Control(control), Fate::Unknown, Egress::Port(_)) => {
                 Some(Flight::Answer(control.answer(ControlKind::Unknown)))
             }
             _ => None,
         };
-        self.flights.extend(answer.map(|answer| (at, answer)));
+        answer.into_iter().for_each(|answer| self.wire.send(at, answer));
     }
 }
 
 /// The peer's process is killed. Linux sends six such messages to one address and then one in a
 /// second.
 #[test]
-fn a_peer_whose_process_has_died_is_found_in_150_ms() {
+fn killed_peer_is_detected_in_150_ms() {
     for most in [1, 6, usize::MAX] {
         let mut world = World::new(true);
         world.play(100 * MS, |_| Fate::Arrives);
@@ -141,7 +136,7 @@ fn a_peer_whose_process_has_died_is_found_in_150_ms() {
 }
 
 #[test]
-fn who_waits_for_nothing_finds_a_dead_peer_with_the_next_ping() {
+fn idle_queue_pair_detects_a_killed_peer_with_the_next_ping() {
     let mut world = World::new(false);
     world.play(1600 * MS, |_| Fate::Arrives);
     let took = world.play(10_000 * MS, |_| Fate::Refused);
@@ -152,7 +147,7 @@ fn who_waits_for_nothing_finds_a_dead_peer_with_the_next_ping() {
 }
 
 #[test]
-fn a_peer_with_another_process_at_its_port_is_found_at_once() {
+fn unknown_from_another_process_ends_the_connection_at_once() {
     for (is_busy, most) in [(true, 50 * MS), (false, 700 * MS)] {
         let mut world = World::new(is_busy);
         world.play(100 * MS, |_| Fate::Arrives);
@@ -164,7 +159,7 @@ fn a_peer_with_another_process_at_its_port_is_found_at_once() {
 
 /// Ten thousand messages in a second, and the connection goes on; each doubt costs two PINGs.
 #[test]
-fn forged_messages_end_no_healthy_connection_and_cost_few_pings() {
+fn forged_icmp_ends_no_healthy_connection_and_costs_few_pings() {
     for is_busy in [true, false] {
         for left_by in [PORT, Egress::Path(PathId::new(1))] {
             let mut world = World::new(is_busy);
@@ -181,9 +176,9 @@ fn forged_messages_end_no_healthy_connection_and_cost_few_pings() {
     }
 }
 
-/// Three of four packets are lost, and who forges says that nobody is there.
+/// Three of four packets are lost, and forged messages claim that nobody is there.
 #[test]
-fn forged_messages_end_no_connection_whose_packets_get_lost() {
+fn forged_icmp_ends_no_lossy_connection() {
     let mut world = World::new(true);
     let mut count = 0_u32;
     world.play(100 * MS, |_| Fate::Arrives);
@@ -198,7 +193,7 @@ fn forged_messages_end_no_connection_whose_packets_get_lost() {
 }
 
 #[test]
-fn a_path_that_a_firewall_refuses_is_avoided_and_the_connection_lives() {
+fn path_refused_by_a_firewall_is_avoided() {
     for before in [Duration::ZERO, 100 * MS] {
         let mut world = World::new(true);
         world.play(before, |_| Fate::Arrives);
@@ -218,7 +213,7 @@ fn a_path_that_a_firewall_refuses_is_avoided_and_the_connection_lives() {
 /// A firewall refuses paths from the start, and the peer's application does not run for two
 /// seconds.
 #[test]
-fn a_peer_that_pauses_behind_a_firewall_is_not_taken_for_dead() {
+fn paused_peer_behind_a_firewall_is_not_declared_dead() {
     let mut world = World::new(true);
     let is_refused = |left_by: Egress| left_by.path().is_some_and(|path| path.get() >= 2);
     let refused = |left_by| if is_refused(left_by) { Fate::Refused } else { Fate::Vanishes };
@@ -232,7 +227,7 @@ fn a_peer_that_pauses_behind_a_firewall_is_not_taken_for_dead() {
 
 /// The driver is away while the peer answers: what it has not listened to it does not judge.
 #[test]
-fn time_in_which_nobody_listened_does_not_count_against_the_peer() {
+fn time_without_the_driver_does_not_count_against_the_peer() {
     for away in [60, 200, 10_000] {
         let mut world = World::new(false);
         world.play(100 * MS, |_| Fate::Arrives);
@@ -246,7 +241,7 @@ fn time_in_which_nobody_listened_does_not_count_against_the_peer() {
 }
 
 #[test]
-fn a_far_peer_has_two_round_trips() {
+fn distant_peer_has_two_round_trips_to_answer() {
     let mut world = World::new(false);
     world.pair.write(1);
     let packet = world.pair.next_packet().expect("a packet");
@@ -263,10 +258,10 @@ fn a_far_peer_has_two_round_trips() {
     assert!((400 * MS..1600 * MS).contains(&took), "{took:?}");
 }
 
-/// What was in flight is declared lost, and the paths that it was on go out of use, before the
-/// driver tells of the messages.
+/// Segments in flight are declared lost and their paths go out of use before the driver reports the
+/// ICMP messages.
 #[test]
-fn paths_that_the_death_of_the_peer_has_taken_out_of_use_speak_for_it() {
+fn failed_paths_count_as_evidence_of_a_dead_peer() {
     let mut world = World::new(true);
     world.play(100 * MS, |_| Fate::Arrives);
     world.play(50 * MS, |_| Fate::Vanishes);

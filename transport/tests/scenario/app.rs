@@ -1,4 +1,4 @@
-//! What the applications do when their host runs: post, pause, look at completions, clean up.
+//! The applications of a host that runs: they post, pause, look at completions and clean up.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl World {
             let id = wr.id;
             let link = &self.hosts[host].links[qp];
             let slot = link.slot.expect("a queue pair that lives");
-            if let Err(error) = self.hosts[host].endpoint.post_send(self.now, slot, wr) {
+            if let Err(error) = self.hosts[host].inner.endpoint.post_send(self.now, slot, wr) {
                 self.check_full(host, qp, &error, false);
                 self.queues[host][qp].send_at = self.wait(RETRY);
                 return;
@@ -84,7 +84,7 @@ impl World {
                 continue;
             }
             let slot = self.hosts[host].links[qp].slot.expect("a queue pair that lives");
-            if let Err(error) = self.hosts[host].endpoint.post_recv(self.now, slot, wr) {
+            if let Err(error) = self.hosts[host].inner.endpoint.post_recv(self.now, slot, wr) {
                 self.check_full(host, qp, &error, true);
                 self.queues[host][qp].recv_at = self.wait(RETRY);
                 return;
@@ -121,7 +121,7 @@ impl World {
         let slot = link.slot.expect("a queue pair that lives");
         link.quiet = false;
         // It may have failed without the application having heard of it.
-        if let Err(error) = self.hosts[host].endpoint.modify(self.now, slot, next) {
+        if let Err(error) = self.hosts[host].inner.endpoint.modify(self.now, slot, next) {
             assert_eq!(self.queues[host][qp].fate, Fate::Dies, "{error}");
             self.queues[host][qp].drain = Drain::Never;
             return;
@@ -173,17 +173,14 @@ impl World {
         queue.destroy_at = queue.destroy_at.min(if host == 0 { soon } else { late });
     }
 
-    /// What an application does with a queue pair that it does not want any more.
+    /// Ends a queue pair as an application does that does not need it any more.
     pub(crate) fn destroy(&mut self, host: usize, qp: usize) {
         let slot = self.hosts[host].links[qp].slot.expect("a queue pair that lives");
         self.trace.record(self.now, host, What::Note(format!("qp {qp}: destroys it")));
-        let ended = self.hosts[host].endpoint.modify(self.now, slot, QpState::Error);
-        ended.expect("every queue pair can go to ERR");
+        self.hosts[host].inner.end(self.now, slot);
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.collect(host, usize::MAX);
-        let now = self.now;
-        let target = &mut self.hosts[host];
-        let mut queue_pair = target.endpoint.release(now, slot, &mut target.rails);
+        let mut queue_pair = self.hosts[host].inner.release(self.now, slot);
         assert_eq!(queue_pair.state(), QpState::Error);
         assert_eq!(queue_pair.poll_ended(), None, "a completion is left behind");
         queue_pair.modify(QpState::Reset).expect("every queue pair can be reset");

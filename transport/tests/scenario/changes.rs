@@ -11,7 +11,7 @@ use super::memory::{AreaId, HostMemory, Use};
 use super::pattern::{Content, VERSIONS};
 use super::queue::Queue;
 
-/// What has become of contents under way.
+/// Versions of contents under way.
 pub(crate) struct Changes {
     rng: Pcg64Mcg,
     /// By content and byte: a bit for each version that it has had. A content that is not here has

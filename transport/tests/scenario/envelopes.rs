@@ -15,12 +15,12 @@ use rand_pcg::Pcg64Mcg;
 const KEY_PACKETS_LOG2: u8 = 8;
 /// Numbers below the highest that a receiver still takes, about.
 const REPLAY_WINDOW: u64 = 16_000;
-/// Packets that somebody keeps, to send them again.
+/// Packets that the stranger keeps, to send them again.
 const CAPTURED: usize = 512;
 
-/// A packet as it is told from all others: the host that has sent it, the queue pair, its number.
+/// Identifies a packet: the sending host, the queue pair, the packet number.
 type Name = (usize, usize, u64);
-/// What a queue pair has sent last of its messages, and under the key of which epoch.
+/// The last segment that a queue pair has sent, and the epoch of its key.
 type Front = ((Opcode, u32), u64);
 
 pub(crate) struct Envelopes {
@@ -78,8 +78,8 @@ impl Envelopes {
         self.within_messages += u64::from(is_part && changed);
     }
 
-    /// What somebody sends who has no key: a packet of before, of either host, as it was or not, or
-    /// one in clear.
+    /// Returns a packet of a stranger without the key: an earlier packet of either host, changed or
+    /// not, or a packet in clear.
     pub(crate) fn forge(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut forged = self.captured[self.rng.random_range(0..self.captured.len())].clone();
         match self.rng.random_range(0..5) {
@@ -128,12 +128,12 @@ impl Envelopes {
         }
     }
 
-    /// How often keys have been changed.
+    /// Number of key updates.
     pub(crate) fn key_updates(&self) -> u64 {
         self.ends.iter().flatten().map(Session::key_updates).sum()
     }
 
-    /// How often from one segment of a message to the next.
+    /// Number of key updates between two segments of one message.
     pub(crate) fn key_updates_within_messages(&self) -> u64 {
         self.within_messages
     }
@@ -176,7 +176,7 @@ fn bytes(rng: &mut Pcg64Mcg) -> [u8; 32] {
     bytes
 }
 
-/// Which queue pair's an envelope says to be, and its number.
+/// Returns the queue pair that an envelope names, and its packet number.
 fn number_of(bytes: &[u8]) -> Option<(usize, u64)> {
     match Packet::decode(bytes) {
         Ok(Packet::Sealed(header)) => Some((header.qp.get() as usize, header.number)),

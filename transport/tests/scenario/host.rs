@@ -1,16 +1,15 @@
-//! One host: an endpoint, its memory, and a driver that turns what the core says into datagrams.
+//! One host: an endpoint, its memory, and a driver that turns packets into datagrams.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{RailId, Rails};
+use braid_lb::RailId;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Disconnects, Egress, Endpoint, EndpointConfig, Event,
-    NicEpoch, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Disconnects, Egress, EndpointConfig, Event, NicEpoch, PdId,
+    Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DATA_HEADER_LEN, DataHeader, Opcode, Packet, PathId, Probe,
-    QpId, Time, payload_crc,
+    Control, Crc, DATA_HEADER_LEN, DataHeader, Opcode, Packet, PathId, QpId, Time, payload_crc,
 };
 
 use super::kit;
@@ -32,36 +31,31 @@ pub(crate) struct Link {
     batches: [(PathId, u32); 2],
     /// In SQD with nothing under way: no new request may leave.
     pub(crate) quiet: bool,
-    /// What has arrived, to tell whether acks say so.
+    /// The segments that have arrived, to check acks against.
     arrivals: Arrivals,
     questions: Questions,
-    /// Through which segments placed directly arrive.
+    /// Where segments placed directly arrive.
     nic_qps: NicQps,
 }
 
 pub(crate) struct Host {
     index: usize,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) rails: Rails,
+    pub(crate) inner: kit::Host,
     pub(crate) memory: HostMemory,
     pub(crate) links: Vec<Link>,
     inbox: VecDeque<Datagram>,
     disconnects: Disconnects<()>,
-    /// What the driver answers on its own account.
+    /// Answers of the driver itself.
     replies: Vec<(Control, Egress)>,
-    /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
+    /// New NIC queue pairs, to be reported to the peer's queue pair.
     epochs: Vec<(QpId, NicEpoch)>,
-    batch_segments: u32,
+    config: EndpointConfig,
     /// Packets sent in one turn, at most.
     at_once: usize,
     /// The last turn was broken off behind a packet of this queue pair.
     broken_off: Option<QpSlot>,
     /// Where its queue pairs take receives from; `None`: each has its own.
     pub(crate) shared: Option<SharedReceives>,
-    /// Some segments leave late.
-    withholds: bool,
-    /// Payload bytes of a segment placed directly, at most; 0: there are none.
-    direct: u16,
     /// When data or an ack was last sent.
     pub(crate) last_traffic: Time,
 }
@@ -85,29 +79,25 @@ impl Link {
 impl Host {
     pub(crate) fn new(
         index: usize,
-        endpoint: Endpoint,
-        rails: Rails,
+        inner: kit::Host,
         memory: HostMemory,
-        config: &EndpointConfig,
+        config: EndpointConfig,
         at_once: usize,
     ) -> Self {
-        let disconnects = Disconnects::new(rails.paths_of(RailId::FIRST).count());
+        let disconnects = Disconnects::new(inner.rails.paths_of(RailId::FIRST).count());
         Host {
             index,
-            endpoint,
-            rails,
+            inner,
             memory,
             links: Vec::new(),
             inbox: VecDeque::new(),
             disconnects,
             replies: Vec::new(),
             epochs: Vec::new(),
-            batch_segments: config.batch_segments,
+            config,
             at_once,
             broken_off: None,
             shared: None,
-            withholds: config.withholding_key.is_some(),
-            direct: config.direct.map_or(0, |direct| direct.long),
             last_traffic: Time::ZERO,
         }
     }
@@ -121,7 +111,7 @@ impl Host {
         if !self.inbox.is_empty() || self.broken_off.is_some() {
             return Time::ZERO;
         }
-        let timeouts = [self.endpoint.next_timeout(&self.rails), self.disconnects.next_timeout()];
+        let timeouts = [self.inner.next_timeout(), self.disconnects.next_timeout()];
         timeouts.into_iter().flatten().min().unwrap_or(Time::FAR_FUTURE)
     }
 
@@ -160,9 +150,18 @@ impl Host {
         }
         assert!(!datagram.damaged, "a damaged packet decodes: {packet:?}");
         match packet {
-            Packet::Ack(ack) => self.on_ack(now, &ack),
+            Packet::Ack(ack) => {
+                if let Some((_, slot)) = self.slot_of(ack.qp) {
+                    self.inner.on_ack(now, slot, &ack);
+                }
+            }
             Packet::Control(control) => self.on_control(now, &control, datagram.left_by),
-            Packet::Probe(probe) => self.on_probe(now, datagram.left_by.rail(), &probe),
+            Packet::Probe(probe) => {
+                if let Some((_, slot)) = self.slot_of(probe.qp) {
+                    let rail = datagram.left_by.rail();
+                    self.inner.endpoint.on_probe(now, slot, rail, &probe);
+                }
+            }
             other => panic!("nobody sends {other:?}"),
         }
     }
@@ -198,11 +197,11 @@ impl Host {
             );
         }
         if let Some(shared) = self.shared.as_mut().filter(|_| !datagram.forged) {
-            shared.serve(now, index, (&mut self.endpoint, slot), header, &mut self.memory);
+            shared.serve(now, index, (&mut self.inner.endpoint, slot), header, &mut self.memory);
         }
-        let (path, congestion) = (datagram.path(), datagram.marked);
-        let arrival = Arrival { header, path, congestion, may_be_replied_to: false };
-        let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
+        let arrival =
+            Arrival { congestion: datagram.marked, ..kit::arrival(header, datagram.path()) };
+        let admit = self.inner.endpoint.on_arrival(now, slot, &arrival, &self.memory);
         if datagram.stale {
             assert!(!matches!(admit, Admit::Take(_)), "{header:?} is from before the wrap");
             return;
@@ -220,7 +219,7 @@ impl Host {
                 let (memory, pd) = (&mut self.memory, self.links[index].pd);
                 kit::land(&landing, payload, |piece, part| memory.place(pd, piece, part));
                 self.links[index].questions.answer(header);
-                self.endpoint.placed(now, slot, &self.memory);
+                self.inner.endpoint.placed(now, slot, &self.memory);
             }
             Admit::Duplicate => trace.totals.repeat(),
             Admit::Refuse(Refusal::Window) => panic!("the peer has sent beyond our window"),
@@ -230,7 +229,7 @@ impl Host {
         }
     }
 
-    /// What the NIC does before anybody is asked; false: nothing, and nobody hears of the packet.
+    /// Writes a payload as a NIC does, before any check. Returns false if the NIC drops the packet.
     fn write_directly(
         &mut self,
         link: usize,
@@ -252,50 +251,26 @@ impl Host {
     fn on_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch, trace: &mut Trace) {
         trace.record(now, self.index, What::Note(format!("hears of {epoch:?}")));
         if let Some((_, slot)) = self.slot_of(id) {
-            self.endpoint.begin_epoch(slot, epoch);
-        }
-    }
-
-    fn on_ack(&mut self, now: Time, ack: &Ack) {
-        if let Some((_, slot)) = self.slot_of(ack.qp) {
-            self.endpoint.on_ack(now, slot, ack, &mut self.rails);
-        }
-    }
-
-    fn on_probe(&mut self, now: Time, rail: RailId, probe: &Probe) {
-        if let Some((_, slot)) = self.slot_of(probe.qp) {
-            self.endpoint.on_probe(now, slot, rail, probe);
+            self.inner.endpoint.begin_epoch(slot, epoch);
         }
     }
 
     fn on_control(&mut self, now: Time, control: &Control, left_by: Egress) {
-        if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control, |_| true);
-            return;
-        }
-        if let Some((_, slot)) = self.slot_of(control.qp) {
-            if self.endpoint.on_control(now, slot, control, left_by, &mut self.rails) {
-                self.disconnects.on_peer_ended(control, |_| true);
-            }
-            return;
-        }
-        // As the real driver does: only who asks is told that the queue pair is gone.
-        let answer = self.disconnects.on_stray(now, control, |_| true);
+        let qp = self.slot_of(control.qp).map(|(_, slot)| (&mut self.inner, slot));
+        // As in the engine, only the sender of a PING is told that the queue pair is gone.
+        let answer = kit::on_control(now, qp, (control, left_by), &mut self.disconnects, |()| true);
         self.replies.extend(answer.map(|answer| (answer.control, Egress::Port(left_by.rail()))));
     }
 
-    /// Lets time pass, if it is time.
     pub(crate) fn tick(&mut self, now: Time) {
-        if self.endpoint.next_timeout(&self.rails).is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut self.rails);
-        }
+        self.inner.run_timers(now);
     }
 
     /// Sends everything there is to send, or as much as is sent in one turn.
     pub(crate) fn transmit(&mut self, now: Time, network: &mut Network, trace: &mut Trace) {
         let mut count = 0;
         let mut goes_on = self.broken_off.take();
-        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
+        while let Some(transmit) = self.inner.poll_transmit(now) {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
             self.broken_off = Some(transmit.slot).filter(|_| count >= self.at_once);
@@ -314,9 +289,7 @@ impl Host {
                 break;
             }
         }
-        while let Some(disconnect) = self.endpoint.poll_disconnect() {
-            self.disconnects.insert(now, (), disconnect);
-        }
+        self.inner.begin_disconnects(now, &(), &mut self.disconnects);
         while let Some(due) = self.disconnects.poll_transmit(now) {
             self.replies.push((due.control, due.egress));
         }
@@ -332,79 +305,78 @@ impl Host {
         }
     }
 
-    /// The peer's socket must not overflow, but takes one segment in any case. The probes of a
-    /// time-out, or a pause, go out even so, and what a stream has in flight counts again once it
-    /// is not silent any more; such a probe can be the first transmission of what was withheld.
-    /// `goes_on`: it may have been decided in the turn before, and there was room then.
+    /// Checks that the peer's socket does not overflow; one segment always fits. Probes of a
+    /// time-out or a pause are exempt. Such a probe can be the first transmission of a skipped
+    /// segment. `goes_on`: the segment may have been decided on in the last turn, with room then.
     fn check_budget(&self, slot: QpSlot, body: &TransmitBody, goes_on: bool) {
         let TransmitBody::Segment { header, path, .. } = body else { return };
-        let most = self.endpoint.most_in_flight(path.rail());
+        let endpoint = &self.inner.endpoint;
+        let most = endpoint.most_in_flight(path.rail());
         let most = most.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
-        let in_flight = self.endpoint.in_flight(path.rail());
-        let counters = self.endpoint.qp(slot).counters();
-        let may_probe = self.withholds && counters.timeouts + counters.rnr_naks > 0;
+        let in_flight = endpoint.in_flight(path.rail());
+        let counters = endpoint.qp(slot).counters();
+        let may_probe =
+            self.config.withholding_key.is_some() && counters.timeouts + counters.rnr_naks > 0;
         let fits = header.retransmission || may_probe || goes_on || in_flight <= most;
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 
-    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
+    fn encode(&mut self, now: Time, mut transmit: Transmit) -> Option<Vec<u8>> {
         let slot = transmit.slot;
-        let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
-        match transmit.body {
+        let link = self.links.iter_mut().find(|link| link.slot == Some(slot)).expect("a link");
+        assert_eq!(kit::peer_of(&transmit.body), link.remote.qp);
+        let mut payload = Vec::new();
+        match &mut transmit.body {
             TransmitBody::Segment {
                 header, gather, pd, access, path, batch_start, crc, ..
             } => {
                 self.last_traffic = now;
-                let link = &mut self.links[index];
                 let batch = &mut link.batches[usize::from(header.opcode.is_response())];
-                follow(batch, path, batch_start, self.batch_segments);
-                link.check_header(&header, access, self.direct);
-                link.questions.ask(&header, link.remote.max_rd_atomic);
-                assert_eq!((pd, crc), (self.links[index].pd, self.links[index].remote.crc));
-                let Some(payload) = self.memory.gather(pd, access, &gather) else {
-                    self.endpoint.unreadable(now, slot, &header);
+                follow(batch, *path, *batch_start, self.config.batch_segments);
+                link.check_header(
+                    header,
+                    *access,
+                    self.config.direct.map_or(0, |direct| direct.long),
+                );
+                link.questions.ask(header, link.remote.max_rd_atomic);
+                assert_eq!((*pd, *crc), (link.pd, link.remote.crc));
+                let Some(gathered) = self.memory.gather(*pd, *access, gather) else {
+                    self.inner.endpoint.unreadable(now, slot, header);
                     return None;
                 };
-                encode_data(header, &payload, crc, &mut bytes);
+                payload = gathered;
+                let carried = if header.opcode.has_payload() { header.len } else { 0 };
+                assert_eq!(payload.len(), carried.into(), "the bytes are not those of {header:?}");
+                assert_eq!(header.payload_crc, 0);
+                if *crc == Crc::On {
+                    header.payload_crc = payload_crc([&payload[..]]);
+                }
             }
             TransmitBody::Ack(ack) => {
                 self.last_traffic = now;
-                assert_eq!(ack.qp, self.links[index].remote.qp);
-                self.links[index].arrivals.check(&ack, self.links[index].remote.recv_psn);
-                ack.encode(&mut bytes);
-                assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
+                link.arrivals.check(ack, link.remote.recv_psn);
             }
-            TransmitBody::Control(control) => {
-                assert_eq!(control.qp, self.links[index].remote.qp);
-                control.encode(&mut bytes);
-                assert_eq!(Packet::decode(&bytes), Ok(Packet::Control(control)));
-            }
-            TransmitBody::Probe(probe) => {
-                assert_eq!(probe.qp, self.links[index].remote.qp);
-                probe.encode(&mut bytes);
-                assert_eq!(Packet::decode(&bytes), Ok(Packet::Probe(probe)));
-            }
+            TransmitBody::Control(..) | TransmitBody::Probe(..) => {}
         }
-        Some(bytes)
+        Some(kit::encode(&transmit.body, &payload))
     }
 
     pub(crate) fn completions(&mut self, most: usize) -> Vec<Completion> {
-        std::iter::from_fn(|| self.endpoint.poll_completion()).take(most).collect()
+        self.inner.completions().take(most).collect()
     }
 
     pub(crate) fn events(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.endpoint.poll_event()).collect()
+        std::iter::from_fn(|| self.inner.endpoint.poll_event()).collect()
     }
 
     pub(crate) fn state(&self, link: usize) -> Option<QpState> {
-        self.links[link].slot.map(|slot| self.endpoint.qp(slot).state())
+        self.links[link].slot.map(|slot| self.inner.state(slot))
     }
 
     /// Nothing is under way and nothing but signs of life is planned.
     pub(crate) fn check_idle(&self, now: Time, since: Time) {
-        for rail in (0..self.rails.count()).map(RailId::new) {
-            let in_flight = self.endpoint.in_flight(rail);
+        for rail in (0..self.inner.rails.count()).map(RailId::new) {
+            let in_flight = self.inner.endpoint.in_flight(rail);
             assert_eq!(in_flight, 0, "host {}: bytes stay in flight", self.index);
         }
         let quiet = now - self.last_traffic;
@@ -414,17 +386,6 @@ impl Host {
             self.index
         );
     }
-}
-
-fn encode_data(header: DataHeader, payload: &[u8], crc: Crc, bytes: &mut Vec<u8>) {
-    let carried = if header.opcode.has_payload() { usize::from(header.len) } else { 0 };
-    assert_eq!(payload.len(), carried, "the gathered bytes are not those of {header:?}");
-    assert_eq!(header.payload_crc, 0);
-    let check = if crc == Crc::On { payload_crc([payload]) } else { 0 };
-    let header = DataHeader { payload_crc: check, ..header };
-    header.encode(bytes);
-    bytes.extend_from_slice(payload);
-    assert_eq!(Packet::decode(bytes), Ok(Packet::Data(header, payload)));
 }
 
 impl Link {

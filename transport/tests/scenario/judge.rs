@@ -134,18 +134,22 @@ impl World {
             return;
         }
         for (index, host) in self.hosts.iter().enumerate() {
-            for report in host.rails.paths() {
+            for report in host.inner.rails.paths() {
                 let counters = report.counters;
                 assert_eq!(counters.downs, 0, "host {index}: {:?} was taken down", report.path);
             }
             if self.settings.pause.is_zero() && recovery == LossRecovery::FifoPath {
                 for slot in host.links.iter().filter_map(|link| link.slot) {
-                    let lost = host.endpoint.qp(slot).counters().lost;
+                    let lost = host.inner.endpoint.qp(slot).counters().lost;
                     assert_eq!(lost, 0, "host {index}: segments were declared lost");
                 }
             }
-            for rail in (0..host.rails.count()).map(RailId::new) {
-                assert_eq!(host.rails.downs(rail), 0, "host {index}: {rail:?} was taken down");
+            for rail in (0..host.inner.rails.count()).map(RailId::new) {
+                assert_eq!(
+                    host.inner.rails.downs(rail),
+                    0,
+                    "host {index}: {rail:?} was taken down"
+                );
             }
         }
     }
@@ -230,8 +234,7 @@ impl World {
         }
     }
 
-    /// What a work request that did not succeed has left behind is not known; nobody may rely on
-    /// it.
+    /// Forgets the expected contents of memory of failed work requests, which are undefined.
     fn settle_failures(&mut self) {
         for host in 0..2 {
             for qp in 0..self.queues[host].len() {

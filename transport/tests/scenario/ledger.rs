@@ -6,7 +6,7 @@ use braid_wire::{Ack, DataHeader, Opcode, Stream};
 
 const PSNS: u32 = 1 << 24;
 
-/// What was taken in, by stream. No scenario is long enough for a PSN to come twice.
+/// PSNs that were taken in, by stream. No scenario is long enough for a PSN to come twice.
 #[derive(Default)]
 pub(crate) struct Arrivals {
     taken: [HashSet<u32>; 2],

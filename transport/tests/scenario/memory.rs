@@ -13,15 +13,15 @@ use super::pattern::{background, differs};
 /// filled.
 const REGION_LEN: u64 = 1 << 26;
 const BLOCK_SHIFT: u32 = 40;
-/// Between where bytes are and what work requests and peers name them by: who takes one for the
-/// other is found out.
+/// Distance between the addresses of bytes and the addresses that work requests and peers use, so
+/// that a mix-up is found.
 const NAMES: u64 = 1 << 62;
 
-/// How a failure reads whose cause is a direct write into memory that the application has back.
+/// The message of a failure that a direct write after the completion causes.
 pub(crate) const BLIND_AND_LATE: &str =
     "are written directly, but their work request is not under way";
 
-/// What a block of memory is for, which decides what its region allows: as little as possible.
+/// The use of a block of memory. Its region allows as little as possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub(crate) enum Use {
@@ -57,11 +57,11 @@ impl Use {
 /// Whether something may be placed in an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Its work request was not posted yet.
+    /// The work request was not posted yet.
     Planned,
-    /// It was, and has not completed.
+    /// The work request was posted, and has not completed.
     Open,
-    /// It has completed: the application owns the bytes again.
+    /// The work request has completed: the application owns the bytes again.
     Closed,
 }
 
@@ -199,7 +199,7 @@ impl HostMemory {
         }
     }
 
-    /// The model says what has to be there from now on.
+    /// Sets the bytes that the model expects.
     pub(crate) fn expect(&mut self, id: AreaId, bytes: impl IntoIterator<Item = u8>) {
         let block = &mut self.blocks[id.block];
         let at = (block.areas[id.index].addr - block.base) as usize;
@@ -208,7 +208,7 @@ impl HostMemory {
         }
     }
 
-    /// The model gives up knowing what is there: the work request failed.
+    /// Expects the bytes that are there, because the work request failed.
     pub(crate) fn forget(&mut self, id: AreaId) {
         let now = self.read(id);
         self.expect(id, now);
@@ -219,7 +219,7 @@ impl HostMemory {
         self.blocks[id.block].slice(area.addr, area.len)
     }
 
-    /// Puts payload where in memory the core said.
+    /// Puts a part of a payload where the core wants it.
     pub(crate) fn place(&mut self, pd: PdId, piece: &Sge, payload: &[u8]) {
         assert_eq!(u64::from(piece.len), payload.len() as u64);
         if payload.is_empty() {
@@ -244,7 +244,7 @@ impl HostMemory {
         block.bytes.borrow_mut()[at..at + payload.len()].copy_from_slice(payload);
     }
 
-    /// A NIC writes payload before anybody has looked at it. False: the key does not allow it.
+    /// Writes a payload as a NIC does, unchecked. Returns false if the key does not allow it.
     pub(crate) fn write_directly(
         &mut self,
         pd: PdId,
@@ -270,7 +270,7 @@ impl HostMemory {
         true
     }
 
-    /// What the core wants sent; `None` if its region is gone or does not allow it.
+    /// Returns the payload to send, or `None` if its region is gone or does not allow it.
     pub(crate) fn gather(&self, pd: PdId, access: Access, pieces: &[Sge]) -> Option<Vec<u8>> {
         let mut payload = Vec::new();
         for piece in pieces.iter().filter(|piece| piece.len > 0) {
@@ -287,7 +287,7 @@ impl HostMemory {
         Some(payload)
     }
 
-    /// The area whose name that is, if it is for this.
+    /// Returns the area at an address that the peer named, if it has this use.
     pub(crate) fn area_at(&self, name: u64, len: u64, usage: Use) -> Option<AreaId> {
         let addr = name.checked_sub(NAMES)?;
         let id = self.find(addr, len)?;
@@ -319,7 +319,7 @@ impl HostMemory {
         }
     }
 
-    /// The model says what a counter holds.
+    /// Sets the value of a counter that the model expects.
     pub(crate) fn expect_value(&mut self, addr: u64, value: u64) {
         let id = self.find(addr, 8).expect("a counter");
         self.expect(id, value.to_ne_bytes());
@@ -353,7 +353,7 @@ impl Memory for HostMemory {
     }
 }
 
-/// What an atomic leaves behind.
+/// Returns the value after an atomic.
 pub(crate) fn outcome(before: u64, op: AtomicOp) -> u64 {
     match op {
         AtomicOp::CompareSwap(o) if o.compare == before => o.swap_or_add,

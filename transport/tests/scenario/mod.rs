@@ -1,5 +1,4 @@
-//! A protocol in a box: two endpoints, a hostile network, virtual time, and a model that knows what
-//! must come out.
+//! Random scenarios: two endpoints, a hostile network, virtual time, and a model of the outcome.
 
 mod app;
 mod changes;
@@ -7,7 +6,7 @@ mod envelopes;
 mod host;
 mod judge;
 #[path = "../kit/mod.rs"]
-mod kit;
+pub(crate) mod kit;
 mod ledger;
 pub(crate) mod memory;
 mod network;
@@ -33,13 +32,13 @@ use rand_pcg::Pcg64Mcg;
 use self::outcomes::Kind;
 pub(crate) use self::trace::Totals;
 
-/// Runs one seed. Returns the hash of its trace and what it came to, or what went wrong and how to
-/// see it again.
+/// Runs one seed. Returns the hash of its trace and the totals, or the failure and the command that
+/// repeats it.
 pub(crate) fn run(seed: u64) -> Result<(u64, Totals), String> {
     run_with(seed, Twist::of(seed))
 }
 
-/// What a scenario has beside what its seed draws.
+/// A property of a scenario that its seed does not decide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Twist {
     None,

@@ -1,7 +1,5 @@
 //! A network in virtual time that loses, delays, reorders, repeats and damages datagrams.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use braid_transport::{Egress, NicEpoch, Placement};
@@ -13,19 +11,20 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::envelopes::Envelopes;
+use super::kit::Wire;
 use super::rails::RailSettings;
 use super::route::Route;
 use super::settings::Settings;
 use super::wraps::Wraps;
 
-/// What goes wrong, as probabilities, until the calm.
+/// Probabilities of faults before the calm.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     /// By sending host.
     pub(crate) loss: [f64; 2],
     pub(crate) duplicate: f64,
     pub(crate) corrupt: f64,
-    /// Somebody who does not know the token sends a packet of their own.
+    /// A stranger without the token sends a packet.
     pub(crate) forge: f64,
     /// A delay far beyond the others.
     pub(crate) late: f64,
@@ -45,7 +44,7 @@ pub(crate) struct Dead {
     pub(crate) residue: u16,
     pub(crate) from: Time,
     pub(crate) until: Time,
-    /// What these hosts send on them.
+    /// Whether packets of each host are swallowed.
     pub(crate) hosts: [bool; 2],
 }
 
@@ -73,7 +72,7 @@ impl Faults {
     };
 }
 
-/// What the network swallows altogether.
+/// Packets that the network swallows all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     Nothing,
@@ -85,11 +84,11 @@ pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
     pub(crate) left_by: Egress,
     pub(crate) marked: bool,
-    /// Not what was sent: it has to be refused.
+    /// Changed under way: the host has to refuse it.
     pub(crate) damaged: bool,
-    /// Nobody has sent this: it has to change nothing.
+    /// Sent by a stranger: it has to change nothing.
     pub(crate) forged: bool,
-    /// From before the PSN has wrapped: it must not be taken.
+    /// Sent before the PSN wrapped: the host must not take it.
     pub(crate) stale: bool,
     pub(crate) kind: Kind,
 }
@@ -101,7 +100,7 @@ impl Datagram {
     }
 }
 
-/// What a datagram would be to a driver of NICs.
+/// The kind of a datagram for a driver of NICs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// One of the protocol's own.
@@ -119,14 +118,6 @@ impl Kind {
     }
 }
 
-/// Ordered by arrival, then by departure.
-struct Flight {
-    at: Time,
-    order: u64,
-    to: usize,
-    datagram: Datagram,
-}
-
 pub(crate) struct Network {
     rng: Pcg64Mcg,
     faults: Faults,
@@ -134,16 +125,16 @@ pub(crate) struct Network {
     rails: RailSettings,
     delay: Duration,
     jitter: Duration,
-    /// What the slowest path takes longer than the fastest.
+    /// Difference between the slowest path and the fastest.
     skew: Duration,
-    /// What a packet takes that nothing befalls, at most.
+    /// The longest delay without a fault.
     longest_way: Duration,
     crc: Crc,
     pub(crate) cut: Cut,
     wraps: Option<Wraps>,
     envelopes: Option<Envelopes>,
-    flights: BinaryHeap<Reverse<Flight>>,
-    departed: u64,
+    /// Datagrams, each with the host that it goes to.
+    wire: Wire<(usize, Datagram)>,
 }
 
 impl Network {
@@ -162,12 +153,11 @@ impl Network {
             cut: Cut::Nothing,
             wraps: settings.wraps.then(|| Wraps::new(seed)),
             envelopes: settings.keyed.then(|| Envelopes::new(seed, settings.qps)),
-            flights: BinaryHeap::new(),
-            departed: 0,
+            wire: Wire::default(),
         }
     }
 
-    /// Takes a datagram; says what became of it. `fragments`: it may be fragmented.
+    /// Takes a datagram. Returns its fate for the trace. `fragments`: it may be fragmented.
     pub(crate) fn send(
         &mut self,
         now: Time,
@@ -285,9 +275,7 @@ impl Network {
         if stormy && self.rng.random_bool(self.faults.late) {
             at += self.faults.late_up_to.mul_f64(self.rng.random());
         }
-        self.departed += 1;
-        let order = self.departed;
-        self.flights.push(Reverse(Flight { at, order, to: 1 - from, datagram }));
+        self.wire.send(at, (1 - from, datagram));
     }
 
     /// Flips up to three bits, which every CRC-32 over so few bytes finds, or cuts the end off.
@@ -311,24 +299,24 @@ impl Network {
     }
 
     pub(crate) fn next_arrival(&self) -> Time {
-        self.flights.peek().map_or(Time::FAR_FUTURE, |flight| flight.0.at)
+        self.wire.next_arrival()
     }
 
     /// The datagram that arrives next, and where. `None`: there is none, or its envelope is not
     /// opened.
     pub(crate) fn arrive(&mut self) -> Option<(usize, Datagram)> {
-        let Reverse(Flight { to, mut datagram, .. }) = self.flights.pop()?;
+        let (to, mut datagram) = self.wire.arrive(Time::FAR_FUTURE)?;
         if let Some(envelopes) = &mut self.envelopes {
             let is_sent = !datagram.damaged && !datagram.forged;
             datagram.bytes =
                 envelopes.open(to, datagram.left_by.rail(), datagram.bytes, is_sent)?;
-            // What somebody repeats may come before what was sent.
+            // A repeated packet of the stranger may come before the original.
             (datagram.damaged, datagram.forged) = (false, false);
         }
         Some((to, datagram))
     }
 
-    /// How often keys have been changed, and how often of that within a message; 0 without keys.
+    /// Numbers of key updates, and of those within a message; 0 without keys.
     pub(crate) fn key_updates(&self) -> (u64, u64) {
         let count = |of: &Envelopes| (of.key_updates(), of.key_updates_within_messages());
         self.envelopes.as_ref().map_or((0, 0), count)
@@ -370,24 +358,4 @@ fn forgery(bytes: &[u8], twist: u32) -> Vec<u8> {
         other => panic!("nobody sends {other:?}"),
     }
     forged
-}
-
-impl PartialEq for Flight {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-
-impl Eq for Flight {}
-
-impl PartialOrd for Flight {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Flight {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
 }

@@ -9,7 +9,7 @@ use braid_wire::PathId;
 pub(crate) struct NicQps {
     /// Those that are not the first of their path.
     epochs: HashMap<PathId, u32>,
-    /// Closed ones still take what was sent to them: what must not be.
+    /// Closed ones still take packets, which the oracle has to detect.
     leaks: bool,
 }
 
@@ -29,7 +29,7 @@ impl NicQps {
         self.leaks || epoch.number == current
     }
 
-    /// Closes what a retransmission says. Returns what the peer has to know.
+    /// Closes the epoch that a retransmission names. Returns the new epoch for the peer.
     pub(crate) fn close(&mut self, epoch: NicEpoch) -> NicEpoch {
         let current = self.epoch(epoch.path);
         assert!(epoch.number <= current, "the peer closes {epoch:?} before it was made");

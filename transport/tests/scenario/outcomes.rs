@@ -200,7 +200,7 @@ fn check_states(world: &World) {
 /// (Swift's) is a tenth of a packet.
 const ROUND_TRIPS_PER_SEGMENT: u32 = 10;
 
-/// How long the rest may take once nothing goes wrong any more.
+/// The time limit for the rest once nothing goes wrong any more.
 fn patience(world: &World) -> Duration {
     let work: usize = world.all_queues().map(|queue| queue.sends.len() + queue.recvs.len()).sum();
     let Settings { qps, bytes, mtu, .. } = world.settings;
@@ -213,7 +213,7 @@ fn deadline(world: &World) -> Time {
     world.settings.faults.calm_at.max(world.now) + patience(world)
 }
 
-/// Who is still waiting for what.
+/// Describes the work requests that have not completed.
 fn standing(world: &World) -> String {
     let mut text = String::new();
     for (host, queues) in world.queues.iter().enumerate() {
@@ -247,16 +247,16 @@ fn silence(world: &mut World) {
     world.run_until(at, |_| false);
     world.silent[1] = true;
     stop_posting(world);
-    // The last that the peer has sent may still come. Then begins an interval, and after that the
-    // time that counts. Who was away for an interval listens for an eighth of one before it counts
-    // again.
+    // The peer's last packets may still arrive. An interval begins then, and the time that counts
+    // begins after it. A host that was away for an interval listens for an eighth of one before
+    // time counts again.
     let EndpointConfig { peer_timeout, ping_interval, .. } = world.settings.endpoint;
     let bound = world.network.longest_flight() + 2 * ping_interval + peer_timeout;
     let settled = |world: &World| world.queues[0].iter().all(Queue::is_settled);
     // Also those that wait for nothing.
     let dead = |world: &World| {
         world.hosts[0].links.iter().all(|link| {
-            link.slot.is_none_or(|slot| world.hosts[0].endpoint.qp(slot).state() == QpState::Error)
+            link.slot.is_none_or(|slot| world.hosts[0].inner.state(slot) == QpState::Error)
         })
     };
     let done = world.run_host_0(bound, 1.0 + 1.0 / 8.0, |world| settled(world) && dead(world));
@@ -276,8 +276,8 @@ fn farewell(world: &mut World) {
     end(world, host);
 }
 
-/// Whoever has everything may close: what has arrived counts as sent well, whichever packets are
-/// lost then.
+/// A host that has received everything may close. Delivered messages count as sent, even if packets
+/// are lost afterwards.
 fn close(world: &mut World) {
     let host = world.rng.random_range(0..2);
     let deadline = deadline(world);
@@ -324,7 +324,7 @@ fn black_hole(world: &mut World) {
         |world: &World| world.queues[0].iter().zip(&world.queues[1]).all(|(a, b)| calm([a, b]));
     let done = world.run_until(hole_found_by(world), all_calm);
     assert!(done, "nobody notices that data does not get through: {}", standing(world));
-    // Who hears of the end may look at what has happened before who tells it does.
+    // The host that learns of the end may see it before the application that caused it does.
     world.run_until(world.now + micros(1_000), |_| false);
     for (a, b) in world.queues[0].iter().zip(&world.queues[1]) {
         let is_silence = |kind: &EventKind| matches!(kind, EventKind::Ended(e) if e.cause == EndCause::PeerSilent);
@@ -334,9 +334,10 @@ fn black_hole(world: &mut World) {
     world.audit();
 }
 
-/// When the last has noticed that nothing gets through from now on. Streams share the peer's
-/// receive buffer: who waits for it begins when all before it are silent, each after two time-outs.
-/// A time-out is put off to twice the longest at most. The other end asks in turn, and is told.
+/// Returns the time by which all queue pairs notice that nothing gets through. Streams share the
+/// peer's receive buffer. A stream that waits for it begins when all before it are silent, each
+/// after two time-outs. A time-out is postponed to twice the longest at most. The other end sends
+/// PINGs in turn, and is answered.
 fn hole_found_by(world: &World) -> Time {
     let Settings { qps, pause, ref endpoint, ref qp, ref faults, .. } = world.settings;
     let (streams, time_out) = (2 * qps as u32, 2 * qp[0].max_rto.max(qp[1].max_rto));
@@ -369,8 +370,8 @@ fn sabotaged(world: &mut World, sabotage: Sabotage) {
     assert!([sabotage.status(), sabotage.other_status()].contains(&status), "{status}");
     let spoils_receive = [Sabotage::ShortBuffer, Sabotage::BadReceive].contains(&sabotage);
     let refused_by_peer = BREACHES.contains(&sabotage) || spoils_receive;
-    // What the peer still has open there ends too, once it hears of it; if it was the one to
-    // refuse, it is in ERR as soon as its earlier answers have arrived.
+    // Open work requests of the peer end too, once it learns of the failure. If the peer was the
+    // one to refuse, it is in ERR as soon as its earlier answers have arrived.
     let at_peer = |world: &World| {
         let state = world.hosts[1].state(0).unwrap_or(QpState::Error);
         world.queues[1][0].is_settled() && (state == QpState::Error || !refused_by_peer)

@@ -43,7 +43,7 @@ impl Content {
     }
 }
 
-/// What lies where nobody has written.
+/// Returns the byte at an address that nobody has written to.
 pub(crate) fn background(addr: u64) -> u8 {
     mix(!addr)
 }

@@ -32,7 +32,7 @@ pub(crate) struct Draft {
     pub(crate) pd: PdId,
     pub(crate) sends: Vec<PlannedSend>,
     bytes_left: u64,
-    /// What the last compare-and-swap of this queue put into each counter.
+    /// The value that the last compare-and-swap of this queue put into each counter.
     swapped: Vec<u64>,
 }
 
@@ -307,7 +307,7 @@ impl<'a> Planner<'a> {
         self.push(draft, op, (vec![landing], sges), content, 8);
     }
 
-    /// What a sabotaged SEND of host 0 meets at host 1.
+    /// Spoils the receives of host 1 that a sabotaged SEND of host 0 takes.
     fn spoil_receives(&mut self, queues: &mut [Queue; 2], pd: PdId, sabotage: Sabotage) {
         let Some(struck) = self.struck else { return };
         let Some(k) = queues[0].consumers.iter().position(|i| *i == struck) else { return };

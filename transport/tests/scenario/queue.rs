@@ -15,7 +15,7 @@ pub(crate) struct PlannedSend {
     pub(crate) len: u32,
     /// Local memory: where the payload is, or where the answer lands.
     pub(crate) local: Vec<AreaId>,
-    /// What a SEND or WRITE carries, what a READ has to find.
+    /// The content that a SEND or WRITE carries, or that a READ has to find.
     pub(crate) content: Content,
     /// Memory of the peer that a WRITE fills.
     pub(crate) target: Option<AreaId>,
@@ -41,16 +41,16 @@ impl PlannedSend {
 pub(crate) struct PlannedRecv {
     pub(crate) wr: RecvWr,
     pub(crate) areas: Vec<AreaId>,
-    /// How long the application dallies before it posts this one.
+    /// Delay before the application posts this one.
     pub(crate) lag: Duration,
 }
 
-/// What may happen to a queue pair.
+/// The expected fate of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     /// Everything succeeds.
     Lives,
-    /// It fails at some time; until then everything succeeds, then one fails, the rest is flushed.
+    /// Everything succeeds up to some time; then one work request fails, and the rest is flushed.
     Dies,
 }
 
@@ -80,8 +80,7 @@ pub(crate) struct Queue {
     pub(crate) consumers: Vec<usize>,
     pub(crate) recvs: Vec<PlannedRecv>,
     pub(crate) recv_posted: usize,
-    /// Those that the application has handed over: with a shared receive queue, for whoever takes
-    /// them.
+    /// Those before this index were handed over, with a shared receive queue to any queue pair.
     pub(crate) recv_offered: usize,
     pub(crate) recv_done: usize,
     pub(crate) recv_at: Time,

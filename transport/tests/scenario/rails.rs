@@ -13,14 +13,14 @@ use super::settings::{micros, pick};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RailSettings {
     pub(crate) scheme: RailScheme,
-    /// Those beside the first, which is as the other settings say.
+    /// Those beside the first, which follows the other settings.
     pub(crate) further: Vec<FurtherRail>,
     dead: Option<DeadRail>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FurtherRail {
-    /// What it takes longer than the first.
+    /// Additional delay compared with the first rail.
     delay: Duration,
     pub(crate) route: Route,
 }
@@ -31,7 +31,7 @@ struct DeadRail {
     rail: usize,
     from: Time,
     until: Time,
-    /// What these hosts send on it.
+    /// Whether packets of each host are swallowed.
     hosts: [bool; 2],
 }
 
@@ -69,7 +69,7 @@ impl RailSettings {
         self.dead = (count > 1).then_some(dead);
     }
 
-    /// What one host knows.
+    /// Builds the rails of one host.
     pub(crate) fn build(&self, policy: LbPolicy, paths: usize, rng: &mut Pcg64Mcg) -> Rails {
         let mut set = || PathSet::new(policy, paths, rng.random()).expect("paths");
         let first = set();
@@ -78,7 +78,7 @@ impl RailSettings {
         Rails::new(self.scheme, first, further.into_iter().zip(proofs))
     }
 
-    /// What a rail takes longer than the first.
+    /// Returns the additional delay of a rail compared with the first.
     pub(crate) fn delay(&self, rail: RailId) -> Duration {
         rail.get().checked_sub(1).map_or(Duration::ZERO, |index| self.further[index].delay)
     }

@@ -1,4 +1,4 @@
-//! How large a datagram the network carries from host to host, and from which ports.
+//! The size of the largest datagram from host to host, and the ports that the network blocks.
 
 use std::time::Duration;
 

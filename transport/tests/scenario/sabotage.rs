@@ -35,7 +35,7 @@ pub(crate) const BREACHES: [Sabotage; 4] =
     [Sabotage::WrongKey, Sabotage::OutOfBounds, Sabotage::Permission, Sabotage::ForeignDomain];
 
 impl Sabotage {
-    /// How the work request ends.
+    /// Status of the work request.
     pub(crate) fn status(self) -> Status {
         match self {
             Sabotage::ShortBuffer => Status::RemoteInvalidRequest,
@@ -51,7 +51,7 @@ impl Sabotage {
         if self == Sabotage::Withdrawn { Status::RemoteOperational } else { self.status() }
     }
 
-    /// How the receive that it would have consumed ends.
+    /// Status of the receive that it would have consumed.
     pub(crate) fn recv_status(self) -> Status {
         match self {
             Sabotage::ShortBuffer => Status::LocalLength,
@@ -61,7 +61,7 @@ impl Sabotage {
     }
 }
 
-/// What a breach tries.
+/// The operation that a breach tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     Write,

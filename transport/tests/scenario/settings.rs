@@ -1,4 +1,4 @@
-//! What a seed decides before anything happens.
+//! The settings of a scenario, which its seed decides.
 
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub(crate) struct Settings {
     pub(crate) rails: RailSettings,
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
-    /// What the slowest path takes longer than the fastest.
+    /// Difference between the slowest path and the fastest.
     pub(crate) skew: Duration,
-    /// How long a host looks away now and then.
+    /// The longest time for which a host does not run.
     pub(crate) pause: Duration,
     /// Work requests per send queue, at most.
     pub(crate) depth: usize,
@@ -153,7 +153,7 @@ impl Settings {
         let Faults { calm_at, mark, .. } = self.faults;
         self.faults = Faults { calm_at, mark, ..Faults::NONE };
         (self.is_faithful, self.jitter) = (true, Duration::ZERO);
-        // What comes more than a window late is no duplicate to its receiver.
+        // A segment that comes more than a window late is no duplicate to its receiver.
         self.qp.iter_mut().for_each(|qp| qp.window = qp.window.max(300));
         // A NIC drops what is for a queue pair that was closed.
         self.endpoint.direct = None;
@@ -195,8 +195,8 @@ impl Settings {
         }
     }
 
-    /// A network that loses nothing and whose paths reorder by themselves, by up to many times the
-    /// delay. Streams are long enough to learn that, and nobody stops to listen.
+    /// Makes a network without losses whose paths reorder packets, by up to many times the delay.
+    /// Streams are long enough to learn that, and hosts do not pause.
     pub(crate) fn reorder(&mut self, seed: u64) {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7265_6F72);
         self.faults = Faults::NONE;
@@ -213,13 +213,13 @@ impl Settings {
         }
     }
 
-    /// What a packet takes that nothing befalls, at most.
+    /// Returns the longest delay of a packet without a fault.
     pub(crate) fn longest_way(&self) -> Duration {
         self.delay + self.rails.longest_delay() + self.skew + self.jitter
     }
 
-    /// Faults go on until the hosts may have found out what the route carries, and nobody gives up
-    /// so soon.
+    /// Extends the faults until the hosts may have found the path MTU, and all retry limits beyond
+    /// that.
     pub(crate) fn over(&mut self, route: Route) {
         self.search_until(route.settled_at());
         self.route = route;
@@ -336,8 +336,8 @@ fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16, recovery: LossRecovery) -> QpConfig 
     }
 }
 
-/// One host in eight has a controller of the table, whichever there are, as users name it. Not
-/// drawn from the others' source, so that seeds mean what they always did.
+/// Gives one host in eight a controller of the table, by its name. Not drawn from the others'
+/// source, so that seeds mean what they always did.
 fn from_the_table(config: QpConfig, seed: u64, host: u64) -> QpConfig {
     let mut rng = Pcg64Mcg::seed_from_u64((seed << 1 | host) ^ 0x6363_0000);
     if !rng.random_bool(0.125) {

@@ -8,8 +8,8 @@ use braid_wire::{DataHeader, Time};
 
 use super::memory::{AreaId, HostMemory, State};
 
-/// The model checks each message against a receive of its own. So what the application posts here
-/// is a place in the queue, and who takes one gets the next receive that was planned for it.
+/// The model checks each message against a receive of its own. So the application posts only a
+/// place in the queue, and a queue pair that takes one gets its next planned receive.
 pub(crate) struct SharedReceives {
     capacity: usize,
     /// Places that no message has begun to fill.
@@ -44,7 +44,7 @@ impl SharedReceives {
         has_room
     }
 
-    /// What the engine does before it hands in a packet.
+    /// Posts the receives that a packet needs, as the engine does before it hands in the packet.
     pub(crate) fn serve(
         &mut self,
         now: Time,
@@ -63,7 +63,7 @@ impl SharedReceives {
         }
     }
 
-    /// How many a queue pair has taken since this was asked.
+    /// Returns the number of receives that a queue pair has taken since the last call.
     pub(crate) fn taken(&mut self, link: usize) -> usize {
         std::mem::take(&mut self.by_link[link].fresh)
     }

@@ -1,5 +1,4 @@
-//! What happened, for whoever reads a failure: the last events in full, all of them as one hash and
-//! as totals.
+//! The record of a scenario: the last events in full, all of them as one hash and as totals.
 
 use std::collections::VecDeque;
 use std::fmt::{Debug, Write};
@@ -8,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use braid_transport::{Completion, QpState};
 use braid_wire::{DataHeader, Packet, Time};
 
-/// How many events a failure shows, unless `BRAID_TRACE` asks for more.
+/// Events that a failure shows, unless `BRAID_TRACE` asks for more.
 const SHOWN: usize = 120;
 
 pub(crate) struct Trace {
@@ -19,7 +18,7 @@ pub(crate) struct Trace {
     pub(crate) totals: Totals,
 }
 
-/// How much of what happened.
+/// Counts of events.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Totals {
     pub(crate) posted: u64,

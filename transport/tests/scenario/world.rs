@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_transport::{Endpoint, PdId, QpState, Remote};
+use braid_transport::{PdId, QpState, Remote};
 use braid_wire::{Offer, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -37,7 +37,7 @@ pub(crate) struct World {
     /// The index of the work request that must fail, on host 0's queue pair 0.
     pub(crate) struck: Option<usize>,
     busy_until: [Time; 2],
-    /// How long each host has not run in all.
+    /// Total time in which each host has not run.
     pub(crate) away: [Duration; 2],
     /// When a host looks at completions that it has left lying.
     collect_at: [Time; 2],
@@ -189,8 +189,8 @@ impl World {
         self.act(host);
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.look(host);
-        let next = self.hosts[host].endpoint.next_timeout(&self.hosts[host].rails);
-        // Who broke off before had none set: they are once there is nothing more to send.
+        let next = self.hosts[host].inner.next_timeout();
+        // A host that breaks off sets its timers once there is nothing more to send.
         let breaks_off = self.settings.at_once < usize::MAX;
         assert!(
             breaks_off || next.is_none_or(|at| at > self.now),
@@ -231,8 +231,8 @@ fn hosts(rng: &mut Pcg64Mcg, settings: &Settings, memories: [HostMemory; 2]) -> 
     let mut index = 0;
     let mut hosts = memories.map(|memory| {
         let rails = settings.rails.build(settings.policy, settings.paths, rng);
-        let endpoint = Endpoint::new(Time::ZERO, settings.endpoint);
-        let host = Host::new(index, endpoint, rails, memory, &settings.endpoint, settings.at_once);
+        let inner = kit::Host::new(Time::ZERO, settings.endpoint, rails);
+        let host = Host::new(index, inner, memory, settings.endpoint, settings.at_once);
         index += 1;
         host
     });
@@ -276,8 +276,7 @@ fn connect(
 ) {
     let pd = PdId(qp as u32 % settings.domains);
     let config = braid_transport::QpConfig { pd, ..settings.qp[host].clone() };
-    let ends = (&mut target.endpoint, &mut target.rails);
-    let slot = kit::connect(Time::ZERO, ends, (ours.qp, ours.token), config, remote);
-    assert_eq!(target.endpoint.qp(slot).state(), QpState::ReadyToSend);
+    let slot = target.inner.connect(Time::ZERO, (ours.qp, ours.token), config, remote);
+    assert_eq!(target.inner.state(slot), QpState::ReadyToSend);
     target.links.push(Link::new(ours.qp, pd, remote, slot, NicQps::new(settings.leaks)));
 }

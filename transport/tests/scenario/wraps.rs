@@ -11,12 +11,12 @@ const WINDOW: i64 = 4096;
 /// windows behind at most, and its ePSN one window behind what was sent; of 2^24 packets nobody
 /// would notice the difference.
 const BEHIND: i64 = 4 * WINDOW;
-/// One packet in so many is held back, ...
+/// Share of packets that are held back.
 const HELD: f64 = 1.0 / 64.0;
-/// ... and with one in so many an old one comes.
+/// Share of packets with which an old one comes.
 const COMES: f64 = 1.0 / 16.0;
 
-/// What one direction has sent.
+/// Packets of one direction that come again later.
 pub(crate) struct Wraps {
     rng: Pcg64Mcg,
     /// By sending host and stream: the highest PSN so far, as if it did not wrap, and packets with

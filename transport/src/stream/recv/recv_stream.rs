@@ -322,7 +322,8 @@ impl RecvStream {
             rnr_delay_us: u32::try_from(rnr_delay.as_micros()).unwrap_or(u32::MAX),
             path: self.pending_ack.path,
             stamp: self.pending_ack.stamp,
-            delay_ns: u32::try_from((now - self.pending_ack.arrived).as_nanos()).unwrap_or(u32::MAX),
+            delay_ns: u32::try_from((now - self.pending_ack.arrived).as_nanos())
+                .unwrap_or(u32::MAX),
             received: self.received,
             duplicates: self.duplicates,
             bitmap: self.bitmap(),

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_nothing_to_send_has_saved_nothing() {
+    fn idle_time_earns_no_burst() {
         let mut pacer = Pacer::default();
         departures(&mut pacer, 8 * GBIT, 2, 0, 2);
         pacer.hold(false);

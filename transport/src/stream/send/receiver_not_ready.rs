@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_before_a_round_is_not_refused_in_it_however_long_it_lasts() {
+    fn refusals_of_segments_from_before_a_round_do_not_count_in_it() {
         let mut refusals = RnrRounds::default();
         let [left, began] = [1_000_000, 1_000_017].map(Time::from_nanos);
         assert!(refusals.is_of_round(began, left.stamp()), "it is the first");

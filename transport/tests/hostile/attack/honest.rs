@@ -1,42 +1,16 @@
 //! Traffic between the victim and an honest peer during the attack: SENDs both ways, and WRITEs
 //! that are READ back.
 
-use std::collections::VecDeque;
-use std::time::Duration;
-
 use braid_transport::{RemoteAddr, SendOp, Status, Work};
 use braid_wire::Time;
 
 use super::host::{Ended, Host};
 use super::memory::BUFFER;
 
-const DELAY: Duration = Duration::from_micros(10);
 /// Receives that are always posted.
 const RECEIVES: usize = 4;
 
-/// Packets under way, by the host that they go to.
-#[derive(Debug, Default)]
-pub(crate) struct Wire {
-    packets: [VecDeque<(Time, Vec<u8>)>; 2],
-}
-
-impl Wire {
-    pub(crate) fn send(&mut self, now: Time, to: usize, bytes: Vec<u8>) {
-        self.packets[to].push_back((now + DELAY, bytes));
-    }
-
-    pub(crate) fn arrived(&mut self, now: Time, to: usize) -> Vec<Vec<u8>> {
-        let due = self.packets[to].partition_point(|(at, _)| *at <= now);
-        self.packets[to].drain(..due).map(|(_, bytes)| bytes).collect()
-    }
-
-    pub(crate) fn next(&self) -> Time {
-        let first = self.packets.iter().filter_map(|packets| packets.front());
-        first.map(|(at, _)| *at).min().unwrap_or(Time::FAR_FUTURE)
-    }
-}
-
-/// What one side of a connection has sent and received.
+/// Counts of the messages that one side of a connection has sent and received.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     sent: u64,

@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use braid_lb::Rails;
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnects, Egress, Endpoint, QpConfig, QpSlot, QpState, RecvWr,
-    Remote, SendOp, SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
+    Admit, Completion, Disconnects, Egress, QpConfig, QpSlot, QpState, RecvWr, Remote, SendOp,
+    SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
 };
-use braid_wire::{Control, ControlKind, Packet, PathId, QpId, RailId, Time, Token};
+use braid_wire::{Control, Packet, PathId, QpId, RailId, Time, Token};
 
 use super::kit;
 use super::memory::{HostMemory, PD};
@@ -32,7 +31,7 @@ pub(crate) struct Pair {
     receives: VecDeque<Posted>,
 }
 
-/// What this host's end of a connection is made with.
+/// The parameters of this host's end of a connection.
 pub(crate) struct LocalEnd {
     pub(crate) id: QpId,
     pub(crate) token: Token,
@@ -48,8 +47,7 @@ pub(crate) struct Ended {
 }
 
 pub(crate) struct Host {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) rails: Rails,
+    inner: kit::Host,
     pub(crate) memory: HostMemory,
     pub(crate) pairs: Vec<Pair>,
     /// Told to peers until they confirm them.
@@ -58,15 +56,15 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(endpoint: Endpoint, rails: Rails, memory: HostMemory) -> Self {
+    pub(crate) fn new(inner: kit::Host, memory: HostMemory) -> Self {
         let disconnects = Disconnects::new(4);
-        Host { endpoint, rails, memory, pairs: Vec::new(), disconnects, next_wr: 0 }
+        Host { inner, memory, pairs: Vec::new(), disconnects, next_wr: 0 }
     }
 
     fn adopt(&mut self, now: Time, end: LocalEnd) -> Pair {
         let LocalEnd { id, token, config, remote } = end;
-        let (ends, config) = ((&mut self.endpoint, &mut self.rails), QpConfig { pd: PD, ..config });
-        let slot = kit::connect(now, ends, (id, token), config, remote);
+        let config = QpConfig { pd: PD, ..config };
+        let slot = self.inner.connect(now, (id, token), config, remote);
         Pair { id, slot, sends: VecDeque::new(), receives: VecDeque::new() }
     }
 
@@ -75,20 +73,24 @@ impl Host {
         self.pairs.push(pair);
     }
 
-    /// Takes a queue pair out, all of whose work requests have ended, and puts another in its
-    /// place.
+    /// Replaces a queue pair, whose work requests have all ended, by another.
     pub(crate) fn replace(&mut self, now: Time, pair: usize, end: LocalEnd) {
-        assert!(self.is_idle(pair), "work requests of {pair} never end");
-        self.endpoint.release(now, self.pairs[pair].slot, &mut self.rails);
+        self.release(now, pair);
         self.pairs[pair] = self.adopt(now, end);
     }
 
-    pub(crate) fn state(&self, pair: usize) -> QpState {
-        self.endpoint.qp(self.pairs[pair].slot).state()
+    pub(crate) fn release(&mut self, now: Time, pair: usize) {
+        let Pair { slot, ref sends, ref receives, .. } = self.pairs[pair];
+        assert!(sends.is_empty() && receives.is_empty(), "work requests of {pair} never end");
+        self.inner.release(now, slot);
     }
 
-    pub(crate) fn is_idle(&self, pair: usize) -> bool {
-        self.pairs[pair].sends.is_empty() && self.pairs[pair].receives.is_empty()
+    pub(crate) fn end(&mut self, now: Time, pair: usize) {
+        self.inner.end(now, self.pairs[pair].slot);
+    }
+
+    pub(crate) fn state(&self, pair: usize) -> QpState {
+        self.inner.state(self.pairs[pair].slot)
     }
 
     pub(crate) fn sends(&self, pair: usize) -> usize {
@@ -99,13 +101,14 @@ impl Host {
         self.pairs[pair].receives.len()
     }
 
-    /// Posts a request whose payload comes from, or goes to, this buffer. False: it was not taken.
+    /// Posts a request whose payload comes from, or goes to, this buffer. Returns false if it was
+    /// refused.
     pub(crate) fn post_send(&mut self, now: Time, pair: usize, op: SendOp, buffer: Sge) -> bool {
         self.next_wr += 1;
         let id = self.next_wr;
         let sges = SgList::from_iter([buffer]);
         let wr = SendWr { id, op, sges, signalled: true, solicited: false, fence: false };
-        let taken = self.endpoint.post_send(now, self.pairs[pair].slot, wr).is_ok();
+        let taken = self.inner.endpoint.post_send(now, self.pairs[pair].slot, wr).is_ok();
         if taken {
             self.pairs[pair].sends.push_back(Posted { id, buffer: Some(buffer) });
         } else {
@@ -119,7 +122,7 @@ impl Host {
         let Some(buffer) = self.memory.lend_landing(len) else { return };
         self.next_wr += 1;
         let wr = RecvWr { id: self.next_wr, sges: SgList::from_iter([buffer]) };
-        if self.endpoint.post_recv(now, self.pairs[pair].slot, wr).is_ok() {
+        if self.inner.endpoint.post_recv(now, self.pairs[pair].slot, wr).is_ok() {
             let posted = Posted { id: self.next_wr, buffer: Some(buffer) };
             self.pairs[pair].receives.push_back(posted);
         } else {
@@ -132,25 +135,22 @@ impl Host {
         match Packet::decode(bytes) {
             Ok(Packet::Data(header, payload)) => {
                 let Some(slot) = self.slot_of(header.qp) else { return };
-                let (path, congestion) = (PathId::new(header.psn as u16 % 4), false);
-                let arrival =
-                    Arrival { header: &header, path, congestion, may_be_replied_to: false };
-                let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
-                if let Admit::Take(landing) = admit {
-                    let memory = &mut self.memory;
+                let arrival = kit::arrival(&header, PathId::new(header.psn as u16 % 4));
+                let Host { inner: kit::Host { endpoint, .. }, memory, .. } = self;
+                if let Admit::Take(landing) = endpoint.on_arrival(now, slot, &arrival, memory) {
                     kit::land(&landing, payload, |piece, part| memory.place(piece, part));
-                    self.endpoint.placed(now, slot, &self.memory);
+                    endpoint.placed(now, slot, memory);
                 }
             }
             Ok(Packet::Ack(ack)) => {
                 if let Some(slot) = self.slot_of(ack.qp) {
-                    self.endpoint.on_ack(now, slot, &ack, &mut self.rails);
+                    self.inner.on_ack(now, slot, &ack);
                 }
             }
             Ok(Packet::Control(control)) => self.on_control(now, &control),
             Ok(Packet::Probe(probe)) => {
                 if let Some(slot) = self.slot_of(probe.qp) {
-                    self.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
+                    self.inner.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
                 }
             }
             Ok(Packet::Part(..) | Packet::Setup(_) | Packet::Sealed(_)) | Err(_) => {}
@@ -158,16 +158,9 @@ impl Host {
     }
 
     fn on_control(&mut self, now: Time, control: &Control) {
-        if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control, |_| true);
-        } else if let Some(slot) = self.slot_of(control.qp) {
-            let left_by = Egress::Port(RailId::FIRST);
-            if self.endpoint.on_control(now, slot, control, left_by, &mut self.rails) {
-                self.disconnects.on_peer_ended(control, |_| true);
-            }
-        } else {
-            self.disconnects.on_stray(now, control, |_| true);
-        }
+        let qp = self.slot_of(control.qp).map(|slot| (&mut self.inner, slot));
+        let left_by = Egress::Port(RailId::FIRST);
+        kit::on_control(now, qp, (control, left_by), &mut self.disconnects, |()| true);
     }
 
     fn slot_of(&self, id: QpId) -> Option<QpSlot> {
@@ -175,24 +168,22 @@ impl Host {
     }
 
     pub(crate) fn due(&self) -> Time {
-        let next = [self.endpoint.next_timeout(&self.rails), self.disconnects.next_timeout()];
+        let next = [self.inner.next_timeout(), self.disconnects.next_timeout()];
         next.into_iter().flatten().min().unwrap_or(Time::FAR_FUTURE)
     }
 
-    /// Lets time pass, and returns what leaves: datagrams, with the queue pair that they are for.
+    /// Lets time pass. Returns the datagrams that leave, each with the queue pair that it is for.
     pub(crate) fn transmit(&mut self, now: Time) -> Vec<(QpId, Vec<u8>)> {
         let mut out = Vec::new();
         for _ in 0..ROUNDS {
             if self.due() <= now {
-                self.endpoint.on_timeout(now, &mut self.rails);
+                self.inner.on_timeout(now);
             }
-            while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
+            while let Some(transmit) = self.inner.poll_transmit(now) {
                 assert!(out.len() < MANY, "poll_transmit does not come to an end");
                 out.extend(self.encode(now, transmit));
             }
-            while let Some(disconnect) = self.endpoint.poll_disconnect() {
-                self.disconnects.insert(now, (), disconnect);
-            }
+            self.inner.begin_disconnects(now, &(), &mut self.disconnects);
             while let Some(due) = self.disconnects.poll_transmit(now) {
                 let mut bytes = Vec::new();
                 due.control.encode(&mut bytes);
@@ -204,44 +195,27 @@ impl Host {
             }
         }
         assert!(self.due() > now, "a timer that was due stays due");
-        while self.endpoint.poll_event().is_some() {}
+        while self.inner.endpoint.poll_event().is_some() {}
         out
     }
 
     fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(QpId, Vec<u8>)> {
-        let mut bytes = Vec::new();
-        let to = match transmit.body {
-            TransmitBody::Segment { header, gather, pd, access, .. } => {
-                assert_eq!(pd, PD);
-                let Some(payload) = self.memory.gather(pd, access, &gather) else {
-                    self.endpoint.unreadable(now, transmit.slot, &header);
-                    return None;
-                };
-                header.encode(&mut bytes);
-                bytes.extend(payload);
-                header.qp
-            }
-            TransmitBody::Ack(ack) => {
-                ack.encode(&mut bytes);
-                ack.qp
-            }
-            TransmitBody::Control(control) => {
-                control.encode(&mut bytes);
-                control.qp
-            }
-            TransmitBody::Probe(probe) => {
-                probe.encode(&mut bytes);
-                probe.qp
-            }
-        };
-        assert!(Packet::decode(&bytes).is_ok(), "what is sent cannot be decoded");
-        Some((to, bytes))
+        let mut payload = Vec::new();
+        if let TransmitBody::Segment { header, gather, pd, access, .. } = &transmit.body {
+            assert_eq!(*pd, PD);
+            let Some(gathered) = self.memory.gather(*pd, *access, gather) else {
+                self.inner.endpoint.unreadable(now, transmit.slot, header);
+                return None;
+            };
+            payload = gathered;
+        }
+        Some((kit::peer_of(&transmit.body), kit::encode(&transmit.body, &payload)))
     }
 
-    /// What has ended. Each work request does so once, in posting order.
+    /// Returns the work requests that have ended, each once and in posting order.
     pub(crate) fn collect(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
-        while let Some(completion) = self.endpoint.poll_completion() {
+        for completion in self.inner.completions() {
             let pair = self.pairs.iter().position(|pair| pair.id == completion.qp);
             let pair = pair.expect("a completion of a queue pair that is gone");
             let queue = match completion.work.is_recv() {

@@ -1,5 +1,5 @@
-//! A peer that lies: it knows numbers, tokens and PSNs, follows the protocol far enough to be
-//! believed, and says anything at all in between, with valid checks.
+//! A peer that lies: it knows numbers, tokens and PSNs, and follows the protocol far enough to be
+//! believed. In between it sends anything at all, with valid checks.
 
 use std::collections::VecDeque;
 
@@ -9,15 +9,16 @@ use braid_wire::{
 };
 
 use super::choices::Choices;
+use super::kit;
 use super::memory::{HostMemory, Piece};
 
 const PSN: u32 = 0xFF_FFFF;
 /// Packets that it keeps, to send them again.
 const KEPT: usize = 64;
-/// Of its messages, while it keeps to the protocol.
+/// Bytes of the longest message that keeps to the protocol.
 const LONGEST: u32 = 600;
 
-/// What it knows of the memory of the other side: addresses and keys of everything.
+/// Addresses and keys of all memory of the other side.
 #[derive(Clone, Copy)]
 pub(crate) struct Loot {
     pieces: [Piece; 4],
@@ -39,7 +40,7 @@ struct Message {
     header: DataHeader,
 }
 
-/// One connection, as it sees it.
+/// One connection, from the view of the lying peer.
 pub(crate) struct Liar {
     /// The queue pair that it lies to.
     qp: QpId,
@@ -90,7 +91,7 @@ impl Liar {
         self.kept = std::mem::take(&mut earlier.kept);
     }
 
-    /// Something has come from the other side, if it is for this connection.
+    /// Takes a packet of the other side, if it is for this connection.
     pub(crate) fn overhear(&mut self, to: QpId, bytes: &[u8]) {
         if to == self.own.0 {
             self.hear(bytes);
@@ -221,29 +222,17 @@ impl Liar {
     fn blank(&self, opcode: Opcode, loot: &Loot, choices: &mut impl Choices) -> DataHeader {
         let piece = loot.target();
         let operands = AtomicOperands { swap_or_add: 1, compare: 0 };
+        let ack_request = choices.one_in(4);
+        let address = piece.addr + choices.below(piece.len - u64::from(LONGEST)) / 8 * 8;
+        let message_len =
+            if opcode.has_operands() { 8 } else { choices.below(LONGEST.into()) as u32 };
         DataHeader {
-            opcode,
-            qp: self.qp,
-            token: self.token,
-            psn: 0,
-            ack_request: choices.one_in(4),
-            solicited: false,
-            last: true,
-            retransmission: false,
-            number: 0,
-            address: piece.addr + choices.below(piece.len - u64::from(LONGEST)) / 8 * 8,
+            ack_request,
+            address,
             rkey: piece.key,
-            message_len: if opcode.has_operands() {
-                8
-            } else {
-                choices.below(LONGEST.into()) as u32
-            },
-            offset: 0,
-            len: 0,
-            imm: 0,
-            stamp: 0,
-            payload_crc: 0,
+            message_len,
             operands: opcode.has_operands().then_some(operands),
+            ..kit::header(Time::ZERO, opcode, (self.qp, self.token), 0)
         }
     }
 
@@ -312,23 +301,9 @@ impl Liar {
 
     fn ack(&mut self, choices: &mut impl Choices) -> Vec<u8> {
         let stream = if choices.one_in(3) { Stream::Responses } else { Stream::Requests };
-        let cumulative = self.heard[stream as usize];
-        let mut ack = Ack {
-            qp: self.qp,
-            token: self.token,
-            stream,
-            cumulative,
-            highest: cumulative.wrapping_sub(1) & PSN,
-            nak: None,
-            rnr_delay_us: 10,
-            path: PathId::default(),
-            stamp: self.stamp,
-            delay_ns: 0,
-            received: self.received,
-            duplicates: 0,
-            bitmap: Bitmap::default(),
-            marks: Marks::default(),
-        };
+        let name = (self.qp, self.token);
+        let mut ack = kit::ack(name, stream, self.heard[stream as usize], self.stamp);
+        (ack.rnr_delay_us, ack.received) = (10, self.received);
         for _ in 0..choices.pick(&[0, 1, 1, 2, 3]) {
             lie_of_arrivals(&mut ack, choices);
         }
@@ -382,7 +357,7 @@ impl Liar {
     }
 }
 
-/// What answers a request.
+/// Returns the opcode of the response to a request.
 fn answer_to(opcode: Opcode) -> Option<Opcode> {
     match opcode {
         Opcode::ReadRequest => Some(Opcode::ReadResponse),

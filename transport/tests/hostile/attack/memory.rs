@@ -4,9 +4,9 @@
 //! All that is placed goes through here, so every byte that lands outside of what keys and posted
 //! work requests allow is found at once.
 
-use std::cell::RefCell;
+use braid_transport::{Access, AtomicOp, Memory, PdId, Regions, Sge};
 
-use braid_transport::{Access, AtomicOp, Memory, PdId, Region, Regions, Sge};
+use super::kit;
 
 /// Bytes of a buffer.
 pub(crate) const BUFFER: u32 = 512;
@@ -28,7 +28,7 @@ pub(crate) struct Piece {
     pub(crate) key: u32,
 }
 
-/// Who has a buffer.
+/// The owner of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lease {
     Free,
@@ -44,12 +44,12 @@ pub(crate) struct HostMemory {
     pub(crate) target: Piece,
     /// The peer may read it.
     pub(crate) exposed: Piece,
-    /// Of another domain, which allows everything.
+    /// Memory of another domain, which allows everything.
     pub(crate) foreign: Piece,
     /// No peer may touch it but through work requests.
     pub(crate) buffers: Piece,
     leases: Vec<Lease>,
-    bytes: RefCell<Vec<u8>>,
+    bytes: Vec<u8>,
 }
 
 impl HostMemory {
@@ -59,16 +59,14 @@ impl HostMemory {
         let mut register = |pd, len, access| {
             let addr = end + GAP;
             end = addr + len;
-            let key = regions
-                .insert(Region { pd, addr, iova: addr, len, access, nics: None })
-                .expect("room");
+            let key = kit::register(&mut regions, pd, addr..addr + len, access);
             Piece { addr, len, key }
         };
         let target = register(PD, TARGET, Access::ALL);
         let exposed = register(PD, 1024, Access::REMOTE_READ);
         let foreign = register(PdId(2), 1024, Access::ALL);
         let buffers = register(PD, BUFFERS as u64 * u64::from(BUFFER), Access::LOCAL_WRITE);
-        let bytes = RefCell::new(vec![0; (end - BASE) as usize]);
+        let bytes = vec![0; (end - BASE) as usize];
         HostMemory {
             regions,
             target,
@@ -103,7 +101,7 @@ impl HostMemory {
         self.lend(Lease::Landing(vec![false; len as usize]), len)
     }
 
-    /// The work request has ended. What it says it has filled, it has filled.
+    /// Takes the buffer of an ended work request back. Checks that the first `filled` bytes came.
     pub(crate) fn give_back(&mut self, sge: Sge, filled: u32) -> Vec<u8> {
         let index = self.index_of(sge.addr, 0).expect("a buffer");
         let lease = std::mem::replace(&mut self.leases[index], Lease::Free);
@@ -121,17 +119,17 @@ impl HostMemory {
         (index < BUFFERS && fits).then_some(index)
     }
 
-    pub(crate) fn write(&self, addr: u64, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, addr: u64, bytes: &[u8]) {
         let at = (addr - BASE) as usize;
-        self.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     pub(crate) fn read(&self, addr: u64, len: u64) -> Vec<u8> {
         let at = (addr - BASE) as usize;
-        self.bytes.borrow()[at..at + len as usize].to_vec()
+        self.bytes[at..at + len as usize].to_vec()
     }
 
-    /// Puts bytes where the core said.
+    /// Puts a part of a payload where the core wants it.
     pub(crate) fn place(&mut self, piece: &Sge, payload: &[u8]) {
         assert_eq!(piece.len as usize, payload.len());
         let len = u64::from(piece.len);
@@ -154,7 +152,7 @@ impl HostMemory {
         self.write(piece.addr, payload);
     }
 
-    /// What the core wants sent. `None`: the memory does not allow it.
+    /// Returns the payload to send, or `None` if the memory does not allow it.
     pub(crate) fn gather(&self, pd: PdId, access: Access, pieces: &[Sge]) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         for piece in pieces.iter().filter(|piece| piece.len > 0) {

@@ -1,31 +1,35 @@
 //! A connected peer that lies, in virtual time.
 //!
-//! A victim has queue pairs to a peer of which some are honest, connected to a real endpoint, and
-//! some are led by a [`liar::Liar`], which sends anything with valid checks. What has to hold:
-//! nothing panics; memory is touched only as keys and posted work requests allow ([`memory`]); each
-//! work request ends exactly once, a success has all of its bytes ([`host`]); honest queue pairs of
-//! the same endpoint bring every byte to its place in a bounded time.
+//! A victim has several queue pairs to one peer. Some are honest: a real endpoint is at the other
+//! end. Behind the others is a [`liar::Liar`], which sends anything with valid checks. These rules
+//! have to hold:
+//!
+//! - Nothing panics.
+//! - Memory is touched only as keys and posted work requests allow ([`memory`]).
+//! - Each work request ends exactly once, and a success has all of its bytes ([`host`]).
+//! - Honest queue pairs bring every byte to its place in a bounded time.
 
 pub(crate) mod choices;
 mod honest;
 mod host;
 #[path = "../../kit/mod.rs"]
-mod kit;
+pub(crate) mod kit;
 mod liar;
 mod memory;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Endpoint, EndpointConfig, QpConfig, QpState, Remote, RemoteAddr, SendOp, Status, Work,
+    EndpointConfig, QpConfig, QpState, Remote, RemoteAddr, SendOp, Status, Work,
 };
-use braid_wire::{Crc, QpId, Time, Token};
+use braid_wire::{QpId, Time, Token};
 
 use self::choices::Choices;
-use self::honest::{Honest, Wire};
+use self::honest::Honest;
 use self::host::{Host, LocalEnd};
+use self::kit::Wire;
 use self::liar::{Liar, Loot};
 use self::memory::{BUFFER, HostMemory};
 
@@ -33,6 +37,7 @@ use self::memory::{BUFFER, HostMemory};
 const LIARS: usize = 2;
 const HONEST: usize = 2;
 const MTU: u16 = 128;
+const DELAY: Duration = Duration::from_micros(10);
 /// Time in which honest connections complete their posted work requests after the attack. Their
 /// time-outs may have doubled during it.
 const RECOVERY: Duration = Duration::from_secs(10);
@@ -42,7 +47,8 @@ pub(crate) struct Attack {
     victim: Host,
     honest: Host,
     traffic: Honest,
-    wire: Wire,
+    /// Packets to the victim and to the honest host.
+    wires: [Wire<Vec<u8>>; 2],
     liars: Vec<Liar>,
     loot: Loot,
     config: QpConfig,
@@ -51,7 +57,7 @@ pub(crate) struct Attack {
     reached: Reached,
 }
 
-/// How often work requests have ended in these ways.
+/// Counts of work requests, by how they have ended.
 pub(crate) type Reached = HashMap<(Work, Status), u64>;
 
 impl Attack {
@@ -72,10 +78,8 @@ impl Attack {
             ..QpConfig::default()
         };
         let mut hosts = [1, 2].map(|secret| {
-            let rails = Rails::from(
-                PathSet::new(LbPolicy::ROUND_ROBIN, 4, secret.into()).expect("four paths"),
-            );
-            Host::new(Endpoint::new(now, endpoint), rails, HostMemory::new(secret))
+            let paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, secret.into()).expect("four paths");
+            Host::new(kit::Host::new(now, endpoint, paths), HostMemory::new(secret))
         });
         for index in 0..HONEST as u32 {
             let (ours, theirs) = (number(100 + index), number(200 + index));
@@ -90,7 +94,7 @@ impl Attack {
             victim,
             honest,
             traffic: Honest::new(HONEST),
-            wire: Wire::default(),
+            wires: Default::default(),
             liars: Vec::new(),
             loot,
             config,
@@ -134,22 +138,21 @@ impl Attack {
 
     /// Both hosts take in what has arrived, and send.
     fn run(&mut self) {
-        for bytes in self.wire.arrived(self.now, 0) {
-            self.victim.receive(self.now, &bytes);
-        }
-        for bytes in self.wire.arrived(self.now, 1) {
-            self.honest.receive(self.now, &bytes);
+        for (wire, host) in self.wires.iter_mut().zip([&mut self.victim, &mut self.honest]) {
+            while let Some(bytes) = wire.arrive(self.now) {
+                host.receive(self.now, &bytes);
+            }
         }
         for (to, bytes) in self.victim.transmit(self.now) {
             let honest = self.honest.pairs.iter().any(|pair| pair.id == to);
             if honest {
-                self.wire.send(self.now, 1, bytes);
+                self.wires[1].send(self.now + DELAY, bytes);
             } else {
                 self.liars.iter_mut().for_each(|liar| liar.overhear(to, &bytes));
             }
         }
         for (_, bytes) in self.honest.transmit(self.now) {
-            self.wire.send(self.now, 0, bytes);
+            self.wires[0].send(self.now + DELAY, bytes);
         }
         for ended in self.victim.collect() {
             if ended.pair < HONEST {
@@ -192,8 +195,8 @@ impl Attack {
         }
     }
 
-    /// A connection that has ended makes room for another one, of the same peer. What it kept comes
-    /// again.
+    /// Replaces connections that have ended by new ones of the same peer, which still has the
+    /// packets of the old ones.
     fn reconnect(&mut self, choices: &mut impl Choices) {
         for index in 0..LIARS {
             let pair = HONEST + index;
@@ -206,23 +209,22 @@ impl Attack {
         }
     }
 
-    /// The attack is over: what honest connections were asked to do gets done, and nothing is left
-    /// of the others.
+    /// Ends the attack: honest connections complete their work requests, and nothing is left of
+    /// the others.
     pub(crate) fn end(mut self) -> Reached {
         let until = self.now + RECOVERY;
         while !self.traffic.is_done() {
             assert!(self.now < until, "honest connections stand still: {:?}", self.traffic);
-            let next = self.victim.due().min(self.honest.due()).min(self.wire.next());
+            let arrivals = self.wires.iter().map(Wire::next_arrival);
+            let next = arrivals.fold(self.victim.due().min(self.honest.due()), Ord::min);
             self.now = next.max(self.now + Duration::from_nanos(100)).min(until);
             self.run();
         }
         for index in 0..LIARS {
-            let (pair, slot) = (HONEST + index, self.victim.pairs[HONEST + index].slot);
-            let ended = self.victim.endpoint.modify(self.now, slot, QpState::Error);
-            ended.expect("a queue pair can always go into ERR");
+            let pair = HONEST + index;
+            self.victim.end(self.now, pair);
             self.run();
-            assert!(self.victim.is_idle(pair), "work requests never end");
-            self.victim.endpoint.release(self.now, slot, &mut self.victim.rails);
+            self.victim.release(self.now, pair);
         }
         self.reached
     }
@@ -239,14 +241,11 @@ fn local_end((id, token): (QpId, Token), remote: Remote, config: &QpConfig) -> L
 /// `psns`: the first of the owner, the first of this remote.
 fn remote(of: (QpId, Token), psns: [u32; 2], config: &QpConfig) -> Remote {
     Remote {
-        qp: of.0,
-        token: of.1,
         send_psn: psns[0],
         recv_psn: psns[1],
         mtu: MTU,
         window: config.window,
-        segments: u32::MAX,
         max_rd_atomic: config.max_rd_atomic,
-        crc: Crc::Off,
+        ..kit::remote(of, 0)
     }
 }

@@ -125,7 +125,7 @@ fn an_acknowledgement_waits_only_where_replies_are_usual() {
 }
 
 #[test]
-fn a_refusal_is_told_although_an_older_one_is_served_before_the_acknowledgement() {
+fn later_refusal_is_reported_after_an_older_one_was_served() {
     let (mut incoming, delay) = (incoming(0), Duration::from_micros(10));
     let ack =
         |incoming: &mut RecvStream, now| incoming.take_ack(now, QpId::new(2), Token(0), delay).nak;

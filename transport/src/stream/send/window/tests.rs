@@ -31,7 +31,7 @@ fn a_cumulative_ack_frees_the_front() {
 }
 
 #[test]
-fn an_ack_of_what_was_never_sent_is_refused() {
+fn ack_of_an_unsent_packet_is_refused() {
     assert_eq!(ack(&mut window(5), 16, &[]).unwrap_err(), NotTaken::Foreign);
 }
 
@@ -53,7 +53,7 @@ fn the_front_moves_over_what_an_earlier_bitmap_has_reported() {
 }
 
 #[test]
-fn what_later_packets_overtook_is_lost_and_is_resent_oldest_first() {
+fn overtaken_packets_are_lost_and_resent_oldest_first() {
     let mut window = window(6);
     ack(&mut window, 10, &[1, 4, 5]).unwrap();
     assert_eq!(lose_overtaken_by(&mut window, 3), 2);
