@@ -26,7 +26,7 @@ pub(crate) struct WorkQueue<T> {
 
 impl<T> WorkQueue<T> {
     /// Creates a queue for `capacity` work requests. `name` is its name in errors. A queue for none
-    /// refuses every work request.
+    /// is full.
     pub(crate) fn new(name: &'static str, capacity: u32) -> Self {
         let ring = Ring::new(capacity.max(1) as usize);
         WorkQueue { name, ring, capacity, outstanding: AtomicU32::new(0) }

@@ -246,7 +246,8 @@ fn post_code(error: &PostError) -> c_int {
         PostError::QueueFull { .. } => BRAID_ERR_FULL,
         PostError::Access(_) => BRAID_ERR_ACCESS,
         PostError::NoInlineMemory { .. } => BRAID_ERR_SYSTEM,
-        PostError::TooLong { .. }
+        PostError::SharedReceives
+        | PostError::TooLong { .. }
         | PostError::InlineTooLong { .. }
         | PostError::TooManySges { .. }
         | PostError::AtomicLength { .. }

@@ -132,21 +132,21 @@ pub extern "C" fn braid_end_cause_str(cause: c_int) -> *const c_char {
         BRAID_END_NONE => c"not in the error state",
         BRAID_END_APPLICATION => c"ended by this application",
         BRAID_END_CQ_OVERRUN => {
-            c"its completion queue has overrun: poll it more often, or create it larger"
+            c"the completion queue overflowed: poll it more often, or create it larger"
         }
-        BRAID_END_DEVICE_GONE => c"the device that moves its packets is gone",
-        BRAID_END_LOCAL_MEMORY => c"its own memory region is gone or does not allow this",
+        BRAID_END_DEVICE_GONE => c"the RDMA device was removed or has failed",
+        BRAID_END_LOCAL_MEMORY => c"a local memory region was deregistered or lacks the permission",
         BRAID_END_PEER => c"ended by the peer",
         BRAID_END_PEER_SILENT => c"the peer did not answer in time",
         BRAID_END_PEER_GONE => {
-            c"nobody receives at the peer's port any more, says its host: its process has ended, or a firewall refuses it"
+            c"the peer's host reports that the port is closed: the process has ended, or a firewall rejects packets"
         }
-        BRAID_END_PEER_UNKNOWN => c"the peer does not know the connection (any more)",
+        BRAID_END_PEER_UNKNOWN => c"the peer does not have this connection: it was restarted, or has ended it",
         BRAID_END_PEER_NOT_READY => c"the peer posted no receive work request in time",
         BRAID_END_REFUSED_BY_PEER => c"the peer refused a work request",
         BRAID_END_REFUSED_HERE => c"a request of the peer was refused here",
         BRAID_END_PEER_UNTRUE => {
-            c"the peer breaks the protocol: what it acknowledges or answers cannot be"
+            c"the peer violates the protocol: it acknowledged or answered what was not sent"
         }
         _ => c"unknown",
     };

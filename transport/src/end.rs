@@ -30,13 +30,13 @@ pub enum EndCause {
     #[error("ended by this application")]
     Application,
     /// A completion queue of this queue pair overflowed.
-    #[error("its completion queue has overrun: poll it more often, or create it larger")]
+    #[error("the completion queue overflowed: poll it more often, or create it larger")]
     CompletionQueueOverrun,
     /// The RDMA device that moves the packets was removed, or has failed.
-    #[error("the device that moves its packets is gone")]
+    #[error("the RDMA device was removed or has failed")]
     DeviceGone,
     /// A local memory region was deregistered, or lacks a permission that a work request needs.
-    #[error("its own memory region is gone or does not allow this")]
+    #[error("a local memory region was deregistered or lacks the permission")]
     LocalMemory,
     /// The peer ended the connection without refusing anything.
     #[error("ended by the peer")]
@@ -47,25 +47,25 @@ pub enum EndCause {
     /// The peer's host reports that its port is closed (ICMP port unreachable), and no PING was
     /// answered: the peer's process has ended.
     #[error(
-        "nobody receives at the peer's port any more, says its host: its process has ended, or a firewall refuses it"
+        "the peer's host reports that the port is closed: the process has ended, or a firewall rejects packets"
     )]
     PeerGone,
     /// The peer does not have this queue pair any more: it was restarted, or it has ended the queue
     /// pair and its DISCONNECT was lost.
-    #[error("the peer does not know the connection (any more)")]
+    #[error("the peer does not have this connection: it was restarted, or has ended it")]
     PeerUnknown,
     /// The peer posted no receive in time.
     #[error("the peer posted no receive work request in time")]
     PeerNotReady,
     /// The peer refused a work request of this end.
-    #[error("the peer refused it: {0}")]
+    #[error("the peer refused a work request: {0}")]
     RefusedByPeer(Status),
     /// This end refused a request of the peer. [`Status::RemoteAccess`]: the peer lacked the
     /// permission. [`Status::LocalLength`]: its message was longer than the receive buffer.
     #[error("a request of the peer was refused here: {0}")]
     RefusedHere(Status),
     /// The peer acknowledged data that it never received, or violated the protocol in another way.
-    #[error("the peer breaks the protocol: what it acknowledges or answers cannot be")]
+    #[error("the peer violates the protocol: it acknowledged or answered what was not sent")]
     PeerUntrue,
 }
 

@@ -23,6 +23,11 @@ pub enum PostError {
         /// "send" or "recv".
         queue: &'static str,
     },
+    /// The queue pair takes its receives from a shared receive queue.
+    #[error(
+        "this queue pair takes its receives from a shared receive queue; post the receive there"
+    )]
+    SharedReceives,
     /// The message is longer than [`crate::MAX_MESSAGE`].
     #[error("a message of {len} bytes is longer than {max} bytes; split it", max = crate::MAX_MESSAGE)]
     TooLong {

@@ -5,12 +5,15 @@
 //! time over real networks, the tests and the simulator in virtual time, so that the tested code is
 //! the code that ships.
 //!
-//! The loop of a driver: feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]),
-//! [`Endpoint::on_ack`], [`Endpoint::on_control`] and [`Endpoint::on_timeout`]; then drain
-//! [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`], [`Endpoint::poll_event`] and
-//! [`Endpoint::poll_disconnect`] (for its [`Disconnects`]); then wait until
-//! [`Endpoint::next_timeout`], [`Disconnects::next_timeout`] or the next packet. [`Initiators`] and
-//! a [`Responder`] set up connections.
+//! The loop of a driver has three steps:
+//!
+//! 1. Feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]), [`Endpoint::on_ack`],
+//!    [`Endpoint::on_control`] and [`Endpoint::on_timeout`].
+//! 2. Drain [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`], [`Endpoint::poll_event`]
+//!    and [`Endpoint::poll_disconnect`] (for its [`Disconnects`]).
+//! 3. Wait until [`Endpoint::next_timeout`], [`Disconnects::next_timeout`] or the next packet.
+//!
+//! [`Initiators`] and a [`Responder`] set up connections.
 #![forbid(unsafe_code)]
 
 // From the lowest layer up: a module uses only those before it.

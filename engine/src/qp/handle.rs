@@ -259,10 +259,13 @@ impl QueuePair {
     /// The memory of its pieces must not be used before the receive has completed.
     ///
     /// # Errors
-    /// Nothing was posted: the state is RESET, `max_recv_wr` receives are outstanding, there are
-    /// too many pieces, or memory is not registered for writing. A queue pair with a shared receive
-    /// queue always returns [`PostError::QueueFull`].
+    /// Nothing was posted: the queue pair has a shared receive queue, the state is RESET,
+    /// `max_recv_wr` receives are outstanding, there are too many pieces, or memory is not
+    /// registered for writing.
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
+        if self.shared.srq.is_some() {
+            return Err(PostError::SharedReceives);
+        }
         self.shared.check_recv(&wr, &self.engine.regions.load())?;
         self.shared.recvs.reserve()?;
         self.shared.recvs.push(wr);

@@ -167,7 +167,7 @@ impl Endpoint {
     }
 
     /// Drops what is left to do for a queue pair whose peer has ended: DISCONNECTs that the driver
-    /// has not taken yet, and checks of paths whose answers will not come.
+    /// has not taken yet, and path checks. Their answers will not come.
     fn on_peer_ended(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) {
         rails.forget_path_checks(now);
         let id = self.qp(slot).id();

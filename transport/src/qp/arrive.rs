@@ -149,8 +149,8 @@ impl ConnectedQp {
         incoming.find(|incoming| incoming.stream() == stream_of(opcode))?.acked_by()
     }
 
-    /// Receives to post before this packet can be taken: the one that its message consumes, and
-    /// those of the messages before it. 0 if that is more than there can be packets on their way.
+    /// Returns the number of receives to post before this packet can be taken: one for its message,
+    /// and those of the messages before it. 0 if that is more than there can be packets in flight.
     fn missing_receives(&self, header: &DataHeader) -> usize {
         let consumes = match header.opcode {
             Opcode::Send | Opcode::SendImm => true,
@@ -164,10 +164,12 @@ impl ConnectedQp {
         if missing > self.qp.config.window.into() { 0 } else { missing as usize }
     }
 
-    /// Receives to take from a shared receive queue and post before this packet is handed in. The
-    /// queue pair holds `held` that it took before, and the queue has `left`. 0 also where it would
-    /// keep more from other queue pairs than it leaves to them, beyond the one that any may have:
-    /// such a packet has overtaken others, and is refused for now.
+    /// Returns the number of receives to take from a shared receive queue and post before this
+    /// packet is handed in. The queue pair holds `held` that it took before, and the queue has
+    /// `left`.
+    ///
+    /// Beyond the first one, a queue pair takes no more receives than it leaves to others. A packet
+    /// that needs more has overtaken others, and is refused for now: the result is 0.
     pub fn shared_receives(&self, header: &DataHeader, held: usize, left: usize) -> usize {
         let missing = self.missing_receives(header);
         let held = held + missing;
@@ -175,8 +177,8 @@ impl ConnectedQp {
         if keeps_too_many { 0 } else { missing.min(left) }
     }
 
-    /// Whether a packet with this PSN (24 bits), of either stream, may be the peer's: no more than
-    /// a window ahead of the expected PSN, and no more than a window behind it.
+    /// Whether a packet with this PSN (24 bits) may be the peer's, on either stream. It must be
+    /// within a window of the expected PSN, ahead of it or behind it.
     pub fn is_within_window(&self, psn: u32) -> bool {
         self.streams.is_within_window(psn, self.qp.config.window)
     }

@@ -103,7 +103,8 @@ fn comments<'a>(text: &'a str, tokens: &TokenStream) -> Vec<Comment<'a>> {
 fn comment_lines(text: &str, first: usize, is_trailing: bool) -> Vec<Comment<'_>> {
     let is_doc = ["///", "//!", "/**", "/*!"].iter().any(|marker| text.starts_with(marker));
     let text = text.trim_start_matches('/').trim_end_matches("*/");
-    let lines = text.lines().zip(first..);
+    // A marker without text is an empty line of its comment.
+    let lines = text.lines().chain(text.is_empty().then_some("")).zip(first..);
     let stripped =
         lines.map(|(line, number)| (line.trim_start().trim_start_matches(['!', '*']), number));
     stripped.map(|(text, line)| Comment { line, is_doc, text, is_trailing }).collect()

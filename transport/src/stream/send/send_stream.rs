@@ -159,9 +159,9 @@ impl SendStream {
         self.clock.is_silent()
     }
 
-    /// Bytes in flight that the peer's receive buffer of a rail may hold. Single probes, of a peer
-    /// that is silent or has no receive, do not count: they would take the buffer from other queue
-    /// pairs for as long as that lasts, and these may be what the receive waits for.
+    /// Bytes in flight that the peer's receive buffer of a rail may hold. While the peer is silent
+    /// or has no receive, single probes do not count. Otherwise they would take the buffer from
+    /// other queue pairs, and the receive may wait for those.
     pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
         if self.is_silent() || self.rnr.awaits_receiver { 0 } else { self.window.under_way(rail) }
     }
