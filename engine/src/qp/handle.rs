@@ -259,9 +259,9 @@ impl QueuePair {
     /// The memory of its pieces must not be used before the receive has completed.
     ///
     /// # Errors
-    /// Nothing was posted: the queue pair has a shared receive queue, the state is RESET,
-    /// `max_recv_wr` receives are outstanding, there are too many pieces, or memory is not
-    /// registered for writing.
+    /// Nothing was posted: the state is RESET, `max_recv_wr` receives are outstanding, there are
+    /// too many pieces, or memory is not registered for writing. If the queue pair has a shared
+    /// receive queue, receives are posted there: [`PostError::SharedReceives`].
     pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
         if self.shared.srq.is_some() {
             return Err(PostError::SharedReceives);
