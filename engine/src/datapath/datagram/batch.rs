@@ -16,9 +16,14 @@ const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
 /// The largest number of pieces of a payload that is not staged.
 pub(super) const MAX_PIECES: usize = 8;
 
-/// A packet is padded if it is shorter than the others by less than one part in this number. Others
-/// can then follow it, and the padding costs less than a system call.
-const PADDED: usize = 16;
+/// A packet is padded if little is missing to the length of the others: at most one part in
+/// `PADDED_PACKET` of that, or one part in `PADDED_MESSAGE` of its message. Others can then follow
+/// it, and the padding costs less than a system call.
+///
+/// Segments of a message have one length, a multiple of 8. So up to 8 bytes for each of them are
+/// missing in the last: less than one part in `PADDED_MESSAGE` if they have 1 KiB or more.
+const PADDED_PACKET: usize = 16;
+const PADDED_MESSAGE: usize = 128;
 
 /// The destination of a packet and its length on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,11 +114,12 @@ impl BatchBuilder {
                 && self.slices.len() <= MAX_SLICES)
     }
 
-    /// The padding with which a packet does not end the batch that it joins. The packet must be of
-    /// a kind that can be padded.
-    pub(super) fn padding(&self, packet: Shape, caps: LinkCaps) -> usize {
+    /// The padding with which a segment does not end the batch that it joins. `end`: the bytes of
+    /// its message up to its own last.
+    pub(super) fn padding(&self, packet: Shape, end: u32, caps: LinkCaps) -> usize {
         let short = self.segment_len.saturating_sub(packet.len);
-        let pays = short > 0 && short <= self.segment_len / PADDED;
+        let most = (self.segment_len / PADDED_PACKET).max(end as usize / PADDED_MESSAGE);
+        let pays = short > 0 && short <= most;
         let fits = self.bytes + self.segment_len <= caps.batch_bytes;
         if pays && fits && !self.is_empty() && self.takes(packet, caps) { short } else { 0 }
     }

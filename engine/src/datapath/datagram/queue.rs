@@ -43,9 +43,10 @@ impl Queue {
         }
     }
 
-    /// The padding with which other packets can follow this data packet in its batch.
-    pub(super) fn padding(&self, packet: Shape) -> usize {
-        self.data.padding(packet, self.caps)
+    /// The padding with which other packets can follow this segment in its batch. `end`: the bytes
+    /// of its message up to its own last.
+    pub(super) fn padding(&self, packet: Shape, end: u32) -> usize {
+        self.data.padding(packet, end, self.caps)
     }
 
     /// Returns a batch that takes this data packet, and begins the packet there.
@@ -205,18 +206,28 @@ mod tests {
         queue.data(packet).stage(|out| out.resize(out.len() + packet.len, 1));
     }
 
-    /// Adds a packet of this length with its padding.
-    fn padded(queue: &mut Queue, len: usize) {
+    /// Adds a packet of this length with its padding. `end`: where it ends in its message.
+    fn padded(queue: &mut Queue, len: usize, end: u32) {
         let packet = Shape { to: TO, via: Via::Port, len };
-        let padding = queue.padding(packet);
+        let padding = queue.padding(packet, end);
         data(queue, Shape { len: len + padding, ..packet });
+    }
+
+    /// Adds the segments of a message as the core cuts it where segments carry `most` bytes.
+    fn message(queue: &mut Queue, len: u32, most: u32) {
+        let count = len.div_ceil(most);
+        let each = len.div_ceil(count).next_multiple_of(8);
+        for offset in (0..len).step_by(each as usize) {
+            let end = len.min(offset + each);
+            padded(queue, 60 + (end - offset) as usize, end);
+        }
     }
 
     #[test]
     fn packets_of_almost_one_length_share_a_batch() {
         let mut queue = queue();
         for len in [1455, 1455, 1426, 1455, 700, 1455] {
-            padded(&mut queue, len);
+            padded(&mut queue, len, 1455);
         }
         assert_eq!(batches(queue), [5, 1], "what is much shorter is the last of its batch");
     }
@@ -225,9 +236,31 @@ mod tests {
     fn padding_makes_no_batch_too_long() {
         let mut queue = queue();
         for len in [1024; 63].into_iter().chain([970]) {
-            padded(&mut queue, len);
+            padded(&mut queue, len, 1024);
         }
         assert_eq!(batches(queue), [64]);
+    }
+
+    #[test]
+    fn a_batch_runs_on_into_the_next_message() {
+        for (len, most) in [(64 << 10, 1408), (64 << 10, 1368), (16 << 10, 1208), (1 << 20, 1408)] {
+            let mut queue = queue();
+            (0..2).for_each(|_| message(&mut queue, len, most));
+            let segments = 2 * len.div_ceil(most) as usize;
+            let batches = batches(queue);
+            let (last, others) = batches.split_last().expect("there are some");
+            assert!(others.iter().all(|segments| *segments >= 43), "{len}: {batches:?}");
+            assert_eq!(others.iter().sum::<usize>() + last, segments);
+        }
+    }
+
+    #[test]
+    fn a_short_packet_is_not_padded_without_a_long_message() {
+        let mut queue = queue();
+        for (len, end) in [(1460, 1400), (1460, 2800), (1196, 3936), (1460, 1400), (60, 0)] {
+            padded(&mut queue, len, end);
+        }
+        assert_eq!(batches(queue), [3, 2]);
     }
 
     #[test]
