@@ -39,7 +39,7 @@ pub struct QpConfig {
     pub max_recv_wr: u32,
     /// Packets beyond the ePSN that it tracks, 1 to 4096; more are refused. Default: 4096.
     pub window: u16,
-    /// READs and atomics that it serves at a time, 1 to 255. Default: 16.
+    /// READs and atomics that it serves at a time, 1 to 255. Default: 128.
     pub max_rd_atomic: u8,
     /// Time without progress after which the queue pair fails with `RetryExceeded`, up to one
     /// time-out later. The clock stops while the driver does not run, and while the queue pair
@@ -90,7 +90,7 @@ impl Default for QpConfig {
             max_send_wr: 128,
             max_recv_wr: 512,
             window: 4096,
-            max_rd_atomic: 16,
+            max_rd_atomic: 128,
             retry_timeout: Duration::from_secs(3),
             rnr_retry: None,
             rnr_delay: Duration::from_micros(100),

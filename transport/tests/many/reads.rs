@@ -67,11 +67,11 @@ fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakC
 
 #[test]
 fn who_asks_without_listening_is_refused_beyond_what_was_granted() {
-    assert_eq!(ask_without_listening(0..16), (16, None));
-    assert_eq!(ask_without_listening(0..100), (16, Some(NakCode::InvalidRequest)));
+    assert_eq!(ask_without_listening(0..128), (128, None));
+    assert_eq!(ask_without_listening(0..200), (128, Some(NakCode::InvalidRequest)));
     // All wait for the one before them, which comes last.
-    assert_eq!(ask_without_listening((1..16).chain([0])), (16, None));
-    assert_eq!(ask_without_listening((1..100).chain([0])), (0, Some(NakCode::InvalidRequest)));
+    assert_eq!(ask_without_listening((1..128).chain([0])), (128, None));
+    assert_eq!(ask_without_listening((1..200).chain([0])), (0, Some(NakCode::InvalidRequest)));
 }
 
 fn fetch_add(world: &World, psn: u32) -> DataHeader {

@@ -132,7 +132,7 @@ fn who_guesses_what_is_withheld_is_soon_wrong() {
 fn end(seed: u8) -> End {
     let endpoint =
         EndpointConfig { withholding_key: Some([seed; 16]), ..EndpointConfig::default() };
-    End::within(FIRST, wide(), endpoint)
+    End::within(FIRST, QpConfig { max_rd_atomic: 16, ..wide() }, endpoint)
 }
 
 /// Whoever asks for more than it was granted says that it has the oldest answer.
