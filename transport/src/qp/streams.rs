@@ -224,6 +224,12 @@ impl Streams {
         })
     }
 
+    /// Responses have been sent, which acknowledge their requests.
+    pub(super) fn on_response(&mut self, now: Time) {
+        let newest = self.answers.as_ref().and_then(|answers| answers.owed.newest_sent());
+        newest.into_iter().for_each(|request| self.from_requests.on_response(now, request));
+    }
+
     /// Number of the peer's requests without a response, or with one that is not acknowledged.
     pub(super) fn owed(&self) -> usize {
         self.answers.as_ref().map_or(0, |answers| answers.owed.len())

@@ -45,6 +45,16 @@ fn pipelined_reads_and_atomics_run_without_a_refusal_or_a_time_out() {
     }
 }
 
+#[test]
+fn responses_acknowledge_their_requests() {
+    let mut world = World::new(Settings::default());
+    let remote = world.memory.remote();
+    keep_asking(&mut world, SendOp::Read { remote }, 8, 8, 1_000);
+    assert_undisturbed(&world);
+    let acks = world.hosts[0].counters().acks_received;
+    assert!(acks <= 10, "{acks} acknowledgements of 1,000 requests");
+}
+
 /// Sends requests with these PSNs, counted from the first, and takes no answer. Returns the number
 /// of answers, and the NAK of the serving host.
 fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakCode>) {

@@ -83,6 +83,15 @@ impl PendingAck {
         }
     }
 
+    /// Data that leaves for the peer acknowledges all that has arrived, so the acknowledgement has
+    /// only to tell the path and the delay.
+    pub(super) fn on_implied(&mut self, limit: Time) {
+        if self.asked && self.due > Time::ZERO {
+            (self.asked, self.replied, self.awaits_reply) = (false, false, false);
+            self.due = limit;
+        }
+    }
+
     /// The acknowledgement leaves. Nothing is owed afterwards.
     pub(super) fn leave(&mut self) {
         if self.asked && !self.replied {

@@ -301,6 +301,14 @@ impl RecvStream {
         self.pending_ack.on_reply(now, self.reply_hold);
     }
 
+    /// The response to the request `psn` has been sent. If nothing has arrived behind that, the
+    /// response acknowledges all there is: its acknowledgement can wait as if nobody had asked.
+    pub(crate) fn on_response(&mut self, now: Time, psn: Psn) {
+        if psn.plus(1) == self.epsn && self.early == 0 {
+            self.pending_ack.on_implied(now + MAX_ACK_DELAY);
+        }
+    }
+
     pub(crate) fn on_timeout(&mut self, now: Time) {
         if self.owes_ack_first(now) {
             self.ack_now();

@@ -99,6 +99,11 @@ impl Responses {
         self.owed.front()?.last
     }
 
+    /// The PSN of the newest request, if the responses to all were sent whole.
+    pub(crate) fn newest_sent(&self) -> Option<Psn> {
+        self.owed.back().filter(|newest| newest.last.is_some()).map(|newest| newest.request)
+    }
+
     /// Everything below `una` has arrived.
     pub(crate) fn retire(&mut self, una: Psn) {
         while self.owed.front().is_some_and(|front| front.last.is_some_and(|last| last < una)) {
