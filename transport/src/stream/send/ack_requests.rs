@@ -7,6 +7,9 @@ const MAX_INTERVAL: u64 = 128 << 10;
 /// Half of a burst of small messages: at least so many segments, and at most so many bytes.
 const HALF_SEGMENTS: u32 = 16;
 const HALF_BYTES: u64 = 16 << 10;
+/// Half of a burst of READs: at least so many requests. Their responses make more work than small
+/// messages.
+const HALF_REQUESTS: u32 = 8;
 
 /// Counts what has left since a segment asked.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +42,15 @@ impl AckRequests {
         self.segments += 1;
     }
 
-    /// Whether half of a burst of small messages has left, of which nothing had left before:
-    /// `flying` segments are in flight, and `left` more messages wait. The peer works on the first
-    /// half while the second is made; in one batch, both ends would work in turn. A sender with
-    /// more than a batch to send, or with one in flight, has two of them anyway.
+    /// Whether half of a burst of small messages or READs has left, of which nothing had left
+    /// before: `flying` segments are in flight, and `left` more messages wait. The last that left
+    /// has `len` bytes of payload, a request has none. The peer works on the first half while the
+    /// second is made; in one batch, both ends would work in turn. A sender with more than a batch
+    /// to send, or with one in flight, has two of them anyway.
     #[inline]
-    pub(crate) fn halves_burst(&self, flying: u32, left: usize) -> bool {
-        let is_half = self.segments >= HALF_SEGMENTS && self.bytes <= HALF_BYTES;
+    pub(crate) fn halves_burst(&self, len: u16, flying: u32, left: usize) -> bool {
+        let least = if len == 0 { HALF_REQUESTS } else { HALF_SEGMENTS };
+        let is_half = self.segments >= least && self.bytes <= HALF_BYTES;
         let sent = self.segments as usize;
         is_half && self.segments == flying && (sent - 1..=sent).contains(&left)
     }
