@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use braid_transport::AddrPair;
 
@@ -114,14 +115,24 @@ impl BatchBuilder {
                 && self.slices.len() <= MAX_SLICES)
     }
 
-    /// The padding with which a segment does not end the batch that it joins. `end`: the bytes of
-    /// its message up to its own last.
-    pub(super) fn padding(&self, packet: Shape, end: u32, caps: LinkCaps) -> usize {
+    /// The padding with which a segment does not end the batch that it joins. If the segment begins
+    /// the next batch, this is the padding with which those behind it can join it there. `piece`:
+    /// the bytes of its message that it carries.
+    pub(super) fn padding(&self, packet: Shape, piece: Range<usize>, caps: LinkCaps) -> usize {
         let short = self.segment_len.saturating_sub(packet.len);
-        let most = (self.segment_len / PADDED_PACKET).max(end as usize / PADDED_MESSAGE);
-        let pays = short > 0 && short <= most;
-        let fits = self.bytes + self.segment_len <= caps.batch_bytes;
-        if pays && fits && !self.is_empty() && self.takes(packet, caps) { short } else { 0 }
+        if short == 0 || self.is_empty() || packet.to != self.to {
+            return 0;
+        }
+        let of_message = piece.end / PADDED_MESSAGE;
+        let pays = if self.takes(packet, caps) {
+            let fits = self.bytes + self.segment_len <= caps.batch_bytes;
+            fits && short <= of_message.max(self.segment_len / PADDED_PACKET)
+        } else {
+            // Only the last segment of the message that has filled this batch.
+            let is_cut_alike = piece.start.is_multiple_of(piece.len() + short);
+            piece.start > 0 && is_cut_alike && short <= of_message
+        };
+        if pays { short } else { 0 }
     }
 
     /// Takes over the only packet of another batch if it can join this one.
