@@ -40,7 +40,7 @@ pub struct QpConfig {
     /// Receive window: number of packets from the ePSN on that are tracked, 1 to 4096. Packets
     /// beyond it are refused. Default: 4096.
     pub window: u16,
-    /// Number of READs and atomics that the peer may have outstanding, 1 to 255. Default: 16.
+    /// Number of READs and atomics that the peer may have outstanding, 1 to 255. Default: 128.
     pub max_rd_atomic: u8,
     /// Time without progress after which the queue pair fails with `RetryExceeded`, up to one
     /// time-out later. Time in which the driver does not run is not counted. Nor is time in which
@@ -95,7 +95,7 @@ impl Default for QpConfig {
             max_send_wr: 128,
             max_recv_wr: 512,
             window: 4096,
-            max_rd_atomic: 16,
+            max_rd_atomic: 128,
             retry_timeout: Duration::from_secs(3),
             rnr_retry: None,
             rnr_delay: Duration::from_micros(100),

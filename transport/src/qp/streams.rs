@@ -255,6 +255,13 @@ impl Streams {
         })
     }
 
+    /// Handles responses that leave: they acknowledge their requests.
+    pub(super) fn on_responses_sent(&mut self, now: Time) {
+        let responses = self.responses.as_ref();
+        let newest = responses.and_then(|responses| responses.queue.newest_sent());
+        newest.into_iter().for_each(|request| self.from_requests.on_response_sent(now, request));
+    }
+
     /// Number of the peer's requests without a response, or with one that is not acknowledged.
     pub(super) fn pending_responses(&self) -> usize {
         self.responses.as_ref().map_or(0, |responses| responses.queue.len())

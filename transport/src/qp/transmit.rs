@@ -114,6 +114,9 @@ impl ConnectedQp {
 
     fn sent_on(&mut self, now: Time, stream: Stream) -> bool {
         self.streams.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
+        if stream == Stream::Responses {
+            self.streams.on_responses_sent(now);
+        }
         self.streams.turn = stream;
         self.ends_turn()
     }

@@ -46,6 +46,16 @@ fn pipelined_reads_and_atomics_run_without_a_refusal_or_a_time_out() {
     }
 }
 
+#[test]
+fn responses_acknowledge_their_requests() {
+    let mut world = World::new(Settings::default());
+    let remote = world.memory.remote();
+    keep_asking(&mut world, SendOp::Read { remote }, 8, 8, 1_000);
+    assert_undisturbed(&world);
+    let acks = world.hosts[0].counters().acks_received;
+    assert!(acks <= 10, "{acks} acknowledgements of 1,000 requests");
+}
+
 /// Sends requests with these PSNs, counted from the first, and takes no answer. Returns the number
 /// of answers, and the NAK of the serving host.
 fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakCode>) {
@@ -68,11 +78,11 @@ fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakC
 
 #[test]
 fn requests_beyond_max_rd_atomic_are_refused() {
-    assert_eq!(ask_without_listening(0..16), (16, None));
-    assert_eq!(ask_without_listening(0..100), (16, Some(NakCode::InvalidRequest)));
+    assert_eq!(ask_without_listening(0..128), (128, None));
+    assert_eq!(ask_without_listening(0..200), (128, Some(NakCode::InvalidRequest)));
     // All wait for the one before them, which comes last.
-    assert_eq!(ask_without_listening((1..16).chain([0])), (16, None));
-    assert_eq!(ask_without_listening((1..100).chain([0])), (0, Some(NakCode::InvalidRequest)));
+    assert_eq!(ask_without_listening((1..128).chain([0])), (128, None));
+    assert_eq!(ask_without_listening((1..200).chain([0])), (0, Some(NakCode::InvalidRequest)));
 }
 
 fn fetch_add(world: &World, psn: u32) -> DataHeader {

@@ -118,7 +118,7 @@ fn guesses_of_skipped_segments_are_soon_wrong() {
 fn end(seed: u8) -> End {
     let endpoint =
         EndpointConfig { withholding_key: Some([seed; 16]), ..EndpointConfig::default() };
-    End::within(FIRST, wide(), endpoint)
+    End::within(FIRST, QpConfig { max_rd_atomic: 16, ..wide() }, endpoint)
 }
 
 /// A request beyond the granted number acknowledges the oldest response.

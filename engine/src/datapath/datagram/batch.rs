@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use braid_transport::AddrPair;
 
@@ -16,9 +17,14 @@ const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
 /// The largest number of pieces of a payload that is not staged.
 pub(super) const MAX_PIECES: usize = 8;
 
-/// A packet is padded if it is shorter than the others by less than one part in this number. Others
-/// can then follow it, and the padding costs less than a system call.
-const PADDED: usize = 16;
+/// A packet is padded if little is missing to the length of the others: at most one part in
+/// `PADDED_PACKET` of that, or one part in `PADDED_MESSAGE` of its message. Others can then follow
+/// it, and the padding costs less than a system call.
+///
+/// Segments of a message have one length, a multiple of 8. So up to 8 bytes for each of them are
+/// missing in the last: less than one part in `PADDED_MESSAGE` if they have 1 KiB or more.
+const PADDED_PACKET: usize = 16;
+const PADDED_MESSAGE: usize = 128;
 
 /// The destination of a packet and its length on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,13 +115,24 @@ impl BatchBuilder {
                 && self.slices.len() <= MAX_SLICES)
     }
 
-    /// The padding with which a packet does not end the batch that it joins. The packet must be of
-    /// a kind that can be padded.
-    pub(super) fn padding(&self, packet: Shape, caps: LinkCaps) -> usize {
+    /// The padding with which a segment does not end the batch that it joins. If the segment begins
+    /// the next batch, this is the padding with which those behind it can join it there. `piece`:
+    /// the bytes of its message that it carries.
+    pub(super) fn padding(&self, packet: Shape, piece: Range<usize>, caps: LinkCaps) -> usize {
         let short = self.segment_len.saturating_sub(packet.len);
-        let pays = short > 0 && short <= self.segment_len / PADDED;
-        let fits = self.bytes + self.segment_len <= caps.batch_bytes;
-        if pays && fits && !self.is_empty() && self.takes(packet, caps) { short } else { 0 }
+        if short == 0 || self.is_empty() || packet.to != self.to {
+            return 0;
+        }
+        let of_message = piece.end / PADDED_MESSAGE;
+        let pays = if self.takes(packet, caps) {
+            let fits = self.bytes + self.segment_len <= caps.batch_bytes;
+            fits && short <= of_message.max(self.segment_len / PADDED_PACKET)
+        } else {
+            // Only the last segment of the message that has filled this batch.
+            let is_cut_alike = piece.start.is_multiple_of(piece.len() + short);
+            piece.start > 0 && is_cut_alike && short <= of_message
+        };
+        if pays { short } else { 0 }
     }
 
     /// Takes over the only packet of another batch if it can join this one.

@@ -15,7 +15,9 @@ pub(super) fn pack(queue: &mut PacketQueue, segment: &mut Segment<'_>) {
     let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
     let envelope = if session.is_some() { Session::OVERHEAD } else { 0 };
     let len = header.encoded_len() + usize::from(header.len) + envelope;
-    let padding = queue.padding(Shape { to: *to, via: *via, len });
+    let offset = header.offset as usize;
+    let piece = offset..offset + usize::from(header.len);
+    let padding = queue.padding(Shape { to: *to, via: *via, len }, piece);
     let batch = queue.data(Shape { to: *to, via: *via, len: len + padding });
     let pad = |out: &mut Vec<u8>| out.resize(out.len() + padding, 0);
     let write = |out: &mut Vec<u8>| {

@@ -2,6 +2,7 @@
 //! no room.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use braid_transport::AddrPair;
@@ -43,9 +44,10 @@ impl PacketQueue {
         }
     }
 
-    /// The padding with which other packets can follow this data packet in its batch.
-    pub(super) fn padding(&self, packet: Shape) -> usize {
-        self.data.padding(packet, self.caps)
+    /// The padding with which other packets can follow this segment in its batch. `piece`: the
+    /// bytes of its message that it carries.
+    pub(super) fn padding(&self, packet: Shape, piece: Range<usize>) -> usize {
+        self.data.padding(packet, piece, self.caps)
     }
 
     /// Returns a batch that takes this data packet, and begins the packet there.
@@ -205,18 +207,28 @@ mod tests {
         queue.data(packet).stage(|out| out.resize(out.len() + packet.len, 1));
     }
 
-    /// Adds a packet of this length with its padding.
-    fn padded(queue: &mut PacketQueue, len: usize) {
+    /// Adds a packet of this length with its padding. `end`: where it ends in its message.
+    fn padded(queue: &mut PacketQueue, len: usize, end: usize) {
         let packet = Shape { to: TO, via: Via::Port, len };
-        let padding = queue.padding(packet);
+        let padding = queue.padding(packet, end - len.saturating_sub(60).min(end)..end);
         data(queue, Shape { len: len + padding, ..packet });
+    }
+
+    /// Adds the segments of a message as the core cuts it where segments carry `most` bytes.
+    fn message(queue: &mut PacketQueue, len: usize, most: usize) {
+        let count = len.div_ceil(most);
+        let each = len.div_ceil(count).next_multiple_of(8);
+        for offset in (0..len).step_by(each) {
+            let end = len.min(offset + each);
+            padded(queue, 60 + end - offset, end);
+        }
     }
 
     #[test]
     fn packets_of_almost_one_length_share_a_batch() {
         let mut queue = queue();
         for len in [1455, 1455, 1426, 1455, 700, 1455] {
-            padded(&mut queue, len);
+            padded(&mut queue, len, 1455);
         }
         assert_eq!(batches(queue), [5, 1], "what is much shorter is the last of its batch");
     }
@@ -225,9 +237,38 @@ mod tests {
     fn padding_makes_no_batch_too_long() {
         let mut queue = queue();
         for len in [1024; 63].into_iter().chain([970]) {
-            padded(&mut queue, len);
+            padded(&mut queue, len, 1024);
         }
         assert_eq!(batches(queue), [64]);
+    }
+
+    #[test]
+    fn batches_run_on_across_messages() {
+        for (len, most) in [(64 << 10, 1408), (64 << 10, 1368), (16 << 10, 1208), (1 << 20, 1408)] {
+            let mut queue = queue();
+            (0..50).for_each(|_| message(&mut queue, len, most));
+            let batches = batches(queue);
+            let (_, others) = batches.split_last().expect("there are some");
+            assert!(others.iter().all(|segments| *segments >= others[0]), "{len}: {batches:?}");
+        }
+    }
+
+    #[test]
+    fn a_batch_of_shorter_segments_is_not_padded_to_the_length_of_the_batch_before() {
+        let mut queue = queue();
+        message(&mut queue, 44 * 1408, 1408);
+        (0..2).for_each(|_| message(&mut queue, 44 * 1360, 1360));
+        let lens: Vec<_> = queue.waiting.iter().map(|batch| batch.segment_len()).collect();
+        assert_eq!(lens, [Some(1468), Some(1420)]);
+    }
+
+    #[test]
+    fn a_short_packet_is_not_padded_without_a_long_message() {
+        let mut queue = queue();
+        for (len, end) in [(1460, 1400), (1460, 2800), (1196, 3936), (1460, 1400), (60, 0)] {
+            padded(&mut queue, len, end);
+        }
+        assert_eq!(batches(queue), [3, 2]);
     }
 
     #[test]

@@ -91,6 +91,15 @@ impl PendingAck {
         }
     }
 
+    /// Handles a response that leaves for the peer. A response acknowledges its request and all
+    /// requests before it, so the acknowledgement only has to report the path and the delay.
+    pub(super) fn on_implied(&mut self, limit: Time) {
+        if self.asked && self.due > Time::ZERO {
+            (self.asked, self.replied, self.awaits_reply) = (false, false, false);
+            self.due = limit;
+        }
+    }
+
     /// Records that the acknowledgement leaves. Nothing is pending afterwards.
     pub(super) fn leave(&mut self) {
         if self.asked && !self.replied {

@@ -272,6 +272,15 @@ impl RecvStream {
         self.pending_ack.on_reply(now);
     }
 
+    /// Handles the response to the request at `psn`, which leaves. If nothing has arrived after
+    /// that request, the response acknowledges everything. The acknowledgement can then wait as
+    /// long as one that the peer did not request.
+    pub(crate) fn on_response_sent(&mut self, now: Time, psn: Psn) {
+        if psn.plus(1) == self.epsn && self.early == 0 {
+            self.pending_ack.on_implied(now + MAX_ACK_DELAY);
+        }
+    }
+
     pub(crate) fn on_timeout(&mut self, now: Time) {
         if self.owes_ack_first(now) {
             self.ack_now();

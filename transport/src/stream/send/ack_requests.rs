@@ -7,6 +7,9 @@ const MAX_INTERVAL: u64 = 128 << 10;
 /// Half of a burst of small messages: at least this many segments, and at most this many bytes.
 const HALF_SEGMENTS: u32 = 16;
 const HALF_BYTES: u64 = 16 << 10;
+/// Half of a burst of READs: at least this many requests. Their responses make more work than small
+/// messages.
+const HALF_REQUESTS: u32 = 8;
 
 /// Counts what was sent since the last request.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +42,15 @@ impl AckRequests {
         self.segments += 1;
     }
 
-    /// Whether half of a burst of small messages was sent, and nothing else is in flight. `flying`:
-    /// segments in flight; `left`: messages that wait. The peer then works on the first half while
-    /// the second is made; with one batch, both ends would work in turn. A sender with more than a
-    /// batch to send, or with one in flight, has two batches anyway.
+    /// Whether half of a burst of small messages or READs was sent, and nothing else is in flight.
+    /// `len`: payload bytes of the last segment, 0 for a request; `flying`: segments in flight;
+    /// `left`: messages that wait. The peer then works on the first half while the second is made;
+    /// with one batch, both ends would work in turn. A sender with more than a batch to send, or
+    /// with one in flight, has two batches anyway.
     #[inline]
-    pub(crate) fn halves_burst(&self, flying: u32, left: usize) -> bool {
-        let is_half = self.segments >= HALF_SEGMENTS && self.bytes <= HALF_BYTES;
+    pub(crate) fn halves_burst(&self, len: u16, flying: u32, left: usize) -> bool {
+        let least = if len == 0 { HALF_REQUESTS } else { HALF_SEGMENTS };
+        let is_half = self.segments >= least && self.bytes <= HALF_BYTES;
         let sent = self.segments as usize;
         is_half && self.segments == flying && (sent - 1..=sent).contains(&left)
     }

@@ -56,6 +56,11 @@ impl ResponseQueue {
         self.owed.front()?.last
     }
 
+    /// Returns the PSN of the newest request, if all responses were sent whole.
+    pub(crate) fn newest_sent(&self) -> Option<Psn> {
+        self.owed.back().filter(|newest| newest.last.is_some()).map(|newest| newest.request)
+    }
+
     /// Everything below `una` has arrived.
     pub(crate) fn retire(&mut self, una: Psn) {
         while self.owed.front().is_some_and(|front| front.last.is_some_and(|last| last < una)) {

@@ -317,7 +317,8 @@ impl SendStream {
         budget: &mut Budget<'_>,
     ) -> bool {
         self.ack_requests.count(len);
-        let halves = budget.is_alone && self.ack_requests.halves_burst(self.window.flying(), left);
+        let flying = self.window.flying();
+        let halves = budget.is_alone && self.ack_requests.halves_burst(len, flying, left);
         let subflow = self.subflows.current_mut();
         if halves {
             subflow.quantum.end();

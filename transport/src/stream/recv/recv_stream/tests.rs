@@ -182,3 +182,22 @@ fn the_bitmap_survives_long_holes() {
     arrive(&mut incoming, &[1001]);
     assert_eq!(ones(&incoming), [1]);
 }
+
+#[test]
+fn a_response_to_the_newest_request_delays_the_acknowledgement() {
+    let (start, config) = (Time::ZERO + MAX_ACK_DELAY, QpConfig::default());
+    // The response to the previous request leaves, or the response to the newest.
+    for (psn, is_newest) in [(6, false), (7, true)] {
+        let mut incoming = with(7, config.clone());
+        note(&mut incoming, start, false);
+        let _ = incoming.insert(start, Psn(7), 0, None);
+        incoming.advance();
+        incoming.on_reply(start);
+        incoming.on_response_sent(start, Psn(psn));
+        assert_eq!(incoming.owes_ack(start + config.reply_hold), !is_newest);
+        assert!(incoming.owes_ack(start + MAX_ACK_DELAY), "it reports the path and the delay");
+        // The next one asks as before.
+        note(&mut incoming, start, false);
+        assert_eq!(incoming.owes_ack(start), is_newest);
+    }
+}
