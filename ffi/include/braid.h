@@ -1230,6 +1230,16 @@ int braid_qp_close(struct braid_qp *qp);
 // Threads: any.
 int braid_qp_modify(struct braid_qp *qp, int state);
 
+// Sets the traffic class of the packets of connections made from now on, 0 to 255, as IP_TOS and
+// IPV6_TCLASS. The upper six bits are the DSCP (RFC 2474). The lower two are ignored, because the
+// engine sets the ECN bits. Set-up packets have class 0. Default: 0.
+//
+// Connections of another class to the same peer have their own paths and share no datagram
+// batches.
+//
+// Threads: any.
+int braid_qp_set_traffic_class(struct braid_qp *qp, int traffic_class);
+
 // Connects to the listener at `addr`, such as "10.0.0.2:4791" or "name:4791", and waits up to
 // `timeout_us` microseconds. A name is resolved first, which may block. Its addresses are tried in
 // turn, 250 ms each, until one responds.

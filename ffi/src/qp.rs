@@ -106,6 +106,29 @@ pub unsafe extern "C" fn braid_qp_modify(qp: *mut braid_qp, state: c_int) -> c_i
     })
 }
 
+/// Sets the traffic class of the packets of connections made from now on, 0 to 255, as IP_TOS and
+/// IPV6_TCLASS. The upper six bits are the DSCP (RFC 2474). The lower two are ignored, because the
+/// engine sets the ECN bits. Set-up packets have class 0. Default: 0.
+///
+/// Connections of another class to the same peer have their own paths and share no datagram
+/// batches.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_set_traffic_class(
+    qp: *mut braid_qp,
+    traffic_class: c_int,
+) -> c_int {
+    enter(|| {
+        let name = "traffic_class";
+        let unknown =
+            |_| Failure::Constant { name, value: traffic_class.into(), accepted: "0 to 255" };
+        let class = u8::try_from(traffic_class).map_err(unknown)?;
+        find(qp)?.qp.set_traffic_class(class);
+        Ok(0)
+    })
+}
+
 /// Connects to the listener at `addr`, such as "10.0.0.2:4791" or "name:4791", and waits up to
 /// `timeout_us` microseconds. A name is resolved first, which may block. Its addresses are tried in
 /// turn, 250 ms each, until one responds.

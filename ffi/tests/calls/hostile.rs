@@ -96,6 +96,7 @@ fn every_null_is_an_error() {
             ),
             braid_qp_close(null_mut()),
             braid_qp_modify(null_mut(), BRAID_QP_INIT),
+            braid_qp_set_traffic_class(null_mut(), 0),
             braid_qp_connect(null_mut(), c"1.2.3.4:5".as_ptr(), null(), 0, 0, null_mut(), sizes),
             braid_qp_connect(side.qp, null(), null(), 0, 0, null_mut(), sizes),
             braid_qp_connect(side.qp, c"1.2.3.4:5".as_ptr(), null(), 1, 0, null_mut(), sizes),
@@ -349,6 +350,9 @@ fn a_queue_that_is_full_or_not_connected_says_so() {
         fails(braid_qp_modify(qp, BRAID_QP_RTS), BRAID_ERR_STATE, "RESET to RTS");
         fails(braid_qp_modify(qp, 6), BRAID_ERR_INVALID, "`state` is 6");
         fails(braid_qp_modify(qp, -1), BRAID_ERR_INVALID, "`state`");
+        fails(braid_qp_set_traffic_class(qp, 256), BRAID_ERR_INVALID, "`traffic_class` is 256");
+        fails(braid_qp_set_traffic_class(qp, -1), BRAID_ERR_INVALID, "`traffic_class`");
+        ok(braid_qp_set_traffic_class(qp, 0x68));
         ok(braid_qp_modify(qp, BRAID_QP_INIT));
         let (many, mut posted) = (vec![recv; 600], 0);
         let result = braid_qp_post_recv(qp, many.as_ptr(), many.len(), &mut posted);
