@@ -45,7 +45,8 @@ const BY_ITSELF: &str = "leave it out: what is posted together leaves together";
 const JSON: &str = "use `--json FILE`, or `--json -` for standard output; the keys are Braid's own";
 const COUNTERS: &str = "use `--json FILE`: it has the counters and the CPU seconds of both sides";
 const RATE: &str = "use `--cc rate:10G`: a rate limit is a congestion control here";
-const CLASS: &str = "leave it out: Braid sets no traffic class; mark its UDP port in the network";
+const CLASS: &str =
+    "leave it out: tests have traffic class 0; programs have `QueuePair::set_traffic_class`";
 const HOST_MEMORY: &str = "leave it out: tests use ordinary memory of their own";
 const PAYLOAD: &str =
     "leave it out: nothing depends on it, and `--verify` has a pattern of its own";
