@@ -96,8 +96,8 @@ pub struct AckSample {
     pub rtt: Option<RttSample>,
     /// Bytes in flight before the acknowledgement, including those that it acknowledges.
     pub in_flight: u64,
-    /// The stream last stopped for a reason other than the controller's window or rate: no data, or
-    /// no space at the peer. An unused window is no evidence for a larger one.
+    /// Whether the stream last stopped for a reason other than the controller's window or rate: no
+    /// data, or no space at the peer. An unused window is no evidence for a larger one.
     pub app_limited: bool,
 }
 

@@ -134,7 +134,7 @@ struct Clocks {
     alpha: f64,
     /// Time of the next update of alpha.
     alpha_at: Time,
-    /// A mark arrived since the last update of alpha.
+    /// Whether a mark arrived since the last update of alpha.
     marked: bool,
     /// Time of the first mark. Later reductions are whole intervals after it.
     origin: Time,

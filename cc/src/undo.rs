@@ -24,7 +24,7 @@ pub(crate) struct Undo<T> {
 struct Pending<T> {
     before: T,
     cut_at: Time,
-    /// The longest round trip since then.
+    /// The longest round trip that was reported with the joined reductions.
     rtt: Duration,
     lost: u64,
     spurious: u64,

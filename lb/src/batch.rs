@@ -24,7 +24,8 @@ pub enum Outcome {
         packets: u32,
         /// Round-trip time of the latest of them.
         rtt: Duration,
-        /// One of the packets carried a congestion mark, or an earlier one since the last feedback.
+        /// Whether one of the packets carried a congestion mark, or an earlier one since the last
+        /// feedback.
         congested: bool,
     },
     /// The packets were declared lost.

@@ -54,7 +54,7 @@ pub(crate) struct Path {
     pub(crate) in_flight: u32,
     /// Time of the last round-trip sample, or of its last reduction for age.
     pub(crate) measured_at: Time,
-    /// The round-trip time was reduced for age, so the next sample replaces it.
+    /// Whether the round-trip time was reduced for age, so that the next sample replaces it.
     pub(crate) doubted: bool,
     pub(crate) health: Health,
 }

@@ -81,7 +81,7 @@ impl Reordering {
         self.find(path).map_or(Duration::ZERO, |at| self.window_at(at))
     }
 
-    /// Returns a version that changes with the windows.
+    /// Returns a version number that changes whenever a window changes.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version

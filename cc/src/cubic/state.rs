@@ -50,7 +50,7 @@ pub struct Cubic {
     slow_start: SlowStart,
     /// Time of the latest reduction. Packets sent before it have no further effect.
     cut_at: Option<Time>,
-    /// A packet sent before the latest reduction is still outstanding.
+    /// Whether a packet sent before the latest reduction is still outstanding.
     recovering: bool,
     delivered: Delivered,
     /// Time of the loss that ended slow start, for one round trip.
@@ -70,9 +70,10 @@ struct Growth {
     window: f64,
     /// Slow-start threshold in bytes, initially infinite.
     threshold: f64,
-    /// Window of the latest reduction in bytes, less to yield bandwidth to other flows.
+    /// Window before the latest reduction in bytes, or less to yield bandwidth to other flows.
+    /// After slow start: the estimate of the network's capacity.
     max_before: f64,
-    /// Window of the latest reduction in bytes.
+    /// Like `max_before`, but without yielding bandwidth.
     before: f64,
     /// Growth since the latest reduction, once it has started.
     curve: Option<Curve>,

@@ -14,8 +14,8 @@ pub(super) struct Bandwidth {
     /// Start of the current round trip.
     since: Option<Time>,
     delivered: u64,
-    /// The current round trip can raise the estimate but not replace it, because the stream was
-    /// application-limited.
+    /// Whether the current round trip can raise the estimate but not replace it, because the stream
+    /// was application-limited.
     app_limited: bool,
     rounds: u32,
     recent: f64,

@@ -159,9 +159,9 @@ struct Window {
     changed_at: Time,
     /// Time of the last batch on the path.
     left_at: Time,
-    /// The window has limited the path since its last change.
+    /// Whether the window has limited the path since its last change.
     holds: bool,
-    /// All batches have been in time so far.
+    /// Whether all batches have been in time so far.
     is_trial: bool,
 }
 

@@ -103,9 +103,9 @@ fn gcd(a: u32, b: u32) -> u32 {
 /// The state that the queue pairs of a path set share.
 #[derive(Debug)]
 struct Shared {
-    /// P.
+    /// Number of invited queue pairs (P).
     invited: u32,
-    /// C.
+    /// Position after the last pick, at which the next new queue pair starts (C).
     counter: u32,
     step: Step,
 }

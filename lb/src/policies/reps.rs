@@ -160,8 +160,8 @@ impl Ring {
         }
     }
 
-    /// Processes `packets` that returned from `path` unmarked. The packets of one batch yield one
-    /// entropy, because each batch takes one, over any number of acknowledgements.
+    /// Processes `packets` that returned from `path` unmarked. Each batch takes one path, so the
+    /// packets of a batch yield one entropy, over any number of acknowledgements.
     fn on_clean(&mut self, path: PathId, packets: u32) {
         self.clean = self.clean.saturating_add(packets);
         if self.frozen_until.is_some() || self.clean < self.batch {

@@ -5,7 +5,7 @@
 //! Loads are those of the host over all destinations. Among rails of about equal load, the policy
 //! takes the one with the least load to this destination, then the next one from the destination's
 //! start. Otherwise, hosts that send in the same order would all reach a receiver on the same rail.
-//! Theorem 3, by which even sending makes even receiving, would not hold.
+//! Theorem 3 would then not hold: even sending would not result in even receiving.
 //!
 //! Rails may have different speeds: a packet weighs more on a rail that delivers less while it is
 //! full.

@@ -68,7 +68,7 @@ pub struct Rails {
 struct Rail {
     paths: PathSet,
     proof: Proof,
-    /// The PONG that last brought the rail up came from the peer's receiving port.
+    /// Whether the PONG that last brought the rail up came from the peer's receiving port.
     by_port: bool,
 }
 
@@ -115,7 +115,7 @@ impl Rails {
         rails
     }
 
-    /// Declares these rails one of several destinations of a host with shared loads.
+    /// Makes these rails share the loads of a host with its other destinations.
     ///
     /// `turn` is a number that differs between pairs of hosts. It selects the first rail among
     /// equals.
@@ -297,8 +297,8 @@ impl Rails {
 
     /// Returns the path of an acknowledgement that echoes the path `echoed`.
     ///
-    /// The echoed path has just worked, so the acknowledgement takes it if it is one of ours and
-    /// live. Otherwise it takes another path. The `repeats`-th repetition of an acknowledgement
+    /// The echoed path has just worked, so the acknowledgement takes it if this end has it and it
+    /// is live. Otherwise it takes another path. The `repeats`-th repetition of an acknowledgement
     /// suggests that its predecessors were lost. Every second repetition therefore takes a path of
     /// another rail, in turn. If health is disabled, all acknowledgements take the echoed path.
     #[inline]
@@ -313,8 +313,8 @@ impl Rails {
         self.other_than(echoed, repeats as usize / 2)
     }
 
-    /// Returns the path of a reply to a packet that came by `came_by`: the same path if it is one
-    /// of ours. Otherwise a peer could make this host use any number of paths.
+    /// Returns the path of a reply to a packet that arrived by `came_by`: the same path if this end
+    /// has it. Otherwise a peer could make this host use any number of paths.
     pub fn of_answer(&self, came_by: PathId) -> PathId {
         let rail = self.all().nth(came_by.rail().get());
         match rail.filter(|rail| index(came_by) >= rail.paths.count()) {
@@ -323,7 +323,7 @@ impl Rails {
         }
     }
 
-    /// Returns whether a path is one of ours and live.
+    /// Returns whether this end has a path and it is live.
     #[inline]
     fn works(&self, path: PathId) -> bool {
         let rail = path.rail();
@@ -487,8 +487,8 @@ impl Rails {
     /// Processes a PONG on this rail that echoes `stamp`. Returns whether it answers a probe, so
     /// that a rail or a path is live again.
     ///
-    /// `by_port` says whether the PONG came from the peer's receiving port, as does the reply to a
-    /// PING from ours.
+    /// `by_port`: whether the PONG came from the peer's receiving port, as the reply to a PING from
+    /// this end's receiving port does.
     pub fn on_probe_answer(&mut self, now: Time, rail: RailId, by_port: bool, stamp: u32) -> bool {
         let was_live = self.is_live(rail);
         let is_answered = self.is_answered(now, rail, stamp);

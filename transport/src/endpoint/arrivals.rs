@@ -166,8 +166,8 @@ impl Endpoint {
         true
     }
 
-    /// Drops what is left to do for a queue pair whose peer has ended: DISCONNECTs that the driver
-    /// has not taken yet, and path checks. Their answers will not come.
+    /// Drops pending output for a queue pair whose peer has ended: DISCONNECTs that the driver has
+    /// not taken yet, and path checks. They would get no answer.
     fn on_peer_ended(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) {
         rails.forget_path_checks(now);
         let id = self.qp(slot).id();

@@ -10,6 +10,6 @@ pub(super) struct Outputs {
     /// Work requests that have ended.
     pub(super) ended: VecDeque<Ended>,
     pub(super) events: VecDeque<Event>,
-    /// Queue pairs that have ended and whose peer is to be told.
+    /// DISCONNECTs of queue pairs that have ended.
     pub(super) disconnects: VecDeque<Disconnect>,
 }

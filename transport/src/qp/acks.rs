@@ -1,4 +1,4 @@
-//! An acknowledgement arrives: windows move, work requests complete.
+//! Incoming acknowledgements, which advance windows and complete work requests.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::{EndCause, FailedWork, QpError, QpState, Status};
 
 impl ConnectedQp {
     /// Handles an acknowledgement. Returns the number of segments that it acknowledges for the
-    /// first time. `None`: it is not one of the peer's.
+    /// first time. `None`: it may not be the peer's, or the queue pair does not receive, so it is
+    /// ignored.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, rails: &mut Rails) -> Option<u64> {
         if ack.token != self.qp.token || !self.qp.state.receives() {
             return None;
@@ -47,14 +48,15 @@ impl ConnectedQp {
         Some(outcome.acked)
     }
 
-    /// Completes the work requests that have ended at the front of the send queue. A failure among
-    /// them ends the queue pair.
+    /// Completes the work requests that have ended at the front of the send queue. A failed one
+    /// moves the queue pair to ERR.
     pub(super) fn settle_sends(&mut self) {
         self.settle_sends_because(None);
     }
 
-    /// Completes them; if one of them failed, `cause` ends the queue pair. Without a cause, the
-    /// status of the failed work request is the cause.
+    /// Completes the work requests that have ended at the front of the send queue. A failed one
+    /// moves the queue pair to ERR because of `cause`, or because of its own status if there is no
+    /// cause.
     pub(super) fn settle_sends_because(&mut self, cause: Option<EndCause>) {
         let streams = &self.streams;
         let una = streams.requests.stream.window.una();
@@ -72,21 +74,21 @@ impl ConnectedQp {
         }
     }
 
-    /// Reports that SQD is reached and nothing is in flight any more (IBTA vol. 1, 10.3.1.5).
+    /// Reports that the send queue is drained, if the state is SQD (IBTA vol. 1, 10.3.1.5).
     pub(super) fn announce_drained(&mut self) {
         if self.qp.state == QpState::SendQueueDrained && !self.streams.requests.queue.is_busy() {
             self.qp.events.push_back(EventKind::Drained);
         }
     }
 
-    /// Ends a queue pair whose peer acknowledged a segment that was not sent: nothing that the peer
-    /// says of arrivals can be believed.
+    /// Ends the connection because the peer acknowledged a segment that was never sent, so that no
+    /// acknowledgement of this peer can be trusted.
     pub(super) fn on_untrue_ack(&mut self) {
         self.qp.counters.untrue_acks += 1;
         self.give_up(EndCause::PeerUntrue);
     }
 
-    /// The network says that a segment was lost.
+    /// Handles the network's report that a segment was lost.
     pub(crate) fn on_lost(&mut self, now: Time, stream: Stream, psn: u32, rails: &mut Rails) {
         if let Some(outgoing) = self.streams.outgoing(stream) {
             self.qp.counters.lost += outgoing.on_lost(now, psn, rails);
@@ -95,12 +97,12 @@ impl ConnectedQp {
 
     fn on_nak(&mut self, now: Time, ack: &Ack, code: NakCode, psn: Psn) {
         if ack.stream == Stream::Responses {
-            // The peer cannot place what it asked for: it has failed, and we fail with it.
+            // The peer refuses the response to its own request, so its queue pair has failed.
             self.give_up(EndCause::RefusedByPeer(Status::RemoteOperational));
             return;
         }
         if code != NakCode::ReceiverNotReady {
-            // It may take long to answer what came before, but it is not silent.
+            // The peer may take long to answer earlier requests, but it is not silent.
             self.streams.requests.stream.forget_timeouts();
             self.on_refusal(code, psn);
             return;

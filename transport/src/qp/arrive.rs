@@ -1,4 +1,4 @@
-//! A packet arrives: is it new, is it allowed, where does it land?
+//! Incoming data packets: checks whether a packet is new and permitted, and where it lands.
 
 use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 
@@ -12,33 +12,33 @@ use crate::{
     SgList, Sge, Status, Work,
 };
 
-/// Decision about a packet.
+/// Decision about an incoming packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Admit {
-    /// PsnPlace it as told, then call [`crate::Endpoint::placed`].
+    /// Place the payload as the landing says, then call [`crate::Endpoint::placed`].
     Take(Landing),
-    /// Drop the packet: it was taken before.
+    /// Drop the packet: it was accepted before.
     Duplicate,
-    /// Drop the packet: it is not taken.
+    /// Drop the packet: it is refused.
     Refuse(Refusal),
 }
 
 impl Admit {
-    /// Whether the peer gets the answer that it had before. If the packet is a retransmission, that
-    /// answer may have been lost.
+    /// Whether the next acknowledgement repeats an earlier one. If the packet is a retransmission,
+    /// the earlier acknowledgement may have been lost.
     pub(crate) fn repeats_an_answer(&self) -> bool {
         matches!(self, Admit::Duplicate | Admit::Refuse(Refusal::NotReady))
     }
 }
 
-/// Where a packet lands.
+/// The memory in which a packet lands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Landing {
-    /// The payload, in these pieces of local memory, in order. The pieces are checked and hold
-    /// exactly the payload.
+    /// The payload goes to these pieces of local memory, in order. The pieces are checked, and
+    /// together they are as long as the payload.
     Payload(SgList),
-    /// These 8 bytes of local memory get this value, in native byte order.
+    /// The value goes to these 8 bytes of local memory, in native byte order.
     Value(Sge, u64),
     /// There is nothing to place.
     Nothing,
@@ -62,7 +62,8 @@ impl ConnectedQp {
         }
         let incoming = self.streams.arriving(stream, &self.qp.config);
         let psn = Psn::expand(header.psn, incoming.epsn());
-        // One outside has no effect: with number and token alone nobody is taken for the peer.
+        // A PSN outside of the window has no effect, so that an attacker who knows the queue pair
+        // number and the token must also guess the PSN.
         let place = match incoming.locate(psn, window) {
             Ok(place) => place,
             Err(refusal) => return self.refused(refusal),
@@ -142,15 +143,16 @@ impl ConnectedQp {
         Admit::Refuse(refusal)
     }
 
-    /// The path of the last acknowledgement of the stream that such packets are of.
+    /// The path of the last acknowledgement of the stream to which packets with this opcode belong.
     pub(crate) fn acked_by(&self, opcode: Opcode) -> Option<PathId> {
         let streams = &self.streams;
         let mut incoming = streams.all_incoming();
         incoming.find(|incoming| incoming.stream() == stream_of(opcode))?.acked_by()
     }
 
-    /// Returns the number of receives to post before this packet can be taken: one for its message,
-    /// and those of the messages before it. 0 if that is more than there can be packets in flight.
+    /// Returns the number of receives to post before this packet can be accepted: one for its
+    /// message, and one for each earlier message that has none. Returns 0 if that exceeds the
+    /// window, because more packets cannot be in flight.
     fn missing_receives(&self, header: &DataHeader) -> usize {
         let consumes = match header.opcode {
             Opcode::Send | Opcode::SendImm => true,
@@ -164,12 +166,13 @@ impl ConnectedQp {
         if missing > self.qp.config.window.into() { 0 } else { missing as usize }
     }
 
-    /// Returns the number of receives to take from a shared receive queue and post before this
-    /// packet is handed in. The queue pair holds `held` that it took before, and the queue has
-    /// `left`.
+    /// Returns the number of receives to move from a shared receive queue to this queue pair before
+    /// the packet is handed in. The queue pair holds `held` receives that it took earlier. The
+    /// shared receive queue has `left`.
     ///
-    /// Beyond the first one, a queue pair takes no more receives than it leaves to others. A packet
-    /// that needs more has overtaken others, and is refused for now: the result is 0.
+    /// A queue pair may always hold one receive. It may hold more only if at least as many remain
+    /// in the shared receive queue. A packet that needs more has overtaken others and is refused
+    /// for now: the result is 0.
     pub fn shared_receives(&self, header: &DataHeader, held: usize, left: usize) -> usize {
         let missing = self.missing_receives(header);
         let held = held + missing;
@@ -183,7 +186,7 @@ impl ConnectedQp {
         self.streams.is_within_window(psn, self.qp.config.window)
     }
 
-    /// Whether the packet is new, and would be taken as far as its PSN goes.
+    /// Whether the packet is new and its PSN permits accepting it.
     fn is_awaited(&self, header: &DataHeader) -> bool {
         let streams = &self.streams;
         let incoming = &streams.from_requests;
@@ -193,7 +196,7 @@ impl ConnectedQp {
             && (self.qp.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
     }
 
-    /// Whether the packet may be taken, where it lands, and what its message sets off.
+    /// Returns where the packet lands and the effect of its message, or the reason to refuse it.
     fn admit(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         match header.opcode {
             Opcode::Send | Opcode::SendImm => self.admit_send(header, regions),
@@ -267,8 +270,8 @@ impl ConnectedQp {
             return Err(Refusal::Malformed);
         }
         if entry.wr.op.is_atomic() {
-            // The response has no payload. With a length it would never be whole, and could come
-            // again and again.
+            // The response has no payload. With a length it would never be complete, so the peer
+            // could repeat it forever.
             if header.message_len != 0 {
                 return Err(Refusal::Malformed);
             }
@@ -287,20 +290,20 @@ impl ConnectedQp {
         Ok((Landing::Payload(pieces), event))
     }
 
-    /// Refuses a READ or atomic beyond those that the peer was granted. Requests that wait for one
-    /// before them are all open. Answered requests are counted when a request takes effect, see
-    /// [`Responses::make_room`].
+    /// Refuses a READ or atomic that exceeds the number granted to the peer. All requests that wait
+    /// for earlier packets are open. Those with a response are counted when a new request takes
+    /// effect, see [`super::streams::Responses::make_room`].
     fn check_answerable(&self) -> Result<(), Refusal> {
         let waiting = self.streams.from_requests.waiting_requests();
         if waiting < self.granted() { Ok(()) } else { Err(Refusal::TooMany) }
     }
 
-    /// READs and atomics that the peer may have open.
+    /// Maximum number of READs and atomics that the peer may have open.
     fn granted(&self) -> usize {
         usize::from(self.qp.config.max_rd_atomic.max(1))
     }
 
-    /// Returns where in memory the bytes are.
+    /// Checks the peer's access to memory. Returns the local address.
     fn check_remote(
         &self,
         header: &DataHeader,
@@ -314,7 +317,7 @@ impl ConnectedQp {
         Ok(regions.check(self.qp.config.pd, header.rkey, header.address, len.into(), needed)?)
     }
 
-    /// Makes the pieces those of memory.
+    /// Checks write access to the pieces and replaces their addresses by addresses in memory.
     fn check_local(&self, pieces: &mut [Sge], regions: &Regions) -> Result<(), Refusal> {
         for sge in pieces {
             let needed = Access::LOCAL_WRITE;
@@ -325,7 +328,8 @@ impl ConnectedQp {
         Ok(())
     }
 
-    /// The packet that was taken last is in its place: what is complete now takes effect, in order.
+    /// Records that the payload of the packet accepted last is in its place. All messages that are
+    /// now complete take effect, in order.
     pub(crate) fn placed<M: Memory>(&mut self, now: Time, memory: &M) {
         for stream in [Stream::Requests, Stream::Responses] {
             loop {
@@ -367,7 +371,7 @@ impl ConnectedQp {
             return self.refuse_unfinished(Stream::Requests, psn);
         }
         let Some(wr) = self.qp.rq.take(received.seq) else {
-            // Numbers that do not count up: the peer does not keep to the protocol.
+            // The message numbers do not count up: the peer violates the protocol.
             self.give_up(EndCause::PeerUntrue);
             return;
         };
@@ -383,8 +387,8 @@ impl ConnectedQp {
         self.qp.ended.push_back(Ended { completion, is_reported: true });
     }
 
-    /// Checks once more the memory of a READ or atomic that takes effect: it may have been
-    /// deregistered since the request arrived. Returns the memory's address.
+    /// Checks the memory of a READ or atomic again when it takes effect, because it may have been
+    /// deregistered since the request arrived. Returns the local address.
     fn check_effect<M: Memory>(
         &self,
         memory: &M,
@@ -399,8 +403,8 @@ impl ConnectedQp {
         self.streams.from_requests.refuse(NakCode::RemoteAccess, request);
     }
 
-    /// Queues the response that `body` makes. Refuses the request if the peer has more requests
-    /// open than it was granted.
+    /// Queues the response with this `body`. Refuses the request if the peer has more requests open
+    /// than it was granted.
     fn respond(&mut self, now: Time, request: Psn, number: u32, body: impl FnOnce() -> Body) {
         let granted = self.granted();
         let responses = self.streams.responding(&self.qp.config);
@@ -411,8 +415,8 @@ impl ConnectedQp {
         }
     }
 
-    /// Refuses the message that ends at `psn`: it has holes, all before it has arrived, so that
-    /// nothing can fill them.
+    /// Refuses the message that ends at `psn`. It has holes although all earlier packets have
+    /// arrived, so nothing can fill them.
     fn refuse_unfinished(&mut self, stream: Stream, psn: Psn) {
         if let Some(incoming) = self.streams.incoming(stream) {
             incoming.refuse(NakCode::InvalidRequest, psn);

@@ -22,16 +22,18 @@ use crate::{
     SendWr, StateError,
 };
 
-/// A connected queue pair. It lives in an [`crate::Endpoint`], which gives access to it.
+/// A connected queue pair. An [`crate::Endpoint`] owns it and gives access to it.
 #[derive(Debug)]
 pub struct ConnectedQp {
     pub(super) qp: QueuePair,
     pub(super) streams: Box<Streams>,
-    /// The queue pair has ended, and the peer has not been told.
+    /// Whether the queue pair has ended and the peer must still be sent a DISCONNECT.
     pub(super) disconnects: bool,
-    /// Port by which the peer's DISCONNECT left. The confirmation leaves by the same kind of port.
+    /// Egress by which the peer's DISCONNECT left, until the confirmation is sent. The confirmation
+    /// leaves by the same kind of port.
     pub(super) confirms: Option<Egress>,
-    /// A SEND was longer than its receive, which ends with a length error.
+    /// Whether a SEND was longer than its receive, so that the receive completes with a length
+    /// error.
     pub(super) too_long: bool,
 }
 
@@ -44,7 +46,7 @@ impl Deref for ConnectedQp {
 }
 
 impl ConnectedQp {
-    /// Connects a queue pair to the other end: RTS.
+    /// Connects a queue pair to its peer and moves it to RTS.
     pub(crate) fn new(
         mut qp: QueuePair,
         remote: Remote,
@@ -56,13 +58,13 @@ impl ConnectedQp {
         ConnectedQp { qp, streams, disconnects: false, confirms: None, too_long: false }
     }
 
-    /// Gives up the connection. The queue pair keeps its state and its receives.
+    /// Drops the connection. The queue pair keeps its state and its receives.
     pub(crate) fn into_unconnected(self) -> QueuePair {
         self.qp
     }
 
-    /// Changes the state. A connected queue pair does not go to RESET: it is taken out of its
-    /// endpoint first.
+    /// Changes the state. RESET is not possible, because the queue pair has to leave its endpoint
+    /// first.
     pub(crate) fn modify(&mut self, to: QpState) -> Result<(), StateError> {
         let from = self.qp.state;
         if !from.may_become(to) || to == QpState::Reset {
@@ -79,8 +81,8 @@ impl ConnectedQp {
         Ok(())
     }
 
-    /// Goes to ERR because of something that the driver has found. Returns false if the state does
-    /// not allow that, or is ERR.
+    /// Moves the queue pair to ERR for a cause that the driver has detected. Returns false if the
+    /// state does not allow that, or is ERR already.
     pub(crate) fn end(&mut self, cause: EndCause) -> bool {
         let state = self.qp.state;
         if state == QpState::Error || !state.may_become(QpState::Error) {
@@ -91,7 +93,7 @@ impl ConnectedQp {
         true
     }
 
-    /// Queues work for the send queue. In ERR it is flushed at once.
+    /// Posts a work request to the send queue. In ERR it is flushed at once.
     pub(crate) fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
         self.qp.check_send(&wr, self.streams.requests.queue.len())?;
         if self.qp.state == QpState::Error {
@@ -102,7 +104,7 @@ impl ConnectedQp {
         Ok(())
     }
 
-    /// Queues a receive. In ERR it is flushed at once.
+    /// Posts a receive. In ERR it is flushed at once.
     pub(crate) fn post_recv(&mut self, wr: RecvWr) -> Result<(), PostError> {
         self.qp.post_recv(wr)
     }
@@ -116,33 +118,33 @@ impl ConnectedQp {
         self.qp.events.pop_front()
     }
 
-    /// Hands over the work requests that have ended.
+    /// Moves the work requests that have ended to the queue `to`.
     pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
         to.append(&mut self.qp.ended);
     }
 
-    /// The other end.
+    /// Returns the peer's end of the connection.
     pub fn remote(&self) -> &Remote {
         &self.streams.remote
     }
 
-    /// Payload bytes of a full segment: the length agreed at set-up, or less if no rail in use
-    /// carries that.
+    /// Returns the payload bytes of a full segment: the length agreed at set-up, or less if no rail
+    /// in use carries that.
     pub fn segment_payload(&self) -> u16 {
         self.streams.mtu()
     }
 
-    /// Smoothed round-trip time of its requests, once measured.
+    /// Returns the smoothed round-trip time of the request stream, once measured.
     pub fn rtt(&self) -> Option<Duration> {
         self.streams.requests.stream.smoothed_rtt()
     }
 
-    /// Bytes in flight that the peer's receive buffer of a rail may hold, both streams.
+    /// Bytes in flight, of both streams, that the peer's receive buffer of a rail may hold.
     pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
         self.streams.all_outgoing().map(|outgoing| outgoing.in_flight(rail)).sum()
     }
 
-    /// When [`ConnectedQp::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
+    /// Time at which [`ConnectedQp::on_timeout`] is due; [`Time::FAR_FUTURE`]: no timer runs.
     pub(crate) fn next_timeout(&self) -> Time {
         let streams = &self.streams;
         let resend = streams.all_outgoing().map(SendStream::next_timeout);
@@ -152,7 +154,7 @@ impl ConnectedQp {
             .unwrap_or(Time::FAR_FUTURE)
     }
 
-    /// When the rate lets out what it holds back now; [`Time::FAR_FUTURE`]: it holds nothing back.
+    /// Time at which pacing permits the next segment; [`Time::FAR_FUTURE`]: pacing holds none back.
     pub(crate) fn paced_until(&self) -> Time {
         if self.streams.is_paused {
             return Time::FAR_FUTURE;
@@ -188,12 +190,13 @@ impl ConnectedQp {
         self.streams.use_path_mtu(payloads, endpoint);
     }
 
-    /// Congestion marks on these rails say nothing from now on.
+    /// Ignores congestion marks on these rails from now on.
     pub(crate) fn leave_marks_unheeded(&mut self, rails: RailSet) {
         self.streams.leave_marks_unheeded(rails);
     }
 
-    /// Makes the controllers of these rails begin anew: they have cut their windows for nothing.
+    /// Replaces the congestion controllers of these rails, which have cut their windows without a
+    /// cause.
     pub(crate) fn restart_controllers(&mut self, rails: RailSet) {
         if rails.is_empty() {
             return;
@@ -205,14 +208,14 @@ impl ConnectedQp {
         }
     }
 
-    /// Takes the last sample of a rail's marks.
+    /// Takes the latest sample of a rail's congestion marks, if there is one.
     pub(crate) fn take_mark_sample(&mut self) -> Option<(RailId, MarkSample)> {
         self.streams.all_outgoing_mut().find_map(|stream| stream.marks.take_sample())
     }
 
-    /// Gives back what a burst has made its queues grow to, once nothing is under way any more. The
-    /// time-out that was set for the burst brings us here: a time-out later, so never between the
-    /// messages of a busy queue pair.
+    /// Releases the queue memory that a burst has allocated, once nothing is in flight. The
+    /// retransmission timer that was set for the burst calls this when it expires, so this never
+    /// delays messages of a busy queue pair.
     fn trim(&mut self) {
         let streams = &mut self.streams;
         if streams.all_outgoing().all(|stream| stream.window.is_empty()) {
@@ -222,39 +225,39 @@ impl ConnectedQp {
         }
     }
 
-    /// Whether the driver takes no segments.
+    /// Sets whether the driver currently accepts no segments.
     pub(crate) fn set_paused(&mut self, is_paused: bool) {
         self.streams.is_paused = is_paused;
     }
 
-    /// The peer receives what is placed directly on a path with a newer NIC queue pair.
+    /// Records that the peer receives direct placements of a path through a newer NIC queue pair.
     pub(crate) fn begin_epoch(&mut self, epoch: NicEpoch) {
         if let Some(direct) = &mut self.streams.requests.stream.direct {
             direct.begin(epoch);
         }
     }
 
-    /// The path of a packet that belongs to no batch.
+    /// Picks the path of a packet that belongs to no batch.
     pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
         self.streams.requests.stream.single_path(now, rails)
     }
 
-    /// A long round trip of those that it has measured.
+    /// An upper estimate of the round-trip time: the retransmission time-out without backoff.
     pub(crate) fn usual_round_trip(&self) -> Duration {
         self.streams.requests.stream.subflows.rto(0)
     }
 
-    /// A path of this rail, for such a packet.
+    /// Picks a path of this rail for a packet that belongs to no batch.
     pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
         self.streams.requests.stream.path_on(now, rail, rails)
     }
 
-    /// Ends the streams: the queue pair leaves its endpoint.
+    /// Ends the streams when the queue pair leaves its endpoint.
     pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         self.streams.dismiss(now, rails);
     }
 
-    /// The subflows, by stream, then by rail.
+    /// Returns the metrics of the subflows, ordered by stream, then by rail.
     pub fn subflows(&self) -> impl Iterator<Item = SubflowMetrics> {
         self.streams.all_outgoing().zip([Stream::Requests, Stream::Responses]).flat_map(
             |(outgoing, stream)| {

@@ -1,4 +1,5 @@
-//! Descriptions of packets that leave. A description is long, so it is made last, where it stays.
+//! Descriptions of outgoing packets. A description is a large value, so it is built last, in its
+//! final place.
 
 use braid_lb::Rails;
 use braid_wire::{DataHeader, Opcode, Psn, Stream, Time};
@@ -11,8 +12,8 @@ use crate::stream::send::transmit::Departure;
 use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
 
 impl ConnectedQp {
-    /// Describes a packet that [`ConnectedQp::poll_transmit`] has just decided on. `slot`: the
-    /// place of this queue pair; `permitted`: the egress to use instead of another. `None`: the
+    /// Describes a packet that [`ConnectedQp::poll_transmit`] has just returned. `slot`: the slot
+    /// of this queue pair. `permitted`: maps an egress to the one to use. Returns `None` if the
     /// message of the packet is gone.
     pub(crate) fn describe(
         &mut self,
@@ -74,7 +75,7 @@ impl ConnectedQp {
         let gather = gather?;
         let oversize = next.len > streams.path_mtu.on(path.rail());
         let (pd, crc) = (self.qp.config.pd, streams.remote.crc);
-        // In one expression, so that the compiler moves none of it twice.
+        // One expression, so that the compiler moves no field twice.
         Some(Transmit {
             slot,
             egress: permitted(Egress::Path(path)),
@@ -92,12 +93,13 @@ impl ConnectedQp {
         })
     }
 
-    /// A segment of a request was handed out to be placed directly and sent staged.
+    /// Records that a request segment for direct placement was sent staged.
     pub(crate) fn staged(&mut self, header: &DataHeader) {
         self.streams.requests.stream.staged(header.psn);
     }
 
-    /// The stream and the work request, or response, of a segment that was handed out.
+    /// Returns the stream of a segment that was handed out, and the number of its work request or
+    /// response.
     pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
         let streams = &self.streams;
         let (stream, outgoing) = match header.opcode.is_response() {
@@ -109,7 +111,7 @@ impl ConnectedQp {
     }
 }
 
-/// A header with everything that does not depend on the message.
+/// Returns a header with all fields that do not depend on the message.
 fn blank(streams: &Streams, now: Time, departure: &Departure) -> DataHeader {
     let Departure { next, psn, asks, again, .. } = *departure;
     DataHeader {

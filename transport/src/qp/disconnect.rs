@@ -1,4 +1,4 @@
-//! The end of a connection: what one side says last, and what the other makes of it.
+//! Disconnection: the final acknowledgement of one end, and its effect at the other end.
 
 use braid_wire::{Control, ControlKind, FinalAck, Psn};
 
@@ -20,7 +20,7 @@ impl ConnectedQp {
         Some(Disconnect { control, token, rto, limit, rails })
     }
 
-    /// That it has ended, and what had arrived.
+    /// Returns a DISCONNECT, which acknowledges all packets that have arrived.
     fn final_ack(&self) -> ControlKind {
         let streams = &self.streams;
         let (requests, refusal) = streams.from_requests.end();
@@ -34,9 +34,9 @@ impl ConnectedQp {
         if self.qp.state.receives() { ControlKind::Pong } else { self.final_ack() }
     }
 
-    /// Handles the end of the peer's queue pair. Work requests that had arrived there end well, the
-    /// request that was refused says why, and all others are flushed. Returns false if the peer
-    /// acknowledges what it cannot.
+    /// Handles the peer's DISCONNECT. Work requests that have arrived there complete successfully.
+    /// A refused one completes with the reason, and all others are flushed. Returns false if the
+    /// peer acknowledges segments that it cannot have received.
     pub(crate) fn on_disconnect(&mut self, last: FinalAck, left_by: Egress) -> bool {
         if self.qp.state.receives() {
             let Some(requests) = self.streams.on_final_ack(last) else { return false };
@@ -46,18 +46,18 @@ impl ConnectedQp {
             }
             self.fail(EndCause::Peer.into());
         }
-        // There is nobody left to be told.
+        // The peer's queue pair has ended, so no DISCONNECT is needed.
         self.disconnects = false;
         self.confirms = Some(left_by);
         true
     }
 
-    /// The peer does not know this queue pair.
+    /// Handles the report that the peer does not know this queue pair.
     pub(crate) fn on_unknown(&mut self) {
         self.give_up_untold(EndCause::PeerUnknown);
     }
 
-    /// The same where there is nobody to be told.
+    /// Ends the connection without a DISCONNECT, because the peer's queue pair is gone.
     pub(crate) fn give_up_untold(&mut self, cause: EndCause) {
         self.give_up(cause);
         self.disconnects = false;
@@ -71,12 +71,12 @@ impl ConnectedQp {
 }
 
 impl Streams {
-    /// Acknowledges on both streams the segments that the peer had received. Returns the PSN of the
-    /// first request that has not taken effect there, or `None` if the peer cannot have received
-    /// that.
+    /// Acknowledges on both streams the segments that the peer has received. Returns the PSN of the
+    /// first request that has not taken effect there. Returns `None` if the peer cannot have
+    /// received those segments.
     fn on_final_ack(&mut self, last: FinalAck) -> Option<Psn> {
         let requests = Psn::expand(last.requests, self.requests.stream.window.una());
-        // READs and atomics are acknowledged on arrival and refused when their turn comes.
+        // READs and atomics are acknowledged on arrival but refused only when they take effect.
         let is_refused = last.refusal.is_some() && self.requests.queue.awaits_response(requests);
         let (end, is_possible) = match &self.responses {
             Some(responses) => {

@@ -1,5 +1,4 @@
-//! The end of a connection by failure. Every outstanding work request still gets exactly one
-//! completion.
+//! Failure of a connection. Every outstanding work request still gets exactly one completion.
 
 use braid_wire::{NakCode, Psn, Stream};
 
@@ -8,7 +7,8 @@ use crate::output::EventKind;
 use crate::{EndCause, QpError, QpState, Status, Work};
 
 impl ConnectedQp {
-    /// The connection cannot go on: the oldest work request says why, the rest is flushed.
+    /// Ends the connection. The oldest work request, if it was begun, completes with the status of
+    /// `cause`; all others are flushed.
     pub(crate) fn give_up(&mut self, cause: EndCause) {
         if !self.qp.state.receives() {
             return;
@@ -18,7 +18,7 @@ impl ConnectedQp {
         self.fail(cause.into());
     }
 
-    /// The peer refused the packet at `psn` of our requests.
+    /// Handles the peer's refusal of the request packet at `psn`.
     pub(super) fn on_refusal(&mut self, code: NakCode, psn: Psn) {
         let status = match code {
             NakCode::InvalidRequest => Status::RemoteInvalidRequest,
@@ -30,13 +30,15 @@ impl ConnectedQp {
             self.streams.requests.stream.on_refused(psn);
             self.settle_sends();
         } else if let Some(incoming) = self.streams.incoming(Stream::Responses) {
-            // It has ended well here, which the peer would not doubt if it had heard.
+            // The request has already completed here. The peer lacks the acknowledgement of its
+            // response, which is sent again.
             incoming.ack_now();
         }
     }
 
-    /// A refusal of ours becomes final when all before the refused packet has arrived and what that
-    /// asked for has been answered: the peer's earlier work requests end well.
+    /// Ends the connection once a refusal by this end is final: all earlier packets have arrived,
+    /// and all responses are acknowledged. The peer's earlier work requests then complete
+    /// successfully.
     #[inline]
     pub(super) fn settle_refusal(&mut self) {
         if self.streams.has_refused() {
@@ -65,8 +67,9 @@ impl ConnectedQp {
         self.fail(cause.into());
     }
 
-    /// Ends the connection because the response to the oldest READ or atomic cannot be taken. That
-    /// work request says why. All requests up to its own have arrived.
+    /// Ends the connection because the response to the oldest READ or atomic cannot be accepted.
+    /// That work request completes with the status of the cause. All requests up to it count as
+    /// arrived.
     fn fail_answer(&mut self, code: NakCode) {
         let cause = match code {
             NakCode::RemoteOperational => EndCause::LocalMemory,
@@ -81,7 +84,7 @@ impl ConnectedQp {
         self.fail(cause.into());
     }
 
-    /// Local memory that a segment needs is gone.
+    /// Handles a segment whose local memory is gone.
     pub(crate) fn unreadable(&mut self, stream: Stream, source: u64) {
         match stream {
             Stream::Requests => {
@@ -92,10 +95,10 @@ impl ConnectedQp {
         }
     }
 
-    /// The memory that a READ asks for was deregistered while the answer was under way. Perhaps the
-    /// answer has arrived and only its acknowledgement was lost: then all is well, and a peer that
-    /// knows no such request any more acknowledges again. Else the peer fails, and so ends both.
-    /// Every retransmission comes back here until one or the other is known.
+    /// Reports to the peer that the memory of its READ was deregistered before the response was
+    /// acknowledged. If the response has arrived and only its acknowledgement was lost, the peer
+    /// does not know the request any more and acknowledges again. Otherwise the peer fails, which
+    /// ends both queue pairs. Every retransmission repeats the report until one of the two happens.
     fn doubt_answer(&mut self, source: u64) {
         let streams = &mut self.streams;
         let request =
@@ -112,9 +115,9 @@ impl ConnectedQp {
         }
     }
 
-    /// Completes the oldest receive with an error if a message could not go into it, because it was
-    /// too long or the memory is gone. The receive says so even if the peer hangs up first (IBTA
-    /// vol. 1, 9.9.3.1: local errors of the responder).
+    /// Completes the oldest receive with an error if its message was too long or its memory is
+    /// gone. The receive reports the error even if the peer disconnects first (IBTA vol. 1,
+    /// 9.9.3.1: local errors of the responder).
     fn blame_receive(&mut self) {
         let due = self.streams.from_requests.due_refusal();
         let status = match due {
@@ -129,8 +132,8 @@ impl ConnectedQp {
         }
     }
 
-    /// Goes to ERR. Both queues are flushed in order, only refusals are sent any more, and the peer
-    /// is told.
+    /// Enters ERR. Both queues are flushed in order, and a DISCONNECT becomes due. From now on only
+    /// acknowledgements, with refusals, and control packets are sent.
     pub(super) fn enter_error(&mut self, error: QpError) {
         if self.qp.state == QpState::Error {
             return;

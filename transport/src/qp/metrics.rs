@@ -15,22 +15,22 @@ pub struct QpCounters {
     pub segments_sent: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
-    /// Segments taken for lost.
+    /// Segments declared lost.
     pub lost: u64,
     /// Retransmissions that turned out to have been unnecessary: the peer received the segment
     /// twice.
     pub spurious: u64,
-    /// Congestion marks (ECN CE) that the peer has seen on what was sent.
+    /// Congestion marks (ECN CE) on segments sent, as the peer reports them.
     pub ecn_marks: u64,
     /// Payload bytes in segments sent.
     pub bytes_sent: u64,
-    /// Data segments taken.
+    /// Data segments accepted.
     pub segments_received: u64,
-    /// Payload bytes in segments taken.
+    /// Payload bytes in segments accepted.
     pub bytes_received: u64,
-    /// Segments that had been taken before.
+    /// Duplicate segments received.
     pub duplicates: u64,
-    /// Segments taken ahead of the ePSN.
+    /// Segments accepted ahead of the ePSN.
     pub out_of_order: u64,
     /// Segments refused: beyond the window, forbidden, malformed.
     pub refused: u64,
@@ -38,11 +38,11 @@ pub struct QpCounters {
     pub acks_sent: u64,
     /// Acknowledgements received.
     pub acks_received: u64,
-    /// "Receiver not ready" received.
+    /// "Receiver not ready" (RNR) NAKs received.
     pub rnr_naks: u64,
-    /// Time-outs.
+    /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Acknowledgements of what had never left, each of which ended the queue pair.
+    /// Acknowledgements of segments that were never sent. Each one ends the queue pair.
     pub untrue_acks: u64,
 }
 
@@ -67,19 +67,19 @@ impl std::ops::AddAssign for QpCounters {
     }
 }
 
-/// Where a subflow stands: what a queue pair sends of one stream over one rail.
+/// Metrics of a subflow: the part of a stream that a queue pair sends over one rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SubflowMetrics {
-    /// Requests, or what answers the peer's READs and atomics.
+    /// Requests, or responses to the peer's READs and atomics.
     pub stream: Stream,
-    /// Its rail, in the order of the connection.
+    /// The rail, in the order of the connection.
     pub rail: RailId,
-    /// Round-trip time, smoothed (RFC 6298); `None`: not measured yet.
+    /// Smoothed round-trip time (RFC 6298); `None`: not measured yet.
     pub rtt: Option<Duration>,
-    /// Bytes that its controller lets be in flight, headers included.
+    /// Congestion window in bytes, headers included.
     pub window: u64,
-    /// Bits per second at which its controller lets packets leave, if it has a rate.
+    /// Pacing rate in bits per second, if the congestion controller has one.
     pub bits_per_second: Option<u64>,
     /// Bytes in flight, headers included.
     pub in_flight: u64,

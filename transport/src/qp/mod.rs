@@ -1,8 +1,9 @@
-//! One queue pair: its state, receive queue, events and end, around the streams of its connection.
+//! Queue pairs: state, receive queue, events, and the streams of a connection.
 //!
-//! [`queue_pair`] is the queue pair, [`streams`] the streams that it has once it is connected.
-//! [`arrive`] takes packets in, [`acks`] acknowledgements; [`transmit`] lets packets out; [`fail`]
-//! and [`disconnect`] end the connection.
+//! [`queue_pair`] is the queue pair itself, [`connected`] adds the [`streams`] of its connection.
+//! [`arrive`] handles incoming data packets, [`acks`] incoming acknowledgements. [`transmit`]
+//! chooses the next outgoing packet, [`describe`] fills in its header. [`fail`] and [`disconnect`]
+//! end the connection.
 
 mod recv_queue;
 mod metrics;

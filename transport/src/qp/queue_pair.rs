@@ -1,4 +1,4 @@
-//! A reliable connected queue pair: its state, its receive queue, and what it hands out.
+//! A reliable connected queue pair: its state, receive queue, completions and events.
 
 use std::collections::VecDeque;
 
@@ -13,8 +13,8 @@ use crate::{
     RecvWr, SendWr, StateError, Status, Work,
 };
 
-/// A reliable connected queue pair, sans-IO. Before it is connected its owner holds it; afterwards
-/// it lives in an [`crate::Endpoint`], all access to it goes through that.
+/// A reliable connected (RC) queue pair, sans-IO. Its creator owns it until it is connected. Then
+/// it moves into an [`crate::Endpoint`], and all access goes through the endpoint.
 #[derive(Debug)]
 pub struct QueuePair {
     pub(super) id: QpId,
@@ -24,28 +24,28 @@ pub struct QueuePair {
     pub(super) rq: RecvQueue,
     pub(super) ended: VecDeque<Ended>,
     pub(super) events: VecDeque<EventKind>,
-    /// Why it is in ERR.
+    /// Reason for state ERR.
     pub(super) error: Option<QpError>,
     pub(super) counters: QpCounters,
-    /// Made when the first packet comes out of order.
+    /// Created when the first packet arrives out of order.
     pub(super) degrees: Option<Box<OooDegrees>>,
 }
 
 /// Terms of an offer that are the same for all queue pairs of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OfferTerms {
-    /// Names the process and engine; see [`Offer::instance`].
+    /// Identifies the process and engine, see [`Offer::instance`].
     pub instance: u64,
-    /// Payload bytes of the largest segment that the way to the peer may carry.
+    /// Payload bytes of the largest segment that the path to the peer may carry.
     pub mtu: u16,
-    /// Bytes that are received before they are looked at.
+    /// Size of the socket's receive buffer in bytes, see [`Offer::receive_buffer`].
     pub receive_buffer: u32,
-    /// Whether payloads are to carry a check.
+    /// Whether this end requests payload CRCs.
     pub crc: Crc,
 }
 
 impl QueuePair {
-    /// A queue pair in RESET.
+    /// Creates a queue pair in RESET.
     pub fn new(id: QpId, token: Token, config: QpConfig) -> Self {
         QueuePair {
             id,
@@ -61,27 +61,27 @@ impl QueuePair {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the queue pair.
     pub fn id(&self) -> QpId {
         self.id
     }
 
-    /// The token that packets to this queue pair carry.
+    /// Returns the token that packets to this queue pair carry.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// Its state.
+    /// Returns the state.
     pub fn state(&self) -> QpState {
         self.state
     }
 
-    /// Why it is in ERR; `None` in any other state.
+    /// Returns the reason for state ERR; `None` in any other state.
     pub fn error(&self) -> Option<QpError> {
         self.error
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &QpConfig {
         &self.config
     }
@@ -91,13 +91,14 @@ impl QueuePair {
         self.counters
     }
 
-    /// The reordering extents of packets that came out of order. `None`: none has.
+    /// Returns the reordering extents of packets that arrived out of order. `None`: all arrived in
+    /// order.
     pub fn ooo_degrees(&self) -> Option<&OooDegrees> {
         self.degrees.as_deref()
     }
 
-    /// Changes the state. RTR and RTS are reached by connecting; RESET forgets everything, also
-    /// receives, without a completion.
+    /// Changes the state. RTR and RTS are only reached by connecting. RESET discards everything,
+    /// posted receives included, without completions.
     pub fn modify(&mut self, to: QpState) -> Result<(), StateError> {
         let from = self.state;
         let needs_peer = matches!(to, QpState::ReadyToReceive | QpState::ReadyToSend);
@@ -116,8 +117,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Goes to ERR because of something that the driver has found. Returns false if the state does
-    /// not allow that, or is ERR.
+    /// Moves the queue pair to ERR for a cause that the driver has detected. Returns false if the
+    /// state does not allow that, or is ERR already.
     pub fn end(&mut self, cause: EndCause) -> bool {
         if self.state == QpState::Error || !self.state.may_become(QpState::Error) {
             return false;
@@ -127,15 +128,15 @@ impl QueuePair {
         true
     }
 
-    /// Posts to the send queue. Without a connection that is possible in ERR only, where the work
-    /// request is flushed at once.
+    /// Posts a work request to the send queue. An unconnected queue pair accepts it only in ERR and
+    /// flushes it at once.
     pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
         self.check_send(&wr, 0)?;
         self.flush(wr.id, wr.op.work());
         Ok(())
     }
 
-    /// Refuses a work request that the send queue, which holds `queued`, cannot take.
+    /// Checks that the send queue, which holds `queued` work requests, can accept another.
     pub(super) fn check_send(&self, wr: &SendWr, queued: usize) -> Result<(), PostError> {
         let state = self.state;
         if !state.accepts_send() {
@@ -148,7 +149,7 @@ impl QueuePair {
         wr.check()
     }
 
-    /// Queues a receive. In ERR it is flushed at once.
+    /// Posts a receive. In ERR it is flushed at once.
     pub fn post_recv(&mut self, wr: RecvWr) -> Result<(), PostError> {
         let state = self.state;
         if !state.accepts_recv() {
@@ -166,10 +167,9 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Makes the offer of an attempt to connect, or to accept with, this queue pair, which goes to
-    /// INIT. Every attempt needs a `token` of its own, so that late packets of an earlier attempt
-    /// are not taken for part of this one. `psn` is the first PSN to send (24 bits). Both have to
-    /// be unpredictable.
+    /// Moves the queue pair to INIT and returns its offer, for connecting or for accepting. Each
+    /// attempt needs a new `token`, so that late packets of an earlier attempt do not count as part
+    /// of it. `psn` is the first PSN to send (24 bits). Both must be unpredictable.
     ///
     /// # Errors
     /// The state is neither RESET nor INIT.
@@ -196,7 +196,7 @@ impl QueuePair {
         })
     }
 
-    /// Changes it, in any state.
+    /// Changes the attributes, in any state.
     pub fn set_attributes(&mut self, attributes: QpAttributes) {
         let QpAttributes { access, retry_timeout, rnr_retry, rnr_delay } = attributes;
         let config = &mut self.config;
@@ -205,7 +205,8 @@ impl QueuePair {
         config.rnr_delay = rnr_delay.min(MAX_TIMER);
     }
 
-    /// The next work request that has ended, in order for each of the two queues.
+    /// Returns the next work request that has ended. Work requests of the same queue end in posting
+    /// order.
     pub fn poll_ended(&mut self) -> Option<Ended> {
         self.ended.pop_front()
     }
@@ -214,7 +215,7 @@ impl QueuePair {
         !self.ended.is_empty()
     }
 
-    /// A send has ended well.
+    /// Completes a send work request successfully.
     pub(super) fn complete_send(&mut self, wr: &SendWr, len: u32) {
         let (qp, wr_id, work) = (self.id, wr.id, wr.op.work());
         let (status, imm, solicited) = (Status::Success, None, false);
@@ -222,7 +223,7 @@ impl QueuePair {
         self.ended.push_back(Ended { completion, is_reported: wr.signalled });
     }
 
-    /// Completes a work request that failed, which is always reported.
+    /// Completes a failed work request. A failure is always reported, signalled or not.
     pub(super) fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
         let (qp, len, imm, solicited) = (self.id, 0, None, true);
         let completion = Completion { qp, wr_id, work, status, len, imm, solicited };

@@ -1,7 +1,7 @@
-//! The receive queue: buffers that SENDs fill, in posting order.
+//! The receive queue: buffers for incoming SENDs, in posting order.
 //!
-//! The sender numbers its messages that consume receives; number `n` lands in the `n`-th receive
-//! posted, whenever it comes.
+//! The sender numbers the messages that consume receives. Message `n` lands in the `n`-th posted
+//! receive, whatever the order of arrival.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::stream::coverage::{Arriving, Contradiction, Coverage};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecvQueue {
     posted: VecDeque<Posted>,
-    /// The number of the front.
+    /// Number of the receive at the front.
     head: u64,
     coverage: Coverage,
 }
@@ -22,9 +22,9 @@ pub(crate) struct RecvQueue {
 #[derive(Clone, Debug)]
 pub(crate) struct Posted {
     pub(crate) wr: RecvWr,
-    /// Bytes it can hold.
+    /// Capacity in bytes.
     pub(crate) capacity: u64,
-    /// The message that it takes.
+    /// The message that consumes this receive, once a segment of it has arrived.
     arriving: Option<Arriving>,
 }
 
@@ -38,19 +38,20 @@ impl RecvQueue {
         self.posted.push_back(Posted { wr, capacity, arriving: None });
     }
 
-    /// Gives back room that is not needed.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         self.posted.shrink_to(crate::idle::KEPT_ENTRIES);
         self.coverage.trim();
     }
 
-    /// The full count of a number whose low 32 bits travelled; `None` if it lies behind the head.
+    /// Expands the low 32 bits of a message number. `None`: the number is lower than that of the
+    /// front.
     pub(crate) fn expand(&self, number: u32) -> Option<u64> {
         let ahead = number.wrapping_sub(self.head as u32);
         (ahead <= u32::MAX / 2).then(|| self.head + u64::from(ahead))
     }
 
-    /// Receives to post before there is one of this number.
+    /// Number of receives to post until the one with this number exists.
     pub(crate) fn missing(&self, number: u32) -> u64 {
         let posted = self.head + self.posted.len() as u64;
         self.expand(number).map_or(0, |seq| (seq + 1).saturating_sub(posted))
@@ -60,14 +61,15 @@ impl RecvQueue {
         self.posted.get(usize::try_from(seq.checked_sub(self.head)?).ok()?)
     }
 
-    /// A segment of a SEND lands in this receive, which is posted.
+    /// Records a segment of a SEND that lands in this posted receive.
     pub(crate) fn cover(&mut self, seq: u64, header: &DataHeader) -> Result<(), Contradiction> {
         let index = seq.checked_sub(self.head).ok_or(Contradiction)? as usize;
         let posted = self.posted.get_mut(index).ok_or(Contradiction)?;
         self.coverage.cover(seq, &mut posted.arriving, header)
     }
 
-    /// A WRITE with immediate data takes this receive, which is posted; nothing lands in it.
+    /// Records a WRITE with immediate data that consumes this posted receive. The receive gets no
+    /// payload.
     pub(crate) fn consume(&mut self, seq: u64, header: &DataHeader) -> Result<(), Contradiction> {
         let index = seq.checked_sub(self.head).ok_or(Contradiction)? as usize;
         let posted = self.posted.get_mut(index).ok_or(Contradiction)?;
@@ -78,12 +80,12 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// Whether the message of this receive has arrived whole.
+    /// Whether the message of this receive has arrived completely.
     pub(crate) fn is_whole(&self, seq: u64) -> bool {
         self.get(seq).and_then(|posted| posted.arriving).is_some_and(|message| message.is_whole())
     }
 
-    /// Takes the front, if it has this number.
+    /// Removes the receive at the front if it has this number.
     pub(crate) fn take(&mut self, seq: u64) -> Option<RecvWr> {
         if seq != self.head { None } else { self.pop() }
     }

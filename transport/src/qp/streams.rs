@@ -1,7 +1,7 @@
 //! The streams of a connection.
 //!
-//! The request streams exist from the start. The first READ or atomic makes the response streams:
-//! few queue pairs ever see one, and the others save the memory and the look at each packet.
+//! The request streams exist from the start. The first READ or atomic creates the response streams.
+//! Few queue pairs ever see one; all others save the memory and a check per packet.
 
 use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{Psn, Stream, Time, Token};
@@ -23,16 +23,16 @@ use crate::{EndpointConfig, QpConfig, Remote};
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) remote: Remote,
-    /// Payload bytes of the longest segment that the paths carry.
+    /// Payload bytes of the longest segment that the paths of each rail carry.
     pub(super) path_mtu: RailPayloads,
     pub(super) batches: BatchLimit,
     pub(super) requests: Requests,
     pub(super) from_requests: RecvStream,
     pub(super) responses: Option<Box<Responses>>,
     pub(super) from_responses: Option<Box<RecvStream>>,
-    /// The outgoing stream that has its turn.
+    /// The outgoing stream whose turn it is.
     pub(super) turn: Stream,
-    /// Whether the driver takes no segments.
+    /// Whether the driver currently accepts no segments.
     pub(super) is_paused: bool,
     /// Parameters of the response stream.
     template: ResponseTemplate,
@@ -45,20 +45,20 @@ pub(super) struct Requests {
     pub(super) stream: SendStream,
 }
 
-/// The responses that the peer waits for, and the stream that carries them.
+/// The queue of responses to the peer, and the stream that carries them.
 #[derive(Debug)]
 pub(super) struct Responses {
     pub(super) queue: ResponseQueue,
     pub(super) stream: SendStream,
 }
 
-/// Parameters of the response stream, from which the first READ or atomic makes it.
+/// Parameters with which the first READ or atomic creates the response stream.
 #[derive(Debug)]
 struct ResponseTemplate {
-    /// Its name in the path set.
+    /// Identifier of the stream in the path set.
     stream: StreamId,
     skips: SkipSchedule,
-    /// Bytes that the peer can hold on each rail.
+    /// Bytes that the peer can buffer on each rail.
     peer_bytes: u64,
     /// Number of rails.
     rails: usize,
@@ -79,7 +79,8 @@ impl Responses {
 
     /// Retires responses until fewer than `granted` remain. A new request implicitly acknowledges
     /// the oldest response, because the peer may have only `granted` requests open. Returns false
-    /// if that response has not left: then the peer has more requests open than it was granted.
+    /// if that response was not sent completely: the peer has more requests open than it was
+    /// granted.
     pub(super) fn make_room(&mut self, now: Time, granted: usize) -> bool {
         while self.queue.len() >= granted {
             let Some(last) = self.queue.oldest_sent() else { return false };
@@ -108,7 +109,7 @@ impl Streams {
             |stream| SkipSchedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
         stream.skips = schedule(Stream::Requests);
         Streams {
-            // The longest there are: later ones may be shorter, see `Direct`.
+            // Sized for the longest segments. Later segments may be shorter, see `Direct`.
             batches: BatchLimit::new(endpoint, stream.write_mtu(Time::ZERO, remote.mtu)),
             requests: Requests { queue: SendQueue::default(), stream },
             from_requests: RecvStream::new(Stream::Requests, &remote, config),
@@ -128,7 +129,7 @@ impl Streams {
         }
     }
 
-    /// The paths carry segments with so many payload bytes.
+    /// Sets the payload bytes that the paths of each rail carry.
     pub(super) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
         self.path_mtu = payloads;
         self.all_outgoing_mut().for_each(|outgoing| outgoing.next_segment = NextSegment::Unknown);
@@ -137,7 +138,7 @@ impl Streams {
         self.batches = BatchLimit::new(endpoint, longest);
     }
 
-    /// Congestion marks on these rails say nothing from now on.
+    /// Ignores congestion marks on these rails from now on.
     pub(super) fn leave_marks_unheeded(&mut self, rails: RailSet) {
         self.template.ignored_marks = rails;
         for outgoing in self.all_outgoing_mut() {
@@ -146,12 +147,12 @@ impl Streams {
         }
     }
 
-    /// Payload bytes of a full segment, on the rail in use that carries most.
+    /// Payload bytes of a full segment on the rail in use with the largest path MTU.
     pub(super) fn mtu(&self) -> u16 {
         self.remote.mtu.min(self.path_mtu.longest())
     }
 
-    /// An outgoing stream; `None`: nothing was ever to be sent on it.
+    /// Returns an outgoing stream; `None`: it was not needed so far.
     pub(super) fn outgoing(&mut self, stream: Stream) -> Option<&mut SendStream> {
         match stream {
             Stream::Requests => Some(&mut self.requests.stream),
@@ -171,7 +172,7 @@ impl Streams {
         std::iter::once(&mut self.requests.stream).chain(responses)
     }
 
-    /// An incoming stream; `None`: nothing has ever come on it.
+    /// Returns an incoming stream; `None`: nothing has arrived on it so far.
     pub(super) fn incoming(&mut self, stream: Stream) -> Option<&mut RecvStream> {
         match stream {
             Stream::Requests => Some(&mut self.from_requests),
@@ -179,20 +180,21 @@ impl Streams {
         }
     }
 
-    /// Whether nothing leaves on any stream before something happens.
+    /// Whether no outgoing stream can send a segment before the next event.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         self.all_outgoing().all(|outgoing| outgoing.is_blocked())
     }
 
-    /// Whether a packet of the peer's was refused for good.
+    /// Whether a packet from the peer was refused for good.
     #[inline]
     pub(super) fn has_refused(&self) -> bool {
         let of_responses = self.from_responses.as_ref();
         self.from_requests.has_refused() || of_responses.is_some_and(|stream| stream.has_refused())
     }
 
-    /// The stream that has its turn after this one; the same if there is no other.
+    /// Returns the outgoing stream whose turn is next after `stream`, or `stream` itself if it is
+    /// the only one.
     #[inline]
     pub(super) fn after(&self, stream: Stream) -> Stream {
         match stream {
@@ -201,7 +203,7 @@ impl Streams {
         }
     }
 
-    /// The first stream of which an acknowledgement is owed. It is asked for every packet.
+    /// Returns the first incoming stream for which `owes` is true. Called for each packet.
     #[inline]
     pub(super) fn owing(&self, owes: impl Fn(&RecvStream) -> bool) -> Option<Stream> {
         if owes(&self.from_requests) {
@@ -210,7 +212,7 @@ impl Streams {
         self.from_responses.as_ref().filter(|responses| owes(responses)).map(|_| Stream::Responses)
     }
 
-    /// Those that there are.
+    /// Returns the incoming streams that exist.
     pub(super) fn all_incoming(&self) -> impl Iterator<Item = &RecvStream> {
         std::iter::once(&self.from_requests).chain(self.from_responses.as_deref())
     }
@@ -219,7 +221,8 @@ impl Streams {
         std::iter::once(&mut self.from_requests).chain(self.from_responses.as_deref_mut())
     }
 
-    /// The stream of a packet that has come.
+    /// Returns the incoming stream of a packet that has arrived. Creates the response stream if
+    /// necessary.
     pub(super) fn arriving(&mut self, stream: Stream, config: &QpConfig) -> &mut RecvStream {
         let remote = &self.remote;
         let made = || Box::new(RecvStream::new(stream, remote, config));
@@ -236,14 +239,14 @@ impl Streams {
         expected.any(|epsn| check_window(Psn::expand(psn, epsn), epsn, window).is_ok())
     }
 
-    /// The PSNs that are expected next of the peer's requests and of its responses.
+    /// Returns the expected PSNs (ePSN) of the peer's requests and of its responses.
     pub(super) fn expected(&self) -> [Psn; 2] {
         let first = Psn(self.remote.recv_psn.into());
         let responses = self.from_responses.as_deref().map_or(first, RecvStream::epsn);
         [self.from_requests.epsn(), responses]
     }
 
-    /// Returns the responses to the peer's requests.
+    /// Returns the responses to the peer's requests. Creates their stream if necessary.
     pub(super) fn responding(&mut self, config: &QpConfig) -> &mut Responses {
         let Streams { remote, template, responses, .. } = self;
         responses.get_or_insert_with(|| {
@@ -262,12 +265,12 @@ impl Streams {
         newest.into_iter().for_each(|request| self.from_requests.on_response_sent(now, request));
     }
 
-    /// Number of the peer's requests without a response, or with one that is not acknowledged.
+    /// Number of responses to the peer that are not sent or not acknowledged.
     pub(super) fn pending_responses(&self) -> usize {
         self.responses.as_ref().map_or(0, |responses| responses.queue.len())
     }
 
-    /// Gives back room that is not needed while nothing is under way.
+    /// Releases unused memory while nothing is in flight.
     pub(super) fn trim(&mut self) {
         self.all_outgoing_mut().for_each(SendStream::trim);
         self.all_incoming_mut().for_each(RecvStream::trim);
@@ -277,7 +280,7 @@ impl Streams {
         }
     }
 
-    /// Gives up everything that goes out.
+    /// Discards all segments to send, in flight or not, and all responses.
     pub(super) fn clear(&mut self) {
         self.all_outgoing_mut().for_each(SendStream::clear);
         if let Some(responses) = &mut self.responses {
@@ -285,7 +288,7 @@ impl Streams {
         }
     }
 
-    /// Its queue pair leaves the endpoint.
+    /// Ends the streams when the queue pair leaves its endpoint.
     pub(super) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         self.requests.stream.dismiss(now, rails);
         match &mut self.responses {

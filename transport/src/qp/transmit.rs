@@ -1,5 +1,5 @@
-//! The next packet of a queue pair: a pending acknowledgement, a lost segment, or a new one. The
-//! packet is decided on here and described later ([`super::describe`]).
+//! Choice of the next packet of a queue pair: a pending acknowledgement, a lost segment, or a new
+//! one. [`super::describe`] fills in its header afterwards.
 
 use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, Stream, Time};
@@ -15,14 +15,14 @@ use crate::{Egress, QpState};
 /// Result of a poll for a packet.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A packet, for [`ConnectedQp::describe`]. `yields`: its batch is full, so that another queue
-    /// pair may have its turn.
+    /// A packet, for [`ConnectedQp::describe`]. `yields`: its quantum has ended, so that another
+    /// queue pair may have its turn.
     Packet { packet: Packet, yields: bool },
-    /// Part of a run has still to be handed out: see [`ConnectedQp::go_on`].
+    /// Segments of a run remain to be handed out, see [`ConnectedQp::go_on`].
     Run,
-    /// Nothing until something happens to this queue pair.
+    /// Nothing can leave before the next event of this queue pair.
     Idle,
-    /// Nothing until the endpoint has so much budget.
+    /// Nothing can leave until the endpoint has this much budget.
     NoBudget(Need),
 }
 
@@ -31,14 +31,14 @@ pub(crate) enum Outcome {
 pub(crate) enum Packet {
     /// An acknowledgement of this stream.
     Ack(Stream),
-    /// A DISCONNECT is confirmed, by such a port as it left by.
+    /// The confirmation of a DISCONNECT, and its egress.
     Confirm(Egress),
     /// A segment of this stream.
     Segment(Stream, Departure),
 }
 
 impl ConnectedQp {
-    /// The next packet.
+    /// Returns the next packet.
     pub(crate) fn poll_transmit(
         &mut self,
         now: Time,
@@ -121,8 +121,8 @@ impl ConnectedQp {
         self.ends_turn()
     }
 
-    /// Ends the turn of a stream after a batch. Returns whether the batch is full and has been
-    /// handed out.
+    /// Ends the turn of the current stream if its quantum has ended and its run was handed out.
+    /// Returns whether it did.
     pub(crate) fn ends_turn(&mut self) -> bool {
         let streams = &mut self.streams;
         let stream = streams.turn;
@@ -150,14 +150,14 @@ impl ConnectedQp {
         self.streams.owing(owes).map(Packet::Ack)
     }
 
-    /// A control packet for the other end.
+    /// Returns a control packet for the peer.
     pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Control {
         let remote = self.remote();
         Control { kind, qp: remote.qp, from: self.qp.id, token: remote.token, stamp }
     }
 
-    /// The next segment of the run that is being handed out, or `None` if it is over or the driver
-    /// takes no segments.
+    /// Returns the next segment of the current run, or `None` if the run is over or the driver
+    /// accepts no segments.
     #[inline]
     pub(crate) fn go_on(&mut self) -> Option<Packet> {
         if self.streams.is_paused {
@@ -168,7 +168,7 @@ impl ConnectedQp {
         Some(Packet::Segment(stream, departure))
     }
 
-    /// Whether part of a run has still to be handed out.
+    /// Whether segments of the current run remain to be handed out.
     #[inline]
     pub(crate) fn has_run(&self) -> bool {
         match (self.streams.turn, &self.streams.responses) {
@@ -178,7 +178,7 @@ impl ConnectedQp {
         }
     }
 
-    /// Forgets which segments leave next, because something happened.
+    /// Discards the cached choice of each stream's next segment after an event.
     pub(crate) fn look_again(&mut self) {
         let Streams { requests, responses, .. } = &mut *self.streams;
         requests.stream.look_again(&requests.queue);
@@ -189,7 +189,7 @@ impl ConnectedQp {
 }
 
 impl Outcome {
-    /// One stream could send with so much budget; of two the more modest counts.
+    /// Merges in that a stream could send with this much budget. The smaller of two needs counts.
     fn or_needs(self, need: Need) -> Self {
         match self {
             Outcome::NoBudget(other) if other.bytes() <= need.bytes() => self,

@@ -1,6 +1,6 @@
-//! The next segment of a stream, as far as it is known. The stream determines it once a segment has
-//! left, because the last segment asks for an acknowledgement. The choice holds until something
-//! happens to the queue pair, so that nobody makes it twice.
+//! The next segment of a stream, as far as it is known. The stream determines it as soon as a
+//! segment has left, because a segment that nothing follows requests an acknowledgement. The choice
+//! is cached until the next event of the queue pair.
 
 use braid_wire::Psn;
 
@@ -8,13 +8,13 @@ use super::segment::Segment;
 use super::send_limits::{Block, Need};
 use super::source::Next;
 
-/// The segment that goes out next.
+/// The next segment to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) next: Next,
-    /// Its PSN, if it was lost.
+    /// PSN of the segment if it was lost or released.
     pub(crate) lost: Option<Psn>,
-    /// The budget that it takes to send it.
+    /// Budget that the transmission takes.
     pub(crate) needs: Need,
 }
 
@@ -34,13 +34,13 @@ impl Choice {
 /// Knowledge of the next segment.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) enum NextSegment {
-    /// Nothing.
+    /// Not determined yet.
     #[default]
     Unknown,
-    /// Nothing goes out before something happens.
+    /// Nothing can leave before the next event.
     Blocked(Block),
-    /// This segment leaves, if the budget suffices. Time does not revoke that: a rate that lets it
-    /// out once does so later.
+    /// This segment leaves if the budget suffices. The choice does not expire: if pacing permits a
+    /// segment now, it does so later, too.
     Segment(Choice),
 }
 

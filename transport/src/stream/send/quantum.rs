@@ -1,5 +1,5 @@
-//! A path's quantum: segments in a row that take the path, in one or more batches. The driver sends
-//! each batch in one call.
+//! Path quanta. A quantum is a sequence of segments that take the same path, in one or more
+//! batches. The driver sends each batch in one call.
 
 use std::num::NonZeroU32;
 
@@ -11,13 +11,13 @@ use crate::EndpointConfig;
 /// Sizes of a quantum and a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchLimit {
-    /// Most segments of a batch.
+    /// Maximum number of segments in a batch.
     segments: u32,
-    /// Those of a quantum of full ones: so many, in whole batches.
+    /// Maximum number of full segments in a quantum: `segments`, rounded up to whole batches.
     quantum: u32,
     /// Wire bytes of a full segment.
     full_segment: u64,
-    /// Those of a whole batch of them.
+    /// Wire bytes of a batch of full segments.
     batch: u64,
 }
 
@@ -30,56 +30,58 @@ impl BatchLimit {
         BatchLimit { segments, quantum, full_segment, batch: whole * full_segment }
     }
 
-    /// Most segments of a batch.
+    /// Maximum number of segments in a batch.
     pub(crate) fn segments(self) -> u32 {
         self.segments
     }
 
-    /// The wire bytes of a whole batch of full segments.
+    /// Wire bytes of a batch of full segments.
     pub(crate) fn batch(self) -> u64 {
         self.batch
     }
 
-    /// The bytes of a quantum where `quanta` of them share the window `allowance`: whole batches. A
-    /// smaller quantum is part of a batch, and a full segment always fits. A path for each batch
-    /// would cost an eighth of the throughput in cold sockets where the window is large.
+    /// Wire bytes of a quantum if `quanta` of them share the window `allowance`. The share is
+    /// rounded down to whole batches, unless it is smaller than one; it is at least a full segment.
+    /// With a large window, a new path for each batch would cost an eighth of the throughput in
+    /// cold sockets.
     pub(crate) fn room(self, allowance: u64, quanta: u64) -> u64 {
         let room = allowance / quanta;
         let whole = if room >= self.batch { room - room % self.batch } else { room };
         whole.max(self.full_segment)
     }
 
-    /// The quantum in full segments: policies plan with these.
+    /// Size of a quantum in full segments, the unit in which path policies plan.
     pub(crate) fn full_segments(self, room: u64) -> u32 {
         u32::try_from(room / self.full_segment).unwrap_or(u32::MAX).clamp(1, self.quantum)
     }
 }
 
-/// The batch that left last, while others may join it. A default one takes nothing.
+/// The last batch, while segments of other queue pairs may join it. A default batch has no room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OpenBatch {
     path: PathId,
-    /// Bytes that it still takes.
+    /// Bytes for which there is still room.
     left: u64,
-    /// Segments that it still takes.
+    /// Segments for which there is still room.
     segments: u32,
 }
 
-/// The quantum that segments join now. A default one has ended.
+/// The quantum of the next segments. A default quantum has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Quantum {
     quantum_path: PathId,
-    /// That of the batch: another queue pair's if it is shared.
+    /// Path of the batch. A shared batch has the path of another queue pair.
     path: PathId,
-    /// Segments that it still takes; 0: it ends with its batch.
+    /// Segments for which there is still room; 0: the quantum ends with its batch.
     left: u32,
-    /// Bytes that it still takes.
+    /// Bytes for which there is still room.
     room: u64,
-    /// Bytes that its batch still takes; 0: the next segment begins one.
+    /// Bytes for which the batch still has room; 0: the next segment begins a batch.
     batch: u64,
-    /// Segments that its batch still takes.
+    /// Segments for which the batch still has room.
     segments: u32,
-    /// Its own path takes no more than `left`: less than others do.
+    /// Whether the path policy limits the segments of this quantum, so that no batch of its own may
+    /// exceed `left`.
     is_short: bool,
 }
 
@@ -89,7 +91,7 @@ impl Quantum {
         Quantum { quantum_path: path, path, left, room, batch: 0, segments: 0, is_short: false }
     }
 
-    /// One of at most so many segments.
+    /// Creates a quantum of at most `most` segments.
     pub(crate) fn short(path: PathId, limit: BatchLimit, room: u64, most: NonZeroU32) -> Self {
         let left = limit.segments.min(most.get());
         Quantum { left, is_short: true, ..Quantum::new(path, limit, room) }
@@ -101,9 +103,9 @@ impl Quantum {
     }
 
     /// Lets the next segment, with `len` bytes of payload, join a batch of another queue pair if it
-    /// begins a batch and fits. With many queue pairs that have little to send each, batches would
-    /// be short otherwise. The quantum's own path stays: queue pairs that begin batches take
-    /// different ones.
+    /// fits and would otherwise begin a batch. This avoids short batches if many queue pairs have
+    /// little to send. The quantum keeps its own path, so that queue pairs which begin batches take
+    /// different paths.
     pub(crate) fn share(&mut self, open: OpenBatch, len: u16) {
         let same_rail = open.path.rail() == self.quantum_path.rail();
         let fits = Segment::wire_len(len) <= open.left;
@@ -112,7 +114,7 @@ impl Quantum {
         }
     }
 
-    /// The batch that others may join.
+    /// The batch that other queue pairs may join.
     pub(crate) fn batch(&self) -> OpenBatch {
         OpenBatch { path: self.path, left: self.batch, segments: self.segments }
     }
@@ -121,12 +123,12 @@ impl Quantum {
         self.left == 0 && self.batch == 0
     }
 
-    /// The next segment will begin another.
+    /// Ends the quantum, so that the next segment begins another.
     pub(crate) fn end(&mut self) {
         (self.left, self.batch) = (0, 0);
     }
 
-    /// The next segment will begin another batch.
+    /// Ends the batch, so that the next segment begins another.
     pub(crate) fn end_batch(&mut self) {
         self.batch = 0;
     }
@@ -135,7 +137,7 @@ impl Quantum {
         self.batch == 0
     }
 
-    /// A segment with `len` bytes of payload joins.
+    /// Adds a segment with `len` bytes of payload.
     pub(crate) fn join(&mut self, len: u16, limit: BatchLimit) {
         let bytes = Segment::wire_len(len);
         if self.begins_batch() {

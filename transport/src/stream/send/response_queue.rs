@@ -1,7 +1,7 @@
-//! The responses of this side: the data of the peer's READs and the results of its atomics, in the
+//! The queue of responses: the data of the peer's READs and the results of its atomics, in the
 //! order of the requests.
 //!
-//! Invariant: `owed[i]` is response `base + i`; those before `cursor` have been sent whole.
+//! Invariant: `owed[i]` is response `base + i`. Those before `cursor` have been sent completely.
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,15 @@ use crate::{SgList, Sge};
 pub(crate) enum Body {
     /// Memory that the peer reads.
     Read { addr: u64, rkey: u32, len: u32 },
-    /// The value that the memory of an atomic held.
+    /// The value in memory before an atomic was executed.
     Value(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Response {
-    /// The request's number, as the requester sent it.
+    /// Number of the request, as the requester sent it.
     number: u32,
-    /// Its PSN.
+    /// PSN of the request.
     request: Psn,
     body: Body,
     last: Option<Psn>,
@@ -51,7 +51,7 @@ impl ResponseQueue {
         self.owed.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
     }
 
-    /// The last PSN of the oldest response, if it was sent whole.
+    /// Last PSN of the oldest response, if it was sent completely.
     pub(crate) fn oldest_sent(&self) -> Option<Psn> {
         self.owed.front()?.last
     }
@@ -61,7 +61,8 @@ impl ResponseQueue {
         self.owed.back().filter(|newest| newest.last.is_some()).map(|newest| newest.request)
     }
 
-    /// Everything below `una` has arrived.
+    /// Removes the responses that are acknowledged completely. `una`: all lower PSNs are
+    /// acknowledged.
     pub(crate) fn retire(&mut self, una: Psn) {
         while self.owed.front().is_some_and(|front| front.last.is_some_and(|last| last < una)) {
             self.owed.pop_front();
@@ -69,12 +70,12 @@ impl ResponseQueue {
         }
     }
 
-    /// Gives back room that is not needed.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         self.owed.shrink_to(crate::idle::KEPT_ENTRIES);
     }
 
-    /// The PSN of the request that this response answers.
+    /// Returns the PSN of the request that this response answers.
     pub(crate) fn request_of(&self, source: u64) -> Option<Psn> {
         self.get(source).map(|response| response.request)
     }

@@ -1,8 +1,9 @@
-//! A run: new segments that leave right behind another one, on its path and in its batch.
+//! Runs. A run consists of new segments that leave directly behind another segment, on its path and
+//! in its batch.
 
 use braid_wire::{PathId, Psn};
 
-/// The segments of a run that were not handed out yet. A default run is over.
+/// The segments of a run that remain to be handed out. A default run is over.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Run {
     pub(crate) next: Psn,

@@ -10,15 +10,16 @@ use crate::stream::per_rail::RailBytes;
 pub(crate) struct SendLimits<'a> {
     /// Packets that the peer tracks beyond its ePSN.
     pub(crate) window: u16,
-    /// Segments that it has receive buffers for.
+    /// Segments that the peer has receive buffers for.
     pub(crate) segments: u32,
-    /// Bytes that the endpoint may still have in flight.
+    /// Bytes that the endpoint may send in addition to those in flight.
     pub(crate) budget: Allowance<'a>,
-    /// Bytes of a whole batch.
+    /// Wire bytes of a batch of full segments.
     pub(crate) batch: u64,
 }
 
-/// Bytes of a rail's budget. This type is small because each segment carries it.
+/// A number of bytes of a rail's budget. The type is small because every choice of a segment holds
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Need {
     rail: RailId,
@@ -26,7 +27,7 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Nothing of any.
+    /// No budget.
     pub(crate) const NOTHING: Need = Need { rail: RailId::FIRST, bytes: 0 };
 
     #[inline]
@@ -45,7 +46,7 @@ impl Need {
     }
 }
 
-/// The rest of the endpoint's budget: so many bytes on each rail, less what was spent since.
+/// The rest of the endpoint's budget: the bytes left on each rail, minus those spent since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance<'a> {
     pub(crate) bytes: &'a RailBytes,
@@ -60,38 +61,39 @@ impl Allowance<'_> {
     }
 }
 
-/// The share of a queue pair in what the endpoint may have in flight.
+/// A queue pair's share of the bytes that the endpoint may have in flight.
 #[derive(Debug)]
 pub(crate) struct Budget<'a> {
     pub(crate) left: Allowance<'a>,
-    /// Bytes that all queue pairs have in flight.
+    /// Bytes that all queue pairs have in flight on each rail.
     pub(crate) in_flight: &'a RailBytes,
-    /// Others wait for it.
+    /// Whether other queue pairs wait for budget.
     pub(crate) is_shared: bool,
-    /// No other queue pair has anything in flight.
+    /// Whether no other queue pair has anything in flight.
     pub(crate) is_alone: bool,
-    /// The batch that it may join, and then the one that it has joined or begun.
+    /// The batch that the next segment may join; afterwards the one that it has joined or begun.
     pub(crate) batch: &'a mut OpenBatch,
 }
 
-/// Why nothing can be sent.
+/// Reason why nothing can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Block {
     /// There is nothing to send.
     Nothing,
-    /// The peer: its window, its buffers, the pause that it asked for, or its silence.
+    /// The peer: its window, its buffers, the RNR pause that it requested, or its silence.
     Peer,
-    /// The controller's window.
+    /// The congestion window.
     Window,
-    /// The endpoint's budget, which other queue pairs use up: so much of it would do.
+    /// The endpoint's budget, which other queue pairs use up. This much of it would suffice.
     Budget(Need),
-    /// The controller's rate: nothing but time is wanting.
+    /// Pacing: the segment may leave after some time, without any other event.
     Rate,
 }
 
 impl Block {
-    /// Chooses, of the blocks of two rails, the one that ends first, as far as one can tell. Time
-    /// passes by itself, and others give back budget, the sooner the less is missing.
+    /// Chooses, from the blocks of two rails, the one that will probably end first. Pacing ends by
+    /// itself. Budget comes back when other queue pairs are acknowledged, the sooner the less is
+    /// missing.
     pub(crate) fn or(self, other: Block, limits: &SendLimits<'_>) -> Block {
         let wait = |block: &Block| match block {
             Block::Rate => (0, 0),

@@ -1,7 +1,7 @@
 //! The send queue: work requests from posting through segmentation to completion.
 //!
-//! Invariants: `entries[i]` is work request `base + i`; those before `cursor` have been sent
-//! whole, the one at `cursor` up to `offset`; they complete from the front only.
+//! Invariants: `entries[i]` is work request `base + i`. Those before `cursor` have been sent
+//! completely, and the one at `cursor` up to `offset`. Work requests complete only at the front.
 
 use std::collections::VecDeque;
 
@@ -46,13 +46,13 @@ impl SendQueue {
         self.entries.len()
     }
 
-    /// Work requests that have not been sent whole.
+    /// Number of work requests that have not been sent completely.
     #[inline]
     pub(crate) fn unsent(&self) -> usize {
         self.entries.len() - (self.cursor - self.base) as usize
     }
 
-    /// Whether work requests have been begun and not completed.
+    /// Whether a work request was begun and has not completed.
     pub(crate) fn is_busy(&self) -> bool {
         self.cursor > self.base || self.offset > 0
     }
@@ -71,7 +71,7 @@ impl SendQueue {
         });
     }
 
-    /// Gives back room that is not needed.
+    /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
         self.entries.shrink_to(crate::idle::KEPT_ENTRIES);
         self.coverage.trim();
@@ -92,7 +92,7 @@ impl SendQueue {
         limits.is_draining || fenced || no_slot
     }
 
-    /// The outstanding READ or atomic that a response with this number answers.
+    /// Returns the outstanding READ or atomic that a response with this number answers.
     pub(crate) fn awaiting(&self, number: u32) -> Option<(u64, &Entry)> {
         let seq = self.base + u64::from(number.wrapping_sub(self.base as u32));
         let entry = self.get(seq)?;
@@ -100,33 +100,34 @@ impl SendQueue {
         outstanding.then_some((seq, entry))
     }
 
-    /// A segment of the response to this work request, which waits for it.
+    /// Records a segment of the response to this outstanding work request.
     pub(crate) fn cover(&mut self, seq: u64, header: &DataHeader) -> Result<(), Contradiction> {
         let index = seq.checked_sub(self.base).ok_or(Contradiction)? as usize;
         let entry = self.entries.get_mut(index).ok_or(Contradiction)?;
         self.coverage.cover(seq, &mut entry.arriving, header)
     }
 
-    /// Whether the response to this work request has arrived whole.
+    /// Whether the response to this work request has arrived completely.
     pub(crate) fn is_whole(&self, seq: u64) -> bool {
         self.get(seq).and_then(|entry| entry.arriving).is_some_and(|message| message.is_whole())
     }
 
-    /// The oldest READ or atomic under way without a response, and the last PSN of its request.
-    /// Responses come in the order of the requests, so the next one is for this.
+    /// Returns the oldest outstanding READ or atomic, and the last PSN of its request. Responses
+    /// arrive in the order of the requests, so the next one belongs to it.
     pub(crate) fn oldest_unanswered(&self) -> Option<(u64, Psn)> {
         let waits = |entry: &Entry| entry.wr.op.needs_response() && !entry.answered;
         let index = self.entries.iter().position(waits)?;
         self.entries[index].last.map(|last| (self.base + index as u64, last))
     }
 
-    /// Whether this PSN is that of a READ or atomic under way without a response.
+    /// Whether this PSN belongs to the request of an outstanding READ or atomic.
     pub(crate) fn awaits_response(&self, psn: Psn) -> bool {
         let waits = |entry: &Entry| entry.wr.op.needs_response() && !entry.answered;
         self.entries.iter().any(|entry| waits(entry) && entry.covers(psn))
     }
 
-    /// A response has arrived whole. Returns the last PSN of its request, which so has arrived too.
+    /// Records that a response has arrived completely. Returns the last PSN of its request, which
+    /// the response acknowledges implicitly.
     pub(crate) fn on_response(&mut self, seq: u64) -> Option<Psn> {
         let entry = self.get_mut(seq).filter(|entry| !entry.answered)?;
         entry.answered = true;
@@ -135,14 +136,14 @@ impl SendQueue {
         last
     }
 
-    /// The work request at this PSN has failed; it says so when its turn to complete comes.
-    /// False: there is none.
+    /// Marks the work request at this PSN as failed. The status is reported when the work request
+    /// completes in order. Returns false if there is no such work request.
     pub(crate) fn fail(&mut self, psn: Psn, status: Status) -> bool {
         let hit = self.entries.iter_mut().find(|entry| entry.covers(psn));
         hit.map(|entry| entry.failure.get_or_insert(status)).is_some()
     }
 
-    /// The oldest work request that was begun has failed.
+    /// Marks the oldest work request as failed, if it was begun.
     pub(crate) fn fail_oldest(&mut self, status: Status) {
         if let Some(entry) = self.entries.front_mut().filter(|entry| entry.first.is_some()) {
             entry.failure.get_or_insert(status);
@@ -155,7 +156,8 @@ impl SendQueue {
         }
     }
 
-    /// The front, if it has ended: everything below `una` has arrived.
+    /// Removes the work request at the front if it has ended. `una`: all lower PSNs are
+    /// acknowledged.
     pub(crate) fn pop_ended(&mut self, una: Psn) -> Option<(Entry, Status)> {
         let front = self.entries.front()?;
         let status = match front.failure {
@@ -166,7 +168,7 @@ impl SendQueue {
         self.pop().map(|entry| (entry, status))
     }
 
-    /// The front, whatever it is at.
+    /// Removes the work request at the front, whether or not it has ended.
     pub(crate) fn pop(&mut self) -> Option<Entry> {
         let entry = self.entries.pop_front()?;
         if self.cursor == self.base {
@@ -181,7 +183,7 @@ impl SendQueue {
 }
 
 impl Source for SendQueue {
-    #[inline(always)] // once for each segment
+    #[inline(always)] // called for each segment
     fn peek(&self, limits: Limits) -> Option<Next> {
         let entry = self.get(self.cursor)?;
         if self.offset == 0 && self.must_wait(entry, limits) {
@@ -228,7 +230,7 @@ impl Source for SendQueue {
         next.len > 0 && self.get(next.source).is_some_and(Entry::is_write)
     }
 
-    #[inline(always)] // once for each segment, and the value that it returns is large
+    #[inline(always)] // called for each segment, and the result is large
     fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
         let entry = self.get(next.source)?;
         header.number = entry.number;
@@ -250,7 +252,7 @@ impl Entry {
         matches!(self.wr.op, SendOp::Write { .. })
     }
 
-    /// Bytes that its segments carry: none for what asks for data.
+    /// Payload bytes of its segments: 0 for READs and atomics.
     fn payload_len(&self) -> u32 {
         if self.wr.op.needs_response() { 0 } else { self.len }
     }

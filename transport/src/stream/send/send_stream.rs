@@ -1,4 +1,4 @@
-//! One outgoing stream: its window, its clockwork, and when it may send.
+//! An outgoing stream: its window, its timers, and the conditions under which it may send.
 
 use std::time::Duration;
 
@@ -34,32 +34,33 @@ pub(crate) struct SendStream {
     pub(crate) losses: Losses,
     pub(crate) clock: RtoClock,
     pub(crate) rnr: ReceiverNotReady,
-    /// Its name in the path set.
+    /// Identifier of the stream in the path set.
     pub(crate) stream: StreamId,
     pub(crate) ack_requests: AckRequests,
-    /// Bytes that the peer can hold.
+    /// Bytes that the peer can buffer.
     pub(crate) peer_bytes: u64,
     pub(crate) marks: HeardMarks,
-    /// Where a NIC may place payloads unseen.
+    /// Direct placement of payloads, if the datapath supports it.
     pub(crate) direct: Option<Direct>,
-    /// The segment that leaves next.
+    /// The next segment to send, as far as it is known.
     pub(crate) next_segment: NextSegment,
-    /// Segments that were decided on and not handed out yet.
+    /// The current run: segments in the window that were not handed out yet.
     pub(crate) run: Run,
-    /// Which segments leave late.
+    /// Schedule of skipped segments.
     pub(crate) skips: SkipSchedule,
 }
 
-/// Meaning of an expired timer.
+/// Outcome of a timer's expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timeout {
-    /// Not due.
+    /// No time-out: the timer is not due, nothing is outstanding, or a pause has ended.
     None,
-    /// Something is to be resent: so many segments count as lost.
+    /// A retransmission time-out. This number of segments was declared lost.
     Resend(u64),
-    /// The same, without a time-out: the end of what there was to send is late.
+    /// The end of the stream is late, but this is no time-out (like a tail loss probe, RFC 8985,
+    /// section 7). This number of segments was declared lost.
     Tail(u64),
-    /// The peer has not answered for too long.
+    /// The peer was silent for too long, so the connection fails.
     GiveUp,
 }
 
@@ -92,8 +93,8 @@ impl SendStream {
         }
     }
 
-    /// Whether a segment with `len` bytes of payload may leave now. Returns the budget that it
-    /// takes. `lost`: its PSN if it was lost or released.
+    /// Checks whether a segment with `len` bytes of payload may leave now. Returns the budget that
+    /// it takes, or the reason why it may not. `lost`: its PSN if it was lost or released.
     #[inline]
     pub(crate) fn may_send(
         &mut self,
@@ -107,8 +108,9 @@ impl SendStream {
             return Err(Block::Peer);
         }
         let fresh = lost.is_none();
-        // A peer that receives nothing gets no first transmission beyond its limits, unless there
-        // is nothing else to probe with.
+        // Probes ignore the limits, so they have to be retransmissions. A released segment, which
+        // would be a first transmission, serves as a probe only while the stream may send nothing
+        // else.
         let only_probes = self.is_silent() || self.rnr.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.skipped());
         if may_probe && self.losses.probes.due > 0 {
@@ -130,8 +132,8 @@ impl SendStream {
         self.subflows.choose(self.stream, candidate, self.window.in_flight(), limits, rails)
     }
 
-    /// Number of new segments that may follow the one that has just left, whatever bytes they have.
-    /// `None`: each is decided on by itself.
+    /// Number of new segments that may follow the one that has just left, regardless of their
+    /// bytes. `None`: each segment is decided on individually.
     pub(crate) fn segments_behind(&self, window: u16, segments: u32) -> Option<u32> {
         if self.direct.is_some() {
             return None;
@@ -144,12 +146,12 @@ impl SendStream {
         u32::try_from(least).ok().filter(|segments| *segments > 0)
     }
 
-    /// Whether nothing is in flight, and nothing was left to send when it was last looked at.
+    /// Whether the window is empty, and the last search found nothing to send.
     pub(crate) fn is_idle(&self) -> bool {
         self.window.is_empty() && matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
     }
 
-    /// Whether nothing leaves before something happens, and no segment of a run is left.
+    /// Whether nothing can leave before the next event, and the run is over.
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
         matches!(self.next_segment, NextSegment::Blocked(_)) && self.run.is_over()
@@ -160,14 +162,14 @@ impl SendStream {
     }
 
     /// Bytes in flight that the peer's receive buffer of a rail may hold. While the peer is silent
-    /// or has no receive, single probes do not count. Otherwise they would take the buffer from
-    /// other queue pairs, and the receive may wait for those.
+    /// or has no receive, single probes do not count. Otherwise they would use up the buffer for
+    /// other queue pairs, and the missing receive may depend on their progress.
     pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
         if self.is_silent() || self.rnr.awaits_receiver { 0 } else { self.window.under_way(rail) }
     }
 
-    /// Notes that nothing more leaves for now. Returns whether that releases the skipped segment:
-    /// nothing else is in flight, and neither time nor other streams hold up what follows it.
+    /// Records why nothing more leaves for now. Returns whether this releases the skipped segment:
+    /// nothing else is in flight, and the next segment does not wait for pacing or for budget.
     pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
         if self.subflows.on_blocked(by) {
             self.follow_window();
@@ -180,23 +182,25 @@ impl SendStream {
         releases
     }
 
-    /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
+    /// Time at which pacing permits the next segment; [`Time::FAR_FUTURE`]: pacing holds none back.
     pub(crate) fn paced_until(&self) -> Time {
         self.subflows.opens_at().unwrap_or(Time::FAR_FUTURE)
     }
 
-    /// Whether the next segment comes too late to ask for this one's acknowledgement too.
+    /// Whether pacing delays the next segment by more than a quarter of the retransmission
+    /// time-out. A request for an acknowledgement in that segment would come too late for the last
+    /// one.
     pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
         self.subflows.opens_at().is_some_and(|at| at - now > self.subflows.rto(0) / 4)
     }
 
-    /// The path of a packet that belongs to no batch.
+    /// Picks the path of a packet that belongs to no batch.
     pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
         let psn = self.window.next().wire();
         rails.pick_single(self.stream, Batch { now, psn, segments: 1 })
     }
 
-    /// The same, of this rail.
+    /// Picks a path of this rail for a packet that belongs to no batch.
     pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
         let psn = self.window.next().wire();
         rails.pick(rail, self.stream, Batch { now, psn, segments: 1 })
@@ -206,16 +210,16 @@ impl SendStream {
         self.subflows.current().quantum.has_ended()
     }
 
-    /// Takes the share of the rate for segments with so many bytes on the wire. `most`: the limits
+    /// Charges the pacer for `segments` segments with `bytes` bytes on the wire. `most`: the limits
     /// of a burst.
     pub(crate) fn pace(&mut self, now: Time, bytes: u64, segments: u32, most: Most) {
         let subflow = self.subflows.current_mut();
         subflow.cc.on_sent(now, (bytes, segments), most, subflow.rtt.for_pacing());
     }
 
-    /// Enters a transmission in the window: of the segment that was lost or released at `lost`,
-    /// otherwise of a new one. Returns its PSN and where its payload may go. `writes`: whether it
-    /// is the payload of a WRITE.
+    /// Enters a transmission in the window: of the lost or released segment `lost`, or else of a
+    /// new segment. Returns its PSN and its placement. `writes`: whether it carries payload of a
+    /// WRITE.
     pub(crate) fn enter(
         &mut self,
         now: Time,
@@ -248,7 +252,7 @@ impl SendStream {
         (psn, placement)
     }
 
-    /// Whether the next segment that would leave for the first time is to be skipped.
+    /// Whether the next new segment is to be skipped.
     #[inline]
     pub(crate) fn skips_next(&self) -> bool {
         self.skips.is_due(self.window.next())
@@ -262,7 +266,8 @@ impl SendStream {
         psn
     }
 
-    /// The segment that was skipped last is sent later, if there is one that `follows`, else now.
+    /// Decides when the skipped segment is sent: later if another segment `follows` it, otherwise
+    /// now.
     pub(crate) fn settle_skipped(&mut self, now: Time, psn: Psn, len: u16, follows: bool) {
         if follows {
             self.skips.suspend();
@@ -274,12 +279,12 @@ impl SendStream {
         }
     }
 
-    /// Payload bytes of a full segment of a WRITE, where others have `mtu`.
+    /// Payload bytes of a full WRITE segment. `mtu`: those of other segments.
     pub(crate) fn write_mtu(&self, now: Time, mtu: u16) -> u16 {
         self.direct.as_ref().map_or(mtu, |direct| direct.segment_len(now, mtu))
     }
 
-    /// A segment that was to be placed directly was sent staged.
+    /// Records that a segment for direct placement was sent staged.
     pub(crate) fn staged(&mut self, psn: u32) {
         self.next_segment = NextSegment::Unknown;
         let epoch = self.window.staged(Psn::expand(psn, self.window.una()));
@@ -288,9 +293,9 @@ impl SendStream {
         }
     }
 
-    /// Counts a segment that leaves. Returns whether it asks for an acknowledgement, whatever
-    /// follows it. `again`: it is a retransmission; `left`: messages that wait behind it; `budget`:
-    /// the budget that it leaves with.
+    /// Counts a segment that leaves. Returns whether it requests an acknowledgement even if others
+    /// follow. `again`: whether it is a retransmission. `left`: messages that wait behind it.
+    /// `budget`: the budget that it leaves with.
     pub(crate) fn on_sent(
         &mut self,
         now: Time,
@@ -308,7 +313,8 @@ impl SendStream {
         asks
     }
 
-    /// Whether a segment that leaves asks for an acknowledgement, whatever follows it.
+    /// Whether a segment that leaves requests an acknowledgement even if others follow. Ends the
+    /// quantum after half of a burst of small messages.
     pub(crate) fn asks_with(
         &mut self,
         len: u16,
@@ -333,15 +339,15 @@ impl SendStream {
         asks
     }
 
-    /// Notes that nothing follows the last segment for now, which asks for an acknowledgement. The
-    /// path's quantum goes on: every path gets as many bytes, whatever the window lets out at a
-    /// time.
+    /// Records that nothing follows the last segment for now, so that it requests an
+    /// acknowledgement. The batch ends, but the path's quantum continues. So all paths get the same
+    /// number of bytes, however few the window permits at a time.
     pub(crate) fn on_last(&mut self) {
         self.ack_requests.ask();
         self.subflows.end_batch();
     }
 
-    /// Gives up everything.
+    /// Discards all segments and stops all timers.
     pub(crate) fn clear(&mut self) {
         let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
         self.losses.untold.extend(self.window.in_flight_segments().map(forgotten));
@@ -356,20 +362,20 @@ impl SendStream {
         self.on_blocked(Block::Nothing);
     }
 
-    /// Gives back room that is not needed while nothing is under way.
+    /// Releases unused memory while nothing is in flight.
     pub(crate) fn trim(&mut self) {
         self.window.trim();
         self.losses.trim();
     }
 
-    /// The stream is gone.
+    /// Ends the stream and removes it from the path set.
     pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         self.clear();
         self.losses.report(self.stream, now, rails);
         rails.dismiss(self.stream);
     }
 
-    /// The retransmission time-out, backed off.
+    /// The retransmission time-out, backoff included.
     pub(crate) fn rto(&self) -> Duration {
         self.subflows.rto(u32::from(self.clock.timeouts))
     }

@@ -30,13 +30,14 @@ pub(crate) trait Source {
     /// Returns the next new segment, or `None` if there is none or it has to wait.
     fn peek(&self, limits: Limits) -> Option<Next>;
 
-    /// Gives the segment that [`Source::peek`] returned its PSN, and moves on.
+    /// Assigns this PSN to the segment that [`Source::peek`] returned, and moves on to the next
+    /// one.
     fn advance(&mut self, next: Next, psn: Psn);
 
-    /// Returns whether every message was sent whole.
+    /// Returns whether every message was sent completely.
     fn is_used_up(&self) -> bool;
 
-    /// Returns the number of messages behind the one whose segment leaves now.
+    /// Returns the number of messages that wait behind the current one.
     fn left_behind(&self) -> usize;
 
     /// Returns whether a segment carries the payload of a WRITE.

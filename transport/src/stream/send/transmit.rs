@@ -1,8 +1,8 @@
 //! The next segment of a stream: a lost or released one, or a new one and a run behind it.
 //!
 //! Many conditions decide whether a segment may leave, and they hold for the new segments behind it
-//! as well. So the stream determines once how many may follow, and enters them in the window
-//! together. They are handed out one by one; meanwhile the stream keeps its turn.
+//! as well. So the stream determines once how many segments may follow, and enters them in the
+//! window together. They are handed out one by one; meanwhile the stream keeps its turn.
 
 use braid_lb::{Batch, Rails};
 use braid_wire::{PathId, Psn, Time};
@@ -78,8 +78,8 @@ impl SendStream {
         let again = lost.is_some() && !released;
         let (path, batch_start) = self.take_path(psn, next.len, context);
         context.rails.on_sent(path, again);
-        // The rate does not delay probes, so probes take nothing of it. Otherwise the probes of
-        // many time-outs would delay the segments after them for long.
+        // Pacing does not delay probes, so the pacer is not charged for them. Otherwise the probes
+        // of many time-outs would delay later segments for long.
         if !again || self.losses.probes.due == 0 {
             let in_flight = context.budget.in_flight[path.rail()];
             let most = Most { batch: context.batches.segments(), in_flight };
@@ -107,7 +107,7 @@ impl SendStream {
     #[inline]
     fn take_path(&mut self, psn: Psn, len: u16, context: &mut PollContext<'_>) -> (PathId, bool) {
         let (limit, open) = (context.batches, &mut *context.budget.batch);
-        // The preferred path may be dead, and nothing shows that while nothing is acknowledged.
+        // The preferred path may be dead, which stays unnoticed while nothing is acknowledged.
         let goes_round = self.is_silent() && self.losses.probes.due > 0;
         if goes_round {
             self.subflows.current_mut().quantum.end();
@@ -126,7 +126,8 @@ impl SendStream {
         (quantum.path(), begins || quantum.path() != before)
     }
 
-    /// Picks the path of the next quantum. `goes_round`: any path may be the one that works.
+    /// Picks the path of the next quantum. `goes_round`: picks any path instead of the preferred
+    /// one.
     fn start_quantum(
         &mut self,
         psn: Psn,
@@ -174,9 +175,9 @@ impl SendStream {
         None
     }
 
-    /// Forgets which segment leaves next, because something happened to the queue pair. An idle
-    /// stream without new work keeps its knowledge, so that a queue pair that only receives does
-    /// not pay with every packet.
+    /// Discards the cached choice of the next segment after an event of the queue pair. An idle
+    /// stream without new work keeps it, so that a queue pair that only receives does not search
+    /// again after each packet.
     pub(crate) fn look_again(&mut self, queue: &impl Source) {
         if !queue.is_used_up() || !self.is_idle() {
             self.next_segment = NextSegment::Unknown;
@@ -192,7 +193,7 @@ impl SendStream {
         self.settle_skipped(context.now, psn, next.len, follows);
     }
 
-    /// Returns whether no segment follows for now the one that was sent last.
+    /// Returns whether, for now, no segment follows the one that was sent last.
     fn is_last(&mut self, queue: &impl Source, context: &mut PollContext<'_>) -> bool {
         let is_last = match self.choose(queue, context) {
             // Other queue pairs have their turns first.
@@ -207,7 +208,7 @@ impl SendStream {
     }
 
     /// Returns the segment that leaves next.
-    #[inline(always)] // most calls find it known
+    #[inline(always)] // the choice is usually cached
     fn choose(
         &mut self,
         queue: &impl Source,
@@ -261,13 +262,13 @@ impl SendStream {
         let needs = self.may_send(context.now, next.len, lost, &limits, context.rails)?;
         let choice = Choice { next, lost, needs };
         Ok(match context.rails.count() {
-            1 => choice, // it is cut to the one rail
+            1 => choice, // already cut to the only rail
             _ => choice.cut_to(context.path_mtu.on(self.subflows.rail())),
         })
     }
 
     /// Returns the next segment with its PSN if it was lost or released, before new segments.
-    #[inline(always)] // called for each packet, and from where segments are skipped
+    #[inline(always)] // called for each packet, from two places
     fn candidate(
         &mut self,
         queue: &impl Source,
@@ -299,7 +300,7 @@ impl SendStream {
 
     /// Enters the new segments that follow the current one in the window, and takes their share of
     /// the budget.
-    #[inline(never)] // once for many segments
+    #[inline(never)] // called once for many segments
     fn extend_run(
         &mut self,
         queue: &mut impl Source,
@@ -327,11 +328,11 @@ impl SendStream {
         }
     }
 
-    /// Returns the limits of a run. Of what they depend on, only the window changes while its
-    /// segments are entered.
+    /// Returns the limits of a run. Among their inputs, only the window changes while the segments
+    /// of the run are entered.
     fn reach(&self, path: PathId, context: &PollContext<'_>) -> Option<Reach> {
         let payload = match context.rails.count() {
-            1 => u16::MAX, // segments are cut to the one rail
+            1 => u16::MAX, // segments are already cut to the only rail
             _ => context.path_mtu.on(path.rail()),
         };
         let rail = path.rail();
@@ -339,8 +340,8 @@ impl SendStream {
         let in_flight = self.window.in_flight()[rail];
         let mut bytes = self.subflows.current().cc.window().saturating_sub(in_flight);
         if context.budget.in_flight[rail] == 0 {
-            // An idle socket takes one segment however small its buffer is, and behind it only what
-            // fits.
+            // An idle socket accepts one segment even if its buffer is smaller. Further segments
+            // have to fit.
             bytes = bytes.min(self.peer_bytes.saturating_sub(in_flight));
         }
         Some(Reach { segments, bytes: bytes.min(context.budget.left.on(rail)), payload })
