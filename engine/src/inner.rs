@@ -145,7 +145,7 @@ impl EngineInner {
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
-                withholding_key: random::bytes(),
+                skip_key: random::bytes(),
             },
             security: config.security.clone().map(Arc::new),
             rails,

@@ -32,7 +32,7 @@ pub(crate) struct Health {
     /// Losses since the last arrival.
     losses: u32,
     /// Time of the last arrival.
-    heard: Option<Time>,
+    last_arrival: Option<Time>,
     /// Packets that were in flight when the path went down. Their losses are no new evidence.
     unheard: u32,
     down: Option<Down>,
@@ -57,11 +57,11 @@ impl Health {
     }
 
     pub(crate) fn last_arrival(&self) -> Option<Time> {
-        self.heard
+        self.last_arrival
     }
 
     pub(crate) fn on_arrival(&mut self, now: Time) {
-        (self.losses, self.heard) = (0, Some(now));
+        (self.losses, self.last_arrival) = (0, Some(now));
     }
 
     /// Returns an estimate of how many of the `packets` declared lost now were sent since the path
@@ -88,7 +88,7 @@ impl Health {
         batch: u32,
         rtt: Option<Duration>,
     ) -> bool {
-        if self.heard.zip(rtt).is_some_and(|(heard, rtt)| now - heard < rtt) {
+        if self.last_arrival.zip(rtt).is_some_and(|(last_arrival, rtt)| now - last_arrival < rtt) {
             return false;
         }
         self.losses = self.losses.saturating_add(packets);

@@ -224,7 +224,7 @@ pub struct EndpointConfig {
     /// before then has acknowledged data that it did not receive, and its queue pair ends. `None`:
     /// acknowledgements are not checked in this way. No segment is skipped with direct placement,
     /// nor with [`LossRecovery::GoBackN`].
-    pub withholding_key: Option<[u8; 16]>,
+    pub skip_key: Option<[u8; 16]>,
     /// Whether to check that the network handles ECN correctly. The driver then sends segments as
     /// ECN-capable on the rails for which [`crate::Endpoint::sends_ecn`] returns true. Default:
     /// false.
@@ -258,7 +258,7 @@ impl Default for EndpointConfig {
             search_path_mtu: false,
             envelope: 0,
             direct: None,
-            withholding_key: None,
+            skip_key: None,
             validate_ecn: false,
         }
     }

@@ -31,13 +31,13 @@ pub(super) struct Survey {
     /// Whether the destination answers such probes.
     destination_answers: bool,
     /// Whether there was time enough for a report that the host does not exist.
-    heard_out: bool,
+    is_over: bool,
 }
 
 impl Survey {
     pub(super) fn new(config: DiscoveryConfig, local: SocketAddr, to: SocketAddr) -> Self {
-        let (longest, destination_answers, heard_out) = (None, false, false);
-        Survey { config, local, to, interface: 0, longest, destination_answers, heard_out }
+        let (longest, destination_answers, is_over) = (None, false, false);
+        Survey { config, local, to, interface: 0, longest, destination_answers, is_over }
     }
 
     /// Makes probes leave by this interface.
@@ -123,10 +123,10 @@ impl<'a> ProbeBatch<'a> {
     /// Waits for late reports if the destination has not answered. Its last router or this machine
     /// may still be searching for it, and report in the end that it does not exist.
     fn await_last_word(&mut self) -> Result<(), DiscoveryError> {
-        if self.survey.heard_out || self.survey.destination_answers {
+        if self.survey.is_over || self.survey.destination_answers {
             return Ok(());
         }
-        self.survey.heard_out = true;
+        self.survey.is_over = true;
         let until = self.opened + NEIGHBOUR_SEARCH.min(self.survey.config.patience);
         while !self.traces.iter().any(|trace| trace.reached || trace.refused_by.is_some()) {
             if !self.listen_towards(until)? {
@@ -189,9 +189,9 @@ impl<'a> ProbeBatch<'a> {
         let destination: IpAddr = survey.to.ip();
         for index in ready(ports, limit) {
             let trace = &mut traces[index];
-            let mut note = |heard: super::sent_probes::ProbeAnswer| {
-                survey.longest = survey.longest.max(Some(heard.after));
-                trace.record(heard.ttl, heard.answer, destination);
+            let mut note = |answer: super::sent_probes::ProbeAnswer| {
+                survey.longest = survey.longest.max(Some(answer.after));
+                trace.record(answer.ttl, answer.answer, destination);
             };
             ports[index].receive(&mut note).map_err(|source| DiscoveryError::Port {
                 path: traces[index].path.get(),

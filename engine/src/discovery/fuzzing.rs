@@ -33,17 +33,17 @@ pub fn hearsay(input: &[u8]) {
     let mut rest = input;
     while let Some(message) = Message::take(&mut rest) {
         let (asked, trace) = &mut paths[message.path];
-        let heard = if message.is_datagram {
+        let answer = if message.is_datagram {
             asked.match_datagram(&message.said)
         } else {
             hear_icmp(asked, &message, to)
         };
-        if let Some(heard) = heard {
+        if let Some(answer) = answer {
             assert!(
-                heard.ttl == FAR || (1..=MAX_TTL).contains(&heard.ttl),
-                "nobody asked: {heard:?}"
+                answer.ttl == FAR || (1..=MAX_TTL).contains(&answer.ttl),
+                "nobody asked: {answer:?}"
             );
-            record(trace, heard, to.ip());
+            record(trace, answer, to.ip());
         }
     }
     let traces: Vec<Trace> = paths.into_iter().map(|(_, trace)| trace).collect();
@@ -102,26 +102,31 @@ fn hear_icmp(asked: &SentProbes, message: &Message, to: SocketAddr) -> Option<Pr
         assert_eq!(by, by.to_canonical(), "IPv4 in the clothes of IPv6");
     }
     let report = Report { to: Some(to), complaint, quoted: message.said.len() };
-    let heard = asked.match_report(&report, &message.said);
+    let answer = asked.match_report(&report, &message.said);
     let elsewhere = Report { to: Some(SocketAddr::new(to.ip(), 1)), ..report };
     assert_eq!(asked.match_report(&elsewhere, &message.said), None, "about another destination");
-    if let Some(heard) = heard {
-        assert!(message.said.starts_with(probe(message.path, heard.ttl).bytes()), "no quote of it");
+    if let Some(answer) = answer {
+        assert!(
+            message.said.starts_with(probe(message.path, answer.ttl).bytes()),
+            "no quote of it"
+        );
         assert!(complaint.is_some(), "nobody complained");
     }
-    heard
+    answer
 }
 
 /// The first answer stands.
-fn record(trace: &mut Trace, heard: ProbeAnswer, destination: IpAddr) {
+fn record(trace: &mut Trace, answer: ProbeAnswer, destination: IpAddr) {
     let before = trace.clone();
-    trace.record(heard.ttl, heard.answer, destination);
+    trace.record(answer.ttl, answer.answer, destination);
     for (old, new) in before.hops().iter().zip(trace.hops()) {
         assert!(old.is_none() || old == new, "a hop has changed");
     }
     assert_eq!(trace.hops().len(), usize::from(MAX_TTL));
-    assert!(trace.is_settled(heard.ttl) || heard.ttl == FAR, "{heard:?} has settled nothing");
-    assert!(!trace.is_silent() || (heard.ttl == FAR && matches!(heard.answer, Answer::Router(_))));
+    assert!(trace.is_settled(answer.ttl) || answer.ttl == FAR, "{answer:?} has settled nothing");
+    assert!(
+        !trace.is_silent() || (answer.ttl == FAR && matches!(answer.answer, Answer::Router(_)))
+    );
 }
 
 /// Every path is in one route at most, agrees with the other paths of its route, and contradicts

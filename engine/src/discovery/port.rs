@@ -78,19 +78,19 @@ impl PathPort {
     }
 
     /// Hands over the arrived answers.
-    pub(super) fn receive(&mut self, heard: &mut dyn FnMut(ProbeAnswer)) -> io::Result<()> {
+    pub(super) fn receive(&mut self, answer: &mut dyn FnMut(ProbeAnswer)) -> io::Result<()> {
         let mut buffer = [0; LONGEST];
         for _ in 0..MOST_AT_ONCE {
             let Some(report) = error_queue::next(&self.listener, &mut buffer)? else { break };
             self.sent
                 .match_report(&report, &buffer[..report.quoted])
                 .into_iter()
-                .for_each(&mut *heard);
+                .for_each(&mut *answer);
         }
         for _ in 0..MOST_AT_ONCE {
             match (&self.listener).read(&mut buffer) {
                 Ok(len) => {
-                    self.sent.match_datagram(&buffer[..len]).into_iter().for_each(&mut *heard);
+                    self.sent.match_datagram(&buffer[..len]).into_iter().for_each(&mut *answer);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The error is the kernel's short form of an entry of the error queue. It is

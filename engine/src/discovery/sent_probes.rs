@@ -71,7 +71,7 @@ mod tests {
     const ROUTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
     /// The matches of a report about each of three probes with a time to live of 1 to 3.
-    fn heard(to: SocketAddr, by: IpAddr, complaint: Complaint) -> [Option<(u8, Answer)>; 3] {
+    fn answer(to: SocketAddr, by: IpAddr, complaint: Complaint) -> [Option<(u8, Answer)>; 3] {
         let probes = [1, 2, 3].map(Probe::new);
         let quotes = probes.each_ref().map(|probe| probe.bytes().to_vec());
         let mut asked = SentProbes::new(TO);
@@ -82,16 +82,16 @@ mod tests {
 
     #[test]
     fn a_report_is_of_the_probe_that_it_quotes() {
-        let router = heard(TO, ROUTER, Complaint::Expired);
+        let router = answer(TO, ROUTER, Complaint::Expired);
         assert_eq!(router, [1, 2, 3].map(|ttl| Some((ttl, Answer::Router(ROUTER)))));
-        let refusal = heard(TO, ROUTER, Complaint::Unreachable);
+        let refusal = answer(TO, ROUTER, Complaint::Unreachable);
         assert_eq!(refusal, [1, 2, 3].map(|ttl| Some((ttl, Answer::Refusal(ROUTER)))));
     }
 
     #[test]
     fn whatever_the_destination_says_it_is_there() {
         for complaint in [Complaint::Expired, Complaint::Unreachable] {
-            let answers = heard(TO, HOST, complaint);
+            let answers = answer(TO, HOST, complaint);
             assert_eq!(answers, [1, 2, 3].map(|ttl| Some((ttl, Answer::Destination))));
         }
     }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_report_about_another_destination_is_nothing() {
         for to in [SocketAddr::new(ROUTER, 4791), SocketAddr::new(HOST, 4792)] {
-            assert_eq!(heard(to, ROUTER, Complaint::Expired), [None; 3]);
+            assert_eq!(answer(to, ROUTER, Complaint::Expired), [None; 3]);
         }
     }
 }

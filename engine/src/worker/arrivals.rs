@@ -55,7 +55,7 @@ pub(crate) struct ArrivalSource {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ArrivalEffects {
     /// Whether an acknowledgement should leave before the application learns of the arrivals.
-    pub(crate) owes_ack: bool,
+    pub(crate) is_ack_due: bool,
     /// Whether a rail has failed.
     pub(crate) has_failed: bool,
 }
@@ -190,7 +190,7 @@ impl Arrivals<'_> {
             Admit::Duplicate => self.counters.duplicates.add(1),
             Admit::Refuse(_) => self.counters.refused.add(1),
         }
-        self.effects.owes_ack |= may_owe_ack && endpoint.owes_ack_at_once(self.now, slot);
+        self.effects.is_ack_due |= may_owe_ack && endpoint.is_ack_due_at_once(self.now, slot);
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {

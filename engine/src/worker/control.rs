@@ -61,7 +61,7 @@ impl Worker {
     /// Sends the waiting acknowledgements.
     pub(crate) fn acknowledge(&mut self) {
         for (peer, slot) in self.qps.iter().filter_map(QpEntry::bound) {
-            self.peers.endpoint_mut(peer).hasten_acks(slot);
+            self.peers.endpoint_mut(peer).expedite_acks(slot);
         }
         self.transmit(self.clock.now());
     }

@@ -117,7 +117,7 @@ pub(crate) struct WorkerParts {
 struct Intake {
     packets: usize,
     /// Whether an acknowledgement should leave before the application learns of the arrivals.
-    owes_ack: bool,
+    is_ack_due: bool,
 }
 
 impl Worker {
@@ -163,12 +163,12 @@ impl Worker {
         worked |= self.transmit(now);
         // Reading the clock costs as much as an idle look at everything else.
         let now = if worked { self.clock.now() } else { now };
-        let Intake { packets: arrived, owes_ack } = self.receive(now);
+        let Intake { packets: arrived, is_ack_due } = self.receive(now);
         if arrived > 0 {
             worked = true;
             self.activity.has_taken(arrived, self.is_polled);
         }
-        if owes_ack || arrived >= MANY_ARRIVALS {
+        if is_ack_due || arrived >= MANY_ARRIVALS {
             self.transmit(self.clock.now());
         }
         worked |= self.run_timers(now);
@@ -289,7 +289,7 @@ impl Worker {
                 memory: Checked { regions },
                 counters: &self.counters,
                 events: &self.events,
-                effects: ArrivalEffects { owes_ack: intake.owes_ack, has_failed: false },
+                effects: ArrivalEffects { is_ack_due: intake.is_ack_due, has_failed: false },
             };
             let taken =
                 self.rails.receive(now, regions, &mut |rail, arrived| arrivals.take(rail, arrived));
@@ -297,8 +297,8 @@ impl Worker {
                 tracing::warn!(%error, "receiving failed");
                 Taken::default()
             });
-            let ArrivalEffects { owes_ack, has_failed } = arrivals.effects;
-            intake = Intake { packets: intake.packets + packets, owes_ack };
+            let ArrivalEffects { is_ack_due, has_failed } = arrivals.effects;
+            intake = Intake { packets: intake.packets + packets, is_ack_due };
             if has_failed {
                 self.fail_lost();
                 return Intake { packets: intake.packets.max(1), ..intake };

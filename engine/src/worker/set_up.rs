@@ -33,8 +33,8 @@ pub(crate) struct SetUpPlan {
     pub(crate) crc: Crc,
     pub(crate) ping_interval: Duration,
     pub(crate) peer_timeout: Duration,
-    /// See [`EndpointConfig::withholding_key`].
-    pub(crate) withholding_key: [u8; 16],
+    /// See [`EndpointConfig::skip_key`].
+    pub(crate) skip_key: [u8; 16],
 }
 
 impl Worker {
@@ -196,7 +196,7 @@ impl Worker {
             search_path_mtu: self.caps.search_path_mtu,
             envelope: if session.is_some() { Session::OVERHEAD as u16 } else { 0 },
             direct: self.caps.direct,
-            withholding_key: Some(self.plan.withholding_key),
+            skip_key: Some(self.plan.skip_key),
             validate_ecn: self.caps.congestion_marks,
         };
         let peer = self.peers.find_or_make(now, theirs.instance, &addrs, config);

@@ -30,7 +30,7 @@ impl Endpoint {
             if arrival.header.retransmission && admit.repeats_an_answer() {
                 self.suspect_path_mtu(now);
                 if admit == Admit::Duplicate {
-                    self.liveness.unheard_by = self.qp(slot).acked_by(arrival.header.opcode);
+                    self.liveness.unacked_path = self.qp(slot).acked_by(arrival.header.opcode);
                     self.control_due = true;
                 }
             }
@@ -49,14 +49,14 @@ impl Endpoint {
     /// application is notified. The application may end its process right after the notification,
     /// and then nobody would acknowledge. An acknowledgement that is likely to leave with a reply
     /// waits for it.
-    pub fn owes_ack_at_once(&self, now: Time, slot: QpSlot) -> bool {
-        self.qp(slot).owes_ack_at_once(now)
+    pub fn is_ack_due_at_once(&self, now: Time, slot: QpSlot) -> bool {
+        self.qp(slot).is_ack_due_at_once(now)
     }
 
     /// Makes pending acknowledgements of this queue pair leave with the next transmission, whatever
     /// they wait for.
-    pub fn hasten_acks(&mut self, slot: QpSlot) {
-        self.qp_mut(slot).hasten_acks();
+    pub fn expedite_acks(&mut self, slot: QpSlot) {
+        self.qp_mut(slot).expedite_acks();
         self.settle(slot.0);
     }
 

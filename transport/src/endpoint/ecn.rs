@@ -95,7 +95,7 @@ impl RailEcn {
         matches!(self.state, State::Capable | State::Checked | State::Trial(_))
     }
 
-    pub(super) fn heeds_marks(&self) -> bool {
+    pub(super) fn counts_marks(&self) -> bool {
         matches!(self.state, State::Capable | State::Checked | State::Trial(EcnTrouble::Dropped))
     }
 
@@ -187,9 +187,9 @@ impl Ecn {
     }
 
     /// Rails whose marks are ignored.
-    pub(super) fn unheeded(&self) -> RailSet {
+    pub(super) fn ignored(&self) -> RailSet {
         let all = (0..MAX_RAILS).map(RailId::new);
-        all.filter(|rail| !self.rails[rail.get()].heeds_marks()).collect()
+        all.filter(|rail| !self.rails[rail.get()].counts_marks()).collect()
     }
 }
 

@@ -80,14 +80,14 @@ impl Endpoint {
         if changed.is_empty() {
             return;
         }
-        let unheeded = self.ecn.unheeded();
+        let ignored = self.ecn.ignored();
         let was_cut = |rail: &RailId| {
             let is_off = after[rail.get()].state == State::Off(EcnTrouble::AlwaysMarked);
-            is_off && before[rail.get()].heeds_marks()
+            is_off && before[rail.get()].counts_marks()
         };
         let cut: RailSet = changed.iter().filter(was_cut).collect();
         for member in self.members.iter_mut().flatten() {
-            member.qp.leave_marks_unheeded(unheeded);
+            member.qp.ignore_marks(ignored);
             member.qp.restart_controllers(cut);
         }
         let qp = self.qp(slot).id();

@@ -33,7 +33,7 @@ pub(super) struct Liveness {
     /// Answers to PINGs that are waiting to be sent.
     pub(super) answers: VecDeque<Answer>,
     /// The path of an acknowledgement that seems not to have reached the peer.
-    pub(super) unheard_by: Option<PathId>,
+    pub(super) unacked_path: Option<PathId>,
     /// The doubt after an ICMP port unreachable from the peer's host.
     pub(super) doubt: Option<Doubt>,
     /// No new doubt begins before this time.
@@ -122,7 +122,7 @@ impl Liveness {
             question: None,
             asks_by_path: false,
             answers: VecDeque::new(),
-            unheard_by: None,
+            unacked_path: None,
             doubt: None,
             trusted_until: Time::ZERO,
             is_silent: false,

@@ -78,7 +78,7 @@ impl Endpoint {
         let mut qp = ConnectedQp::new(qp, remote, &self.config, rails);
         self.path_mtu.admit(now, remote.mtu, rails);
         qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
-        qp.leave_marks_unheeded(self.ecn.unheeded());
+        qp.ignore_marks(self.ecn.ignored());
         if self.is_empty() {
             self.liveness.begin(now + self.config.ping_interval);
         }

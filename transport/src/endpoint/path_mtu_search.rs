@@ -66,7 +66,7 @@ impl Endpoint {
     /// Like [`Endpoint::paths_are_blocked`], but only once this is certain. A new rail may use its
     /// receiving port until it is known that the ports of its paths are open.
     pub fn path_ports_blocked(&self, rail: RailId) -> bool {
-        self.path_mtu.rails[rail.get()].told_blocked
+        self.path_mtu.rails[rail.get()].reported_blocked
     }
 
     /// The longest datagram that a rail carries, and the longest that it should carry, if that is
@@ -159,7 +159,7 @@ impl Endpoint {
     /// Returns a mask that makes the serials of a queue pair's probes unpredictable. So an answer
     /// proves that its sender has received the probe, in full size.
     fn probe_mask(&self, index: u32, size: u16) -> u32 {
-        let (qp, key) = (self.qp(QpSlot(index)), self.config.withholding_key);
+        let (qp, key) = (self.qp(QpSlot(index)), self.config.skip_key);
         key.map_or(0, |key| {
             let mut hasher = SipHasher24::new_with_key(&key);
             hasher.write_u8(PROBES);

@@ -71,7 +71,7 @@ impl Endpoint {
             self.liveness.ring.remove(index);
             if let Some(member) = self.members[index as usize].as_mut() {
                 match cause {
-                    EndCause::PeerGone => member.qp.give_up_untold(cause),
+                    EndCause::PeerGone => member.qp.give_up_silently(cause),
                     _ => member.qp.give_up(cause),
                 }
                 self.settle(index);
@@ -136,7 +136,7 @@ impl Endpoint {
     /// of a path.
     #[cold]
     pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        if let Some(path) = self.liveness.unheard_by.take() {
+        if let Some(path) = self.liveness.unacked_path.take() {
             rails.check_paths(now, path);
         }
         let transmit = self

@@ -191,8 +191,8 @@ impl ConnectedQp {
     }
 
     /// Ignores congestion marks on these rails from now on.
-    pub(crate) fn leave_marks_unheeded(&mut self, rails: RailSet) {
-        self.streams.leave_marks_unheeded(rails);
+    pub(crate) fn ignore_marks(&mut self, rails: RailSet) {
+        self.streams.ignore_marks(rails);
     }
 
     /// Replaces the congestion controllers of these rails, which have cut their windows without a

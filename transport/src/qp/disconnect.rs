@@ -54,11 +54,11 @@ impl ConnectedQp {
 
     /// Handles the report that the peer does not know this queue pair.
     pub(crate) fn on_unknown(&mut self) {
-        self.give_up_untold(EndCause::PeerUnknown);
+        self.give_up_silently(EndCause::PeerUnknown);
     }
 
     /// Ends the connection without a DISCONNECT, because the peer's queue pair is gone.
-    pub(crate) fn give_up_untold(&mut self, cause: EndCause) {
+    pub(crate) fn give_up_silently(&mut self, cause: EndCause) {
         self.give_up(cause);
         self.disconnects = false;
     }

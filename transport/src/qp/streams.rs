@@ -139,10 +139,10 @@ impl Streams {
     }
 
     /// Ignores congestion marks on these rails from now on.
-    pub(super) fn leave_marks_unheeded(&mut self, rails: RailSet) {
+    pub(super) fn ignore_marks(&mut self, rails: RailSet) {
         self.template.ignored_marks = rails;
         for outgoing in self.all_outgoing_mut() {
-            outgoing.marks.leave_unheeded(rails);
+            outgoing.marks.ignore(rails);
             outgoing.subflows.watch_marks_anew();
         }
     }
@@ -203,13 +203,16 @@ impl Streams {
         }
     }
 
-    /// Returns the first incoming stream for which `owes` is true. Called for each packet.
+    /// Returns the first incoming stream for which `is_due` is true. Called for each packet.
     #[inline]
-    pub(super) fn owing(&self, owes: impl Fn(&RecvStream) -> bool) -> Option<Stream> {
-        if owes(&self.from_requests) {
+    pub(super) fn with_due_ack(&self, is_due: impl Fn(&RecvStream) -> bool) -> Option<Stream> {
+        if is_due(&self.from_requests) {
             return Some(Stream::Requests);
         }
-        self.from_responses.as_ref().filter(|responses| owes(responses)).map(|_| Stream::Responses)
+        self.from_responses
+            .as_ref()
+            .filter(|responses| is_due(responses))
+            .map(|_| Stream::Responses)
     }
 
     /// Returns the incoming streams that exist.
@@ -253,7 +256,7 @@ impl Streams {
             let ResponseTemplate { stream, peer_bytes, rails, ignored_marks, skips } = template;
             let mut stream = SendStream::new(config, remote, *stream, *peer_bytes, *rails);
             stream.skips = std::mem::take(skips);
-            stream.marks.leave_unheeded(*ignored_marks);
+            stream.marks.ignore(*ignored_marks);
             Box::new(Responses { stream, queue: ResponseQueue::default() })
         })
     }

@@ -45,14 +45,14 @@ impl ConnectedQp {
         rails: &mut Rails,
         budget: Budget<'_>,
     ) -> Outcome {
-        if let Some(packet) = self.poll_ack(|incoming| incoming.owes_ack_first(now)) {
+        if let Some(packet) = self.poll_ack(|incoming| incoming.is_ack_overdue(now)) {
             return Outcome::Packet { packet, yields: false };
         }
         let data = self.poll_data(now, rails, budget);
         if matches!(data, Outcome::Packet { .. }) {
             return data;
         }
-        match self.poll_ack(|incoming| incoming.owes_ack(now)) {
+        match self.poll_ack(|incoming| incoming.is_ack_due(now)) {
             Some(packet) => Outcome::Packet { packet, yields: false },
             None => data,
         }
@@ -135,19 +135,19 @@ impl ConnectedQp {
         ends
     }
 
-    /// See [`crate::Endpoint::owes_ack_at_once`].
-    pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
-        self.streams.owing(|incoming| incoming.owes_ack_at_once(now)).is_some()
+    /// See [`crate::Endpoint::is_ack_due_at_once`].
+    pub(crate) fn is_ack_due_at_once(&self, now: Time) -> bool {
+        self.streams.with_due_ack(|incoming| incoming.is_ack_due_at_once(now)).is_some()
     }
 
-    /// See [`crate::Endpoint::hasten_acks`].
-    pub(crate) fn hasten_acks(&mut self) {
+    /// See [`crate::Endpoint::expedite_acks`].
+    pub(crate) fn expedite_acks(&mut self) {
         let streams = &mut self.streams;
-        streams.all_incoming_mut().for_each(RecvStream::hasten_ack);
+        streams.all_incoming_mut().for_each(RecvStream::expedite_ack);
     }
 
-    fn poll_ack(&self, owes: impl Fn(&RecvStream) -> bool) -> Option<Packet> {
-        self.streams.owing(owes).map(Packet::Ack)
+    fn poll_ack(&self, is_due: impl Fn(&RecvStream) -> bool) -> Option<Packet> {
+        self.streams.with_due_ack(is_due).map(Packet::Ack)
     }
 
     /// Returns a control packet for the peer.

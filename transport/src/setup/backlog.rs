@@ -61,7 +61,7 @@ pub struct Backlog {
 struct WaitingRequest {
     request: Request,
     /// Arrival of its last CONNECT.
-    heard: Time,
+    last_connect: Time,
 }
 
 impl Backlog {
@@ -105,7 +105,7 @@ impl Backlog {
         let Some(waiting) = self.requests.get_mut(&attempt) else { return true };
         let is_wanted = !waiting.is_stale(now);
         if is_wanted {
-            waiting.heard = now;
+            waiting.last_connect = now;
         } else {
             self.remove(attempt);
             self.order.retain(|other| *other != attempt);
@@ -137,7 +137,7 @@ impl Backlog {
 
     fn insert(&mut self, now: Time, host: IpAddr, request: Request) {
         let attempt = request.attempt();
-        if self.requests.insert(attempt, WaitingRequest { request, heard: now }).is_none() {
+        if self.requests.insert(attempt, WaitingRequest { request, last_connect: now }).is_none() {
             self.order.push_back(attempt);
             *self.held.entry(host).or_default() += 1;
         }
@@ -170,7 +170,7 @@ impl Backlog {
 
 impl WaitingRequest {
     fn is_stale(&self, now: Time) -> bool {
-        now.saturating_since(self.heard) > STALE_AFTER
+        now.saturating_since(self.last_connect) > STALE_AFTER
     }
 }
 

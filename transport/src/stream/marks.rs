@@ -66,10 +66,10 @@ impl CountedMarks {
 
 /// Marks of a sending stream, as reported by the peer. Invariant: `paths` ascends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HeardMarks {
+pub(crate) struct ReportedMarks {
     paths: Vec<Heard>,
     /// Rails whose marks are ignored.
-    unheeded: RailSet,
+    ignored: RailSet,
     /// The last sample of a rail's marks.
     sample: Option<(RailId, MarkSample)>,
 }
@@ -130,7 +130,7 @@ struct Heard {
     late: bool,
 }
 
-impl HeardMarks {
+impl ReportedMarks {
     /// Takes the marks of an acknowledgement; `rails`: number of rails. Returns the number of new
     /// marks.
     pub(crate) fn on_report(&mut self, marks: &Marks, rails: usize) -> u64 {
@@ -162,8 +162,8 @@ impl HeardMarks {
     }
 
     /// Sets the rails whose marks are ignored from now on.
-    pub(crate) fn leave_unheeded(&mut self, rails: RailSet) {
-        (self.unheeded, self.sample) = (rails, None);
+    pub(crate) fn ignore(&mut self, rails: RailSet) {
+        (self.ignored, self.sample) = (rails, None);
     }
 
     pub(crate) fn take_sample(&mut self) -> Option<(RailId, MarkSample)> {
@@ -189,7 +189,7 @@ impl HeardMarks {
         if let Some(sample) = watch.on_acked(now, packets, marks, window) {
             self.sample = Some((rail, sample));
         }
-        !self.unheeded.contains(rail)
+        !self.ignored.contains(rail)
     }
 
     /// Takes the new marks of a path whose segments are acknowledged. Also returns whether these
@@ -246,24 +246,24 @@ mod tests {
 
     #[test]
     fn lost_and_reordered_reports_lose_and_repeat_nothing() {
-        let (mut counted, mut heard) = (CountedMarks::default(), HeardMarks::default());
+        let (mut counted, mut reported) = (CountedMarks::default(), ReportedMarks::default());
         let mut report = || {
             counted.count(path(1));
             counted.report()
         };
         let [_lost, overtaken, third] = [report(), report(), report()];
-        assert_eq!(heard.on_report(&third, 1), 3);
-        assert_eq!(heard.on_report(&overtaken, 1), 0);
-        assert_eq!((heard.take(path(1)), heard.take(path(1))), ((3, true), (0, false)));
+        assert_eq!(reported.on_report(&third, 1), 3);
+        assert_eq!(reported.on_report(&overtaken, 1), 0);
+        assert_eq!((reported.take(path(1)), reported.take(path(1))), ((3, true), (0, false)));
     }
 
     #[test]
     fn marks_stay_with_their_path_and_late_ones_count_for_its_next_segments() {
-        let mut heard = HeardMarks::default();
-        heard.on_report(&Marks::new([PathMarks { path: path(2), count: 5 }]), 1);
-        assert_eq!(heard.take(path(1)), (0, false));
-        assert_eq!((heard.take_alone(path(2)), heard.take_alone(path(2))), (5, 0));
-        assert_eq!((heard.take(path(2)), heard.take(path(2))), ((0, true), (0, false)));
+        let mut reported = ReportedMarks::default();
+        reported.on_report(&Marks::new([PathMarks { path: path(2), count: 5 }]), 1);
+        assert_eq!(reported.take(path(1)), (0, false));
+        assert_eq!((reported.take_alone(path(2)), reported.take_alone(path(2))), (5, 0));
+        assert_eq!((reported.take(path(2)), reported.take(path(2))), ((0, true), (0, false)));
     }
 
     #[test]
@@ -284,10 +284,10 @@ mod tests {
 
     #[test]
     fn counts_wrap() {
-        let mut heard = HeardMarks::default();
+        let mut reported = ReportedMarks::default();
         let report = |count| Marks::new([PathMarks { path: path(1), count }]);
         for (count, new) in [(30_000, 30_000), (60_000, 30_000), (4, 5540)] {
-            assert_eq!(heard.on_report(&report(count), 1), new);
+            assert_eq!(reported.on_report(&report(count), 1), new);
         }
     }
 }

@@ -80,7 +80,7 @@ impl Host {
         let config = EndpointConfig {
             search_path_mtu: true,
             peer_timeout: Duration::from_secs(100_000),
-            withholding_key: Some([7; 16]),
+            skip_key: Some([7; 16]),
             ..EndpointConfig::default()
         };
         let patient = Duration::from_secs(100_000);

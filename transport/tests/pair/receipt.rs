@@ -24,11 +24,11 @@ const SEGMENTS: u32 = 1024;
 const ENOUGH: u64 = 1 << 14;
 const SEEDS: u8 = 40;
 
-fn pair(withholding_key: Option<[u8; 16]>, recovery: LossRecovery) -> Pair {
+fn pair(skip_key: Option<[u8; 16]>, recovery: LossRecovery) -> Pair {
     let window = u64::from(IN_FLIGHT) * (u64::from(MTU) + 60);
     let cc = CcConfig::new(FixedWindow { window });
     let config = QpConfig { recovery, cc, ..wide() };
-    Pair::with(config, EndpointConfig { withholding_key, ..EndpointConfig::default() })
+    Pair::with(config, EndpointConfig { skip_key, ..EndpointConfig::default() })
 }
 
 fn withholding(seed: u8) -> Pair {
@@ -116,8 +116,7 @@ fn guesses_of_skipped_segments_are_soon_wrong() {
 }
 
 fn end(seed: u8) -> End {
-    let endpoint =
-        EndpointConfig { withholding_key: Some([seed; 16]), ..EndpointConfig::default() };
+    let endpoint = EndpointConfig { skip_key: Some([seed; 16]), ..EndpointConfig::default() };
     End::within(FIRST, QpConfig { max_rd_atomic: 16, ..wide() }, endpoint)
 }
 

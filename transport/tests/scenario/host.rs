@@ -315,8 +315,7 @@ impl Host {
         let most = most.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
         let in_flight = endpoint.in_flight(path.rail());
         let counters = endpoint.qp(slot).counters();
-        let may_probe =
-            self.config.withholding_key.is_some() && counters.timeouts + counters.rnr_naks > 0;
+        let may_probe = self.config.skip_key.is_some() && counters.timeouts + counters.rnr_naks > 0;
         let fits = header.retransmission || may_probe || goes_on || in_flight <= most;
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }

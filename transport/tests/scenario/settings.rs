@@ -94,7 +94,7 @@ impl Settings {
             paths: pick(rng, &[1, 2, 16, 64]),
             endpoint: EndpointConfig {
                 direct: direct(seed, mtu),
-                withholding_key: withholding_key(seed),
+                skip_key: skip_key(seed),
                 ..endpoint(rng, mtu)
             },
             qp: [0, 1].map(|host| from_the_table(queue_pair(rng, mtu, recovery), seed, host)),
@@ -252,7 +252,7 @@ fn direct(seed: u64, mtu: u16) -> Option<DirectConfig> {
 }
 
 /// Most of the scenarios, likewise.
-fn withholding_key(seed: u64) -> Option<[u8; 16]> {
+fn skip_key(seed: u64) -> Option<[u8; 16]> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7769_7468);
     rng.random_bool(0.75).then(|| rng.random())
 }
@@ -309,7 +309,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         // Bad luck alone must not kill a peer that is there.
         peer_timeout: Duration::from_secs(30),
         direct: None,
-        withholding_key: None,
+        skip_key: None,
         joint_batches: mtu.is_multiple_of(2),
         validate_ecn: true,
     }

@@ -65,12 +65,12 @@ struct ProbeRound {
 
 impl ProbeRound {
     /// Whether any small probe was answered: the peer is alive and reachable.
-    fn is_heard(&self) -> bool {
+    fn is_answered(&self) -> bool {
         self.base_by_path || self.base_by_port
     }
 
     fn is_over(&self) -> bool {
-        match self.is_heard() {
+        match self.is_answered() {
             true => self.asked >= TRIES,
             false => self.tries >= if self.is_suspicion { 1 } else { TRIES },
         }
@@ -98,7 +98,7 @@ pub(in crate::endpoint) struct PathMtu {
     /// The ports of paths are blocked: everything leaves from the receiving port.
     pub(in crate::endpoint) port_only: bool,
     /// The queue pairs were notified of that.
-    pub(in crate::endpoint) told_blocked: bool,
+    pub(in crate::endpoint) reported_blocked: bool,
     /// The largest size that ever passed, and the size that passed when the last search ended.
     most: u16,
     settled: u16,
@@ -128,7 +128,7 @@ impl PathMtu {
             too_large: u32::from(base) + 1,
             hint: 0,
             port_only: false,
-            told_blocked: false,
+            reported_blocked: false,
             most: 0,
             settled: 0,
             round: None,
@@ -260,7 +260,7 @@ impl PathMtu {
         let Some(round) = &mut self.round else { return };
         self.due.clear();
         let is_first = round.tries == 0;
-        if round.is_heard() || is_first && !round.is_suspicion {
+        if round.is_answered() || is_first && !round.is_suspicion {
             self.due.push((round.size, way));
             round.asked += 1;
         }
@@ -303,7 +303,7 @@ impl PathMtu {
         }
         if round.base_by_port && !self.port_only {
             self.port_only = true;
-            self.tell_blocked();
+            self.report_blocked();
             self.begin(now, round.size);
         } else if self.current >= self.ceiling && !self.port_only {
             self.next_at = Time::FAR_FUTURE; // the next time-out probes again
@@ -319,7 +319,7 @@ impl PathMtu {
         let (low, high) = (self.current, self.too_large);
         let is_found = low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high;
         if is_found && self.port_only {
-            self.tell_blocked(); // each round has probed a path, too
+            self.report_blocked(); // each round has probed a path, too
         }
         if is_found {
             (self.most, self.settled) = (self.most.max(low), low);
@@ -337,8 +337,8 @@ impl PathMtu {
         }
     }
 
-    fn tell_blocked(&mut self) {
-        if !std::mem::replace(&mut self.told_blocked, true) {
+    fn report_blocked(&mut self) {
+        if !std::mem::replace(&mut self.reported_blocked, true) {
             self.news.push_back(EventKind::PathsBlocked);
         }
     }
@@ -371,7 +371,7 @@ impl PathMtu {
         }
         if way == Way::Path && self.port_only {
             self.port_only = false;
-            if std::mem::take(&mut self.told_blocked) {
+            if std::mem::take(&mut self.reported_blocked) {
                 self.news.push_back(EventKind::PathsOpen);
             }
         }

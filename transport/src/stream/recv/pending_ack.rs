@@ -110,7 +110,7 @@ impl PendingAck {
     }
 
     /// Makes a pending acknowledgement due, whatever it waits for.
-    pub(super) fn hasten(&mut self) {
+    pub(super) fn expedite(&mut self) {
         if self.asked || self.unacked > 0 {
             self.by(Time::ZERO);
         }

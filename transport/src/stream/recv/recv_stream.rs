@@ -140,8 +140,8 @@ impl RecvStream {
     }
 
     /// Makes a pending acknowledgement leave with the next transmission, whatever it waits for.
-    pub(crate) fn hasten_ack(&mut self) {
-        self.pending_ack.hasten();
+    pub(crate) fn expedite_ack(&mut self) {
+        self.pending_ack.expedite();
     }
 
     /// Counts a duplicate packet. `again`: it is a retransmission, so the peer seems not to have
@@ -282,13 +282,13 @@ impl RecvStream {
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
-        if self.owes_ack_first(now) {
+        if self.is_ack_overdue(now) {
             self.ack_now();
         }
     }
 
-    pub(crate) fn owes_ack(&self, now: Time) -> bool {
-        self.owes_ack_first(now)
+    pub(crate) fn is_ack_due(&self, now: Time) -> bool {
+        self.is_ack_overdue(now)
             || (self.pending_ack.asked
                 && !self.pending_ack.replied
                 && !self.pending_ack.awaits_reply)
@@ -297,13 +297,13 @@ impl RecvStream {
     /// Whether an acknowledgement is due before the application is notified of what has arrived.
     /// The process may end right after that, and its peer would take a delivered message for lost.
     /// An acknowledgement only waits for a reply, if replies are usual.
-    pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
+    pub(crate) fn is_ack_due_at_once(&self, now: Time) -> bool {
         let waits = self.pending_ack.replied || self.pending_ack.is_reply_usual;
-        self.owes_ack_first(now) || (self.pending_ack.asked && !waits)
+        self.is_ack_overdue(now) || (self.pending_ack.asked && !waits)
     }
 
     /// Whether an acknowledgement is due even before data that could leave.
-    pub(crate) fn owes_ack_first(&self, now: Time) -> bool {
+    pub(crate) fn is_ack_overdue(&self, now: Time) -> bool {
         self.pending_ack.due <= now
     }
 

@@ -43,16 +43,16 @@ impl AckRequests {
     }
 
     /// Whether half of a burst of small messages or READs was sent, and nothing else is in flight.
-    /// `len`: payload bytes of the last segment, 0 for a request; `flying`: segments in flight;
-    /// `left`: messages that wait. The peer then works on the first half while the second is made;
-    /// with one batch, both ends would work in turn. A sender with more than a batch to send, or
-    /// with one in flight, has two batches anyway.
+    /// `len`: payload bytes of the last segment, 0 for a request; `segments_in_flight`: their
+    /// number; `left`: messages that wait. The peer then works on the first half while the second
+    /// is made; with one batch, both ends would work in turn. A sender with more than a batch to
+    /// send, or with one in flight, has two batches anyway.
     #[inline]
-    pub(crate) fn halves_burst(&self, len: u16, flying: u32, left: usize) -> bool {
+    pub(crate) fn halves_burst(&self, len: u16, segments_in_flight: u32, left: usize) -> bool {
         let least = if len == 0 { HALF_REQUESTS } else { HALF_SEGMENTS };
         let is_half = self.segments >= least && self.bytes <= HALF_BYTES;
         let sent = self.segments as usize;
-        is_half && self.segments == flying && (sent - 1..=sent).contains(&left)
+        is_half && self.segments == segments_in_flight && (sent - 1..=sent).contains(&left)
     }
 
     pub(crate) fn is_time(&self) -> bool {

@@ -18,7 +18,7 @@ pub(crate) struct Losses {
     /// Transmissions that were declared lost without proof.
     pub(crate) suspects: Suspects,
     /// Outcomes that are to be reported to the path set.
-    pub(crate) untold: Vec<(PathId, Outcome)>,
+    pub(crate) unreported: Vec<(PathId, Outcome)>,
 }
 
 impl Losses {
@@ -28,25 +28,25 @@ impl Losses {
             spurious: SpuriousDetector::default(),
             probes: Probes::default(),
             suspects: Suspects::default(),
-            untold: Vec::new(),
+            unreported: Vec::new(),
         }
     }
 
     /// Drops the suspects, because no acknowledgement will decide about them.
     pub(crate) fn forget_suspects(&mut self) {
-        let untold = &mut self.untold;
-        self.suspects.clear(|path, outcome| untold.push((path, outcome)));
+        let unreported = &mut self.unreported;
+        self.suspects.clear(|path, outcome| unreported.push((path, outcome)));
     }
 
     /// Drops the suspects that were not acknowledged.
     pub(crate) fn forget_open(&mut self) {
-        let untold = &mut self.untold;
-        self.suspects.forget_open(|path, outcome| untold.push((path, outcome)));
+        let unreported = &mut self.unreported;
+        self.suspects.forget_open(|path, outcome| unreported.push((path, outcome)));
     }
 
     /// Reports the pending outcomes to the path set.
     pub(crate) fn report(&mut self, stream: StreamId, now: Time, rails: &mut Rails) {
-        for (path, outcome) in self.untold.drain(..) {
+        for (path, outcome) in self.unreported.drain(..) {
             rails.on_feedback(stream, now, path, outcome);
         }
     }
@@ -55,6 +55,6 @@ impl Losses {
     pub(crate) fn trim(&mut self) {
         self.detector.trim();
         self.suspects.trim();
-        self.untold.shrink_to(KEPT_ENTRIES);
+        self.unreported.shrink_to(KEPT_ENTRIES);
     }
 }

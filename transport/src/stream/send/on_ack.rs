@@ -23,7 +23,7 @@ use super::skipped_segments::FOLLOWERS;
 use super::subflow::Subflow;
 use super::subflows::Subflows;
 use super::window::{NotTaken, Window};
-use crate::stream::marks::HeardMarks;
+use crate::stream::marks::ReportedMarks;
 use crate::stream::per_rail::RailBytes;
 use crate::{QpConfig, Remote};
 
@@ -75,7 +75,7 @@ impl SendStream {
         let answers_probe = self.answers_probe(echo);
         let received = Acked { now, delay, echo, rtt, in_flight: *self.window.in_flight() };
         let reorders = rails.reordering().is_any();
-        let mut credit =
+        let mut feedback =
             PathFeedback::new(&received, &mut self.marks, &mut self.subflows, reorders);
         let mut late = 0;
         let acked = if overtaken {
@@ -94,10 +94,10 @@ impl SendStream {
                 if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);
                 }
-                credit.take(psn, segment, certain, rails, self.stream);
+                feedback.take(psn, segment, certain, rails, self.stream);
             })?
         };
-        credit.end(&ack.marks, rails, self.stream);
+        feedback.end(&ack.marks, rails, self.stream);
         if self.window.shows_skipped(FOLLOWERS) {
             self.window.release();
         }
@@ -300,13 +300,13 @@ impl SendStream {
         if end <= self.window.una() {
             return false;
         }
-        let (untold, subflows) = (&mut self.losses.untold, &mut self.subflows);
+        let (unreported, subflows) = (&mut self.losses.unreported, &mut self.subflows);
         let no_echo = Echo { path: PathId::default(), stamp: 0 };
         let told = |psn, segment: &Segment, _| {
             if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                 direct.on_arrival(epoch);
             }
-            untold.push((segment.path, outcome(subflows, psn, segment)));
+            unreported.push((segment.path, outcome(subflows, psn, segment)));
         };
         self.window.ack(end, &[], no_echo, told).is_ok()
     }
@@ -350,7 +350,7 @@ struct AckedRun {
 #[derive(Debug)]
 pub(crate) struct PathFeedback<'a> {
     ack: &'a Acked,
-    marks: &'a mut HeardMarks,
+    marks: &'a mut ReportedMarks,
     subflows: &'a mut Subflows,
     run: AckedRun,
     /// Whether the controller has its round-trip sample. An acknowledgement yields one sample,
@@ -365,7 +365,7 @@ pub(crate) struct PathFeedback<'a> {
 impl<'a> PathFeedback<'a> {
     pub(crate) fn new(
         ack: &'a Acked,
-        marks: &'a mut HeardMarks,
+        marks: &'a mut ReportedMarks,
         subflows: &'a mut Subflows,
         reorders: bool,
     ) -> Self {
@@ -433,7 +433,7 @@ impl<'a> PathFeedback<'a> {
         if packets > 0 {
             self.sampled |= sample.is_some();
             let (mut marks, mut congested) = self.marks.take(path);
-            if self.marks.is_watching() && !self.heeds(path, packets, marks) {
+            if self.marks.is_watching() && !self.counts_marks(path, packets, marks) {
                 (marks, congested) = (0, false);
             }
             let arrived = Outcome::Arrived { packets, rtt, congested };
@@ -447,7 +447,7 @@ impl<'a> PathFeedback<'a> {
     }
 
     /// Whether the marks of this path are used.
-    fn heeds(&mut self, path: PathId, packets: u32, marks: u32) -> bool {
+    fn counts_marks(&mut self, path: PathId, packets: u32, marks: u32) -> bool {
         let Some(subflow) = self.subflows.of(path) else { return true };
         let watch = (&mut subflow.marks, subflow.cc.window());
         self.marks.watch(self.ack.now, path.rail(), (packets, marks), watch)
@@ -459,7 +459,7 @@ impl<'a> PathFeedback<'a> {
         self.close(rails, stream);
         for marks in reported.iter() {
             let late = self.marks.take_alone(marks.path);
-            let late = if self.heeds(marks.path, 0, late) { late } else { 0 };
+            let late = if self.counts_marks(marks.path, 0, late) { late } else { 0 };
             if let Some(subflow) = self.subflows.of(marks.path).filter(|_| late > 0) {
                 subflow.cc.on_ack(&self.ack.blank(marks.path, late, &subflow.cc));
             }

@@ -1,7 +1,8 @@
 //! The queue of responses: the data of the peer's READs and the results of its atomics, in the
 //! order of the requests.
 //!
-//! Invariant: `owed[i]` is response `base + i`. Those before `cursor` have been sent completely.
+//! Invariant: `responses[i]` is response `base + i`. Those before `cursor` have been sent
+//! completely.
 
 use std::collections::VecDeque;
 
@@ -32,7 +33,7 @@ struct Response {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseQueue {
-    owed: VecDeque<Response>,
+    responses: VecDeque<Response>,
     base: u64,
     cursor: u64,
     offset: u32,
@@ -40,39 +41,40 @@ pub(crate) struct ResponseQueue {
 
 impl ResponseQueue {
     pub(crate) fn len(&self) -> usize {
-        self.owed.len()
+        self.responses.len()
     }
 
     pub(crate) fn push(&mut self, number: u32, request: Psn, body: Body) {
-        self.owed.push_back(Response { number, request, body, last: None });
+        self.responses.push_back(Response { number, request, body, last: None });
     }
 
     fn get(&self, seq: u64) -> Option<&Response> {
-        self.owed.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
+        self.responses.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
     }
 
     /// Last PSN of the oldest response, if it was sent completely.
     pub(crate) fn oldest_sent(&self) -> Option<Psn> {
-        self.owed.front()?.last
+        self.responses.front()?.last
     }
 
     /// Returns the PSN of the newest request, if all responses were sent whole.
     pub(crate) fn newest_sent(&self) -> Option<Psn> {
-        self.owed.back().filter(|newest| newest.last.is_some()).map(|newest| newest.request)
+        self.responses.back().filter(|newest| newest.last.is_some()).map(|newest| newest.request)
     }
 
     /// Removes the responses that are acknowledged completely. `una`: all lower PSNs are
     /// acknowledged.
     pub(crate) fn retire(&mut self, una: Psn) {
-        while self.owed.front().is_some_and(|front| front.last.is_some_and(|last| last < una)) {
-            self.owed.pop_front();
+        while self.responses.front().is_some_and(|front| front.last.is_some_and(|last| last < una))
+        {
+            self.responses.pop_front();
             self.base += 1;
         }
     }
 
     /// Releases unused memory.
     pub(crate) fn trim(&mut self) {
-        self.owed.shrink_to(crate::idle::KEPT_ENTRIES);
+        self.responses.shrink_to(crate::idle::KEPT_ENTRIES);
     }
 
     /// Returns the PSN of the request that this response answers.
@@ -81,8 +83,8 @@ impl ResponseQueue {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.base += self.owed.len() as u64;
-        self.owed.clear();
+        self.base += self.responses.len() as u64;
+        self.responses.clear();
         (self.cursor, self.offset) = (self.base, 0);
     }
 }
@@ -100,7 +102,7 @@ impl Source for ResponseQueue {
     fn advance(&mut self, next: Next, psn: Psn) {
         self.offset = next.offset + u32::from(next.len);
         let index = (self.cursor - self.base) as usize;
-        let response = &mut self.owed[index];
+        let response = &mut self.responses[index];
         if self.offset == response.len() {
             response.last = Some(psn);
             self.cursor += 1;
@@ -109,7 +111,7 @@ impl Source for ResponseQueue {
     }
 
     fn is_used_up(&self) -> bool {
-        self.cursor - self.base == self.owed.len() as u64
+        self.cursor - self.base == self.responses.len() as u64
     }
 
     /// Returns 0: responses do not decide when to ask for an acknowledgement.

@@ -107,7 +107,7 @@ impl Rtt {
     }
 
     /// Interval of checks for late segments. `None`: there is none before the time-out.
-    pub(crate) fn glance(&self) -> Option<Duration> {
+    pub(crate) fn tail_delay(&self) -> Option<Duration> {
         let may_pay = self.base_rto > self.min_rto && self.smoothed.is_some();
         may_pay.then(|| self.min_rto / GLANCES)
     }

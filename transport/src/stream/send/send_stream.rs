@@ -22,7 +22,7 @@ use super::source::Next;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
 use super::window::Window;
-use crate::stream::marks::HeardMarks;
+use crate::stream::marks::ReportedMarks;
 use crate::stream::paws::Paws;
 use crate::{QpConfig, Remote};
 
@@ -39,7 +39,7 @@ pub(crate) struct SendStream {
     pub(crate) ack_requests: AckRequests,
     /// Bytes that the peer can buffer.
     pub(crate) peer_bytes: u64,
-    pub(crate) marks: HeardMarks,
+    pub(crate) marks: ReportedMarks,
     /// Direct placement of payloads, if the datapath supports it.
     pub(crate) direct: Option<Direct>,
     /// The next segment to send, as far as it is known.
@@ -85,7 +85,7 @@ impl SendStream {
             stream,
             ack_requests: AckRequests::new(room, config.ask_every),
             peer_bytes,
-            marks: HeardMarks::default(),
+            marks: ReportedMarks::default(),
             direct: None,
             next_segment: NextSegment::Unknown,
             run: Run::default(),
@@ -125,7 +125,7 @@ impl SendStream {
         if fresh && (self.window.has_refused() || self.window.span() >= u64::from(limits.window)) {
             return Err(Block::Peer);
         }
-        if self.window.flying() >= limits.segments {
+        if self.window.segments_in_flight() >= limits.segments {
             return Err(Block::Peer);
         }
         let candidate = Candidate { now, bytes: Segment::wire_len(len), is_fresh: fresh };
@@ -139,7 +139,7 @@ impl SendStream {
             return None;
         }
         let tracked = u64::from(window).saturating_sub(self.window.span());
-        let buffered = u64::from(segments.saturating_sub(self.window.flying()));
+        let buffered = u64::from(segments.saturating_sub(self.window.segments_in_flight()));
         let skipped = self.skips.due_in(self.window.next());
         let paced = u64::from(self.subflows.current().cc.burst_left());
         let least = tracked.min(buffered).min(skipped).min(paced);
@@ -323,8 +323,9 @@ impl SendStream {
         budget: &mut Budget<'_>,
     ) -> bool {
         self.ack_requests.count(len);
-        let flying = self.window.flying();
-        let halves = budget.is_alone && self.ack_requests.halves_burst(len, flying, left);
+        let segments_in_flight = self.window.segments_in_flight();
+        let halves =
+            budget.is_alone && self.ack_requests.halves_burst(len, segments_in_flight, left);
         let subflow = self.subflows.current_mut();
         if halves {
             subflow.quantum.end();
@@ -350,7 +351,7 @@ impl SendStream {
     /// Discards all segments and stops all timers.
     pub(crate) fn clear(&mut self) {
         let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
-        self.losses.untold.extend(self.window.in_flight_segments().map(forgotten));
+        self.losses.unreported.extend(self.window.in_flight_segments().map(forgotten));
         self.window.clear();
         self.forget_probe();
         self.losses.forget_suspects();

@@ -58,7 +58,7 @@ impl SkipSchedule {
         // With go-back-N a hole causes the retransmission of all later segments. With direct
         // placement the NIC itself acknowledges.
         let suits = recovery != LossRecovery::GoBackN && config.direct.is_none();
-        let Some(key) = config.withholding_key.filter(|_| suits) else { return Self::default() };
+        let Some(key) = config.skip_key.filter(|_| suits) else { return Self::default() };
         let mut hasher = SipHasher24::new_with_key(&key);
         hasher.write_u64(token.0.into());
         hasher.write_u32(first);

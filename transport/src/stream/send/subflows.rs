@@ -296,10 +296,10 @@ impl Subflows {
         self.all().filter_map(|subflow| subflow.rtt.late(longest)).max()
     }
 
-    /// See [`Rtt::glance`].
+    /// See [`Rtt::tail_delay`].
     #[inline]
-    pub(crate) fn glance(&self) -> Option<Duration> {
-        self.all().find_map(|subflow| subflow.rtt.glance())
+    pub(crate) fn tail_delay(&self) -> Option<Duration> {
+        self.all().find_map(|subflow| subflow.rtt.tail_delay())
     }
 
     /// See [`Rtt::longest_wait`].

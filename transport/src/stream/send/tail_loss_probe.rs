@@ -28,10 +28,11 @@ impl SendStream {
     /// send. It runs once after each transmission or arrival.
     #[inline]
     pub(crate) fn expect_tail(&mut self, now: Time) {
-        if let Some(glance) = self.subflows.glance()
+        if let Some(tail_delay) = self.subflows.tail_delay()
             && self.clock.checked_at <= self.clock.started_at
         {
-            self.clock.deadline = self.clock.deadline.map(|deadline| deadline.min(now + glance));
+            self.clock.deadline =
+                self.clock.deadline.map(|deadline| deadline.min(now + tail_delay));
         }
     }
 
@@ -40,7 +41,7 @@ impl SendStream {
         matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
             && (self.clock.timeouts, self.losses.probes.due) == (0, 0)
             && !(self.rnr.awaits_receiver || self.losses.probes.was_late)
-            && self.losses.detector.heeds_time()
+            && self.losses.detector.uses_time()
     }
 
     /// Checks the end of the stream before the time-out at `timeout_at`. Returns `None` if the
@@ -126,7 +127,7 @@ impl SendStream {
 
     pub(super) fn forget_probe(&mut self) {
         if let Some(TailProbe { before, .. }) = self.losses.probes.tail.take() {
-            self.losses.untold.push((before.path, Outcome::Forgotten { packets: 1 }));
+            self.losses.unreported.push((before.path, Outcome::Forgotten { packets: 1 }));
         }
     }
 }

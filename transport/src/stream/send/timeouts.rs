@@ -22,9 +22,9 @@ impl SendStream {
     #[cold]
     pub(crate) fn on_refused(&mut self, psn: Psn) {
         self.next_segment = NextSegment::Unknown;
-        let untold = &mut self.losses.untold;
+        let unreported = &mut self.losses.unreported;
         self.window.refuse_from(psn, &mut |segment| {
-            untold.push((segment.path, Outcome::Forgotten { packets: 1 }));
+            unreported.push((segment.path, Outcome::Forgotten { packets: 1 }));
         });
         self.forget_probe();
         if !self.window.awaits_ack() {

@@ -116,7 +116,7 @@ impl Window {
     }
 
     /// Number of segments in phase [`Phase::InFlight`] or [`Phase::Skipped`].
-    pub(crate) fn flying(&self) -> u32 {
+    pub(crate) fn segments_in_flight(&self) -> u32 {
         self.flight.segments
     }
 

@@ -67,7 +67,7 @@ impl Attack {
             batch_segments: choices.pick(&[1, 16]),
             peer_receive_buffer: choices.pick(&[16 << 10, 1 << 20, u64::MAX]),
             search_path_mtu: choices.one_in(2),
-            withholding_key: choices.one_in(2).then_some([7; 16]),
+            skip_key: choices.one_in(2).then_some([7; 16]),
             ..EndpointConfig::default()
         };
         let config = QpConfig {

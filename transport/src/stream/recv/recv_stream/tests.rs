@@ -63,27 +63,27 @@ fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
     // Nobody replies.
     let mut silent = with(0, told.clone());
     note(&mut silent, start, true);
-    assert!(!silent.owes_ack(before));
+    assert!(!silent.is_ack_due(before));
     assert_eq!(silent.ack_deadline(), start + wait);
-    assert!(silent.owes_ack(start + wait));
+    assert!(silent.is_ack_due(start + wait));
     // The acknowledgement leaves right after the reply.
     let mut answered = with(0, told.clone());
     note(&mut answered, start, true);
     answered.on_reply(before);
-    assert!(answered.owes_ack_first(before));
+    assert!(answered.is_ack_overdue(before));
     // It leaves after the second reply, if half of its time is over by then.
     let held = QpConfig { reply_hold: 2 * wait, ..QpConfig::default() };
     for (later, joins) in [(wait - wait / 10, false), (wait, true)] {
         let mut answered = with(0, held.clone());
         note(&mut answered, start, true);
         [start, start + later].iter().for_each(|at| answered.on_reply(*at));
-        assert_eq!(answered.owes_ack_first(start + later), joins);
+        assert_eq!(answered.is_ack_overdue(start + later), joins);
     }
     // Without polling there is no reply, and without `reply_wait` no delay.
     for (config, may_be_replied_to) in [(told, false), (QpConfig::default(), true)] {
         let mut other = with(0, config);
         note(&mut other, start, may_be_replied_to);
-        assert!(other.owes_ack(start));
+        assert!(other.is_ack_due(start));
     }
 }
 
@@ -99,27 +99,27 @@ fn an_acknowledgement_waits_only_where_replies_are_usual() {
     let (mut incoming, mut now) = (with(0, config), Time::ZERO);
     // The first message: nothing shows that the application replies, until data follows.
     note(&mut incoming, now, true);
-    assert!(incoming.owes_ack_at_once(now));
+    assert!(incoming.is_ack_due_at_once(now));
     acknowledge(&mut incoming, now);
     incoming.on_reply(now + wait);
     // Messages with a reply.
     for _ in 0..2 {
         now += 2 * wait;
         note(&mut incoming, now, true);
-        assert!(!incoming.owes_ack_at_once(now) && !incoming.owes_ack(now));
+        assert!(!incoming.is_ack_due_at_once(now) && !incoming.is_ack_due(now));
         incoming.on_reply(now);
-        assert!(incoming.owes_ack_first(now));
+        assert!(incoming.is_ack_overdue(now));
         acknowledge(&mut incoming, now);
     }
     // A message without a reply, and later ones, although data follows them at some time.
     note(&mut incoming, now, true);
-    assert!(incoming.owes_ack(now + wait));
+    assert!(incoming.is_ack_due(now + wait));
     acknowledge(&mut incoming, now + wait);
     for _ in 0..2 {
         now += Duration::from_secs(1);
         incoming.on_reply(now);
         note(&mut incoming, now, true);
-        assert!(incoming.owes_ack_at_once(now));
+        assert!(incoming.is_ack_due_at_once(now));
         acknowledge(&mut incoming, now);
     }
 }
@@ -194,10 +194,10 @@ fn a_response_to_the_newest_request_delays_the_acknowledgement() {
         incoming.advance();
         incoming.on_reply(start);
         incoming.on_response_sent(start, Psn(psn));
-        assert_eq!(incoming.owes_ack(start + config.reply_hold), !is_newest);
-        assert!(incoming.owes_ack(start + MAX_ACK_DELAY), "it reports the path and the delay");
+        assert_eq!(incoming.is_ack_due(start + config.reply_hold), !is_newest);
+        assert!(incoming.is_ack_due(start + MAX_ACK_DELAY), "it reports the path and the delay");
         // The next one asks as before.
         note(&mut incoming, start, false);
-        assert_eq!(incoming.owes_ack(start), is_newest);
+        assert_eq!(incoming.is_ack_due(start), is_newest);
     }
 }

@@ -71,7 +71,7 @@ impl Detector {
         rails: &mut Rails,
     ) -> bool {
         let is_late = match self {
-            Detector::FifoPath(fifo) => fifo.presumed.on_heard(now, segment, echo, rails),
+            Detector::FifoPath(fifo) => fifo.presumed.on_acked(now, segment, echo, rails),
             _ => false,
         };
         is_late || segment.phase == Phase::Lost
@@ -152,7 +152,7 @@ impl Detector {
 
     /// Whether age alone may show that a segment is lost. False for the methods of RNICs and PRO,
     /// which leave the end of a message to the time-out.
-    pub(crate) fn heeds_time(&self) -> bool {
+    pub(crate) fn uses_time(&self) -> bool {
         match self {
             Detector::FifoPath(_) => true,
             Detector::Sack(method) => method.has_threshold(),

@@ -38,7 +38,7 @@ pub(super) struct Presumption {
     /// Time since which a later segment of the path is known to have arrived.
     overtaken_at: Time,
     /// Time at which the segment was acknowledged, and path and stamp of its last transmission.
-    heard: Option<(Time, PathId, u32)>,
+    acked: Option<(Time, PathId, u32)>,
     is_late: bool,
 }
 
@@ -46,7 +46,7 @@ impl Presumption {
     pub(super) fn new(segment: &Segment, overtaken_at: Time) -> Self {
         let Segment { source, offset, path, sent_at, .. } = *segment;
         let stamp = sent_at.stamp();
-        Presumption { source, offset, path, stamp, overtaken_at, heard: None, is_late: false }
+        Presumption { source, offset, path, stamp, overtaken_at, acked: None, is_late: false }
     }
 
     fn is_of(&self, segment: &Segment) -> bool {
@@ -83,7 +83,7 @@ impl PresumedLost {
 
     /// Handles the acknowledgement of a segment that was retransmitted, or was to be. Returns
     /// whether it proves that the first transmission was late.
-    pub(super) fn on_heard(
+    pub(super) fn on_acked(
         &mut self,
         now: Time,
         segment: &Segment,
@@ -96,7 +96,7 @@ impl PresumedLost {
         let presumption = &mut self.all[at];
         let is_unsent = segment.phase == Phase::Lost;
         presumption.is_late = is_unsent || (presumption.echoes(echo) && !segment.is_certain(echo));
-        presumption.heard = Some((now, segment.path, segment.sent_at.stamp()));
+        presumption.acked = Some((now, segment.path, segment.sent_at.stamp()));
         let Presumption { path, is_late, .. } = *presumption;
         if is_late {
             rails.on_late(path, presumption.is_late_by(now));
@@ -118,15 +118,15 @@ impl PresumedLost {
         rails: &mut Rails,
     ) -> bool {
         let echoed = self.all.iter().position(|presumption| {
-            let again = presumption.heard.map(|(_, path, stamp)| (path, stamp));
-            presumption.heard.is_some() && presumption.echoes(echo)
+            let again = presumption.acked.map(|(_, path, stamp)| (path, stamp));
+            presumption.acked.is_some() && presumption.echoes(echo)
                 || again == Some((echo.path, echo.stamp))
         });
         let Some(echoed) = echoed else { return false };
         let (mut left, mut is_known) = (count, false);
         for at in (0..=echoed).rev() {
             let presumption = self.all[at];
-            let Some((heard_at, ..)) = presumption.heard else { continue };
+            let Some((acked_at, ..)) = presumption.acked else { continue };
             if at == echoed {
                 is_known = presumption.is_late;
             } else if presumption.is_late {
@@ -134,7 +134,7 @@ impl PresumedLost {
             }
             if !presumption.is_late {
                 // The copy that arrives second is the one that is echoed.
-                let came = if presumption.echoes(echo) { now } else { heard_at };
+                let came = if presumption.echoes(echo) { now } else { acked_at };
                 rails.on_late(presumption.path, presumption.is_late_by(came));
             }
             self.all.remove(at);

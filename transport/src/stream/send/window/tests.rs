@@ -111,7 +111,7 @@ fn a_refused_segment_is_not_sent_again_and_nothing_waits_for_it() {
     window.lose_one(Psn(13), &mut |_| {});
     let mut forgotten = 0;
     window.refuse_from(Psn(12), &mut |_| forgotten += 1);
-    assert_eq!((forgotten, window.in_flight().total(), window.flying()), (3, 200, 2));
+    assert_eq!((forgotten, window.in_flight().total(), window.segments_in_flight()), (3, 200, 2));
     assert!(window.peek_lost().is_none());
     let mut lost = 0;
     window.lose_from(Psn(10), usize::MAX, &mut |_| lost += 1);
@@ -119,5 +119,5 @@ fn a_refused_segment_is_not_sent_again_and_nothing_waits_for_it() {
     assert!(window.awaits_ack(), "for what was sent before the refused segment");
     ack(&mut window, 12, &[2]).unwrap();
     assert!(!window.awaits_ack());
-    assert_eq!((window.flying(), window.is_empty()), (0, false));
+    assert_eq!((window.segments_in_flight(), window.is_empty()), (0, false));
 }
