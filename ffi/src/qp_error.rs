@@ -141,7 +141,9 @@ pub extern "C" fn braid_end_cause_str(cause: c_int) -> *const c_char {
         BRAID_END_PEER_GONE => {
             c"the peer's host reports that the port is closed: the process has ended, or a firewall rejects packets"
         }
-        BRAID_END_PEER_UNKNOWN => c"the peer does not have this connection: it was restarted, or has ended it",
+        BRAID_END_PEER_UNKNOWN => {
+            c"the peer does not have this connection: it was restarted, or has ended it"
+        }
         BRAID_END_PEER_NOT_READY => c"the peer posted no receive work request in time",
         BRAID_END_REFUSED_BY_PEER => c"the peer refused a work request",
         BRAID_END_REFUSED_HERE => c"a request of the peer was refused here",

@@ -45,7 +45,7 @@ fn killed(braid_perf: &Path) -> Result<(), Failure> {
     };
     let arguments = [SERVER, "write-bw -p 47910 -D 20 10.77.0.1"];
     let (said, took) = network.perf_and_change(braid_perf, arguments, kill, GRACE)?;
-    says(&said.client, "nobody receives at the peer's port any more", &said)?;
+    says(&said.client, "the peer's host reports that the port is closed", &said)?;
     println!("        the client has ended {took:.1?} after its server");
     if took < NOTICED {
         return Ok(());
