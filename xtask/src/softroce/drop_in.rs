@@ -9,14 +9,15 @@ use crate::Failure;
 
 const LIMIT: Duration = Duration::from_secs(40);
 const PROVIDER: Provider = Provider::DropIn { crc: "on" };
-/// Both programs exchange what they need to connect over TCP.
+/// The TCP port of `ibv_rc_pingpong`, and the port number of rdma_cm in `rping`, which the drop-in
+/// serves over UDP.
 const PORT: u16 = 18_520;
 
 /// A message there and back, each of several packets, both buffers checked.
 pub(super) fn pingpong(pair: &Machines) -> Result<String, Failure> {
     let line =
         format!("ibv_rc_pingpong -d {} -g 0 -p {PORT} -s 100001 -n 30 -c", PROVIDER.device(0));
-    let said = serve(pair, &line, &format!("{line} {B}"))?;
+    let said = serve(pair, Port::Tcp(PORT), &line, &format!("{line} {B}"))?;
     // `20000200 bytes in 1.23 seconds = 130.08 Mbit/sec`
     last_with(&said, "bytes in")
 }
@@ -24,14 +25,15 @@ pub(super) fn pingpong(pair: &Machines) -> Result<String, Failure> {
 /// Connects by address; READs, WRITEs and SENDs of known text.
 pub(super) fn rping(pair: &Machines) -> Result<String, Failure> {
     let line = format!("rping -p {PORT} -C 20 -S 4096 -V");
-    serve(pair, &format!("{line} -s -a {B}"), &format!("{line} -c -a {B}"))?;
+    let port = Port::Udp(PORT);
+    serve(pair, port, &format!("{line} -s -a {B}"), &format!("{line} -c -a {B}"))?;
     Ok("20 messages".to_owned())
 }
 
 /// Returns what the client has said.
-fn serve(pair: &Machines, server: &str, client: &str) -> Result<String, Failure> {
+fn serve(pair: &Machines, port: Port, server: &str, client: &str) -> Result<String, Failure> {
     let [server, client] = [server, client].map(|line| PROVIDER.start(line));
-    let [said, _] = server::serve(pair, &server, Port::Tcp(PORT), &client, LIMIT)?;
+    let [said, _] = server::serve(pair, &server, port, &client, LIMIT)?;
     Ok(said)
 }
 
