@@ -292,7 +292,7 @@ impl ConnectedQp {
 
     /// Refuses a READ or atomic that exceeds the number granted to the peer. All requests that wait
     /// for earlier packets are open. Those with a response are counted when a new request takes
-    /// effect, see [`super::streams::Responses::make_room`].
+    /// effect, see [`super::streams::Outgoing::make_room`].
     fn check_answerable(&self) -> Result<(), Refusal> {
         let waiting = self.streams.from_requests.waiting_requests();
         if waiting < self.granted() { Ok(()) } else { Err(Refusal::TooMany) }

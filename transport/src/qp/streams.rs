@@ -17,6 +17,7 @@ use crate::stream::send::send_limits::Block;
 use crate::stream::send::send_queue::SendQueue;
 use crate::stream::send::send_stream::SendStream;
 use crate::stream::send::skipped_segments::SkipSchedule;
+use crate::stream::send::source::Source;
 use crate::stream::send::transmit::{Departure, PollContext};
 use crate::{EndpointConfig, QpConfig, Remote};
 
@@ -26,9 +27,9 @@ pub(super) struct Streams {
     /// Payload bytes of the longest segment that the paths of each rail carry.
     pub(super) path_mtu: RailPayloads,
     pub(super) batches: BatchLimit,
-    pub(super) requests: Requests,
+    pub(super) requests: Outgoing<SendQueue>,
     pub(super) from_requests: RecvStream,
-    pub(super) responses: Option<Box<Responses>>,
+    pub(super) responses: Option<Box<Outgoing<ResponseQueue>>>,
     pub(super) from_responses: Option<Box<RecvStream>>,
     /// The outgoing stream whose turn it is.
     pub(super) turn: Stream,
@@ -38,17 +39,10 @@ pub(super) struct Streams {
     template: ResponseTemplate,
 }
 
-/// The send queue, and the stream that carries its work requests.
+/// A queue of messages for the peer, and the stream that carries them.
 #[derive(Debug)]
-pub(super) struct Requests {
-    pub(super) queue: SendQueue,
-    pub(super) stream: SendStream,
-}
-
-/// The queue of responses to the peer, and the stream that carries them.
-#[derive(Debug)]
-pub(super) struct Responses {
-    pub(super) queue: ResponseQueue,
+pub(super) struct Outgoing<Q> {
+    pub(super) queue: Q,
     pub(super) stream: SendStream,
 }
 
@@ -66,17 +60,18 @@ struct ResponseTemplate {
     ignored_marks: RailSet,
 }
 
-impl Requests {
+impl<Q: Source> Outgoing<Q> {
     pub(super) fn poll(&mut self, context: &mut PollContext<'_>) -> Result<Departure, Block> {
         self.stream.poll_segment(&mut self.queue, context)
+    }
+
+    /// See [`SendStream::look_again`].
+    pub(super) fn look_again(&mut self) {
+        self.stream.look_again(&self.queue);
     }
 }
 
-impl Responses {
-    pub(super) fn poll(&mut self, context: &mut PollContext<'_>) -> Result<Departure, Block> {
-        self.stream.poll_segment(&mut self.queue, context)
-    }
-
+impl Outgoing<ResponseQueue> {
     /// Retires responses until fewer than `granted` remain. A new request implicitly acknowledges
     /// the oldest response, because the peer may have only `granted` requests open. Returns false
     /// if that response was not sent completely: the peer has more requests open than it was
@@ -111,7 +106,7 @@ impl Streams {
         Streams {
             // Sized for the longest segments. Later segments may be shorter, see `Direct`.
             batches: BatchLimit::new(endpoint, stream.write_mtu(Time::ZERO, remote.mtu)),
-            requests: Requests { queue: SendQueue::default(), stream },
+            requests: Outgoing { queue: SendQueue::default(), stream },
             from_requests: RecvStream::new(Stream::Requests, &remote, config),
             responses: None,
             from_responses: None,
@@ -197,10 +192,7 @@ impl Streams {
     /// the only one.
     #[inline]
     pub(super) fn after(&self, stream: Stream) -> Stream {
-        match stream {
-            Stream::Requests if self.responses.is_some() => Stream::Responses,
-            _ => Stream::Requests,
-        }
+        following(stream, self.responses.is_some())
     }
 
     /// Returns the first incoming stream for which `is_due` is true. Called for each packet.
@@ -250,14 +242,14 @@ impl Streams {
     }
 
     /// Returns the responses to the peer's requests. Creates their stream if necessary.
-    pub(super) fn responding(&mut self, config: &QpConfig) -> &mut Responses {
+    pub(super) fn responding(&mut self, config: &QpConfig) -> &mut Outgoing<ResponseQueue> {
         let Streams { remote, template, responses, .. } = self;
         responses.get_or_insert_with(|| {
             let ResponseTemplate { stream, peer_bytes, rails, ignored_marks, skips } = template;
             let mut stream = SendStream::new(config, remote, *stream, *peer_bytes, *rails);
             stream.skips = std::mem::take(skips);
             stream.marks.ignore(*ignored_marks);
-            Box::new(Responses { stream, queue: ResponseQueue::default() })
+            Box::new(Outgoing { stream, queue: ResponseQueue::default() })
         })
     }
 
@@ -298,5 +290,14 @@ impl Streams {
             Some(responses) => responses.stream.dismiss(now, rails),
             None => rails.dismiss(self.template.stream),
         }
+    }
+}
+
+/// Returns the outgoing stream whose turn comes after this one, the same if there is no other.
+#[inline]
+pub(super) fn following(stream: Stream, has_responses: bool) -> Stream {
+    match stream {
+        Stream::Requests if has_responses => Stream::Responses,
+        _ => Stream::Requests,
     }
 }

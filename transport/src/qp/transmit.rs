@@ -5,7 +5,7 @@ use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, Stream, Time};
 
 use super::connected::ConnectedQp;
-use super::streams::Streams;
+use super::streams::{Streams, following};
 use crate::stream::recv::recv_stream::RecvStream;
 use crate::stream::send::run::Run;
 use crate::stream::send::send_limits::{Block, Budget, Need};
@@ -80,14 +80,12 @@ impl ConnectedQp {
             PollContext { now, remote, path_mtu, batches, is_draining, rails, budget };
         let (mut outcome, mut stream) = (Outcome::Idle, first);
         loop {
-            let (sent, next) = match (stream, &mut *responses) {
-                (Stream::Requests, None) => (requests.poll(&mut context), Stream::Requests),
-                (Stream::Requests, Some(_)) => (requests.poll(&mut context), Stream::Responses),
-                (Stream::Responses, Some(responses)) => {
-                    (responses.poll(&mut context), Stream::Requests)
-                }
-                (Stream::Responses, None) => (Err(Block::Nothing), Stream::Requests),
+            let sent = match (stream, &mut *responses) {
+                (Stream::Requests, _) => requests.poll(&mut context),
+                (Stream::Responses, Some(responses)) => responses.poll(&mut context),
+                (Stream::Responses, None) => Err(Block::Nothing),
             };
+            let next = following(stream, responses.is_some());
             match sent {
                 Ok(departure) => {
                     self.count_sent(stream, &departure);
@@ -181,9 +179,9 @@ impl ConnectedQp {
     /// Discards the cached choice of each stream's next segment after an event.
     pub(crate) fn look_again(&mut self) {
         let Streams { requests, responses, .. } = &mut *self.streams;
-        requests.stream.look_again(&requests.queue);
+        requests.look_again();
         if let Some(responses) = responses {
-            responses.stream.look_again(&responses.queue);
+            responses.look_again();
         }
     }
 }
