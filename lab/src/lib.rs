@@ -2,7 +2,7 @@
 //! delay, and trouble on command.
 //!
 //! A fabric lives in network namespaces of its own and does not touch the network of the machine.
-//! It vanishes with the [`Fabric`] value or stands until a user takes it down ([`Owner`]).
+//! A fabric vanishes with the [`Fabric`] value or stands until a user takes it down ([`Owner`]).
 //! `docs/fabric.md` shows the topology and every command.
 //!
 //! [`emulator`] makes smaller networks whose bottleneck is exact, for congestion control.

@@ -1,7 +1,7 @@
 //! `cargo xtask advisories`: what the RustSec database says against the crates in the lock files.
 //!
-//! What `cargo audit --deny warnings` checks, by the crate it is made of; cargo-audit itself takes
-//! longer to build than everything here.
+//! The checks are those of `cargo audit --deny warnings`, by the library of cargo-audit. The
+//! program itself takes longer to build than everything here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

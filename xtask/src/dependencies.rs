@@ -1,8 +1,8 @@
 //! `cargo xtask dependencies`: licences, sources, duplicates and Rust versions of the crates that
 //! this workspace is built of.
 //!
-//! What `cargo deny check licenses bans sources` checks, on what cargo knows already: cargo-deny
-//! itself takes longer to build than everything here.
+//! The checks are those of `cargo deny check licenses bans sources`, on the metadata that cargo
+//! prints. cargo-deny itself takes longer to build than everything here.
 
 use std::collections::BTreeMap;
 

@@ -25,8 +25,7 @@ pub(crate) fn install() -> Result<(), Failure> {
     println!("missing: {PROGRAM} {version}, needed for counting instructions");
     process::run(
         tree::cargo()
-            // It is built once: no need to keep what it is made of, or to wait for it to be
-            // optimised.
+            // The runner is built once, so neither its intermediate files nor optimisation pay.
             .env_remove("CARGO_TARGET_DIR")
             .args(["install", "--quiet", "--debug", "--locked", PROGRAM, "--version", &version, "--root"])
             .arg(&folder),

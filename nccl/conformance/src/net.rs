@@ -57,7 +57,7 @@ impl Net {
     /// Opens the library as NCCL does.
     ///
     /// # Errors
-    /// It does not load, or lacks the table.
+    /// The plugin does not load, or lacks the table.
     pub(crate) fn open(file: &Path, version: u32) -> Result<Self, String> {
         // SAFETY: loading runs the library's initialisers; it is the plugin under test.
         let library = unsafe { Library::new(file) }.map_err(|error| error.to_string())?;

@@ -123,7 +123,7 @@ impl RawProperties {
     /// Reads what the plugin wrote.
     ///
     /// # Errors
-    /// It wrote beyond the end of this version's structure.
+    /// The plugin wrote beyond the end of this version's structure.
     ///
     /// # Safety
     /// The plugin filled in the properties of this version, with valid strings.

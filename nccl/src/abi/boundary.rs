@@ -39,8 +39,8 @@ pub(super) fn end<T>(thing: T, is_here: impl FnOnce(&T) -> bool) {
 /// # Errors
 /// If it is NULL.
 ///
-/// # Safety
-/// It is NULL, or points to a `T` that is valid during the call and that nobody changes meanwhile.
+/// # Safety `pointer` is NULL, or points to a `T` that is valid during the call and that nobody
+/// changes meanwhile.
 pub(super) unsafe fn shared<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T, Error> {
     // SAFETY: the caller vouches for the pointer.
     unsafe { pointer.as_ref() }.ok_or(Error::Null(name))
@@ -70,7 +70,7 @@ pub(super) fn size(value: c_int) -> Result<usize, Error> {
 /// If it is NULL.
 ///
 /// # Safety
-/// It is NULL, or points to `len` elements that are valid during the call.
+/// `pointer` is NULL, or points to `len` elements that are valid during the call.
 pub(super) unsafe fn array<'a, T>(
     pointer: *const T,
     len: usize,
@@ -84,7 +84,7 @@ pub(super) unsafe fn array<'a, T>(
 /// Returns element `index` of an optional array, such as NCCL's profiler handles.
 ///
 /// # Safety
-/// It is NULL, or has more elements than `index`.
+/// `array` is NULL, or has more elements than `index`.
 pub(super) unsafe fn element(array: *const *mut c_void, index: usize) -> *mut c_void {
     if array.is_null() {
         return std::ptr::null_mut();

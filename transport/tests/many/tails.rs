@@ -62,8 +62,8 @@ fn tail_loss_is_repaired_in_two_round_trips_without_a_time_out() {
                         format!("{op:?}, {rails} rails, {recovery}, lost {losses:?}: {took:?}");
                     // 9/8 of a round trip until the segment leaves again, instead of at once.
                     assert!(took <= whole + ROUND_TRIP + ROUND_TRIP / 8 + SLACK, "{what}");
-                    // What answers an atomic acknowledges it, so its round trip is not measured:
-                    // the first time-out holds.
+                    // The response to an atomic acknowledges it, so its round trip is not
+                    // measured: the first time-out holds.
                     let is_measured = losses[0] == 0 || !matches!(op, SendOp::FetchAdd { .. });
                     for host in &world.hosts {
                         let counters = host.counters();

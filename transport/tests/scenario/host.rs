@@ -139,8 +139,8 @@ impl Host {
         };
         trace.packet(now, self.index, verb, &datagram.bytes);
         let packet = match Packet::decode(&datagram.bytes) {
-            // What has become an envelope has no check but that of its keys, and the connection has
-            // none.
+            // A packet that damage has turned into an envelope has only the check of its keys, and
+            // the connection has none.
             Err(_) | Ok(Packet::Sealed(_)) if datagram.damaged => return,
             Err(error) => panic!("a good packet does not decode: {error}"),
             Ok(packet) => packet,

@@ -71,7 +71,7 @@ fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
     note(&mut answered, start, true);
     answered.on_reply(before);
     assert!(answered.is_ack_overdue(before));
-    // It leaves after the second reply, if half of its time is over by then.
+    // An acknowledgement leaves after the second reply, if half of its delay is over by then.
     let held = QpConfig { reply_hold: 2 * wait, ..QpConfig::default() };
     for (later, joins) in [(wait - wait / 10, false), (wait, true)] {
         let mut answered = with(0, held.clone());
