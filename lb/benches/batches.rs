@@ -43,7 +43,7 @@ impl Sender {
         self.now += SPACING;
         let batch = Batch { now: self.now, psn: self.psn, segments: SEGMENTS };
         let path = self.paths.pick(self.stream, black_box(batch));
-        (0..SEGMENTS).for_each(|_| self.paths.on_sent(path, false));
+        (0..SEGMENTS).for_each(|_| self.paths.on_sent(path, 1, false));
         self.psn = (self.psn + SEGMENTS) & 0xFF_FFFF;
         self.in_flight.push_back(path);
         if self.in_flight.len() > IN_FLIGHT {

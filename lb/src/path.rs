@@ -61,10 +61,10 @@ pub(crate) struct Path {
 
 impl Path {
     #[inline]
-    pub(crate) fn on_sent(&mut self, retransmission: bool) {
-        self.counts.sent += 1;
-        self.counts.retransmitted += u64::from(retransmission);
-        self.in_flight = self.in_flight.saturating_add(1);
+    pub(crate) fn on_sent(&mut self, packets: u32, retransmission: bool) {
+        self.counts.sent += u64::from(packets);
+        self.counts.retransmitted += if retransmission { packets.into() } else { 0 };
+        self.in_flight = self.in_flight.saturating_add(packets);
     }
 
     pub(crate) fn on_arrival(&mut self, now: Time, packets: u32, rtt: Duration, congested: bool) {
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn what_is_heard_of_twice_leaves_nothing_below_zero() {
         let mut path = Path::default();
-        (0..3).for_each(|i| path.on_sent(i == 2));
+        (0..3).for_each(|i| path.on_sent(1, i == 2));
         arrive(&mut path, 2, 1);
         assert_eq!(path.in_flight, 1);
         arrive(&mut path, 3, 1);
         assert_eq!(path.in_flight, 0);
-        path.on_sent(false);
+        path.on_sent(1, false);
         let counters = path.counters();
         assert_eq!(path.in_flight, 1);
         assert_eq!((counters.sent, counters.retransmitted, counters.arrived), (4, 1, 5));

@@ -207,10 +207,10 @@ impl PathSet {
         Ok(())
     }
 
-    /// Records a segment that is sent on a path.
+    /// Records `packets` segments that are sent on a path.
     #[inline]
-    pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
-        self.paths.on_sent(path, retransmission);
+    pub fn on_sent(&mut self, path: PathId, packets: u32, retransmission: bool) {
+        self.paths.on_sent(path, packets, retransmission);
     }
 
     /// Returns the paths that are or were in use, by number.

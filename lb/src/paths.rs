@@ -181,10 +181,10 @@ impl Paths {
         self.doubt_one(batch.now);
     }
 
-    /// Records a segment that is sent on a path.
+    /// Records `packets` segments that are sent on a path.
     #[inline]
-    pub(crate) fn on_sent(&mut self, path: PathId, retransmission: bool) {
-        self.states[path].on_sent(retransmission);
+    pub(crate) fn on_sent(&mut self, path: PathId, packets: u32, retransmission: bool) {
+        self.states[path].on_sent(packets, retransmission);
         self.refile(path);
     }
 

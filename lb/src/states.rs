@@ -128,9 +128,9 @@ mod tests {
         let (one, other) = (PathId::new(3999), PathId::new(7));
         assert_eq!((states.count(), states[one].in_flight), (4000, 0));
         assert!(states.known().is_empty() && states.get(PathId::new(4000)).is_none());
-        states[one].on_sent(false);
-        states[other].on_sent(false);
-        states[one].on_sent(true);
+        states[one].on_sent(1, false);
+        states[other].on_sent(1, false);
+        states[one].on_sent(1, true);
         assert_eq!((states[one].in_flight, states[other].in_flight), (2, 1));
         assert_eq!(states.known().len(), 2);
         assert_eq!(states[PathId::new(0)].in_flight, 0);

@@ -192,6 +192,8 @@ pub struct EndpointConfig {
     /// or a quarter of the bytes in flight, may leave: a batch costs the datapath little more than
     /// one segment.
     pub batch_bytes: u64,
+    /// Maximum number of segments that one [`crate::Transmit`] describes. 1: each by itself.
+    pub transmit_segments: u32,
     /// Whether segments of several queue pairs may share a batch and its path, if the path policy
     /// permits it.
     pub joint_batches: bool,
@@ -251,6 +253,7 @@ impl Default for EndpointConfig {
         EndpointConfig {
             batch_segments: 1,
             batch_bytes: u64::MAX,
+            transmit_segments: 1,
             joint_batches: false,
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),

@@ -18,6 +18,7 @@
 
 // From the lowest layer up: a module uses only those before it.
 mod egress;
+mod followers;
 mod idle;
 mod loss_recovery;
 mod patience;
@@ -45,6 +46,7 @@ pub use egress::Egress;
 pub use end::{EndCause, FailedWork, QpError};
 pub use endpoint::{EcnTrouble, Endpoint};
 pub use error::{PostError, StateError};
+pub use followers::Followers;
 pub use loss_recovery::{LossRecovery, UnknownRecovery};
 pub use output::{Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use protection::{Access, AccessError, AtomicOp, PdId};

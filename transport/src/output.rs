@@ -2,7 +2,7 @@
 
 use braid_wire::{Ack, Control, Crc, DataHeader, PathId, Probe, QpId, RailId};
 
-use crate::{Access, Egress, PdId, Placement, QpError, SgList};
+use crate::{Access, Egress, Followers, PdId, Placement, QpError, SgList};
 
 /// The index of a queue pair within its endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -24,11 +24,14 @@ pub struct Transmit {
 // Nearly all bodies are segments; boxing them would cost an allocation each.
 #[allow(clippy::large_enum_variant)]
 pub enum TransmitBody {
-    /// A segment of a message.
+    /// A segment of a message, and those that follow it directly.
     Segment {
-        /// The header. `payload_crc` is 0: the driver fills it in when `crc` is on.
+        /// The header of the first segment. `payload_crc` is 0: the driver fills it in when `crc` is on.
         header: DataHeader,
-        /// The local memory of the payload; empty if there is none.
+        /// The segments behind the first one; none unless
+        /// [`crate::EndpointConfig::transmit_segments`] permits more than one.
+        followers: Followers,
+        /// The local memory of the payloads of all these segments; empty if there are none.
         gather: SgList,
         /// The protection domain that the memory must belong to.
         pd: PdId,
@@ -37,12 +40,12 @@ pub enum TransmitBody {
         /// The path whose batch and feedback the segment belongs to. If the ports of paths are
         /// blocked, [`Transmit::egress`] is the receiving port of its rail.
         path: PathId,
-        /// Whether this segment starts a batch, or starts what a queue pair adds to one. The
+        /// Whether the first segment starts a batch, or starts what a queue pair adds to one. The
         /// segments after it follow on the same path.
         batch_start: bool,
-        /// Whether the payload carries a CRC.
+        /// Whether the payloads carry a CRC.
         crc: Crc,
-        /// Whether the segment has become longer than the path MTU and has to leave in parts.
+        /// Whether these segments have become longer than the path MTU and have to leave in parts.
         oversize: bool,
         /// Where the payload is placed on arrival. [`Placement::Direct`] only with
         /// [`crate::EndpointConfig::direct`].

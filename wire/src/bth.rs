@@ -10,7 +10,7 @@ use crate::{DecodeError, Opcode, QpId};
 pub const VERSION: u8 = 3;
 
 /// The first 12 bytes of a RoCEv2 datagram (IBTA vol. 1, 9.2).
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Bth {
     pub(crate) opcode: u8,

@@ -70,23 +70,23 @@ pub struct AtomicOperands {
     pub compare: u64,
 }
 
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct RawData {
-    bth: Bth,
+pub(crate) struct RawData {
+    pub(crate) bth: Bth,
     version: u8,
-    flags: u8,
-    len: U16,
+    pub(crate) flags: u8,
+    pub(crate) len: U16,
     token: U32,
     number: U32,
     address: U64,
     rkey: U32,
     message_len: U32,
-    offset: U32,
+    pub(crate) offset: U32,
     imm: U32,
     stamp: U32,
-    payload_crc: U32,
-    header_crc: U32,
+    pub(crate) payload_crc: U32,
+    pub(crate) header_crc: U32,
 }
 
 const _: () = assert!(size_of::<RawData>() == DATA_HEADER_LEN);
@@ -111,28 +111,20 @@ impl DataHeader {
         out.extend_from_slice(operands.as_ref().map_or(&[], |operands| &operands[..]));
     }
 
-    /// Writes the header, including its CRC, to `room`.
-    ///
-    /// A caller that copies the payload first can leave room for the header and compute the
-    /// payload's CRC on the copy.
-    ///
-    /// # Panics
-    /// If the length of `room` is not [`DataHeader::encoded_len`].
-    pub fn encode_at(&self, room: &mut [u8]) {
-        let (raw, operands) = self.raw();
-        let (head, rest) = room.split_at_mut(DATA_HEADER_LEN);
-        head.copy_from_slice(raw.as_bytes());
-        rest.copy_from_slice(operands.as_ref().map_or(&[], |operands| &operands[..]));
+    /// The byte of the flags that are Braid's own.
+    #[inline]
+    pub(crate) fn flags(&self) -> u8 {
+        flag(self.last, LAST) | flag(self.retransmission, RETRANSMISSION)
     }
 
     #[inline]
-    fn raw(&self) -> (RawData, Option<[u8; 16]>) {
+    pub(crate) fn raw(&self) -> (RawData, Option<[u8; 16]>) {
         let mut raw = RawData {
             bth: Bth::new(self.opcode, self.qp, self.psn)
                 .solicited(self.solicited)
                 .ack_request(self.ack_request),
             version: VERSION,
-            flags: flag(self.last, LAST) | flag(self.retransmission, RETRANSMISSION),
+            flags: self.flags(),
             len: U16::new(self.len),
             token: U32::new(self.token.0),
             number: U32::new(self.number),

@@ -25,6 +25,7 @@ mod psn;
 mod routing;
 mod sealed;
 mod setup;
+mod template;
 mod time;
 
 pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
@@ -50,6 +51,7 @@ pub use setup::{
     BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, Offer, Reject,
     RejectReason, SealedOffer, Setup,
 };
+pub use template::HeaderTemplate;
 pub use time::Time;
 
 /// The default UDP port of a Braid engine: the port of RoCEv2 (IBTA Annex A17).

@@ -7,7 +7,7 @@
 
 pub(crate) mod datagram;
 mod error;
-mod segment;
+mod segment_run;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::degradation::Degradation;
 use crate::discovery::PathMap;
 
 pub use self::error::JoinError;
-pub(crate) use self::segment::{Readable, Segment};
+pub(crate) use self::segment_run::{Readable, SegmentRun};
 pub(crate) use crate::link::{LinkLosses as Losses, PortRefused, Reach, Via};
 
 /// The capabilities of a datapath.
@@ -31,6 +31,8 @@ pub(crate) struct Caps {
     pub(crate) batch_segments: u32,
     /// The largest number of bytes in a batch, all packets together.
     pub(crate) batch_bytes: u64,
+    /// The largest number of segments that [`Datapath::send_segments`] takes at a time.
+    pub(crate) transmit_segments: u32,
     /// Whether packets of several queue pairs may share a batch.
     pub(crate) joint_batches: bool,
     /// Payload bytes of a full segment, unless the application configures another size.
@@ -60,6 +62,7 @@ impl Caps {
         Caps {
             batch_segments: self.batch_segments.min(other.batch_segments),
             batch_bytes: self.batch_bytes.min(other.batch_bytes),
+            transmit_segments: self.transmit_segments.min(other.transmit_segments),
             joint_batches: self.joint_batches && other.joint_batches,
             segment: self.segment.min(other.segment),
             receive_buffer: self.receive_buffer.min(other.receive_buffer),
@@ -161,7 +164,7 @@ pub(crate) struct Taken {
     pub(crate) is_more: bool,
 }
 
-/// The result of sending a segment.
+/// The result of sending segments.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Sent {
     /// Whether the NIC places the payload at the peer.
@@ -191,9 +194,9 @@ pub(crate) trait Datapath: DatapathSetup + PathInfo + Send {
     /// Sends complete batches to make room for another segment.
     fn make_room(&mut self) -> Room;
 
-    /// Takes a segment of a connection that is not full. Encrypts the segment if the connection is
-    /// keyed. The result tells the core whether a segment for direct placement was staged instead.
-    fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent;
+    /// Takes segments of a connection that is not full. Encrypts them if the connection is keyed.
+    /// The result tells the core whether a segment for direct placement was staged instead.
+    fn send_segments(&mut self, now: Time, segments: &mut SegmentRun<'_>) -> Sent;
 
     /// Takes an acknowledgement or control packet of a queue pair's connection.
     fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]);

@@ -18,7 +18,7 @@ use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
     Arrived, Caps, Closing, Datapath, DatapathSetup, JoinError, Losses, Owner, Partner, PathInfo,
-    Reach, Room, Segment, Sent, Taken, Via,
+    Reach, Room, SegmentRun, Sent, Taken, Via,
 };
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
@@ -90,9 +90,9 @@ impl Datapath for VerbsDatapath {
         }
     }
 
-    fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent {
+    fn send_segments(&mut self, now: Time, segments: &mut SegmentRun<'_>) -> Sent {
         self.shipped += 1;
-        self.connections.ship(now, segment)
+        self.connections.ship(now, segments)
     }
 
     fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]) {
@@ -156,6 +156,8 @@ impl DatapathSetup for VerbsDatapath {
     fn caps(&self) -> Caps {
         Caps {
             batch_segments: BATCH,
+            // Each may be the last one that its connection has room for.
+            transmit_segments: 1,
             // Each queue pair has NIC queue pairs of its own.
             joint_batches: false,
             segment: self.segments.staged,

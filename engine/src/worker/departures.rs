@@ -6,7 +6,7 @@ use braid_wire::{ProbeKind, RailId, Time};
 
 use super::Worker;
 use super::rails::via;
-use crate::datapath::{Readable, Room, Segment};
+use crate::datapath::{Readable, Room, SegmentRun};
 
 /// Batches sent before the worker receives again: about 1 MiB, or 100 us.
 const BATCHES: usize = 16;
@@ -116,6 +116,7 @@ impl Worker {
         match body {
             TransmitBody::Segment {
                 header,
+                followers,
                 gather,
                 pd,
                 access,
@@ -131,9 +132,10 @@ impl Worker {
                     endpoint.unreadable(now, slot, header);
                     return Turn::Sent;
                 };
-                let mut segment = Segment {
+                let mut segments = SegmentRun {
                     id,
                     header,
+                    followers: *followers,
                     payload,
                     to,
                     rail,
@@ -144,7 +146,7 @@ impl Worker {
                     placement,
                     session,
                 };
-                let sent = datapath.send_segment(now, &mut segment);
+                let sent = datapath.send_segments(now, &mut segments);
                 if !sent.is_direct && matches!(placement, Placement::Direct(_)) {
                     endpoint.staged(slot, header);
                 }

@@ -189,6 +189,7 @@ impl Worker {
         let config = EndpointConfig {
             batch_segments: self.caps.batch_segments,
             batch_bytes: self.caps.batch_bytes,
+            transmit_segments: self.caps.transmit_segments,
             joint_batches: self.caps.joint_batches,
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,

@@ -14,7 +14,7 @@ use braid_wire::{QpId, RailId, Time};
 use crate::config::EngineConfig;
 use crate::datapath::{
     Arrived, Caps, Datapath, DatapathSetup, JoinError, Losses, Owner, Partner, PathInfo, Reach,
-    Room, Segment, Sent, Taken, Via,
+    Room, SegmentRun, Sent, Taken, Via,
 };
 use crate::datapaths::Datapath as Named;
 use crate::{
@@ -94,11 +94,11 @@ impl Datapath for Full {
         arm() -> bool;
     }
 
-    fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent {
+    fn send_segments(&mut self, now: Time, segment: &mut SegmentRun<'_>) -> Sent {
         assert!(!(self.is_full && segment.id == self.id), "it is full");
         let is_full = segment.id == self.id;
         self.is_full |= is_full;
-        Sent { is_full, ..self.inner.send_segment(now, segment) }
+        Sent { is_full, ..self.inner.send_segments(now, segment) }
     }
 
     fn receive(

@@ -66,8 +66,8 @@ impl RailPolicy for Lpt {
         level.min_by_key(rank).unwrap_or_default()
     }
 
-    fn on_sent(&mut self, rail: RailId, rails: &super::HostLoads) {
-        let weight = self.weights[rail.get()];
+    fn on_sent(&mut self, rail: RailId, packets: u32, rails: &super::HostLoads) {
+        let weight = self.weights[rail.get()] * u64::from(packets);
         self.here[rail.get()] += weight;
         rails.add(rail, weight);
     }

@@ -413,15 +413,15 @@ impl Rails {
         }
     }
 
-    /// Records a segment that is sent on a path.
+    /// Records `packets` segments that are sent on a path.
     #[inline]
-    pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
+    pub fn on_sent(&mut self, path: PathId, packets: u32, retransmission: bool) {
         let rail = path.rail();
         if !self.further.is_empty() {
-            self.known.on_sent(as_path(rail), retransmission);
-            self.policy.on_sent(rail, &self.host);
+            self.known.on_sent(as_path(rail), packets, retransmission);
+            self.policy.on_sent(rail, packets, &self.host);
         }
-        self.at_mut(rail).paths.on_sent(within(path), retransmission);
+        self.at_mut(rail).paths.on_sent(within(path), packets, retransmission);
     }
 
     /// Processes feedback on packets that a stream sent on `path`. Ignores a path that does not

@@ -15,7 +15,7 @@ pub trait RailPolicy: fmt::Debug + Send {
     /// that the chunk waits for. The first open rail replaces one that is not live.
     fn pick(&mut self, stream: StreamId, rails: &RailChoice<'_>) -> RailId;
 
-    /// Records a packet that is sent on a rail. Only policies that count the host's loads need
+    /// Records packets that are sent on a rail. Only policies that count the host's loads need
     /// this.
-    fn on_sent(&mut self, _rail: RailId, _host: &HostLoads) {}
+    fn on_sent(&mut self, _rail: RailId, _packets: u32, _host: &HostLoads) {}
 }

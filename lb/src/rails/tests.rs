@@ -161,7 +161,7 @@ fn least_loaded_takes_the_open_rail_with_the_least_under_way() {
     let now = Time::ZERO + Duration::from_secs(1);
     for (rail, packets) in [(0, 4), (1, 9), (2, 2)] {
         arrive(&mut rails, stream, now, rail);
-        (0..packets).for_each(|_| rails.on_sent(path(rail), false));
+        (0..packets).for_each(|_| rails.on_sent(path(rail), 1, false));
     }
     assert_eq!(rails.pick_rail(stream, ids(&[0, 1, 2])), RailId::new(2));
     assert_eq!(rails.pick_rail(stream, ids(&[0, 1])), RailId::new(0));
@@ -171,7 +171,7 @@ fn least_loaded_takes_the_open_rail_with_the_least_under_way() {
 fn send(rails: &mut Rails, stream: StreamId, open: RailSet, packets: usize) -> RailId {
     let rail = rails.pick_rail(stream, open);
     for _ in 0..packets {
-        rails.on_sent(path(rail.get()), false);
+        rails.on_sent(path(rail.get()), 1, false);
         arrive(rails, stream, Time::ZERO, rail.get());
     }
     rail
@@ -186,7 +186,7 @@ fn min_rtt_takes_the_open_rail_that_answers_soonest() {
         let arrived = Outcome::Arrived { packets: 1, rtt, congested: false };
         rails.on_feedback(stream, Time::ZERO, path(rail), arrived);
     }
-    (0..50).for_each(|_| rails.on_sent(path(1), false));
+    (0..50).for_each(|_| rails.on_sent(path(1), 1, false));
     assert_eq!(
         rails.pick_rail(stream, ids(&[0, 1, 2])),
         RailId::new(1),
@@ -299,7 +299,7 @@ fn a_scheme_is_found_by_its_name_and_an_unknown_one_lists_them() {
 #[test]
 fn paths_are_told_apart_by_their_rails() {
     let mut rails = proved(RailScheme::default(), 2);
-    rails.on_sent(path(1), false);
+    rails.on_sent(path(1), 1, false);
     let sent: Vec<_> = rails.paths().map(|report| (report.path, report.counters.sent)).collect();
     assert_eq!(sent.len(), 8);
     assert!(sent.contains(&(path(0), 0)) && sent.contains(&(path(1), 1)), "{sent:?}");

@@ -74,7 +74,7 @@ impl Fabric {
         let path = self.paths.pick(self.stream, planned);
         let most = self.paths.most_segments().map_or(self.batch, |most| most.get());
         let segments = most.min(self.batch);
-        (0..segments).for_each(|_| self.paths.on_sent(path, false));
+        (0..segments).for_each(|_| self.paths.on_sent(path, 1, false));
         let count = self.links.len();
         let link = &mut self.links[usize::from(path.get()) % count];
         link.free_at = link.free_at.max(self.now) + link.segment * segments;

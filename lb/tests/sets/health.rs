@@ -161,7 +161,7 @@ fn a_flapping_path_waits_longer_each_time_and_recovers_when_it_holds() {
 #[test]
 fn losses_from_before_do_not_take_a_path_down_again() {
     let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 2);
-    (0..9).for_each(|_| it.set.on_sent(PathId::new(0), false));
+    (0..9).for_each(|_| it.set.on_sent(PathId::new(0), 1, false));
     it.lose(0, 3);
     it.probe(0);
     it.answer();
@@ -231,7 +231,7 @@ fn a_path_that_comes_back_begins_anew() {
     it.round(1);
     it.arrive(0);
     it.arrive(1);
-    (0..9).for_each(|_| it.set.on_sent(PathId::new(0), false));
+    (0..9).for_each(|_| it.set.on_sent(PathId::new(0), 1, false));
     assert_eq!(it.report(0).counters.rtt, Some(RTT));
     it.lose(0, 3);
     it.probe(0);

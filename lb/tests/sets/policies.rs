@@ -32,7 +32,7 @@ fn course(mut set: PathSet) -> (Vec<u16>, Vec<braid_lb::PathReport>) {
     for psn in 0..2000_u32 {
         let now = Time::ZERO + Duration::from_micros(u64::from(psn));
         let path = set.pick(stream, Batch { now, psn, segments: 1 });
-        set.on_sent(path, false);
+        set.on_sent(path, 1, false);
         let lost = psn % 5 == 0 || path.get() % 16 == 3;
         let outcome = if lost { Outcome::Lost { packets: 1 } } else { arrived(20) };
         set.on_feedback(stream, now, path, outcome);
@@ -126,7 +126,7 @@ fn steady(policy: LbPolicy, rtts_us: &[u64], batches: u32, in_flight: usize) -> 
             set.on_feedback(stream, now, path, arrived(rtts_us[usize::from(path.get())]));
         }
         let path = set.pick(stream, Batch { now, psn, segments: 1 });
-        set.on_sent(path, false);
+        set.on_sent(path, 1, false);
         let at = usize::from(path.get());
         under_way.push((now + Duration::from_micros(rtts_us[at]), path));
         taken[at] += 1;
@@ -151,7 +151,7 @@ fn min_rtt_weighs_round_trips_with_what_is_under_way() {
     let taken: Vec<PathId> = (0..5)
         .map(|psn| {
             let path = set.pick(stream, batch(psn));
-            set.on_sent(path, false);
+            set.on_sent(path, 1, false);
             path
         })
         .collect();
@@ -188,7 +188,7 @@ fn a_queue_pair_that_ends_with_packets_in_flight_does_not_bar_its_path() {
     let stream = set.admit();
     set.on_feedback(stream, Time::ZERO, PathId::new(0), arrived(100));
     set.on_feedback(stream, Time::ZERO, PathId::new(1), arrived(900));
-    (0..50).for_each(|_| set.on_sent(PathId::new(0), false));
+    (0..50).for_each(|_| set.on_sent(PathId::new(0), 1, false));
     assert_eq!(set.pick(stream, batch(0)).get(), 1);
     set.on_feedback(stream, Time::ZERO, PathId::new(0), Outcome::Forgotten { packets: 50 });
     assert_eq!(set.pick(stream, batch(0)).get(), 0);
@@ -317,7 +317,7 @@ fn a_policy_that_picks_what_is_not_live_harms_nobody() {
         for _ in 0..3 {
             set.on_feedback(stream, Time::ZERO, PathId::new(3), Outcome::Lost { packets: 3 });
             let picked = set.pick(stream, batch(0));
-            set.on_sent(picked, false);
+            set.on_sent(picked, 1, false);
             assert!(set.paths().any(|report| report.path == picked && report.live), "{picked:?}");
         }
     }
@@ -372,7 +372,7 @@ fn drive(policy: LbPolicy, count: usize, calls: &[Call]) -> Vec<Option<PathId>> 
                 let path = set.pick(streams[stream], Batch { now, psn, segments });
                 let live = set.paths().any(|report| report.path == path && report.live);
                 assert!(live && in_use.contains(&path), "{policy} picked {path:?}");
-                (0..segments).for_each(|_| set.on_sent(path, retransmission));
+                (0..segments).for_each(|_| set.on_sent(path, 1, retransmission));
                 said.push(Some(path));
             }
             Call::Arrived { stream, path, packets, rtt_us, congested } => {

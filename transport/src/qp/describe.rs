@@ -58,16 +58,17 @@ impl ConnectedQp {
         departure: &Departure,
         permitted: impl Fn(Egress) -> Egress,
     ) -> Option<Transmit> {
-        let Departure { next, path, batch_start, placement, .. } = *departure;
+        let Departure { next, followers, path, batch_start, placement, .. } = *departure;
+        let bytes = u32::from(next.len) + followers.bytes;
         let streams = &self.streams;
         let mut header = blank(streams, now, departure);
         let (gather, access) = match stream {
             Stream::Requests => {
-                (self.streams.requests.queue.describe(next, &mut header), Access::NONE)
+                (self.streams.requests.queue.describe(next, bytes, &mut header), Access::NONE)
             }
             Stream::Responses => {
                 let responses = streams.responses.as_ref()?;
-                (responses.queue.describe(next, &mut header), Access::REMOTE_READ)
+                (responses.queue.describe(next, bytes, &mut header), Access::REMOTE_READ)
             }
         };
         let carries = header.opcode.has_payload();
@@ -81,6 +82,7 @@ impl ConnectedQp {
             egress: permitted(Egress::Path(path)),
             body: TransmitBody::Segment {
                 header,
+                followers,
                 gather,
                 pd,
                 access,

@@ -105,7 +105,7 @@ impl ConnectedQp {
     fn count_sent(&mut self, stream: Stream, departure: &Departure) {
         let run = self.streams.outgoing(stream).map_or(Run::default(), |outgoing| outgoing.run);
         let counters = &mut self.qp.counters;
-        counters.segments_sent += 1 + u64::from(run.left);
+        counters.segments_sent += 1 + u64::from(departure.followers.count + run.left);
         counters.retransmitted += u64::from(departure.again);
         counters.bytes_sent += u64::from(departure.next.len) + run.bytes;
     }
@@ -154,7 +154,7 @@ impl ConnectedQp {
         Control { kind, qp: remote.qp, from: self.qp.id, token: remote.token, stamp }
     }
 
-    /// Returns the next segment of the current run, or `None` if the run is over or the driver
+    /// Returns the next segments of the current run, or `None` if the run is over or the driver
     /// accepts no segments.
     #[inline]
     pub(crate) fn go_on(&mut self) -> Option<Packet> {
@@ -162,7 +162,8 @@ impl ConnectedQp {
             return None;
         }
         let stream = self.streams.turn;
-        let departure = self.streams.outgoing(stream)?.next_of_run()?;
+        let followers = self.streams.batches.followers();
+        let departure = self.streams.outgoing(stream)?.next_of_run(followers)?;
         Some(Packet::Segment(stream, departure))
     }
 

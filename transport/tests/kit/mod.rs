@@ -16,7 +16,7 @@ use braid_transport::{
 use braid_wire::{Ack, Control, ControlKind, Crc, QpId, RailId, Stream, Time, Token};
 
 pub(crate) use memory::{Everything, register};
-pub(crate) use packets::{ack, arrival, encode, header, land, peer_of};
+pub(crate) use packets::{ack, arrival, encode, header, land, peer_of, split};
 pub(crate) use wire::Wire;
 
 /// The number and the token of the queue pair of a host that has only one.

@@ -1,6 +1,6 @@
 //! Packets as endpoints and networks know them.
 
-use braid_transport::{Arrival, Landing, Sge, TransmitBody};
+use braid_transport::{Arrival, Followers, Landing, SgList, Sge, Transmit, TransmitBody};
 use braid_wire::{
     Ack, Bitmap, DataHeader, Marks, Opcode, Packet, PathId, QpId, Stream, Time, Token,
 };
@@ -29,6 +29,45 @@ pub(crate) fn encode(body: &TransmitBody, payload: &[u8]) -> Vec<u8> {
     };
     assert_eq!(Packet::decode(&bytes), Ok(packet));
     bytes
+}
+
+/// Returns the packets that a description covers, one description for each.
+pub(crate) fn split(transmit: Transmit) -> Vec<Transmit> {
+    let TransmitBody::Segment { header, followers, gather, .. } = &transmit.body else {
+        return vec![transmit];
+    };
+    let (mut rest, mut packets) = (gather.clone(), Vec::new());
+    for header in followers.headers(header) {
+        let mut packet = transmit.clone();
+        if let TransmitBody::Segment { header: own, followers, gather, batch_start, .. } =
+            &mut packet.body
+        {
+            (*own, *followers) = (header, Followers::default());
+            *gather = split_off(&mut rest, header.len.into());
+            *batch_start &= packets.is_empty();
+        }
+        packets.push(packet);
+    }
+    assert!(rest.is_empty(), "the segments do not carry the whole payload");
+    packets
+}
+
+/// Removes the first `len` bytes from a list.
+fn split_off(list: &mut SgList, mut len: u32) -> SgList {
+    let (mut first, mut rest) = (SgList::new(), SgList::new());
+    for &piece in &*list {
+        let taken = piece.len.min(len);
+        len -= taken;
+        if taken > 0 {
+            first.push(Sge { len: taken, ..piece });
+        }
+        if taken < piece.len {
+            let addr = piece.addr + u64::from(taken);
+            rest.push(Sge { addr, len: piece.len - taken, ..piece });
+        }
+    }
+    *list = rest;
+    first
 }
 
 /// Returns the queue pair that a packet is for.

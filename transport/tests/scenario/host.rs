@@ -276,14 +276,10 @@ impl Host {
             self.broken_off = Some(transmit.slot).filter(|_| count >= self.at_once);
             goes_on = goes_on.filter(|slot| *slot == transmit.slot);
             self.check_budget(transmit.slot, &transmit.body, goes_on.is_some());
-            let egress = transmit.egress;
-            let (placement, fragments) = match transmit.body {
-                TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
-                _ => (Placement::Staged { closes: None }, false),
-            };
-            if let Some(bytes) = self.encode(now, transmit) {
-                let verb = network.send(now, self.index, &bytes, egress, fragments, placement);
-                trace.packet(now, self.index, verb, &bytes);
+            for packet in kit::split(transmit) {
+                if !self.send(now, packet, network, trace) {
+                    break;
+                }
             }
             if self.broken_off.is_some() {
                 break;
@@ -303,6 +299,25 @@ impl Host {
         for (qp, epoch) in self.epochs.drain(..) {
             network.tell_epoch(now, self.index, qp, epoch);
         }
+    }
+
+    /// Returns whether the payload could be read.
+    fn send(
+        &mut self,
+        now: Time,
+        packet: Transmit,
+        network: &mut Network,
+        trace: &mut Trace,
+    ) -> bool {
+        let egress = packet.egress;
+        let (placement, fragments) = match packet.body {
+            TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
+            _ => (Placement::Staged { closes: None }, false),
+        };
+        let Some(bytes) = self.encode(now, packet) else { return false };
+        let verb = network.send(now, self.index, &bytes, egress, fragments, placement);
+        trace.packet(now, self.index, verb, &bytes);
+        true
     }
 
     /// Checks that the peer's socket does not overflow; one segment always fits. Probes of a

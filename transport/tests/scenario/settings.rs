@@ -95,6 +95,7 @@ impl Settings {
             endpoint: EndpointConfig {
                 direct: direct(seed, mtu),
                 skip_key: skip_key(seed),
+                transmit_segments: [1, 2, 16][(seed / 3 % 3) as usize],
                 ..endpoint(rng, mtu)
             },
             qp: [0, 1].map(|host| from_the_table(queue_pair(rng, mtu, recovery), seed, host)),
@@ -300,6 +301,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         search_path_mtu: false,
         envelope: 0,
         batch_segments: pick(rng, &[1, 1, 2, 4, 16]),
+        transmit_segments: 1,
         batch_bytes: pick(rng, &[u64::MAX, 3 * u64::from(mtu) + 200, 10_000, 1]),
         peer_receive_buffer: match rng.random_range(0..3) {
             0 => u64::from(mtu) * rng.random_range(1..=16),

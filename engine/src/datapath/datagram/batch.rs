@@ -21,7 +21,7 @@ pub(super) const MAX_PIECES: usize = 8;
 /// `PADDED_PACKET` of that, or one part in `PADDED_MESSAGE` of its message. Others can then follow
 /// it, and the padding costs less than a system call.
 ///
-/// Segments of a message have one length, a multiple of 8. So up to 8 bytes for each of them are
+/// SegmentRun of a message have one length, a multiple of 8. So up to 8 bytes for each of them are
 /// missing in the last: less than one part in `PADDED_MESSAGE` if they have 1 KiB or more.
 const PADDED_PACKET: usize = 16;
 const PADDED_MESSAGE: usize = 128;
@@ -105,22 +105,43 @@ impl BatchBuilder {
 
     /// Whether a packet can join.
     pub(super) fn takes(&self, packet: Shape, caps: LinkCaps) -> bool {
-        self.is_empty()
-            || (!self.ended
-                && packet.to == self.to
-                && packet.via == self.via
-                && packet.len <= self.segment_len
-                && self.segments < caps.batch_segments
-                && self.bytes + packet.len <= caps.batch_bytes
-                && self.slices.len() <= MAX_SLICES)
+        let is_alike = || packet.to == self.to && packet.via == self.via;
+        self.is_empty() || (self.has_room(packet.len, caps) && is_alike())
+    }
+
+    /// Whether a packet of `len` bytes can join if it has the destination of the others.
+    #[inline]
+    pub(super) fn has_room(&self, len: usize, caps: LinkCaps) -> bool {
+        !self.ended
+            && len <= self.segment_len
+            && self.segments < caps.batch_segments
+            && self.bytes + len <= caps.batch_bytes
+            && self.slices.len() <= MAX_SLICES
+    }
+
+    /// A packet of `len` bytes with the destination of the others.
+    pub(super) fn another(&self, len: usize) -> Shape {
+        Shape { to: self.to, via: self.via, len }
     }
 
     /// The padding with which a segment does not end the batch that it joins. If the segment begins
     /// the next batch, this is the padding with which those behind it can join it there. `piece`:
     /// the bytes of its message that it carries.
+    #[inline]
     pub(super) fn padding(&self, packet: Shape, piece: Range<usize>, caps: LinkCaps) -> usize {
         let short = self.segment_len.saturating_sub(packet.len);
-        if short == 0 || self.is_empty() || packet.to != self.to {
+        if short == 0 || self.is_empty() { 0 } else { self.worthwhile(short, packet, piece, caps) }
+    }
+
+    /// Returns `short`, by which the packet is shorter than the others, if padding pays.
+    fn worthwhile(
+        &self,
+        short: usize,
+        packet: Shape,
+        piece: Range<usize>,
+        caps: LinkCaps,
+    ) -> usize {
+        if packet.to != self.to {
             return 0;
         }
         let of_message = piece.end / PADDED_MESSAGE;
@@ -153,10 +174,17 @@ impl BatchBuilder {
         if self.is_empty() {
             (self.to, self.via, self.segment_len) = (packet.to, packet.via, packet.len);
         }
-        debug_assert!(self.bytes + packet.len <= self.staging.capacity());
-        self.ended = packet.len < self.segment_len;
+        self.follow(packet.len);
+    }
+
+    /// Begins a packet of `len` bytes with the destination of the others, see
+    /// [`BatchBuilder::begin`].
+    #[inline]
+    pub(super) fn follow(&mut self, len: usize) {
+        debug_assert!(self.bytes + len <= self.staging.capacity());
+        self.ended = len < self.segment_len;
         self.segments += 1;
-        self.bytes += packet.len;
+        self.bytes += len;
     }
 
     /// Appends the bytes that `write` appends to the staging buffer.

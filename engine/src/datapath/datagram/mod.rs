@@ -19,7 +19,7 @@ use self::queue::PacketQueue;
 use self::routes::Routes;
 use super::{
     Arrived, Caps, Datapath, DatapathSetup, Envelope, JoinError, Losses, Owner, Partner, PathInfo,
-    PortRefused, Reach, Received, Room, Segment, Sent, Taken, Via,
+    PortRefused, Reach, Received, Room, SegmentRun, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
@@ -43,7 +43,7 @@ pub(crate) struct DatagramDatapath {
     counters: Arc<WorkerCounters>,
     /// Set if routes are discovered.
     routes: Option<Routes>,
-    /// Segments that were sent in parts.
+    /// SegmentRun that were sent in parts.
     parted: u32,
     /// The time at which a full link is tried again.
     retry_at: Instant,
@@ -86,12 +86,11 @@ impl Datapath for DatagramDatapath {
         if self.send_waiting() { Room::Emptied } else { Room::Full }
     }
 
-    fn send_segment(&mut self, _: Time, segment: &mut Segment<'_>) -> Sent {
-        if segment.oversize {
-            self.parted = self.parted.wrapping_add(1);
-            pack::pack_in_parts(&mut self.queue, segment, self.parted);
+    fn send_segments(&mut self, _: Time, segments: &mut SegmentRun<'_>) -> Sent {
+        if segments.oversize {
+            pack::pack_in_parts(&mut self.queue, segments, &mut self.parted);
         } else {
-            pack::pack(&mut self.queue, segment);
+            pack::pack(&mut self.queue, segments);
         }
         Sent::default()
     }
@@ -151,6 +150,7 @@ impl DatapathSetup for DatagramDatapath {
         Caps {
             batch_segments: caps.batch_segments as u32,
             batch_bytes: caps.batch_bytes as u64,
+            transmit_segments: caps.batch_segments as u32,
             joint_batches: true,
             segment: SEGMENT,
             receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),

@@ -1,37 +1,64 @@
-//! Packs a segment into a batch.
+//! Packs segments into batches.
 
 use braid_keys::Session;
-use braid_wire::{Crc, DataHeader, PART_HEADER_LEN, PART_LEN, Part, SEALED_PART_LEN};
+use braid_wire::{
+    Crc, DATA_HEADER_LEN, DataHeader, HeaderTemplate, PART_HEADER_LEN, PART_LEN, Part,
+    SEALED_PART_LEN,
+};
 
 use super::batch::{BatchBuilder, MAX_PIECES, Shape};
 use super::queue::PacketQueue;
-use crate::datapath::{Readable, Segment};
+use crate::datapath::{Readable, SegmentRun};
 
 /// Payloads up to this size are copied, which costs less than another slice.
 const STAGED: usize = 256;
 
-/// Adds a segment to a batch.
-pub(super) fn pack(queue: &mut PacketQueue, segment: &mut Segment<'_>) {
-    let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
-    let envelope = if session.is_some() { Session::OVERHEAD } else { 0 };
-    let len = header.encoded_len() + usize::from(header.len) + envelope;
-    let offset = header.offset as usize;
-    let piece = offset..offset + usize::from(header.len);
-    let padding = queue.padding(Shape { to: *to, via: *via, len }, piece);
-    let batch = queue.data(Shape { to: *to, via: *via, len: len + padding });
+/// Adds segments to batches.
+pub(super) fn pack(queue: &mut PacketQueue, run: &mut SegmentRun<'_>) {
+    let envelope = if run.session.is_some() { Session::OVERHEAD } else { 0 };
+    let mut template = HeaderTemplate::default();
+    let (mut header, mut followers, mut is_first) = (*run.header, run.followers, true);
+    loop {
+        let len = header.encoded_len() + usize::from(header.len) + envelope;
+        let packet = Shape { to: run.to, via: run.via, len };
+        let offset = header.offset as usize;
+        let padding = queue.padding(packet, offset..offset + usize::from(header.len));
+        let len = len + padding;
+        let batch = match std::mem::take(&mut is_first) {
+            true => queue.data(Shape { len, ..packet }),
+            false => queue.follower(len),
+        };
+        pack_one(batch, run, &mut header, &mut template, padding);
+        if !followers.next(&mut header) {
+            return;
+        }
+    }
+}
+
+/// Adds the next segment of a run to a batch, which the packet was begun in.
+#[inline]
+fn pack_one(
+    batch: &mut BatchBuilder,
+    run: &mut SegmentRun<'_>,
+    header: &mut DataHeader,
+    template: &mut HeaderTemplate,
+    padding: usize,
+) {
+    let payload = run.payload.split_to(header.len.into());
     let pad = |out: &mut Vec<u8>| out.resize(out.len() + padding, 0);
-    let write = |out: &mut Vec<u8>| {
-        encode(out, header, payload, *crc);
-        pad(out);
-    };
-    if let Some(session) = session {
-        return batch.stage(|out| session.seal(*rail, out, write));
+    let is_staged = usize::from(header.len) <= STAGED || payload.pieces().count() > MAX_PIECES;
+    if run.crc == Crc::On || is_staged || run.session.is_some() {
+        let (crc, rail) = (run.crc, run.rail);
+        let mut write = |out: &mut Vec<u8>| {
+            encode(out, header, payload, (crc, template));
+            pad(out);
+        };
+        return batch.stage(|out| match &mut run.session {
+            Some(session) => session.seal(rail, out, write),
+            None => write(out),
+        });
     }
-    let is_staged = usize::from(header.len) <= STAGED || payload.pieces().len() > MAX_PIECES;
-    if *crc == Crc::On || is_staged {
-        return batch.stage(write);
-    }
-    batch.stage(|out| header.encode(out));
+    batch.stage(|out| out.extend_from_slice(template.encode(header)));
     for piece in payload.pieces() {
         // SAFETY: the piece is registered, and `Queue::forget_memory` clears the batch before a
         // region goes.
@@ -40,12 +67,26 @@ pub(super) fn pack(queue: &mut PacketQueue, segment: &mut Segment<'_>) {
     batch.stage(pad);
 }
 
-/// Adds a segment that is longer than the path carries, in parts with this serial number. This is
-/// rare enough for a buffer of its own.
-pub(super) fn pack_in_parts(queue: &mut PacketQueue, segment: &mut Segment<'_>, serial: u32) {
-    let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
-    let mut whole = Vec::new();
-    encode(&mut whole, header, payload, *crc);
+/// Adds segments that are longer than the path carries, each in parts with a serial number of its
+/// own. `serial`: the last number that was used. This is rare enough for a buffer of its own.
+pub(super) fn pack_in_parts(queue: &mut PacketQueue, run: &mut SegmentRun<'_>, serial: &mut u32) {
+    for mut header in run.followers.headers(run.header) {
+        let payload = run.payload.split_to(header.len.into());
+        let mut whole = Vec::new();
+        encode(&mut whole, &mut header, payload, (run.crc, &mut HeaderTemplate::default()));
+        *serial = serial.wrapping_add(1);
+        pack_parts(queue, run, &header, &whole, *serial);
+    }
+}
+
+fn pack_parts(
+    queue: &mut PacketQueue,
+    run: &mut SegmentRun<'_>,
+    header: &DataHeader,
+    whole: &[u8],
+    serial: u32,
+) {
+    let SegmentRun { to, rail, via, session, .. } = run;
     let (qp, token, psn) = (header.qp, header.token, header.psn);
     let (part_len, envelope) = match session {
         Some(_) => (SEALED_PART_LEN, Session::OVERHEAD),
@@ -54,7 +95,7 @@ pub(super) fn pack_in_parts(queue: &mut PacketQueue, segment: &mut Segment<'_>, 
     let count = whole.len().div_ceil(part_len) as u8;
     for (index, bytes) in (0..).zip(whole.chunks(part_len)) {
         let len = PART_HEADER_LEN + bytes.len() + envelope;
-        let batch: &mut BatchBuilder = queue.data(Shape { to: *to, via: *via, len });
+        let batch = queue.data(Shape { to: *to, via: *via, len });
         let write = |out: &mut Vec<u8>| {
             Part { qp, token, psn, serial, index, count }.encode(out);
             out.extend_from_slice(bytes);
@@ -66,18 +107,22 @@ pub(super) fn pack_in_parts(queue: &mut PacketQueue, segment: &mut Segment<'_>, 
     }
 }
 
-fn encode(out: &mut Vec<u8>, header: &DataHeader, payload: &Readable<'_>, crc: Crc) {
-    if crc == Crc::On {
-        return encode_checked(out, header, payload);
+#[inline]
+fn encode(
+    out: &mut Vec<u8>,
+    header: &mut DataHeader,
+    payload: Readable<'_>,
+    (crc, template): (Crc, &mut HeaderTemplate),
+) {
+    if header.operands.is_some() {
+        return header.encode(out); // an atomic has no payload
     }
-    header.encode(out);
-    payload.copy_to(out);
-}
-
-fn encode_checked(out: &mut Vec<u8>, header: &DataHeader, payload: &Readable<'_>) {
     let start = out.len();
-    let head = header.encoded_len();
-    out.resize(start + head, 0);
-    let payload_crc = payload.copy_checked(out);
-    DataHeader { payload_crc, ..*header }.encode_at(&mut out[start..start + head]);
+    let room = start..start + DATA_HEADER_LEN;
+    out.resize(room.end, 0);
+    match crc {
+        Crc::On => header.payload_crc = payload.copy_checked(out),
+        Crc::Off => payload.copy_to(out),
+    }
+    out[room].copy_from_slice(template.encode(header));
 }

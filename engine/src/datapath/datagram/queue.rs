@@ -46,6 +46,7 @@ impl PacketQueue {
 
     /// The padding with which other packets can follow this segment in its batch. `piece`: the
     /// bytes of its message that it carries.
+    #[inline]
     pub(super) fn padding(&self, packet: Shape, piece: Range<usize>) -> usize {
         self.data.padding(packet, piece, self.caps)
     }
@@ -56,6 +57,17 @@ impl PacketQueue {
             self.seal_data();
         }
         self.data.begin(packet);
+        &mut self.data
+    }
+
+    /// Returns a batch that takes a data packet of `len` bytes with the destination of the last
+    /// one, and begins the packet there.
+    #[inline]
+    pub(super) fn follower(&mut self, len: usize) -> &mut BatchBuilder {
+        if !self.data.has_room(len, self.caps) {
+            return self.data(self.data.another(len));
+        }
+        self.data.follow(len);
         &mut self.data
     }
 

@@ -4,7 +4,7 @@ use braid_transport::{NicEpoch, Placement};
 use braid_wire::{FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, RailId, Time};
 
 use super::Connections;
-use crate::datapath::{Readable, Segment, Sent};
+use crate::datapath::{Readable, SegmentRun, Sent};
 use crate::parts::MAX_PARTS;
 use crate::verbs::batch::Entries;
 use crate::verbs::connection::Connection;
@@ -16,11 +16,11 @@ const DIRECT_FROM: u16 = 1024;
 /// A segment's pieces of memory as the NIC addresses them. `None`: a piece is not registered with
 /// the NIC.
 fn entries(payload: &Readable<'_>, rail: RailId) -> Option<Entries> {
-    let entry = |piece: &braid_transport::Sge| {
+    let entry = |piece: braid_transport::Sge| {
         let lkey = payload.regions().get(piece.lkey)?.nic(rail)?.lkey;
         Some(braid_verbs::Sge { addr: piece.addr, len: piece.len, lkey })
     };
-    payload.pieces().iter().map(entry).collect()
+    payload.pieces().map(entry).collect()
 }
 
 impl Connections {
@@ -46,7 +46,8 @@ impl Connections {
     }
 
     /// Sends a segment of a connection that has room.
-    pub(crate) fn ship(&mut self, now: Time, segment: &Segment<'_>) -> Sent {
+    pub(crate) fn ship(&mut self, now: Time, segment: &SegmentRun<'_>) -> Sent {
+        debug_assert_eq!(segment.followers.count, 0, "segments are handed out one by one");
         let is_direct = match segment.placement {
             Placement::Direct(epoch) => self.write(now, segment, epoch),
             Placement::Staged { .. } => false,
@@ -63,10 +64,10 @@ impl Connections {
 
     /// Sends a segment whose payload the NIC places. Returns `false` if that is not possible, or
     /// not yet.
-    fn write(&mut self, now: Time, segment: &Segment<'_>, epoch: NicEpoch) -> bool {
-        let Segment { id, header, path, payload, .. } = segment;
+    fn write(&mut self, now: Time, segment: &SegmentRun<'_>, epoch: NicEpoch) -> bool {
+        let SegmentRun { id, header, path, payload, .. } = segment;
         let (id, at) = (*id, (*id, usize::from(path.get())));
-        if header.len < DIRECT_FROM || payload.pieces().len() > MAX_PIECES {
+        if header.len < DIRECT_FROM || payload.pieces().count() > MAX_PIECES {
             return false;
         }
         let Some(entries) = entries(payload, self.rail) else { return false };
@@ -102,8 +103,8 @@ impl Connections {
     }
 
     /// Sends header and payload as one message.
-    fn stage(&mut self, now: Time, segment: &Segment<'_>) {
-        let Segment { id, header, payload, path, .. } = segment;
+    fn stage(&mut self, now: Time, segment: &SegmentRun<'_>) {
+        let SegmentRun { id, header, payload, path, .. } = segment;
         let (id, path) = (*id, *path);
         let closes = match segment.placement {
             Placement::Staged { closes } => closes.map(|epoch| (epoch.path, epoch.number)),
@@ -156,7 +157,7 @@ impl Connections {
     fn stage_in_parts(
         &mut self,
         at: (QpId, usize),
-        segment: &Segment<'_>,
+        segment: &SegmentRun<'_>,
         closes: Option<(PathId, u32)>,
     ) {
         let part_len = Frame::part_len(self.device.mtu as usize);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_transport::{Access, NicEpoch, PdId, Placement, Regions, SgList};
+use braid_transport::{Access, Followers, NicEpoch, PdId, Placement, Regions, SgList};
 use braid_verbs::fake;
 use braid_wire::{
     Crc, DataHeader, FRAME_LEN, Frame, NicAddress, Note, NoteBody, Opcode, PathId, QpId, RailId,
@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::Connections;
-use crate::datapath::{Arrived, Closing, Owner, Partner, Readable, Segment, Via};
+use crate::datapath::{Arrived, Closing, Owner, Partner, Readable, SegmentRun, Via};
 use crate::verbs::device::Device;
 use crate::verbs::segments::Segments;
 
@@ -94,7 +94,8 @@ impl Host {
         let has_room = self.connections.has_room(QpId::new(id));
         if has_room {
             let payload = Readable::check(&mut gather, (PdId(0), Access::ALL), &regions);
-            let segment = Segment {
+            let segment = SegmentRun {
+                followers: Followers::default(),
                 session: None,
                 rail: RailId::FIRST,
                 id: QpId::new(id),

@@ -13,6 +13,8 @@ use crate::EndpointConfig;
 pub(crate) struct BatchLimit {
     /// Maximum number of segments in a batch.
     segments: u32,
+    /// Maximum number of segments that are handed out together with another one.
+    followers: u32,
     /// Maximum number of full segments in a quantum: `segments`, rounded up to whole batches.
     quantum: u32,
     /// Wire bytes of a full segment.
@@ -27,12 +29,18 @@ impl BatchLimit {
         let (segments, full_segment) = (endpoint.batch_segments, Segment::wire_len(mtu));
         let whole = (endpoint.batch_bytes / full_segment).clamp(1, segments.max(1).into());
         let quantum = segments.max(1).next_multiple_of(whole as u32);
-        BatchLimit { segments, quantum, full_segment, batch: whole * full_segment }
+        let followers = endpoint.transmit_segments.saturating_sub(1);
+        BatchLimit { segments, followers, quantum, full_segment, batch: whole * full_segment }
     }
 
     /// Maximum number of segments in a batch.
     pub(crate) fn segments(self) -> u32 {
         self.segments
+    }
+
+    /// Maximum number of segments that are handed out together with another one.
+    pub(crate) fn followers(self) -> u32 {
+        self.followers
     }
 
     /// Wire bytes of a batch of full segments.

@@ -99,12 +99,16 @@ impl Source for ResponseQueue {
         })
     }
 
-    fn advance(&mut self, next: Next, psn: Psn) {
-        self.offset = next.offset + u32::from(next.len);
+    fn left_of(&self, next: Next) -> u32 {
+        self.get(next.source).map_or(0, Response::len).saturating_sub(next.offset)
+    }
+
+    fn advance(&mut self, next: Next, bytes: u32, _: Psn, last: Psn) {
+        self.offset = next.offset + bytes;
         let index = (self.cursor - self.base) as usize;
         let response = &mut self.responses[index];
         if self.offset == response.len() {
-            response.last = Some(psn);
+            response.last = Some(last);
             self.cursor += 1;
             self.offset = 0;
         }
@@ -123,7 +127,7 @@ impl Source for ResponseQueue {
         false
     }
 
-    fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
+    fn describe(&self, next: Next, bytes: u32, header: &mut DataHeader) -> Option<SgList> {
         let response = self.get(next.source)?;
         header.number = response.number;
         header.message_len = response.len();
@@ -136,7 +140,7 @@ impl Source for ResponseQueue {
             Body::Read { addr, rkey, len } => {
                 header.opcode = Opcode::ReadResponse;
                 let whole = [Sge { addr, len, lkey: rkey }];
-                sg_list::slice(&whole, next.offset, u32::from(next.len))
+                sg_list::slice(&whole, next.offset, bytes)
             }
         }
     }

@@ -197,20 +197,24 @@ impl Source for SendQueue {
         })
     }
 
-    fn advance(&mut self, next: Next, psn: Psn) {
+    fn left_of(&self, next: Next) -> u32 {
+        self.get(next.source).map_or(0, Entry::payload_len).saturating_sub(next.offset)
+    }
+
+    fn advance(&mut self, next: Next, bytes: u32, first: Psn, last: Psn) {
         let receives = self.receives;
         let cursor = self.cursor;
         let Some(entry) = self.get_mut(cursor) else { return };
         let starts = entry.first.is_none();
         if starts {
-            entry.first = Some(psn);
+            entry.first = Some(first);
             entry.number = if entry.consumes_receive() { receives } else { cursor as u32 };
         }
         let (consumes, answers) = (entry.consumes_receive(), entry.wr.op.needs_response());
-        let end = next.offset + u32::from(next.len);
+        let end = next.offset + bytes;
         let ends = end == entry.payload_len();
         if ends {
-            entry.last = Some(psn);
+            entry.last = Some(last);
         }
         self.receives = self.receives.wrapping_add(u32::from(starts && consumes));
         self.unanswered += u32::from(ends && answers);
@@ -231,15 +235,15 @@ impl Source for SendQueue {
     }
 
     #[inline(always)] // called for each segment, and the result is large
-    fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
+    fn describe(&self, next: Next, bytes: u32, header: &mut DataHeader) -> Option<SgList> {
         let entry = self.get(next.source)?;
         header.number = entry.number;
         header.message_len = entry.len;
         header.solicited = entry.wr.solicited;
         entry.describe_op(header);
         let carries = header.opcode.has_payload();
-        let len = if carries { u32::from(next.len) } else { 0 };
-        sg_list::slice(&entry.wr.sges, next.offset, len)
+        let bytes = if carries { bytes } else { 0 };
+        sg_list::slice(&entry.wr.sges, next.offset, bytes)
     }
 }
 

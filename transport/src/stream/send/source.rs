@@ -30,9 +30,12 @@ pub(crate) trait Source {
     /// Returns the next new segment, or `None` if there is none or it has to wait.
     fn peek(&self, limits: Limits) -> Option<Next>;
 
-    /// Assigns this PSN to the segment that [`Source::peek`] returned, and moves on to the next
-    /// one.
-    fn advance(&mut self, next: Next, psn: Psn);
+    /// Returns the payload bytes of the message of this segment from its beginning on.
+    fn left_of(&self, next: Next) -> u32;
+
+    /// Assigns the PSNs from `first` to `last` to the segment that [`Source::peek`] returned and to
+    /// those behind it, which carry `bytes` bytes of its message. Moves on to the next segment.
+    fn advance(&mut self, next: Next, bytes: u32, first: Psn, last: Psn);
 
     /// Returns whether every message was sent completely.
     fn is_used_up(&self) -> bool;
@@ -43,7 +46,7 @@ pub(crate) trait Source {
     /// Returns whether a segment carries the payload of a WRITE.
     fn is_write(&self, next: Next) -> bool;
 
-    /// Fills in the header fields that depend on the message. Returns the memory of the payload, or
-    /// `None` if the message is gone.
-    fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList>;
+    /// Fills in the header fields that depend on the message. Returns the memory of `bytes` bytes of
+    /// payload from the beginning of this segment, or `None` if the message is gone.
+    fn describe(&self, next: Next, bytes: u32, header: &mut DataHeader) -> Option<SgList>;
 }

@@ -16,8 +16,8 @@ use super::segment::Segment;
 use super::send_limits::{Block, Budget, Need, SendLimits};
 use super::send_stream::SendStream;
 use super::source::{Limits, Next, Source};
-use crate::Remote;
 use crate::stream::per_rail::RailPayloads;
+use crate::{Followers, Remote};
 
 /// The circumstances of a poll for a segment.
 #[derive(Debug)]
@@ -34,14 +34,15 @@ pub(crate) struct PollContext<'a> {
     pub(crate) budget: Budget<'a>,
 }
 
-/// A segment that leaves now.
+/// Segments that leave now: one, and those that continue its message.
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub(crate) next: Next,
     pub(crate) psn: Psn,
+    pub(crate) followers: Followers,
     /// Whether this is a retransmission.
     pub(crate) again: bool,
-    /// Whether the segment requests an acknowledgement.
+    /// Whether the first segment requests an acknowledgement.
     pub(crate) asks: bool,
     pub(crate) path: PathId,
     pub(crate) batch_start: bool,
@@ -77,7 +78,7 @@ impl SendStream {
         let released = lost.is_some() && lost == self.window.skipped();
         let again = lost.is_some() && !released;
         let (path, batch_start) = self.take_path(psn, next.len, context);
-        context.rails.on_sent(path, again);
+        context.rails.on_sent(path, 1, again);
         // Pacing does not delay probes, so the pacer is not charged for them. Otherwise the probes
         // of many time-outs would delay later segments for long.
         if !again || self.losses.probes.due == 0 {
@@ -89,7 +90,7 @@ impl SendStream {
         let left = if lost.is_none() { queue.left_behind() } else { 0 };
         let asks = self.on_sent(now, next.len, again, left, &mut context.budget) || released;
         if lost.is_none() {
-            queue.advance(next, psn);
+            queue.advance(next, next.len.into(), psn, psn);
         }
         context.budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
         let mut run = Run { next: psn.plus(1), path, ..Run::default() };
@@ -99,7 +100,8 @@ impl SendStream {
         run.asks |= self.is_last(queue, context) || asks;
         self.run = run;
         let asks = run.asks && run.is_over();
-        Ok(Departure { next, psn, again, asks, path, batch_start, placement })
+        let followers = self.take_followers(next, context.batches.followers());
+        Ok(Departure { next, psn, followers, again, asks, path, batch_start, placement })
     }
 
     /// Returns the path of the next segment, with `len` bytes of payload, and whether the segment
@@ -150,21 +152,23 @@ impl SendStream {
         };
     }
 
-    /// Returns the next segment of the run, or `None` if the run is over.
+    /// Returns the next segment of the run with at most `most` followers, or `None` if the run is
+    /// over.
     #[inline]
-    pub(crate) fn next_of_run(&mut self) -> Option<Departure> {
+    pub(crate) fn next_of_run(&mut self, most: u32) -> Option<Departure> {
         while !self.run.is_over() {
             let Run { next: psn, path, .. } = self.run;
-            self.run.left -= 1;
-            self.run.next = psn.plus(1);
+            self.run.advance(1);
             let asks = self.run.is_over() && self.run.asks;
             // A segment that was declared lost meanwhile leaves as a retransmission. A segment that
             // was given up does not leave.
             let segment = self.window.get(psn).filter(|found| found.is_first_flight());
             let Some(&Segment { source, offset, len, .. }) = segment else { continue };
+            let next = Next { source, offset, len };
             return Some(Departure {
-                next: Next { source, offset, len },
+                next,
                 psn,
+                followers: self.take_followers(next, most),
                 again: false,
                 asks,
                 path,
@@ -173,6 +177,27 @@ impl SendStream {
             });
         }
         None
+    }
+
+    /// Takes the segments from the run that continue the message of `first`, at most `most`.
+    #[inline]
+    fn take_followers(&mut self, first: Next, most: u32) -> Followers {
+        let most = if self.run.is_split { most.min(self.run.left) } else { 0 };
+        let (mut followers, mut last) = (Followers::default(), first);
+        for segment in self.window.from(self.run.next).take(most as usize) {
+            let Segment { source, offset, len, .. } = *segment;
+            let continues = source == last.source && offset == last.offset + u32::from(last.len);
+            let is_alike = last.len == first.len && len <= first.len;
+            if !continues || !is_alike || !segment.is_first_flight() {
+                break;
+            }
+            last = Next { source, offset, len };
+            followers.count += 1;
+            followers.bytes += u32::from(len);
+        }
+        self.run.advance(followers.count);
+        followers.asks = followers.count > 0 && self.run.is_over() && self.run.asks;
+        followers
     }
 
     /// Discards the cached choice of the next segment after an event of the queue pair. An idle
@@ -188,7 +213,7 @@ impl SendStream {
     /// other segment follows.
     fn skip_next(&mut self, queue: &mut impl Source, context: &PollContext<'_>, next: Next) {
         let psn = self.skip(context.now, next);
-        queue.advance(next, psn);
+        queue.advance(next, next.len.into(), psn, psn);
         let follows = self.candidate(queue, context).is_some();
         self.settle_skipped(context.now, psn, next.len, follows);
     }
@@ -308,23 +333,23 @@ impl SendStream {
         run: &mut Run,
     ) {
         let Some(reach) = self.reach(run.path, context) else { return };
-        let (limits, mut bytes) = (self.limits(context), 0);
+        let limits = self.limits(context);
         while run.left < reach.segments && !run.asks {
             let Some(mut next) = queue.peek(limits) else { break };
             next.len = next.len.min(reach.payload);
-            let wire_len = Segment::wire_len(next.len);
-            if bytes + wire_len > reach.bytes {
+            let (before, first) = (run.bytes, run.end());
+            let message = (queue.left_of(next), queue.left_behind());
+            self.follow(next, message, &reach, context, run);
+            if run.end() == first {
                 break;
             }
-            let Some(asks) = self.follow(queue, context, next, run.path) else { break };
-            context.rails.on_sent(run.path, false);
-            bytes += wire_len;
-            run.bytes += u64::from(next.len);
-            run.left += 1;
-            run.asks = asks;
+            run.is_split |= next.offset > 0 || run.end() > first.plus(1);
+            let last = Psn(run.end().0 - 1);
+            queue.advance(next, (run.bytes - before) as u32, first, last);
         }
         if run.left > 0 {
-            self.end_of_run(context, bytes, *run);
+            context.rails.on_sent(run.path, run.left, false);
+            self.end_of_run(context, *run);
         }
     }
 
@@ -347,31 +372,42 @@ impl SendStream {
         Some(Reach { segments, bytes: bytes.min(context.budget.left.on(rail)), payload })
     }
 
-    /// Enters one segment of a run. Returns whether it requests an acknowledgement, or `None` if
-    /// its batch has ended.
+    /// Enters segments of one message in a run, from `next` on, as long as the run and its batch
+    /// have room. `left`: the payload bytes of the message from there on; `behind`: the messages
+    /// that wait behind it.
     fn follow(
         &mut self,
-        queue: &mut impl Source,
+        mut next: Next,
+        (mut left, behind): (u32, usize),
+        reach: &Reach,
         context: &mut PollContext<'_>,
-        next: Next,
-        path: PathId,
-    ) -> Option<bool> {
-        let left = queue.left_behind();
-        let subflow = self.subflows.current_mut();
-        if subflow.quantum.begins_batch() {
-            return None;
+        run: &mut Run,
+    ) {
+        let full = next.len;
+        loop {
+            next.len = left.min(full.into()) as u16;
+            let wire_len = Segment::wire_len(next.len);
+            let fits = run.left < reach.segments && run.wire_bytes() + wire_len <= reach.bytes;
+            let subflow = self.subflows.current_mut();
+            if !fits || subflow.quantum.begins_batch() {
+                return;
+            }
+            subflow.quantum.join(next.len, context.batches);
+            let psn = self.window.push(context.now, next, run.path, None);
+            subflow.cc.on_entered(context.now, psn, wire_len);
+            run.asks = self.asks_with(next.len, false, behind, &mut context.budget);
+            run.add(next.len);
+            next.offset += u32::from(next.len);
+            left -= u32::from(next.len);
+            if left == 0 || run.asks {
+                return;
+            }
         }
-        subflow.quantum.join(next.len, context.batches);
-        let psn = self.window.push(context.now, next, path, None);
-        subflow.cc.on_entered(context.now, psn, Segment::wire_len(next.len));
-        let asks = self.asks_with(next.len, false, left, &mut context.budget);
-        queue.advance(next, psn);
-        Some(asks)
     }
 
-    /// Counts the segments of a run, with `bytes` bytes on the wire.
-    fn end_of_run(&mut self, context: &mut PollContext<'_>, bytes: u64, run: Run) {
-        let rail = run.path.rail();
+    /// Counts the segments of a run.
+    fn end_of_run(&mut self, context: &mut PollContext<'_>, run: Run) {
+        let (rail, bytes) = (run.path.rail(), run.wire_bytes());
         let in_flight = context.budget.in_flight[rail];
         let most = Most { batch: context.batches.segments(), in_flight };
         self.subflows.on_sent(bytes);

@@ -244,6 +244,12 @@ impl Window {
         self.segments.get(psn.ahead_of(self.una)? as usize)
     }
 
+    /// Returns the segments from `psn` on.
+    pub(crate) fn from(&self, psn: Psn) -> impl Iterator<Item = &Segment> {
+        let index = psn.ahead_of(self.una).map_or(self.segments.len(), |ahead| ahead as usize);
+        self.segments.range(index.min(self.segments.len())..)
+    }
+
     fn get_mut(&mut self, psn: Psn) -> Option<&mut Segment> {
         let index = psn.ahead_of(self.una)?;
         self.segments.get_mut(index as usize)
