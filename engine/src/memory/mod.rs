@@ -1,6 +1,6 @@
 //! Application memory: ownership, keys, checks and access.
 
-mod crc_copy;
+mod crc;
 mod mapping;
 mod raw;
 mod region;
@@ -11,6 +11,7 @@ mod words;
 pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError};
 pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
 
+pub(crate) use crc::payload_crc;
 pub(crate) use mapping::Mapping;
 pub(crate) use raw::{Checked, append, append_checked, append_from, copy_from, place, place_value};
 pub(crate) use table::{RegionCache, RegionTable};

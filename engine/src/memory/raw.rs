@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_transport::{AtomicOp, Memory, Regions, Sge};
 
-use super::{crc_copy, words};
+use super::{crc, words};
 
 /// The memory that one snapshot of the region table allows to access.
 ///
@@ -111,7 +111,7 @@ pub(crate) unsafe fn append_checked(crc: u32, out: &mut Vec<u8>, piece: Sge) -> 
     // SAFETY: as in `append`.
     unsafe {
         let room = out.as_mut_ptr().add(out.len());
-        let crc = crc_copy::copy(crc, address(piece.addr), room, len);
+        let crc = crc::copy(crc, address(piece.addr), room, len);
         out.set_len(out.len() + len);
         crc
     }
