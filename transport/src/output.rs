@@ -26,7 +26,8 @@ pub struct Transmit {
 pub enum TransmitBody {
     /// A segment of a message, and those that follow it directly.
     Segment {
-        /// The header of the first segment. `payload_crc` is 0: the driver fills it in when `crc` is on.
+        /// The header of the first segment. `payload_crc` is 0: the driver fills it in when `crc`
+        /// is on.
         header: DataHeader,
         /// The segments behind the first one; none unless
         /// [`crate::EndpointConfig::transmit_segments`] permits more than one.

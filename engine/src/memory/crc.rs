@@ -182,8 +182,8 @@ mod folding {
         _mm512_ternarylogic_epi64::<XOR3>(low, high, next)
     }
 
-    /// Returns the CRC-32 of bytes that were folded into a lane: the remainder of the lane, inverted
-    /// (the paper's reduction from 128 to 32 bits).
+    /// Returns the CRC-32 of bytes that were folded into a lane: the remainder of the lane,
+    /// inverted (the paper's reduction from 128 to 32 bits).
     #[inline]
     #[target_feature(enable = "avx512f,pclmulqdq")]
     fn reduce(lane: __m512i) -> u32 {

@@ -46,7 +46,7 @@ pub(crate) trait Source {
     /// Returns whether a segment carries the payload of a WRITE.
     fn is_write(&self, next: Next) -> bool;
 
-    /// Fills in the header fields that depend on the message. Returns the memory of `bytes` bytes of
-    /// payload from the beginning of this segment, or `None` if the message is gone.
+    /// Fills in the header fields that depend on the message. Returns the memory of `bytes` bytes
+    /// of payload from the beginning of this segment, or `None` if the message is gone.
     fn describe(&self, next: Next, bytes: u32, header: &mut DataHeader) -> Option<SgList>;
 }
