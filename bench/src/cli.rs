@@ -240,7 +240,7 @@ pub(crate) struct CeilingArgs {
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) lb: LbPolicy,
     /// Paths to the peer.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = braid::paths::PathSet::DEFAULT_PATHS)]
     pub(crate) paths: usize,
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct DeviceArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PolicyArgs {
     /// Paths to the peer, 1 to 4096; each is a UDP source port.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = braid::paths::PathSet::DEFAULT_PATHS)]
     pub(crate) paths: usize,
     /// Path policy of the sender on this side.
     #[arg(long, default_value_t, value_name = "POLICY")]

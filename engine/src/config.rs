@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, RailScheme};
+use braid_lb::{LbPolicy, PathSet, RailScheme};
 use braid_wire::Crc;
 
 use crate::datapaths::Datapath;
@@ -107,7 +107,7 @@ pub struct EngineConfig {
     /// The threads that run the protocol. Default: one thread of the engine.
     pub progress: Progress,
     /// The number of paths to a peer on each rail, 1 to 4096. Over UDP each path is a source port.
-    /// Default: 16.
+    /// Default: 16 ([`PathSet::DEFAULT_PATHS`]).
     pub paths: usize,
     /// The policy that picks a path for each batch. Default: [`LbPolicy::ADAPTIVE`].
     pub lb: LbPolicy,
@@ -163,7 +163,7 @@ impl Default for EngineConfig {
             rails: Vec::new(),
             rail_policy: RailScheme::default(),
             progress: Progress::default(),
-            paths: 16,
+            paths: PathSet::DEFAULT_PATHS,
             lb: LbPolicy::default(),
             discover: false,
             mtu: None,

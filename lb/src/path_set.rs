@@ -46,6 +46,9 @@ pub struct PathSet {
 }
 
 impl PathSet {
+    /// Number of paths to a destination on each rail, unless the user gives another.
+    pub const DEFAULT_PATHS: usize = 16;
+
     /// Creates paths 0 to `count - 1` under a policy. `seed` determines all random numbers.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ pub mod host;
 pub mod packet;
 pub mod parallel;
 pub mod port;
+pub mod planning;
 pub mod probe;
 pub mod report;
 pub mod scenario;

@@ -3,6 +3,8 @@
 use braid_lab::charts::Figure;
 use serde::Serialize;
 
+use crate::shipped::Table;
+
 /// The results of a paper.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Study {
@@ -10,6 +12,8 @@ pub struct Study {
     pub paper: &'static str,
     /// The title of the paper.
     pub title: String,
+    /// The paper's main experiments on the hosts that ship and on the paper's.
+    pub shipped: Vec<Table>,
     /// The figures, in the paper's order.
     pub figures: Vec<Figure>,
     /// The claims, in the paper's order.
@@ -136,6 +140,7 @@ mod tests {
         let study = Study {
             paper: "paper",
             title: "A paper".into(),
+            shipped: Vec::new(),
             figures: Vec::new(),
             claims,
             choices: Vec::new(),

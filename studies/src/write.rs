@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use braid_lab::charts::{DrawError, Figure, Kind, Point, draw};
-use braid_sim::report::{aligned, json_text};
+use braid_lab::charts::{DrawError, Figure, Kind, Point, Spread, draw};
+use braid_sim::report::{aligned, json_text, wrapped};
 
+use super::shipped::Table;
 use super::study::{Study, Verdict};
 
 /// The reason why results could not be written.
@@ -28,9 +29,9 @@ pub enum WriteError {
 /// The text in place of a table of a curve's points.
 const TOO_MANY: &str = "over time; all points are in the JSON";
 
-/// Formats the tables, then the claims with their verdicts.
+/// Formats the tables, those of the product first, then the claims with their verdicts.
 pub fn text(study: &Study) -> String {
-    let mut text = format!("{}\n\n", study.title);
+    let mut text = format!("{}\n\n{}", study.title, tables_text(&study.shipped));
     for figure in &study.figures {
         let (id, title, unit) = (&figure.id, &figure.title, &figure.y.label);
         let shown = match figure.kind {
@@ -54,6 +55,12 @@ pub fn text(study: &Study) -> String {
     text + &format!("\n{}\n", study.counted())
 }
 
+/// Formats tables of the product.
+pub fn tables_text(tables: &[Table]) -> String {
+    let one = |table: &Table| format!("{}\n{}\n", wrapped(&table.title, 0), aligned(&table.rows));
+    tables.iter().map(one).collect()
+}
+
 /// Writes `<paper>.json`, `<paper>.md` and an SVG per figure. The folder is created if needed.
 ///
 /// # Errors
@@ -67,6 +74,15 @@ pub fn write(study: &Study, dir: &Path) -> Result<(), WriteError> {
         draw(figure, &path)?;
     }
     Ok(())
+}
+
+/// Writes the tables of the product as `<paper>-shipped.md`. The folder is created if needed.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_shipped(paper: &str, tables: &[Table], dir: &Path) -> Result<(), WriteError> {
+    fs::create_dir_all(dir).map_err(|why| WriteError::File { path: dir.to_owned(), why })?;
+    write_file(&dir.join(format!("{paper}-shipped.md")), &tables_markdown(tables))
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), WriteError> {
@@ -105,7 +121,11 @@ fn table(figure: &Figure) -> Vec<Vec<String>> {
 }
 
 fn cell(point: &Point) -> String {
-    let spread = point.y;
+    spread(point.y)
+}
+
+/// Formats the mean, and the range if there are several runs.
+pub(crate) fn spread(spread: Spread) -> String {
     if spread.runs == 1 {
         return number(spread.mean);
     }
@@ -125,11 +145,11 @@ fn number(value: f64) -> String {
 
 fn markdown(study: &Study) -> String {
     let mut text = format!(
-        "# {}\n\nWritten by `braid-sim reproduce {} --out DIR`.\n\n## Claims\n\n{}.\n\n",
-        study.title,
-        study.paper,
-        study.counted()
+        "# {}\n\nWritten by `braid-sim reproduce {} --out DIR`.\n\n## As shipped\n",
+        study.title, study.paper,
     );
+    text += &tables_markdown(&study.shipped);
+    let _ = write!(text, "\n## Claims\n\n{}.\n\n", study.counted());
     text += "| | paper | measured | verdict |\n|---|---|---|---|\n";
     for claim in &study.claims {
         let verdict = match &claim.verdict {
@@ -158,15 +178,28 @@ fn markdown(study: &Study) -> String {
             continue;
         }
         text += ":\n\n";
-        let rows = table(figure);
-        for (row, index) in rows.iter().zip(0..) {
-            let _ = writeln!(text, "| {} |", row.join(" | "));
-            if index == 0 {
-                let _ = writeln!(text, "|---|{}", "---:|".repeat(row.len() - 1));
-            }
-        }
+        push_rows(&mut text, &table(figure));
     }
     text
+}
+
+fn tables_markdown(tables: &[Table]) -> String {
+    let mut text = String::new();
+    for table in tables {
+        let _ = write!(text, "\n{}:\n\n", wrapped(&table.title, 0));
+        push_rows(&mut text, &table.rows);
+    }
+    text
+}
+
+/// Appends a table in Markdown.
+fn push_rows(text: &mut String, rows: &[Vec<String>]) {
+    for (row, index) in rows.iter().zip(0..) {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+        if index == 0 {
+            let _ = writeln!(text, "|---|{}", "---:|".repeat(row.len() - 1));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -206,6 +239,10 @@ mod tests {
         Study {
             paper: "paper",
             title: "A paper".into(),
+            shipped: vec![Table {
+                title: "The product".into(),
+                rows: vec![vec!["".into(), "as shipped".into()], vec!["queue".into(), "7".into()]],
+            }],
             figures: vec![lines, bars],
             claims: vec![
                 claim(Verdict::Reproduced),
@@ -234,6 +271,7 @@ mod tests {
         write(&study, &dir).unwrap();
         let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
         let markdown = read("paper.md");
+        assert!(markdown.contains("| queue | 7 |"), "{markdown}");
         assert!(markdown.contains("differs: no"), "{markdown}");
         assert!(markdown.contains("not judged: too small"), "{markdown}");
         assert!(markdown.contains("| 64 | 2 (1..3) | 10.5 |"), "{markdown}");
@@ -245,6 +283,8 @@ mod tests {
             let svg = read(&svg_name(&study, figure));
             assert!(svg.starts_with("<svg") && svg.contains(&figure.title), "{}", figure.id);
         }
+        write_shipped("paper", &study.shipped, &dir).unwrap();
+        assert!(markdown.contains(&read("paper-shipped.md")));
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -248,6 +248,17 @@ pub struct DirectConfig {
     pub hold_down: Duration,
 }
 
+impl EndpointConfig {
+    /// Maximum number of segments in a batch of a UDP socket with segmentation offload (GSO).
+    /// Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128 since. A virtual machine hands
+    /// its batches to the host as a whole. An older host silently drops those longer than 64
+    /// (`virtio_net_hdr_to_skb`), so 64 is the limit here.
+    pub const GSO_SEGMENTS: u32 = 64;
+    /// Maximum number of bytes in a batch of a UDP socket with segmentation offload: an IPv4 packet
+    /// without its headers. IPv6 takes 20 more, but a socket may use both.
+    pub const GSO_BYTES: u64 = 65_535 - 20 - 8;
+}
+
 impl Default for EndpointConfig {
     fn default() -> Self {
         EndpointConfig {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use braid_cc::{CcConfig, FixedWindow};
-use braid_lb::{LbPolicy, RailScheme};
-use braid_transport::LossRecovery;
+use braid_lb::{LbPolicy, PathSet, RailScheme};
+use braid_transport::{EndpointConfig, LossRecovery, QpConfig};
 
 use super::data_path::DataPath;
 use super::nvlink::NvLink;
@@ -24,6 +24,8 @@ pub enum Sharing {
     /// Queue pairs to the same edge switch, as in PRO.
     #[default]
     Edge,
+    /// Queue pairs to the same host, or to the same group of [`HostConfig::destination_groups`].
+    Host,
     /// All queue pairs that leave their edge switch, for any destination.
     Interface,
     /// No sharing: each queue pair has a path set of its own.
@@ -38,6 +40,23 @@ pub enum Recovery {
     /// Ideal: each lost packet is replaced at once by another one, as a rateless erasure code
     /// without overhead would do. Only the number of bytes counts.
     Ideal,
+}
+
+/// Limits of a batch. The path policy picks a path for one batch or more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchSize {
+    /// Maximum number of packets, at least 1.
+    pub packets: u32,
+    /// Maximum number of bytes, headers of the protocol included. One packet always fits.
+    pub bytes: u64,
+}
+
+impl BatchSize {
+    /// One packet, as from an RNIC.
+    pub const PACKET: BatchSize = BatchSize { packets: 1, bytes: u64::MAX };
+    /// The batch of a UDP socket with segmentation offload, which the engine uses.
+    pub const GSO: BatchSize =
+        BatchSize { packets: EndpointConfig::GSO_SEGMENTS, bytes: EndpointConfig::GSO_BYTES };
 }
 
 /// The configuration of the hosts.
@@ -58,6 +77,11 @@ pub struct HostConfig {
     pub paths: Paths,
     /// The queue pairs that share a path set.
     pub sharing: Sharing,
+    /// Groups of hosts that share a path set as destinations, with [`Sharing::Host`]. A host is in
+    /// one group at most.
+    pub destination_groups: Vec<Vec<u32>>,
+    /// The packets that leave together on one path.
+    pub batch: BatchSize,
     /// Whether dead paths are taken out of use.
     pub health: bool,
     /// The detection of losses.
@@ -84,6 +108,32 @@ pub struct HostConfig {
     pub direct: bool,
 }
 
+impl HostConfig {
+    /// Returns the hosts as the engine runs them over UDP sockets, without any setting by the user.
+    /// The values come from the defaults of `lb` and `transport`, which the engine uses, too.
+    pub fn shipped() -> HostConfig {
+        let qp = QpConfig::default();
+        HostConfig {
+            lb: LbPolicy::default(),
+            data_path: DataPath::Aligned,
+            rail_scheme: RailScheme::default(),
+            paths: Paths::Hashed(PathSet::DEFAULT_PATHS as u16),
+            sharing: Sharing::Host,
+            batch: BatchSize::GSO,
+            health: true,
+            recovery: Recovery::Protocol(qp.recovery),
+            reorder_threshold: qp.reorder_threshold,
+            cc: qp.cc,
+            ack_every: qp.ask_every,
+            min_rto: qp.min_rto,
+            max_rto: qp.max_rto,
+            retry_timeout: qp.retry_timeout,
+            window: qp.window,
+            ..HostConfig::default()
+        }
+    }
+}
+
 impl Default for HostConfig {
     fn default() -> Self {
         HostConfig {
@@ -94,6 +144,8 @@ impl Default for HostConfig {
             nvlink: None,
             paths: Paths::Source,
             sharing: Sharing::Edge,
+            destination_groups: Vec::new(),
+            batch: BatchSize::PACKET,
             health: true,
             recovery: Recovery::Protocol(LossRecovery::default()),
             reorder_threshold: 48,

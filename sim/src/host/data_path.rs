@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use crate::topology::Topology;
 
-/// The interfaces of its two hosts that a queue pair uses. Each of the sender's is a rail.
+/// The interfaces of its two hosts that a queue pair uses. Each of the sender's is a rail. A queue
+/// pair within a host uses the interfaces that its messages name.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DataPath {
     /// The interfaces that the message names, at both ends.
@@ -28,6 +29,9 @@ impl Interfaces {
             let host = topology.nics[nic as usize].host;
             (0..).zip(&topology.nics).filter(move |(_, spec)| spec.host == host).map(|(nic, _)| nic)
         };
+        let stays = topology.nics[src as usize].host == topology.nics[dst as usize].host;
+        // A rail between the interfaces of one host would lead to itself.
+        let data_path = if stays { DataPath::Own } else { data_path };
         Interfaces(match data_path {
             DataPath::Own => [(src, dst)].into_iter().collect(),
             DataPath::AnySender => all(src).map(|nic| (nic, dst)).collect(),
@@ -86,6 +90,8 @@ mod tests {
         assert_eq!(of(DataPath::Own), [(1, 4)]);
         assert_eq!(of(DataPath::AnySender), [(0, 4), (1, 4)]);
         assert_eq!(of(DataPath::Aligned), [(0, 4), (1, 5)]);
+        let within = Interfaces::of_sender(DataPath::Aligned, &topology, 4, 5);
+        assert_eq!(within.0.to_vec(), [(4, 5)], "no rail leads to itself");
         let aligned = Interfaces::of_sender(DataPath::Aligned, &topology, 1, 4);
         assert_eq!(aligned.rail_of(1), RailId::new(1));
         assert_eq!(aligned.reversed().of(RailId::new(1)), (5, 1));

@@ -47,13 +47,9 @@ impl End {
         paths: u32,
         rails: &mut Rails,
         key: u32,
-        direct: Option<DirectConfig>,
+        config: EndpointConfig,
     ) -> End {
         let now = Time::ZERO;
-        // Peers fail only through faults of the fabric, which time-outs detect, so no pings are
-        // needed.
-        let ping_interval = Duration::from_secs(3600);
-        let config = EndpointConfig { ping_interval, direct, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
         let slot = endpoint.adopt(now, qp.0, qp.1, rails);
         let (armed, queued) = (Ps::NEVER, RailSet::default());
@@ -104,6 +100,7 @@ pub(crate) fn connect(
         queues[index].2.push(number);
         end_of.push(EndId(2 * index as u32));
     }
+    let endpoint_config = endpoint_config(config, mtu);
     let mut ends = Vec::with_capacity(2 * queues.len());
     for (src, dst, messages) in queues {
         let first = ends.len() as u32;
@@ -114,12 +111,10 @@ pub(crate) fn connect(
         let reversed = interfaces.reversed();
         let paths = sets.find(topology, &interfaces);
         let set = sets.get_mut(paths);
-        let direct =
-            config.direct.then_some(DirectConfig { long: mtu, short: mtu, hold_down: REST });
-        ends.push(End::new(interfaces, pair(first), paths, set, key, direct));
+        ends.push(End::new(interfaces, pair(first), paths, set, key, endpoint_config));
         let set = sets.get_mut(ANSWERING);
         let qp = pair(first + 1);
-        let mut receiver = End::new(reversed, qp, ANSWERING, set, key, direct);
+        let mut receiver = End::new(reversed, qp, ANSWERING, set, key, endpoint_config);
         messages.iter().for_each(|number| receiver.expect(Time::ZERO, *number));
         ends.push(receiver);
     }
@@ -142,6 +137,18 @@ fn queue_pair(config: &QpConfig, end: u32, mtu: u16) -> (QueuePair, Remote) {
         crc: Crc::Off,
     };
     (qp, remote)
+}
+
+fn endpoint_config(config: &HostConfig, mtu: u16) -> EndpointConfig {
+    EndpointConfig {
+        batch_segments: config.batch.packets,
+        batch_bytes: config.batch.bytes,
+        // Peers fail only through faults of the fabric, which time-outs detect, so no pings are
+        // needed.
+        ping_interval: Duration::from_secs(3600),
+        direct: config.direct.then_some(DirectConfig { long: mtu, short: mtu, hold_down: REST }),
+        ..EndpointConfig::default()
+    }
 }
 
 fn qp_config(config: &HostConfig, messages: u32) -> QpConfig {

@@ -16,7 +16,7 @@ mod nvlink;
 mod oracle;
 mod paths;
 
-pub use config::{HostConfig, Paths, Recovery, Sharing};
+pub use config::{BatchSize, HostConfig, Paths, Recovery, Sharing};
 pub use data_path::DataPath;
 pub use end::End;
 pub use memory::GhostMemory;
@@ -95,7 +95,7 @@ impl Hosts {
         let nics = nic::all(topology);
         let deliveries = Deliveries::new(workload);
         let (nic_qps, news) = (NicQps::default(), Vec::new());
-        let nvlinks = config.nvlink.as_ref().map(|plan| NvLinks::new(plan, workload));
+        let nvlinks = config.nvlink.clone().map(NvLinks::new);
         Hosts { config, ends, nics, end_of, sets, memory, nic_qps, nvlinks, deliveries, news }
     }
 

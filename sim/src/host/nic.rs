@@ -124,7 +124,14 @@ impl Hosts {
         set.hold(full);
         match self.ends[id.index()].endpoint.poll_transmit(now, set) {
             Some(transmit) => {
-                self.nics[nic as usize].ready.push_back(id);
+                // A batch leaves as a whole, as from a socket.
+                let continues = self.ends[id.index()].endpoint.continues_batch();
+                let ready = &mut self.nics[nic as usize].ready;
+                if continues {
+                    ready.push_front(id)
+                } else {
+                    ready.push_back(id)
+                }
                 self.send(id, transmit, fabric, events);
             }
             None => {

@@ -12,15 +12,14 @@ use braid_wire::DataHeader;
 use super::memory::message_at;
 use crate::packet::Packet;
 use crate::time::{Ps, Rate};
-use crate::workload::Workload;
 
 /// The NVLink plan of a host. A GPU has the number of its own interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NvLink {
     /// The rate of each GPU's link, in either direction.
     pub rate: Rate,
-    /// The source and destination GPU of each message group.
-    pub flows: Vec<(u32, u32)>,
+    /// The source and destination GPU of each message.
+    pub gpus: Vec<(u32, u32)>,
 }
 
 /// Number of bytes that an interface may read ahead of a GPU's link.
@@ -39,10 +38,9 @@ pub(crate) struct NvLinks {
 }
 
 impl NvLinks {
-    pub(crate) fn new(plan: &NvLink, workload: &Workload) -> Self {
-        let of = |group: u32| plan.flows[group as usize];
-        let gpus = workload.messages.iter().map(|message| of(message.group)).collect();
-        NvLinks { rate: plan.rate, gpus, out: HashMap::new(), inward: HashMap::new() }
+    pub(crate) fn new(plan: NvLink) -> Self {
+        let NvLink { rate, gpus } = plan;
+        NvLinks { rate, gpus, out: HashMap::new(), inward: HashMap::new() }
     }
 
     /// Records that an interface has read a packet of a message. Returns the time at which it may
@@ -74,20 +72,9 @@ impl NvLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{Message, Start};
 
     fn links() -> NvLinks {
-        let message = |group| Message {
-            src: 1,
-            dst: 5,
-            bytes: 1000,
-            start: Start::At(Ps::ZERO),
-            queue: 0,
-            group,
-        };
-        let workload = Workload { messages: vec![message(0), message(1)] };
-        let plan = NvLink { rate: Rate::from_gbps(800), flows: vec![(1, 5), (0, 4)] };
-        NvLinks::new(&plan, &workload)
+        NvLinks::new(NvLink { rate: Rate::from_gbps(800), gpus: vec![(1, 5), (0, 4)] })
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Path sets: one per interface and destination edge, shared by all queue pairs between them.
+//! Path sets: one per interface and destination, shared by all queue pairs between them. A
+//! destination is an edge switch, a host or a group of hosts, by [`Sharing`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub(crate) struct PathSets {
     scheme: RailScheme,
     paths: Paths,
     sharing: Sharing,
+    /// The group of each host that is in one.
+    groups: HashMap<u32, u32>,
     health: bool,
     routes: EqualCostRoutes,
     by_place: HashMap<SetKey, u32>,
@@ -31,10 +34,21 @@ pub(crate) struct PathSets {
 /// The key of a shared path set.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct SetKey {
-    /// By rail: the interface, and the destination's edge switch.
-    rails: Vec<(u32, u32)>,
-    /// The destination host, if the rails lead to different interfaces.
+    /// By rail: the interface, and the destination.
+    rails: Vec<(u32, SharedBy)>,
+    /// The destination host, if it does not share the set with others.
     host: Option<u32>,
+}
+
+/// The destinations that share a path set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum SharedBy {
+    /// Those below one edge switch, by its number.
+    Edge(u32),
+    /// All that are below other edge switches than the source.
+    Anywhere,
+    /// Those of a destination group that as many paths lead to.
+    Group { number: u32, paths: usize },
 }
 
 /// The path set of receiving ends, whose acknowledgements take the path that they echo.
@@ -46,11 +60,15 @@ impl PathSets {
         let answering = PathSet::new(LbPolicy::ECMP, 1, rng.random())
             .expect("one path is allowed")
             .without_health();
+        let numbered = (0..).zip(&config.destination_groups);
+        let groups =
+            numbered.flat_map(|(number, hosts)| hosts.iter().map(move |host| (*host, number)));
         PathSets {
             policy: config.lb,
             scheme: config.rail_scheme,
             paths: config.paths,
             sharing: config.sharing,
+            groups: groups.collect(),
             health: config.health,
             routes: EqualCostRoutes::new(topology),
             by_place: HashMap::new(),
@@ -88,25 +106,35 @@ impl PathSets {
 
     fn place(&self, topology: &Topology, interfaces: &Interfaces) -> SetKey {
         let nic = |nic: u32| topology.nics[nic as usize];
-        let edge = |(_, (src, dst))| {
-            let stays = topology.meeting_tier(src, dst) == Tier::Edge;
-            let anywhere = self.sharing == Sharing::Interface && !stays;
-            (src, if anywhere { u32::MAX } else { nic(dst).edge })
-        };
         let mut far = interfaces.iter().map(|(_, (_, dst))| dst);
         let first = far.next();
-        let differ = far.any(|dst| Some(dst) != first);
+        let differ = far.any(|dst| Some(dst) != first) || self.sharing == Sharing::Host;
         let host = first.filter(|_| differ).map(|dst| nic(dst).host);
-        SetKey { rails: interfaces.iter().map(edge).collect(), host }
+        let group = host.and_then(|host| self.groups.get(&host).copied());
+        let destination = |src: u32, dst: u32| {
+            let stays = topology.meeting_tier(src, dst) == Tier::Edge;
+            match group {
+                Some(number) => SharedBy::Group { number, paths: self.count(topology, src, dst) },
+                None if self.sharing == Sharing::Interface && !stays => SharedBy::Anywhere,
+                None => SharedBy::Edge(nic(dst).edge),
+            }
+        };
+        let rails = interfaces.iter().map(|(_, (src, dst))| (src, destination(src, dst)));
+        SetKey { rails: rails.collect(), host: host.filter(|_| group.is_none()) }
+    }
+
+    /// Returns the number of paths from one interface to another.
+    fn count(&self, topology: &Topology, src: u32, dst: u32) -> usize {
+        match (self.paths, topology.meeting_tier(src, dst)) {
+            (_, Tier::Host | Tier::Edge) => 1,
+            (Paths::Hashed(count), _) => usize::from(count),
+            (Paths::Source, _) => self.routes.between(topology, src, dst) as usize,
+        }
     }
 
     /// Creates the paths from one interface to another.
     fn make(&mut self, topology: &Topology, src: u32, dst: u32) -> PathSet {
-        let count = match (self.paths, topology.meeting_tier(src, dst)) {
-            (_, Tier::Host | Tier::Edge) => 1,
-            (Paths::Hashed(count), _) => usize::from(count),
-            (Paths::Source, _) => self.routes.between(topology, src, dst) as usize,
-        };
+        let count = self.count(topology, src, dst);
         let set = PathSet::growing(self.policy, count, self.rng.random())
             .expect("the scenario was checked");
         if self.health { set } else { set.without_health() }

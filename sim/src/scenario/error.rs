@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use toml::Spanned;
+
 /// A scenario that cannot be run. The message is one line: file, line, error and remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
@@ -24,6 +26,19 @@ impl fmt::Display for ScenarioError {
 }
 
 impl std::error::Error for ScenarioError {}
+
+/// The reason why a key is refused, and its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Refusal {
+    pub(super) at: Range<usize>,
+    pub(super) what: String,
+}
+
+impl Refusal {
+    pub(super) fn of<T>(key: &Spanned<T>, what: impl Into<String>) -> Refusal {
+        Refusal { at: key.span(), what: what.into() }
+    }
+}
 
 /// The text of a scenario, which maps byte offsets to lines.
 #[derive(Clone, Debug)]

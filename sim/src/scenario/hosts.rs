@@ -80,6 +80,7 @@ impl Text for Sharing {
     fn from_text(text: &str) -> Result<Self, String> {
         let known = [
             ("edge", Sharing::Edge),
+            ("host", Sharing::Host),
             ("interface", Sharing::Interface),
             ("nothing", Sharing::Nothing),
         ];
@@ -134,17 +135,14 @@ impl HostKeys {
         self.recovery = Some(Parsed(policies.recovery));
     }
 
-    /// Applies the scenario's keys to the hosts of the model; `source`: switches route by paths.
+    /// Applies the scenario's keys to the hosts of the model or profile; `source`: switches route
+    /// by paths.
     pub(super) fn apply(&self, model: HostConfig, source: bool) -> Result<HostConfig, String> {
         let duration = |value: Option<Parsed<Ps>>, model: Duration| {
             value.map_or(model, |Parsed(ps)| Duration::from_nanos(ps.0 / 1000))
         };
         let host = HostConfig {
             lb: self.lb.map_or(model.lb, |Parsed(lb)| lb),
-            data_path: model.data_path,
-            rail_scheme: model.rail_scheme,
-            send_queue: model.send_queue,
-            nvlink: model.nvlink,
             paths: self.paths.map_or(fitting_paths(model.paths, source), |Parsed(paths)| paths.0),
             sharing: self.sharing.map_or(model.sharing, |Parsed(sharing)| sharing),
             health: self.health.unwrap_or(model.health),
@@ -158,6 +156,7 @@ impl HostKeys {
             retry_timeout: duration(self.retry_timeout, model.retry_timeout),
             window: self.window.unwrap_or(model.window),
             direct: self.direct.unwrap_or(model.direct),
+            ..model
         };
         check(&host)?;
         Ok(host)

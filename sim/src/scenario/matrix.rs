@@ -10,8 +10,10 @@ use super::error::SourceText;
 use super::hosts::HostKeys;
 use super::network::NetworkKeys;
 use super::quantity::Parsed;
+use super::rails::RailUseKeys;
 use super::read::{parse_matrix, read_text};
 use super::shape::TopologyKeys;
+use super::spraying::SprayingKeys;
 use super::traffic::WorkloadKeys;
 use super::{Keys, Model, Scenario, ScenarioError, SwitchPolicy};
 use crate::host::{Paths, Recovery};
@@ -85,7 +87,10 @@ impl MatrixOptions {
             limit: None,
             topology: Some(Spanned::new(0..0, topology)),
             network: Some(Spanned::new(0..0, NetworkKeys::with_switch(self.switch.clone()))),
+            profile: None,
             hosts: Some(Spanned::new(0..0, hosts)),
+            spraying: SprayingKeys::default(),
+            rails: RailUseKeys::default(),
             workload: vec![Spanned::new(0..0, WorkloadKeys::of_file())],
             failure: Vec::new(),
         }

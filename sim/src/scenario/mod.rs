@@ -11,9 +11,12 @@ mod matrix;
 mod model;
 mod network;
 pub(crate) mod place;
+mod profile;
 mod quantity;
+mod rails;
 mod read;
 mod shape;
+mod spraying;
 mod switching;
 mod traffic;
 
@@ -24,18 +27,23 @@ pub use model::{MODELS, Model};
 pub use read::OpenFile;
 pub use switching::{SWITCH_POLICIES, SwitchPolicy};
 
+use braid_wire::MAX_RAILS;
 use serde::Deserialize;
 use toml::Spanned;
 
-use self::error::SourceText;
+use self::error::{Refusal, SourceText};
 use self::failures::FailureKeys;
 use self::hosts::HostKeys;
 use self::network::{Network, NetworkKeys};
+use self::profile::Profile;
 use self::quantity::Parsed;
+use self::rails::RailUseKeys;
 use self::shape::TopologyKeys;
+use self::spraying::SprayingKeys;
 use self::traffic::WorkloadKeys;
 use crate::fabric::NetworkConfig;
-use crate::host::{HostConfig, Paths};
+use crate::host::{DataPath, HostConfig, Paths};
+use crate::planning::{Planned, planned};
 use crate::simulation::{Change, Plan};
 use crate::time::Ps;
 use crate::topology::{EqualCostRoutes, Topology};
@@ -74,7 +82,12 @@ struct Keys {
     limit: Option<Parsed<Ps>>,
     topology: Option<Spanned<TopologyKeys>>,
     network: Option<Spanned<NetworkKeys>>,
+    profile: Option<Parsed<Profile>>,
     hosts: Option<Spanned<HostKeys>>,
+    #[serde(default)]
+    spraying: SprayingKeys,
+    #[serde(default)]
+    rails: RailUseKeys,
     #[serde(default)]
     workload: Vec<Spanned<WorkloadKeys>>,
     #[serde(default)]
@@ -93,10 +106,12 @@ impl Scenario {
     pub fn plan(&self, seed: u64) -> Result<Plan, ScenarioError> {
         let topology = self.topology()?;
         let network = self.network()?;
-        let host = self.host(&network, &topology)?;
+        let mut host = self.host(&network, &topology)?;
+        let (workload, gpus) = self.planned(&topology, self.workload(&topology, seed)?)?;
+        host.nvlink = self.keys.rails.nvlink(gpus);
         let frame = u32::from(network.frames.payload) + network.frames.header;
         Ok(Plan {
-            workload: self.workload(&topology, seed)?,
+            workload,
             changes: self.changes(&topology, seed)?,
             topology,
             network: NetworkConfig {
@@ -160,16 +175,44 @@ impl Scenario {
 
     fn host(&self, network: &Network, topology: &Topology) -> Result<HostConfig, ScenarioError> {
         let source = network.switch.is_source();
-        let Some(keys) = &self.keys.hosts else {
-            let host = self.model.host();
-            let paths = hosts::fitting_paths(host.paths, source);
-            return check_paths(paths, topology)
-                .map(|()| HostConfig { paths, ..host })
-                .map_err(|what| self.source.whole(what));
+        let Parsed(profile) = self.keys.profile.unwrap_or(Parsed(Profile::default()));
+        let base = profile.host(self.model);
+        let mut host = match &self.keys.hosts {
+            None => {
+                let paths = hosts::fitting_paths(base.paths, source);
+                check_paths(paths, topology)
+                    .map(|()| HostConfig { paths, ..base })
+                    .map_err(|what| self.source.whole(what))?
+            }
+            Some(keys) => {
+                let host = keys.get_ref().apply(base, source);
+                host.and_then(|host| check_paths(host.paths, topology).map(|()| host))
+                    .map_err(|what| self.source.error(keys.span(), what))?
+            }
         };
-        let host = keys.get_ref().apply(self.model.host(), source);
-        host.and_then(|host| check_paths(host.paths, topology).map(|()| host))
-            .map_err(|what| self.source.error(keys.span(), what))
+        let refuse = |Refusal { at, what }: Refusal| self.source.error(at, what);
+        self.keys.rails.apply(&mut host, topology).map_err(refuse)?;
+        let payload = network.frames.payload;
+        self.keys.spraying.apply(&mut host, topology, payload).map_err(refuse)?;
+        check_data_path(host.data_path, topology).map_err(|what| self.source.whole(what))?;
+        Ok(host)
+    }
+
+    /// Returns the workload over planned rails, if the scenario plans them, and the GPUs of each of
+    /// its messages.
+    fn planned(
+        &self,
+        topology: &Topology,
+        workload: Workload,
+    ) -> Result<(Workload, Vec<(u32, u32)>), ScenarioError> {
+        let Some(chunk) = self.keys.rails.plan() else {
+            let gpus = workload.messages.iter().map(|message| (message.src, message.dst));
+            let gpus = gpus.collect();
+            return Ok((workload, gpus));
+        };
+        planned(topology, &workload, chunk.get_ref().0.0)
+            .map(|Planned { workload, gpus }| (workload, gpus))
+            .map_err(|error| self.source.error(chunk.span(), error))
     }
 
     fn workload(&self, topology: &Topology, seed: u64) -> Result<Workload, ScenarioError> {
@@ -206,6 +249,18 @@ fn check_paths(paths: Paths, topology: &Topology) -> Result<(), String> {
         true => Err(format!(
             "{count} paths between two edges exceed the limit of {most}; \
              take paths = \"hashed:256\""
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Checks that hosts have no more interfaces than there can be rails, if they use several.
+fn check_data_path(data_path: DataPath, topology: &Topology) -> Result<(), String> {
+    let rails = topology.nics.len() / topology.hosts().max(1) as usize;
+    match data_path != DataPath::Own && rails > MAX_RAILS {
+        true => Err(format!(
+            "hosts of {rails} interfaces would have as many rails, and {MAX_RAILS} is the limit; \
+             give fewer"
         )),
         false => Ok(()),
     }

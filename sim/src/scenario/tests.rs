@@ -34,7 +34,7 @@ switch = "adaptive:bins=5%/10%/20%,age=0.1us"
 [hosts]
 lb = "reps"
 paths = "hashed:64"
-sharing = "interface"
+sharing = "host"
 health = true
 recovery = "sack"
 reorder_threshold = 9
@@ -46,6 +46,11 @@ max_rto = "1 ms"
 retry_timeout = "7 ms"
 window = 512
 direct = false
+
+[spraying]
+destination_groups = [[0, 1], [6, 7]]
+batch_packets = 8
+batch_bytes = "16 KiB"
 
 [[workload]]
 permutation = { bytes = "10 KB", pairs = "inter-edge" }
@@ -89,7 +94,7 @@ fn line_of(what: &str) -> usize {
 fn every_key_arrives_in_the_plan() {
     use crate::fabric::{Buffer, Marking, Pause, When};
     use crate::frames::Frames;
-    use crate::host::Recovery;
+    use crate::host::{BatchSize, Recovery, Sharing};
     use crate::switch::Policy;
     use crate::time::Rate;
 
@@ -112,7 +117,9 @@ fn every_key_arrives_in_the_plan() {
     let expected = HostConfig {
         lb: braid_lb::LbPolicy::REPS,
         paths: Paths::Hashed(64),
-        sharing: crate::host::Sharing::Interface,
+        sharing: Sharing::Host,
+        destination_groups: vec![vec![0, 1], vec![6, 7]],
+        batch: BatchSize { packets: 8, bytes: 16 << 10 },
         health: true,
         recovery: Recovery::Protocol(braid_transport::LossRecovery::Sack),
         reorder_threshold: 9,
@@ -183,14 +190,29 @@ fn values_that_contradict_each_other_are_refused() {
         ("until", "until = \"0.5 us\"", "raise `until`"),
         ("rate = \"10 ", "rate = \"401 Gb/s\"", "lower `rate`"),
         ("count", "count = 17", "17 cables cannot fail in a layer that has 16"),
-        ("groups", "groups = 3", "give a divisor of 8"),
+        ("groups = 2", "groups = 3", "give a divisor of 8"),
         ("permutation", "permutation = { bytes = \"0 B\" }", "give 1 to"),
+        ("batch_packets", "batch_packets = 0", "give 1 to 512, the window"),
+        ("batch_packets", "batch_packets = 513", "give 1 to 512, the window"),
+        ("batch_bytes", "batch_bytes = \"0 B\"", "give 1060 B, a full packet"),
+        ("batch_bytes", "batch_bytes = \"1 GB\"", "to 542720 B, the window"),
+        ("destination_groups", "destination_groups = [[0, 1], []]", "name its hosts"),
+        ("destination_groups", "destination_groups = [[0, 1], [1, 2]]", "name it once"),
+        ("destination_groups", "destination_groups = [[8]]", "numbered from 0"),
+        ("limit", "profile = \"sold\"", "known names: model, shipped"),
     ] {
         let old = WHOLE.lines().find(|text| text.contains(line)).expect("a line of the text");
         let error = plan(&WHOLE.replace(old, instead)).unwrap_err();
         assert!(error.what.contains(part), "{error}");
         assert!(error.line.is_some_and(|at| at <= line_of(line)), "{error}");
     }
+}
+
+#[test]
+fn groups_of_destinations_need_sharing_by_host() {
+    let error = plan(&WHOLE.replace("sharing = \"host\"", "sharing = \"edge\"")).unwrap_err();
+    assert!(error.what.contains("add sharing = \"host\""), "{error}");
+    assert_eq!(error.line, Some(line_of("destination_groups")));
 }
 
 /// A scenario with a part cut out, some characters exchanged, and text inserted: mostly rejected.
@@ -258,4 +280,97 @@ proptest! {
             }
         }
     }
+}
+
+const RAILS: &str = r#"
+profile = "shipped"
+
+[topology.rail_optimised]
+hosts = 4
+rails = 2
+spines = 2
+rate = "100 Gb/s"
+delay = "1 us"
+
+[[workload]]
+all_to_all = { bytes = "100 KB" }
+
+[hosts]
+health = true
+
+[rails]
+"#;
+
+/// Runs a scenario to its end. Returns the bytes that each interface has sent.
+fn sent(text: &str) -> Vec<u64> {
+    let mut run = crate::simulation::Simulation::new(plan(text).unwrap());
+    run.run().unwrap();
+    run.hosts.nic_loads().map(|load| load.sent).collect()
+}
+
+#[test]
+fn the_shipped_profile_is_what_the_engine_configures() {
+    use braid_transport::{EndpointConfig, QpConfig};
+
+    use crate::host::{DataPath, Recovery, Sharing};
+
+    let host = plan(RAILS).unwrap().host;
+    assert_eq!(host, HostConfig { paths: Paths::Hashed(16), ..HostConfig::shipped() });
+    let qp = QpConfig::default();
+    assert_eq!((host.batch.packets, host.batch.bytes), (64, EndpointConfig::GSO_BYTES));
+    assert_eq!((host.sharing, host.data_path), (Sharing::Host, DataPath::Aligned));
+    assert_eq!((host.min_rto, host.ack_every), (qp.min_rto, qp.ask_every));
+    assert_eq!(host.recovery, Recovery::Protocol(qp.recovery));
+    assert!(host.health && host.cc == qp.cc && host.lb == braid_lb::LbPolicy::default());
+    let changed = RAILS.replace("health = true", "lb = \"pro\"\nack_every = 1");
+    let changed = plan(&changed).unwrap().host;
+    let expected = HostConfig { lb: braid_lb::LbPolicy::PRO, ack_every: 1, ..host };
+    assert_eq!(changed, expected, "keys change single values of the profile");
+}
+
+#[test]
+fn rails_are_used_as_their_keys_say() {
+    let with = |keys: &str| format!("{RAILS}{keys}");
+    let one = |keys: &str| {
+        let text = with(keys).replace("all_to_all", "incast");
+        sent(&text.replace("100 KB", "1 MB"))
+    };
+    // Interface 0 receives from all others; only the hosts 1 to 3 have two rails towards it.
+    let own = one("data_path = \"own\"\n");
+    assert!(own[1..].iter().all(|sent| *sent >= 1_000_000), "{own:?}");
+    let any = one("data_path = \"any-sender\"\npolicy = \"round-robin\"\n");
+    assert_ne!(own, any);
+    let planned = one("plan = \"10 KB\"\n");
+    assert!(planned[2..].iter().all(|sent| sent.abs_diff(1_000_000) < 50_000), "{planned:?}");
+    let linked = plan(&with("plan = \"10 KB\"\nnvlink = \"400 Gb/s\"\n")).unwrap();
+    let nvlink = linked.host.nvlink.expect("the key is given");
+    assert_eq!(nvlink.rate, crate::time::Rate::from_gbps(400));
+    assert_eq!(nvlink.gpus.len(), linked.workload.messages.len());
+    assert!(nvlink.gpus.contains(&(0, 3)));
+}
+
+#[test]
+fn rails_that_cannot_be_are_refused_at_their_line() {
+    let lines = RAILS.lines().count();
+    for (keys, part) in [
+        ("plan = \"0 B\"", "as in \"32 KiB\""),
+        ("plan = \"1 KB\"\npolicy = \"lpt\"", "remove data_path and policy"),
+        ("send_queue = \"0 B\"", "give at least 1 B"),
+        ("policy = \"best\"", "unknown rail policy"),
+        ("data_path = \"both\"", "known names: own, any-sender, aligned"),
+        ("nvlink = \"0 Gb/s\"", "out of range"),
+    ] {
+        let error = plan(&format!("{RAILS}{keys}\n")).unwrap_err();
+        assert!(error.what.contains(part), "{error}");
+        assert_eq!(error.line, Some(lines + 1), "{error}");
+    }
+    let waits = RAILS.replace("all_to_all", "ring_all_reduce") + "plan = \"1 KB\"\n";
+    let error = plan(&waits).unwrap_err();
+    assert!(error.what.contains("cannot plan its rails"), "{error}");
+    assert_eq!(error.line, Some(lines + 1));
+    let single = plan(&format!("{WHOLE}\n[rails]\npolicy = \"lpt\"\n")).unwrap_err();
+    assert!(single.what.contains("these have 1; give topology.rail_optimised"), "{single}");
+    assert_eq!(single.line, Some(WHOLE.lines().count() + 3));
+    let many = RAILS.replace("rails = 2", "rails = 9");
+    assert!(plan(&many).unwrap_err().what.contains("8 is the limit"));
 }

@@ -48,6 +48,15 @@ pub enum WorkloadError {
         /// The number of the message that it waits for.
         on: u32,
     },
+    /// A message whose rails are to be planned waits for others.
+    #[error(
+        "message {message} starts after others, so its host cannot plan its rails: \
+         plan only patterns whose messages all start at a given time, such as all_to_all"
+    )]
+    Unplannable {
+        /// The number of the message.
+        message: usize,
+    },
     /// The groups cannot share the nodes evenly.
     #[error("{nodes} nodes cannot be shared evenly by {groups} groups: give a divisor of {nodes}")]
     Uneven {

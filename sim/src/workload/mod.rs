@@ -76,7 +76,7 @@ pub struct Workload {
 
 impl Message {
     /// Creates a message at time 0 on the first queue pair.
-    fn at_once(src: u32, dst: u32, bytes: u64, group: u32) -> Message {
+    pub(crate) fn at_once(src: u32, dst: u32, bytes: u64, group: u32) -> Message {
         Message { src, dst, bytes, start: Start::At(Ps::ZERO), queue: 0, group }
     }
 }

@@ -107,7 +107,7 @@ fn min_rtt_fills_the_rails_by_their_round_trip_times() {
 #[test]
 fn nvlink_limits_what_takes_other_interfaces() {
     let of = |rate: u64| {
-        let links = NvLink { rate: Rate::from_gbps(rate), flows: vec![(1, 2 * RAILS + 2)] };
+        let links = NvLink { rate: Rate::from_gbps(rate), gpus: vec![(1, 2 * RAILS + 2)] };
         speedup(&run(DataPath::Aligned, RailScheme::LPT, Some(links)))
     };
     let unlimited = speedup(&run(DataPath::Aligned, RailScheme::LPT, None));

@@ -8,6 +8,7 @@ mod outcome;
 mod runs;
 mod scale;
 mod setup;
+mod shipped;
 mod sizes;
 mod targets;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use outcome::measure;
 use runs::{MccRuns, SEEDS};
 use scale::MccScale;
 use setup::MccScheme;
+pub(crate) use shipped::shipped;
 
 /// Runs the study.
 pub fn study(effort: &Effort) -> Study {
@@ -28,6 +30,7 @@ pub fn study(effort: &Effort) -> Study {
     let mut study = Study {
         paper: "mcc",
         title: "Congestion Control for AI Workloads with Message-Level Signaling (MCC)".into(),
+        shipped: Vec::new(),
         figures: Vec::new(),
         claims: Vec::new(),
         choices: choices(&runs),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use braid_cc::CcConfig;
 use braid_lb::LbPolicy;
 
+use crate::shipped::Product;
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Paths, Recovery};
@@ -134,6 +135,7 @@ pub(super) struct MccSetup {
     pub(super) pairs: u32,
     /// Bytes that each server sends to its peer.
     pub(super) bytes: u64,
+    pub(super) product: Product,
 }
 
 impl MccSetup {
@@ -147,6 +149,7 @@ impl MccSetup {
             payload: PAYLOAD,
             pairs: SERVERS,
             bytes,
+            product: Product::Paper,
         }
     }
 
@@ -158,7 +161,7 @@ impl MccSetup {
         Plan {
             topology: self.topology(),
             network: self.network(),
-            host: HostConfig {
+            host: self.product.hosts(HostConfig {
                 lb: LbPolicy::ECMP,
                 paths: Paths::Hashed(256),
                 health: false,
@@ -167,7 +170,7 @@ impl MccSetup {
                 min_rto: Duration::from_millis(10),
                 max_rto: Duration::from_millis(100),
                 ..HostConfig::default()
-            },
+            }),
             workload: self.workload(),
             changes: Vec::new(),
             seed,

@@ -17,18 +17,21 @@ mod scale;
 mod scheme;
 mod schemes;
 mod setup;
+mod shipped;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod training;
 
 use super::{Claim, Effort, Study};
+pub(crate) use shipped::shipped;
 
 /// Runs the study.
 pub fn study(effort: &Effort) -> Study {
     let mut study = Study {
         paper: "ofan",
         title: "Load Balancing for AI Training Workloads (OFAN)".into(),
+        shipped: Vec::new(),
         figures: Vec::new(),
         claims: Vec::new(),
         choices: choices(),

@@ -5,6 +5,7 @@ use braid_transport::LossRecovery;
 
 use super::failures::{self, Failures};
 use super::scheme::OfanScheme;
+use crate::shipped::Product;
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Recovery, Sharing};
@@ -60,6 +61,7 @@ pub(super) struct OfanSetup {
     pub(super) sack: Option<u32>,
     /// The congestion control in text form. `None`: a fixed rate.
     pub(super) cc: Option<&'static str>,
+    pub(super) product: Product,
     pub(super) seed: u64,
 }
 
@@ -105,6 +107,7 @@ impl OfanSetup {
             paced: false,
             sack: None,
             cc: None,
+            product: Product::Paper,
             seed,
         }
     }
@@ -128,7 +131,7 @@ impl OfanSetup {
         let topology = self.topology();
         let workload = self.workload(&topology);
         let damage = failures::draw(&topology, &workload, &self.failures, self.seed);
-        let host = self.host(damage.share);
+        let host = self.product.hosts(self.host(damage.share));
         let trip = self.round_trip();
         let changes = damage.changes(&self.failures, trip);
         let bound = self.bound(&topology, damage.share);

@@ -67,6 +67,7 @@ fn the_same_effort_gives_the_same_study() {
         let mut study = Study {
             paper: "ofan",
             title: String::new(),
+            shipped: vec![],
             figures: vec![],
             claims: vec![],
             choices: vec![],

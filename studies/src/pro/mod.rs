@@ -12,18 +12,21 @@ mod outcome;
 mod reordering;
 mod sensitivity;
 mod setup;
+mod shipped;
 mod slowdown;
 mod spraying;
 mod trace;
 mod variants;
 
 use super::{Claim, Effort, Study};
+pub(crate) use shipped::shipped;
 
 /// Runs the study.
 pub fn study(effort: &Effort) -> Study {
     let mut study = Study {
         paper: "pro",
         title: "PRO: Deterministic Load Balancing for AI Datacenter Network".into(),
+        shipped: Vec::new(),
         figures: Vec::new(),
         claims: Vec::new(),
         choices: choices(),
@@ -74,7 +77,7 @@ fn untested() -> [Claim; 8] {
             "text",
             "a NIC that sends batches of n packets per queue pair spreads them over M/n paths \
                 (section III-A)",
-            "the simulated NIC sends one packet of a queue pair at a time",
+            "the paper's batch takes a path per packet, and a batch of the engine takes one path",
         ),
         claim(
             "text",

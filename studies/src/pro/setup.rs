@@ -9,7 +9,7 @@ use braid_transport::LossRecovery;
 
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
-use braid_sim::host::{HostConfig, Paths, Recovery, Sharing};
+use braid_sim::host::{BatchSize, HostConfig, Paths, Recovery, Sharing};
 use braid_sim::simulation::{Change, Plan};
 use braid_sim::switch::Policy;
 use braid_sim::time::{Ps, Rate};
@@ -17,6 +17,8 @@ use braid_sim::topology::{LeafSpine, Tier, Topology};
 use braid_sim::workload::{
     Forwarding, Groups, Pipeline, Workload, WorkloadError, bounds, ring, tree,
 };
+
+use crate::shipped::Product;
 
 /// Rate of every link.
 const RATE: Rate = Rate::from_gbps(200);
@@ -173,6 +175,11 @@ pub(super) struct ProSetup {
     /// Whether switches hash control packets, as conweave-ns3 does, whatever they do with data.
     pub(super) control_hashed: bool,
     pub(super) changes: Vec<(Ps, Change)>,
+    pub(super) product: Product,
+    /// Replaces the limits of a batch.
+    pub(super) batch: Option<BatchSize>,
+    /// Replaces the destinations that share a path set.
+    pub(super) sharing: Option<Sharing>,
     pub(super) seed: u64,
 }
 
@@ -186,6 +193,9 @@ impl ProSetup {
             policy: None,
             control_hashed: false,
             changes: Vec::new(),
+            product: Product::Paper,
+            batch: None,
+            sharing: None,
             seed,
         }
     }
@@ -203,6 +213,9 @@ impl ProSetup {
             min_rto: RTO,
             ..HostConfig::default()
         };
+        let mut host = self.product.hosts(host);
+        host.batch = self.batch.unwrap_or(host.batch);
+        host.sharing = self.sharing.unwrap_or(host.sharing);
         let policy = self.policy.clone().unwrap_or_else(|| self.scheme.policy());
         let network = NetworkConfig {
             marking: Some(MARKING),

@@ -12,6 +12,7 @@ mod rounds;
 mod scale;
 mod scheme;
 mod setup;
+mod shipped;
 mod skew;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ mod theorems;
 use super::{Claim, Effort, Study};
 use results::Results;
 use scale::RailsScale;
+pub(crate) use shipped::shipped;
 
 /// Runs the study.
 pub fn study(effort: &Effort) -> Study {
@@ -37,6 +39,7 @@ pub fn study(effort: &Effort) -> Study {
         title: "RailS: Load Balancing for All-to-All Communication in Distributed \
             Mixture-of-Experts Training"
             .into(),
+        shipped: Vec::new(),
         figures: Vec::new(),
         claims: Vec::new(),
         choices: choices(&results),

@@ -1,8 +1,6 @@
-//! The rail of each chunk, chosen by each domain for itself.
+//! The rail of each chunk, chosen by each domain for itself, in other ways than `lb`'s scheduler.
 
 use std::cmp::Reverse;
-
-use braid_lb::{Chunk, LptRound};
 
 use super::load::{Flow, RAILS};
 use super::scheme::Ties;
@@ -30,7 +28,6 @@ pub(super) fn shares(flows: &[Flow], domains: usize, ties: Ties, chunk: u64) -> 
         let rails = match ties {
             Ties::RailsOfDomain => by_domain(&pieces, domains),
             Ties::ByGpu => by_gpu(&pieces),
-            Ties::ByDestination => longest_first(domain, &pieces),
         };
         for (piece, rail) in pieces.iter().zip(rails) {
             carried[piece.flow][rail] += piece.bytes;
@@ -56,14 +53,6 @@ fn cut(flow: usize, of: &Flow, chunk: u64) -> impl Iterator<Item = Piece> {
     let (from, destination, bytes) = (of.from, of.destination(), of.bytes);
     let lengths = (0..bytes.div_ceil(chunk)).map(move |nth| chunk.min(bytes - nth * chunk));
     lengths.map(move |bytes| Piece { flow, from, destination, bytes })
-}
-
-/// Assigns rails with the shipped scheduler.
-fn longest_first(domain: usize, pieces: &[Piece]) -> Vec<usize> {
-    let chunk = |piece: &Piece| Chunk { destination: piece.destination, bytes: piece.bytes };
-    let chunks: Vec<Chunk> = pieces.iter().map(chunk).collect();
-    let rails = LptRound::new(domain, &[1; RAILS]).assign(&chunks);
-    rails.into_iter().map(|rail| rail.get()).collect()
 }
 
 /// Gives each domain of the second half rails of its own, which rotate.
@@ -101,9 +90,7 @@ mod tests {
     fn everything_is_sent_and_evenly() {
         let [skewed, halves] =
             [Load::skewed_receivers(1.2), Load::OneWay].map(|load| load.flows(4, 4 << 20));
-        for (ties, flows) in
-            [(Ties::ByDestination, &skewed), (Ties::ByGpu, &skewed), (Ties::RailsOfDomain, &halves)]
-        {
+        for (ties, flows) in [(Ties::ByGpu, &skewed), (Ties::RailsOfDomain, &halves)] {
             let all: u64 = flows.iter().map(|flow| flow.bytes).sum();
             let shares = shares(flows, 4, ties, CHUNK);
             assert_eq!(shares.iter().map(|share| share.bytes).sum::<u64>(), all, "{ties:?}");

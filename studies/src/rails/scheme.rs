@@ -9,16 +9,15 @@ use braid_sim::host::DataPath;
 pub(super) enum Spraying {
     /// Independent flows, by a rail policy of the hosts.
     ByHosts(DataPath, RailScheme),
-    /// Chunks whose rails are planned before the first one is sent.
-    Planned(Ties),
+    /// Chunks whose rails are planned before the first one is sent, by the scheduler of `lb`.
+    Planned,
+    /// Chunks whose rails are planned in another way.
+    PlannedBy(Ties),
 }
 
-/// The choice among equally loaded rails.
+/// The choice among equally loaded rails, other than that of `lb`'s scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ties {
-    /// The rail with the least load for the destination, from another start for each pair of
-    /// domains: the shipped scheduler.
-    ByDestination,
     /// The first rail; chunks come in the order of their GPUs (Algorithm 2 as printed).
     ByGpu,
     /// No ties: traffic to a domain of the second half uses only its share of the rails, which is
@@ -45,8 +44,8 @@ const fn by_hosts(
 }
 
 /// Rail i leads to rail i over one switch, so there is no choice of path.
-const fn planned(name: &'static str, ties: Ties) -> RailsScheme {
-    RailsScheme { name, spraying: Spraying::Planned(ties), lb: LbPolicy::ECMP }
+const fn planned(name: &'static str, spraying: Spraying) -> RailsScheme {
+    RailsScheme { name, spraying, lb: LbPolicy::ECMP }
 }
 
 impl RailsScheme {
@@ -58,7 +57,7 @@ impl RailsScheme {
         by_hosts("MinRTT", DataPath::AnySender, RailScheme::MIN_RTT, LbPolicy::ECMP);
     pub(super) const REPS: RailsScheme =
         by_hosts("REPS", DataPath::AnySender, RailScheme::ROUND_ROBIN, LbPolicy::REPS);
-    pub(super) const RAILS: RailsScheme = planned("RailS", Ties::ByDestination);
+    pub(super) const RAILS: RailsScheme = planned("RailS", Spraying::Planned);
 
     /// The schemes of the figures.
     pub(super) const COMPARED: [RailsScheme; 5] = [
@@ -83,7 +82,8 @@ impl RailsScheme {
     /// The shipped rail policy, which does not know chunks in advance.
     pub(super) const ONLINE: RailsScheme =
         by_hosts("RailS, online", DataPath::Aligned, RailScheme::LPT, LbPolicy::ECMP);
-    pub(super) const TIES_BY_GPU: RailsScheme = planned("RailS, ties by GPU", Ties::ByGpu);
+    pub(super) const TIES_BY_GPU: RailsScheme =
+        planned("RailS, ties by GPU", Spraying::PlannedBy(Ties::ByGpu));
     pub(super) const RAILS_OF_DOMAIN: RailsScheme =
-        planned("rails of each domain", Ties::RailsOfDomain);
+        planned("rails of each domain", Spraying::PlannedBy(Ties::RailsOfDomain));
 }

@@ -8,6 +8,7 @@ use braid_lb::RailScheme;
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{DataPath, HostConfig, NvLink, Paths, Recovery};
+use braid_sim::planning::{Planned, planned};
 use braid_sim::simulation::Plan;
 use braid_sim::switch::Policy;
 use braid_sim::time::{Ps, Rate};
@@ -17,6 +18,7 @@ use braid_sim::workload::{Message, Start, Workload};
 use super::load::{Flow, Load, RAILS};
 use super::rounds::{CHUNK, shares};
 use super::scheme::{RailsScheme, Spraying};
+use crate::shipped::Product;
 
 /// Rate of every link: R2.
 pub(super) const RATE_GBPS: u64 = 400;
@@ -48,6 +50,7 @@ pub(super) struct RailsSetup {
     pub(super) send_queue: u64,
     /// R1 over R2. `None`: unlimited.
     pub(super) nvlink: Option<u64>,
+    pub(super) product: Product,
 }
 
 impl RailsSetup {
@@ -62,6 +65,7 @@ impl RailsSetup {
             chunk: CHUNK,
             send_queue: SEND_QUEUE,
             nvlink: None,
+            product: Product::Paper,
         }
     }
 
@@ -70,14 +74,16 @@ impl RailsSetup {
     }
 
     pub(super) fn plan(&self, flows: &[Flow], seed: u64) -> Plan {
+        let topology = self.topology();
+        let (workload, gpus) = self.workload(flows, &topology);
         Plan {
-            topology: self.topology(),
+            topology,
             network: NetworkConfig {
                 marking: Some(ALL_MARKED),
                 ..NetworkConfig::plain(FRAMES, Buffer::PerPort { bytes: 1 << 40 }, Policy::Source)
             },
-            host: self.host(flows),
-            workload: self.workload(flows),
+            host: self.product.hosts(self.host(gpus)),
+            workload,
             changes: Vec::new(),
             seed,
             limit: Ps::from_micros(10_000_000),
@@ -99,15 +105,14 @@ impl RailsSetup {
         plan.build().expect("the study's fabrics can be built")
     }
 
-    fn host(&self, flows: &[Flow]) -> HostConfig {
+    /// Returns the paper's hosts. `gpus`: the source and destination GPU of each message.
+    fn host(&self, gpus: Vec<(u32, u32)>) -> HostConfig {
         let (data_path, rail_scheme) = match self.scheme.spraying {
             Spraying::ByHosts(data_path, rails) => (data_path, rails),
-            Spraying::Planned(_) => (DataPath::Own, RailScheme::default()),
+            Spraying::Planned | Spraying::PlannedBy(_) => (DataPath::Own, RailScheme::default()),
         };
-        let nvlink = self.nvlink.map(|times| NvLink {
-            rate: Rate::from_gbps(times * RATE_GBPS),
-            flows: flows.iter().map(|flow| (flow.from as u32, flow.to as u32)).collect(),
-        });
+        let nvlink =
+            self.nvlink.map(|times| NvLink { rate: Rate::from_gbps(times * RATE_GBPS), gpus });
         HostConfig {
             lb: self.scheme.lb,
             data_path,
@@ -124,9 +129,9 @@ impl RailsSetup {
         }
     }
 
-    /// The group of a message is its flow. Each message has its own queue pair on each rail that it
-    /// uses.
-    fn workload(&self, flows: &[Flow]) -> Workload {
+    /// Returns the messages and the GPUs of each. The group of a message is its flow. Each flow has
+    /// its own queue pair on each rail that it uses.
+    fn workload(&self, flows: &[Flow], topology: &Topology) -> (Workload, Vec<(u32, u32)>) {
         let message = |flow: usize, src: usize, dst: usize, bytes: u64| Message {
             src: src as u32,
             dst: dst as u32,
@@ -136,23 +141,35 @@ impl RailsSetup {
             group: flow as u32,
         };
         let numbered = || flows.iter().enumerate();
-        let messages = match self.scheme.spraying {
-            Spraying::ByHosts(..) => numbered()
+        let whole = || Workload {
+            messages: numbered()
                 .map(|(number, flow)| message(number, flow.from, flow.to, flow.bytes))
                 .collect(),
-            Spraying::Planned(ties) => shares(flows, self.domains, ties, self.chunk)
-                .into_iter()
-                .map(|share| {
+        };
+        let workload = match self.scheme.spraying {
+            Spraying::ByHosts(..) => whole(),
+            Spraying::Planned => {
+                let planned = planned(topology, &whole(), self.chunk);
+                let Planned { workload, gpus } = planned.expect("all flows start together");
+                return (workload, gpus);
+            }
+            Spraying::PlannedBy(ties) => {
+                let parts = shares(flows, self.domains, ties, self.chunk).into_iter();
+                let messages = parts.map(|share| {
                     let flow = flows[share.flow];
                     let nic = |domain: usize| domain * RAILS + share.rail;
                     let (src, dst) = (nic(flow.source()), nic(flow.destination()));
                     message(share.flow, src, dst, share.bytes)
-                })
-                .collect(),
+                });
+                Workload { messages: messages.collect() }
+            }
         };
-        let workload = Workload { messages };
-        let nics = (self.domains * RAILS) as u32;
-        workload.check(nics).expect("the study's loads can be sent");
-        workload
+        workload.check(topology.nics.len() as u32).expect("the study's loads can be sent");
+        let gpus = |message: &Message| {
+            let flow = flows[message.group as usize];
+            (flow.from as u32, flow.to as u32)
+        };
+        let gpus = workload.messages.iter().map(gpus).collect();
+        (workload, gpus)
     }
 }

@@ -8,9 +8,9 @@ use super::causes;
 use super::load::{Load, RAILS};
 use super::outcome::RailsOutcome;
 use super::results::{Results, claim, range};
-use super::rounds::{CHUNK, Share, shares};
+use super::rounds::CHUNK;
 use super::scale::RailsScale;
-use super::scheme::{RailsScheme, Ties};
+use super::scheme::RailsScheme;
 use super::setup::RailsSetup;
 use super::skew::{RECEIVERS, SENDERS};
 use crate::{Study, Verdict};
@@ -229,11 +229,15 @@ impl Round {
 fn rounds(results: &Results, load: Load, chunk: u64) -> Vec<Round> {
     let setup = results.scale.setup(RailsScheme::RAILS, load);
     let flows = setup.flows();
-    let shares = shares(&flows, setup.domains, Ties::ByDestination, chunk);
+    let plan = RailsSetup { chunk, ..setup }.plan(&flows, 1);
     let of_domain = |domain: usize| -> Option<Round> {
-        let of_it = |share: &&Share| flows[share.flow].source() == domain;
         let mut loads = [0; RAILS];
-        shares.iter().filter(of_it).for_each(|share| loads[share.rail] += share.bytes);
+        for message in &plan.workload.messages {
+            let nic = message.src as usize;
+            if nic / RAILS == domain {
+                loads[nic % RAILS] += message.bytes;
+            }
+        }
         let own = flows.iter().filter(|flow| flow.source() == domain);
         let longest = own.map(|flow| flow.bytes.min(chunk)).max()?;
         Some(Round { loads, longest })

@@ -4,27 +4,28 @@ mod claims;
 
 use self::claims::{Half, reductions};
 use super::outcome::{ThemisOutcome, measure};
-use super::setup::{DELAY, PAYLOAD, ThemisControl, ThemisScheme, ThemisSetup, Timers};
+use super::setup::{DELAY, ThemisControl, ThemisScheme, ThemisSetup, Timers};
 use crate::{Axis, Effort, Figure, Kind, Point, Series, Study, run_all};
 use braid_sim::time::Rate;
 use braid_sim::topology::LeafSpine;
 use braid_sim::workload::{Groups, StartOrder, Workload, all_to_all, ring_all_reduce};
 
-const RATE: Rate = Rate::from_gbps(400);
+pub(super) const RATE: Rate = Rate::from_gbps(400);
 const PAPERS_MEMBERS: u32 = 16;
 const PAPERS_BYTES: u64 = 300_000_000;
 
 /// The two halves of the figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ThemisCollective {
+pub(super) enum ThemisCollective {
     AllReduce,
     AllToAll,
 }
 
 impl ThemisCollective {
-    const BOTH: [ThemisCollective; 2] = [ThemisCollective::AllReduce, ThemisCollective::AllToAll];
+    pub(super) const BOTH: [ThemisCollective; 2] =
+        [ThemisCollective::AllReduce, ThemisCollective::AllToAll];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             ThemisCollective::AllReduce => "AllReduce",
             ThemisCollective::AllToAll => "AllToAll",
@@ -48,7 +49,7 @@ impl ThemisCollective {
 
     /// Returns the workload; `bytes` per interface are reduced, or sent to all members of its group
     /// in equal parts.
-    fn workload(self, scale: ThemisScale, bytes: u64) -> Workload {
+    pub(super) fn workload(self, scale: ThemisScale, bytes: u64) -> Workload {
         let groups = Groups::strided(scale.members * scale.members, scale.members);
         let groups = groups.expect("as many groups as interfaces per leaf");
         let workload = match self {
@@ -63,13 +64,13 @@ impl ThemisCollective {
 
 /// The number of leaves, spines, interfaces per leaf, groups and members of a group; and the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ThemisScale {
-    members: u32,
-    bytes: u64,
+pub(super) struct ThemisScale {
+    pub(super) members: u32,
+    pub(super) bytes: u64,
 }
 
 impl ThemisScale {
-    fn of(effort: &Effort) -> ThemisScale {
+    pub(super) fn of(effort: &Effort) -> ThemisScale {
         match effort.quick {
             true => ThemisScale { members: 4, bytes: 2_000_000 },
             false => ThemisScale { members: PAPERS_MEMBERS, bytes: 16_000_000 },
@@ -85,7 +86,7 @@ impl ThemisScale {
         sizes
     }
 
-    fn fabric(self) -> LeafSpine {
+    pub(super) fn fabric(self) -> LeafSpine {
         LeafSpine {
             leaves: self.members,
             hosts_per_leaf: self.members,
@@ -172,7 +173,7 @@ fn run(cases: &[CollectiveCase], scale: ThemisScale, effort: &Effort) -> Vec<Col
     run_all("themis fig 5", cases.to_vec(), |case| {
         let CollectiveCase { collective, scheme, timers, bytes } = case;
         let control = ThemisControl::Dcqcn(timers);
-        let setup = ThemisSetup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
+        let setup = ThemisSetup::new(scheme, control, RATE, seed);
         let plan = setup.plan(&scale.fabric(), collective.workload(scale, bytes));
         let outcome = measure(plan, RATE, setup.packet(), None);
         let ThemisOutcome { completion_us, drops, pauses, marks, packets, .. } = outcome;

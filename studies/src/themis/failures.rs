@@ -1,7 +1,7 @@
 //! Sections 3.4 and 6: lost packets, and a failed link.
 
 use super::outcome::{ThemisOutcome, measure};
-use super::setup::{DELAY, PAYLOAD, ThemisControl, ThemisScheme, ThemisSetup};
+use super::setup::{DELAY, ThemisControl, ThemisScheme, ThemisSetup};
 use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Study, Verdict, run_all};
 use braid_sim::simulation::Change;
 use braid_sim::time::{Ps, Rate};
@@ -104,7 +104,7 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
 
 fn run(failure: LinkFailure, scheme: ThemisScheme, bytes: u64, seed: u64) -> ThemisOutcome {
     let control = ThemisControl::Constant(SENDING);
-    let setup = ThemisSetup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
+    let setup = ThemisSetup::new(scheme, control, RATE, seed);
     let rings = Groups::strided(16, 4).and_then(|groups| ring(&groups, bytes));
     let mut plan = setup.plan(&FABRIC, rings.expect("there is a ring per host of a leaf"));
     let mut cables = plan.topology.cables.iter().zip(0..);

@@ -4,10 +4,12 @@ mod collectives;
 mod failures;
 mod outcome;
 mod setup;
+mod shipped;
 mod spurious;
 
 use super::{Claim, Effort, Study, Verdict};
 use braid_sim::switch::ThemisMemory;
+pub(crate) use shipped::shipped;
 
 /// Runs the study: figures 1 and 5, and the memory of section 4.
 pub fn study(effort: &Effort) -> Study {
@@ -15,6 +17,7 @@ pub fn study(effort: &Effort) -> Study {
         paper: "themis",
         title: "Enabling Packet Spraying over Commodity RNICs with In-Network Support (Themis)"
             .into(),
+        shipped: Vec::new(),
         figures: Vec::new(),
         claims: Vec::new(),
         choices: choices(),

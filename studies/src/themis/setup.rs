@@ -6,6 +6,7 @@ use braid_cc::{CcConfig, DcqcnConfig, FixedRate};
 use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 
+use crate::shipped::Product;
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Paths, Recovery};
@@ -116,16 +117,28 @@ pub(super) struct ThemisSetup {
     pub(super) rate: Rate,
     /// Payload bytes of a full packet.
     pub(super) payload: u16,
+    pub(super) product: Product,
     pub(super) seed: u64,
 }
 
 impl ThemisSetup {
+    /// Returns the paper's hosts at a link rate.
+    pub(super) fn new(
+        scheme: ThemisScheme,
+        control: ThemisControl,
+        rate: Rate,
+        seed: u64,
+    ) -> ThemisSetup {
+        let (payload, product) = (PAYLOAD, Product::Paper);
+        ThemisSetup { scheme, control, rate, payload, product, seed }
+    }
+
     pub(super) fn plan(self, fabric: &LeafSpine, workload: Workload) -> Plan {
         let topology = fabric.build().expect("the paper's fabric can be built");
         Plan {
             topology,
             network: self.network(),
-            host: self.host(),
+            host: self.product.hosts(self.host()),
             workload,
             changes: Vec::new(),
             seed: self.seed,

@@ -152,7 +152,7 @@ fn run(cases: &[SpuriousCase], effort: &Effort) -> Vec<SpuriousRuns> {
         cases.iter().flat_map(|case| seeds.clone().map(move |seed| (*case, seed))).collect();
     let outcomes = run_all("themis fig 1", jobs, |(case, seed)| {
         let SpuriousCase { scheme, control, payload } = case;
-        let setup = ThemisSetup { scheme, control, rate: RATE, payload, seed };
+        let setup = ThemisSetup { payload, ..ThemisSetup::new(scheme, control, RATE, seed) };
         let rings = Groups::strided(8, 2).and_then(|groups| ring(&groups, bytes));
         let workload = rings.expect("the paper's rings are possible");
         measure(setup.plan(&FABRIC, workload), RATE, setup.packet(), Some(interval))

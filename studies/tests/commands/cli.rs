@@ -195,6 +195,18 @@ fn a_matrix_runs_on_the_fat_tree_that_fits_it() {
 }
 
 #[test]
+fn a_study_on_the_hosts_that_ship_is_printed_and_written() {
+    let folder = scratch("shipped");
+    let args = ["reproduce", "rails", "--quick", "--shipped", "--out", text(&folder)];
+    let tables = results(&args, &folder);
+    let heading = &tables[0]["rows"][0];
+    assert_eq!(heading[1], "as shipped, defaults");
+    assert_eq!(heading[3], "as in the paper");
+    let written = fs::read_to_string(folder.join("rails-shipped.md")).expect("tables");
+    assert!(written.contains("| uniform: time / T* |"), "{written}");
+}
+
+#[test]
 fn the_bound_holds_where_one_acknowledgement_answers_many_packets() {
     let folder = scratch("bound");
     let file = folder.join("few-acks.toml");

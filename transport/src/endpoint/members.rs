@@ -339,6 +339,13 @@ impl Endpoint {
         self.members[index as usize].as_ref().is_some_and(|member| member.qp.has_run())
     }
 
+    /// Returns whether the next [`Endpoint::poll_transmit`] continues the batch of the last
+    /// segment that it returned, unless that segment's queue pair ends before. For drivers that
+    /// share a link among endpoints and must not split a batch.
+    pub fn continues_batch(&self) -> bool {
+        self.schedule.running.is_some_and(|index| self.has_run(index))
+    }
+
     /// Returns the next work request that has ended. Those of one queue come in posting order.
     pub fn poll_ended(&mut self) -> Option<Ended> {
         self.settle_all();

@@ -24,6 +24,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
+use braid_transport::EndpointConfig;
 use socket2::Socket;
 
 pub(crate) use self::addresses::{canonical, of_version};
@@ -44,13 +45,10 @@ use super::{
 };
 use crate::degradation::{Degradation, Misrouting};
 
-/// The largest number of segments in a GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024
-/// and take 128 since. A virtual machine hands its batches to the host as a whole. An older host
-/// silently drops those longer than 64 (`virtio_net_hdr_to_skb`), so 64 is the limit here.
-const MAX_SEGMENTS: usize = 64;
-/// The largest number of bytes in a GSO call over IPv4: an IP packet without its headers. IPv6
-/// takes 20 more, but the link may use both.
-const MAX_BATCH: usize = 65_535 - 20 - 8;
+/// The largest number of segments in a GSO call.
+const MAX_SEGMENTS: usize = EndpointConfig::GSO_SEGMENTS as usize;
+/// The largest number of bytes in a GSO call.
+const MAX_BATCH: usize = EndpointConfig::GSO_BYTES as usize;
 /// The size of the receive buffer. The largest UDP payload is 65,527 bytes.
 const BOUNCE: usize = 1 << 16;
 /// The largest number of errors of earlier sends that are taken between two receives, so that a

@@ -30,6 +30,10 @@ pub(crate) fn list() -> Result<(), Failure> {
             lines(SWITCH_POLICIES.iter().copied()),
         ),
         ("path policies (`lb = ..`, matrix --lb ..)", names(braid_lb::policy_names().collect())),
+        (
+            "rail policies (`policy = ..` of [rails])",
+            names(braid_lb::rail_scheme_names().collect()),
+        ),
         ("loss recoveries (`recovery = ..`)", names(recoveries.chain(["ideal"]).collect())),
         ("congestion controls (`cc = ..`)", names(braid_cc::controller_names().collect())),
         ("papers (braid-sim reproduce ..)", names(PAPERS.iter().map(|paper| paper.name).collect())),

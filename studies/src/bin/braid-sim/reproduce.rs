@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use braid_studies::{Effort, PAPERS, text, write};
+use braid_studies::{Effort, PAPERS, tables_text, text, write, write_shipped};
 use clap::Args;
 
 use crate::failure::Failure;
@@ -19,6 +19,10 @@ pub(crate) struct Reproduce {
     /// Use fewer runs and sizes: half a minute.
     #[arg(long)]
     quick: bool,
+    /// Only run the paper's main experiments on the hosts that ship, beside the paper's. `--out`
+    /// then writes PAPER-shipped.md.
+    #[arg(long)]
+    shipped: bool,
     /// Runs per point; figures with long runs make fewer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
@@ -42,6 +46,12 @@ impl Reproduce {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let paper = PAPERS.iter().find(|paper| paper.name == self.paper);
         let paper = paper.ok_or_else(|| Failure::Usage(self.unknown()))?;
+        if self.shipped {
+            let tables = paper.shipped(&self.effort());
+            stdio::print_tables(&tables_text(&tables), self.json.as_deref())?;
+            self.out.as_deref().map_or(Ok(()), |dir| write_shipped(paper.name, &tables, dir))?;
+            return stdio::write_json(&tables, self.json.as_deref());
+        }
         let study = paper.study(&self.effort());
         stdio::print_tables(&text(&study), self.json.as_deref())?;
         self.out.as_deref().map_or(Ok(()), |dir| write(&study, dir))?;

@@ -166,7 +166,9 @@ impl RecvStream {
             self.events.insert(at, (psn, event));
         }
         let ahead = psn.0 - self.epsn.0;
-        if ahead > 0 {
+        // A packet that fills a gap is acknowledged at once, too (RFC 5681, section 4.2). The last
+        // packet that requested an acknowledgement may have overtaken it on another path.
+        if ahead > 0 || self.early > 1 {
             self.ack_now();
         }
         ahead

@@ -201,3 +201,20 @@ fn a_response_to_the_newest_request_delays_the_acknowledgement() {
         assert_eq!(incoming.is_ack_due(start), is_newest);
     }
 }
+
+#[test]
+fn a_packet_that_fills_a_gap_is_acknowledged_at_once() {
+    let start = Time::ZERO + MAX_ACK_DELAY;
+    let mut incoming = incoming(0);
+    // The last packet of a message requests an acknowledgement, and overtakes the first two.
+    incoming.insert(start, Psn(2), 0, None);
+    incoming.advance();
+    incoming.pending_ack.leave();
+    for (psn, waits) in [(0, false), (1, false), (3, true)] {
+        incoming.pending_ack.unacked = 0;
+        incoming.insert(start, Psn(psn), 0, None);
+        incoming.advance();
+        assert_eq!(incoming.is_ack_due(start), !waits, "PSN {psn}");
+        incoming.pending_ack.leave();
+    }
+}
