@@ -18,7 +18,7 @@ use crate::signals::Signals;
 /// Longest sleep of a driver that the datapath or other threads cannot wake.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 /// Rounds without work, some 50 us, after which a driver yields.
-const PATIENT_ROUNDS: u32 = 128;
+const PATIENT_ROUNDS: u32 = 64;
 /// Panic message of later calls. A worker that has panicked leaves unusable queue pairs.
 const PANICKED: &str = "the engine's worker panicked earlier";
 
@@ -103,7 +103,7 @@ impl WorkerCell {
     /// Returns whether there was anything to do.
     pub(crate) fn try_progress(&self) -> bool {
         let worked = match self.worker.try_lock() {
-            Ok(worker) => self.round(worker, Worker::poll),
+            Ok(worker) => self.round(worker, |worker| worker.poll(|| self.is_control_waiting())),
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
         };
@@ -139,7 +139,8 @@ impl WorkerCell {
         let mut last_work = Instant::now();
         loop {
             self.step_aside();
-            let worked = self.round(self.lock(), Worker::progress);
+            let worked =
+                self.round(self.lock(), |worker| worker.spin(|| self.is_control_waiting()));
             if let Some(result) = done() {
                 return Some(result);
             }
@@ -181,7 +182,7 @@ impl WorkerCell {
             self.signals.wake();
         }
         let result = done();
-        let work = worked || has_posts || self.control_waiting.load(Ordering::Acquire) > 0;
+        let work = worked || has_posts || self.is_control_waiting();
         if result.is_none() && !work {
             let until = until.map(|until| self.clock.time_of(until));
             let wake_at = deadline.into_iter().chain(until).min();
@@ -207,8 +208,13 @@ impl WorkerCell {
         self.worker.lock().expect(PANICKED)
     }
 
+    /// Whether a thread waits for the lock for a control operation.
+    fn is_control_waiting(&self) -> bool {
+        self.control_waiting.load(Ordering::Acquire) > 0
+    }
+
     fn step_aside(&self) {
-        while self.control_waiting.load(Ordering::Acquire) > 0 {
+        while self.is_control_waiting() {
             thread::yield_now();
         }
     }

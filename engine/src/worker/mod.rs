@@ -58,6 +58,9 @@ pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
 const BATCHES: usize = 4;
+/// Looks for arrivals in an idle round of a thread that spins. Over UDP an empty look takes 0.3 us.
+/// The rest of an idle round takes 0.15 us, and an arrival waits meanwhile.
+const LOOKS: usize = 2;
 /// Arrivals in a round after which the acknowledgement does not wait for the application. The
 /// application may take long to process completions, and the peer can prepare its next messages
 /// meanwhile.
@@ -163,24 +166,44 @@ impl Worker {
         worked |= self.transmit(now);
         // Reading the clock costs as much as an idle look at everything else.
         let now = if worked { self.clock.now() } else { now };
-        let Intake { packets: arrived, is_ack_due } = self.receive(now);
+        let intake = self.receive(now);
+        self.finish(now, intake) || worked
+    }
+
+    /// Ends a round, after its arrivals. Returns whether they or the timers were work.
+    fn finish(&mut self, now: Time, intake: Intake) -> bool {
+        let Intake { packets: arrived, is_ack_due } = intake;
         if arrived > 0 {
-            worked = true;
             self.activity.has_taken(arrived, self.is_polled);
         }
         if is_ack_due || arrived >= MANY_ARRIVALS {
             self.transmit(self.clock.now());
         }
-        worked |= self.run_timers(now);
+        let was_due = self.run_timers(now);
         self.settle();
         self.peers.end_turn();
+        arrived > 0 || was_due
+    }
+
+    /// Runs one round for a thread that spins, see [`Worker::progress`]. If there was nothing to
+    /// do, the thread looks for arrivals again, unless work was posted or the worker `is_wanted`.
+    pub(crate) fn spin(&mut self, is_wanted: impl Fn() -> bool) -> bool {
+        let mut worked = self.progress();
+        for _ in 1..LOOKS {
+            if worked || self.has_posts() || is_wanted() {
+                break;
+            }
+            let now = self.clock.now();
+            let intake = self.receive(now);
+            worked = intake.packets > 0 && self.finish(now, intake);
+        }
         worked
     }
 
-    /// Runs one round for an application that polls, see [`Worker::progress`].
-    pub(crate) fn poll(&mut self) -> bool {
+    /// Spins for an application that polls, see [`Worker::spin`].
+    pub(crate) fn poll(&mut self, is_wanted: impl Fn() -> bool) -> bool {
         self.is_polled = true;
-        let worked = self.progress();
+        let worked = self.spin(is_wanted);
         self.is_polled = false;
         worked
     }

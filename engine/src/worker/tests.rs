@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,6 +35,8 @@ struct Full {
     is_full: bool,
     /// Whether it reports a lost device, once.
     is_gone: bool,
+    /// Empty looks before it hands out arrivals again.
+    empty_looks: Arc<AtomicUsize>,
 }
 
 macro_rules! as_the_other {
@@ -114,7 +116,11 @@ impl Datapath for Full {
             self.is_full = false;
             sink(Arrived::Room(self.id));
         }
-        self.inner.receive(now, regions, sink)
+        let counted = |left: usize| left.checked_sub(1);
+        match self.empty_looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted) {
+            Ok(_) => Ok(Taken::default()),
+            Err(_) => self.inner.receive(now, regions, sink),
+        }
     }
 }
 
@@ -149,6 +155,7 @@ impl Side {
             shut: shut.clone(),
             is_full: false,
             is_gone: false,
+            empty_looks: Arc::default(),
         });
     }
 
@@ -161,6 +168,21 @@ impl Side {
             shut,
             is_full: false,
             is_gone: true,
+            empty_looks: Arc::default(),
+        });
+    }
+
+    /// Lets the first rail's datapath hand out arrivals after this many empty looks.
+    fn delay(&self, empty_looks: &Arc<AtomicUsize>) {
+        let (id, shut, empty_looks) = (QpId::default(), Arc::default(), empty_looks.clone());
+        let (is_full, is_gone) = (false, false);
+        self.replace(RailId::FIRST, |inner| Full {
+            inner,
+            id,
+            shut,
+            is_full,
+            is_gone,
+            empty_looks,
         });
     }
 
@@ -234,6 +256,40 @@ fn no_segment_goes_to_a_rail_without_room_because_another_has_some() {
         shut[0].store(false, Ordering::Relaxed);
         assert_eq!(a.next(PATIENCE), Some(0));
     }
+}
+
+#[test]
+fn an_idle_round_of_a_spinning_thread_looks_twice_for_arrivals() {
+    const MANY: usize = 1 << 20;
+    let fabric = MemFabric::new();
+    let (a, b) = (Side::new(&fabric, None), Side::new(&fabric, None));
+    let remote = connect(&a, &b);
+    let empty_looks = Arc::new(AtomicUsize::new(MANY));
+    b.delay(&empty_looks);
+    let mut worker = b.cq.engine().first_worker().control();
+    let looks = || MANY - empty_looks.swap(MANY, Ordering::Relaxed);
+    // A timer that is due is work.
+    let mut idle_looks = |is_wanted: bool| loop {
+        looks();
+        if !worker.spin(|| is_wanted) {
+            return looks();
+        }
+    };
+    assert_eq!(idle_looks(false), 2);
+    assert_eq!(idle_looks(true), 1, "another thread waits for the worker");
+    b.qps[0].post_recv(wr::recv(5, [])).expect("there is room");
+    assert!(worker.spin(|| false));
+    assert_eq!(looks(), 1, "the posted receive was work");
+
+    let piece = a.memory.slice(..8).expect("all of it");
+    a.qps[0].post_send(wr::write_imm(6, [piece], remote.at(0), 7)).expect("there is room");
+    while a.cq.engine().first_worker().control().progress() {}
+    let done = (0..100).find_map(|_| {
+        empty_looks.store(1, Ordering::Relaxed);
+        worker.spin(|| false);
+        b.cq.poll_one().expect("it does not overrun")
+    });
+    assert_eq!(done.map(|done| done.wr_id), Some(5), "the second look takes the message");
 }
 
 /// The other reasons are in `engine/tests/ends/each_way.rs`, which has no device to lose.

@@ -158,9 +158,11 @@ impl BatchBuilder {
 
     /// Takes over the only packet of another batch if it can join this one.
     pub(super) fn join(&mut self, other: &mut BatchBuilder, caps: LinkCaps) -> bool {
+        if self.is_empty() || other.segments != 1 || other.refers {
+            return false;
+        }
         let packet = Shape { to: other.to, via: other.via, len: other.bytes };
-        let is_one = other.segments == 1 && !other.refers;
-        if self.is_empty() || !is_one || !self.takes(packet, caps) {
+        if !self.takes(packet, caps) {
             return false;
         }
         self.begin(packet);
