@@ -120,6 +120,17 @@ fn a_seed_decides_everything() {
     }
 }
 
+/// Otherwise the scenarios would pass even if every packet were taken by itself.
+#[test]
+fn segments_that_continue_each_other_are_taken_in_runs() {
+    let mut all = Totals::default();
+    for seed in (5..120).step_by(6) {
+        let (_, totals) = scenario::run(seed).unwrap_or_else(|why| panic!("{why}"));
+        all += totals;
+    }
+    assert!(all.runs * 50 > all.taken, "{} runs, {} segments", all.runs, all.taken);
+}
+
 /// Traffic of both directions, with packets that the network has held back past a wrap of the PSN.
 #[test]
 fn packets_from_before_the_wrap_change_nothing() {

@@ -206,6 +206,59 @@ impl DataHeader {
 }
 
 impl RawData {
+    /// Returns the header at the start of a data packet without operands. `None`: the packet is too
+    /// short.
+    #[inline]
+    pub(crate) fn of(bytes: &[u8]) -> Option<&Self> {
+        RawData::ref_from_prefix(bytes).ok().map(|(raw, _)| raw)
+    }
+
+    /// Whether a packet with this header may continue a run that begins with `first`: the fields
+    /// that all segments of a run share are equal.
+    #[inline]
+    pub(crate) fn continues(&self, first: &RawData) -> bool {
+        let bth = |raw: &RawData| (raw.bth.opcode, raw.bth.flags, raw.bth.pkey, raw.bth.qp);
+        let message = |raw: &RawData| (raw.number, raw.address, raw.rkey, raw.message_len, raw.imm);
+        bth(self) == bth(first)
+            && (self.version, self.token) == (first.version, first.token)
+            && message(self) == message(first)
+            && self.flags & !LAST == first.flags & !LAST
+    }
+
+    /// Whether the header has the CRC that it states.
+    #[inline]
+    pub(crate) fn is_intact(&self) -> bool {
+        header_crc(&self.as_bytes()[..DATA_HEADER_LEN - 4], &[]) == self.header_crc.get()
+    }
+
+    pub(crate) fn wire_psn(&self) -> u32 {
+        self.bth.wire_psn()
+    }
+
+    pub(crate) fn requests_ack(&self) -> bool {
+        self.bth.wants_ack()
+    }
+
+    pub(crate) fn is_last(&self) -> bool {
+        self.flags & LAST != 0
+    }
+
+    pub(crate) fn payload_len(&self) -> u16 {
+        self.len.get()
+    }
+
+    pub(crate) fn offset(&self) -> u32 {
+        self.offset.get()
+    }
+
+    pub(crate) fn stamp(&self) -> u32 {
+        self.stamp.get()
+    }
+
+    pub(crate) fn payload_crc(&self) -> u32 {
+        self.payload_crc.get()
+    }
+
     fn parse(&self, opcode: Opcode, operands: Option<AtomicOperands>) -> DataHeader {
         DataHeader {
             opcode,

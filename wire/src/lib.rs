@@ -23,6 +23,7 @@ mod part;
 mod probe;
 mod psn;
 mod routing;
+mod run;
 mod sealed;
 mod setup;
 mod template;
@@ -46,6 +47,7 @@ pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
 pub use routing::{FurtherRail, MAX_ROUTING_LEN, Routing};
+pub use run::{DataRun, RunSegment};
 pub use sealed::{SEAL_LEN, SEALED_HEADER_LEN, SEALED_PART_LEN, SealedHeader};
 pub use setup::{
     BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, Offer, Reject,

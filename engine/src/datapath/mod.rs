@@ -12,6 +12,7 @@ mod segment_run;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+use std::slice::Chunks;
 use std::time::Instant;
 
 use braid_transport::{Access, AddrPair, DirectConfig, LocalAddr, NicEpoch, PdId, Regions};
@@ -93,7 +94,8 @@ pub(crate) struct Partner {
     pub(crate) traffic_class: u8,
 }
 
-/// A packet that has arrived.
+/// Packets of one sender that have arrived together. All have the same length, except that the
+/// last may be shorter.
 pub(crate) struct Received<'a> {
     /// The sender. `None`: the datapath cannot tell, and only the packet's token identifies it.
     pub(crate) from: Option<SocketAddr>,
@@ -101,13 +103,22 @@ pub(crate) struct Received<'a> {
     pub(crate) called: LocalAddr,
     /// The sender's port.
     pub(crate) via: Via,
-    /// Whether the packet carries a congestion mark (ECN CE).
+    /// Whether each packet carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
     /// An epoch that another rail of this queue pair's connection has to close before the core may
     /// take the packet.
     pub(crate) closes: Option<(QpId, NicEpoch)>,
-    /// The bytes of the packet.
+    /// Bytes of each packet but the last.
+    pub(crate) segment_len: usize,
+    /// The bytes of all packets.
     pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Received<'a> {
+    /// Returns the bytes of each packet, in the order of arrival.
+    pub(crate) fn packets(&self) -> Chunks<'a, u8> {
+        self.bytes.chunks(self.segment_len.max(1))
+    }
 }
 
 /// An encrypted packet of a keyed connection.
@@ -126,8 +137,8 @@ pub(crate) struct Envelope<'a> {
 
 /// An arrival that a datapath hands to the worker.
 pub(crate) enum Arrived<'a> {
-    /// A packet.
-    Packet(Received<'a>),
+    /// Packets that are not encrypted.
+    Packets(Received<'a>),
     /// An encrypted packet.
     Sealed(Envelope<'a>),
     /// The header of a segment whose payload is already placed.

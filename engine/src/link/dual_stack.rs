@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use braid_transport::AddrPair;
 
-use super::{Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult};
+use super::{DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult};
 use crate::degradation::Degradation;
 
 /// The number of turns in which an idle side is polled once while the other has connections. A poll
@@ -110,7 +110,7 @@ impl Link for DualStackLink {
         self.side_to(batch.to.remote).link.send(batch)
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagrams<'_>)) -> io::Result<usize> {
         self.turn = self.turn.wrapping_add(1);
         // The sides alternate, so that traffic of one does not delay that of the other.
         let first = (self.turn % 2) as usize;

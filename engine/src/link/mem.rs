@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_queue::ArrayQueue;
 
 use super::{
-    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, LocalAddr, SendResult, Via,
+    AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, LocalAddr, SendResult, Via,
 };
 use crate::event_fd::EventFd;
 use crate::wake::Event;
@@ -257,13 +257,11 @@ impl Link for MemLink {
         Ok(SendResult::Gone)
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagrams<'_>)) -> io::Result<usize> {
         let Some(Parcel { from, segment_len, mut bytes }) = self.port.pop() else { return Ok(0) };
-        let datagrams = bytes.chunks_mut(segment_len);
-        let count = datagrams.len();
-        datagrams.for_each(|bytes| {
-            sink(Datagram { from, called: LocalAddr::default(), congestion: false, bytes })
-        });
+        let count = bytes.len().div_ceil(segment_len);
+        let called = LocalAddr::default();
+        sink(Datagrams { from, called, congestion: false, segment_len, bytes: &mut bytes });
         // If more buffers circulate than the queue holds, the buffer is freed.
         let _ = self.port.spare.push(bytes);
         Ok(count)
@@ -319,7 +317,10 @@ mod tests {
 
     fn recv(link: &mut MemLink) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut got = Vec::new();
-        let count = link.recv(&mut |r| got.push((r.from, r.bytes.to_vec()))).unwrap();
+        let received = link.recv(&mut |r| {
+            got.extend(r.bytes.chunks(r.segment_len).map(|bytes| (r.from, bytes.to_vec())));
+        });
+        let count = received.unwrap();
         assert_eq!(count, got.len());
         got
     }

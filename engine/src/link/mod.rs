@@ -77,15 +77,18 @@ pub(crate) enum SendResult {
     Full,
 }
 
-/// A datagram that has arrived.
-pub(crate) struct Datagram<'a> {
+/// Datagrams of one sender that one call has received: one, or several that the kernel has merged
+/// (GRO). All have the same length, except that the last may be shorter.
+pub(crate) struct Datagrams<'a> {
     /// The sender.
     pub(crate) from: SocketAddr,
     /// The destination address, if the link is bound to a wildcard.
     pub(crate) called: LocalAddr,
-    /// Whether the datagram carries a congestion mark (ECN CE).
+    /// Whether each datagram carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// The bytes of the datagram. The link does not read them again.
+    /// Bytes of each datagram but the last.
+    pub(crate) segment_len: usize,
+    /// The bytes of all datagrams. The link does not read them again.
     pub(crate) bytes: &'a mut [u8],
 }
 
@@ -148,9 +151,9 @@ pub(crate) trait Link: Send {
     /// Sends a batch without blocking.
     fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult>;
 
-    /// Hands arrived datagrams to `sink`, at most one kernel batch (64 KiB), without blocking.
-    /// Returns their number. 0: none has arrived.
-    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
+    /// Hands arrived datagrams to `sink`, in their order, at most one kernel batch (64 KiB).
+    /// Returns their number, without blocking. 0: none has arrived.
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagrams<'_>)) -> io::Result<usize>;
 
     /// Reports the ports that hosts have refused since the last call, each destination and local
     /// port once. Such reports can be forged. The call makes a system call for each open path.

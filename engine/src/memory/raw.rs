@@ -43,20 +43,28 @@ impl Memory for Checked<'_> {
     }
 }
 
-/// Copies a payload to its place, piece by piece.
+/// Copies consecutive payloads to their place, piece by piece.
 ///
 /// # Safety
 /// The pieces must have been checked for writing against a snapshot whose [`Checked`] is alive.
-pub(crate) unsafe fn place(payload: &[u8], pieces: &[Sge]) {
-    let mut rest = payload;
-    for piece in pieces {
-        let (now, later) = rest.split_at(rest.len().min(piece.len as usize));
-        // SAFETY: `now` is no longer than the piece, which the caller vouches for. The source is a
-        // buffer of the link's, which no region contains.
-        unsafe { words::store(now, address(piece.addr)) };
-        rest = later;
+pub(crate) unsafe fn place(payloads: &[&[u8]], pieces: &[Sge]) {
+    let mut pieces = pieces.iter();
+    let (mut addr, mut room) = (0, 0);
+    for mut rest in payloads.iter().copied() {
+        while !rest.is_empty() {
+            if room == 0 {
+                let piece = pieces.next();
+                debug_assert!(piece.is_some(), "the core returns pieces for all payloads");
+                let Some(piece) = piece else { return };
+                (addr, room) = (piece.addr, piece.len as usize);
+            }
+            let (now, later) = rest.split_at(rest.len().min(room));
+            // SAFETY: `now` is no longer than what is left of the piece, which the caller vouches
+            // for. The source is a buffer of the link's, which no region contains.
+            unsafe { words::store(now, address(addr)) };
+            (addr, room, rest) = (addr + now.len() as u64, room - now.len(), later);
+        }
     }
-    debug_assert!(rest.is_empty(), "the core returns pieces for the whole payload");
 }
 
 /// Stores the result of an atomic.

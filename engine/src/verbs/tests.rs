@@ -80,7 +80,7 @@ impl Host {
         let mut seen = Vec::new();
         let taken = self.rails.receive(self.now, &Regions::new([0; 16]), &mut |rail, arrived| {
             seen.push(match arrived {
-                Arrived::Packet(packet) => Seen::Packet(rail, packet.bytes.to_vec()),
+                Arrived::Packets(packet) => Seen::Packet(rail, packet.bytes.to_vec()),
                 Arrived::Refused => Seen::Refused,
                 _ => Seen::Other,
             });

@@ -1,6 +1,8 @@
 //! Arrived datagrams: decode, find the queue pair, check, ask the core, place.
 
+use std::iter;
 use std::net::SocketAddr;
+use std::slice::Chunks;
 
 use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
@@ -8,9 +10,10 @@ use braid_transport::{
     StrayAnswer, Use,
 };
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId, Probe, QpId,
-    RailId, SealedOffer, Setup, Time, Token,
+    Ack, Control, ControlKind, Crc, DataHeader, DataRun, DecodeError, Packet, Part, PathId, Probe,
+    QpId, RailId, SealedOffer, Setup, Time, Token,
 };
+use smallvec::SmallVec;
 
 use super::attempt::AttemptState;
 use super::listening::ListenState;
@@ -23,6 +26,9 @@ use crate::counters::WorkerCounters;
 use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
 use crate::memory::{Checked, payload_crc, place, place_value};
+
+/// Segments of a run, at most. The kernel merges up to 64 datagrams.
+const MAX_RUN: usize = 64;
 
 /// The parts of a worker that arriving datagrams touch: all but the datapath.
 pub(crate) struct Arrivals<'a> {
@@ -60,15 +66,68 @@ pub(crate) struct ArrivalEffects {
     pub(crate) has_failed: bool,
 }
 
+/// The origin of segments.
+#[derive(Clone, Copy)]
+struct SegmentOrigin {
+    from: Option<SocketAddr>,
+    path: PathId,
+    congestion: bool,
+}
+
+/// Segments that continue each other, and their payloads.
+struct ArrivedRun<'a> {
+    run: DataRun<'a>,
+    /// The bytes of the first packet.
+    first: &'a [u8],
+    /// Empty if the payload is already placed.
+    payloads: SmallVec<[&'a [u8]; MAX_RUN]>,
+}
+
+impl<'a> ArrivedRun<'a> {
+    fn new(bytes: &'a [u8], header: DataHeader, payload: &'a [u8]) -> Self {
+        let mut payloads = SmallVec::new();
+        payloads.push(payload);
+        ArrivedRun { run: DataRun::new(bytes, header), first: bytes, payloads }
+    }
+
+    /// A segment whose payload is already placed.
+    fn placed(header: DataHeader) -> Self {
+        ArrivedRun { run: DataRun::new(&[], header), first: &[], payloads: SmallVec::new() }
+    }
+
+    /// Whether the first payload, unless it is already placed, has its CRC.
+    fn is_intact(&self) -> bool {
+        let expected = self.run.header().payload_crc;
+        self.payloads.first().is_none_or(|payload| payload_crc(payload) == expected)
+    }
+
+    /// Moves packets that continue the run here, up to the first damaged payload.
+    fn extend(&mut self, packets: &mut Chunks<'a, u8>, crc: Crc) {
+        while self.payloads.len() < MAX_RUN
+            && let Some(segment) = packets.clone().next().and_then(|next| self.run.next(next))
+            && (crc == Crc::Off || payload_crc(segment.payload) == segment.payload_crc)
+        {
+            self.run.push(&segment);
+            self.payloads.push(segment.payload);
+            packets.next();
+        }
+    }
+}
+
+fn no_packets() -> Chunks<'static, u8> {
+    [].chunks(1)
+}
+
 impl Arrivals<'_> {
     /// Takes an arrival of a rail.
     pub(crate) fn take(&mut self, rail: RailId, arrived: Arrived<'_>) {
         self.source.rail = rail;
         match arrived {
-            Arrived::Packet(received) => self.packet(&received),
+            Arrived::Packets(received) => self.packets(&received),
             Arrived::Sealed(envelope) => self.sealed(envelope),
             Arrived::Placed(path, header) => {
-                self.segment(None, path.on(rail), false, header, None);
+                let origin = SegmentOrigin { from: None, path: path.on(rail), congestion: false };
+                self.segments(origin, ArrivedRun::placed(*header), &mut no_packets());
             }
             Arrived::Refused => self.counters.refused.add(1),
             Arrived::Routes(to, map) => {
@@ -118,8 +177,16 @@ impl Arrivals<'_> {
         match session.open(self.source.rail, header.number, bytes) {
             Ok(bytes) => {
                 self.source.envelope = Some(end);
-                let from = Some(from);
-                self.packet(&Received { from, called, via, congestion, closes: None, bytes });
+                let (from, closes, segment_len) = (Some(from), None, bytes.len());
+                self.packets(&Received {
+                    from,
+                    called,
+                    via,
+                    congestion,
+                    closes,
+                    segment_len,
+                    bytes,
+                });
                 self.source.envelope = None;
             }
             Err(Refused::Forged) => self.counters.forged.add(1),
@@ -127,37 +194,52 @@ impl Arrivals<'_> {
         }
     }
 
-    fn packet(&mut self, received: &Received<'_>) {
+    /// Takes packets that have arrived together, those that continue each other as one run.
+    fn packets(&mut self, received: &Received<'_>) {
+        if received.bytes.is_empty() {
+            return self.counters.malformed.add(1);
+        }
+        let mut packets = received.packets();
+        while let Some(bytes) = packets.next() {
+            self.packet(received, bytes, &mut packets);
+        }
+    }
+
+    /// Takes a packet, and those of `rest` that continue it.
+    fn packet<'a>(&mut self, received: &Received<'_>, bytes: &'a [u8], rest: &mut Chunks<'a, u8>) {
         let Received { from, via, called, .. } = *received;
         let pair = from.map(|remote| AddrPair { remote, local: called });
-        match Packet::decode(received.bytes) {
-            Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
+        match Packet::decode(bytes) {
+            Ok(Packet::Data(header, payload)) => {
+                self.segments(self.origin(received), ArrivedRun::new(bytes, header, payload), rest);
+            }
             Ok(Packet::Ack(ack)) => self.ack(from, &ack),
             Ok(Packet::Control(control)) => self.control(pair, via, &control),
             Ok(Packet::Setup(setup)) if self.source.envelope.is_none() => self.setup(pair, &setup),
             Ok(Packet::Probe(probe)) => self.probe(from, &probe),
             Ok(Packet::Part(part, bytes)) => self.part(received, &part, bytes),
             Ok(Packet::Setup(_) | Packet::Sealed(_)) => self.counters.malformed.add(1),
-            Err(error) => self.undecodable(received, error),
+            Err(error) => self.undecodable(pair, bytes, error),
         }
     }
 
-    fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
+    fn origin(&self, received: &Received<'_>) -> SegmentOrigin {
         let Received { from, via, congestion, .. } = *received;
-        let path =
-            egress(via, self.source.rail).path().unwrap_or(PathId::default().on(self.source.rail));
-        self.segment(from, path, congestion, header, Some(payload));
+        let rail = self.source.rail;
+        let path = egress(via, rail).path().unwrap_or(PathId::default().on(rail));
+        SegmentOrigin { from, path, congestion }
     }
 
-    /// Takes a segment. Without `payload`, the payload is already placed.
-    fn segment(
+    /// Takes segments, and the packets of `rest` that continue them. All payloads are checked
+    /// before the first is placed.
+    fn segments<'a>(
         &mut self,
-        from: Option<SocketAddr>,
-        path: PathId,
-        congestion: bool,
-        header: &DataHeader,
-        payload: Option<&[u8]>,
+        origin: SegmentOrigin,
+        mut segments: ArrivedRun<'a>,
+        rest: &mut Chunks<'a, u8>,
     ) {
+        let SegmentOrigin { from, path, congestion } = origin;
+        let header = segments.run.header();
         let Some(entry) = self.qps.addressed(header.qp, header.token) else {
             return self.stray(header.qp);
         };
@@ -170,27 +252,48 @@ impl Arrivals<'_> {
         if !may_be_for(entry.keyed(), self.source.envelope, self.counters) {
             return;
         }
-        let spoiled = |payload: &[u8]| payload_crc(payload) != header.payload_crc;
-        if entry.crc == Crc::On && payload.is_some_and(spoiled) {
+        if entry.crc == Crc::On && !segments.is_intact() {
             return self.counters.payload_check.add(1);
         }
+        let others = rest.clone();
+        segments.extend(rest, entry.crc);
+        let run = &segments.run;
+        let arrival = Arrival {
+            header: run.header(),
+            segments: run.segments(),
+            stamp: run.stamp(),
+            path,
+            congestion,
+            may_be_replied_to: self.may_be_replied_to,
+        };
         if entry.shared.srq.is_some() {
-            entry.take_shared_receives(self.now, header, self.peers, self.events);
+            entry.take_shared_receives(self.now, &arrival, self.peers, self.events);
         }
-        let may_be_replied_to = self.may_be_replied_to;
-        let arrival = Arrival { header, path, congestion, may_be_replied_to };
         let endpoint = self.peers.endpoint_mut(peer);
         let mut may_owe_ack = true;
         match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
             Admit::Take(landing) => {
-                payload.iter().for_each(|payload| land(&landing, payload));
+                land(&landing, &segments.payloads);
                 endpoint.placed(self.now, slot, &self.memory);
-                may_owe_ack = header.ack_request;
+                may_owe_ack = arrival.header.ack_request;
             }
+            Admit::Singly => return self.singly(origin, &segments, others),
             Admit::Duplicate => self.counters.duplicates.add(1),
             Admit::Refuse(_) => self.counters.refused.add(1),
         }
         self.effects.is_ack_due |= may_owe_ack && endpoint.is_ack_due_at_once(self.now, slot);
+    }
+
+    /// Takes each segment of a run by itself. `others`: the packets behind the first.
+    #[cold]
+    fn singly<'a>(&mut self, origin: SegmentOrigin, run: &ArrivedRun<'a>, others: Chunks<'a, u8>) {
+        let packets = iter::once(run.first).chain(others);
+        for bytes in packets.take(run.payloads.len()) {
+            if let Ok(Packet::Data(header, payload)) = Packet::decode(bytes) {
+                let segments = ArrivedRun::new(bytes, header, payload);
+                self.segments(origin, segments, &mut no_packets());
+            }
+        }
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {
@@ -236,7 +339,8 @@ impl Arrivals<'_> {
         let Some(whole) = self.qps.take_part(part, bytes, self.peers) else { return };
         match Packet::decode(&whole) {
             Ok(Packet::Data(header, payload)) if header.psn == part.psn => {
-                self.data(received, &header, payload);
+                let segments = ArrivedRun::new(&whole, header, payload);
+                self.segments(self.origin(received), segments, &mut no_packets());
             }
             _ => self.counters.malformed.add(1),
         }
@@ -376,16 +480,14 @@ impl Arrivals<'_> {
         }
     }
 
-    fn undecodable(&mut self, received: &Received<'_>, error: DecodeError) {
+    fn undecodable(&mut self, from: Option<AddrPair>, bytes: &[u8], error: DecodeError) {
         match error {
             DecodeError::Version(_) => {
                 self.counters.version.add(1);
-                let local = received.called;
-                let from = received.from.map(|remote| AddrPair { remote, local });
                 if let Some(from) = from {
-                    self.listening.on_other_version(from, received.bytes, self.outbox);
+                    self.listening.on_other_version(from, bytes, self.outbox);
                 }
-                if let Some(reject) = Setup::reject_of_other_version(received.bytes) {
+                if let Some(reject) = Setup::reject_of_other_version(bytes) {
                     self.setup(from, &Setup::Reject(reject));
                 }
             }
@@ -395,11 +497,11 @@ impl Arrivals<'_> {
     }
 }
 
-fn land(landing: &Landing, payload: &[u8]) {
+fn land(landing: &Landing, payloads: &[&[u8]]) {
     match landing {
         // SAFETY: the core has just checked the pieces for writing against the snapshot of the
         // region table that `Arrivals` holds, so the regions are still mapped.
-        Landing::Payload(pieces) => unsafe { place(payload, pieces) },
+        Landing::Payload(pieces) => unsafe { place(payloads, pieces) },
         // SAFETY: as above; an atomic's piece has 8 bytes.
         Landing::Value(piece, value) => unsafe { place_value(*value, *piece) },
         Landing::Nothing => {}
@@ -419,3 +521,6 @@ fn may_be_for(
     }
     may
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use braid_lb::RailSet;
 use braid_transport::{
-    Accepted, Completion, ConnectedQp, EndCause, Ended, PostError, QpCounters, QpSlot, QueuePair,
-    RecvWr, Remote, SendWr,
+    Accepted, Arrival, Completion, ConnectedQp, EndCause, Ended, PostError, QpCounters, QpSlot,
+    QueuePair, RecvWr, Remote, SendWr,
 };
-use braid_wire::{Crc, DataHeader, PART_LEN, Part, QpId, RailId, SEALED_PART_LEN, Time, Token};
+use braid_wire::{Crc, PART_LEN, Part, QpId, RailId, SEALED_PART_LEN, Time, Token};
 
 use super::announce::announce_end;
 use super::peers::Peers;
@@ -236,19 +236,19 @@ impl QpEntry {
         }
     }
 
-    /// Takes the receives for this segment from the shared receive queue, if the queue pair has
+    /// Takes the receives for these segments from the shared receive queue, if the queue pair has
     /// one. The endpoint refuses a segment without a receive and tells its sender.
     pub(crate) fn take_shared_receives(
         &mut self,
         now: Time,
-        header: &DataHeader,
+        arrival: &Arrival<'_>,
         peers: &mut Peers,
         events: &AsyncEvents,
     ) {
         let shared = self.shared.clone();
         let (Some(srq), Some((peer, slot))) = (&shared.srq, self.bound()) else { return };
         let qp = peers.endpoint(peer).qp(slot);
-        for _ in 0..qp.shared_receives(header, self.recvs as usize, srq.left()) {
+        for _ in 0..qp.shared_receives(arrival, self.recvs as usize, srq.left()) {
             let Some(wr) = srq.take(events) else { return };
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,

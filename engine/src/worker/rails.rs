@@ -285,7 +285,7 @@ impl Others<'_> {
     /// Closes the epoch that the packet names before the packet is taken. Returns the arrival to
     /// take.
     fn close_for<'a>(&mut self, now: Time, arrived: Arrived<'a>) -> Option<Arrived<'a>> {
-        let Arrived::Packet(Received { closes: Some((id, epoch)), .. }) = arrived else {
+        let Arrived::Packets(Received { closes: Some((id, epoch)), .. }) = arrived else {
             return Some(arrived);
         };
         let rail = epoch.path.rail().get();

@@ -85,6 +85,8 @@ impl Hosts {
         let end = &mut self.ends[id.index()];
         let arrival = Arrival {
             header,
+            segments: 1,
+            stamp: header.stamp,
             path: packet.path,
             congestion: packet.marked,
             may_be_replied_to: false,

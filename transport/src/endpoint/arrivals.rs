@@ -10,8 +10,9 @@ use super::members::Endpoint;
 use crate::{Admit, Arrival, Egress, Memory, NicEpoch, QpSlot};
 
 impl Endpoint {
-    /// Handles a data packet. On [`Admit::Take`], place the bytes and then call
-    /// [`Endpoint::placed`].
+    /// Handles a run of data packets. On [`Admit::Take`], place the bytes and then call
+    /// [`Endpoint::placed`]. The effect is that of the single packets in their order. On
+    /// [`Admit::Singly`], which only a run of several packets gets, hand in each by itself.
     pub fn on_arrival<M: Memory>(
         &mut self,
         now: Time,
@@ -21,7 +22,12 @@ impl Endpoint {
     ) -> Admit {
         let qp = self.qp_mut(slot);
         let admit = qp.on_arrival(now, arrival, memory.regions());
-        if matches!(&admit, Admit::Refuse(refusal) if refusal.is_foreign()) {
+        let is_over = match &admit {
+            Admit::Singly => true,
+            Admit::Refuse(refusal) => refusal.is_foreign(),
+            Admit::Take(_) | Admit::Duplicate => false,
+        };
+        if is_over {
             return admit;
         }
         self.heard();
@@ -38,8 +44,8 @@ impl Endpoint {
         admit
     }
 
-    /// Reports that the packet taken last is in its place. Whatever is now complete takes effect,
-    /// in order.
+    /// Reports that the run taken last is in its place. Whatever is now complete takes effect, in
+    /// order.
     pub fn placed<M: Memory>(&mut self, now: Time, slot: QpSlot, memory: &M) {
         self.qp_mut(slot).placed(now, memory);
         self.settle(slot.0);

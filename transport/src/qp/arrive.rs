@@ -4,6 +4,7 @@ use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 
 use super::connected::ConnectedQp;
 use crate::sg_list;
+use crate::stream::psn_run::PsnRun;
 use crate::stream::recv::effect::{Effect, Received};
 use crate::stream::recv::recv_stream::PsnPlace;
 use crate::stream::send::response_queue::Body;
@@ -12,12 +13,15 @@ use crate::{
     SgList, Sge, Status, Work,
 };
 
-/// Decision about an incoming packet.
+/// Decision about an incoming run of packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Admit {
-    /// Place the payload as the landing says, then call [`crate::Endpoint::placed`].
+    /// Place the payloads as the landing says, then call [`crate::Endpoint::placed`].
     Take(Landing),
+    /// Hand in each packet of the run by itself. So far the run has had no effect. A single packet
+    /// never gets this decision.
+    Singly,
     /// Drop the packet: it was accepted before.
     Duplicate,
     /// Drop the packet: it is refused.
@@ -46,6 +50,19 @@ pub enum Landing {
 
 type Verdict = Result<(Landing, Option<Effect>), Refusal>;
 
+/// The reason for not taking packets.
+enum Rejection {
+    /// One was accepted before.
+    Duplicate,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        Rejection::Refused(refusal)
+    }
+}
+
 impl ConnectedQp {
     pub(crate) fn on_arrival(
         &mut self,
@@ -55,49 +72,55 @@ impl ConnectedQp {
     ) -> Admit {
         let header = arrival.header;
         let stream = stream_of(header.opcode);
-        let window = self.qp.config.window;
-        let receives = self.qp.state.receives();
+        let psns = match self.examine(now, stream, arrival) {
+            Ok(psns) => psns,
+            Err((psn, rejection)) => return self.turn_down(now, stream, psn, arrival, rejection),
+        };
+        match self.admit(header, regions) {
+            Ok((landing, event)) => self.take(now, stream, psns, arrival, landing, event),
+            Err(refusal) => self.turn_down(now, stream, psns.first, arrival, refusal.into()),
+        }
+    }
+
+    /// Checks whether all packets are new, and whether the stream accepts them. Returns their PSNs.
+    /// The error names the first PSN.
+    #[inline(always)]
+    fn examine(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        arrival: &Arrival<'_>,
+    ) -> Result<PsnRun, (Psn, Rejection)> {
+        let header = arrival.header;
         if header.token != self.qp.token {
-            return self.refused(Refusal::Token);
+            return Err((Psn::default(), Refusal::Token.into()));
         }
         let incoming = self.streams.arriving(stream, &self.qp.config);
-        let psn = Psn::expand(header.psn, incoming.epsn());
+        let first = Psn::expand(header.psn, incoming.epsn());
+        let psns = PsnRun { first, count: arrival.segments };
+        let refused = |refusal| Err((first, Rejection::Refused(refusal)));
         // A PSN outside of the window has no effect, so that an attacker who knows the queue pair
         // number and the token must also guess the PSN.
-        let place = match incoming.locate(psn, window) {
+        let place = match incoming.locate(psns, self.qp.config.window) {
             Ok(place) => place,
-            Err(refusal) => return self.refused(refusal),
+            Err(refusal) => return refused(refusal),
         };
-        if incoming.is_stale(now, psn, header.stamp) {
-            return self.refused(Refusal::Stale);
+        if incoming.is_stale(now, psns, (header.stamp, arrival.stamp)) {
+            return refused(Refusal::Stale);
         }
-        incoming.record(now, arrival);
-        if !receives {
-            incoming.ack_now();
-            return self.refused(Refusal::State);
+        if !self.qp.state.receives() {
+            return refused(Refusal::State);
         }
-        match place {
-            PsnPlace::Duplicate => {
-                incoming.count_duplicate(header.retransmission);
-                self.qp.counters.duplicates += 1;
-                return Admit::Duplicate;
-            }
-            PsnPlace::New if incoming.is_barred(psn) => {
-                incoming.ack_now();
-                return self.refused(Refusal::Barred);
-            }
-            PsnPlace::New
-                if self.qp.config.recovery == LossRecovery::GoBackN && psn != incoming.epsn() =>
-            {
-                incoming.pass_over(psn);
-                return self.refused(Refusal::Order);
-            }
-            PsnPlace::New => {}
+        if place == PsnPlace::Duplicate {
+            return Err((first, Rejection::Duplicate));
         }
-        match self.admit(header, regions) {
-            Ok((landing, event)) => self.take(now, stream, psn, header, landing, event),
-            Err(refusal) => self.turn_down(now, stream, psn, refusal),
+        if incoming.is_barred(psns.last()) {
+            return refused(Refusal::Barred);
         }
+        if self.qp.config.recovery == LossRecovery::GoBackN && first != incoming.epsn() {
+            return refused(Refusal::Order);
+        }
+        Ok(psns)
     }
 
     #[inline(always)]
@@ -105,34 +128,61 @@ impl ConnectedQp {
         &mut self,
         now: Time,
         stream: Stream,
-        psn: Psn,
-        header: &DataHeader,
+        psns: PsnRun,
+        arrival: &Arrival<'_>,
         landing: Landing,
         event: Option<Effect>,
     ) -> Admit {
-        let incoming = self.streams.incoming(stream);
-        let Some(incoming) = incoming else { return self.refused(Refusal::State) };
+        let header = arrival.header;
+        let Some(incoming) = self.streams.incoming(stream) else {
+            return self.refused(Refusal::State);
+        };
+        incoming.record(now, arrival);
         let event = event.filter(|_| header.last);
-        let ahead = incoming.insert(now, psn, header.stamp, event);
-        self.qp.counters.segments_received += 1;
+        let ahead = incoming.insert(now, psns, header.stamp, event);
+        self.qp.counters.segments_received += u64::from(psns.count);
         self.qp.counters.bytes_received += u64::from(header.len);
         if ahead > 0 {
-            self.qp.counters.out_of_order += 1;
-            self.qp.degrees.get_or_insert_default().record(ahead);
+            self.qp.counters.out_of_order += u64::from(psns.count);
+            let degrees = self.qp.degrees.get_or_insert_default();
+            (0..u64::from(psns.count)).for_each(|further| degrees.record(ahead + further));
         }
         Admit::Take(landing)
     }
 
-    fn turn_down(&mut self, now: Time, stream: Stream, psn: Psn, refusal: Refusal) -> Admit {
+    /// Lets a single packet that is not taken have its effect. A run has none.
+    fn turn_down(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        psn: Psn,
+        arrival: &Arrival<'_>,
+        rejection: Rejection,
+    ) -> Admit {
+        if arrival.segments > 1 {
+            return Admit::Singly;
+        }
+        let refusal = match rejection {
+            Rejection::Refused(refusal) if refusal.is_foreign() => return self.refused(refusal),
+            Rejection::Refused(refusal) => Some(refusal),
+            Rejection::Duplicate => None,
+        };
         if let Some(incoming) = self.streams.incoming(stream) {
-            match refusal.nak() {
-                Some(code) => incoming.refuse(code, psn),
-                None if refusal == Refusal::NotReady => {
-                    incoming.refuse_for_now(now, psn);
-                }
-                None => incoming.ack_now(),
+            incoming.record(now, arrival);
+            match refusal {
+                None => incoming.count_duplicate(arrival.header.retransmission),
+                Some(Refusal::Order) => incoming.pass_over(psn),
+                Some(Refusal::NotReady) => incoming.refuse_for_now(now, psn),
+                Some(refusal) => match refusal.nak() {
+                    Some(code) => incoming.refuse(code, psn),
+                    None => incoming.ack_now(),
+                },
             }
         }
+        let Some(refusal) = refusal else {
+            self.qp.counters.duplicates += 1;
+            return Admit::Duplicate;
+        };
         self.too_long |= refusal == Refusal::TooLong;
         self.settle_refusal();
         self.refused(refusal)
@@ -150,13 +200,15 @@ impl ConnectedQp {
         incoming.find(|incoming| incoming.stream() == stream_of(opcode))?.acked_by()
     }
 
-    /// Returns the number of receives to post before this packet can be accepted: one for its
+    /// Returns the number of receives to post before the packet can be accepted: one for its
     /// message, and one for each earlier message that has none. Returns 0 if that exceeds the
     /// window, because more packets cannot be in flight.
-    fn missing_receives(&self, header: &DataHeader) -> usize {
+    fn missing_receives(&self, arrival: &Arrival<'_>) -> usize {
+        let header = arrival.header;
         let consumes = match header.opcode {
             Opcode::Send | Opcode::SendImm => true,
-            Opcode::WriteImm => header.last,
+            // The final segment consumes the receive. At the end of a run it may be a duplicate.
+            Opcode::WriteImm => header.last && arrival.segments == 1,
             _ => false,
         };
         if !consumes || !self.qp.state.receives() || !self.is_awaited(header) {
@@ -167,14 +219,14 @@ impl ConnectedQp {
     }
 
     /// Returns the number of receives to move from a shared receive queue to this queue pair before
-    /// the packet is handed in. The queue pair holds `held` receives that it took earlier. The
+    /// packets are handed in. The queue pair holds `held` receives that it took earlier. The
     /// shared receive queue has `left`.
     ///
     /// A queue pair may always hold one receive. It may hold more only if at least as many remain
     /// in the shared receive queue. A packet that needs more has overtaken others and is refused
     /// for now: the result is 0.
-    pub fn shared_receives(&self, header: &DataHeader, held: usize, left: usize) -> usize {
-        let missing = self.missing_receives(header);
+    pub fn shared_receives(&self, arrival: &Arrival<'_>, held: usize, left: usize) -> usize {
+        let missing = self.missing_receives(arrival);
         let held = held + missing;
         let keeps_too_many = held > 1 && held + missing > left;
         if keeps_too_many { 0 } else { missing.min(left) }
@@ -191,7 +243,7 @@ impl ConnectedQp {
         let streams = &self.streams;
         let incoming = &streams.from_requests;
         let psn = Psn::expand(header.psn, incoming.epsn());
-        incoming.locate(psn, self.qp.config.window) == Ok(PsnPlace::New)
+        incoming.locate(psn.into(), self.qp.config.window) == Ok(PsnPlace::New)
             && !incoming.is_barred(psn)
             && (self.qp.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
     }

@@ -231,7 +231,7 @@ impl Streams {
     /// `window` packets.
     pub(super) fn is_within_window(&self, psn: u32, window: u16) -> bool {
         let mut expected = self.expected().into_iter();
-        expected.any(|epsn| check_window(Psn::expand(psn, epsn), epsn, window).is_ok())
+        expected.any(|epsn| check_window(Psn::expand(psn, epsn).into(), epsn, window).is_ok())
     }
 
     /// Returns the expected PSNs (ePSN) of the peer's requests and of its responses.

@@ -34,8 +34,8 @@ struct Counted {
 }
 
 impl CountedMarks {
-    /// Counts a packet with a mark that arrived on this path.
-    pub(crate) fn count(&mut self, path: PathId) {
+    /// Counts packets with a mark that arrived on this path.
+    pub(crate) fn count(&mut self, path: PathId, packets: u32) {
         let at = match self.paths.binary_search_by_key(&path, |known| known.path) {
             Ok(at) => at,
             Err(at) => {
@@ -44,7 +44,7 @@ impl CountedMarks {
             }
         };
         let known = &mut self.paths[at];
-        known.count = known.count.wrapping_add(1);
+        known.count = known.count.wrapping_add(packets as u16);
         self.fresh += usize::from(!known.fresh);
         known.fresh = true;
     }
@@ -229,17 +229,17 @@ mod tests {
     #[test]
     fn a_report_names_the_paths_that_were_marked_since_the_one_before() {
         let mut counted = CountedMarks::default();
-        [7, 3, 7].into_iter().for_each(|number| counted.count(path(number)));
+        [7, 3, 7].into_iter().for_each(|number| counted.count(path(number), 1));
         assert_eq!(counts(&counted.report()), [(3, 1), (7, 2)]);
         assert!(counted.report().is_empty());
-        counted.count(path(7));
+        counted.count(path(7), 1);
         assert_eq!(counts(&counted.report()), [(7, 3)]);
     }
 
     #[test]
     fn marks_that_do_not_fit_are_in_the_next_report() {
         let mut counted = CountedMarks::default();
-        (0..100).for_each(|number| counted.count(path(number)));
+        (0..100).for_each(|number| counted.count(path(number), 1));
         let reported = [counted.report(), counted.report()].map(|marks| counts(&marks).len());
         assert_eq!((reported, counted.report().is_empty()), ([64, 36], true));
     }
@@ -248,7 +248,7 @@ mod tests {
     fn lost_and_reordered_reports_lose_and_repeat_nothing() {
         let (mut counted, mut reported) = (CountedMarks::default(), ReportedMarks::default());
         let mut report = || {
-            counted.count(path(1));
+            counted.count(path(1), 1);
             counted.report()
         };
         let [_lost, overtaken, third] = [report(), report(), report()];

@@ -6,6 +6,7 @@
 
 pub(crate) mod per_rail;
 pub(crate) mod per_path;
+pub(crate) mod psn_run;
 pub(crate) mod psn_set;
 pub(crate) mod paws;
 pub(crate) mod marks;

@@ -82,7 +82,14 @@ pub(crate) fn peer_of(body: &TransmitBody) -> QpId {
 
 /// A segment that came by a path, unmarked.
 pub(crate) fn arrival(header: &DataHeader, path: PathId) -> Arrival<'_> {
-    Arrival { header, path, congestion: false, may_be_replied_to: false }
+    Arrival {
+        header,
+        segments: 1,
+        stamp: header.stamp,
+        path,
+        congestion: false,
+        may_be_replied_to: false,
+    }
 }
 
 /// Puts a payload where the core wants it, piece by piece.

@@ -153,7 +153,7 @@ fn index_of(id: QpId) -> usize {
 fn refusal(admit: Admit) -> Option<Refusal> {
     match admit {
         Admit::Refuse(refusal) => Some(refusal),
-        Admit::Take(_) | Admit::Duplicate => None,
+        Admit::Take(_) | Admit::Duplicate | Admit::Singly => None,
     }
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use braid_lb::RailId;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Disconnects, Egress, EndpointConfig, Event, NicEpoch, PdId,
-    Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Disconnects, Egress, EndpointConfig, Event, Landing,
+    NicEpoch, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Control, Crc, DATA_HEADER_LEN, DataHeader, Opcode, Packet, PathId, QpId, Time, payload_crc,
+    Control, Crc, DATA_HEADER_LEN, DataHeader, DataRun, Opcode, Packet, PathId, QpId, Time,
+    payload_crc,
 };
 
 use super::kit;
@@ -52,6 +53,8 @@ pub(crate) struct Host {
     config: EndpointConfig,
     /// Packets sent in one turn, at most.
     at_once: usize,
+    /// Packets that are taken in as one run, at most.
+    longest_run: usize,
     /// The last turn was broken off behind a packet of this queue pair.
     broken_off: Option<QpSlot>,
     /// Where its queue pairs take receives from; `None`: each has its own.
@@ -82,7 +85,7 @@ impl Host {
         inner: kit::Host,
         memory: HostMemory,
         config: EndpointConfig,
-        at_once: usize,
+        (at_once, longest_run): (usize, usize),
     ) -> Self {
         let disconnects = Disconnects::new(inner.rails.paths_of(RailId::FIRST).count());
         Host {
@@ -96,6 +99,7 @@ impl Host {
             epochs: Vec::new(),
             config,
             at_once,
+            longest_run,
             broken_off: None,
             shared: None,
             last_traffic: Time::ZERO,
@@ -119,25 +123,55 @@ impl Host {
         self.links.iter().position(|link| link.id == id).expect("a queue pair of this host")
     }
 
-    /// Takes in up to `most` datagrams.
+    /// Takes in up to `most` datagrams, those that continue each other in one run.
     pub(crate) fn receive(&mut self, now: Time, most: usize, trace: &mut Trace) {
-        for _ in 0..most.min(self.inbox.len()) {
-            if let Some(datagram) = self.inbox.pop_front() {
-                self.take_in(now, &datagram, trace);
-            }
+        let mut left = most.min(self.inbox.len());
+        while left > 0 {
+            let count = self.next_run(left.min(self.longest_run));
+            let run: Vec<_> = self.inbox.drain(..count).collect();
+            self.take_in(now, &run, trace);
+            left -= count;
         }
     }
 
-    fn take_in(&mut self, now: Time, datagram: &Datagram, trace: &mut Trace) {
+    /// The number of datagrams at the front of the inbox that are one run, at most `most`.
+    fn next_run(&self, most: usize) -> usize {
+        let mut arrived = self.inbox.iter().take(most);
+        let Some(first) = arrived.next() else { return 0 };
+        let Ok(Packet::Data(header, payload)) = Packet::decode(&first.bytes) else { return 1 };
+        let is_checked = self.links[self.link_of(header.qp)].remote.crc == Crc::On;
+        if first.kind != Kind::PLAIN || (is_checked && header.check_payload(payload).is_err()) {
+            return 1;
+        }
+        let mut run = DataRun::new(&first.bytes, header);
+        for next in arrived {
+            let is_alike =
+                (next.kind, next.left_by, next.marked) == (first.kind, first.left_by, first.marked);
+            let Some(segment) = run.next(&next.bytes).filter(|_| is_alike) else { break };
+            if is_checked && payload_crc([segment.payload]) != segment.payload_crc {
+                break;
+            }
+            run.push(&segment);
+        }
+        run.segments() as usize
+    }
+
+    fn take_in(&mut self, now: Time, run: &[Datagram], trace: &mut Trace) {
+        let [datagram, rest @ ..] = run else { return };
         if let Kind::Epoch(id, epoch) = datagram.kind {
             return self.on_epoch(now, id, epoch, trace);
         }
-        let verb = match (datagram.damaged, datagram.forged) {
-            (true, _) => "gets damaged",
-            (_, true) => "gets forged",
-            _ => "gets",
-        };
-        trace.packet(now, self.index, verb, &datagram.bytes);
+        for datagram in run {
+            let verb = match (datagram.damaged, datagram.forged) {
+                (true, _) => "gets damaged",
+                (_, true) => "gets forged",
+                _ => "gets",
+            };
+            trace.packet(now, self.index, verb, &datagram.bytes);
+        }
+        if !rest.is_empty() {
+            return self.on_run(now, run, trace);
+        }
         let packet = match Packet::decode(&datagram.bytes) {
             // A packet that damage has turned into an envelope has only the check of its keys, and
             // the connection has none.
@@ -164,6 +198,58 @@ impl Host {
             }
             other => panic!("nobody sends {other:?}"),
         }
+    }
+
+    /// Takes several data packets that continue each other.
+    fn on_run(&mut self, now: Time, datagrams: &[Datagram], trace: &mut Trace) {
+        let packets: Vec<_> = datagrams.iter().map(|datagram| data_of(&datagram.bytes)).collect();
+        let mut run = DataRun::new(&datagrams[0].bytes, packets[0].0);
+        for datagram in &datagrams[1..] {
+            assert!(!datagram.damaged, "a damaged packet continues a run");
+            run.push(&run.next(&datagram.bytes).expect("a run"));
+        }
+        let Some((index, slot)) = self.slot_of(run.header().qp) else { return };
+        let arrival = Arrival {
+            segments: run.segments(),
+            stamp: run.stamp(),
+            congestion: datagrams[0].marked,
+            ..kit::arrival(run.header(), datagrams[0].path())
+        };
+        if let Some(shared) = self.shared.as_mut().filter(|_| !datagrams[0].forged) {
+            shared.serve(now, index, (&mut self.inner.endpoint, slot), &arrival, &mut self.memory);
+        }
+        match self.inner.endpoint.on_arrival(now, slot, &arrival, &self.memory) {
+            Admit::Take(landing) => {
+                let is_valid = datagrams.iter().all(|datagram| !datagram.stale && !datagram.forged);
+                assert!(is_valid, "a run with an old or forged packet is taken");
+                trace.totals.take_run();
+                let payload: Vec<u8> =
+                    packets.iter().flat_map(|(_, payload)| *payload).copied().collect();
+                self.land(index, &landing, &payload);
+                for (header, _) in &packets {
+                    self.record(index, header, trace);
+                }
+                self.inner.endpoint.placed(now, slot, &self.memory);
+            }
+            Admit::Singly => {
+                for (datagram, (header, payload)) in datagrams.iter().zip(packets) {
+                    self.on_data(now, &header, payload, datagram, trace);
+                }
+            }
+            other => panic!("a run is taken or not: {other:?}"),
+        }
+    }
+
+    fn land(&mut self, link: usize, landing: &Landing, payload: &[u8]) {
+        let (memory, pd) = (&mut self.memory, self.links[link].pd);
+        kit::land(landing, payload, |piece, part| memory.place(pd, piece, part));
+    }
+
+    /// Records a segment that is taken.
+    fn record(&mut self, link: usize, header: &DataHeader, trace: &mut Trace) {
+        trace.totals.take();
+        self.links[link].arrivals.take(header);
+        self.links[link].questions.answer(header);
     }
 
     fn slot_of(&self, id: QpId) -> Option<(usize, QpSlot)> {
@@ -196,11 +282,11 @@ impl Host {
                 What::Note(format!("closed or forbidden: {epoch:?}")),
             );
         }
-        if let Some(shared) = self.shared.as_mut().filter(|_| !datagram.forged) {
-            shared.serve(now, index, (&mut self.inner.endpoint, slot), header, &mut self.memory);
-        }
         let arrival =
             Arrival { congestion: datagram.marked, ..kit::arrival(header, datagram.path()) };
+        if let Some(shared) = self.shared.as_mut().filter(|_| !datagram.forged) {
+            shared.serve(now, index, (&mut self.inner.endpoint, slot), &arrival, &mut self.memory);
+        }
         let admit = self.inner.endpoint.on_arrival(now, slot, &arrival, &self.memory);
         if datagram.stale {
             assert!(!matches!(admit, Admit::Take(_)), "{header:?} is from before the wrap");
@@ -214,14 +300,12 @@ impl Host {
         }
         match admit {
             Admit::Take(landing) => {
-                trace.totals.take();
-                self.links[index].arrivals.take(header);
-                let (memory, pd) = (&mut self.memory, self.links[index].pd);
-                kit::land(&landing, payload, |piece, part| memory.place(pd, piece, part));
-                self.links[index].questions.answer(header);
+                self.land(index, &landing, payload);
+                self.record(index, header, trace);
                 self.inner.endpoint.placed(now, slot, &self.memory);
             }
             Admit::Duplicate => trace.totals.repeat(),
+            Admit::Singly => panic!("a single packet is decided on"),
             Admit::Refuse(Refusal::Window) => panic!("the peer has sent beyond our window"),
             Admit::Refuse(why) => {
                 trace.record(now, self.index, What::Note(format!("refuses: {why}")));
@@ -412,6 +496,13 @@ impl Link {
         let response = header.opcode.is_response();
         assert_eq!(access, if response { Access::REMOTE_READ } else { Access::NONE });
         assert!(response || !self.quiet, "a drained send queue sends {header:?}");
+    }
+}
+
+fn data_of(bytes: &[u8]) -> (DataHeader, &[u8]) {
+    match Packet::decode(bytes) {
+        Ok(Packet::Data(header, payload)) => (header, payload),
+        other => panic!("not a data packet: {other:?}"),
     }
 }
 

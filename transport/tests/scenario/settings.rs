@@ -44,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) lazy: bool,
     /// Packets that a driver sends before it looks at what has come.
     pub(crate) at_once: usize,
+    /// Packets that a driver takes in as one run, at most.
+    pub(crate) longest_run: usize,
     /// NIC queue pairs take what was sent to them after they were closed: for a test that must
     /// fail.
     pub(crate) leaks: bool,
@@ -85,7 +87,7 @@ impl Settings {
             _ => rng.random_range(64..=4096),
         };
         let qps = pick(rng, &[1, 1, 2, 3, 4]);
-        Settings {
+        let mut settings = Settings {
             qps,
             domains: rng.random_range(1..=2),
             mtu,
@@ -112,6 +114,7 @@ impl Settings {
             drains: rng.random_bool(0.3),
             lazy: rng.random_bool(0.3),
             at_once: at_once(seed),
+            longest_run: [1, 2, 5, usize::MAX, usize::MAX, usize::MAX][(seed % 6) as usize],
             leaks: false,
             wraps: false,
             changes: false,
@@ -119,7 +122,17 @@ impl Settings {
             is_faithful: false,
             is_one_way: false,
             shared_receives: None,
+        };
+        if seed % 6 == 5 {
+            settings.arrive_together();
         }
+        settings
+    }
+
+    /// Packets of a batch arrive at the same time, as one run.
+    fn arrive_together(&mut self) {
+        (self.jitter, self.skew) = (Duration::ZERO, Duration::ZERO);
+        (self.endpoint.batch_segments, self.endpoint.batch_bytes) = (16, u64::MAX);
     }
 
     /// Streams of tens of thousands of packets, fast enough that none of them outlives the longest

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use braid_transport::{Endpoint, QpSlot, RecvWr};
-use braid_wire::{DataHeader, Time};
+use braid_transport::{Arrival, Endpoint, QpSlot, RecvWr};
+use braid_wire::Time;
 
 use super::memory::{AreaId, HostMemory, State};
 
@@ -44,17 +44,17 @@ impl SharedReceives {
         has_room
     }
 
-    /// Posts the receives that a packet needs, as the engine does before it hands in the packet.
+    /// Posts the receives that packets need, as the engine does before it hands them in.
     pub(crate) fn serve(
         &mut self,
         now: Time,
         link: usize,
         (endpoint, slot): (&mut Endpoint, QpSlot),
-        header: &DataHeader,
+        arrival: &Arrival<'_>,
         memory: &mut HostMemory,
     ) {
         let share = &mut self.by_link[link];
-        for _ in 0..endpoint.qp(slot).shared_receives(header, share.held, self.left) {
+        for _ in 0..endpoint.qp(slot).shared_receives(arrival, share.held, self.left) {
             let (wr, areas) = share.planned.pop_front().expect("a receive for every message");
             areas.iter().for_each(|area| memory.set_state(*area, State::Open));
             endpoint.post_recv(now, slot, wr).expect("its own queue has room");

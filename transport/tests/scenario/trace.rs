@@ -32,6 +32,8 @@ pub(crate) struct Totals {
     pub(crate) forged: u64,
     /// Segments that have been taken.
     pub(crate) taken: u64,
+    /// Runs of several segments that have been taken at once.
+    pub(crate) runs: u64,
     /// Those behind the first [`LEARNT`], and those that came again meanwhile.
     pub(crate) later: u64,
     pub(crate) twice: u64,
@@ -48,6 +50,11 @@ impl Totals {
     pub(crate) fn take(&mut self) {
         self.taken += 1;
         self.later += u64::from(self.taken > LEARNT);
+    }
+
+    /// A run of several segments is taken.
+    pub(crate) fn take_run(&mut self) {
+        self.runs += 1;
     }
 
     /// A segment comes that was taken before.
@@ -82,6 +89,7 @@ impl std::ops::AddAssign for Totals {
         self.damaged += other.damaged;
         self.forged += other.forged;
         self.taken += other.taken;
+        self.runs += other.runs;
         self.later += other.later;
         self.twice += other.twice;
         self.key_updates += other.key_updates;
@@ -92,11 +100,11 @@ impl std::ops::AddAssign for Totals {
 impl std::fmt::Display for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Totals { posted, completed, sent, lost, repeated, damaged, forged, .. } = self;
-        let Totals { key_updates, key_updates_within_messages: within, .. } = self;
+        let Totals { taken, runs, key_updates, key_updates_within_messages: within, .. } = self;
         write!(
             f,
             "{posted} work requests posted, {completed} completions, {sent} packets sent, of which {lost} lost, \
-             {repeated} repeated, {damaged} damaged; {forged} forged; keys changed {key_updates} times, of which {within} within a message"
+             {repeated} repeated, {damaged} damaged; {forged} forged; {taken} segments taken, {runs} runs of several; keys changed {key_updates} times, of which {within} within a message"
         )
     }
 }

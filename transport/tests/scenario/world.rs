@@ -232,7 +232,8 @@ fn hosts(rng: &mut Pcg64Mcg, settings: &Settings, memories: [HostMemory; 2]) -> 
     let mut hosts = memories.map(|memory| {
         let rails = settings.rails.build(settings.policy, settings.paths, rng);
         let inner = kit::Host::new(Time::ZERO, settings.endpoint, rails);
-        let host = Host::new(index, inner, memory, settings.endpoint, settings.at_once);
+        let limits = (settings.at_once, settings.longest_run);
+        let host = Host::new(index, inner, memory, settings.endpoint, limits);
         index += 1;
         host
     });

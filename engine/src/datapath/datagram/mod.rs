@@ -23,7 +23,7 @@ use super::{
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
-use crate::link::{Datagram, Link};
+use crate::link::{Datagrams, Link};
 use crate::signals::Signals;
 
 /// Payload bytes of a full segment, if the configuration and the path allow as much. With four
@@ -124,7 +124,7 @@ impl Datapath for DatagramDatapath {
         let mut bytes = 0;
         let packets = self.link.recv(&mut |received| {
             bytes += received.bytes.len();
-            sink(arrived(received));
+            hand_on(received, sink);
         })?;
         self.counters.datagrams_received.add(packets as u64);
         Ok(Taken { packets, is_more: bytes >= SMALL_BATCH })
@@ -222,13 +222,37 @@ impl PathInfo for DatagramDatapath {
     }
 }
 
-fn arrived(received: Datagram<'_>) -> Arrived<'_> {
-    let Datagram { from, called, congestion, bytes } = received;
+/// Hands on datagrams, in their order: encrypted ones one by one, the others as far as no encrypted
+/// one is between them.
+fn hand_on(received: Datagrams<'_>, sink: &mut dyn FnMut(Arrived<'_>)) {
+    let Datagrams { from, called, congestion, segment_len, bytes: mut rest } = received;
     let via = via_of(from.port());
-    if bytes.first() == Some(&(Opcode::Sealed as u8)) {
-        return Arrived::Sealed(Envelope { from, called, via, congestion, bytes });
+    loop {
+        let clear = clear_len(rest, segment_len);
+        let len = if clear == 0 { segment_len.min(rest.len()) } else { clear };
+        let (bytes, later) = rest.split_at_mut(len);
+        sink(if is_sealed(bytes) {
+            Arrived::Sealed(Envelope { from, called, via, congestion, bytes })
+        } else {
+            let from = Some(from);
+            let closes = None;
+            Arrived::Packets(Received { from, called, via, congestion, closes, segment_len, bytes })
+        });
+        if later.is_empty() {
+            return;
+        }
+        rest = later;
     }
-    Arrived::Packet(Received { from: Some(from), called, via, congestion, closes: None, bytes })
+}
+
+/// Number of bytes before the first encrypted datagram.
+fn clear_len(bytes: &[u8], segment_len: usize) -> usize {
+    let mut datagrams = bytes.chunks(segment_len.max(1));
+    datagrams.position(is_sealed).map_or(bytes.len(), |clear| clear * segment_len)
+}
+
+fn is_sealed(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&(Opcode::Sealed as u8))
 }
 
 /// The path of a source port. Packets from other ports have none.

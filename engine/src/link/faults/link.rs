@@ -15,7 +15,7 @@ use super::{Faults, FaultsError};
 use crate::degradation::Degradation;
 use crate::link::udp::cut::Cutter;
 use crate::link::{
-    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult,
+    AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult,
     Slice, Via,
 };
 
@@ -275,7 +275,7 @@ impl Link for FaultyLink {
         Ok(SendResult::Gone)
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagrams<'_>)) -> io::Result<usize> {
         self.release()?;
         self.inner.recv(sink)
     }

@@ -11,7 +11,7 @@ use braid_wire::PathId;
 use super::fate::FLIPS;
 use super::link::FaultCounters;
 use super::*;
-use crate::link::{Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, SendResult, Slice, Via};
+use crate::link::{DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, SendResult, Slice, Via};
 
 /// Records each batch that is sent: destination, source port and datagrams.
 #[derive(Clone, Default)]
@@ -57,7 +57,7 @@ impl Link for Recorder {
         self.sent.lock().unwrap().push(datagrams);
         Ok(SendResult::Gone)
     }
-    fn recv(&mut self, _sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, _sink: &mut dyn FnMut(Datagrams<'_>)) -> io::Result<usize> {
         Ok(0)
     }
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {

@@ -40,7 +40,7 @@ pub(crate) use self::send::TrafficClass;
 use self::send::{Addressing, Refusal, send_each, send_once};
 pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path};
 use super::{
-    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused,
+    AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused,
     SendResult, Via,
 };
 use crate::degradation::{Degradation, Misrouting};
@@ -393,7 +393,7 @@ impl Link for UdpLink {
         }
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagrams<'_>)) -> io::Result<usize> {
         let mut errors = 0;
         while errors < MOST_ERRORS {
             let received = match recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce) {

@@ -9,7 +9,7 @@ use std::ptr;
 use super::packet_info::{called_v4, called_v6};
 use super::send::ECN_BITS;
 use super::send::Refusal;
-use crate::link::{Datagram, LocalAddr};
+use crate::link::{Datagrams, LocalAddr};
 
 /// Room for the requested control messages: segment size, TOS, traffic class and drops take 24
 /// bytes each, the address 40.
@@ -42,18 +42,13 @@ struct Notes {
 
 impl ReceivedBatch {
     /// Hands the datagrams in `bounce` to `sink`. Returns their number.
-    pub(super) fn hand_out(&self, bounce: &mut [u8], sink: &mut dyn FnMut(Datagram<'_>)) -> usize {
+    pub(super) fn hand_out(&self, bounce: &mut [u8], sink: &mut dyn FnMut(Datagrams<'_>)) -> usize {
         let Notes { congestion, called, .. } = self.notes;
         let from = self.from;
         let bytes = &mut bounce[..self.len];
-        if self.notes.segment == 0 || bytes.len() <= self.notes.segment {
-            sink(Datagram { from, called, congestion, bytes });
-            return 1;
-        }
-        let datagrams = bytes.len().div_ceil(self.notes.segment);
-        for bytes in bytes.chunks_mut(self.notes.segment) {
-            sink(Datagram { from, called, congestion, bytes });
-        }
+        let segment_len = if self.notes.segment == 0 { self.len } else { self.notes.segment };
+        let datagrams = self.len.div_ceil(segment_len.max(1)).max(1);
+        sink(Datagrams { from, called, congestion, segment_len, bytes });
         datagrams
     }
 }

@@ -48,7 +48,15 @@ fn recv(link: &mut UdpLink, count: usize) -> Vec<Got> {
         assert!(Instant::now() < deadline, "{} of {count} datagrams", got.len());
         let before = got.len();
         let new = link.recv(&mut |r| {
-            got.push(Got { from: r.from, congestion: r.congestion, bytes: r.bytes.to_vec() });
+            let one = |bytes: &[u8]| Got {
+                from: r.from,
+                congestion: r.congestion,
+                bytes: bytes.to_vec(),
+            };
+            match r.segment_len {
+                0 => got.push(one(r.bytes)),
+                len => got.extend(r.bytes.chunks(len).map(one)),
+            }
         });
         assert_eq!(new.unwrap(), got.len() - before);
     }

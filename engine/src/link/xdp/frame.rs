@@ -6,7 +6,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::link::udp::TrafficClass;
-use crate::link::{Datagram, LocalAddr};
+use crate::link::{Datagrams, LocalAddr};
 
 /// Bytes of an Ethernet address.
 pub(in crate::link) const MAC_LEN: usize = 6;
@@ -76,7 +76,7 @@ pub(super) fn write_headers(frame: &mut [u8], ends: &Ends) {
 }
 
 /// The datagram for `to` in a frame. `None`: the frame carries none, or is malformed.
-pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Datagram<'_>> {
+pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Datagrams<'_>> {
     let (ethernet, packet) = frame.split_at_mut_checked(ETHERNET)?;
     let (ip, rest) = packet.split_at_mut_checked(IPV4)?;
     let short = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -102,7 +102,9 @@ pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Datagram<'_>> {
     }
     let from = SocketAddrV4::new(source, short(udp, 0)).into();
     let called = LocalAddr::default();
-    Some(Datagram { from, called, congestion: ip[1] & CE == CE, bytes: &mut udp[UDP..] })
+    let bytes = &mut udp[UDP..];
+    let (congestion, segment_len) = (ip[1] & CE == CE, bytes.len());
+    Some(Datagrams { from, called, congestion, segment_len, bytes })
 }
 
 /// Corrects the checksums of a frame that has all headers, as far as its lengths allow.

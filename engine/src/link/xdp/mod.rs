@@ -37,7 +37,7 @@ use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
 use super::{
-    AddrPair, Datagram, DatagramBatch, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult,
+    AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult,
 };
 use crate::degradation::Degradation;
 
@@ -189,7 +189,7 @@ impl Link for XdpLink {
         if self.send_short(batch) { Ok(SendResult::Gone) } else { self.sockets.send(batch) }
     }
 
-    fn recv(&mut self, sink: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+    fn recv(&mut self, sink: &mut dyn FnMut(Datagrams<'_>)) -> io::Result<usize> {
         if self.queues[0].is_waiting() {
             self.flush();
         }

@@ -163,7 +163,15 @@ impl Connections {
         if let (Some(bytes), Some(far)) = (bytes, &connection.far) {
             let (from, via) = (Some(far.from(frame.path)), Via::Path(frame.path));
             let (congestion, closes, called) = (false, elsewhere, LocalAddr::default());
-            sink(Arrived::Packet(Received { from, called, via, congestion, closes, bytes }));
+            sink(Arrived::Packets(Received {
+                from,
+                called,
+                via,
+                congestion,
+                closes,
+                segment_len: bytes.len(),
+                bytes,
+            }));
         }
     }
 
@@ -234,12 +242,13 @@ impl Connections {
                 // The packet's own token tells its connection.
                 let (from, via) = (None, Via::Path(frame.path));
                 let (congestion, closes, called) = (false, None, LocalAddr::default());
-                sink(Arrived::Packet(Received {
+                sink(Arrived::Packets(Received {
                     from,
                     called,
                     via,
                     congestion,
                     closes,
+                    segment_len: rest.len(),
                     bytes: rest,
                 }));
             }

@@ -66,7 +66,7 @@ impl Host {
         let mut seen = Vec::new();
         let mut sink = |arrived: Arrived<'_>| {
             seen.push(match arrived {
-                Arrived::Packet(packet) => Seen::Packet(packet.bytes.to_vec()),
+                Arrived::Packets(packet) => Seen::Packet(packet.bytes.to_vec()),
                 Arrived::Placed(path, _) => Seen::Placed(path),
                 Arrived::Epoch(_, epoch) => Seen::Epoch(epoch.path, epoch.number),
                 Arrived::Room(id) => Seen::Room(id),

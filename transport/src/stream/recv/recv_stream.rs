@@ -17,6 +17,7 @@ use super::refusal::Refusal;
 use super::refusals::Refusals;
 use crate::stream::marks::CountedMarks;
 use crate::stream::paws::Paws;
+use crate::stream::psn_run::PsnRun;
 use crate::stream::psn_set::PsnSet;
 use crate::{QpConfig, Remote};
 
@@ -25,14 +26,19 @@ pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
 /// ... and the number of packets after which it leaves in any case.
 const MAX_UNACKED: u32 = 128;
 
-/// A data packet from the driver, which has decoded it and checked its payload.
+/// A run of data packets from the driver, which has decoded them and checked their payloads: one
+/// packet, or several that continue each other, see [`braid_wire::DataRun`].
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// The header.
+    /// The header of one segment with the bytes of all.
     pub header: &'a DataHeader,
-    /// The path that the packet took, from its UDP source port.
+    /// Number of segments, at least 1.
+    pub segments: u32,
+    /// The stamp of the final segment.
+    pub stamp: u32,
+    /// The path that the packets took, from their UDP source port.
     pub path: PathId,
-    /// Whether it carries a congestion mark (ECN CE).
+    /// Whether each of them carries a congestion mark (ECN CE).
     pub congestion: bool,
     /// Whether the application polls for messages and may reply at once, see
     /// [`crate::QpConfig::reply_wait`].
@@ -93,16 +99,18 @@ impl RecvStream {
         self.epsn
     }
 
-    /// Records the arrival of a packet of the window, whatever becomes of it. Its acknowledgement
-    /// will echo its stamp.
+    /// Records the arrival of packets of the window, whatever becomes of them. Their
+    /// acknowledgement will echo the stamp of the last.
+    #[inline(always)] // called for each packet, from two places
     pub(crate) fn record(&mut self, now: Time, arrival: &Arrival<'_>) {
-        let Arrival { header, path, congestion, may_be_replied_to } = *arrival;
-        let (stamp, asks) = (header.stamp, header.ack_request);
-        self.received = self.received.wrapping_add(1);
+        let Arrival { header, segments, stamp, path, congestion, may_be_replied_to } = *arrival;
+        let asks = header.ack_request;
+        self.received = self.received.wrapping_add(segments);
         if congestion {
-            self.marks.count(path);
+            self.marks.count(path, segments);
         }
-        self.pending_ack.unacked += 1;
+        let is_first = self.pending_ack.unacked == 0;
+        self.pending_ack.unacked += segments;
         if self.pending_ack.unacked >= MAX_UNACKED {
             self.ack_now();
         } else if asks && !self.pending_ack.asked {
@@ -110,25 +118,26 @@ impl RecvStream {
             if may_be_replied_to {
                 self.pending_ack.wait_for_reply(now);
             }
-        } else if self.pending_ack.unacked == 1 && !self.pending_ack.asked {
+        } else if is_first && !self.pending_ack.asked {
             self.pending_ack.by(now + MAX_ACK_DELAY);
         }
         (self.pending_ack.stamp, self.pending_ack.path, self.pending_ack.arrived) =
             (stamp, path, now);
     }
 
-    /// Whether a packet that seems new was sent before the PSN wrapped.
-    pub(crate) fn is_stale(&self, now: Time, psn: Psn, stamp: u32) -> bool {
-        psn >= self.epsn && self.paws.is_stale(now, stamp)
+    /// Whether packets that seem new were sent before the PSN wrapped. The stamps of all are
+    /// between those of the first and the last.
+    pub(crate) fn is_stale(&self, now: Time, psns: PsnRun, (first, last): (u32, u32)) -> bool {
+        psns.first >= self.epsn && (self.paws.is_stale(now, first) || self.paws.is_stale(now, last))
     }
 
-    /// Returns the state of a PSN, with a window of `window` packets.
+    /// Returns the state of PSNs, with a window of `window` packets. Several are new if each is.
     ///
     /// # Errors
     /// See [`check_window`].
-    pub(crate) fn locate(&self, psn: Psn, window: u16) -> Result<PsnPlace, Refusal> {
-        check_window(psn, self.epsn, window)?;
-        match psn < self.epsn || self.arrived.has(psn) {
+    pub(crate) fn locate(&self, psns: PsnRun, window: u16) -> Result<PsnPlace, Refusal> {
+        check_window(psns, self.epsn, window)?;
+        match psns.first < self.epsn || self.arrived.has_any(psns) {
             true => Ok(PsnPlace::Duplicate),
             false => Ok(PsnPlace::New),
         }
@@ -152,23 +161,31 @@ impl RecvStream {
         self.ack_now();
     }
 
-    /// Marks a new PSN as arrived, with its stamp. The ePSN moves only with
-    /// [`RecvStream::advance`]. Returns the distance from the ePSN.
-    pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Effect>) -> u64 {
-        self.paws.pass(now, self.epsn, psn, stamp);
-        self.arrived.insert(psn);
-        self.refusals.on_arrival(psn);
-        self.early += 1;
-        self.highest = self.highest.max(Some(psn));
+    /// Marks new PSNs as arrived, with the stamp of the first. `event` belongs to the last. The
+    /// ePSN moves only with [`RecvStream::advance`]. Returns the distance of the first from the
+    /// ePSN.
+    pub(crate) fn insert(
+        &mut self,
+        now: Time,
+        psns: PsnRun,
+        stamp: u32,
+        event: Option<Effect>,
+    ) -> u64 {
+        let last = psns.last();
+        self.paws.pass(now, self.epsn, psns.first, stamp);
+        self.arrived.insert(psns);
+        self.refusals.on_arrival(psns);
+        self.early += psns.count;
+        self.highest = self.highest.max(Some(last));
         if let Some(event) = event {
             self.requests += usize::from(event.is_request());
-            let at = self.events.partition_point(|(other, _)| *other < psn);
-            self.events.insert(at, (psn, event));
+            let at = self.events.partition_point(|(other, _)| *other < last);
+            self.events.insert(at, (last, event));
         }
-        let ahead = psn.0 - self.epsn.0;
+        let ahead = psns.first.0 - self.epsn.0;
         // A packet that fills a gap is acknowledged at once, too (RFC 5681, section 4.2). The last
         // packet that requested an acknowledgement may have overtaken it on another path.
-        if ahead > 0 || self.early > 1 {
+        if ahead > 0 || self.early > psns.count {
             self.ack_now();
         }
         ahead
@@ -184,9 +201,13 @@ impl RecvStream {
     /// Moves the ePSN over everything that has arrived.
     pub(crate) fn advance(&mut self) {
         let before = self.epsn;
-        while self.early > 0 && self.arrived.has(self.epsn) {
-            self.epsn = self.epsn.plus(1);
-            self.early -= 1;
+        while self.early > 0 {
+            let arrived = self.arrived.word(self.epsn).trailing_ones();
+            self.epsn = self.epsn.plus(arrived.into());
+            self.early -= arrived;
+            if arrived < u64::BITS {
+                break;
+            }
         }
         if self.epsn > before {
             self.arrived.forget_below(self.epsn);
@@ -371,19 +392,18 @@ impl RecvStream {
     }
 }
 
-/// Checks that a PSN may be the peer's when `epsn` is expected. A sender is never more than a
-/// window ahead of what it knows to have arrived. So a PSN further ahead is not the peer's, and one
+/// Checks that PSNs may be the peer's when `epsn` is expected. A sender is never more than a window
+/// ahead of what it knows to have arrived. So a PSN further ahead is not the peer's, and one
 /// further behind is not sent again.
 ///
 /// # Errors
 /// [`Refusal::Window`] and [`Refusal::Behind`].
-pub(crate) fn check_window(psn: Psn, epsn: Psn, window: u16) -> Result<(), Refusal> {
+pub(crate) fn check_window(psns: PsnRun, epsn: Psn, window: u16) -> Result<(), Refusal> {
     let window = u64::from(window);
-    match psn.ahead_of(epsn) {
-        None if psn.plus(window) < epsn => Err(Refusal::Behind),
-        Some(ahead) if ahead >= window => Err(Refusal::Window),
-        _ => Ok(()),
+    if psns.first.plus(window) < epsn {
+        return Err(Refusal::Behind);
     }
+    if psns.last() >= epsn.plus(window) { Err(Refusal::Window) } else { Ok(()) }
 }
 
 #[cfg(test)]

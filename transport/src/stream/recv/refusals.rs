@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use braid_wire::{NakCode, Psn, Time};
 
+use crate::stream::psn_run::PsnRun;
+
 /// The refusals of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals {
@@ -44,11 +46,11 @@ impl Refusals {
         }
     }
 
-    /// Handles the arrival of a PSN. A refusal is reported even if the packet arrives again before
+    /// Handles the arrival of PSNs. A refusal is reported even if the packet arrives again before
     /// an acknowledgement has carried it. Otherwise the sender would take the first transmission
     /// for lost.
-    pub(super) fn on_arrival(&mut self, psn: Psn) {
-        if self.is_sent && self.nak.is_some_and(|(_, refused)| refused == psn) {
+    pub(super) fn on_arrival(&mut self, psns: PsnRun) {
+        if self.is_sent && self.nak.is_some_and(|(_, refused)| psns.contains(refused)) {
             self.nak = None;
         }
     }

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use braid_transport::{
-    Admit, Completion, Disconnects, Egress, QpConfig, QpSlot, QpState, RecvWr, Remote, SendOp,
-    SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
+    Admit, Arrival, Completion, Disconnects, Egress, QpConfig, QpSlot, QpState, RecvWr, Remote,
+    SendOp, SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
 };
-use braid_wire::{Control, Packet, PathId, QpId, RailId, Time, Token};
+use braid_wire::{Control, DataRun, Packet, PathId, QpId, RailId, Time, Token};
 
 use super::kit;
 use super::memory::{HostMemory, PD};
@@ -130,18 +130,55 @@ impl Host {
         }
     }
 
-    /// Takes in a datagram, as the engine does.
-    pub(crate) fn receive(&mut self, now: Time, bytes: &[u8]) {
-        match Packet::decode(bytes) {
-            Ok(Packet::Data(header, payload)) => {
-                let Some(slot) = self.slot_of(header.qp) else { return };
-                let arrival = kit::arrival(&header, PathId::new(header.psn as u16 % 4));
-                let Host { inner: kit::Host { endpoint, .. }, memory, .. } = self;
-                if let Admit::Take(landing) = endpoint.on_arrival(now, slot, &arrival, memory) {
-                    kit::land(&landing, payload, |piece, part| memory.place(piece, part));
-                    endpoint.placed(now, slot, memory);
+    /// Takes in datagrams that have arrived together, as the engine does: those that continue each
+    /// other in one run.
+    pub(crate) fn receive(&mut self, now: Time, datagrams: &[Vec<u8>]) {
+        let mut left = datagrams;
+        while let [first, others @ ..] = left {
+            let taken = self.take(now, first, others);
+            left = &left[taken..];
+        }
+    }
+
+    /// Takes in a datagram, and those of `others` that continue it. Returns their number.
+    fn take(&mut self, now: Time, bytes: &[u8], others: &[Vec<u8>]) -> usize {
+        let Ok(Packet::Data(header, payload)) = Packet::decode(bytes) else {
+            self.take_other(now, bytes);
+            return 1;
+        };
+        let Some(slot) = self.slot_of(header.qp) else { return 1 };
+        let mut run = DataRun::new(bytes, header);
+        let mut payload = payload.to_vec();
+        for next in others {
+            let Some(segment) = run.next(next) else { break };
+            payload.extend_from_slice(segment.payload);
+            run.push(&segment);
+        }
+        let path = PathId::new(header.psn as u16 % 4);
+        let (segments, stamp) = (run.segments(), run.stamp());
+        let arrival = Arrival { segments, stamp, ..kit::arrival(run.header(), path) };
+        let Host { inner: kit::Host { endpoint, .. }, memory, .. } = self;
+        match endpoint.on_arrival(now, slot, &arrival, memory) {
+            Admit::Take(landing) => {
+                kit::land(&landing, &payload, |piece, part| memory.place(piece, part));
+                endpoint.placed(now, slot, memory);
+            }
+            Admit::Singly => {
+                assert!(segments > 1, "a single packet is decided on");
+                self.take(now, bytes, &[]);
+                for next in &others[..segments as usize - 1] {
+                    self.take(now, next, &[]);
                 }
             }
+            Admit::Duplicate | Admit::Refuse(_) => {
+                assert_eq!(segments, 1, "a run is taken or handed in singly");
+            }
+        }
+        segments as usize
+    }
+
+    fn take_other(&mut self, now: Time, bytes: &[u8]) {
+        match Packet::decode(bytes) {
             Ok(Packet::Ack(ack)) => {
                 if let Some(slot) = self.slot_of(ack.qp) {
                     self.inner.on_ack(now, slot, &ack);
@@ -153,7 +190,8 @@ impl Host {
                     self.inner.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
                 }
             }
-            Ok(Packet::Part(..) | Packet::Setup(_) | Packet::Sealed(_)) | Err(_) => {}
+            Ok(Packet::Data(..) | Packet::Part(..) | Packet::Setup(_) | Packet::Sealed(_))
+            | Err(_) => {}
         }
     }
 

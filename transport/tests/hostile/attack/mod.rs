@@ -18,6 +18,7 @@ mod liar;
 mod memory;
 
 use std::collections::HashMap;
+use std::iter;
 use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
@@ -126,10 +127,10 @@ impl Attack {
         self.now += Duration::from_micros(if rare { 20 * pause } else { pause });
         for index in 0..LIARS {
             self.post(HONEST + index, choices);
-            for _ in 0..choices.below(4) {
-                let bytes = self.liars[index].say(self.now, &self.loot, choices);
-                self.victim.receive(self.now, &bytes);
-            }
+            let lies: Vec<_> = (0..choices.below(6))
+                .map(|_| self.liars[index].say(self.now, &self.loot, choices))
+                .collect();
+            self.victim.receive(self.now, &lies);
         }
         self.traffic.post(self.now, &mut self.victim, &mut self.honest);
         self.run();
@@ -139,9 +140,8 @@ impl Attack {
     /// Both hosts take in what has arrived, and send.
     fn run(&mut self) {
         for (wire, host) in self.wires.iter_mut().zip([&mut self.victim, &mut self.honest]) {
-            while let Some(bytes) = wire.arrive(self.now) {
-                host.receive(self.now, &bytes);
-            }
+            let arrived: Vec<_> = iter::from_fn(|| wire.arrive(self.now)).collect();
+            host.receive(self.now, &arrived);
         }
         for (to, bytes) in self.victim.transmit(self.now) {
             let honest = self.honest.pairs.iter().any(|pair| pair.id == to);

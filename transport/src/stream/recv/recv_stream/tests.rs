@@ -45,7 +45,14 @@ fn note(incoming: &mut RecvStream, now: Time, may_be_replied_to: bool) {
         operands: None,
     };
     let (header, path) = (&header, PathId::default());
-    let arrival = Arrival { header, path, congestion: false, may_be_replied_to };
+    let arrival = Arrival {
+        header,
+        segments: 1,
+        stamp: header.stamp,
+        path,
+        congestion: false,
+        may_be_replied_to,
+    };
     incoming.record(now, &arrival);
 }
 
@@ -134,16 +141,16 @@ fn later_refusal_is_reported_after_an_older_one_was_served() {
     incoming.refuse_for_now(Time::ZERO, Psn(2));
     assert_eq!(ack(&mut incoming, Time::ZERO), Some((NakCode::ReceiverNotReady, 1)));
     incoming.refuse_for_now(later, Psn(2));
-    incoming.insert(later, Psn(1), 0, None);
+    incoming.insert(later, Psn(1).into(), 0, None);
     assert_eq!(ack(&mut incoming, later), Some((NakCode::ReceiverNotReady, 2)));
-    incoming.insert(later, Psn(2), 0, None);
+    incoming.insert(later, Psn(2).into(), 0, None);
     assert_eq!(ack(&mut incoming, later), None);
 }
 
 fn arrive(incoming: &mut RecvStream, psns: &[u64]) {
     for &psn in psns {
-        assert_eq!(incoming.locate(Psn(psn), 4096), Ok(PsnPlace::New));
-        incoming.insert(Time::ZERO, Psn(psn), 0, None);
+        assert_eq!(incoming.locate(Psn(psn).into(), 4096), Ok(PsnPlace::New));
+        incoming.insert(Time::ZERO, Psn(psn).into(), 0, None);
         incoming.advance();
     }
 }
@@ -164,9 +171,9 @@ fn early_packets_wait_and_are_reported_relative_to_the_epsn() {
     let mut incoming = incoming(5);
     arrive(&mut incoming, &[7, 5, 200, 9]);
     assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(6), vec![1, 3, 194]));
-    assert_eq!(incoming.locate(Psn(7), 4096), Ok(PsnPlace::Duplicate));
-    assert_eq!(incoming.locate(Psn(5), 4096), Ok(PsnPlace::Duplicate));
-    assert_eq!(incoming.locate(Psn(6 + 4096), 4096), Err(Refusal::Window));
+    assert_eq!(incoming.locate(Psn(7).into(), 4096), Ok(PsnPlace::Duplicate));
+    assert_eq!(incoming.locate(Psn(5).into(), 4096), Ok(PsnPlace::Duplicate));
+    assert_eq!(incoming.locate(Psn(6 + 4096).into(), 4096), Err(Refusal::Window));
     arrive(&mut incoming, &[6]);
     assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![1, 192]));
 }
@@ -190,7 +197,7 @@ fn a_response_to_the_newest_request_delays_the_acknowledgement() {
     for (psn, is_newest) in [(6, false), (7, true)] {
         let mut incoming = with(7, config.clone());
         note(&mut incoming, start, false);
-        let _ = incoming.insert(start, Psn(7), 0, None);
+        let _ = incoming.insert(start, Psn(7).into(), 0, None);
         incoming.advance();
         incoming.on_reply(start);
         incoming.on_response_sent(start, Psn(psn));
@@ -207,12 +214,12 @@ fn a_packet_that_fills_a_gap_is_acknowledged_at_once() {
     let start = Time::ZERO + MAX_ACK_DELAY;
     let mut incoming = incoming(0);
     // The last packet of a message requests an acknowledgement, and overtakes the first two.
-    incoming.insert(start, Psn(2), 0, None);
+    incoming.insert(start, Psn(2).into(), 0, None);
     incoming.advance();
     incoming.pending_ack.leave();
     for (psn, waits) in [(0, false), (1, false), (3, true)] {
         incoming.pending_ack.unacked = 0;
-        incoming.insert(start, Psn(psn), 0, None);
+        incoming.insert(start, Psn(psn).into(), 0, None);
         incoming.advance();
         assert_eq!(incoming.is_ack_due(start), !waits, "PSN {psn}");
         incoming.pending_ack.leave();
