@@ -21,7 +21,7 @@ pub(super) const MAX_PIECES: usize = 8;
 /// `PADDED_PACKET` of that, or one part in `PADDED_MESSAGE` of its message. Others can then follow
 /// it, and the padding costs less than a system call.
 ///
-/// SegmentRun of a message have one length, a multiple of 8. So up to 8 bytes for each of them are
+/// Segments of a message have one length, a multiple of 8. So up to 8 bytes for each of them are
 /// missing in the last: less than one part in `PADDED_MESSAGE` if they have 1 KiB or more.
 const PADDED_PACKET: usize = 16;
 const PADDED_MESSAGE: usize = 128;

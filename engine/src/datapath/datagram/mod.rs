@@ -43,7 +43,7 @@ pub(crate) struct DatagramDatapath {
     counters: Arc<WorkerCounters>,
     /// Set if routes are discovered.
     routes: Option<Routes>,
-    /// SegmentRun that were sent in parts.
+    /// Segments that were sent in parts.
     parted: u32,
     /// The time at which a full link is tried again.
     retry_at: Instant,
