@@ -50,14 +50,14 @@ pub(super) fn of(case: &CompareCase) -> (Vec<Box<dyn ComparedPeer>>, Vec<LeftOut
 }
 
 /// The name of Braid's WRITE without payload checks.
-pub(super) const UNCHECKED: &str = "BraidPeer WRITE, crc off";
+pub(super) const UNCHECKED: &str = "Braid WRITE, crc off";
 
 /// Returns the contestant that the others are compared with.
 pub(super) fn reference(family: Family) -> &'static str {
     match family {
-        Family::MessageRate | Family::LatencyBlocking => "BraidPeer SEND",
-        Family::Keyed | Family::KeyedLatency => "BraidPeer WRITE, encrypt",
-        _ => "BraidPeer WRITE",
+        Family::MessageRate | Family::LatencyBlocking => "Braid SEND",
+        Family::Keyed | Family::KeyedLatency => "Braid WRITE, encrypt",
+        _ => "Braid WRITE",
     }
 }
 

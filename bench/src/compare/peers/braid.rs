@@ -67,7 +67,7 @@ impl ComparedPeer for BraidPeer {
         let crc = if self.crc { "" } else { ", crc off" };
         let thread = if self.engine_thread { ", engine thread" } else { "" };
         let security = self.security.map(|mode| format!(", {mode}")).unwrap_or_default();
-        format!("BraidPeer {operation}{crc}{thread}{security}")
+        format!("Braid {operation}{crc}{thread}{security}")
     }
 
     fn fits(&self, case: &CompareCase) -> bool {
@@ -112,7 +112,7 @@ impl ComparedPeer for BraidPeer {
         option("--json", json.to_string_lossy().into_owned());
         args.extend((case.family == Family::BothWays).then(|| "--bidirectional".to_owned()));
         args.extend((case.family == Family::LatencyBlocking).then(|| "--events".to_owned()));
-        let client = place.start("BraidPeer client", 1, &args)?;
+        let client = place.start("Braid client", 1, &args)?;
         let row = Pair { client, server, json, seconds }.finish()?;
         // The processes end later, because both ends close the connection.
         let ended = row.began_unix_s.map_or_else(Instant::now, |began| moment(began + seconds));

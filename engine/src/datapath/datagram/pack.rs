@@ -11,7 +11,7 @@ use super::queue::PacketQueue;
 use crate::datapath::{Readable, SegmentRun};
 
 /// Payloads up to this size are copied, which costs less than another slice.
-const STAGED: usize = 256;
+const STAGED: usize = 2048;
 
 /// Adds segments to batches.
 pub(super) fn pack(queue: &mut PacketQueue, run: &mut SegmentRun<'_>) {
