@@ -28,8 +28,8 @@ pub(crate) fn payload_crc(bytes: &[u8]) -> u32 {
 /// change during the call, because it is read once.
 pub(crate) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    if len >= folding::SHORTEST + words::WORD && folding::is_supported() {
-        // Vectors are to hold whole words.
+    if len >= folding::SHORTEST + 2 * words::WORD && folding::is_supported() {
+        // Vectors are to hold whole words, so less than a word is left at either end.
         let lead = from.addr().wrapping_neg() % words::WORD;
         let tail = (len - lead) % words::WORD;
         let end = len - tail;
