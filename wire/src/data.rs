@@ -84,7 +84,7 @@ pub(crate) struct RawData {
     message_len: U32,
     pub(crate) offset: U32,
     imm: U32,
-    stamp: U32,
+    pub(crate) stamp: U32,
     pub(crate) payload_crc: U32,
     pub(crate) header_crc: U32,
 }
@@ -139,7 +139,7 @@ impl DataHeader {
         };
         let operands = self.operands.map(AtomicOperands::encode);
         let rest = operands.as_ref().map_or(&[][..], |o| &o[..]);
-        raw.header_crc = U32::new(header_crc(&raw.as_bytes()[..DATA_HEADER_LEN - 4], rest));
+        raw.header_crc = U32::new(raw.check(rest));
         (raw, operands)
     }
 
@@ -153,7 +153,7 @@ impl DataHeader {
         let ext_len = if opcode.has_operands() { MAX_DATA_HEADER_LEN - DATA_HEADER_LEN } else { 0 };
         let (ext, rest) =
             rest.split_at_checked(ext_len).ok_or_else(|| short(MAX_DATA_HEADER_LEN))?;
-        if header_crc(&bytes[..DATA_HEADER_LEN - 4], ext) != raw.header_crc.get() {
+        if !raw.is_intact(ext) {
             return Err(DecodeError::HeaderCheck);
         }
         let header = raw.parse(opcode, AtomicOperands::decode(ext));
@@ -173,7 +173,7 @@ impl DataHeader {
             return Err(DecodeError::Opcode(opcode as u8));
         }
         let raw = RawData::ref_from_bytes(bytes).map_err(|_| DecodeError::Length)?;
-        if header_crc(&bytes[..DATA_HEADER_LEN - 4], &[]) != raw.header_crc.get() {
+        if !raw.is_intact(&[]) {
             return Err(DecodeError::HeaderCheck);
         }
         let header = raw.parse(opcode, None);
@@ -225,38 +225,20 @@ impl RawData {
             && self.flags & !LAST == first.flags & !LAST
     }
 
-    /// Whether the header has the CRC that it states.
+    /// The CRC of the header and the encoded operands behind it.
     #[inline]
-    pub(crate) fn is_intact(&self) -> bool {
-        header_crc(&self.as_bytes()[..DATA_HEADER_LEN - 4], &[]) == self.header_crc.get()
+    fn check(&self, operands: &[u8]) -> u32 {
+        header_crc(&self.as_bytes()[..DATA_HEADER_LEN - 4], operands)
     }
 
-    pub(crate) fn wire_psn(&self) -> u32 {
-        self.bth.wire_psn()
-    }
-
-    pub(crate) fn requests_ack(&self) -> bool {
-        self.bth.wants_ack()
+    /// Whether the header, with the encoded operands behind it, has the CRC that it states.
+    #[inline]
+    pub(crate) fn is_intact(&self, operands: &[u8]) -> bool {
+        self.check(operands) == self.header_crc.get()
     }
 
     pub(crate) fn is_last(&self) -> bool {
         self.flags & LAST != 0
-    }
-
-    pub(crate) fn payload_len(&self) -> u16 {
-        self.len.get()
-    }
-
-    pub(crate) fn offset(&self) -> u32 {
-        self.offset.get()
-    }
-
-    pub(crate) fn stamp(&self) -> u32 {
-        self.stamp.get()
-    }
-
-    pub(crate) fn payload_crc(&self) -> u32 {
-        self.payload_crc.get()
     }
 
     fn parse(&self, opcode: Opcode, operands: Option<AtomicOperands>) -> DataHeader {
@@ -267,7 +249,7 @@ impl RawData {
             psn: self.bth.wire_psn(),
             ack_request: self.bth.wants_ack(),
             solicited: self.bth.is_solicited(),
-            last: self.flags & LAST != 0,
+            last: self.is_last(),
             retransmission: self.flags & RETRANSMISSION != 0,
             number: self.number.get(),
             address: self.address.get(),

@@ -52,7 +52,7 @@ impl<'a> DataRun<'a> {
         if header.last || header.ack_request || !next.continues(first) {
             return None;
         }
-        let (len, stamp) = (next.payload_len(), next.stamp());
+        let (len, stamp) = (next.len.get(), next.stamp.get());
         let end = header.offset.checked_add(header.len.into())?;
         let next_end = end.checked_add(len.into())?;
         let span = stamp.wrapping_sub(header.stamp);
@@ -60,18 +60,19 @@ impl<'a> DataRun<'a> {
             && header.len.checked_add(len).is_some()
             && next_end <= header.message_len
             && next.is_last() == (next_end == header.message_len);
-        let is_in_order = next.wire_psn() == (header.psn.wrapping_add(self.segments)) & 0xFF_FFFF
-            && next.offset() == end
+        let is_in_order = next.bth.wire_psn()
+            == (header.psn.wrapping_add(self.segments)) & 0xFF_FFFF
+            && next.offset.get() == end
             && span <= MAX_SPAN
             && span >= self.stamp.wrapping_sub(header.stamp);
-        if !fits || !is_in_order || !next.is_intact() {
+        if !fits || !is_in_order || !next.is_intact(&[]) {
             return None;
         }
         Some(RunSegment {
             payload: bytes[DATA_HEADER_LEN..].get(..len.into())?,
-            payload_crc: next.payload_crc(),
+            payload_crc: next.payload_crc.get(),
             stamp,
-            ack_request: next.requests_ack(),
+            ack_request: next.bth.wants_ack(),
             last: next.is_last(),
         })
     }
