@@ -1,6 +1,7 @@
 //! Arrivals: messages, placed payloads, notes and send completions.
 
 use std::cmp::Ordering;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use braid_transport::{Access, LocalAddr, NicEpoch, Regions};
@@ -161,17 +162,7 @@ impl Connections {
             FrameKind::Note => None,
         };
         if let (Some(bytes), Some(far)) = (bytes, &connection.far) {
-            let (from, via) = (Some(far.from(frame.path)), Via::Path(frame.path));
-            let (congestion, closes, called) = (false, elsewhere, LocalAddr::default());
-            sink(Arrived::Packets(Received {
-                from,
-                called,
-                via,
-                congestion,
-                closes,
-                segment_len: bytes.len(),
-                bytes,
-            }));
+            sink(packet(Some(far.from(frame.path)), frame.path, elsewhere, bytes));
         }
     }
 
@@ -240,17 +231,7 @@ impl Connections {
         match frame.kind {
             FrameKind::Packet => {
                 // The packet's own token tells its connection.
-                let (from, via) = (None, Via::Path(frame.path));
-                let (congestion, closes, called) = (false, None, LocalAddr::default());
-                sink(Arrived::Packets(Received {
-                    from,
-                    called,
-                    via,
-                    congestion,
-                    closes,
-                    segment_len: rest.len(),
-                    bytes: rest,
-                }));
+                sink(packet(None, frame.path, None, rest));
             }
             FrameKind::Note => {
                 if let Ok(note) = Note::decode(rest) {
@@ -345,6 +326,18 @@ fn region_answer(owner: Owner, rkey: u32, regions: &Regions, rail: RailId) -> No
         }
         None => NoteBody::Tell { rkey, nic_rkey: 0, addr: 0, len: 0 },
     }
+}
+
+/// A packet that has come by a path. `closes`: the epoch of another rail that it asks to close.
+fn packet(
+    from: Option<SocketAddr>,
+    path: PathId,
+    closes: Option<(QpId, NicEpoch)>,
+    bytes: &[u8],
+) -> Arrived<'_> {
+    let (called, via, segment_len) = (LocalAddr::default(), Via::Path(path), bytes.len());
+    let congestion = false;
+    Arrived::Packets(Received { from, called, via, congestion, closes, segment_len, bytes })
 }
 
 #[cfg(test)]
