@@ -113,23 +113,11 @@ fn parts_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Rate;
     use crate::topology::RailOptimised;
     use crate::workload::{Groups, StartOrder, all_to_all};
 
     fn fabric() -> Topology {
-        let rate = Rate::from_gbps(100);
-        let plan = RailOptimised {
-            hosts: 3,
-            rails: 4,
-            hosts_per_leaf: 3,
-            spines: 1,
-            links_per_spine: 1,
-            host_rate: rate,
-            fabric_rate: rate,
-            delay: Ps::from_micros(1),
-        };
-        plan.build().unwrap()
+        RailOptimised::three_hosts(4)
     }
 
     /// Interface 0 sends 1 MB to interface 5 of the next host, and 20 KB within its own.

@@ -69,23 +69,11 @@ impl Interfaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::{Ps, Rate};
     use crate::topology::RailOptimised;
 
     #[test]
     fn rails_lead_where_the_data_path_says() {
-        let rate = Rate::from_gbps(100);
-        let plan = RailOptimised {
-            hosts: 3,
-            rails: 2,
-            hosts_per_leaf: 3,
-            spines: 1,
-            links_per_spine: 1,
-            host_rate: rate,
-            fabric_rate: rate,
-            delay: Ps::from_micros(1),
-        };
-        let topology = plan.build().unwrap();
+        let topology = RailOptimised::three_hosts(2);
         let of = |data_path| Interfaces::of_sender(data_path, &topology, 1, 4).0.to_vec();
         assert_eq!(of(DataPath::Own), [(1, 4)]);
         assert_eq!(of(DataPath::AnySender), [(0, 4), (1, 4)]);

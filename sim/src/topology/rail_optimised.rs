@@ -63,6 +63,25 @@ impl RailOptimised {
 }
 
 #[cfg(test)]
+impl RailOptimised {
+    /// Three hosts with this number of rails of 100 Gb/s, one leaf for each rail, and one spine.
+    pub(crate) fn three_hosts(rails: u32) -> Topology {
+        let rate = Rate::from_gbps(100);
+        let plan = RailOptimised {
+            hosts: 3,
+            rails,
+            hosts_per_leaf: 3,
+            spines: 1,
+            links_per_spine: 1,
+            host_rate: rate,
+            fabric_rate: rate,
+            delay: Ps::from_micros(1),
+        };
+        plan.build().unwrap()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::topology::{NicSpec, Node, Routes};
