@@ -32,6 +32,8 @@ pub enum Outcome {
     Lost {
         /// Number of packets.
         packets: u32,
+        /// Departure of the earliest of them.
+        sent_at: Time,
     },
     /// No feedback will arrive, because the queue pair has failed or is closed, or because the
     /// packets are retransmitted in any case.

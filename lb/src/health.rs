@@ -10,6 +10,7 @@ use std::time::Duration;
 use braid_wire::{PathId, Time};
 
 use crate::Paths;
+use crate::suspicion::ASK_GAP;
 
 /// Consecutive losses that take a path down.
 const DEAD_AFTER: u32 = 3;
@@ -33,9 +34,12 @@ pub(crate) struct Health {
     losses: u32,
     /// Time of the last arrival.
     last_arrival: Option<Time>,
-    /// Packets that were in flight when the path went down. Their losses are no new evidence.
-    unheard: u32,
+    /// Departure of the latest packet that has arrived.
+    pub(crate) proved_at: Option<Time>,
+    suspect: Option<Suspect>,
     down: Option<Down>,
+    /// Time at which the path last went down. Losses of packets sent before are no new evidence.
+    down_at: Option<Time>,
     /// Time at which a probe or an arrival last brought the path up.
     back_at: Option<Time>,
     hold_down: Duration,
@@ -51,6 +55,17 @@ struct Down {
     stamp: Option<u32>,
 }
 
+/// The state of a suspected path.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    /// Departure of the lost packet.
+    since: Time,
+    /// Time of the next PING.
+    due: Time,
+    /// Time of the last PING.
+    asked_at: Option<Time>,
+}
+
 impl Health {
     pub(crate) fn is_down(&self) -> bool {
         self.down.is_some()
@@ -60,19 +75,28 @@ impl Health {
         self.last_arrival
     }
 
-    pub(crate) fn on_arrival(&mut self, now: Time) {
-        (self.losses, self.last_arrival) = (0, Some(now));
+    /// Returns whether the path is down or suspected, so that policies may not pick it.
+    pub(crate) fn is_out(&self) -> bool {
+        self.is_down() || self.suspect.is_some()
     }
 
-    /// Returns an estimate of how many of the `packets` declared lost now were sent since the path
-    /// last came up.
-    pub(crate) fn lost_since_back(&mut self, now: Time, packets: u32) -> u32 {
-        if self.down.is_none() && self.back_at.is_none_or(|at| now - at >= STEADY) {
-            self.unheard = 0;
-        }
-        let before = packets.min(self.unheard);
-        self.unheard -= before;
-        packets - before
+    /// Records the arrival of a packet sent at `sent_at`. Returns whether it proves that the path,
+    /// which was out of use, works.
+    pub(crate) fn on_arrival(&mut self, now: Time, sent_at: Time) -> bool {
+        (self.losses, self.last_arrival) = (0, Some(now));
+        self.proved_at = self.proved_at.max(Some(sent_at));
+        self.is_down() || self.suspect.is_some_and(|suspect| sent_at >= suspect.since)
+    }
+
+    /// Returns whether the path went down after `sent_at`.
+    pub(crate) fn was_down_since(&self, sent_at: Time) -> bool {
+        self.down_at.is_some_and(|at| sent_at < at)
+    }
+
+    /// Counts a lost packet. Returns whether there were enough to take the path down.
+    fn count_loss(&mut self) -> bool {
+        self.losses = self.losses.saturating_add(1);
+        self.losses >= DEAD_AFTER
     }
 
     /// Returns whether `packets` more losses take a live path down.
@@ -96,30 +120,51 @@ impl Health {
         self.down.is_none() && self.losses >= enough
     }
 
-    /// Takes the path down with `in_flight` packets in flight. Returns the time of the first probe.
-    /// `rtt` is the lowest known round-trip time.
-    fn go_down(&mut self, now: Time, in_flight: u32, rtt: Option<Duration>) -> Time {
+    /// Takes the path down. Returns the time of the first probe. `rtt` is the lowest known
+    /// round-trip time.
+    fn go_down(&mut self, now: Time, rtt: Option<Duration>) -> Time {
         self.hold_down = match self.back_at.map(|at| now - at) {
             None => self.hold_down,
             Some(up) if up < STEADY => (self.hold_down * 2).clamp(MIN_HOLD_DOWN, MAX_HOLD_DOWN),
             Some(up) => halved(self.hold_down, up.as_secs() / STEADY.as_secs()),
         };
-        let interval = PROBE_AFTER + 2 * rtt.unwrap_or_default();
+        let interval = probe_interval(rtt);
         let due = now + interval.max(self.hold_down);
-        (self.losses, self.unheard) = (0, in_flight);
+        (self.losses, self.suspect, self.down_at) = (0, None, Some(now));
         self.down = Some(Down { due, interval, stamp: None });
         due
     }
 
-    /// Brings the path up because it works. If it fails again soon, it is flapping.
+    /// Brings the path up because it works. If it was down and fails again soon, it is flapping.
     fn come_back(&mut self, now: Time) {
-        (self.losses, self.down, self.back_at) = (0, None, Some(now));
+        if self.is_down() {
+            self.back_at = Some(now);
+        }
+        (self.losses, self.down, self.suspect) = (0, None, None);
     }
 
     /// Brings the path up because all paths are down, which is no evidence that it works.
     fn come_back_unprobed(&mut self) {
-        (self.losses, self.down, self.back_at) = (0, None, None);
+        (self.losses, self.down, self.suspect, self.back_at) = (0, None, None, None);
     }
+
+    /// Returns the time of the next probe, if the path is out of use.
+    fn due(&self) -> Option<Time> {
+        let of_suspect = self.suspect.map(|suspect| suspect.due);
+        self.down.map(|down| down.due).or(of_suspect)
+    }
+
+    /// Processes a PONG with this stamp. Returns whether it answers the latest probe.
+    fn is_answer(&self, stamp: u32) -> bool {
+        let of_suspect = self.suspect.and_then(|suspect| suspect.asked_at).map(Time::stamp);
+        self.down.and_then(|down| down.stamp).or(of_suspect) == Some(stamp)
+    }
+}
+
+/// Returns the interval after which an unanswered probe is repeated. `rtt` is the lowest known
+/// round-trip time.
+fn probe_interval(rtt: Option<Duration>) -> Duration {
+    PROBE_AFTER + 2 * rtt.unwrap_or_default()
 }
 
 /// Returns a hold-down halved `times` times, or zero below the minimum.
@@ -128,7 +173,7 @@ fn halved(hold_down: Duration, times: u64) -> Duration {
     if halved < MIN_HOLD_DOWN { Duration::ZERO } else { halved }
 }
 
-/// The probes of all paths that are down.
+/// The probes of all paths that are out of use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probes {
     due: BTreeSet<(Time, PathId)>,
@@ -147,33 +192,47 @@ impl Probes {
 impl Paths {
     /// See [`PathSet::poll_probe`](crate::PathSet::poll_probe).
     pub(crate) fn poll_probe(&mut self, now: Time) -> Option<PathId> {
-        if self.probes.next()? > now {
-            return None;
+        while self.probes.next()? <= now {
+            let (_, path) = self.probes.due.pop_first()?;
+            let Some(due) = self.ask(now, path) else {
+                self.fail(now, path);
+                continue;
+            };
+            let counts = &mut self.states[path].counts;
+            counts.sent += 1;
+            counts.probes += 1;
+            self.probes.due.insert((due, path));
+            self.probes.last = Some(now);
+            return Some(path);
         }
-        let (_, path) = self.probes.due.pop_first()?;
-        let state = &mut self.states[path];
-        let down = state.health.down.as_mut().expect("only a path that is down is due for a probe");
+        None
+    }
+
+    /// Records the probe of a path that is out of use. Returns the time of the next one, or `None`
+    /// if the path is suspected no longer, but down.
+    fn ask(&mut self, now: Time, path: PathId) -> Option<Time> {
+        let Some(down) = &mut self.states[path].health.down else {
+            return self.ask_suspect(now, path);
+        };
         down.stamp = Some(now.stamp());
         down.interval = down.interval.max((down.interval * 2).min(MAX_PROBE_INTERVAL));
         down.due = now + down.interval;
-        state.counts.sent += 1;
-        state.counts.probes += 1;
-        self.probes.due.insert((down.due, path));
-        self.probes.last = Some(now);
-        Some(path)
+        Some(down.due)
     }
 
     /// Processes a PONG that echoes `stamp`. Returns whether it answers the latest probe of a path,
     /// which is then live again.
     pub(crate) fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
         let mut probed = self.probes.due.iter().map(|(_, path)| *path);
-        let found = probed.find(|path| self.awaits(*path, stamp));
-        found.map(|path| self.bring_back(now, path)).is_some()
+        let Some(path) = probed.find(|path| self.awaits(*path, stamp)) else { return false };
+        self.prove(path);
+        self.bring_back(now, path);
+        true
     }
 
     /// Returns whether the latest probe of a path that is down had this stamp.
     pub(crate) fn awaits(&self, path: PathId, stamp: u32) -> bool {
-        self.states[path].health.down.is_some_and(|down| down.stamp == Some(stamp))
+        self.states[path].health.is_answer(stamp)
     }
 
     /// Returns the time at which [`Paths::poll_probe`] next returns a path.
@@ -193,15 +252,20 @@ impl Paths {
         if self.slots.len() == 1 {
             return self.bring_all_back();
         }
+        self.fail(now, path);
+        self.relist();
+        self.refile(path);
+    }
+
+    /// Enters a path as down.
+    fn fail(&mut self, now: Time, path: PathId) {
         let lowest = self.lowest_rtt();
         let state = &mut self.states[path];
-        let due = state.health.go_down(now, state.in_flight, lowest);
+        let due = state.health.go_down(now, lowest);
         self.probes.due.insert((due, path));
         state.counts.downs += 1;
         // Earlier measurements say nothing about the path once it is back.
         (state.in_flight, state.rtt_ns) = (0, None);
-        self.relist();
-        self.refile(path);
     }
 
     /// Disables health.
@@ -210,7 +274,7 @@ impl Paths {
         self.bring_all_back();
     }
 
-    /// Brings up a path that is down.
+    /// Brings up a path that is out of use.
     pub(crate) fn bring_back(&mut self, now: Time, path: PathId) {
         self.cancel_probe(path);
         self.states[path].health.come_back(now);
@@ -232,8 +296,59 @@ impl Paths {
     }
 
     fn cancel_probe(&mut self, path: PathId) {
-        if let Some(down) = self.states[path].health.down {
-            self.probes.due.remove(&(down.due, path));
+        if let Some(due) = self.states[path].health.due() {
+            self.probes.due.remove(&(due, path));
         }
+    }
+}
+
+impl Paths {
+    /// Suspects all live paths without proof of life since `sent_at`, when a packet left that was
+    /// lost on `path`. If no path has such a proof, none is better than the others.
+    pub(crate) fn suspect_since(&mut self, now: Time, path: PathId, sent_at: Time) {
+        let is_unproved = |path: PathId| self.states[path].health.proved_at < Some(sent_at);
+        if !self.has_health || !is_unproved(path) {
+            return;
+        }
+        let live = (0..self.len()).map(|slot| self.at(slot));
+        let suspects: Vec<PathId> = live.filter(|path| is_unproved(*path)).collect();
+        let (found, live) = (suspects.len(), self.len());
+        if found == 0 || found == live || !self.suspicion.may_ask(found, self.slots.in_use()) {
+            return;
+        }
+        let mut due = now;
+        for path in suspects {
+            due += ASK_GAP;
+            self.states[path].health.suspect =
+                Some(Suspect { since: sent_at, due, asked_at: None });
+            self.probes.due.insert((due, path));
+        }
+        self.relist();
+        self.refile_all();
+    }
+
+    /// Records the PING to a suspected path. Returns the time of the next one, or `None` if so many
+    /// are unanswered that the path is down.
+    ///
+    /// An unanswered PING counts as lost once a packet has arrived that was sent later, because the
+    /// peer may pause.
+    fn ask_suspect(&mut self, now: Time, path: PathId) -> Option<Time> {
+        let (lowest, proved_at) = (self.lowest_rtt(), self.suspicion.proved_at);
+        let health = &mut self.states[path].health;
+        let suspect = health.suspect.as_mut().expect("a path that is out of use is probed");
+        let is_lost = suspect.asked_at.is_some_and(|asked_at| asked_at < proved_at);
+        suspect.asked_at = Some(now);
+        suspect.due = now + probe_interval(lowest);
+        let due = suspect.due;
+        let is_dead = is_lost && health.count_loss();
+        (!is_dead).then_some(due)
+    }
+
+    /// Records that the last PING to a path was answered.
+    fn prove(&mut self, path: PathId) {
+        let health = &mut self.states[path].health;
+        let asked_at = health.suspect.and_then(|suspect| suspect.asked_at);
+        health.proved_at = health.proved_at.max(asked_at);
+        self.suspicion.proved_at = self.suspicion.proved_at.max(asked_at.unwrap_or_default());
     }
 }

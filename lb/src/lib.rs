@@ -66,6 +66,7 @@ mod rng;
 mod slots;
 mod states;
 mod stream;
+mod suspicion;
 
 pub use batch::{Batch, Outcome};
 pub use braid_wire::{PathId, RailId, Time};

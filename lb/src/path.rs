@@ -87,6 +87,11 @@ impl Path {
     }
 }
 
+/// Returns the departure of a packet whose acknowledgement arrives now.
+pub(crate) fn departure(now: Time, rtt: Duration) -> Time {
+    Time::from_nanos(now.as_nanos().saturating_sub(nanos(rtt)))
+}
+
 /// Returns a duration in nanoseconds, limited to 584 years.
 pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)

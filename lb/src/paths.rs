@@ -6,9 +6,10 @@ use braid_wire::{PathId, Time};
 
 use crate::health::Probes;
 use crate::lowest::Lowest;
-use crate::path::{Path, nanos};
+use crate::path::{Path, departure, nanos};
 use crate::slots::{Slots, index};
 use crate::states::States;
+use crate::suspicion::Suspicion;
 use crate::{Batch, Order, Outcome, PathCounters, PathReport, PathRng};
 
 /// A round trip longer than this multiple of the lowest one plus the slack counts as congested.
@@ -34,6 +35,7 @@ pub struct Paths {
     /// The next slot whose round-trip time is checked for its age.
     next_doubt: usize,
     pub(crate) probes: Probes,
+    pub(crate) suspicion: Suspicion,
     /// Whether paths without arrivals go down.
     pub(crate) has_health: bool,
     /// The maximum number of segments of a batch so far.
@@ -51,6 +53,7 @@ impl Paths {
             lowest: Lowest::new(if order == Order::None { 0 } else { count }),
             next_doubt: 0,
             probes: Probes::default(),
+            suspicion: Suspicion::default(),
             has_health: true,
             batch: 1,
         };
@@ -145,8 +148,8 @@ impl Paths {
             PathReport { path, live: self.slots.is_live(path), counters }
         });
         reports.filter(|report| {
-            let down = self.states[report.path].health.is_down();
-            report.live || down || report.counters.sent > 0
+            let is_out = self.states[report.path].health.is_out();
+            report.live || is_out || report.counters.sent > 0
         })
     }
 
@@ -158,15 +161,15 @@ impl Paths {
     /// Rebuilds the list of slots after a path went down or came up.
     pub(crate) fn relist(&mut self) {
         let states = &self.states;
-        let any_down = states.known().iter().any(|path| path.health.is_down());
-        self.slots.relist(any_down, |path| states[path].health.is_down());
+        let any_out = states.known().iter().any(|path| path.health.is_out());
+        self.slots.relist(any_out, |path| states[path].health.is_out());
     }
 
     /// Limits the set to these paths in this order. A path that is down stays down, unless all of
     /// them are.
     pub(crate) fn use_only(&mut self, paths: &[PathId]) {
         self.slots.reorder(paths);
-        if paths.iter().all(|path| self.states[*path].health.is_down()) {
+        if paths.iter().all(|path| self.states[*path].health.is_out()) {
             self.bring_all_back();
         } else {
             self.relist();
@@ -194,7 +197,7 @@ impl Paths {
             Outcome::Arrived { packets, rtt, congested } => {
                 self.on_arrival(now, path, packets, rtt, congested);
             }
-            Outcome::Lost { packets } => self.on_loss(now, path, packets),
+            Outcome::Lost { packets, sent_at } => self.on_loss(now, path, packets, sent_at),
             Outcome::Forgotten { packets } => self.on_forgotten(path, packets),
         }
     }
@@ -250,25 +253,25 @@ impl Paths {
     }
 
     fn on_arrival(&mut self, now: Time, path: PathId, packets: u32, rtt: Duration, marked: bool) {
+        let sent_at = departure(now, rtt);
+        self.suspicion.on_arrival(packets, sent_at);
         let state = &mut self.states[path];
         state.on_arrival(now, packets, rtt, marked);
-        state.health.on_arrival(now);
-        if state.health.is_down() {
+        if state.health.on_arrival(now, sent_at) {
             // The losses were spurious.
             self.bring_back(now, path);
         }
         self.refile(path);
     }
 
-    fn on_loss(&mut self, now: Time, path: PathId, packets: u32) {
+    fn on_loss(&mut self, now: Time, path: PathId, packets: u32, sent_at: Time) {
         let batch = self.batch;
         let state = &mut self.states[path];
         state.counts.lost += u64::from(packets);
-        let packets = state.health.lost_since_back(now, packets);
-        state.in_flight = state.in_flight.saturating_sub(packets);
-        if packets == 0 {
+        if state.health.was_down_since(sent_at) {
             return;
         }
+        state.in_flight = state.in_flight.saturating_sub(packets);
         let rtt = state.rtt();
         if self.slots.is_live(path) && state.health.on_loss(now, packets, batch, rtt) {
             self.take_down(now, path);

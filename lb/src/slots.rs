@@ -33,15 +33,15 @@ impl Slots {
         self.list().order = order.to_vec();
     }
 
-    /// Rebuilds the list if a path is down. The caller guarantees that at least one path is not
-    /// down.
-    pub(crate) fn relist(&mut self, any_down: bool, is_down: impl Fn(PathId) -> bool) {
-        if self.listed.is_none() && !any_down {
+    /// Rebuilds the list if a path is out of use. The caller guarantees that at least one path is
+    /// not.
+    pub(crate) fn relist(&mut self, any_out: bool, is_out: impl Fn(PathId) -> bool) {
+        if self.listed.is_none() && !any_out {
             return;
         }
         let listed = self.list();
         listed.live.clear();
-        listed.live.extend(listed.order.iter().copied().filter(|path| !is_down(*path)));
+        listed.live.extend(listed.order.iter().copied().filter(|path| !is_out(*path)));
         listed.is_live.fill(false);
         for path in &listed.live {
             listed.is_live[index(*path)] = true;

@@ -13,6 +13,7 @@ mod path_checks;
 mod policy;
 mod probe;
 mod proof;
+mod rail;
 mod round_robin;
 mod scheme;
 
@@ -31,6 +32,7 @@ pub use self::scheme::{RailScheme, UnknownRailScheme, rail_scheme_names};
 use self::choice::as_path;
 use self::path_checks::{PathChecks, REFERENCES, SUSPECTS};
 use self::proof::Proof;
+use self::rail::{Rail, within};
 use crate::health::STAMP_UNIT;
 use crate::path_set::PathsError;
 use crate::paths::Paths;
@@ -62,14 +64,6 @@ pub struct Rails {
     path_checks: PathChecks,
     /// Time of the last PING of such a test, sent or due.
     path_checked: Option<Time>,
-}
-
-#[derive(Debug)]
-struct Rail {
-    paths: PathSet,
-    proof: Proof,
-    /// Whether the PONG that last brought the rail up came from the peer's receiving port.
-    by_port: bool,
 }
 
 impl From<PathSet> for Rails {
@@ -269,6 +263,12 @@ impl Rails {
         self.at_mut(rail).paths.pick_any(stream, batch).on(rail)
     }
 
+    /// Returns whether a path is in use: neither down nor suspected.
+    pub fn is_in_use(&self, path: PathId) -> bool {
+        let rail = self.all().nth(path.rail().get());
+        rail.is_some_and(|rail| rail.paths.paths.is_live(within(path)))
+    }
+
     /// Returns [`PathSet::most_segments`] of the batch just picked for on a rail.
     #[inline]
     pub fn most_segments(&self, rail: RailId) -> Option<NonZeroU32> {
@@ -314,10 +314,12 @@ impl Rails {
     }
 
     /// Returns the path of a reply to a packet that arrived by `came_by`: the same path if this end
-    /// has it. Otherwise a peer could make this host use any number of paths.
+    /// has it. Otherwise a peer could make this host use any number of paths. If health is
+    /// disabled, all replies take the path of the packet.
     pub fn of_answer(&self, came_by: PathId) -> PathId {
         let rail = self.all().nth(came_by.rail().get());
-        match rail.filter(|rail| index(came_by) >= rail.paths.count()) {
+        let lacks = |rail: &&Rail| index(came_by) >= rail.paths.count();
+        match rail.filter(|rail| rail.paths.paths.has_health && lacks(rail)) {
             Some(rail) => rail.paths.paths.at(came_by.get().into()).on(came_by.rail()),
             None => came_by,
         }
@@ -587,11 +589,6 @@ impl Rails {
         let proved: Vec<PathId> = proved.map(|(index, _)| PathId::new(index as u16)).collect();
         self.known.use_only(&proved);
     }
-}
-
-/// Returns a path as the path set of its rail identifies it.
-fn within(path: PathId) -> PathId {
-    PathId::new(path.get())
 }
 
 #[cfg(test)]

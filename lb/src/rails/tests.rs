@@ -34,7 +34,7 @@ fn path(rail: usize) -> PathId {
 }
 
 fn lose(rails: &mut Rails, stream: StreamId, now: Time, rail: usize, packets: u32) {
-    rails.on_feedback(stream, now, path(rail), Outcome::Lost { packets });
+    rails.on_feedback(stream, now, path(rail), Outcome::Lost { packets, sent_at: now });
 }
 
 fn arrive(rails: &mut Rails, stream: StreamId, now: Time, rail: usize) {

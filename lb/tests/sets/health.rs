@@ -26,7 +26,11 @@ impl Setting {
     }
 
     fn lose(&mut self, path: u16, packets: u32) {
-        let outcome = Outcome::Lost { packets };
+        self.lose_sent(path, packets, self.now);
+    }
+
+    fn lose_sent(&mut self, path: u16, packets: u32, sent_at: Time) {
+        let outcome = Outcome::Lost { packets, sent_at };
         self.set.on_feedback(self.stream, self.now, PathId::new(path), outcome);
     }
 
@@ -162,10 +166,11 @@ fn a_flapping_path_waits_longer_each_time_and_recovers_when_it_holds() {
 fn losses_from_before_do_not_take_a_path_down_again() {
     let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 2);
     (0..9).for_each(|_| it.set.on_sent(PathId::new(0), 1, false));
+    let before = due_less_one(it.now);
     it.lose(0, 3);
     it.probe(0);
     it.answer();
-    it.lose(0, 6);
+    it.lose_sent(0, 6, before);
     assert_eq!(it.set.live(), 2, "the six that were in flight when it went down");
     it.lose(0, 3);
     assert_eq!(it.set.live(), 1);

@@ -3,3 +3,4 @@
 mod adaptive;
 mod health;
 mod policies;
+mod suspicion;

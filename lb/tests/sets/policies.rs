@@ -34,7 +34,7 @@ fn course(mut set: PathSet) -> (Vec<u16>, Vec<braid_lb::PathReport>) {
         let path = set.pick(stream, Batch { now, psn, segments: 1 });
         set.on_sent(path, 1, false);
         let lost = psn % 5 == 0 || path.get() % 16 == 3;
-        let outcome = if lost { Outcome::Lost { packets: 1 } } else { arrived(20) };
+        let outcome = if lost { Outcome::Lost { packets: 1, sent_at: now } } else { arrived(20) };
         set.on_feedback(stream, now, path, outcome);
         if psn % 700 == 699 {
             set.on_timeout(stream, now);
@@ -241,7 +241,7 @@ fn reps_does_not_recycle_marked_paths_and_freezes_on_a_time_out() {
     set.on_timeout(stream, Time::ZERO);
     assert_eq!([(); 20].map(|()| pick(&mut set, stream)), [2; 20]);
     let later = Time::from_nanos(10_000_000);
-    set.on_feedback(stream, later, PathId::new(2), Outcome::Lost { packets: 1 });
+    set.on_feedback(stream, later, PathId::new(2), Outcome::Lost { packets: 1, sent_at: later });
     assert_ne!([(); 20].map(|()| pick(&mut set, stream)), [2; 20]);
 }
 
@@ -315,7 +315,12 @@ fn a_policy_that_picks_what_is_not_live_harms_nobody() {
         assert_eq!(set.requirements().quanta, 1);
         let stream = set.admit();
         for _ in 0..3 {
-            set.on_feedback(stream, Time::ZERO, PathId::new(3), Outcome::Lost { packets: 3 });
+            set.on_feedback(
+                stream,
+                Time::ZERO,
+                PathId::new(3),
+                Outcome::Lost { packets: 3, sent_at: Time::ZERO },
+            );
             let picked = set.pick(stream, batch(0));
             set.on_sent(picked, 1, false);
             assert!(set.paths().any(|report| report.path == picked && report.live), "{picked:?}");
@@ -381,7 +386,12 @@ fn drive(policy: LbPolicy, count: usize, calls: &[Call]) -> Vec<Option<PathId>> 
                 set.on_feedback(streams[stream], now, PathId::new(path), outcome);
             }
             Call::Lost { stream, path, packets } => {
-                set.on_feedback(streams[stream], now, PathId::new(path), Outcome::Lost { packets });
+                set.on_feedback(
+                    streams[stream],
+                    now,
+                    PathId::new(path),
+                    Outcome::Lost { packets, sent_at: now },
+                );
             }
             Call::TimedOut { stream } => set.on_timeout(streams[stream], now),
             Call::Replace { stream } => {

@@ -23,6 +23,8 @@ pub use memory::GhostMemory;
 pub use nic::NicLoad;
 pub use nvlink::NvLink;
 
+use std::time::Duration;
+
 use braid_transport::{OooDegrees, QpCounters};
 
 use self::direct::NicQps;
@@ -132,6 +134,16 @@ impl Hosts {
     pub fn sender_counters(&self, message: u32) -> QpCounters {
         let end = &self.ends[self.end_of[message as usize].index()];
         end.endpoint.qp(end.slot).counters()
+    }
+
+    /// Returns the retransmission time-out of the queue pair that sends a message, without backoff.
+    ///
+    /// # Panics
+    /// Panics if there is no such message.
+    pub fn sender_rto(&self, message: u32) -> Duration {
+        let end = &self.ends[self.end_of[message as usize].index()];
+        let subflows = end.endpoint.qp(end.slot).subflows();
+        subflows.map(|subflow| subflow.rto).max().unwrap_or_default()
     }
 
     /// Returns the reordering extent over all receivers.

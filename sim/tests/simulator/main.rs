@@ -5,4 +5,5 @@ mod own_controller;
 mod own_path_policy;
 mod physics;
 mod rails;
+mod silent_cut;
 mod unequal_paths;

@@ -77,6 +77,8 @@ pub struct SubflowMetrics {
     pub rail: RailId,
     /// Smoothed round-trip time (RFC 6298); `None`: not measured yet.
     pub rtt: Option<Duration>,
+    /// Retransmission time-out, without backoff.
+    pub rto: Duration,
     /// Congestion window in bytes, headers included.
     pub window: u64,
     /// Pacing rate in bits per second, if the congestion controller has one.
@@ -88,6 +90,7 @@ pub struct SubflowMetrics {
 pub(super) fn of(outgoing: &SendStream, stream: Stream, rail: RailId) -> SubflowMetrics {
     let subflow = outgoing.subflows.at(rail);
     let Metrics { window, bits_per_second } = subflow.cc.metrics();
-    let (rtt, in_flight) = (subflow.rtt.smoothed(), outgoing.in_flight(rail));
-    SubflowMetrics { stream, rail, rtt, window, bits_per_second, in_flight }
+    let (rtt, rto, in_flight) =
+        (subflow.rtt.smoothed(), subflow.rtt.rto(0), outgoing.in_flight(rail));
+    SubflowMetrics { stream, rail, rtt, rto, window, bits_per_second, in_flight }
 }

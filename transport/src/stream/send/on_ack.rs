@@ -77,6 +77,7 @@ impl SendStream {
         let reorders = rails.reordering().is_any();
         let mut feedback =
             PathFeedback::new(&received, &mut self.marks, &mut self.subflows, reorders);
+        feedback.ends_silence = self.clock.timeouts > 0;
         let mut late = 0;
         let acked = if overtaken {
             Tally::default()
@@ -204,7 +205,7 @@ impl SendStream {
                 && !matches!(self.losses.detector, Detector::FifoPath(_)));
         declare(&mut self.losses.detector, &mut self.window, &mut |segment| {
             lost.count(segment);
-            subflows.on_lost(segment);
+            subflows.on_lost(segment, rails.is_in_use(segment.path));
             // Segments after the first are retransmitted whatever became of them, because the
             // receiver has dropped them.
             if goes_back && lost.packets > 1 {
@@ -219,7 +220,8 @@ impl SendStream {
                 || now - segment.sent_at > subflows.overdue()
                 || !rails.reordering().window(segment.path).is_zero();
             if !is_guess || !suspects.add(segment) {
-                rails.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
+                let outcome = Outcome::Lost { packets: 1, sent_at: segment.sent_at };
+                rails.on_feedback(stream, now, segment.path, outcome);
             }
         });
         lost
@@ -360,6 +362,8 @@ pub(crate) struct PathFeedback<'a> {
     follows_chunks: bool,
     /// Whether any path reorders.
     reorders: bool,
+    /// Whether this is the first acknowledgement after a time-out.
+    ends_silence: bool,
 }
 
 impl<'a> PathFeedback<'a> {
@@ -371,7 +375,16 @@ impl<'a> PathFeedback<'a> {
     ) -> Self {
         let run = AckedRun { echoes: ack.echo.path == PathId::default(), ..AckedRun::default() };
         let follows_chunks = subflows.current().cc.follows_chunks();
-        PathFeedback { ack, marks, subflows, run, sampled: false, follows_chunks, reorders }
+        PathFeedback {
+            ack,
+            marks,
+            subflows,
+            run,
+            sampled: false,
+            follows_chunks,
+            reorders,
+            ends_silence: false,
+        }
     }
 
     /// Takes an acknowledged segment. `certain`: its last transmission has arrived, not an earlier
@@ -440,7 +453,11 @@ impl<'a> PathFeedback<'a> {
             rails.on_feedback(stream, self.ack.now, path, arrived);
             let Some(subflow) = self.subflows.of(path) else { return };
             let rtt = if self.reorders { may_take(path, rtt, subflow, rails) } else { rtt };
-            subflow.rtt.on_path_sample(rtt);
+            // After a time-out, only the round trip of the echoed packet is known. Others may have
+            // arrived long ago, and their acknowledgements were lost.
+            if sample.is_some() || !self.ends_silence {
+                subflow.rtt.on_path_sample(rtt);
+            }
             let blank = self.ack.blank(path, marks, &subflow.cc);
             subflow.cc.on_ack(&AckSample { packets, bytes, rtt: sample, ..blank });
         }

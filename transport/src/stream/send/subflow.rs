@@ -89,14 +89,19 @@ impl Subflow {
         if self.cc.is_open(now) { Ok(need) } else { Err(Block::Rate) }
     }
 
-    /// Counts a segment that was declared lost, for [`Subflow::report_lost`].
-    pub(crate) fn on_lost(&mut self, segment: &Segment) {
+    /// Counts a segment that was declared lost, for [`Subflow::report_lost`]. `is_in_use`: whether
+    /// the path set still uses its path. Losses of a path that is out of use are no sign of
+    /// congestion on the others.
+    pub(crate) fn on_lost(&mut self, segment: &Segment, is_in_use: bool) {
+        self.quantum.end(); // its path may be dead
+        if !is_in_use {
+            return;
+        }
         let none = Lost { packets: 0, bytes: 0, sent_at: segment.sent_at };
         let lost = self.lost.get_or_insert(none);
         lost.packets += 1;
         lost.bytes += Segment::wire_len(segment.len);
         lost.sent_at = lost.sent_at.max(segment.sent_at);
-        self.quantum.end(); // its path may be dead
     }
 
     /// Reports spurious retransmissions to the controller. They also cancel as many losses that

@@ -321,10 +321,10 @@ impl Subflows {
         self.all().filter_map(|subflow| subflow.rtt.smoothed()).min()
     }
 
-    /// Counts a segment that was declared lost.
-    pub(crate) fn on_lost(&mut self, segment: &Segment) {
+    /// Counts a segment that was declared lost. See [`Subflow::on_lost`].
+    pub(crate) fn on_lost(&mut self, segment: &Segment, is_in_use: bool) {
         if let Some(subflow) = self.of(segment.path) {
-            subflow.on_lost(segment);
+            subflow.on_lost(segment, is_in_use);
         }
     }
 

@@ -37,6 +37,15 @@ enum SuspectState {
     Late,
 }
 
+impl Suspect {
+    fn outcome(&self, is_lost: bool) -> Outcome {
+        match is_lost {
+            true => Outcome::Lost { packets: 1, sent_at: self.sent_at },
+            false => Outcome::Forgotten { packets: 1 },
+        }
+    }
+}
+
 /// The suspects of one outgoing stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suspects {
@@ -64,7 +73,9 @@ impl Suspects {
     #[cold]
     pub(crate) fn on_acked(&mut self, now: Time, segment: &Segment, echo: Echo) {
         let is_resent = segment.phase != Phase::Lost;
-        let is_later = now.since_stamp(echo.stamp) <= now - segment.sent_at;
+        // A stamp is up to 16 ns older than the packet, so an age by stamps is compared with one.
+        let age = now.since_stamp(segment.sent_at.stamp()).max(now - segment.sent_at);
+        let is_later = now.since_stamp(echo.stamp) <= age;
         let state = if is_resent && is_later { SuspectState::Missed } else { SuspectState::Late };
         let same = |suspect: &&mut Suspect| {
             (suspect.source, suspect.offset) == (segment.source, segment.offset)
@@ -90,7 +101,7 @@ impl Suspects {
                 SuspectState::Missed => true,
                 SuspectState::Late => false,
             };
-            report(suspect.path, outcome(is_lost));
+            report(suspect.path, suspect.outcome(is_lost));
             false
         });
     }
@@ -100,7 +111,7 @@ impl Suspects {
         self.list.retain(|suspect| {
             let is_open = suspect.state == SuspectState::Open;
             if is_open {
-                report(suspect.path, outcome(false));
+                report(suspect.path, suspect.outcome(false));
             }
             !is_open
         });
@@ -108,7 +119,7 @@ impl Suspects {
 
     /// Drops all suspects, because no acknowledgement of them will come.
     pub(crate) fn clear(&mut self, mut report: impl FnMut(PathId, Outcome)) {
-        self.list.drain(..).for_each(|suspect| report(suspect.path, outcome(false)));
+        self.list.drain(..).for_each(|suspect| report(suspect.path, suspect.outcome(false)));
     }
 
     /// Releases unused memory.
@@ -117,9 +128,39 @@ impl Suspects {
     }
 }
 
-fn outcome(is_lost: bool) -> Outcome {
-    match is_lost {
-        true => Outcome::Lost { packets: 1 },
-        false => Outcome::Forgotten { packets: 1 },
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever part of a stamp's unit the retransmission left at, its own echo shows that the
+    /// first transmission was lost.
+    #[test]
+    fn echo_of_the_retransmission_proves_the_loss() {
+        let ms = Duration::from_millis(1);
+        for part in 0..16 {
+            let path = PathId::new(3);
+            let sent_at = Time::from_nanos(1_000_000_000 + part);
+            let first = Segment {
+                source: 1,
+                offset: 0,
+                len: 1000,
+                path,
+                phase: Phase::InFlight,
+                sent_at,
+                again: false,
+                order: 1,
+                direct_path: None,
+                direct_epoch: 0,
+            };
+            let mut suspects = Suspects::default();
+            assert!(suspects.add(&first));
+            let again = Segment { sent_at: sent_at + 5 * ms, again: true, order: 2, ..first };
+            let echo = Echo { path, stamp: again.sent_at.stamp() };
+            let now = again.sent_at + ms / 10 + Duration::from_nanos(7);
+            suspects.on_acked(now, &again, echo);
+            let mut outcomes = Vec::new();
+            suspects.resolve(now, 4 * ms, 0, |path, outcome| outcomes.push((path, outcome)));
+            assert_eq!(outcomes, [(path, Outcome::Lost { packets: 1, sent_at })], "part {part}");
+        }
     }
 }

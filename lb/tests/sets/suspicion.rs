@@ -1,0 +1,180 @@
+//! Tests of paths that are suspected because a packet on another path was lost.
+
+use std::time::Duration;
+
+use braid_lb::{Batch, LbPolicy, Outcome, PathSet, StreamId};
+use braid_wire::{PathId, Time};
+
+const RTT: Duration = Duration::from_micros(50);
+const GAP: Duration = Duration::from_micros(8);
+
+/// A path set after a loss, and the time.
+struct Setting {
+    set: PathSet,
+    stream: StreamId,
+    now: Time,
+}
+
+impl Setting {
+    fn new(paths: usize) -> Self {
+        let mut set = PathSet::new(LbPolicy::ROUND_ROBIN, paths, 1).unwrap();
+        let stream = set.admit();
+        Setting { set, stream, now: Time::from_nanos(1_000_000_000) }
+    }
+
+    /// A set whose route of paths 0, 4, 8, .. fails. All paths have worked before; the first packet
+    /// of path 0 is lost, and those of paths 1 to 3 have arrived since.
+    fn cut(paths: usize) -> Self {
+        let mut it = Setting::new(paths);
+        (0..paths as u16).for_each(|path| it.arrive(path));
+        let lost_at = it.now;
+        (1..4).for_each(|path| it.arrive(path));
+        it.lose(0, lost_at);
+        it
+    }
+
+    fn lose(&mut self, path: u16, sent_at: Time) {
+        let outcome = Outcome::Lost { packets: 1, sent_at };
+        self.set.on_feedback(self.stream, self.now, PathId::new(path), outcome);
+    }
+
+    /// Sends a packet and acknowledges it a round trip later.
+    fn arrive(&mut self, path: u16) {
+        self.now += RTT;
+        let outcome = Outcome::Arrived { packets: 1, rtt: RTT, congested: false };
+        self.set.on_feedback(self.stream, self.now, PathId::new(path), outcome);
+    }
+
+    fn live(&mut self) -> Vec<u16> {
+        let batch = Batch { now: self.now, psn: 0, segments: 1 };
+        let picks = (0..self.set.live()).map(|_| self.set.pick(self.stream, batch).get());
+        let mut live: Vec<u16> = picks.collect();
+        live.sort_unstable();
+        live
+    }
+
+    /// Sends all probes until `until`. `answers`: whether the peer answers at once.
+    fn probe(&mut self, until: Time, answers: impl Fn(u16) -> bool) -> Vec<u16> {
+        let mut asked = Vec::new();
+        while let Some(due) = self.set.next_probe().filter(|due| *due <= until) {
+            self.now = due;
+            let Some(path) = self.set.poll_probe(due) else { continue };
+            asked.push(path.get());
+            if answers(path.get()) {
+                assert!(self.set.on_probe_answer(due, due.stamp()));
+            }
+        }
+        self.now = until;
+        asked
+    }
+
+    fn downs(&self) -> Vec<u16> {
+        let down = self.set.paths().filter(|report| report.counters.downs > 0);
+        down.map(|report| report.path.get()).collect()
+    }
+}
+
+#[test]
+fn one_loss_takes_all_silent_paths_out_and_pings_them_together() {
+    let mut it = Setting::cut(16);
+    assert_eq!(it.live(), [1, 2, 3], "only these have arrivals since");
+    let until = it.now + 13 * GAP;
+    let asked = it.probe(until, |path| path % 4 != 0);
+    assert_eq!(asked.len(), 13, "each is asked once");
+    assert_eq!(it.live(), [1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15]);
+    assert!(it.downs().is_empty());
+}
+
+#[test]
+fn three_unanswered_pings_take_a_suspected_path_down() {
+    let mut it = Setting::cut(16);
+    for _ in 0..4 {
+        let until = it.now + Duration::from_millis(3);
+        it.probe(until, |path| path % 4 != 0);
+        it.arrive(1);
+    }
+    assert_eq!(it.downs(), [0, 4, 8, 12]);
+    assert_eq!(it.set.live(), 12);
+    let until = it.now + Duration::from_millis(500);
+    it.probe(until, |_| true);
+    assert_eq!(it.set.live(), 16, "the route is back");
+}
+
+#[test]
+fn a_pause_of_the_peer_takes_no_suspected_path_down() {
+    let mut it = Setting::cut(16);
+    let until = it.now + Duration::from_millis(100);
+    it.probe(until, |_| false);
+    assert!(it.downs().is_empty());
+    let until = it.now + Duration::from_millis(3);
+    it.probe(until, |_| true);
+    assert_eq!(it.set.live(), 16);
+}
+
+#[test]
+fn only_a_packet_sent_since_the_loss_clears_a_path() {
+    let mut it = Setting::cut(16);
+    let outcome = |rtt| Outcome::Arrived { packets: 1, rtt, congested: false };
+    let old = outcome(Duration::from_millis(500));
+    it.set.on_feedback(it.stream, it.now, PathId::new(4), old);
+    assert_eq!(it.live(), [1, 2, 3]);
+    it.set.on_feedback(it.stream, it.now, PathId::new(4), outcome(RTT));
+    assert_eq!(it.live(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_loss_on_a_path_that_works_suspects_nothing() {
+    let mut it = Setting::new(16);
+    (0..16).for_each(|path| it.arrive(path));
+    let lost_at = it.now;
+    it.arrive(1);
+    it.lose(1, lost_at);
+    assert_eq!((it.set.live(), it.set.next_probe()), (16, None));
+}
+
+#[test]
+fn if_nothing_has_arrived_since_nothing_is_suspected() {
+    let mut it = Setting::new(16);
+    (0..16).for_each(|path| it.arrive(path));
+    it.lose(5, it.now);
+    assert_eq!((it.set.live(), it.set.next_probe()), (16, None));
+}
+
+/// One packet in 20 is lost and found so late that nothing of its path has arrived since. PINGs and
+/// their answers are lost as often.
+#[test]
+fn random_losses_cost_few_pings_and_few_paths() {
+    const PACKETS: u64 = 40_000;
+    const PATHS: u64 = 64;
+    let mut it = Setting::new(PATHS as usize);
+    let (mut live, mut random) = (0, 1_u64);
+    let mut is_lost = move |one_in: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33).is_multiple_of(one_in)
+    };
+    for psn in 0..PACKETS as u32 {
+        live += it.set.live() as u64;
+        let path = it.set.pick(it.stream, Batch { now: it.now, psn, segments: 1 });
+        it.set.on_sent(path, 1, false);
+        if is_lost(20) {
+            let sent_at = it.now;
+            let other = it.set.pick(it.stream, Batch { now: it.now, psn, segments: 1 });
+            it.arrive(other.get());
+            it.lose(path.get(), sent_at);
+        } else {
+            it.arrive(path.get());
+        }
+        while let Some(asked) = it.set.poll_probe(it.now) {
+            let stamp = it.now.stamp();
+            it.now += Duration::from_nanos(16);
+            if !is_lost(10) {
+                assert!(it.set.on_probe_answer(it.now, stamp), "{asked:?}");
+            }
+        }
+    }
+    let probes: u64 = it.set.paths().map(|report| report.counters.probes).sum();
+    let mean = live as f64 / PACKETS as f64;
+    println!("{probes} probes for {PACKETS} packets, {mean:.1} of {PATHS} paths live");
+    assert!(probes < PACKETS / 3, "{probes} probes");
+    assert!(mean > 0.9 * PATHS as f64, "{mean} paths live");
+}
