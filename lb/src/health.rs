@@ -10,14 +10,11 @@ use std::time::Duration;
 use braid_wire::{PathId, Time};
 
 use crate::Paths;
-use crate::suspicion::ASK_GAP;
+use crate::path::Path;
+use crate::suspicion::{ASK_GAP, DEAD_AFTER, Suspect, doubled};
 
-/// Consecutive losses that take a path down.
-const DEAD_AFTER: u32 = 3;
 /// Delay of the first probe of a path that does not flap, in addition to two round trips.
 const PROBE_AFTER: Duration = Duration::from_millis(2);
-/// Maximum interval between probes. The interval doubles with each probe.
-const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// A path that goes down again within this time is flapping.
 const STEADY: Duration = Duration::from_secs(2);
 /// Minimum hold-down of a flapping path before its first probe. The hold-down doubles each time.
@@ -55,17 +52,6 @@ struct Down {
     stamp: Option<u32>,
 }
 
-/// The state of a suspected path.
-#[derive(Clone, Copy, Debug)]
-struct Suspect {
-    /// Departure of the lost packet.
-    since: Time,
-    /// Time of the next PING.
-    due: Time,
-    /// Time of the last PING.
-    asked_at: Option<Time>,
-}
-
 impl Health {
     pub(crate) fn is_down(&self) -> bool {
         self.down.is_some()
@@ -85,18 +71,12 @@ impl Health {
     pub(crate) fn on_arrival(&mut self, now: Time, sent_at: Time) -> bool {
         (self.losses, self.last_arrival) = (0, Some(now));
         self.proved_at = self.proved_at.max(Some(sent_at));
-        self.is_down() || self.suspect.is_some_and(|suspect| sent_at >= suspect.since)
+        self.is_down() || self.suspect.as_ref().is_some_and(|suspect| sent_at >= suspect.since)
     }
 
     /// Returns whether the path went down after `sent_at`.
     pub(crate) fn was_down_since(&self, sent_at: Time) -> bool {
         self.down_at.is_some_and(|at| sent_at < at)
-    }
-
-    /// Counts a lost packet. Returns whether there were enough to take the path down.
-    fn count_loss(&mut self) -> bool {
-        self.losses = self.losses.saturating_add(1);
-        self.losses >= DEAD_AFTER
     }
 
     /// Returns whether `packets` more losses take a live path down.
@@ -150,19 +130,22 @@ impl Health {
 
     /// Returns the time of the next probe, if the path is out of use.
     fn due(&self) -> Option<Time> {
-        let of_suspect = self.suspect.map(|suspect| suspect.due);
+        let of_suspect = self.suspect.as_ref().map(|suspect| suspect.due);
         self.down.map(|down| down.due).or(of_suspect)
     }
 
-    /// Processes a PONG with this stamp. Returns whether it answers the latest probe.
+    /// Returns whether a PONG with this stamp answers the latest probe of a path that is down, or
+    /// one of the latest two PINGs to a suspected one.
     fn is_answer(&self, stamp: u32) -> bool {
-        let of_suspect = self.suspect.and_then(|suspect| suspect.asked_at).map(Time::stamp);
-        self.down.and_then(|down| down.stamp).or(of_suspect) == Some(stamp)
+        match self.down {
+            Some(down) => down.stamp == Some(stamp),
+            None => self.suspect.as_ref().is_some_and(|suspect| suspect.answered(stamp).is_some()),
+        }
     }
 }
 
-/// Returns the interval after which an unanswered probe is repeated. `rtt` is the lowest known
-/// round-trip time.
+/// Returns the interval after which the first unanswered probe is repeated. `rtt` is the lowest
+/// known round-trip time if the path is down, and the longest if it is suspected.
 fn probe_interval(rtt: Option<Duration>) -> Duration {
     PROBE_AFTER + 2 * rtt.unwrap_or_default()
 }
@@ -215,22 +198,22 @@ impl Paths {
             return self.ask_suspect(now, path);
         };
         down.stamp = Some(now.stamp());
-        down.interval = down.interval.max((down.interval * 2).min(MAX_PROBE_INTERVAL));
+        down.interval = doubled(down.interval);
         down.due = now + down.interval;
         Some(down.due)
     }
 
-    /// Processes a PONG that echoes `stamp`. Returns whether it answers the latest probe of a path,
-    /// which is then live again.
+    /// Processes a PONG that echoes `stamp`. Returns whether it answers a probe of a path, which is
+    /// then live again.
     pub(crate) fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
         let mut probed = self.probes.due.iter().map(|(_, path)| *path);
         let Some(path) = probed.find(|path| self.awaits(*path, stamp)) else { return false };
-        self.prove(path);
+        self.prove(path, stamp);
         self.bring_back(now, path);
         true
     }
 
-    /// Returns whether the latest probe of a path that is down had this stamp.
+    /// See [`Health::is_answer`].
     pub(crate) fn awaits(&self, path: PathId, stamp: u32) -> bool {
         self.states[path].health.is_answer(stamp)
     }
@@ -316,11 +299,11 @@ impl Paths {
         if found == 0 || found == live || !self.suspicion.may_ask(found, self.slots.in_use()) {
             return;
         }
+        let interval = probe_interval(self.longest_rtt());
         let mut due = now;
         for path in suspects {
             due += ASK_GAP;
-            self.states[path].health.suspect =
-                Some(Suspect { since: sent_at, due, asked_at: None });
+            self.states[path].health.suspect = Some(Suspect::new(sent_at, due, interval));
             self.probes.due.insert((due, path));
         }
         self.relist();
@@ -329,26 +312,24 @@ impl Paths {
 
     /// Records the PING to a suspected path. Returns the time of the next one, or `None` if so many
     /// are unanswered that the path is down.
-    ///
-    /// An unanswered PING counts as lost once a packet has arrived that was sent later, because the
-    /// peer may pause.
     fn ask_suspect(&mut self, now: Time, path: PathId) -> Option<Time> {
-        let (lowest, proved_at) = (self.lowest_rtt(), self.suspicion.proved_at);
+        let proved_at = self.suspicion.proved_at;
         let health = &mut self.states[path].health;
         let suspect = health.suspect.as_mut().expect("a path that is out of use is probed");
-        let is_lost = suspect.asked_at.is_some_and(|asked_at| asked_at < proved_at);
-        suspect.asked_at = Some(now);
-        suspect.due = now + probe_interval(lowest);
-        let due = suspect.due;
-        let is_dead = is_lost && health.count_loss();
-        (!is_dead).then_some(due)
+        let is_dead = suspect.ask(now, proved_at);
+        (!is_dead).then_some(suspect.due)
     }
 
-    /// Records that the last PING to a path was answered.
-    fn prove(&mut self, path: PathId) {
+    /// Records that the PING to a path with this stamp was answered.
+    fn prove(&mut self, path: PathId, stamp: u32) {
         let health = &mut self.states[path].health;
-        let asked_at = health.suspect.and_then(|suspect| suspect.asked_at);
+        let asked_at = health.suspect.as_ref().and_then(|suspect| suspect.answered(stamp));
         health.proved_at = health.proved_at.max(asked_at);
         self.suspicion.proved_at = self.suspicion.proved_at.max(asked_at.unwrap_or_default());
+    }
+
+    /// Returns the longest smoothed round-trip time.
+    fn longest_rtt(&self) -> Option<Duration> {
+        self.states.known().iter().filter_map(Path::rtt).max()
     }
 }

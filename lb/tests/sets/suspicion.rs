@@ -1,5 +1,6 @@
 //! Tests of paths that are suspected because a packet on another path was lost.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use braid_lb::{Batch, LbPolicy, Outcome, PathSet, StreamId};
@@ -7,6 +8,7 @@ use braid_wire::{PathId, Time};
 
 const RTT: Duration = Duration::from_micros(50);
 const GAP: Duration = Duration::from_micros(8);
+const MS: Duration = Duration::from_millis(1);
 
 /// A path set after a loss, and the time.
 struct Setting {
@@ -68,6 +70,15 @@ impl Setting {
         asked
     }
 
+    /// Sends all probes until `until`. Adds their paths and stamps to `asked`.
+    fn ask(&mut self, until: Time, asked: &mut Vec<(u16, u32)>) {
+        while let Some(due) = self.set.next_probe().filter(|due| *due <= until) {
+            if let Some(path) = self.set.poll_probe(due) {
+                asked.push((path.get(), due.stamp()));
+            }
+        }
+    }
+
     fn downs(&self) -> Vec<u16> {
         let down = self.set.paths().filter(|report| report.counters.downs > 0);
         down.map(|report| report.path.get()).collect()
@@ -86,29 +97,64 @@ fn one_loss_takes_all_silent_paths_out_and_pings_them_together() {
 }
 
 #[test]
-fn three_unanswered_pings_take_a_suspected_path_down() {
+fn three_unanswered_pings_that_later_packets_pass_take_a_suspected_path_down() {
     let mut it = Setting::cut(16);
-    for _ in 0..4 {
-        let until = it.now + Duration::from_millis(3);
+    for _ in 0..40 {
+        let until = it.now + MS;
         it.probe(until, |path| path % 4 != 0);
         it.arrive(1);
     }
     assert_eq!(it.downs(), [0, 4, 8, 12]);
     assert_eq!(it.set.live(), 12);
-    let until = it.now + Duration::from_millis(500);
+    let until = it.now + 500 * MS;
     it.probe(until, |_| true);
     assert_eq!(it.set.live(), 16, "the route is back");
 }
 
+/// The peer answers all PINGs when it resumes, but another path brings its acknowledgement first.
+/// Some answers come after the next PING has left.
 #[test]
 fn a_pause_of_the_peer_takes_no_suspected_path_down() {
-    let mut it = Setting::cut(16);
-    let until = it.now + Duration::from_millis(100);
-    it.probe(until, |_| false);
-    assert!(it.downs().is_empty());
-    let until = it.now + Duration::from_millis(3);
-    it.probe(until, |_| true);
-    assert_eq!(it.set.live(), 16);
+    for pause in (1..100).map(|ms| ms * MS) {
+        let mut it = Setting::cut(16);
+        let resumed = it.now + pause;
+        let mut asked = Vec::new();
+        it.ask(resumed, &mut asked);
+        it.now = resumed;
+        it.arrive(1);
+        it.ask(it.now, &mut asked);
+        for (_, stamp) in asked {
+            it.set.on_probe_answer(it.now, stamp);
+        }
+        assert!(it.downs().is_empty(), "{pause:?}");
+        assert_eq!(it.set.live(), 16, "{pause:?}");
+    }
+}
+
+/// A path may become slower than all others by several of the first intervals between PINGs, which
+/// are 2.1 ms. Packets of the others pass each of its PINGs.
+#[test]
+fn a_path_with_slow_answers_is_not_taken_down() {
+    const SLOW: u16 = 4;
+    for round_trip in (1..=120).map(|tenths| tenths * MS / 10) {
+        let mut it = Setting::cut(16);
+        let (mut asked, mut answers) = (Vec::new(), VecDeque::new());
+        let end = it.now + 100 * MS;
+        while it.now < end {
+            let until = it.now + MS / 10;
+            it.ask(until, &mut asked);
+            let of_slow = asked.drain(..).filter(|(path, _)| *path == SLOW);
+            answers.extend(of_slow.map(|(_, stamp)| (until + round_trip, stamp)));
+            while answers.front().is_some_and(|(at, _)| *at <= until) {
+                let (_, stamp) = answers.pop_front().unwrap();
+                it.set.on_probe_answer(until, stamp);
+            }
+            it.now = until;
+            it.arrive(1);
+        }
+        assert!(!it.downs().contains(&SLOW) && it.downs().contains(&0), "{round_trip:?}");
+        assert!(it.live().contains(&SLOW), "{round_trip:?}");
+    }
 }
 
 #[test]
