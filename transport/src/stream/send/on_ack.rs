@@ -113,7 +113,7 @@ impl SendStream {
         let is_refused = matches!(ack.nak, Some((NakCode::ReceiverNotReady, _)))
             || self.rnr.paused_until.is_some();
         if !self.losses.suspects.is_empty() {
-            self.judge_suspects(now, is_refused, spurious, rails);
+            self.judge_suspects(now, echo, is_refused, spurious, rails);
         }
         let mut lost = Tally::default();
         if !overtaken && !is_refused && self.losses.detector.has_cause(&self.window) {
@@ -230,14 +230,21 @@ impl SendStream {
     /// Reports to the path set which of the suspects the acknowledgement has shown to be lost or
     /// not.
     #[cold]
-    fn judge_suspects(&mut self, now: Time, is_refused: bool, spurious: u32, rails: &mut Rails) {
+    fn judge_suspects(
+        &mut self,
+        now: Time,
+        echo: Echo,
+        is_refused: bool,
+        spurious: u32,
+        rails: &mut Rails,
+    ) {
         let (stream, overdue) = (self.stream, self.subflows.overdue());
         if is_refused {
             return self.losses.suspects.clear(|path, outcome| {
                 rails.on_feedback(stream, now, path, outcome);
             });
         }
-        self.losses.suspects.resolve(now, overdue, spurious, |path, outcome| {
+        self.losses.suspects.resolve(echo.sent_at(now), overdue, spurious, |path, outcome| {
             rails.on_feedback(stream, now, path, outcome);
         });
     }

@@ -98,6 +98,14 @@ pub(crate) struct Echo {
     pub(crate) stamp: u32,
 }
 
+impl Echo {
+    /// Returns the departure of the packet, up to 16 ns early or late.
+    pub(crate) fn sent_at(self, now: Time) -> Time {
+        let age = now.since_stamp(self.stamp);
+        Time::ZERO + (now - Time::ZERO).saturating_sub(age)
+    }
+}
+
 /// Number of segments that were acknowledged or lost.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Tally {

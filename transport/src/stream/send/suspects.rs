@@ -1,8 +1,9 @@
 //! Transmissions that were declared lost by time alone: the peer may only have paused. Their fate
 //! is not reported to the path set until the retransmission is acknowledged. Nothing was lost if
 //! the acknowledgement echoes a packet older than the retransmission. The same holds if the peer
-//! reports duplicates while the first transmission may still be under way. Otherwise the first
-//! transmission was lost.
+//! reports duplicates until it acknowledges a packet that was sent when the first transmission was
+//! overdue. Otherwise the first transmission was lost. Time alone is no proof, because the first
+//! transmission may wait at a peer that pauses.
 //!
 //! Losses that a method guesses from the order of packets over several paths are suspects, too.
 
@@ -84,11 +85,12 @@ impl Suspects {
     }
 
     /// Decides about suspects at the end of an acknowledgement that reports `spurious` spurious
-    /// retransmissions. `report` gets the outcome of each transmission that is decided. A
-    /// transmission older than `overdue` does not arrive any more.
+    /// retransmissions. `echoed_at` is the departure of the packet that it echoes. A transmission
+    /// older than `overdue` by then would have arrived at the peer before that packet. `report`
+    /// gets the outcome of each transmission that is decided.
     pub(crate) fn resolve(
         &mut self,
-        now: Time,
+        echoed_at: Time,
         overdue: Duration,
         spurious: u32,
         mut report: impl FnMut(PathId, Outcome),
@@ -97,7 +99,7 @@ impl Suspects {
             let is_lost = match suspect.state {
                 SuspectState::Open => return true,
                 SuspectState::Missed if spurious > 0 => false,
-                SuspectState::Missed if now - suspect.sent_at <= overdue => return true,
+                SuspectState::Missed if echoed_at - suspect.sent_at <= overdue => return true,
                 SuspectState::Missed => true,
                 SuspectState::Late => false,
             };
@@ -132,35 +134,71 @@ impl Suspects {
 mod tests {
     use super::*;
 
+    const MS: Duration = Duration::from_millis(1);
+
+    fn segment(sent_at: Time) -> Segment {
+        Segment {
+            source: 1,
+            offset: 0,
+            len: 1000,
+            path: PathId::new(3),
+            phase: Phase::InFlight,
+            sent_at,
+            again: false,
+            order: 1,
+            direct_path: None,
+            direct_epoch: 0,
+        }
+    }
+
+    fn echo(sent_at: Time) -> Echo {
+        Echo { path: PathId::new(3), stamp: sent_at.stamp() }
+    }
+
+    /// Processes an acknowledgement and returns the outcomes.
+    fn resolve(suspects: &mut Suspects, now: Time, echo: Echo, spurious: u32) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        suspects.resolve(echo.sent_at(now), 4 * MS, spurious, |_, outcome| outcomes.push(outcome));
+        outcomes
+    }
+
     /// Whatever part of a stamp's unit the retransmission left at, its own echo shows that the
     /// first transmission was lost.
     #[test]
     fn echo_of_the_retransmission_proves_the_loss() {
-        let ms = Duration::from_millis(1);
         for part in 0..16 {
-            let path = PathId::new(3);
             let sent_at = Time::from_nanos(1_000_000_000 + part);
-            let first = Segment {
-                source: 1,
-                offset: 0,
-                len: 1000,
-                path,
-                phase: Phase::InFlight,
-                sent_at,
-                again: false,
-                order: 1,
-                direct_path: None,
-                direct_epoch: 0,
-            };
+            let first = segment(sent_at);
             let mut suspects = Suspects::default();
             assert!(suspects.add(&first));
-            let again = Segment { sent_at: sent_at + 5 * ms, again: true, order: 2, ..first };
-            let echo = Echo { path, stamp: again.sent_at.stamp() };
-            let now = again.sent_at + ms / 10 + Duration::from_nanos(7);
+            let again = Segment { sent_at: sent_at + 5 * MS, again: true, order: 2, ..first };
+            let echo = echo(again.sent_at);
+            let now = again.sent_at + MS / 10 + Duration::from_nanos(7);
             suspects.on_acked(now, &again, echo);
-            let mut outcomes = Vec::new();
-            suspects.resolve(now, 4 * ms, 0, |path, outcome| outcomes.push((path, outcome)));
-            assert_eq!(outcomes, [(path, Outcome::Lost { packets: 1, sent_at })], "part {part}");
+            let outcomes = resolve(&mut suspects, now, echo, 0);
+            assert_eq!(outcomes, [Outcome::Lost { packets: 1, sent_at }], "part {part}");
+        }
+    }
+
+    /// The retransmission was faster by another path, and both hosts paused after its
+    /// acknowledgement was sent. The peer finds the first transmission when it resumes.
+    #[test]
+    fn acknowledgement_from_before_a_pause_proves_no_loss() {
+        let sent_at = Time::from_nanos(1_000_000_000);
+        let first = segment(sent_at);
+        let again = Segment { sent_at: sent_at + MS / 10, again: true, order: 2, ..first };
+        for spurious in [0, 1] {
+            let mut suspects = Suspects::default();
+            assert!(suspects.add(&first));
+            let now = sent_at + 50 * MS;
+            suspects.on_acked(now, &again, echo(again.sent_at));
+            assert!(resolve(&mut suspects, now, echo(again.sent_at), 0).is_empty());
+            let outcomes = resolve(&mut suspects, now + MS, echo(now), spurious);
+            let wanted = match spurious {
+                0 => Outcome::Lost { packets: 1, sent_at },
+                _ => Outcome::Forgotten { packets: 1 },
+            };
+            assert_eq!(outcomes, [wanted]);
         }
     }
 }
