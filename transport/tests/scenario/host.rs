@@ -34,6 +34,8 @@ pub(crate) struct Link {
     pub(crate) quiet: bool,
     /// The segments that have arrived, to check acks against.
     arrivals: Arrivals,
+    /// Segments that were refused for lack of a receive.
+    pub(crate) unready: u64,
     questions: Questions,
     /// Where segments placed directly arrive.
     nic_qps: NicQps,
@@ -73,6 +75,7 @@ impl Link {
             batches: Default::default(),
             quiet: false,
             arrivals: Arrivals::default(),
+            unready: 0,
             questions: Questions::default(),
             nic_qps,
         }
@@ -308,6 +311,7 @@ impl Host {
             Admit::Singly => panic!("a single packet is decided on"),
             Admit::Refuse(Refusal::Window) => panic!("the peer has sent beyond our window"),
             Admit::Refuse(why) => {
+                self.links[index].unready += u64::from(why == Refusal::NotReady);
                 trace.record(now, self.index, What::Note(format!("refuses: {why}")));
             }
         }

@@ -232,6 +232,11 @@ impl Settings {
         self.delay + self.rails.longest_delay() + self.skew + self.jitter
     }
 
+    /// Whether an acknowledgement may overtake an earlier one, because paths differ in delay.
+    pub(crate) fn has_uneven_paths(&self) -> bool {
+        !self.rails.further.is_empty() || !self.skew.is_zero()
+    }
+
     /// Extends the faults until the hosts may have found the path MTU, and all retry limits beyond
     /// that.
     pub(crate) fn over(&mut self, route: Route) {
