@@ -31,9 +31,9 @@ pub(crate) struct Health {
     losses: u32,
     /// Time of the last arrival.
     last_arrival: Option<Time>,
-    /// Departure of the latest packet that has arrived.
-    pub(crate) proved_at: Option<Time>,
-    suspect: Option<Suspect>,
+    /// Time just after the departure of the latest packet that has arrived.
+    unproved_from: Time,
+    suspect: Option<Box<Suspect>>,
     down: Option<Down>,
     /// Time at which the path last went down. Losses of packets sent before are no new evidence.
     down_at: Option<Time>,
@@ -70,8 +70,14 @@ impl Health {
     /// which was out of use, works.
     pub(crate) fn on_arrival(&mut self, now: Time, sent_at: Time) -> bool {
         (self.losses, self.last_arrival) = (0, Some(now));
-        self.proved_at = self.proved_at.max(Some(sent_at));
+        self.prove(sent_at);
         self.is_down() || self.suspect.as_ref().is_some_and(|suspect| sent_at >= suspect.since)
+    }
+
+    /// Records the departure of a packet that has arrived.
+    #[inline]
+    fn prove(&mut self, sent_at: Time) {
+        self.unproved_from = self.unproved_from.max(sent_at + Duration::from_nanos(1));
     }
 
     /// Returns whether the path went down after `sent_at`.
@@ -289,7 +295,7 @@ impl Paths {
     /// Suspects all live paths without proof of life since `sent_at`, when a packet left that was
     /// lost on `path`. If no path has such a proof, none is better than the others.
     pub(crate) fn suspect_since(&mut self, now: Time, path: PathId, sent_at: Time) {
-        let is_unproved = |path: PathId| self.states[path].health.proved_at < Some(sent_at);
+        let is_unproved = |path: PathId| self.states[path].health.unproved_from <= sent_at;
         if !self.has_health || !is_unproved(path) {
             return;
         }
@@ -303,7 +309,7 @@ impl Paths {
         let mut due = now;
         for path in suspects {
             due += ASK_GAP;
-            self.states[path].health.suspect = Some(Suspect::new(sent_at, due, interval));
+            self.states[path].health.suspect = Some(Box::new(Suspect::new(sent_at, due, interval)));
             self.probes.due.insert((due, path));
         }
         self.relist();
@@ -324,8 +330,10 @@ impl Paths {
     fn prove(&mut self, path: PathId, stamp: u32) {
         let health = &mut self.states[path].health;
         let asked_at = health.suspect.as_ref().and_then(|suspect| suspect.answered(stamp));
-        health.proved_at = health.proved_at.max(asked_at);
-        self.suspicion.proved_at = self.suspicion.proved_at.max(asked_at.unwrap_or_default());
+        if let Some(asked_at) = asked_at {
+            health.prove(asked_at);
+            self.suspicion.proved_at = self.suspicion.proved_at.max(asked_at);
+        }
     }
 
     /// Returns the longest smoothed round-trip time.

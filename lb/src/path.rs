@@ -67,12 +67,12 @@ impl Path {
         self.in_flight = self.in_flight.saturating_add(packets);
     }
 
-    pub(crate) fn on_arrival(&mut self, now: Time, packets: u32, rtt: Duration, congested: bool) {
+    /// Records the arrival of packets. `sample` is the round-trip time in nanoseconds.
+    pub(crate) fn on_arrival(&mut self, now: Time, packets: u32, sample: u64, congested: bool) {
         self.measured_at = now;
         self.counts.arrived += u64::from(packets);
         self.counts.congested += if congested { packets.into() } else { 0 };
         self.in_flight = self.in_flight.saturating_sub(packets);
-        let sample = nanos(rtt);
         let doubted = std::mem::take(&mut self.doubted);
         let smoothed = self.rtt_ns.filter(|_| !doubted).unwrap_or(sample);
         self.rtt_ns = Some(smoothed - smoothed / 8 + sample / 8);
@@ -87,11 +87,6 @@ impl Path {
     }
 }
 
-/// Returns the departure of a packet whose acknowledgement arrives now.
-pub(crate) fn departure(now: Time, rtt: Duration) -> Time {
-    Time::from_nanos(now.as_nanos().saturating_sub(nanos(rtt)))
-}
-
 /// Returns a duration in nanoseconds, limited to 584 years.
 pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
@@ -102,7 +97,7 @@ mod tests {
     use super::*;
 
     fn arrive(path: &mut Path, packets: u32, us: u64) {
-        path.on_arrival(Time::ZERO, packets, Duration::from_micros(us), false);
+        path.on_arrival(Time::ZERO, packets, 1_000 * us, false);
     }
 
     #[test]

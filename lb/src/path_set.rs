@@ -171,13 +171,7 @@ impl PathSet {
         if index(path) >= self.count() {
             return;
         }
-        let is_live = self.paths.is_live(path);
         self.paths.on_feedback(now, path, &outcome);
-        if let Outcome::Lost { sent_at, .. } = outcome
-            && is_live
-        {
-            self.paths.suspect_since(now, path, sent_at);
-        }
         self.policy.on_feedback(stream, now, path, &outcome, &self.paths);
     }
 

@@ -6,7 +6,7 @@ use braid_wire::{PathId, Time};
 
 use crate::health::Probes;
 use crate::lowest::Lowest;
-use crate::path::{Path, departure, nanos};
+use crate::path::{Path, nanos};
 use crate::slots::{Slots, index};
 use crate::states::States;
 use crate::suspicion::Suspicion;
@@ -197,7 +197,13 @@ impl Paths {
             Outcome::Arrived { packets, rtt, congested } => {
                 self.on_arrival(now, path, packets, rtt, congested);
             }
-            Outcome::Lost { packets, sent_at } => self.on_loss(now, path, packets, sent_at),
+            Outcome::Lost { packets, sent_at } => {
+                let was_live = self.is_live(path);
+                self.on_loss(now, path, packets, sent_at);
+                if was_live {
+                    self.suspect_since(now, path, sent_at);
+                }
+            }
             Outcome::Forgotten { packets } => self.on_forgotten(path, packets),
         }
     }
@@ -253,10 +259,11 @@ impl Paths {
     }
 
     fn on_arrival(&mut self, now: Time, path: PathId, packets: u32, rtt: Duration, marked: bool) {
-        let sent_at = departure(now, rtt);
+        let rtt_ns = nanos(rtt);
+        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(rtt_ns));
         self.suspicion.on_arrival(packets, sent_at);
         let state = &mut self.states[path];
-        state.on_arrival(now, packets, rtt, marked);
+        state.on_arrival(now, packets, rtt_ns, marked);
         if state.health.on_arrival(now, sent_at) {
             // The losses were spurious.
             self.bring_back(now, path);
