@@ -42,8 +42,15 @@ impl Bth {
         Bth { flags: if on { SOLICITED } else { 0 }, ..self }
     }
 
-    pub(crate) fn ack_request(self, on: bool) -> Self {
-        Bth { psn: U32::new(self.psn.get() | if on { ACK_REQUEST } else { 0 }), ..self }
+    pub(crate) fn ack_request(mut self, on: bool) -> Self {
+        self.set_psn(self.psn.get(), on);
+        self
+    }
+
+    /// Sets the PSN and the acknowledge request.
+    #[inline]
+    pub(crate) fn set_psn(&mut self, psn: u32, ack_request: bool) {
+        self.psn.set(psn | if ack_request { ACK_REQUEST } else { 0 });
     }
 
     pub(crate) fn is_solicited(&self) -> bool {

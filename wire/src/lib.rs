@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod ack;
+mod affine;
 mod bth;
 mod check;
 mod control;

@@ -1,5 +1,6 @@
 //! Runs: data packets that continue each other, recognised by the bytes of their headers.
 
+use crate::affine::Varying;
 use crate::data::RawData;
 use crate::{DATA_HEADER_LEN, DataHeader};
 
@@ -65,7 +66,8 @@ impl<'a> DataRun<'a> {
             && next.offset.get() == end
             && span <= MAX_SPAN
             && span >= self.stamp.wrapping_sub(header.stamp);
-        if !fits || !is_in_order || !next.is_intact(&[]) {
+        let crc = first.header_crc.get() ^ Varying::of(first).crc_difference(Varying::of(next));
+        if !fits || !is_in_order || next.header_crc.get() != crc {
             return None;
         }
         Some(RunSegment {
