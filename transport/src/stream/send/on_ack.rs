@@ -22,7 +22,7 @@ use super::send_stream::SendStream;
 use super::skipped_segments::FOLLOWERS;
 use super::subflow::Subflow;
 use super::subflows::Subflows;
-use super::window::{NotTaken, Window};
+use super::window::{Credit, NotTaken, Window};
 use crate::stream::marks::ReportedMarks;
 use crate::stream::per_rail::RailBytes;
 use crate::{QpConfig, Remote};
@@ -82,8 +82,9 @@ impl SendStream {
         let acked = if overtaken {
             Tally::default()
         } else {
-            self.window.ack(cumulative, ack.bitmap.words(), echo, |psn, segment, certain| {
-                if certain {
+            self.window.ack(cumulative, ack.bitmap.words(), echo, |credit| {
+                let segment = credit.segment;
+                if credit.certain {
                     self.losses.detector.on_arrival(now, segment, rails);
                 }
                 if !segment.is_first_flight() {
@@ -95,7 +96,7 @@ impl SendStream {
                 if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);
                 }
-                feedback.take(psn, segment, certain, rails, self.stream);
+                feedback.take(credit, rails, self.stream);
             })?
         };
         feedback.end(&ack.marks, rails, self.stream);
@@ -266,10 +267,11 @@ impl SendStream {
             return false;
         }
         let in_flight = *self.window.in_flight();
-        let moved = self.imply(psn.plus(1), |subflows, psn, segment| {
-            let path = segment.path;
-            let (packets, bytes, marks) = (1, Segment::wire_len(segment.len), 0);
-            subflows.on_acked(psn, ChunkAck { now, peer_delay: Duration::ZERO, rtt: None });
+        let moved = self.imply(psn.plus(1), |subflows, credit| {
+            let &Credit { packets, bytes, segment, .. } = credit;
+            let (path, marks) = (segment.path, 0);
+            let arrival = ChunkAck { now, peer_delay: Duration::ZERO, rtt: None };
+            credit.psns().for_each(|psn| subflows.on_acked(psn, arrival));
             if let Some(Subflow { cc, .. }) = subflows.of(path) {
                 let (in_flight, app_limited) = (in_flight[path.rail()], cc.is_app_limited());
                 let rtt = None; // includes the peer's processing time, which is unknown
@@ -290,7 +292,7 @@ impl SendStream {
     /// Acknowledges everything below `end` by the peer's last acknowledgement. This is no feedback
     /// for the paths.
     pub(crate) fn on_final_ack(&mut self, end: Psn) {
-        self.imply(end, |_, _, _| Outcome::Forgotten { packets: 1 });
+        self.imply(end, |_, credit| Outcome::Forgotten { packets: credit.packets });
         self.subflows.forget();
     }
 
@@ -304,18 +306,19 @@ impl SendStream {
     fn imply(
         &mut self,
         end: Psn,
-        mut outcome: impl FnMut(&mut Subflows, Psn, &Segment) -> Outcome,
+        mut outcome: impl FnMut(&mut Subflows, &Credit<'_>) -> Outcome,
     ) -> bool {
         if end <= self.window.una() {
             return false;
         }
         let (unreported, subflows) = (&mut self.losses.unreported, &mut self.subflows);
         let no_echo = Echo { path: PathId::default(), stamp: 0 };
-        let told = |psn, segment: &Segment, _| {
+        let told = |credit: &Credit<'_>| {
+            let segment = credit.segment;
             if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                 direct.on_arrival(epoch);
             }
-            unreported.push((segment.path, outcome(subflows, psn, segment)));
+            unreported.push((segment.path, outcome(subflows, credit)));
         };
         self.window.ack(end, &[], no_echo, told).is_ok()
     }
@@ -394,24 +397,17 @@ impl<'a> PathFeedback<'a> {
         }
     }
 
-    /// Takes an acknowledged segment. `certain`: its last transmission has arrived, not an earlier
-    /// one.
-    pub(crate) fn take(
-        &mut self,
-        psn: Psn,
-        segment: &Segment,
-        certain: bool,
-        rails: &mut Rails,
-        stream: StreamId,
-    ) {
+    /// Takes acknowledged segments.
+    pub(crate) fn take(&mut self, credit: &Credit<'_>, rails: &mut Rails, stream: StreamId) {
+        let &Credit { packets, bytes, segment, certain, .. } = credit;
         let path = segment.path;
         if path != self.run.path {
             self.close(rails, stream);
             let echoes = path == self.ack.echo.path && !self.sampled;
             self.run = AckedRun { path, echoes, ..AckedRun::default() };
         }
-        self.run.packets += 1;
-        self.run.bytes += Segment::wire_len(segment.len);
+        self.run.packets += packets;
+        self.run.bytes += bytes;
         let rtt = (self.ack.now - segment.sent_at).saturating_sub(self.ack.delay);
         // An ambiguous acknowledgement yields no round-trip sample (Karn's algorithm, RFC 6298,
         // section 3).
@@ -428,7 +424,8 @@ impl<'a> PathFeedback<'a> {
         }
         if self.follows_chunks {
             let (now, peer_delay) = (self.ack.now, self.ack.delay + (rtt - queued));
-            self.subflows.on_acked(psn, ChunkAck { now, peer_delay, rtt: sampled });
+            let arrival = ChunkAck { now, peer_delay, rtt: sampled };
+            credit.psns().for_each(|psn| self.subflows.on_acked(psn, arrival));
         }
     }
 

@@ -62,6 +62,16 @@ impl Segment {
         !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
     }
 
+    /// Whether this segment and an earlier one, `before`, are in flight for the first time, and
+    /// left by the same path at the same time. Neither may be placed directly.
+    #[inline]
+    pub(super) fn left_with(&self, before: &Segment) -> bool {
+        let is_plain = |it: &Segment| it.is_first_flight() && it.direct_path.is_none();
+        (self.path, self.sent_at) == (before.path, before.sent_at)
+            && is_plain(self)
+            && is_plain(before)
+    }
+
     /// Whether its first transmission is in flight.
     pub(crate) fn is_first_flight(&self) -> bool {
         self.phase == Phase::InFlight && !self.again

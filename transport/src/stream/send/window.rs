@@ -46,8 +46,37 @@ impl Flight {
     /// Subtracts a segment, which was added with its present path.
     #[inline]
     fn remove(&mut self, segment: &Segment) {
-        self.bytes[segment.path.rail()] -= Segment::wire_len(segment.len);
-        self.segments -= 1;
+        self.remove_run(segment.path.rail(), 1, Segment::wire_len(segment.len));
+    }
+
+    /// Subtracts segments, which were added to this rail. `bytes` includes their headers.
+    #[inline]
+    fn remove_run(&mut self, rail: RailId, segments: u32, bytes: u64) {
+        self.bytes[rail] -= bytes;
+        self.segments -= segments;
+    }
+}
+
+/// Newly acknowledged segments: one, or consecutive ones whose first transmissions left by the same
+/// path at the same time.
+#[derive(Debug)]
+pub(crate) struct Credit<'a> {
+    /// PSN of the first segment.
+    pub(crate) first: Psn,
+    /// Number of segments.
+    pub(crate) packets: u32,
+    /// Bytes, including headers.
+    pub(crate) bytes: u64,
+    /// The final segment, before the acknowledgement.
+    pub(crate) segment: &'a Segment,
+    /// Whether the last transmission has certainly arrived, not an earlier one.
+    pub(crate) certain: bool,
+}
+
+impl Credit<'_> {
+    pub(crate) fn psns(&self) -> impl Iterator<Item = Psn> + use<> {
+        let first = self.first;
+        (0..self.packets).map(move |index| first.plus(index.into()))
     }
 }
 
@@ -293,14 +322,13 @@ impl Window {
     }
 
     /// Acknowledges everything below `cumulative`, and the segments in the bitmap `beyond` (bit 0
-    /// of the first word is `cumulative`). `credited` gets each newly acknowledged segment, and
-    /// whether its last transmission has certainly arrived.
+    /// of the first word is `cumulative`). `credited` gets the newly acknowledged segments.
     pub(crate) fn ack(
         &mut self,
         cumulative: Psn,
         beyond: &[u64],
         echo: Echo,
-        mut credited: impl FnMut(Psn, &Segment, bool),
+        mut credited: impl FnMut(&Credit<'_>),
     ) -> Result<Tally, NotTaken> {
         if cumulative > self.next() {
             return Err(NotTaken::Foreign);
@@ -310,10 +338,18 @@ impl Window {
         }
         let mut acked = Tally::default();
         while self.una < cumulative {
-            let psn = self.una;
-            self.una = psn.plus(1);
-            let segment = self.segments.pop_front().ok_or(NotTaken::Foreign)?;
-            self.credit(psn, &segment, echo, &mut acked, &mut credited);
+            let first = self.una;
+            let mut last = self.segments.pop_front().ok_or(NotTaken::Foreign)?;
+            let (mut packets, mut bytes) = (1, Segment::wire_len(last.len));
+            while let Some(next) = self.segments.front().filter(|next| next.left_with(&last))
+                && first.plus(packets.into()) < cumulative
+            {
+                (packets, bytes) = (packets + 1, bytes + Segment::wire_len(next.len));
+                last = *next;
+                self.segments.pop_front();
+            }
+            self.una = first.plus(packets.into());
+            self.credit((first, packets, bytes), &last, echo, &mut acked, &mut credited);
         }
         self.acked.forget_below(self.una);
         for (index, word) in beyond.iter().enumerate() {
@@ -327,7 +363,8 @@ impl Window {
                 let before = *segment;
                 segment.phase = Phase::Acked;
                 self.acked.insert(psn);
-                self.credit(psn, &before, echo, &mut acked, &mut credited);
+                let bytes = Segment::wire_len(before.len);
+                self.credit((psn, 1, bytes), &before, echo, &mut acked, &mut credited);
                 acked.early += 1;
             }
         }
@@ -356,26 +393,28 @@ impl Window {
         self.acked.forget_below(self.una);
     }
 
+    /// Acknowledges segments, unless they were. `segment` is the final one.
     fn credit(
         &mut self,
-        psn: Psn,
+        (first, packets, bytes): (Psn, u32, u64),
         segment: &Segment,
         echo: Echo,
         acked: &mut Tally,
-        credited: &mut impl FnMut(Psn, &Segment, bool),
+        credited: &mut impl FnMut(&Credit<'_>),
     ) {
         if segment.phase == Phase::Acked {
             return;
         }
         if segment.phase == Phase::InFlight {
-            self.flight.remove(segment);
+            self.flight.remove_run(segment.path.rail(), packets, bytes);
         }
-        acked.count(segment);
+        acked.packets += u64::from(packets);
+        acked.bytes += bytes;
         let certain = segment.is_certain(echo);
         if certain {
             self.newest = self.newest.max(Some(segment.order));
         }
-        credited(psn, segment, certain);
+        credited(&Credit { first, packets, bytes, segment, certain });
     }
 
     /// Whether a segment that was sent after the oldest one has arrived. False unless there is a

@@ -8,6 +8,7 @@ use braid_wire::{PathId, Psn};
 use super::*;
 use crate::stream::send::segment::Echo;
 use crate::stream::send::source::Next;
+use crate::stream::send::window::Credit;
 
 /// A stream of ten packets, PSN 100 to 109, sent 10 us apart on paths 0, 1, 0, 1, ..., with a loss
 /// detector.
@@ -65,8 +66,9 @@ impl Stream {
         let cumulative = Psn(FIRST + cumulative);
         let ones = beyond.iter().map(|psn| FIRST + psn - cumulative.0);
         let word = ones.fold(0, |word, one| word | 1 << one);
-        let arrived = |_, segment: &Segment, certain: bool| {
-            if certain {
+        let arrived = |credit: &Credit<'_>| {
+            let segment = credit.segment;
+            if credit.certain {
                 self.detector.on_arrival(self.now, segment, &mut self.rails);
             }
             if !segment.is_first_flight() {

@@ -1,3 +1,7 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
 use super::*;
 
 fn window(segments: usize) -> Window {
@@ -12,7 +16,7 @@ fn window(segments: usize) -> Window {
 fn ack(window: &mut Window, cumulative: u64, ones: &[u64]) -> Result<Tally, NotTaken> {
     let echo = Echo { path: PathId::new(0), stamp: Time::ZERO.stamp() };
     let word = ones.iter().fold(0, |word, one| word | 1 << one);
-    window.ack(Psn(cumulative), &[word], echo, |_, _, _| {})
+    window.ack(Psn(cumulative), &[word], echo, |_| {})
 }
 
 fn lose_overtaken_by(window: &mut Window, threshold: u64) -> u64 {
@@ -120,4 +124,52 @@ fn a_refused_segment_is_not_sent_again_and_nothing_waits_for_it() {
     ack(&mut window, 12, &[2]).unwrap();
     assert!(!window.awaits_ack());
     assert_eq!((window.segments_in_flight(), window.is_empty()), (0, false));
+}
+
+proptest! {
+    /// Whatever left when and where, and whatever was acknowledged, lost or sent again before: the
+    /// credits of an acknowledgement are the segments that were not acknowledged, each once and in
+    /// order. All of a credit left together for the first time.
+    #[test]
+    fn credits_are_the_newly_acknowledged_segments_in_order(
+        sent in prop::collection::vec((0_u64..2, 0_u16..3, 1_u16..5), 1..40),
+        (early, lost, resent) in (any::<u64>(), 0_usize..4, 0_usize..4),
+        share in 0_u64..=40,
+    ) {
+        let mut window = Window::new(Psn(10));
+        let mut now = Time::ZERO;
+        for (wait, path, len) in &sent {
+            now += Duration::from_nanos(16 * wait);
+            let next = Next { source: 0, offset: 0, len: 8 * len };
+            window.push(now, next, PathId::new(*path), None);
+        }
+        let end = share.min(sent.len() as u64);
+        let early = early & ((1_u64 << sent.len()) - 1) & !1;
+        let echo = Echo { path: PathId::new(9), stamp: 0 };
+        window.ack(Psn(10), &[early], echo, |_| {}).expect("it was sent");
+        window.lose_from(Psn(10), lost, &mut |_| {});
+        for _ in 0..resent {
+            if let Some((psn, _)) = window.peek_lost() {
+                window.resend(now, psn, PathId::new(1));
+            }
+        }
+        let before: Vec<_> = (0..end).map(|index| window.get(Psn(10 + index)).copied()).collect();
+        let in_flight = window.in_flight().total();
+        let (mut credited, mut arrived) = (Vec::new(), 0);
+        let acked = window.ack(Psn(10 + end), &[], echo, |credit| {
+            let alike = credit.psns().map(|psn| before[(psn.0 - 10) as usize].expect("in the window"));
+            let alike: Vec<_> = alike.collect();
+            let with = |it: &Segment| (it.path, it.sent_at, it.again, it.phase);
+            assert!(alike.iter().all(|it| with(it) == with(credit.segment)), "{credit:?}");
+            let bytes = alike.iter().map(|it| Segment::wire_len(it.len)).sum::<u64>();
+            assert_eq!(credit.bytes, bytes);
+            arrived += if credit.segment.phase == Phase::InFlight { bytes } else { 0 };
+            credited.extend(credit.psns());
+        }).expect("it was sent");
+        let open = (0..end).filter(|index| before[*index as usize].is_some_and(|it| it.phase != Phase::Acked));
+        let open: Vec<_> = open.map(|index| Psn(10 + index)).collect();
+        prop_assert_eq!(acked.packets, open.len() as u64);
+        prop_assert_eq!(credited, open);
+        prop_assert_eq!(window.in_flight().total(), in_flight - arrived);
+    }
 }
