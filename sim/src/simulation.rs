@@ -291,7 +291,10 @@ impl Simulation {
             Change::Speed { cable, rate } => {
                 both(cable).into_iter().for_each(|port| fabric.set_rate(port, rate));
             }
-            Change::Converge => fabric.converge(),
+            Change::Converge => {
+                fabric.converge();
+                self.hosts.follow_routes(fabric);
+            }
         }
     }
 

@@ -39,7 +39,7 @@ pub struct Fabric {
     links: Vec<Link>,
     speeds: Speeds,
     switches: Vec<Switch>,
-    routes: Routes,
+    pub(crate) routes: Routes,
     /// Dropped packets whose senders have not been informed yet.
     dropped: Vec<(Packet, Loss)>,
     /// Actions that a gate has asked for.

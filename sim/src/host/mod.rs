@@ -101,6 +101,11 @@ impl Hosts {
         Hosts { config, ends, nics, end_of, sets, memory, nic_qps, nvlinks, deliveries, news }
     }
 
+    /// Limits path sets whose paths are routes to the routes of the fabric.
+    pub(crate) fn follow_routes(&mut self, fabric: &Fabric) {
+        self.sets.follow_routes(&fabric.topology, &fabric.routes);
+    }
+
     /// Returns the payload bytes that each interface has sent and received, by its number.
     pub fn nic_loads(&self) -> impl Iterator<Item = NicLoad> + '_ {
         self.nics.iter().map(|nic| nic.load)

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use braid_lb::{HostLoads, LbPolicy, PathSet, RailScheme, Rails};
+use braid_lb::{HostLoads, LbPolicy, PathId, PathSet, RailId, RailScheme, Rails};
 use braid_wire::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::data_path::Interfaces;
 use super::{HostConfig, Paths, Sharing};
-use crate::topology::{EqualCostRoutes, Tier, Topology};
+use crate::topology::{EqualCostRoutes, Routes, Tier, Topology, Uplinks};
 
 /// The path sets of a run.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct PathSets {
     routes: EqualCostRoutes,
     by_place: HashMap<SetKey, u32>,
     sets: Vec<Rails>,
+    /// The interfaces of each set by rail, if its paths are routes to one edge switch.
+    ways: Vec<Vec<(u32, u32)>>,
     /// The bytes that each host has sent on its rails.
     hosts: HashMap<u32, Arc<HostLoads>>,
     rng: Pcg64Mcg,
@@ -73,6 +75,7 @@ impl PathSets {
             routes: EqualCostRoutes::new(topology),
             by_place: HashMap::new(),
             sets: vec![answering.into()],
+            ways: vec![Vec::new()],
             hosts: HashMap::new(),
             rng,
         }
@@ -99,9 +102,34 @@ impl PathSets {
             }
         };
         self.sets.push(set);
+        let is_to_one_edge = |(_, to): &(u32, SharedBy)| matches!(to, SharedBy::Edge(_));
+        let has_routes = self.paths == Paths::Source && place.rails.iter().all(is_to_one_edge);
+        let ways = interfaces.iter().filter(|_| has_routes).map(|(_, way)| way);
+        self.ways.push(ways.collect());
         let index = self.sets.len() as u32 - 1;
         self.by_place.insert(place, index);
         index
+    }
+
+    /// Limits the sets whose paths are routes to those that work, as hosts that follow the routing
+    /// do (OFAN: a host skips dead switches when it rotates). A set that is left without a route
+    /// stays as it is.
+    pub(crate) fn follow_routes(&mut self, topology: &Topology, routes: &Routes) {
+        let uplinks: Vec<Uplinks> = (0..topology.switches.len() as u32)
+            .map(|switch| Uplinks::new(topology, switch))
+            .collect();
+        for (set, ways) in self.sets.iter_mut().zip(&self.ways) {
+            for (rail, way) in ways.iter().enumerate() {
+                let all = self.routes.between(topology, way.0, way.1);
+                let works = |route: &u32| routes.has(topology, &uplinks, *way, *route);
+                let paths: Vec<PathId> =
+                    (0..all).filter(works).map(|route| PathId::new(route as u16)).collect();
+                if !paths.is_empty() {
+                    set.use_paths(RailId::new(rail), &paths)
+                        .expect("the routes of a set are its paths");
+                }
+            }
+        }
     }
 
     fn place(&self, topology: &Topology, interfaces: &Interfaces) -> SetKey {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::equal_cost::Uplinks;
 use super::{Node, PortId, Topology};
 
 /// All equal-cost next hops: for each switch and destination edge, a group of ports. Every packet
@@ -88,6 +89,33 @@ impl Routes {
         }
     }
 
+    /// Returns whether a numbered route leads from one interface to another: each uplink that it
+    /// names is on a shortest route. `uplinks`: those of each switch.
+    pub fn has(
+        &self,
+        topology: &Topology,
+        uplinks: &[Uplinks],
+        (src, dst): (u32, u32),
+        route: u32,
+    ) -> bool {
+        let mut switch = topology.nics[src as usize].edge;
+        loop {
+            let ports = self.towards(switch, dst);
+            let next = match ports.first() {
+                None => return false,
+                Some(port) if !port.is_up() => *port,
+                Some(_) => match uplinks[switch as usize].of_route(route) {
+                    Some(named) if ports.contains(&named) => named,
+                    _ => return false,
+                },
+            };
+            match topology.ends(next).1 {
+                Node::Nic(_) => return true,
+                Node::Switch(next) => switch = next,
+            }
+        }
+    }
+
     /// Returns the ports of a switch that lead to an interface; empty if there is no route.
     pub fn towards(&self, switch: u32, nic: u32) -> &[PortId] {
         let (edge, down) = self.nics[nic as usize];
@@ -168,5 +196,26 @@ mod tests {
         // The same weights hold on the route back into pod 0.
         let [a, b, c, d] = up(31)[..] else { panic!("four uplinks") };
         assert_eq!(routes.towards(31, 0), [a, b, c, d, b, c, d]);
+    }
+
+    /// Route r between pods takes agg r mod 4 and its uplink r / 4.
+    #[test]
+    fn a_numbered_route_works_if_all_its_links_do() {
+        let plan = FatTree::k_ary(8, Rate::from_gbps(800), Ps::ZERO).unwrap();
+        let topology = plan.build().unwrap();
+        let uplinks: Vec<Uplinks> = (0..topology.switches.len() as u32)
+            .map(|switch| Uplinks::new(&topology, switch))
+            .collect();
+        // The first agg of pod 0 loses its last uplink, and edge 31 its second one.
+        let lost = [uplinks[32].ports[3].cable(), uplinks[31].ports[1].cable()];
+        let routes = Routes::new(&topology, |port| !lost.contains(&port.cable()));
+        let working = |ways: (u32, u32), all: u32| -> Vec<u32> {
+            (0..all).filter(|route| routes.has(&topology, &uplinks, ways, *route)).collect()
+        };
+        let other_pod: Vec<u32> = (0..16).filter(|route| *route != 12).collect();
+        assert_eq!(working((0, 100), 16), other_pod);
+        let to_31: Vec<u32> = (0..16).filter(|route| route % 4 != 1 && *route != 12).collect();
+        assert_eq!(working((0, 127), 16), to_31, "the way down counts as well");
+        assert_eq!(working((0, 4), 4), [0, 1, 2, 3], "within the pod nothing is lost");
     }
 }
