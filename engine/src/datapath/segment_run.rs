@@ -102,6 +102,14 @@ impl<'a> Readable<'a> {
         }
     }
 
+    /// Returns the CRC-32 of the bytes. The owner of the memory may change it at any time.
+    pub(crate) fn crc(&self) -> u32 {
+        self.pieces().fold(0, |crc, piece| {
+            // SAFETY: the piece has been checked for reading against a snapshot that is held.
+            unsafe { crate::memory::check(crc, piece) }
+        })
+    }
+
     /// Appends the bytes to `out` and returns their CRC-32. The owner of the memory may change it
     /// at any time, so the check covers the copy that is sent: one pass copies and checks.
     pub(crate) fn copy_checked(&self, out: &mut Vec<u8>) -> u32 {

@@ -14,10 +14,28 @@ use super::words;
 pub(crate) fn payload_crc(bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= folding::SHORTEST && folding::is_supported() {
-        // SAFETY: the processor can do it.
-        return unsafe { folding::check(bytes) };
+        // SAFETY: the processor can do it, and the bytes are there.
+        return unsafe { folding::check(0, bytes.as_ptr(), bytes.len()) };
     }
     braid_wire::payload_crc([bytes])
+}
+
+/// Returns the CRC-32 of `len` bytes appended to bytes whose CRC-32 is `crc`.
+///
+/// # Safety
+/// The bytes must be mapped. They may change during the call, because each is read once.
+pub(crate) unsafe fn check(crc: u32, from: *const u8, len: usize) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if len >= folding::SHORTEST && folding::is_supported() {
+        // SAFETY: the processor can do it, and the caller vouches for the memory.
+        return unsafe { folding::check(crc, from, len) };
+    }
+    let mut room = [0; 1024];
+    (0..len).step_by(room.len()).fold(crc, |crc, done| {
+        let part = room.len().min(len - done);
+        // SAFETY: the caller vouches for the memory, of which this is a part.
+        unsafe { plain(crc, from.add(done), room.as_mut_ptr(), part) }
+    })
 }
 
 /// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy appended to bytes whose
@@ -101,12 +119,12 @@ mod folding {
             && is_x86_feature_detected!("pclmulqdq")
     }
 
-    /// Returns the CRC-32 of these bytes, at least [`SHORTEST`].
+    /// # Safety
+    /// As for [`super::check`]. `len` must be at least [`SHORTEST`].
     #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq,pclmulqdq")]
-    pub(super) fn check(bytes: &[u8]) -> u32 {
-        assert!(bytes.len() >= SHORTEST);
-        // SAFETY: these bytes are there, and nothing is written.
-        unsafe { fold_all(0, bytes.as_ptr(), None, bytes.len()) }
+    pub(super) unsafe fn check(crc: u32, from: *const u8, len: usize) -> u32 {
+        // SAFETY: the caller vouches for the bytes, and nothing is written.
+        unsafe { fold_all(crc, from, None, len) }
     }
 
     /// # Safety
@@ -301,6 +319,13 @@ mod tests {
                 let expected = crc32fast::hash(part);
                 assert_eq!(checked(0, part), (part.to_vec(), expected), "{len}");
                 assert_eq!(payload_crc(part), expected, "{len}");
+                let (head, tail) = part.split_at(part.len() / 3);
+                // SAFETY: two parts of a vector.
+                let crc = unsafe {
+                    let crc = check(0, head.as_ptr(), head.len());
+                    check(crc, tail.as_ptr(), tail.len())
+                };
+                assert_eq!(crc, expected, "{len} in two parts");
             }
         }
     }

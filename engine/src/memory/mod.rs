@@ -13,5 +13,7 @@ pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
 
 pub(crate) use crc::payload_crc;
 pub(crate) use mapping::Mapping;
-pub(crate) use raw::{Checked, append, append_checked, append_from, copy_from, place, place_value};
+pub(crate) use raw::{
+    Checked, append, append_checked, append_from, check, copy_from, place, place_value,
+};
 pub(crate) use table::{RegionCache, RegionTable};

@@ -125,6 +125,15 @@ pub(crate) unsafe fn append_checked(crc: u32, out: &mut Vec<u8>, piece: Sge) -> 
     }
 }
 
+/// Returns the CRC-32 of the bytes of a piece appended to bytes whose CRC-32 is `crc`.
+///
+/// # Safety
+/// The piece must have been checked for reading against a snapshot whose [`Checked`] is alive.
+pub(crate) unsafe fn check(crc: u32, piece: Sge) -> u32 {
+    // SAFETY: the caller vouches for the piece.
+    unsafe { crc::check(crc, address(piece.addr), piece.len as usize) }
+}
+
 /// The pointer to an address of registered memory. Registration has exposed its provenance.
 #[inline]
 fn address(addr: u64) -> *mut u8 {

@@ -324,8 +324,9 @@ fn black_hole(world: &mut World) {
         |world: &World| world.queues[0].iter().zip(&world.queues[1]).all(|(a, b)| calm([a, b]));
     let done = world.run_until(hole_found_by(world), all_calm);
     assert!(done, "nobody notices that data does not get through: {}", standing(world));
-    // The host that learns of the end may see it before the application that caused it does.
-    world.run_until(world.now + micros(1_000), |_| false);
+    // The host that learns of the end may see it before the application that caused it does, whose
+    // host may pause.
+    world.run_until(world.now + world.settings.pause + micros(1_000), |_| false);
     for (a, b) in world.queues[0].iter().zip(&world.queues[1]) {
         let is_silence = |kind: &EventKind| matches!(kind, EventKind::Ended(e) if e.cause == EndCause::PeerSilent);
         let gave_up = a.events.iter().chain(&b.events).any(is_silence);

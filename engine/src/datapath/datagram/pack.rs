@@ -2,7 +2,7 @@
 
 use braid_keys::Session;
 use braid_wire::{
-    Crc, DATA_HEADER_LEN, DataHeader, HeaderTemplate, PART_HEADER_LEN, PART_LEN, Part,
+    Crc, DATA_HEADER_LEN, DataHeader, HeaderTemplate, Opcode, PART_HEADER_LEN, PART_LEN, Part,
     SEALED_PART_LEN,
 };
 
@@ -46,8 +46,7 @@ fn pack_one(
 ) {
     let payload = run.payload.split_to(header.len.into());
     let pad = |out: &mut Vec<u8>| out.resize(out.len() + padding, 0);
-    let is_staged = usize::from(header.len) <= STAGED || payload.pieces().count() > MAX_PIECES;
-    if run.crc == Crc::On || is_staged || run.session.is_some() {
+    if run.session.is_some() || is_staged(header, payload, run.crc) {
         let (crc, rail) = (run.crc, run.rail);
         let mut write = |out: &mut Vec<u8>| {
             encode(out, header, payload, (crc, template));
@@ -58,6 +57,9 @@ fn pack_one(
             None => write(out),
         });
     }
+    if run.crc == Crc::On {
+        header.payload_crc = payload.crc();
+    }
     batch.stage(|out| out.extend_from_slice(template.encode(header)));
     for piece in payload.pieces() {
         // SAFETY: the piece is registered, and `Queue::forget_memory` clears the batch before a
@@ -65,6 +67,20 @@ fn pack_one(
         unsafe { batch.refer(piece.addr, piece.len as usize) };
     }
     batch.stage(pad);
+}
+
+/// Whether a payload is copied into the batch. Otherwise the system reads it from the memory of the
+/// application.
+///
+/// If that memory changes after the CRC was computed, the receiver drops the segment. The owner of
+/// memory that is sent may not change it before the completion, so that is an error of the
+/// application. Its retransmission is copied, so that it is delivered nevertheless. But the owner
+/// does not know of READs of its memory, so their responses are always copied.
+#[inline]
+fn is_staged(header: &DataHeader, payload: Readable<'_>, crc: Crc) -> bool {
+    let is_short = usize::from(header.len) <= STAGED;
+    let may_change = header.retransmission || header.opcode == Opcode::ReadResponse;
+    is_short || (crc == Crc::On && may_change) || payload.pieces().count() > MAX_PIECES
 }
 
 /// Adds segments that are longer than the path carries, each in parts with a serial number of its

@@ -220,10 +220,12 @@ impl SendStream {
             let is_guess = guesses
                 || now - segment.sent_at > subflows.overdue()
                 || !rails.reordering().window(segment.path).is_zero();
-            if !is_guess || !suspects.add(segment) {
-                let outcome = Outcome::Lost { packets: 1, sent_at: segment.sent_at };
-                rails.on_feedback(stream, now, segment.path, outcome);
-            }
+            let outcome = match is_guess {
+                true if suspects.add(segment) => return,
+                true => Outcome::Forgotten { packets: 1 },
+                false => Outcome::Lost { packets: 1, sent_at: segment.sent_at },
+            };
+            rails.on_feedback(stream, now, segment.path, outcome);
         });
         lost
     }

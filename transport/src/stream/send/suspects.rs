@@ -59,7 +59,8 @@ impl Suspects {
         self.list.is_empty()
     }
 
-    /// Adds a transmission. Returns false if there are too many.
+    /// Adds a transmission. Returns false if there are too many. Those that are known suffice as
+    /// evidence, so nothing is reported of the others.
     pub(crate) fn add(&mut self, segment: &Segment) -> bool {
         let &Segment { source, offset, path, sent_at, .. } = segment;
         let has_room = self.list.len() < MOST;

@@ -127,9 +127,9 @@ fn a_refused_segment_is_not_sent_again_and_nothing_waits_for_it() {
 }
 
 proptest! {
-    /// Whatever left when and where, and whatever was acknowledged, lost or sent again before: the
-    /// credits of an acknowledgement are the segments that were not acknowledged, each once and in
-    /// order. All of a credit left together for the first time.
+    /// The credits of an acknowledgement are the segments that were not acknowledged before, each
+    /// once and in order. This holds whatever left when and where, was lost or was sent again. All
+    /// segments of a credit left together for the first time.
     #[test]
     fn credits_are_the_newly_acknowledged_segments_in_order(
         sent in prop::collection::vec((0_u64..2, 0_u16..3, 1_u16..5), 1..40),
