@@ -24,22 +24,35 @@ const DUPLICATES: &[&str] =
     &["chacha20", "cpufeatures", "getrandom", "r-efi", "syn", "toml", "toml_datetime", "winnow"];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Checks all crates in the lock file, for whatever system they are.
+/// Checks all crates in the lock files of the workspace and of the Python package, for whatever
+/// system they are.
 pub fn run() -> Result<(), Failure> {
-    let metadata = MetadataCommand::new().current_dir(tree::root()).exec().map_err(|e| {
-        Failure::new(format!("cargo metadata: {e}")).remedy("repair Cargo.toml or Cargo.lock")
-    })?;
-    let breaches = check(&metadata);
+    let (workspace, python) = (metadata("Cargo.toml")?, metadata(tree::PYTHON)?);
+    let mut breaches = check(&workspace);
+    breaches.extend(check_duplicates_gone(&workspace.packages));
+    breaches.extend(check(&python));
+    breaches.sort();
+    // Most crates are in both.
+    breaches.dedup();
     if breaches.is_empty() {
+        let (ours, of_python) = (workspace.packages.len(), python.packages.len());
         println!(
-            "{} crates: licences, sources, versions as they ought to be",
-            metadata.packages.len()
+            "{ours} crates, and {of_python} of the Python package: licences, sources, versions as \
+             they ought to be"
         );
         return Ok(());
     }
     breaches.iter().for_each(|breach| println!("{breach}"));
     Err(Failure::new(format!("{} crates may not be used, see above", breaches.len()))
         .remedy("use another crate, or say in xtask/src/dependencies.rs why this one may be"))
+}
+
+fn metadata(manifest: &str) -> Result<Metadata, Failure> {
+    let path = tree::root().join(manifest);
+    MetadataCommand::new().manifest_path(&path).exec().map_err(|e| {
+        Failure::new(format!("cargo metadata of {}: {e}", path.display()))
+            .remedy("repair Cargo.toml or Cargo.lock beside it")
+    })
 }
 
 fn check(metadata: &Metadata) -> Vec<String> {
@@ -75,16 +88,25 @@ fn check_source(package: &Package) -> Option<String> {
 }
 
 fn check_duplicates(packages: &[Package]) -> Vec<String> {
+    let versions = versions(packages);
+    let twice = versions.iter().filter(|(_, versions)| versions.len() > 1);
+    let new = twice.filter(|(name, _)| !DUPLICATES.contains(name));
+    new.map(|(name, versions)| format!("{name}: is there as {}", versions.join(" and "))).collect()
+}
+
+/// Finds listed duplicates that are none any more.
+fn check_duplicates_gone(packages: &[Package]) -> Vec<String> {
+    let versions = versions(packages);
+    let gone = DUPLICATES.iter().filter(|name| versions.get(*name).is_none_or(|all| all.len() < 2));
+    gone.map(|name| format!("{name}: is there once, and listed as a duplicate")).collect()
+}
+
+fn versions(packages: &[Package]) -> BTreeMap<&str, Vec<String>> {
     let mut versions: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for package in packages {
         versions.entry(&package.name).or_default().push(package.version.to_string());
     }
-    let twice = versions.iter().filter(|(_, versions)| versions.len() > 1);
-    let new = twice.filter(|(name, _)| !DUPLICATES.contains(name));
-    let new = new.map(|(name, versions)| format!("{name}: is there as {}", versions.join(" and ")));
-    let gone = DUPLICATES.iter().filter(|name| versions.get(*name).is_none_or(|all| all.len() < 2));
-    new.chain(gone.map(|name| format!("{name}: is there once, and listed as a duplicate")))
-        .collect()
+    versions
 }
 
 #[cfg(test)]
@@ -122,8 +144,8 @@ mod tests {
     #[test]
     fn a_new_duplicate_is_a_breach_and_so_is_one_that_has_gone() {
         let [one, other] = [package(("version", "1.0.0")), package(("version", "2.0.0"))];
-        let breaches = check_duplicates(&[one, other]);
-        assert_eq!(breaches[0], "a: is there as 1.0.0 and 2.0.0");
-        assert_eq!(breaches.len(), 1 + DUPLICATES.len());
+        let packages = [one, other];
+        assert_eq!(check_duplicates(&packages), ["a: is there as 1.0.0 and 2.0.0"]);
+        assert_eq!(check_duplicates_gone(&packages).len(), DUPLICATES.len());
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::{Failure, process, tree};
 
-/// Formats the workspace and the fuzz targets, or with `check` only reports what is not formatted.
+/// Formats the workspace, the fuzz targets and the Python package. With `check` it only reports
+/// what is not formatted.
 pub fn run(check: bool) -> Result<(), Failure> {
-    for manifest in ["Cargo.toml", tree::FUZZ] {
+    for manifest in ["Cargo.toml", tree::FUZZ, tree::PYTHON] {
         let mut command = tree::cargo();
         command.args(["fmt", "--all", "--manifest-path", manifest]);
         if check {

@@ -38,6 +38,7 @@ pub mod tidy;
 pub mod tools;
 pub mod tree;
 pub mod verbs_programs;
+pub mod wheel;
 pub mod wireshark;
 
 pub use failure::Failure;

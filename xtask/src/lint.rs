@@ -1,14 +1,15 @@
 //! `cargo xtask lint`: everything that is judged without running it.
 
-use crate::{Failure, fmt, fuzz, process, tidy, tree};
+use crate::{Failure, fmt, fuzz, process, tidy, tree, wheel};
 
-/// Formatting, the conventions, the fuzz targets' lock file, clippy and rustdoc; a warning is a
-/// failure.
+/// Formatting, the conventions, the lock files of the fuzz targets and the Python package, clippy
+/// and rustdoc; a warning is a failure.
 pub fn run() -> Result<(), Failure> {
     fmt::run(true)?;
     tidy::run()?;
     // Cargo has seen to the workspace's own lock file, to build this.
     fuzz::locked()?;
+    wheel::locked()?;
     process::run(tree::cargo().args([
         "clippy",
         "--workspace",

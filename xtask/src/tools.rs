@@ -110,6 +110,13 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
+/// The part of Python that creates virtual environments.
+const VENV: Tool = Tool {
+    what: What::Program("python3"),
+    package: "python3 python3-venv",
+    needed_for: "the Python package",
+};
+
 /// Cargo's own helpers, which rustup's minimal profile leaves out.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
@@ -122,6 +129,11 @@ pub fn run() -> Result<(), Failure> {
     COMPONENTS.iter().try_for_each(|(verb, component)| add_component(verb, component))?;
     println!("all tools are there");
     Ok(())
+}
+
+/// Installs what creates virtual environments of Python.
+pub(crate) fn install_venv() -> Result<(), Failure> {
+    install(&[&VENV])
 }
 
 /// Fails, naming the package, when a program is not there.

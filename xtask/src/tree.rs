@@ -5,11 +5,14 @@ use std::process::Command;
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
-use crate::Failure;
+use crate::{Failure, process};
 
 /// The manifest of the fuzz targets, which are a workspace of their own: their flags are not the
 /// others'.
 pub const FUZZ: &str = "fuzz/Cargo.toml";
+
+/// The manifest of the Python package, a workspace of its own: the others need no Python.
+pub const PYTHON: &str = "python/Cargo.toml";
 
 /// The repository's top folder.
 pub fn root() -> &'static Path {
@@ -43,4 +46,15 @@ pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
+}
+
+/// Checks that the lock file of a manifest holds all that it depends on.
+pub(crate) fn locked(manifest: &str) -> Result<(), Failure> {
+    let resolve = ["tree", "--quiet", "--locked", "--depth", "0", "--manifest-path", manifest];
+    let remedy = format!(
+        "if the lock file has to change: cargo update --workspace --manifest-path {manifest}, and \
+         commit it"
+    );
+    process::output(cargo().args(resolve)).map_err(|failure| failure.remedy(remedy))?;
+    Ok(())
 }

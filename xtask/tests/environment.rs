@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use xtask::tree;
 
 /// The sources of all libraries and plugins.
-const LIBRARIES: [&str; 12] = [
+const LIBRARIES: [&str; 13] = [
     "wire/src",
     "lb/src",
     "cc/src",
@@ -20,6 +20,7 @@ const LIBRARIES: [&str; 12] = [
     "ibverbs/src",
     "ibverbs/preload/src",
     "nccl/src",
+    "python/src",
 ];
 /// The place, and a command that sets up the environment of the program that it becomes.
 const MAY_READ: [&str; 3] = [

@@ -81,7 +81,7 @@ fn dissector(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Copies a program or library without its debug information.
-fn stripped(from: &Path, folder: &Path, name: &str, mode: u32) -> Result<(), Failure> {
+pub(crate) fn stripped(from: &Path, folder: &Path, name: &str, mode: u32) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| cannot("make", folder, &e))?;
     let to = folder.join(name);
     process::run(Command::new("objcopy").arg("--strip-debug").arg(from).arg(&to))?;
