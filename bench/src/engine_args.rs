@@ -41,7 +41,7 @@ pub(crate) struct EngineArgs {
     pub(crate) protection: ProtectionArgs,
     #[command(flatten)]
     pub(crate) faults: FaultArgs,
-    /// Seed of the random choices.
+    /// Seed of injected faults and of traffic patterns.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Endpoint for this side's metrics during the run: `local` for `braid-perf top PID`, an

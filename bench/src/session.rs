@@ -112,7 +112,6 @@ pub(crate) fn engine_config(
         mtu: args.mtu,
         crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
         security: security(args)?,
-        seed: args.seed,
         faults: faults(args),
         metrics: args.metrics.unwrap_or_default(),
         ..EngineConfig::default()

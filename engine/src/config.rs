@@ -9,6 +9,7 @@ use braid_wire::Crc;
 use crate::datapaths::Datapath;
 use crate::link::faults::Faults;
 use crate::observe::MetricsEndpoint;
+use crate::random;
 use crate::security::Security;
 
 /// The threads that run the protocol.
@@ -133,7 +134,8 @@ pub struct EngineConfig {
     pub receive_buffer: usize,
     /// Faults injected below the protocol, for tests and experiments. Default: none.
     pub faults: Faults,
-    /// The seed of the path policy's random choices. Secrets never depend on it. Default: 1.
+    /// The seed of the path policy's random choices. Secrets never depend on it. Senders with the
+    /// same seed choose the same paths at once. Default: a random number.
     pub seed: u64,
     /// Time for which an idle worker polls before it sleeps. Default: 50 us.
     pub spin: Duration,
@@ -171,7 +173,7 @@ impl Default for EngineConfig {
             security: None,
             receive_buffer: 8 << 20,
             faults: Faults::default(),
-            seed: 1,
+            seed: random::number(),
             spin: Duration::from_micros(50),
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),

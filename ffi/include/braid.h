@@ -458,7 +458,8 @@ typedef struct braid_engine_config {
     uint32_t mtu;
     // Size of the receive buffer of each socket in bytes. The system may grant less.
     size_t receive_buffer;
-    // Seed of the path policy's random choices.
+    // Seed of the path policy's random choices. Senders with the same seed choose the same paths
+    // at once. Default: a random number.
     uint64_t seed;
     // Time for which an idle thread polls before it sleeps, in microseconds. This and the
     // following timers are at most one day.

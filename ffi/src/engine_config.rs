@@ -58,7 +58,8 @@ pub struct braid_engine_config {
     pub mtu: u32,
     /// Size of the receive buffer of each socket in bytes. The system may grant less.
     pub receive_buffer: usize,
-    /// Seed of the path policy's random choices.
+    /// Seed of the path policy's random choices. Senders with the same seed choose the same paths
+    /// at once. Default: a random number.
     pub seed: u64,
     /// Time for which an idle thread polls before it sleeps, in microseconds. This and the
     /// following timers are at most one day.
