@@ -78,6 +78,10 @@ pub(crate) struct PolicyArgs {
     /// Path policy of the sender on this side.
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) lb: LbPolicy,
+    /// Path quantum: packets that a queue pair sends on one path before it picks the next, 1 to
+    /// 4096 [default: one call, at most 32 packets]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) quantum: Option<u32>,
     /// Whether to discover which paths take different routes, and to use equally many of each. For
     /// networks whose switches hash.
     #[arg(long, value_enum, default_value_t = Switch::Off)]

@@ -110,8 +110,15 @@ pub struct EngineConfig {
     /// The number of paths to a peer on each rail, 1 to 4096. Over UDP each path is a source port.
     /// Default: 16 ([`PathSet::DEFAULT_PATHS`]).
     pub paths: usize,
-    /// The policy that picks a path for each batch. Default: [`LbPolicy::ADAPTIVE`].
+    /// The policy that picks a path for each quantum. Default: [`LbPolicy::ADAPTIVE`].
     pub lb: LbPolicy,
+    /// The path quantum: the largest number of packets that a queue pair sends on one path before
+    /// it picks the next path, 1 to 4096. Fewer packets keep the queues of switches shorter, and
+    /// cost more calls: the packets of a call take one path. More packets than a call takes are
+    /// rounded down to whole calls. A quantum is also at most an eighth of the congestion window,
+    /// or a 32nd with policies that judge paths by their packets. Default: `None`, one call, at
+    /// most 32 packets.
+    pub quantum: Option<u32>,
     /// Whether the engine discovers which paths take different routes to a peer, and uses equally
     /// many paths of each route. Use it in networks whose switches hash (ECMP), where source ports
     /// fall unevenly on the links. The discovery is repeated every few seconds. Requires UDP. If no
@@ -166,6 +173,7 @@ impl Default for EngineConfig {
             rail_policy: RailScheme::default(),
             progress: Progress::default(),
             paths: PathSet::DEFAULT_PATHS,
+            quantum: None,
             lb: LbPolicy::default(),
             discover: false,
             mtu: None,

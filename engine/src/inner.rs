@@ -142,6 +142,7 @@ impl EngineInner {
             plan: SetUpPlan {
                 instance,
                 mtu: config.mtu.unwrap_or(caps.segment),
+                quantum: config.quantum,
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,

@@ -528,6 +528,9 @@ typedef struct braid_engine_config {
     // NULL: the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name
     // "xdp" here instead of setting `xdp`.
     const char *datapath;
+    // Path quantum: maximum number of packets that a queue pair sends on one path before it picks
+    // the next path, 1 to 4096. 0: the packets of one call, at most 32.
+    uint32_t quantum;
 } braid_engine_config;
 
 // Counters since the creation of the engine.

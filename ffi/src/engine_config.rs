@@ -128,6 +128,9 @@ pub struct braid_engine_config {
     /// NULL: the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name
     /// "xdp" here instead of setting `xdp`.
     pub datapath: *const c_char,
+    /// Path quantum: maximum number of packets that a queue pair sends on one path before it picks
+    /// the next path, 1 to 4096. 0: the packets of one call, at most 32.
+    pub quantum: u32,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -175,6 +178,7 @@ impl Default for braid_engine_config {
             allowed_keys: ptr::null(),
             xdp: 0,
             datapath: ptr::null(),
+            quantum: config.quantum.unwrap_or(0),
         }
     }
 }
@@ -263,6 +267,7 @@ impl braid_engine_config {
                 count => Progress::Threads(count as usize),
             },
             paths: self.paths as usize,
+            quantum: Some(self.quantum).filter(|packets| *packets != 0),
             discover: flag(self.discover, "discover")?,
             // The strings are read elsewhere.
             security: None,

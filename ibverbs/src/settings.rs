@@ -64,6 +64,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_DATAPATH", |s, v| set(&mut s.engine.datapath, datapath(v))),
     ("BRAID_PATHS", |s, v| set(&mut s.engine.paths, number(v, 1..=braid::MAX_PATHS))),
     ("BRAID_LB", |s, v| set(&mut s.engine.lb, parsed(v))),
+    ("BRAID_QUANTUM", |s, v| set(&mut s.engine.quantum, number(v, 1..=4096).map(Some))),
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
     (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),

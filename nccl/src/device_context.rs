@@ -60,6 +60,7 @@ impl DeviceContext {
             progress,
             paths: device.paths(config),
             lb: config.paths.lb,
+            quantum: config.paths.quantum,
             discover: config.paths.discover,
             mtu: device.mtu,
             crc: config.crc,

@@ -150,6 +150,7 @@ impl Table {
 mod tests {
     use braid_lb::LbPolicy;
     use braid_sim::host::{BatchSize, Recovery, Sharing};
+    use braid_transport::EndpointConfig;
 
     use super::*;
 
@@ -172,6 +173,7 @@ mod tests {
         let policies = Product::PaperPolicies.hosts(paper());
         assert_eq!((policies.lb, policies.recovery), (LbPolicy::PRO, Recovery::Ideal));
         assert_eq!((policies.batch, policies.sharing), (BatchSize::GSO, Sharing::Host));
+        assert_eq!(policies.quantum, EndpointConfig::QUANTUM);
         assert!(policies.health);
     }
 

@@ -68,6 +68,7 @@ fn of_engine(config: &EngineConfig) -> Vec<Named> {
         ("progress", progress, Some("--progress")),
         ("paths", json!(config.paths), Some("--paths")),
         ("lb", json!(config.lb.name()), Some("--lb")),
+        ("quantum_packets", json!(config.quantum), Some("--quantum")),
         ("discover", json!(config.discover), Some("--discover")),
         ("mtu", json!(config.mtu), Some("--mtu")),
         ("crc", crc, Some("--crc")),

@@ -216,6 +216,8 @@ fn rejected_options_name_an_alternative() {
         ("write-bw host -H", "latency tests"),
         ("write-lat host --report_gbits", "bandwidth tests"),
         ("write-bw host --lb nonsense", "round-robin"),
+        ("write-bw host --quantum 0", "1..=4096"),
+        ("write-bw host --quantum 4097", "1..=4096"),
         ("write-bw host --cc nonsense", "dcqcn"),
         ("write-bw host --loss-recovery nonsense", "fifo-path"),
         ("write_bw", "write-bw, read-bw"),

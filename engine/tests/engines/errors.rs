@@ -323,6 +323,12 @@ fn options_out_of_range_are_named() {
     let error = make(EngineConfig { progress: threads, ..local() });
     assert!(matches!(error, EngineError::Threads { count: 0 }));
     assert!(matches!(make(EngineConfig { paths: 0, ..local() }), EngineError::PathCount(_)));
+    for packets in [0, 4097] {
+        let error = make(EngineConfig { quantum: Some(packets), ..local() });
+        assert!(matches!(error, EngineError::Quantum { .. }));
+        let text = format!("quantum of {packets} packets; use 1 to 4096");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
     let taken = EngineConfig { bind: side.engine.local_addr(), ..local() };
     let error = make(taken).to_string();
     assert!(error.contains(&side.engine.local_addr().to_string()), "{error}");

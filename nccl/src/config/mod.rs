@@ -83,6 +83,8 @@ pub(crate) struct PathSettings {
     /// Number of paths. `None`: depends on the datapath.
     pub(crate) count: Option<usize>,
     pub(crate) lb: LbPolicy,
+    /// Path quantum in packets. `None`: the engine's default.
+    pub(crate) quantum: Option<u32>,
     pub(crate) discover: bool,
     pub(crate) rail_policy: RailScheme,
 }
@@ -123,6 +125,7 @@ impl Default for Config {
             paths: PathSettings {
                 count: None,
                 lb: engine.lb,
+                quantum: engine.quantum,
                 discover: engine.discover,
                 rail_policy: engine.rail_policy,
             },

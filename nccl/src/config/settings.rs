@@ -24,6 +24,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("threads", |c, v| set(&mut c.threads, number(v, 0..=64))),
     ("paths", |c, v| set(&mut c.paths.count, number(v, 1..=4096).map(Some))),
     ("lb", |c, v| set(&mut c.paths.lb, parsed(v))),
+    ("quantum", |c, v| set(&mut c.paths.quantum, number(v, 1..=4096).map(Some))),
     ("discover", |c, v| set(&mut c.paths.discover, switch(v))),
     ("mtu", |c, v| set(&mut c.mtu, packet_payload(v).map(Some))),
     ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),

@@ -9,7 +9,7 @@ use braid_transport::LossRecovery;
 
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
-use braid_sim::host::{BatchSize, HostConfig, Paths, Recovery, Sharing};
+use braid_sim::host::{HostConfig, Paths, Recovery, Sharing};
 use braid_sim::simulation::{Change, Plan};
 use braid_sim::switch::Policy;
 use braid_sim::time::{Ps, Rate};
@@ -176,8 +176,8 @@ pub(super) struct ProSetup {
     pub(super) control_hashed: bool,
     pub(super) changes: Vec<(Ps, Change)>,
     pub(super) product: Product,
-    /// Replaces the limits of a batch.
-    pub(super) batch: Option<BatchSize>,
+    /// Replaces the path quantum.
+    pub(super) quantum: Option<u32>,
     /// Replaces the destinations that share a path set.
     pub(super) sharing: Option<Sharing>,
     pub(super) seed: u64,
@@ -194,7 +194,7 @@ impl ProSetup {
             control_hashed: false,
             changes: Vec::new(),
             product: Product::Paper,
-            batch: None,
+            quantum: None,
             sharing: None,
             seed,
         }
@@ -214,7 +214,7 @@ impl ProSetup {
             ..HostConfig::default()
         };
         let mut host = self.product.hosts(host);
-        host.batch = self.batch.unwrap_or(host.batch);
+        host.quantum = self.quantum.unwrap_or(host.quantum);
         host.sharing = self.sharing.unwrap_or(host.sharing);
         let policy = self.policy.clone().unwrap_or_else(|| self.scheme.policy());
         let network = NetworkConfig {
