@@ -7,6 +7,7 @@ use braid_lb::{LbPolicy, PathSet, RailScheme};
 use braid_wire::Crc;
 
 use crate::datapaths::Datapath;
+use crate::destination_groups::DestinationGroups;
 use crate::link::faults::Faults;
 use crate::observe::MetricsEndpoint;
 use crate::random;
@@ -119,6 +120,10 @@ pub struct EngineConfig {
     /// or a 32nd with policies that judge paths by their packets. Default: `None`, one call, at
     /// most 32 packets.
     pub quantum: Option<u32>,
+    /// The groups of peers that share a path set, such as the hosts behind one ToR switch. Not with
+    /// `discover`, which finds the routes to single hosts. Default: no groups, a path set for each
+    /// host.
+    pub destination_groups: DestinationGroups,
     /// Whether the engine discovers which paths take different routes to a peer, and uses equally
     /// many paths of each route. Use it in networks whose switches hash (ECMP), where source ports
     /// fall unevenly on the links. The discovery is repeated every few seconds. Requires UDP. If no
@@ -174,6 +179,7 @@ impl Default for EngineConfig {
             progress: Progress::default(),
             paths: PathSet::DEFAULT_PATHS,
             quantum: None,
+            destination_groups: DestinationGroups::default(),
             lb: LbPolicy::default(),
             discover: false,
             mtu: None,

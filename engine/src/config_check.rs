@@ -25,6 +25,9 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     if config.discover && !config.datapath.has(Feature::Discovery) {
         return Err(EngineError::Discover);
     }
+    if config.discover && !config.destination_groups.is_empty() {
+        return Err(EngineError::DiscoverForGroups);
+    }
     check_timers(config)?;
     check_rails(config)?;
     check_second_addr(config)?;

@@ -91,6 +91,12 @@ pub enum EngineError {
         "`discover` finds the routes of UDP source ports, which this datapath lacks; leave it off"
     )]
     Discover,
+    /// Destination groups and discovery exclude each other.
+    #[error(
+        "`discover` finds the routes to single hosts, and the hosts of a destination group share \
+         their paths; leave off one of the two"
+    )]
+    DiscoverForGroups,
     /// The datapath cannot protect packets: a NIC places the payloads.
     #[error(
         "there are no keyed connections over verbs: the NIC would write unauthenticated data to \

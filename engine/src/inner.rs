@@ -158,6 +158,7 @@ impl EngineInner {
                 count: config.paths,
                 seed: config.seed.wrapping_add((index as u64) << 32),
                 discover: config.discover,
+                groups: config.destination_groups.clone(),
             },
             signals,
             activity: self.drivers.activity().clone(),

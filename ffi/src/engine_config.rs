@@ -5,8 +5,8 @@ use std::path::Path;
 use std::ptr;
 
 use braid::{
-    Crc, Datapath, DatapathKind, DatapathOptions, EngineConfig, Faults, Medium, Progress, Security,
-    VerbsOptions, VerbsService,
+    Crc, Datapath, DatapathKind, DatapathOptions, DestinationGroups, EngineConfig, Faults, Medium,
+    Progress, Security, VerbsOptions, VerbsService,
 };
 
 use crate::arguments::{flag, micros, narrow, optional_text, timer};
@@ -131,6 +131,10 @@ pub struct braid_engine_config {
     /// Path quantum: maximum number of packets that a queue pair sends on one path before it picks
     /// the next path, 1 to 4096. 0: the packets of one call, at most 32.
     pub quantum: u32,
+    /// A file of the peers that share paths, such as the hosts behind one ToR switch. It has a line
+    /// for each group: `NAME PREFIX ...`, such as `tor1 10.0.1.0/24 10.0.9.17`. Not with
+    /// `discover`. NULL: no groups.
+    pub destination_groups: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -179,6 +183,7 @@ impl Default for braid_engine_config {
             xdp: 0,
             datapath: ptr::null(),
             quantum: config.quantum.unwrap_or(0),
+            destination_groups: ptr::null(),
         }
     }
 }
@@ -194,6 +199,8 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
+        let groups = unsafe { optional_text(config.destination_groups, "destination_groups")? };
+        // SAFETY: the same.
         let [bind, lb, device, rails, rail_policy, metrics, key, security, allowed, datapath] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
@@ -219,6 +226,9 @@ impl braid_engine_config {
         }
         if let Some(policy) = rail_policy {
             checked.rail_policy = policy.parse()?;
+        }
+        if let Some(file) = groups {
+            checked.destination_groups = DestinationGroups::read(file)?;
         }
         if let Some(metrics) = metrics {
             checked.metrics = metrics.parse()?;
@@ -267,6 +277,8 @@ impl braid_engine_config {
                 count => Progress::Threads(count as usize),
             },
             paths: self.paths as usize,
+            // Read elsewhere.
+            destination_groups: DestinationGroups::default(),
             quantum: Some(self.quantum).filter(|packets| *packets != 0),
             discover: flag(self.discover, "discover")?,
             // The strings are read elsewhere.

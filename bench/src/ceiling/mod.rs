@@ -268,6 +268,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         policy: PolicyArgs {
             paths: args.paths,
             quantum: None,
+            destination_groups: None,
             lb: args.lb,
             discover: Switch::Off,
             cc: CcConfig::default(),

@@ -216,6 +216,7 @@ fn rejected_options_name_an_alternative() {
         ("write-bw host -H", "latency tests"),
         ("write-lat host --report_gbits", "bandwidth tests"),
         ("write-bw host --lb nonsense", "round-robin"),
+        ("write-bw host --destination-groups /nonexistent/groups", "cannot read the destination"),
         ("write-bw host --quantum 0", "1..=4096"),
         ("write-bw host --quantum 4097", "1..=4096"),
         ("write-bw host --cc nonsense", "dcqcn"),

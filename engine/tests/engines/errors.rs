@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use crate::pair::{MEMORY, Pair, Side, configs, everywhere, local};
 use braid::wr::SendWrExt;
 use braid::{
-    Access, AccessError, CqError, CreateQpError, Engine, EngineConfig, EngineError, MemoryError,
-    MemoryRegion, PostError, QpOptions, QpState, RegisterError, RemoteAddr, SendWr, Sge, Status,
-    wr,
+    Access, AccessError, CqError, CreateQpError, DestinationGroups, Engine, EngineConfig,
+    EngineError, MemoryError, MemoryRegion, PostError, QpOptions, QpState, RegisterError,
+    RemoteAddr, SendWr, Sge, Status, wr,
 };
 
 #[test]
@@ -329,6 +329,9 @@ fn options_out_of_range_are_named() {
         let text = format!("quantum of {packets} packets; use 1 to 4096");
         assert!(error.to_string().contains(&text), "{error}");
     }
+    let destination_groups = DestinationGroups::parse("groups", "a 10.0.0.0/8").unwrap();
+    let error = make(EngineConfig { destination_groups, discover: true, ..local() });
+    assert!(matches!(error, EngineError::DiscoverForGroups));
     let taken = EngineConfig { bind: side.engine.local_addr(), ..local() };
     let error = make(taken).to_string();
     assert!(error.contains(&side.engine.local_addr().to_string()), "{error}");
