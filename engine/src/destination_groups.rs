@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// PRO's path set belongs to a ToR switch (PRO, section III-A). If it leads to one host, senders to
 /// several hosts behind that switch rotate independently. Groups suit fabrics in which the number
 /// of a path selects the route. A switch that hashes flows hashes the peer's address, too, so a
-/// path leads over different routes to the hosts of a group.
+/// path leads over different routes to the hosts of a group. Policies that compare the round trips
+/// of paths, such as `adaptive`, do not distinguish the hosts of a group.
 ///
 /// A file has a line for each group: its name, and the addresses or prefixes of its hosts. A `#`
 /// begins a comment.

@@ -150,7 +150,6 @@ impl Table {
 mod tests {
     use braid_lb::LbPolicy;
     use braid_sim::host::{BatchSize, Recovery, Sharing};
-    use braid_transport::EndpointConfig;
 
     use super::*;
 
@@ -173,7 +172,7 @@ mod tests {
         let policies = Product::PaperPolicies.hosts(paper());
         assert_eq!((policies.lb, policies.recovery), (LbPolicy::PRO, Recovery::Ideal));
         assert_eq!((policies.batch, policies.sharing), (BatchSize::GSO, Sharing::Host));
-        assert_eq!(policies.quantum, EndpointConfig::QUANTUM);
+        assert_eq!(policies.quantum, None);
         assert!(policies.health);
     }
 

@@ -197,7 +197,8 @@ pub struct EndpointConfig {
     /// Path quantum: maximum number of segments that a stream sends on one path before it picks the
     /// next path, at least 1. A batch takes one path, so it is no longer. More segments than a
     /// batch holds are rounded down to whole batches. A quantum is also at most a share of the
-    /// window, see [`braid_lb::Requirements::quanta`]. `None`: one batch.
+    /// window, see [`braid_lb::Requirements::quanta`]. `None`: one batch, of no more bytes than
+    /// [`EndpointConfig::QUANTUM`] full segments have.
     pub quantum: Option<u32>,
     /// Maximum number of segments that one [`crate::Transmit`] describes. 1: each by itself.
     pub transmit_segments: u32,
@@ -264,9 +265,10 @@ impl EndpointConfig {
     /// Maximum number of bytes in a batch of a UDP socket with segmentation offload: an IPv4 packet
     /// without its headers. IPv6 takes 20 more, but a socket may use both.
     pub const GSO_BYTES: u64 = 65_535 - 20 - 8;
-    /// Path quantum of a UDP socket in segments, unless the user gives another. The curve that
-    /// leads to it is in `docs/spraying.md`.
-    pub const QUANTUM: u32 = 32;
+    /// Maximum number of full segments in a path quantum, unless the user gives another. It does
+    /// not limit Ethernet's MTU of 1500, with which a batch has 44. The curve that leads to it is
+    /// in `docs/spraying.md`.
+    pub const QUANTUM: u32 = 48;
 
     /// Maximum number of segments in a batch, which takes one path.
     pub(crate) fn longest_batch(&self) -> u32 {

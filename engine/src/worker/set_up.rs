@@ -188,12 +188,10 @@ impl Worker {
         theirs: &Offer,
         (addrs, session): (PeerAddrs, Option<Session>),
     ) {
-        let one_batch = self.caps.batch_segments.min(EndpointConfig::QUANTUM);
-        let quantum = self.plan.quantum.unwrap_or(one_batch);
         let config = EndpointConfig {
             batch_segments: self.caps.batch_segments,
             batch_bytes: self.caps.batch_bytes,
-            quantum: Some(quantum),
+            quantum: self.plan.quantum,
             transmit_segments: self.caps.transmit_segments,
             joint_batches: self.caps.joint_batches,
             peer_receive_buffer: theirs.receive_buffer.into(),

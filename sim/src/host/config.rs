@@ -82,9 +82,9 @@ pub struct HostConfig {
     pub destination_groups: Vec<Vec<u32>>,
     /// The packets that leave together on one path.
     pub batch: BatchSize,
-    /// The path quantum: the packets for which a path is picked, at least 1. See
-    /// [`EndpointConfig::quantum`].
-    pub quantum: u32,
+    /// The path quantum: the packets for which a path is picked, at least 1. `None`: as
+    /// [`EndpointConfig::quantum`] has it.
+    pub quantum: Option<u32>,
     /// Whether dead paths are taken out of use.
     pub health: bool,
     /// The detection of losses.
@@ -123,7 +123,7 @@ impl HostConfig {
             paths: Paths::Hashed(PathSet::DEFAULT_PATHS as u16),
             sharing: Sharing::Host,
             batch: BatchSize::GSO,
-            quantum: EndpointConfig::QUANTUM,
+            quantum: None,
             health: true,
             recovery: Recovery::Protocol(qp.recovery),
             reorder_threshold: qp.reorder_threshold,
@@ -150,7 +150,7 @@ impl Default for HostConfig {
             sharing: Sharing::Edge,
             destination_groups: Vec::new(),
             batch: BatchSize::PACKET,
-            quantum: 1,
+            quantum: Some(1),
             health: true,
             recovery: Recovery::Protocol(LossRecovery::default()),
             reorder_threshold: 48,

@@ -24,7 +24,7 @@ impl SprayingKeys {
                     format!("quantum = {packets} is not possible; give 1 to {window}, the window");
                 return Err(Refusal::of(key, what));
             }
-            host.quantum = packets;
+            host.quantum = Some(packets);
         }
         if let Some(key) = &self.destination_groups {
             check_groups(key.get_ref(), host.sharing, topology.hosts())

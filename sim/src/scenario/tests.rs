@@ -118,7 +118,7 @@ fn every_key_arrives_in_the_plan() {
         paths: Paths::Hashed(64),
         sharing: Sharing::Host,
         destination_groups: vec![vec![0, 1], vec![6, 7]],
-        quantum: 8,
+        quantum: Some(8),
         health: true,
         recovery: Recovery::Protocol(braid_transport::LossRecovery::Sack),
         reorder_threshold: 9,
@@ -315,7 +315,7 @@ fn the_shipped_profile_is_what_the_engine_configures() {
     assert_eq!(host, HostConfig { paths: Paths::Hashed(16), ..HostConfig::shipped() });
     let qp = QpConfig::default();
     assert_eq!((host.batch.packets, host.batch.bytes), (64, EndpointConfig::GSO_BYTES));
-    assert_eq!(host.quantum, EndpointConfig::QUANTUM);
+    assert_eq!(host.quantum, None);
     assert_eq!((host.sharing, host.data_path), (Sharing::Host, DataPath::Aligned));
     assert_eq!((host.min_rto, host.ack_every), (qp.min_rto, qp.ask_every));
     assert_eq!(host.recovery, Recovery::Protocol(qp.recovery));

@@ -28,7 +28,8 @@ impl BatchLimit {
     /// `mtu`: payload bytes of a full segment.
     pub(crate) fn new(endpoint: &EndpointConfig, mtu: u16) -> Self {
         let (segments, full_segment) = (endpoint.longest_batch(), Segment::wire_len(mtu));
-        let whole = (endpoint.batch_bytes / full_segment).clamp(1, segments.into());
+        let most = endpoint.quantum.unwrap_or(EndpointConfig::QUANTUM).min(segments);
+        let whole = (endpoint.batch_bytes / full_segment).clamp(1, most.into());
         let quantum = endpoint.quantum.unwrap_or(segments).max(segments);
         let quantum = quantum - quantum % whole as u32;
         let followers = endpoint.transmit_segments.saturating_sub(1);
@@ -200,9 +201,22 @@ mod tests {
 
     #[test]
     fn a_quantum_is_a_batch_by_default() {
-        assert_eq!(batches(limit(64, 65_507, None), None), [64]);
+        assert_eq!(batches(limit(64, 65_507, None), None), [48]);
         assert_eq!(batches(limit(64, 44 * FULL, None), None), [44]);
         assert_eq!(batches(limit(1, 65_507, None), None), [1]);
+    }
+
+    /// Short segments cost as much per batch as long ones, and fill queues less.
+    #[test]
+    fn the_default_quantum_limits_bytes() {
+        let limit = limit(64, 65_507, None);
+        let mut quantum = Quantum::new(PathId::new(1), limit, limit.room(1 << 30, 8));
+        let mut segments = 0;
+        while !quantum.has_ended() {
+            quantum.join(8, limit);
+            segments += 1;
+        }
+        assert_eq!(segments, 64);
     }
 
     #[test]
