@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use braid::{
-    CcConfig, DatapathKind, KeyPurpose, LbPolicy, LossRecovery, Medium, MetricsEndpoint, RailScheme,
+    CcConfig, DatapathKind, DestinationGroups, DestinationGroupsError, KeyPurpose, LbPolicy,
+    LossRecovery, Medium, MetricsEndpoint, RailScheme,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -41,7 +42,7 @@ pub(crate) struct EngineArgs {
     pub(crate) protection: ProtectionArgs,
     #[command(flatten)]
     pub(crate) faults: FaultArgs,
-    /// Seed of the random choices.
+    /// Seed of injected faults and of traffic patterns.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Endpoint for this side's metrics during the run: `local` for `braid-perf top PID`, an
@@ -78,6 +79,14 @@ pub(crate) struct PolicyArgs {
     /// Path policy of the sender on this side.
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) lb: LbPolicy,
+    /// Path quantum: packets that a queue pair sends on one path before it picks the next, 1 to
+    /// 4096 [default: one call, at most 48 full packets]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) quantum: Option<u32>,
+    /// File of the peers that share paths, such as the hosts behind one ToR switch. Each line has
+    /// the name of a group and the addresses or prefixes of its hosts [default: none]
+    #[arg(long, value_name = "FILE", value_parser = destination_groups)]
+    pub(crate) destination_groups: Option<DestinationGroups>,
     /// Whether to discover which paths take different routes, and to use equally many of each. For
     /// networks whose switches hash.
     #[arg(long, value_enum, default_value_t = Switch::Off)]
@@ -189,4 +198,8 @@ pub(crate) enum Switch {
     On,
     /// No.
     Off,
+}
+
+fn destination_groups(file: &str) -> Result<DestinationGroups, DestinationGroupsError> {
+    DestinationGroups::read(file)
 }

@@ -108,11 +108,12 @@ pub(crate) fn engine_config(
         },
         paths: args.policy.paths,
         lb: args.policy.lb,
+        quantum: args.policy.quantum,
+        destination_groups: args.policy.destination_groups.clone().unwrap_or_default(),
         discover: args.policy.discover == Switch::On,
         mtu: args.mtu,
         crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
         security: security(args)?,
-        seed: args.seed,
         faults: faults(args),
         metrics: args.metrics.unwrap_or_default(),
         ..EngineConfig::default()

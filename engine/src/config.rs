@@ -7,8 +7,10 @@ use braid_lb::{LbPolicy, PathSet, RailScheme};
 use braid_wire::Crc;
 
 use crate::datapaths::Datapath;
+use crate::destination_groups::DestinationGroups;
 use crate::link::faults::Faults;
 use crate::observe::MetricsEndpoint;
+use crate::random;
 use crate::security::Security;
 
 /// The threads that run the protocol.
@@ -109,8 +111,19 @@ pub struct EngineConfig {
     /// The number of paths to a peer on each rail, 1 to 4096. Over UDP each path is a source port.
     /// Default: 16 ([`PathSet::DEFAULT_PATHS`]).
     pub paths: usize,
-    /// The policy that picks a path for each batch. Default: [`LbPolicy::ADAPTIVE`].
+    /// The policy that picks a path for each quantum. Default: [`LbPolicy::ADAPTIVE`].
     pub lb: LbPolicy,
+    /// The path quantum: the largest number of packets that a queue pair sends on one path before
+    /// it picks the next path, 1 to 4096. Fewer packets keep the queues of switches shorter, and
+    /// cost more calls: the packets of a call take one path. More packets than a call takes are
+    /// rounded down to whole calls. A quantum is also at most an eighth of the congestion window,
+    /// or a 32nd with policies that judge paths by their packets. Default: `None`, one call, of no
+    /// more bytes than 48 full packets have.
+    pub quantum: Option<u32>,
+    /// The groups of peers that share a path set, such as the hosts behind one ToR switch. Not with
+    /// `discover`, which finds the routes to single hosts. Default: no groups, a path set for each
+    /// host.
+    pub destination_groups: DestinationGroups,
     /// Whether the engine discovers which paths take different routes to a peer, and uses equally
     /// many paths of each route. Use it in networks whose switches hash (ECMP), where source ports
     /// fall unevenly on the links. The discovery is repeated every few seconds. Requires UDP. If no
@@ -133,7 +146,8 @@ pub struct EngineConfig {
     pub receive_buffer: usize,
     /// Faults injected below the protocol, for tests and experiments. Default: none.
     pub faults: Faults,
-    /// The seed of the path policy's random choices. Secrets never depend on it. Default: 1.
+    /// The seed of the path policy's random choices. Secrets never depend on it. Senders with the
+    /// same seed choose the same paths at once. Default: a random number.
     pub seed: u64,
     /// Time for which an idle worker polls before it sleeps. Default: 50 us.
     pub spin: Duration,
@@ -164,6 +178,8 @@ impl Default for EngineConfig {
             rail_policy: RailScheme::default(),
             progress: Progress::default(),
             paths: PathSet::DEFAULT_PATHS,
+            quantum: None,
+            destination_groups: DestinationGroups::default(),
             lb: LbPolicy::default(),
             discover: false,
             mtu: None,
@@ -171,7 +187,7 @@ impl Default for EngineConfig {
             security: None,
             receive_buffer: 8 << 20,
             faults: Faults::default(),
-            seed: 1,
+            seed: random::number(),
             spin: Duration::from_micros(50),
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),

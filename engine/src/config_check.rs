@@ -10,7 +10,7 @@ use braid_wire::MAX_RAILS;
 
 use crate::config::{EngineConfig, Progress};
 use crate::datapaths::Feature;
-use crate::error::{EngineError, MAX_WORKERS};
+use crate::error::{EngineError, MAX_WORKERS, QUANTA};
 
 /// The shortest interval of PINGs. With a shorter one the peer would only answer PINGs.
 const LEAST_PING_INTERVAL: Duration = Duration::from_millis(1);
@@ -19,8 +19,14 @@ const LEAST_PING_INTERVAL: Duration = Duration::from_millis(1);
 pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     config.faults.validate()?;
     PathSet::new(config.lb, config.paths, config.seed)?;
+    if let Some(packets) = config.quantum.filter(|packets| !QUANTA.contains(packets)) {
+        return Err(EngineError::Quantum { packets });
+    }
     if config.discover && !config.datapath.has(Feature::Discovery) {
         return Err(EngineError::Discover);
+    }
+    if config.discover && !config.destination_groups.is_empty() {
+        return Err(EngineError::DiscoverForGroups);
     }
     check_timers(config)?;
     check_rails(config)?;

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 
 use braid_keys::KEY_PACKETS_LOG2;
 use braid_lb::PathsError;
-use braid_transport::TimerError;
+use braid_transport::{QpConfig, TimerError};
 
 use crate::link::faults::FaultsError;
 use crate::link::remedy;
@@ -15,6 +16,8 @@ use crate::verbs::VerbsSetupError;
 
 /// The largest number of workers of an engine.
 pub(crate) const MAX_WORKERS: usize = 64;
+/// The possible path quanta. The upper limit is the largest window of a queue pair.
+pub(crate) const QUANTA: RangeInclusive<u32> = 1..=QpConfig::MAX_WINDOW as u32;
 
 /// The reason why an engine was not created.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,15 @@ pub enum EngineError {
     /// The number of paths is out of range.
     #[error(transparent)]
     PathCount(#[from] PathsError),
+    /// The path quantum is out of range.
+    #[error(
+        "invalid path quantum of {packets} packets; use {first} to {last}, the largest window",
+        first = QUANTA.start(), last = QUANTA.end()
+    )]
+    Quantum {
+        /// The quantum.
+        packets: u32,
+    },
     /// The number of threads is out of range.
     #[error(
         "an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application \
@@ -79,6 +91,12 @@ pub enum EngineError {
         "`discover` finds the routes of UDP source ports, which this datapath lacks; leave it off"
     )]
     Discover,
+    /// Destination groups and discovery exclude each other.
+    #[error(
+        "`discover` finds the routes to single hosts, and the hosts of a destination group share \
+         their paths; leave off one of the two"
+    )]
+    DiscoverForGroups,
     /// The datapath cannot protect packets: a NIC places the payloads.
     #[error(
         "there are no keyed connections over verbs: the NIC would write unauthenticated data to \

@@ -142,6 +142,7 @@ impl EngineInner {
             plan: SetUpPlan {
                 instance,
                 mtu: config.mtu.unwrap_or(caps.segment),
+                quantum: config.quantum,
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
@@ -157,6 +158,7 @@ impl EngineInner {
                 count: config.paths,
                 seed: config.seed.wrapping_add((index as u64) << 32),
                 discover: config.discover,
+                groups: config.destination_groups.clone(),
             },
             signals,
             activity: self.drivers.activity().clone(),

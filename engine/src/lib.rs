@@ -66,6 +66,7 @@ mod cq;
 mod datapath;
 mod datapaths;
 mod degradation;
+mod destination_groups;
 mod discovery;
 mod doorbell;
 mod drivers;
@@ -224,6 +225,7 @@ pub use cq::{CompletionQueue, CqError, CreateCqError};
 pub use datapath::JoinError;
 pub use datapaths::{Datapath, DatapathError, DatapathKind, DatapathOptions, Medium, Program};
 pub use degradation::{Degradation, Misrouting, RailTrouble};
+pub use destination_groups::{DestinationGroups, DestinationGroupsError};
 pub use discovery::{
     DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover, discover_any,
 };

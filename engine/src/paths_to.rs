@@ -8,7 +8,8 @@ use braid_lb::PathReport;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PathsTo {
-    /// The destination.
+    /// The destination. The first address of its first prefix stands for the hosts of a
+    /// destination group ([`crate::DestinationGroups`]).
     pub ip: IpAddr,
     /// The rail: 0 is the one over which connections are set up.
     pub rail: usize,

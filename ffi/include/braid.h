@@ -458,7 +458,8 @@ typedef struct braid_engine_config {
     uint32_t mtu;
     // Size of the receive buffer of each socket in bytes. The system may grant less.
     size_t receive_buffer;
-    // Seed of the path policy's random choices.
+    // Seed of the path policy's random choices. Senders with the same seed choose the same paths
+    // at once. Default: a random number.
     uint64_t seed;
     // Time for which an idle thread polls before it sleeps, in microseconds. This and the
     // following timers are at most one day.
@@ -527,6 +528,13 @@ typedef struct braid_engine_config {
     // NULL: the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name
     // "xdp" here instead of setting `xdp`.
     const char *datapath;
+    // Path quantum: maximum number of packets that a queue pair sends on one path before it picks
+    // the next path, 1 to 4096. 0: one call, at most 48 full packets.
+    uint32_t quantum;
+    // A file of the peers that share paths, such as the hosts behind one ToR switch. It has a line
+    // for each group: `NAME PREFIX ...`, such as `tor1 10.0.1.0/24 10.0.9.17`. Not with
+    // `discover`. NULL: no groups.
+    const char *destination_groups;
 } braid_engine_config;
 
 // Counters since the creation of the engine.

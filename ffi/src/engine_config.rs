@@ -5,8 +5,8 @@ use std::path::Path;
 use std::ptr;
 
 use braid::{
-    Crc, Datapath, DatapathKind, DatapathOptions, EngineConfig, Faults, Medium, Progress, Security,
-    VerbsOptions, VerbsService,
+    Crc, Datapath, DatapathKind, DatapathOptions, DestinationGroups, EngineConfig, Faults, Medium,
+    Progress, Security, VerbsOptions, VerbsService,
 };
 
 use crate::arguments::{flag, micros, narrow, optional_text, timer};
@@ -58,7 +58,8 @@ pub struct braid_engine_config {
     pub mtu: u32,
     /// Size of the receive buffer of each socket in bytes. The system may grant less.
     pub receive_buffer: usize,
-    /// Seed of the path policy's random choices.
+    /// Seed of the path policy's random choices. Senders with the same seed choose the same paths
+    /// at once. Default: a random number.
     pub seed: u64,
     /// Time for which an idle thread polls before it sleeps, in microseconds. This and the
     /// following timers are at most one day.
@@ -127,6 +128,13 @@ pub struct braid_engine_config {
     /// NULL: the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name
     /// "xdp" here instead of setting `xdp`.
     pub datapath: *const c_char,
+    /// Path quantum: maximum number of packets that a queue pair sends on one path before it picks
+    /// the next path, 1 to 4096. 0: one call, at most 48 full packets.
+    pub quantum: u32,
+    /// A file of the peers that share paths, such as the hosts behind one ToR switch. It has a line
+    /// for each group: `NAME PREFIX ...`, such as `tor1 10.0.1.0/24 10.0.9.17`. Not with
+    /// `discover`. NULL: no groups.
+    pub destination_groups: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -174,6 +182,8 @@ impl Default for braid_engine_config {
             allowed_keys: ptr::null(),
             xdp: 0,
             datapath: ptr::null(),
+            quantum: config.quantum.unwrap_or(0),
+            destination_groups: ptr::null(),
         }
     }
 }
@@ -189,6 +199,8 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
+        let groups = unsafe { optional_text(config.destination_groups, "destination_groups")? };
+        // SAFETY: the same.
         let [bind, lb, device, rails, rail_policy, metrics, key, security, allowed, datapath] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
@@ -214,6 +226,9 @@ impl braid_engine_config {
         }
         if let Some(policy) = rail_policy {
             checked.rail_policy = policy.parse()?;
+        }
+        if let Some(file) = groups {
+            checked.destination_groups = DestinationGroups::read(file)?;
         }
         if let Some(metrics) = metrics {
             checked.metrics = metrics.parse()?;
@@ -262,6 +277,9 @@ impl braid_engine_config {
                 count => Progress::Threads(count as usize),
             },
             paths: self.paths as usize,
+            // Read elsewhere.
+            destination_groups: DestinationGroups::default(),
+            quantum: Some(self.quantum).filter(|packets| *packets != 0),
             discover: flag(self.discover, "discover")?,
             // The strings are read elsewhere.
             security: None,

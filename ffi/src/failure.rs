@@ -4,10 +4,10 @@ use std::ffi::c_int;
 
 use braid::{
     ConnectError, CqError, CreateCqError, CreateQpError, DatapathError, DatapathKind,
-    DiscoveryError, EndpointError, EngineError, GroupError, ListenError, MalformedKey, MemoryError,
-    PostError, RegisterError, SecurityError, StateError, UnknownCc, UnknownEndpoint, UnknownLb,
-    UnknownRailScheme, UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError,
-    XdpSetupError,
+    DestinationGroupsError, DiscoveryError, EndpointError, EngineError, GroupError, ListenError,
+    MalformedKey, MemoryError, PostError, RegisterError, SecurityError, StateError, UnknownCc,
+    UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery, UnknownSecurity, VerbsError,
+    VerbsSetupError, XdpSetupError,
 };
 
 use crate::error::*;
@@ -104,6 +104,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
+    DestinationGroups(#[from] DestinationGroupsError),
+    #[error(transparent)]
     Lb(#[from] UnknownLb),
     #[error(transparent)]
     RailPolicy(#[from] UnknownRailScheme),
@@ -156,6 +158,7 @@ impl Failure {
             | Failure::TwoDatapaths
             | Failure::OtherDatapath { .. }
             | Failure::Datapath(_)
+            | Failure::DestinationGroups(_)
             | Failure::NoMembers
             | Failure::TwoMembers
             | Failure::Text { .. }

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use braid::environment;
 use braid::{
-    AllowList, CcConfig, Crc, Datapath, DatapathKind, DatapathOptions, EngineConfig, KeyPurpose,
-    LossRecovery, Program, Progress, QpConfig, RailNames, SecretKey, Security, SecurityError,
+    AllowList, CcConfig, Crc, Datapath, DatapathKind, DatapathOptions, DestinationGroups,
+    EngineConfig, KeyPurpose, LossRecovery, Program, Progress, QpConfig, RailNames, SecretKey,
+    Security, SecurityError,
 };
 use braid_log::FilterError;
 
@@ -64,6 +65,8 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_DATAPATH", |s, v| set(&mut s.engine.datapath, datapath(v))),
     ("BRAID_PATHS", |s, v| set(&mut s.engine.paths, number(v, 1..=braid::MAX_PATHS))),
     ("BRAID_LB", |s, v| set(&mut s.engine.lb, parsed(v))),
+    ("BRAID_QUANTUM", |s, v| set(&mut s.engine.quantum, number(v, 1..=4096).map(Some))),
+    ("BRAID_DESTINATION_GROUPS", |s, v| set(&mut s.engine.destination_groups, groups(v))),
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
     (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),
@@ -221,6 +224,10 @@ fn datapath(value: &str) -> Result<Datapath, String> {
         format!("accepted: {}", names.join(", "))
     })?;
     kind.build(&DatapathOptions::default()).map_err(|error| error.to_string())
+}
+
+fn groups(file: &str) -> Result<DestinationGroups, String> {
+    DestinationGroups::read(file).map_err(|error| error.to_string())
 }
 
 fn read_key(file: &str) -> Result<SecretKey, String> {

@@ -60,6 +60,8 @@ impl DeviceContext {
             progress,
             paths: device.paths(config),
             lb: config.paths.lb,
+            quantum: config.paths.quantum,
+            destination_groups: config.paths.groups.clone(),
             discover: config.paths.discover,
             mtu: device.mtu,
             crc: config.crc,

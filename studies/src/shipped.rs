@@ -172,6 +172,7 @@ mod tests {
         let policies = Product::PaperPolicies.hosts(paper());
         assert_eq!((policies.lb, policies.recovery), (LbPolicy::PRO, Recovery::Ideal));
         assert_eq!((policies.batch, policies.sharing), (BatchSize::GSO, Sharing::Host));
+        assert_eq!(policies.quantum, None);
         assert!(policies.health);
     }
 

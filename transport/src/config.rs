@@ -94,7 +94,7 @@ impl Default for QpConfig {
             access: Access::ALL,
             max_send_wr: 128,
             max_recv_wr: 512,
-            window: 4096,
+            window: QpConfig::MAX_WINDOW,
             max_rd_atomic: 128,
             retry_timeout: Duration::from_secs(3),
             rnr_retry: None,
@@ -148,6 +148,9 @@ impl TimerError {
 }
 
 impl QpConfig {
+    /// The largest receive window in packets.
+    pub const MAX_WINDOW: u16 = 4096;
+
     /// Refuses times that no queue pair can work with. A `min_rto` above `max_rto` is allowed: it
     /// is then the longest time-out, too.
     ///
@@ -185,13 +188,18 @@ pub struct QpAttributes {
 /// Configuration of an endpoint, which holds all queue pairs towards one peer.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointConfig {
-    /// Maximum number of segments in a batch. A stream sends this many segments on one path,
-    /// rounded up to whole batches, before it picks the next path.
+    /// Maximum number of segments in a batch, as far as the datapath limits it.
     pub batch_segments: u32,
     /// Maximum number of bytes in a batch, headers included. New segments wait until a whole batch,
     /// or a quarter of the bytes in flight, may leave: a batch costs the datapath little more than
     /// one segment.
     pub batch_bytes: u64,
+    /// Path quantum: maximum number of segments that a stream sends on one path before it picks the
+    /// next path, at least 1. A batch takes one path, so it is no longer. More segments than a
+    /// batch holds are rounded down to whole batches. A quantum is also at most a share of the
+    /// window, see [`braid_lb::Requirements::quanta`]. `None`: one batch, of no more bytes than
+    /// [`EndpointConfig::QUANTUM`] full segments have.
+    pub quantum: Option<u32>,
     /// Maximum number of segments that one [`crate::Transmit`] describes. 1: each by itself.
     pub transmit_segments: u32,
     /// Whether segments of several queue pairs may share a batch and its path, if the path policy
@@ -257,6 +265,15 @@ impl EndpointConfig {
     /// Maximum number of bytes in a batch of a UDP socket with segmentation offload: an IPv4 packet
     /// without its headers. IPv6 takes 20 more, but a socket may use both.
     pub const GSO_BYTES: u64 = 65_535 - 20 - 8;
+    /// Maximum number of full segments in a path quantum, unless the user gives another. It does
+    /// not limit Ethernet's MTU of 1500, with which a batch has 44. The curve that leads to it is
+    /// in `docs/spraying.md`.
+    pub const QUANTUM: u32 = 48;
+
+    /// Maximum number of segments in a batch, which takes one path.
+    pub(crate) fn longest_batch(&self) -> u32 {
+        self.quantum.map_or(self.batch_segments, |most| most.min(self.batch_segments)).max(1)
+    }
 }
 
 impl Default for EndpointConfig {
@@ -264,6 +281,7 @@ impl Default for EndpointConfig {
         EndpointConfig {
             batch_segments: 1,
             batch_bytes: u64::MAX,
+            quantum: None,
             transmit_segments: 1,
             joint_batches: false,
             peer_receive_buffer: u64::MAX,

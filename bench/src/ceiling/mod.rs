@@ -267,6 +267,8 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         progress: ProgressKind::Poll,
         policy: PolicyArgs {
             paths: args.paths,
+            quantum: None,
+            destination_groups: None,
             lb: args.lb,
             discover: Switch::Off,
             cc: CcConfig::default(),

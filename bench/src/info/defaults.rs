@@ -61,6 +61,7 @@ fn of_engine(config: &EngineConfig) -> Vec<Named> {
         Progress::Application => json!("the application"),
     };
     let crc = json!(format!("{:?}", config.crc).to_lowercase());
+    let groups = Some("--destination-groups");
     vec![
         ("bind", json!(config.bind.to_string()), Some("--bind, --port")),
         ("rails", json!(config.rails), Some("--rails")),
@@ -68,6 +69,8 @@ fn of_engine(config: &EngineConfig) -> Vec<Named> {
         ("progress", progress, Some("--progress")),
         ("paths", json!(config.paths), Some("--paths")),
         ("lb", json!(config.lb.name()), Some("--lb")),
+        ("quantum_packets", json!(config.quantum), Some("--quantum")),
+        ("destination_groups", json!(!config.destination_groups.is_empty()), groups),
         ("discover", json!(config.discover), Some("--discover")),
         ("mtu", json!(config.mtu), Some("--mtu")),
         ("crc", crc, Some("--crc")),

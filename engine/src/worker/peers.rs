@@ -10,6 +10,7 @@ use braid_wire::{PathId, RailId, Time};
 
 use super::rails::PeerAddrs;
 use crate::degradation::Degradation;
+use crate::destination_groups::DestinationGroups;
 use crate::discovery::PathMap;
 use crate::paths_to::PathsTo;
 use crate::random;
@@ -27,6 +28,8 @@ pub(crate) struct PathPlan {
     /// Whether routes are discovered. Routes depend on the peer's port, so each port of a peer then
     /// has rails of its own.
     pub(crate) discover: bool,
+    /// The peers that share rails.
+    pub(crate) groups: DestinationGroups,
 }
 
 /// The endpoints by index. An endpoint exists while it has queue pairs, and the rails to a
@@ -77,10 +80,10 @@ pub(super) struct Surveyed {
     pub(super) made_at: Time,
 }
 
-/// The rails to one host with all its engines and ports, or to one port of it.
+/// The rails to one host with all its engines and ports, to a group of hosts, or to one port.
 struct SharedRails {
     /// The destination by rail, with its scope, because the same link-local address on another link
-    /// is another host. Port 0: all ports.
+    /// is another host. Port 0: all ports. One address stands for all hosts of a group.
     to: Vec<AddrPair>,
     rails: Rails,
     users: usize,
@@ -158,7 +161,10 @@ impl Peers {
     fn rails_to(&mut self, addrs: &PeerAddrs) -> usize {
         let mut to: Vec<AddrPair> = addrs.iter().collect();
         if !self.plan.discover {
-            to.iter_mut().for_each(|addr| addr.remote.set_port(0));
+            for AddrPair { remote, .. } in &mut to {
+                remote.set_ip(self.plan.groups.representative(remote.ip()));
+                remote.set_port(0);
+            }
         }
         let known = self.shared.iter().position(|rails| rails.lead_to(&to));
         let index = known.or_else(|| self.shared.iter().position(|rails| rails.users == 0));
@@ -399,6 +405,7 @@ mod tests {
             count: 4,
             seed: 1,
             discover: false,
+            groups: DestinationGroups::parse("groups", "rack 10.1.0.0/16 10.2.0.7").unwrap(),
         };
         let mut peers = Peers::new(plan);
         let config = EndpointConfig::default();
@@ -431,6 +438,8 @@ mod tests {
     fn engines_of_one_host_share_its_paths() {
         let path_sets = |addresses: &[&str]| peers_of(addresses).path_sets().count();
         assert_eq!(path_sets(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"]), 2);
+        // Hosts of a destination group do, too.
+        assert_eq!(path_sets(&["10.1.0.1:1", "10.1.9.1:2", "10.2.0.7:1", "10.2.0.8:1"]), 2);
         // The same link-local address on two links belongs to two hosts.
         assert_eq!(path_sets(&["[fe80::1%2]:1", "[fe80::1%2]:2", "[fe80::1%3]:1"]), 2);
     }

@@ -30,6 +30,8 @@ pub(crate) struct SetUpPlan {
     pub(crate) instance: u64,
     /// The largest payload of a packet in bytes.
     pub(crate) mtu: u16,
+    /// See [`crate::EngineConfig::quantum`].
+    pub(crate) quantum: Option<u32>,
     pub(crate) crc: Crc,
     pub(crate) ping_interval: Duration,
     pub(crate) peer_timeout: Duration,
@@ -189,6 +191,7 @@ impl Worker {
         let config = EndpointConfig {
             batch_segments: self.caps.batch_segments,
             batch_bytes: self.caps.batch_bytes,
+            quantum: self.plan.quantum,
             transmit_segments: self.caps.transmit_segments,
             joint_batches: self.caps.joint_batches,
             peer_receive_buffer: theirs.receive_buffer.into(),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use crate::pair::{MEMORY, Pair, Side, configs, everywhere, local};
 use braid::wr::SendWrExt;
 use braid::{
-    Access, AccessError, CqError, CreateQpError, Engine, EngineConfig, EngineError, MemoryError,
-    MemoryRegion, PostError, QpOptions, QpState, RegisterError, RemoteAddr, SendWr, Sge, Status,
-    wr,
+    Access, AccessError, CqError, CreateQpError, DestinationGroups, Engine, EngineConfig,
+    EngineError, MemoryError, MemoryRegion, PostError, QpOptions, QpState, RegisterError,
+    RemoteAddr, SendWr, Sge, Status, wr,
 };
 
 #[test]
@@ -323,6 +323,15 @@ fn options_out_of_range_are_named() {
     let error = make(EngineConfig { progress: threads, ..local() });
     assert!(matches!(error, EngineError::Threads { count: 0 }));
     assert!(matches!(make(EngineConfig { paths: 0, ..local() }), EngineError::PathCount(_)));
+    for packets in [0, 4097] {
+        let error = make(EngineConfig { quantum: Some(packets), ..local() });
+        assert!(matches!(error, EngineError::Quantum { .. }));
+        let text = format!("quantum of {packets} packets; use 1 to 4096");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+    let destination_groups = DestinationGroups::parse("groups", "a 10.0.0.0/8").unwrap();
+    let error = make(EngineConfig { destination_groups, discover: true, ..local() });
+    assert!(matches!(error, EngineError::DiscoverForGroups));
     let taken = EngineConfig { bind: side.engine.local_addr(), ..local() };
     let error = make(taken).to_string();
     assert!(error.contains(&side.engine.local_addr().to_string()), "{error}");

@@ -238,6 +238,11 @@ fn bad_configurations_are_named() {
         (braid_engine_config { threads: u32::MAX, ..good }, "threads"),
         (braid_engine_config { paths: 0, ..good }, "paths 0"),
         (braid_engine_config { paths: 4097, ..good }, "4097"),
+        (braid_engine_config { quantum: 4097, ..good }, "quantum of 4097 packets; use 1 to 4096"),
+        (
+            braid_engine_config { destination_groups: c"/nonexistent/groups".as_ptr(), ..good },
+            "cannot read the destination groups in /nonexistent/groups",
+        ),
         (braid_engine_config { mtu: 65_536, ..good }, "`mtu` is 65536; use 0 to 65535"),
         (braid_engine_config { crc: 2, ..good }, "`crc`"),
         (braid_engine_config { discover: -1, ..good }, "`discover`"),

@@ -59,9 +59,10 @@ impl PathPolicyFactory for AdaptiveFactory {
         Requirements { shares_batches: true, ..Requirements::default() }
     }
 
-    fn build(&self, paths: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
+    fn build(&self, paths: &Paths, rng: &mut PathRng) -> Box<dyn PathPolicy> {
         let windows = vec![Window::trial(); paths.len()];
-        Box::new(Adaptive { order: Pro::new(), windows, most: None, newest: Time::ZERO })
+        let order = Pro::new(paths, rng);
+        Box::new(Adaptive { order, windows, most: None, newest: Time::ZERO })
     }
 }
 

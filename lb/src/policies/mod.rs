@@ -36,8 +36,8 @@ table! {
     ROUND_ROBIN = round_robin::RoundRobinFactory;
     /// A random path for every batch.
     OBLIVIOUS = oblivious::ObliviousFactory;
-    /// Orchestrated round robin (PRO, Alg. 1, in its batch form): every queue pair visits all
-    /// paths, staggered against the others.
+    /// Orchestrated round robin (PRO, Alg. 1, per batch): every queue pair visits all paths,
+    /// staggered against the others, from a random start.
     PRO = pro::ProFactory;
     /// PRO's order, with a window for each path that falls behind the others.
     ADAPTIVE = adaptive::AdaptiveFactory;

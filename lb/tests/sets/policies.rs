@@ -217,7 +217,35 @@ fn a_dismissed_queue_pair_no_longer_counts_in_the_span_of_pro() {
     let idle = set.admit();
     set.dismiss(idle); // never invited
     let then = [set.pick(a, batch(1)), set.pick(a, batch(2))];
-    assert_eq!((first.map(PathId::get), then.map(PathId::get)), ([0, 1], [1, 2])); // P = 1: span 1
+    let start = first[0].get();
+    let after = |steps: u16| (start + steps) % 8;
+    assert_eq!(first.map(PathId::get), [after(0), after(1)]);
+    assert_eq!(then.map(PathId::get), [after(1), after(2)]); // P = 1: span 1
+}
+
+/// Otherwise the senders of a collective would all use the same path at once.
+#[test]
+fn rotations_of_path_sets_start_at_different_paths() {
+    for policy in [LbPolicy::PRO, LbPolicy::ADAPTIVE, LbPolicy::DR] {
+        let first: HashSet<u16> = (1..=64).map(|seed| picks(policy, 8, seed, 1)[0]).collect();
+        assert_eq!(first.len(), 8, "{policy}");
+    }
+}
+
+/// A batch takes one path, whatever its length, so the next queue pair starts at the next path.
+#[test]
+fn queue_pairs_with_long_batches_start_at_different_paths() {
+    for policy in [LbPolicy::PRO, LbPolicy::ADAPTIVE] {
+        let mut set = PathSet::new(policy, 8, 1).unwrap();
+        let long = Batch { segments: 64, ..batch(0) };
+        let first: HashSet<u16> = (0..8)
+            .map(|_| {
+                let stream = set.admit();
+                set.pick(stream, long).get()
+            })
+            .collect();
+        assert_eq!(first.len(), 8, "{policy}");
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::{
-    AllowList, CcConfig, Crc, DatapathKind, EngineConfig, Faults, KeyPurpose, LbPolicy,
-    LossRecovery, RailScheme, SecretKey, Security, SecurityError, VerbsService,
+    AllowList, CcConfig, Crc, DatapathKind, DestinationGroups, EngineConfig, Faults, KeyPurpose,
+    LbPolicy, LossRecovery, RailScheme, SecretKey, Security, SecurityError, VerbsService,
 };
 
 use crate::interfaces::Pattern;
@@ -78,11 +78,15 @@ pub(crate) struct DeviceSettings {
 }
 
 /// The paths and rails of a connection.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct PathSettings {
     /// Number of paths. `None`: depends on the datapath.
     pub(crate) count: Option<usize>,
     pub(crate) lb: LbPolicy,
+    /// Path quantum in packets. `None`: the engine's default.
+    pub(crate) quantum: Option<u32>,
+    /// The peers that share paths.
+    pub(crate) groups: DestinationGroups,
     pub(crate) discover: bool,
     pub(crate) rail_policy: RailScheme,
 }
@@ -123,6 +127,8 @@ impl Default for Config {
             paths: PathSettings {
                 count: None,
                 lb: engine.lb,
+                quantum: engine.quantum,
+                groups: engine.destination_groups,
                 discover: engine.discover,
                 rail_policy: engine.rail_policy,
             },

@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{AllowList, Crc, DatapathKind, Program, RailNames, SecretKey, VerbsService};
+use braid::{
+    AllowList, Crc, DatapathKind, DestinationGroups, Program, RailNames, SecretKey, VerbsService,
+};
 
 use super::Config;
 
@@ -24,6 +26,8 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("threads", |c, v| set(&mut c.threads, number(v, 0..=64))),
     ("paths", |c, v| set(&mut c.paths.count, number(v, 1..=4096).map(Some))),
     ("lb", |c, v| set(&mut c.paths.lb, parsed(v))),
+    ("quantum", |c, v| set(&mut c.paths.quantum, number(v, 1..=4096).map(Some))),
+    ("destination_groups", |c, v| set(&mut c.paths.groups, groups(v))),
     ("discover", |c, v| set(&mut c.paths.discover, switch(v))),
     ("mtu", |c, v| set(&mut c.mtu, packet_payload(v).map(Some))),
     ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),
@@ -122,6 +126,12 @@ fn key(file: &str) -> Result<SecretKey, String> {
 fn allowed_keys(file: &str) -> Result<AllowList, String> {
     let refused = |error| format!("accepted: a file of public keys; {error}");
     braid::read_allowed_keys(file).map_err(refused)
+}
+
+/// Reads a file of destination groups at once; see [`key`].
+fn groups(file: &str) -> Result<DestinationGroups, String> {
+    let refused = |error| format!("accepted: a file of destination groups; {error}");
+    DestinationGroups::read(file).map_err(refused)
 }
 
 /// Parses a payload length. GPUs read 8-byte words while they arrive, so no packet may end inside

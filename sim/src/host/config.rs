@@ -42,7 +42,7 @@ pub enum Recovery {
     Ideal,
 }
 
-/// Limits of a batch. The path policy picks a path for one batch or more.
+/// Limits of a batch: the packets that leave together on one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchSize {
     /// Maximum number of packets, at least 1.
@@ -82,6 +82,9 @@ pub struct HostConfig {
     pub destination_groups: Vec<Vec<u32>>,
     /// The packets that leave together on one path.
     pub batch: BatchSize,
+    /// The path quantum: the packets for which a path is picked, at least 1. `None`: as
+    /// [`EndpointConfig::quantum`] has it.
+    pub quantum: Option<u32>,
     /// Whether dead paths are taken out of use.
     pub health: bool,
     /// The detection of losses.
@@ -120,6 +123,7 @@ impl HostConfig {
             paths: Paths::Hashed(PathSet::DEFAULT_PATHS as u16),
             sharing: Sharing::Host,
             batch: BatchSize::GSO,
+            quantum: None,
             health: true,
             recovery: Recovery::Protocol(qp.recovery),
             reorder_threshold: qp.reorder_threshold,
@@ -146,6 +150,7 @@ impl Default for HostConfig {
             sharing: Sharing::Edge,
             destination_groups: Vec::new(),
             batch: BatchSize::PACKET,
+            quantum: Some(1),
             health: true,
             recovery: Recovery::Protocol(LossRecovery::default()),
             reorder_threshold: 48,

@@ -192,8 +192,7 @@ impl Scenario {
         };
         let refuse = |Refusal { at, what }: Refusal| self.source.error(at, what);
         self.keys.rails.apply(&mut host, topology).map_err(refuse)?;
-        let payload = network.frames.payload;
-        self.keys.spraying.apply(&mut host, topology, payload).map_err(refuse)?;
+        self.keys.spraying.apply(&mut host, topology).map_err(refuse)?;
         check_data_path(host.data_path, topology).map_err(|what| self.source.whole(what))?;
         Ok(host)
     }

@@ -1,53 +1,30 @@
-//! `[spraying]`: the packets that leave together on a path, and the destinations that share paths.
+//! `[spraying]`: the packets for which a path is picked, and the destinations that share paths.
 
-use braid_wire::DATA_HEADER_LEN;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::Refusal;
-use super::quantity::{Bytes, Parsed};
 use crate::host::{HostConfig, Sharing};
 use crate::topology::Topology;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SprayingKeys {
-    batch_packets: Option<Spanned<u32>>,
-    batch_bytes: Option<Spanned<Parsed<Bytes>>>,
+    quantum: Option<Spanned<u32>>,
     destination_groups: Option<Spanned<Vec<Vec<u32>>>>,
 }
 
 impl SprayingKeys {
-    /// Applies the keys to the hosts. `payload`: payload bytes of a full packet.
-    pub(super) fn apply(
-        &self,
-        host: &mut HostConfig,
-        topology: &Topology,
-        payload: u16,
-    ) -> Result<(), Refusal> {
-        let window = u32::from(host.window);
-        if let Some(key) = &self.batch_packets {
-            host.batch.packets = *key.get_ref();
-            if !(1..=window).contains(key.get_ref()) {
-                let packets = key.get_ref();
-                let what = format!(
-                    "batch_packets = {packets} is not possible; give 1 to {window}, the window"
-                );
+    /// Applies the keys to the hosts.
+    pub(super) fn apply(&self, host: &mut HostConfig, topology: &Topology) -> Result<(), Refusal> {
+        if let Some(key) = &self.quantum {
+            let (packets, window) = (*key.get_ref(), u32::from(host.window));
+            if !(1..=window).contains(&packets) {
+                let what =
+                    format!("quantum = {packets} is not possible; give 1 to {window}, the window");
                 return Err(Refusal::of(key, what));
             }
-        }
-        if let Some(key) = &self.batch_bytes {
-            let Parsed(Bytes(bytes)) = *key.get_ref();
-            host.batch.bytes = bytes;
-            let packet = u64::from(payload) + DATA_HEADER_LEN as u64;
-            let most = packet * u64::from(window);
-            if !(packet..=most).contains(&bytes) {
-                let what = format!(
-                    "batch_bytes = {bytes} B is not possible; give {packet} B, a full packet, to \
-                     {most} B, the window"
-                );
-                return Err(Refusal::of(key, what));
-            }
+            host.quantum = Some(packets);
         }
         if let Some(key) = &self.destination_groups {
             check_groups(key.get_ref(), host.sharing, topology.hosts())

@@ -49,8 +49,7 @@ direct = false
 
 [spraying]
 destination_groups = [[0, 1], [6, 7]]
-batch_packets = 8
-batch_bytes = "16 KiB"
+quantum = 8
 
 [[workload]]
 permutation = { bytes = "10 KB", pairs = "inter-edge" }
@@ -94,7 +93,7 @@ fn line_of(what: &str) -> usize {
 fn every_key_arrives_in_the_plan() {
     use crate::fabric::{Buffer, Marking, Pause, When};
     use crate::frames::Frames;
-    use crate::host::{BatchSize, Recovery, Sharing};
+    use crate::host::{Recovery, Sharing};
     use crate::switch::Policy;
     use crate::time::Rate;
 
@@ -119,7 +118,7 @@ fn every_key_arrives_in_the_plan() {
         paths: Paths::Hashed(64),
         sharing: Sharing::Host,
         destination_groups: vec![vec![0, 1], vec![6, 7]],
-        batch: BatchSize { packets: 8, bytes: 16 << 10 },
+        quantum: Some(8),
         health: true,
         recovery: Recovery::Protocol(braid_transport::LossRecovery::Sack),
         reorder_threshold: 9,
@@ -192,10 +191,8 @@ fn values_that_contradict_each_other_are_refused() {
         ("count", "count = 17", "17 cables cannot fail in a layer that has 16"),
         ("groups = 2", "groups = 3", "give a divisor of 8"),
         ("permutation", "permutation = { bytes = \"0 B\" }", "give 1 to"),
-        ("batch_packets", "batch_packets = 0", "give 1 to 512, the window"),
-        ("batch_packets", "batch_packets = 513", "give 1 to 512, the window"),
-        ("batch_bytes", "batch_bytes = \"0 B\"", "give 1060 B, a full packet"),
-        ("batch_bytes", "batch_bytes = \"1 GB\"", "to 542720 B, the window"),
+        ("quantum", "quantum = 0", "give 1 to 512, the window"),
+        ("quantum", "quantum = 513", "give 1 to 512, the window"),
         ("destination_groups", "destination_groups = [[0, 1], []]", "name its hosts"),
         ("destination_groups", "destination_groups = [[0, 1], [1, 2]]", "name it once"),
         ("destination_groups", "destination_groups = [[8]]", "numbered from 0"),
@@ -318,6 +315,7 @@ fn the_shipped_profile_is_what_the_engine_configures() {
     assert_eq!(host, HostConfig { paths: Paths::Hashed(16), ..HostConfig::shipped() });
     let qp = QpConfig::default();
     assert_eq!((host.batch.packets, host.batch.bytes), (64, EndpointConfig::GSO_BYTES));
+    assert_eq!(host.quantum, None);
     assert_eq!((host.sharing, host.data_path), (Sharing::Host, DataPath::Aligned));
     assert_eq!((host.min_rto, host.ack_every), (qp.min_rto, qp.ask_every));
     assert_eq!(host.recovery, Recovery::Protocol(qp.recovery));

@@ -101,13 +101,9 @@ fn choices() -> Vec<String> {
          busiest host, with its acknowledgements on the same links. Against a bound that leaves \
          those out, all \
          slowdowns would be 6 % higher.",
-        "Every host starts at once, and PRO's counter C at 0 everywhere (Algorithm 1): the eight \
-            hosts of a \
-         ToR switch go round its uplinks in step. Lemma 4 has them start at random. In the \
-         all-to-all of Fig. 11 every \
-         destination has a counter, all start at once on the first uplink, and its queue stays as \
-         long as there are \
-         hosts times destinations.",
+        "Every host starts at once, and PRO's counter C at a random path, as the proof of Lemma 4 \
+         assumes. In Algorithm 1 C starts at 0, so that the eight hosts of a ToR switch go round \
+         its uplinks in step.",
         "The ring is one step: every host sends one message to the next. In the tree every parent \
             sends one \
          message to each child of both trees.",

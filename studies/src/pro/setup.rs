@@ -1,5 +1,6 @@
 //! The common set-up of the paper's simulations (PRO, section VI-A).
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use braid_transport::LossRecovery;
 
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
-use braid_sim::host::{BatchSize, HostConfig, Paths, Recovery, Sharing};
+use braid_sim::host::{HostConfig, Paths, Recovery, Sharing};
 use braid_sim::simulation::{Change, Plan};
 use braid_sim::switch::Policy;
 use braid_sim::time::{Ps, Rate};
@@ -162,6 +163,13 @@ pub(super) fn paper_fabric() -> Topology {
     fabric(16, 8, 8)
 }
 
+/// Returns the hosts below each ToR switch.
+fn hosts_by_tor(topology: &Topology) -> Vec<Vec<u32>> {
+    let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    topology.nics.iter().for_each(|nic| groups.entry(nic.edge).or_default().push(nic.host));
+    groups.into_values().collect()
+}
+
 /// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(super) struct ProSetup {
@@ -176,10 +184,10 @@ pub(super) struct ProSetup {
     pub(super) control_hashed: bool,
     pub(super) changes: Vec<(Ps, Change)>,
     pub(super) product: Product,
-    /// Replaces the limits of a batch.
-    pub(super) batch: Option<BatchSize>,
-    /// Replaces the destinations that share a path set.
-    pub(super) sharing: Option<Sharing>,
+    /// Replaces the path quantum.
+    pub(super) quantum: Option<u32>,
+    /// Whether path sets belong to ToR switches or to hosts, instead of what the hosts have.
+    pub(super) per_tor: Option<bool>,
     pub(super) seed: u64,
 }
 
@@ -194,8 +202,8 @@ impl ProSetup {
             control_hashed: false,
             changes: Vec::new(),
             product: Product::Paper,
-            batch: None,
-            sharing: None,
+            quantum: None,
+            per_tor: None,
             seed,
         }
     }
@@ -214,8 +222,13 @@ impl ProSetup {
             ..HostConfig::default()
         };
         let mut host = self.product.hosts(host);
-        host.batch = self.batch.unwrap_or(host.batch);
-        host.sharing = self.sharing.unwrap_or(host.sharing);
+        host.quantum = self.quantum.or(host.quantum);
+        match (self.per_tor, self.product) {
+            (None, _) => {}
+            (Some(true), Product::Paper) => host.sharing = Sharing::Edge,
+            (Some(false), _) => host.sharing = Sharing::Host,
+            (Some(true), _) => host.destination_groups = hosts_by_tor(topology),
+        }
         let policy = self.policy.clone().unwrap_or_else(|| self.scheme.policy());
         let network = NetworkConfig {
             marking: Some(MARKING),

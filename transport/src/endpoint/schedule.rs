@@ -29,7 +29,7 @@ impl Endpoint {
     fn can_serve(&self, index: u32) -> bool {
         let Some(Member { needs, .. }) = &self.members[index as usize] else { return true };
         let (rail, bytes) = (needs.rail(), needs.bytes());
-        let whole = self.config.batch_bytes.min(bytes * u64::from(self.config.batch_segments));
+        let whole = self.config.batch_bytes.min(bytes * u64::from(self.config.longest_batch()));
         let in_flight = self.in_flight.bytes()[rail];
         let least = if self.schedule.hands_out { 0 } else { least_batch(in_flight, whole) };
         bytes.max(least) <= self.in_flight.left()[rail]

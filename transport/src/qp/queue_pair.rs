@@ -190,7 +190,7 @@ impl QueuePair {
             instance: terms.instance,
             mtu: terms.mtu,
             receive_buffer: terms.receive_buffer,
-            window: self.config.window.clamp(1, 4096),
+            window: self.config.window.clamp(1, QpConfig::MAX_WINDOW),
             max_rd_atomic: self.config.max_rd_atomic.max(1),
             crc: terms.crc,
         })

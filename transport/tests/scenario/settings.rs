@@ -319,6 +319,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         search_path_mtu: false,
         envelope: 0,
         batch_segments: pick(rng, &[1, 1, 2, 4, 16]),
+        quantum: pick(rng, &[None, None, Some(1), Some(3), Some(40)]),
         transmit_segments: 1,
         batch_bytes: pick(rng, &[u64::MAX, 3 * u64::from(mtu) + 200, 10_000, 1]),
         peer_receive_buffer: match rng.random_range(0..3) {

@@ -12,6 +12,8 @@ pub(super) const CHECKS: &[Check] = &[
         .with(&[("BRAID_THREADS", "many")]),
     Check::new("number out of range", |s| refused(s, &["BRAID_PATHS", "`0`", "1 to 4096"]))
         .with(&[("BRAID_PATHS", "0")]),
+    Check::new("no packet per path pick", |s| refused(s, &["BRAID_QUANTUM", "`0`", "1 to 4096"]))
+        .with(&[("BRAID_QUANTUM", "0")]),
     Check::new("wrong name", |s| refused(s, &["BRAID_LB", "`magic`", "round-robin"]))
         .with(&[("BRAID_LB", "magic")]),
     Check::new("wrong switch", |s| refused(s, &["BRAID_CRC", "`maybe`", "on, off"]))

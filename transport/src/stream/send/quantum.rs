@@ -15,7 +15,8 @@ pub(crate) struct BatchLimit {
     segments: u32,
     /// Maximum number of segments that are handed out together with another one.
     followers: u32,
-    /// Maximum number of full segments in a quantum: `segments`, rounded up to whole batches.
+    /// Maximum number of segments in a quantum. More than a batch of full segments are whole
+    /// batches.
     quantum: u32,
     /// Wire bytes of a full segment.
     full_segment: u64,
@@ -26,9 +27,11 @@ pub(crate) struct BatchLimit {
 impl BatchLimit {
     /// `mtu`: payload bytes of a full segment.
     pub(crate) fn new(endpoint: &EndpointConfig, mtu: u16) -> Self {
-        let (segments, full_segment) = (endpoint.batch_segments, Segment::wire_len(mtu));
-        let whole = (endpoint.batch_bytes / full_segment).clamp(1, segments.max(1).into());
-        let quantum = segments.max(1).next_multiple_of(whole as u32);
+        let (segments, full_segment) = (endpoint.longest_batch(), Segment::wire_len(mtu));
+        let most = endpoint.quantum.unwrap_or(EndpointConfig::QUANTUM).min(segments);
+        let whole = (endpoint.batch_bytes / full_segment).clamp(1, most.into());
+        let quantum = endpoint.quantum.unwrap_or(segments).max(segments);
+        let quantum = quantum - quantum % whole as u32;
         let followers = endpoint.transmit_segments.saturating_sub(1);
         BatchLimit { segments, followers, quantum, full_segment, batch: whole * full_segment }
     }
@@ -95,13 +98,13 @@ pub(crate) struct Quantum {
 
 impl Quantum {
     pub(crate) fn new(path: PathId, limit: BatchLimit, room: u64) -> Self {
-        let left = limit.segments;
+        let left = limit.quantum;
         Quantum { quantum_path: path, path, left, room, batch: 0, segments: 0, is_short: false }
     }
 
     /// Creates a quantum of at most `most` segments.
     pub(crate) fn short(path: PathId, limit: BatchLimit, room: u64, most: NonZeroU32) -> Self {
-        let left = limit.segments.min(most.get());
+        let left = limit.quantum.min(most.get());
         Quantum { left, is_short: true, ..Quantum::new(path, limit, room) }
     }
 
@@ -150,7 +153,8 @@ impl Quantum {
         let bytes = Segment::wire_len(len);
         if self.begins_batch() {
             (self.path, self.batch) = (self.quantum_path, limit.batch);
-            self.segments = if self.is_short { self.left } else { limit.segments };
+            self.segments =
+                if self.is_short { self.left.min(limit.segments) } else { limit.segments };
         }
         self.left = self.left.saturating_sub(1);
         self.segments = self.segments.saturating_sub(1);
@@ -161,5 +165,90 @@ impl Quantum {
         if self.room < limit.full_segment {
             self.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The wire bytes of a full segment in these tests.
+    const FULL: u64 = 1000;
+
+    fn limit(batch_segments: u32, batch_bytes: u64, quantum: Option<u32>) -> BatchLimit {
+        let config = EndpointConfig { batch_segments, batch_bytes, quantum, ..Default::default() };
+        let mtu = FULL - Segment::wire_len(0);
+        BatchLimit::new(&config, mtu as u16)
+    }
+
+    /// Returns the lengths of the batches of a quantum that has a large window.
+    fn batches(limit: BatchLimit, most: Option<u32>) -> Vec<u32> {
+        let (path, room) = (PathId::new(1), limit.room(1 << 30, 8));
+        let mut quantum = match most.and_then(NonZeroU32::new) {
+            Some(most) => Quantum::short(path, limit, room, most),
+            None => Quantum::new(path, limit, room),
+        };
+        let mut batches = Vec::new();
+        while !quantum.has_ended() {
+            if quantum.begins_batch() {
+                batches.push(0);
+            }
+            *batches.last_mut().expect("a segment begins a batch") += 1;
+            quantum.join((FULL - Segment::wire_len(0)) as u16, limit);
+        }
+        batches
+    }
+
+    #[test]
+    fn a_quantum_is_a_batch_by_default() {
+        assert_eq!(batches(limit(64, 65_507, None), None), [48]);
+        assert_eq!(batches(limit(64, 44 * FULL, None), None), [44]);
+        assert_eq!(batches(limit(1, 65_507, None), None), [1]);
+    }
+
+    /// Short segments cost as much per batch as long ones, and fill queues less.
+    #[test]
+    fn the_default_quantum_limits_bytes() {
+        let limit = limit(64, 65_507, None);
+        let mut quantum = Quantum::new(PathId::new(1), limit, limit.room(1 << 30, 8));
+        let mut segments = 0;
+        while !quantum.has_ended() {
+            quantum.join(8, limit);
+            segments += 1;
+        }
+        assert_eq!(segments, 64);
+    }
+
+    #[test]
+    fn a_quantum_never_has_more_segments_than_configured() {
+        for (quantum, expected) in [
+            (1, vec![1]),
+            (8, vec![8]),
+            (43, vec![43]),
+            (44, vec![44]),
+            (87, vec![44]),
+            (88, vec![44, 44]),
+            (150, vec![44, 44, 44]),
+        ] {
+            let limit = limit(64, 44 * FULL, Some(quantum));
+            assert_eq!(batches(limit, None), expected, "{quantum}");
+            assert_eq!(limit.full_segments(u64::MAX), expected.iter().sum::<u32>());
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_path_policy_cuts_the_quantum() {
+        let long = limit(64, 44 * FULL, Some(88));
+        assert_eq!(batches(long, Some(10)), [10]);
+        assert_eq!(batches(long, Some(50)), [44, 6]);
+        assert_eq!(batches(limit(64, 44 * FULL, Some(8)), Some(10)), [8]);
+    }
+
+    #[test]
+    fn a_small_window_shortens_quanta_to_a_segment() {
+        let limit = limit(64, 44 * FULL, Some(88));
+        assert_eq!((limit.room(0, 8), limit.full_segments(0)), (FULL, 1));
+        assert_eq!(limit.full_segments(limit.room(8 * 10 * FULL, 8)), 10);
+        assert_eq!(limit.full_segments(limit.room(8 * 60 * FULL, 8)), 44);
     }
 }
