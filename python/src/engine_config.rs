@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use braid::{
-    Crc, DatapathKind, DatapathOptions, EngineConfig, Faults, Medium, Progress, Security,
-    VerbsOptions, VerbsService,
+    Crc, DatapathKind, DatapathOptions, DestinationGroups, EngineConfig, Faults, Medium, Progress,
+    Security, VerbsOptions, VerbsService,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,6 +24,8 @@ pub(crate) fn read(py: Python<'_>, mut settings: Settings<'_>) -> PyResult<Engin
         progress,
         mut paths,
         mut lb,
+        mut quantum,
+        mut destination_groups,
         mut discover,
         mut mtu,
         crc,
@@ -51,6 +53,10 @@ pub(crate) fn read(py: Python<'_>, mut settings: Settings<'_>) -> PyResult<Engin
     settings.number("threads", &mut threads)?;
     settings.number("paths", &mut paths)?;
     settings.parsed("lb", &mut lb)?;
+    quantum = settings.maybe_number("quantum")?.or(quantum);
+    if let Some(file) = settings.text("destination_groups")? {
+        destination_groups = DestinationGroups::read(file).raise(py, "SettingError")?;
+    }
     settings.flag("discover", &mut discover)?;
     mtu = settings.maybe_number("mtu")?.or(mtu);
     let mut has_crc = crc == Crc::On;
@@ -83,6 +89,8 @@ pub(crate) fn read(py: Python<'_>, mut settings: Settings<'_>) -> PyResult<Engin
         progress,
         paths,
         lb,
+        quantum,
+        destination_groups,
         discover,
         mtu,
         crc,
@@ -170,11 +178,11 @@ pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     values.set_item("threads", threads_of(config.progress))?;
     values.set_item("paths", config.paths)?;
     values.set_item("lb", config.lb.name())?;
+    values.set_item("quantum", config.quantum)?;
     values.set_item("discover", config.discover)?;
     values.set_item("mtu", config.mtu)?;
     values.set_item("crc", config.crc == Crc::On)?;
     values.set_item("receive_buffer", config.receive_buffer)?;
-    values.set_item("seed", config.seed)?;
     seconds("spin", config.spin)?;
     seconds("ping_interval", config.ping_interval)?;
     seconds("peer_timeout", config.peer_timeout)?;

@@ -33,11 +33,13 @@ def test_signatures_show_the_defaults_of_the_engine() -> None:
     extra = set(shown) - set(of_engine)
     assert extra == {
         "allowed_keys",
+        "destination_groups",
         "device",
         "gid_index",
         "key_file",
         "metrics",
         "security",
+        "seed",
         "service",
     }
     shown = inspect.signature(braid.Engine.create_qp).parameters
