@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::access::access_of;
 use crate::completion_queue::CompletionQueue;
 use crate::connecting::{Terms, connect};
+use crate::context::Context;
 use crate::engine_config;
 use crate::engine_shared::EngineShared;
 use crate::errors::Raise;
@@ -25,7 +26,7 @@ use crate::settings::Settings;
 /// Settings, all by keyword. Times are in seconds. `None` is the default.
 ///
 #[doc = include_str!("engine_settings.txt")]
-#[pyclass(frozen, module = "braid", weakref)]
+#[pyclass(frozen, extends = Context, module = "braid", weakref)]
 pub(crate) struct Engine {
     shared: Arc<EngineShared>,
 }
@@ -50,14 +51,17 @@ impl Engine {
             gid_index=None, service='uc', fault_drop=0.0, fault_reorder=0.0, \
             fault_duplicate=0.0, fault_corrupt=0.0, fault_delay=0.0, fault_seed=0)"
     )]
-    fn new(py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings::new(py, "Engine", settings)?;
         let config = engine_config::read(py, settings)?;
         check_end()?;
         log::begin(py)?;
         let engine = release(py, || BraidEngine::new(config)).raise(py, "EngineError")?;
         let shared = EngineShared::new(engine).raise(py, "EngineError")?;
-        Ok(Engine { shared })
+        Ok(Context::of(Engine { shared }))
     }
 
     /// The address to which peers connect, such as `127.0.0.1:4791`.
@@ -76,17 +80,17 @@ impl Engine {
     /// CPU, or another object with a writable buffer. The object cannot be resized until the region
     /// is closed. `access` is what work and peers may do, of `Access`. 15: everything.
     #[pyo3(signature = (buffer, access=15), text_signature = "($self, buffer, access=15)")]
-    fn register(&self, buffer: &Bound<'_, PyAny>, access: i64) -> PyResult<Region> {
+    fn register(&self, buffer: &Bound<'_, PyAny>, access: i64) -> PyResult<Py<Region>> {
         let py = buffer.py();
         let access = access_of(py, access)?;
         let parts = self.shared.parts(py)?;
         let pinned = PinnedRegion::register(buffer, &parts.pd, access, &self.shared.children)?;
-        Ok(Region::new(pinned))
+        Region::new(py, pinned)
     }
 
     /// Listens for connections. Up to `backlog` requests wait to be accepted.
     #[pyo3(signature = (backlog=64))]
-    fn listen(&self, py: Python<'_>, backlog: usize) -> PyResult<Listener> {
+    fn listen(&self, py: Python<'_>, backlog: usize) -> PyResult<Py<Listener>> {
         Listener::new(py, &self.shared, backlog)
     }
 
@@ -107,9 +111,9 @@ impl Engine {
         &self,
         py: Python<'_>,
         settings: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<QueuePair> {
+    ) -> PyResult<Py<QueuePair>> {
         let settings = Settings::new(py, "Engine.create_qp", settings)?;
-        Ok(QueuePair::new(QpHandle::create(py, &self.shared, settings)?))
+        QueuePair::new(py, QpHandle::create(py, &self.shared, settings)?)
     }
 
     /// Connects a new queue pair to the listener at `address`, such as `192.0.2.1:4791` or a host
@@ -124,13 +128,13 @@ impl Engine {
         py: Python<'_>,
         address: &str,
         settings: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<QueuePair> {
+    ) -> PyResult<Py<QueuePair>> {
         let mut settings = Settings::new(py, "Engine.connect", settings)?;
         let terms = Terms::read(&mut settings)?;
-        let qp = QueuePair::new(QpHandle::create(py, &self.shared, settings)?);
+        let qp = QpHandle::create(py, &self.shared, settings)?;
         // A queue pair that is dropped releases everything.
-        connect(py, qp.handle(), address, &terms)?;
-        Ok(qp)
+        connect(py, &qp, address, &terms)?;
+        QueuePair::new(py, qp)
     }
 
     /// Connects as `connect` does, for asyncio.
@@ -182,20 +186,6 @@ impl Engine {
 
     /// Closes the engine and everything made with it. Peers are told. Unfinished work fails.
     fn close(&self, py: Python<'_>) {
-        self.shared.close(py);
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
         self.shared.close(py);
     }
 

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::access::access_of;
+use crate::context::Context;
 use crate::engine::Engine;
 use crate::engine_shared::EngineShared;
 use crate::errors::{Raise, error, error_with};
@@ -46,7 +47,7 @@ impl Drop for OpenGroup {
 ///
 /// Joining waits until all ranks are connected. The ranks find each other through rank 0 at `root`,
 /// or have the list `addresses`. All start the same rounds in the same order.
-#[pyclass(frozen, module = "braid", weakref)]
+#[pyclass(frozen, extends = Context, module = "braid", weakref)]
 pub(crate) struct Group {
     open: Arc<OpenGroup>,
     /// Keeps the engine open.
@@ -61,7 +62,10 @@ impl Group {
         text_signature = "(engine, *, rank=None, size=None, root=None, addresses=None, job='', \
             timeout=30.0, cc='cubic')"
     )]
-    fn new(engine: &Bound<'_, Engine>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    fn new(
+        engine: &Bound<'_, Engine>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
         let py = engine.py();
         let config = read_config(py, Settings::new(py, "Group", settings)?)?;
         let shared = engine.get().shared().clone();
@@ -72,7 +76,7 @@ impl Group {
         if !shared.children.add(&open) {
             return Err(error(py, "ClosedError", "the engine is closed; create another one"));
         }
-        Ok(Group { open, _shared: shared })
+        Ok(Context::of(Group { open, _shared: shared }))
     }
 
     /// The rank of this process.
@@ -90,9 +94,9 @@ impl Group {
     /// Registers memory for rounds, as `Engine.register` does for queue pairs. Rounds with such
     /// regions need not register arrays again.
     #[pyo3(signature = (buffer, access=15), text_signature = "($self, buffer, access=15)")]
-    fn register(&self, buffer: &Bound<'_, PyAny>, access: i64) -> PyResult<Region> {
-        let access = access_of(buffer.py(), access)?;
-        self.pin(buffer, access).map(Region::new)
+    fn register(&self, buffer: &Bound<'_, PyAny>, access: i64) -> PyResult<Py<Region>> {
+        let py = buffer.py();
+        Region::new(py, self.pin(buffer, access_of(py, access)?)?)
     }
 
     /// Starts a round: each rank sends a part of `send` to each rank, and receives into `recv`.
@@ -125,20 +129,6 @@ impl Group {
 
     /// Leaves the group, and cancels unfinished rounds.
     fn close(&self, py: Python<'_>) {
-        self.open.close(py);
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
         self.open.close(py);
     }
 

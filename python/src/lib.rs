@@ -11,6 +11,7 @@
 mod errors;
 mod process;
 mod slot;
+mod context;
 mod settings;
 mod access;
 mod engine_config;

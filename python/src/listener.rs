@@ -8,6 +8,7 @@ use braid::{ConnectionRequest as Request, Listener as BraidListener};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::context::Context;
 use crate::engine_shared::EngineShared;
 use crate::errors::{Raise, error};
 use crate::process::{Waiting, release};
@@ -24,7 +25,7 @@ impl Closable for OpenListener {
 }
 
 /// A listener for connections to the engine's address.
-#[pyclass(frozen, module = "braid", weakref)]
+#[pyclass(frozen, extends = Context, module = "braid", weakref)]
 pub(crate) struct Listener {
     shared: Arc<EngineShared>,
     listener: Arc<OpenListener>,
@@ -35,14 +36,14 @@ impl Listener {
         py: Python<'_>,
         shared: &Arc<EngineShared>,
         backlog: usize,
-    ) -> PyResult<Self> {
+    ) -> PyResult<Py<Self>> {
         let parts = shared.parts(py)?;
         let listener = release(py, || parts.engine.listen(backlog)).raise(py, "EngineError")?;
         let listener = Arc::new(OpenListener(Slot::new("listener", listener)));
         if !shared.children.add(&listener) {
             return Err(error(py, "ClosedError", "the engine is closed; create another one"));
         }
-        Ok(Listener { shared: shared.clone(), listener })
+        Context::create(py, Listener { shared: shared.clone(), listener })
     }
 }
 
@@ -93,20 +94,6 @@ impl Listener {
 
     /// Rejects waiting requests and listens no more. Accepted connections stay.
     fn close(&self, py: Python<'_>) {
-        self.listener.close(py);
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
         self.listener.close(py);
     }
 
@@ -184,7 +171,11 @@ impl ConnectionRequest {
         signature = (**settings),
         text_signature = "($self, *, private_data=b'', qp=None, **settings)"
     )]
-    fn accept(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<QueuePair> {
+    fn accept(
+        &self,
+        py: Python<'_>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<QueuePair>> {
         let mut settings = Settings::new(py, "ConnectionRequest.accept", settings)?;
         let answer = settings.bytes("private_data")?;
         let handle = match settings.object("qp")? {
@@ -202,7 +193,7 @@ impl ConnectionRequest {
         let (request, qp) = (self.take(py)?, handle.qp(py)?);
         release(py, || request.accept(&qp, &answer)).raise(py, "ConnectError")?;
         handle.set_private_data(self.private_data.clone());
-        Ok(QueuePair::new(handle))
+        QueuePair::new(py, handle)
     }
 
     /// Rejects the request. The peer's `connect` fails.

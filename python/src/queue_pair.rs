@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::connecting::{Connecting, Terms, connect};
+use crate::context::Context;
 use crate::engine_shared::EngineShared;
 use crate::errors::{Raise, cause_name, describe, error};
 use crate::info::qp_counters;
@@ -214,14 +215,14 @@ impl Drop for QpHandle {
 }
 
 /// A reliable connection.
-#[pyclass(frozen, module = "braid", weakref)]
+#[pyclass(frozen, extends = Context, module = "braid", weakref)]
 pub(crate) struct QueuePair {
     handle: Arc<QpHandle>,
 }
 
 impl QueuePair {
-    pub(crate) fn new(handle: Arc<QpHandle>) -> Self {
-        QueuePair { handle }
+    pub(crate) fn new(py: Python<'_>, handle: Arc<QpHandle>) -> PyResult<Py<Self>> {
+        Context::create(py, QueuePair { handle })
     }
 
     pub(crate) fn handle(&self) -> &Arc<QpHandle> {
@@ -373,20 +374,6 @@ impl QueuePair {
     /// Disconnects and releases everything. Unfinished work fails, also that of messages that the
     /// peer has not acknowledged: wait for it first.
     fn close(&self, py: Python<'_>) {
-        self.handle.close(py);
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
         self.handle.close(py);
     }
 

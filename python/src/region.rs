@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyIndexError, PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySlice};
 
+use crate::context::Context;
 use crate::errors::{Raise, error};
 use crate::slot::{Children, Closable, Slot};
 
@@ -148,7 +149,7 @@ fn tensor_bytes<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
 
 /// Registered memory of a Python object, until it is closed or nothing uses it any more. Keep it as
 /// long as peers may access the memory.
-#[pyclass(frozen, module = "braid")]
+#[pyclass(frozen, extends = Context, module = "braid")]
 pub(crate) struct Region {
     pinned: Arc<PinnedRegion>,
     /// Whether the program has read the key, to hand it out.
@@ -156,8 +157,8 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    pub(crate) fn new(pinned: Arc<PinnedRegion>) -> Self {
-        Region { pinned, is_offered: AtomicBool::new(false) }
+    pub(crate) fn new(py: Python<'_>, pinned: Arc<PinnedRegion>) -> PyResult<Py<Self>> {
+        Context::create(py, Region { pinned, is_offered: AtomicBool::new(false) })
     }
 
     pub(crate) fn pinned(&self) -> &Arc<PinnedRegion> {
@@ -206,20 +207,6 @@ impl Region {
     /// still uses it fails, and ends its queue pair.
     fn close(&self, py: Python<'_>) {
         self.pinned.close(py);
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
-        self.close(py);
     }
 
     fn __repr__(&self) -> String {

@@ -44,10 +44,12 @@ impl RemoteRegion {
     fn atomic(
         &self,
         py: Python<'_>,
+        name: &'static str,
         offset: u64,
-        options: PostOptions,
+        options: Option<&Bound<'_, PyDict>>,
         request: impl FnOnce(braid::Sge, RemoteAddr) -> SendWr,
     ) -> PyResult<Py<WorkHandle>> {
+        let options = PostOptions::read(py, name, &PostOptions::RESPONSE, options)?;
         let remote = self.at(py, offset, 8)?;
         let word = self.qp.word(py)?;
         let request = request(word.piece().raise(py, "PostError")?, remote);
@@ -119,10 +121,8 @@ impl RemoteRegion {
         swap: u64,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<WorkHandle>> {
-        let name = "RemoteRegion.compare_swap";
-        let options = PostOptions::read(py, name, &PostOptions::RESPONSE, options)?;
         let request = |piece, remote| wr::compare_swap(0, piece, remote, compare, swap);
-        self.atomic(py, offset, options, request)
+        self.atomic(py, "RemoteRegion.compare_swap", offset, options, request)
     }
 
     /// Adds to the 64-bit word at `offset`, modulo 2**64. The result of the work is its earlier
@@ -138,9 +138,8 @@ impl RemoteRegion {
         add: u64,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<WorkHandle>> {
-        let name = "RemoteRegion.fetch_add";
-        let options = PostOptions::read(py, name, &PostOptions::RESPONSE, options)?;
-        self.atomic(py, offset, options, |piece, remote| wr::fetch_add(0, piece, remote, add))
+        let request = |piece, remote| wr::fetch_add(0, piece, remote, add);
+        self.atomic(py, "RemoteRegion.fetch_add", offset, options, request)
     }
 
     fn __len__(&self) -> usize {

@@ -127,8 +127,8 @@ impl WorkHandle {
 
     /// The queue pair.
     #[getter]
-    fn queue_pair(&self) -> QueuePair {
-        QueuePair::new(self.qp.clone())
+    fn queue_pair(&self, py: Python<'_>) -> PyResult<Py<QueuePair>> {
+        QueuePair::new(py, self.qp.clone())
     }
 
     /// The operation, such as `WRITE`.
