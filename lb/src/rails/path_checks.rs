@@ -2,11 +2,11 @@
 //! losses.
 //!
 //! If the peer repeats packets that were acknowledged, the path of that acknowledgement is tested
-//! by PINGs in turns, together with reference paths. A PONG returns on the path of its PING. A path
-//! goes down if its PINGs of several turns are not answered for longer than two round trips of the
-//! references, although another PING of each of these turns was answered. Then more paths of its
-//! rail are tested. A turn without any answer is no evidence, because the peer may have paused: it
-//! keeps only some of the PINGs that arrived meanwhile.
+//! by PINGs in turns, together with reference paths. A PONG returns on the path of its PING. A PING
+//! is late after two round trips of the references, if another PING of its turn was answered. A
+//! path goes down if its PINGs of several turns are late. Then more paths of its rail are tested. A
+//! turn without any answer is no evidence, because the peer may have paused: it keeps only some of
+//! the PINGs that arrived meanwhile.
 //!
 //! An overloaded peer repeats packets as well. So the first tests send few PINGs, and tests become
 //! rarer as long as they find nothing.
