@@ -25,6 +25,8 @@ import numpy as np
 
 REGION = 1 << 30
 """Bytes of the region at each end."""
+PAUSE = 50e-6
+"""Seconds between two looks. NIXL's progress thread moves the data meanwhile."""
 
 
 class End:
@@ -103,6 +105,7 @@ class End:
         start = time.perf_counter()
         state = self.agent.transfer(handle)
         while state == "PROC":
+            time.sleep(PAUSE)
             state = self.agent.check_xfer_state(handle)
         seconds = time.perf_counter() - start
         if state != "DONE":
@@ -113,7 +116,7 @@ class End:
     def wait_moved(self, other: str) -> None:
         """Waits for the notification of a transfer."""
         while not self.agent.get_new_notifs().get(other):
-            time.sleep(0)
+            time.sleep(PAUSE)
 
 
 def prefill(options: argparse.Namespace, peer: socket.socket) -> list[dict[str, Any]]:

@@ -77,8 +77,8 @@ impl Connection {
         info: &ConnInfo,
     ) -> Result<Arc<Self>, Error> {
         let agent = String::from_utf8_lossy(agent).into_owned();
-        // A failed work request completes even if it is not signalled.
-        let cq = engine.create_cq(DEPTH as usize + 1)?;
+        // Flushed work requests complete even if they are not signalled.
+        let cq = engine.create_cq(2 * DEPTH as usize)?;
         let mut options = settings.qp_options(&cq).queues(DEPTH, 1);
         options.max_inline = FRAME;
         let qp = pd.create_qp(options);
@@ -116,12 +116,16 @@ impl Connection {
 
     fn give(&self, job: Job) {
         let mut state = self.state();
-        if let (Phase::Ended(code), Some(flight)) = (&state.phase, &job.flight) {
-            flight.end(*code);
-            return;
+        match (&state.phase, job.flight) {
+            (Phase::Ended(code), Some(flight)) => flight.end(*code),
+            (Phase::Ended(_), None) => {
+                tracing::warn!(agent = self.agent, "a notification is lost: the connection ended");
+            }
+            (_, flight) => {
+                state.jobs.push_back(Job { flight, ..job });
+                self.advance(&mut state);
+            }
         }
-        state.jobs.push_back(job);
-        self.advance(&mut state);
     }
 
     /// Takes completions and gives more work to the engine.
@@ -234,7 +238,11 @@ impl Connection {
 
     /// Gives work to the engine, as far as its queue has room.
     fn pump(&self, state: &mut State) {
-        while let Some(job) = state.jobs.front_mut() {
+        // The engine frees the place of a work request before its completion is taken, so the
+        // completions that may wait are limited, too.
+        while state.flying.len() < DEPTH as usize
+            && let Some(job) = state.jobs.front_mut()
+        {
             if job.flight.as_ref().is_some_and(|flight| flight.is_cancelled()) {
                 state.jobs.pop_front();
                 continue;

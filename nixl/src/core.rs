@@ -298,7 +298,6 @@ impl Core {
 
     pub(crate) fn on_receives_low(&self) {
         self.inbox.drain();
-        self.inbox.watch();
     }
 
     pub(crate) fn on_missed_events(&self) {

@@ -85,12 +85,11 @@ impl Inbox {
     /// Returns all notifications that have arrived.
     pub(crate) fn take(&self) -> Vec<Notification> {
         let mut state = self.state();
-        self.drain_into(&mut state);
+        let mut waiting = mem::take(&mut state.waiting);
         state.waiting_bytes = 0;
-        let waiting = mem::take(&mut state.waiting);
-        if self.srq.limit() == 0 {
-            self.srq.set_limit(LOW);
-        }
+        self.drain_into(&mut state);
+        waiting.append(&mut state.waiting);
+        state.waiting_bytes = 0;
         waiting
     }
 
@@ -117,16 +116,12 @@ impl Inbox {
         self.drain_into(&mut state);
     }
 
-    /// Watches the receives again, after the event that few are left.
-    pub(crate) fn watch(&self) {
-        let state = self.state();
-        // Otherwise `take` does it.
-        if state.waiting_bytes < MAX_WAITING {
+    fn drain_into(&self, state: &mut InboxState) {
+        // The event that few are left has come. The next one is armed first: receives that are used
+        // up before that are posted again below. With too much waiting, `take` arms it.
+        if self.srq.limit() == 0 && state.waiting_bytes < MAX_WAITING {
             self.srq.set_limit(LOW);
         }
-    }
-
-    fn drain_into(&self, state: &mut InboxState) {
         while state.waiting_bytes < MAX_WAITING {
             match self.cq.poll_one() {
                 Ok(Some(done)) => self.on_completion(state, &done),

@@ -28,7 +28,7 @@ import braid
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 EXAMPLE = HERE.parent / "examples/kv_cache.py"
-FABRIC = "nixl"
+FABRIC = f"nixl{os.getpid()}"
 SERVER = "10.80.1.1"
 PORT = 7000
 LIMIT = 120

@@ -10,7 +10,11 @@ import time
 from typing import Any
 
 import numpy as np
-from nixl._api import nixl_agent, nixl_agent_config  # type: ignore[import-not-found]
+from nixl._api import (  # type: ignore[import-not-found]
+    nixl_agent,
+    nixl_agent_config,
+    nixl_thread_sync_t,
+)
 
 LIMIT = 60.0
 """Seconds after which a test has hung."""
@@ -29,9 +33,14 @@ class Node:
         progress_thread: bool = True,
         backend: str = "BRAID",
         telemetry: bool = False,
+        strict: bool = False,
     ) -> None:
+        locks = nixl_thread_sync_t
         config = nixl_agent_config(
-            enable_prog_thread=progress_thread, backends=[], capture_telemetry=telemetry
+            enable_prog_thread=progress_thread,
+            backends=[],
+            capture_telemetry=telemetry,
+            sync_mode=locks.NIXL_THREAD_SYNC_STRICT if strict else locks.NIXL_THREAD_SYNC_NONE,
         )
         self.name = name
         self.agent = nixl_agent(name, config)

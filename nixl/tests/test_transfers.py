@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from conftest import MakePair
@@ -158,6 +160,26 @@ def test_a_released_transfer_leaves_others_alone(pair: MakePair) -> None:
     here.run(there_now)
     assert there.wait_notifications("here", 1)[-1] == b"after"
     here.agent.release_xfer_handle(there_now)
+
+
+def test_threads_of_one_agent(pair: MakePair) -> None:
+    """Each thread has a part of the memory, in blocks that it moves there and back."""
+    here, there = pair(256 * BLOCK, strict=True)
+    here.fill(4)
+    source, base = here.data(), there.address()
+
+    def work(part: int) -> None:
+        blocks = [(i * BLOCK, i * BLOCK, BLOCK) for i in range(part * 64, part * 64 + 64)]
+        for number in range(5):
+            here.move("WRITE", "there", base, blocks, b"%d.%d" % (part, number))
+            here.move("READ", "there", base, blocks)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    assert there.data() == source
+    assert here.data() == source
+    expected = {b"%d.%d" % (part, number) for part in range(4) for number in range(5)}
+    assert set(there.wait_notifications("here", 20)) == expected
 
 
 def test_telemetry(pair: MakePair) -> None:
