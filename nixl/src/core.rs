@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid::{Access, ConnectionRequest, Engine, ProtectionDomain, QpId};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -152,8 +152,9 @@ impl Core {
         agent: &[u8],
         pairs: impl ExactSizeIterator<Item = Result<Pair<'a>, Error>>,
     ) -> Result<Transfer, Error> {
-        let plan = Plan::new(operation, agent, pairs)?;
-        if agent != self.name {
+        let is_own = agent == self.name;
+        let plan = Plan::new(operation, agent, is_own, pairs)?;
+        if !is_own {
             self.connection(agent)?;
         }
         Ok(Transfer::new(plan))
@@ -243,7 +244,10 @@ impl Core {
 
     /// Delivers what was posted, for a limited time, and ends all connections.
     pub(crate) fn close_connections(&self) {
-        self.connections().iter().for_each(|connection| connection.close(FLUSH));
+        let until = Instant::now() + FLUSH;
+        for connection in self.connections() {
+            connection.close(until.saturating_duration_since(Instant::now()));
+        }
     }
 }
 
@@ -291,6 +295,7 @@ impl Core {
 
     pub(crate) fn on_end(&self, qp: QpId) {
         self.inbox.on_end(qp);
+        // The queue pair may be that of a connection, whose work then fails.
         for connection in self.connections() {
             connection.has_ended();
         }

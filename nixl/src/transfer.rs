@@ -45,10 +45,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Checks the descriptors and puts them together.
+    /// Checks the descriptors and puts them together. `is_own`: the agent is this one.
     pub(crate) fn new<'a>(
         operation: Operation,
         agent: &[u8],
+        is_own: bool,
         pairs: impl ExactSizeIterator<Item = Result<Pair<'a>, Error>>,
     ) -> Result<Self, Error> {
         if pairs.len() == 0 {
@@ -58,7 +59,7 @@ impl Plan {
             Plan { operation, agent: agent.to_owned(), pieces: Vec::with_capacity(pairs.len()) };
         for (index, pair) in pairs.enumerate() {
             let pair = pair?;
-            check(index, agent, &pair)?;
+            check(index, agent, is_own, &pair)?;
             plan.add(&pair);
         }
         Ok(plan)
@@ -131,7 +132,7 @@ impl Piece {
 }
 
 /// Checks that both ends of a pair are registered memory, and whose.
-fn check(index: usize, agent: &[u8], pair: &Pair<'_>) -> Result<(), Error> {
+fn check(index: usize, agent: &[u8], is_own: bool, pair: &Pair<'_>) -> Result<(), Error> {
     let here = (pair.local.region.addr(), pair.local.region.len() as u64);
     let there = pair.remote.extent();
     for (extent, addr) in [(here, pair.local_addr), (there, pair.remote_addr)] {
@@ -140,13 +141,13 @@ fn check(index: usize, agent: &[u8], pair: &Pair<'_>) -> Result<(), Error> {
             return Err(Error::Bounds { index, addr, len: pair.len, region_addr, region_len });
         }
     }
-    match pair.remote {
-        Target::Remote { agent: owner, .. } if owner != agent => {
-            let [owner, agent] = [owner, agent].map(|name| String::from_utf8_lossy(name).into());
-            Err(Error::Owner { index, owner, agent })
-        }
-        _ => Ok(()),
-    }
+    let owner = match pair.remote {
+        Target::Remote { agent: owner, .. } if !is_own && owner == agent => return Ok(()),
+        Target::Here { .. } if is_own => return Ok(()),
+        Target::Remote { agent: owner, .. } => String::from_utf8_lossy(owner).into(),
+        Target::Here { .. } => "(this one)".to_owned(),
+    };
+    Err(Error::Owner { index, owner, agent: String::from_utf8_lossy(agent).into() })
 }
 
 /// A prepared transfer, as NIXL holds it.
@@ -231,7 +232,7 @@ mod tests {
         let pairs = pairs.iter().map(|&(from, to, len)| {
             Ok(Pair { local_addr: here + from, remote_addr: there + to, len, local, remote })
         });
-        Plan::new(Operation::Write, b"decode", pairs)
+        Plan::new(Operation::Write, b"decode", false, pairs)
     }
 
     #[test]
@@ -253,7 +254,7 @@ mod tests {
             let remote_addr = remote.extent().0 + pair.1;
             let (local, remote) = (&local, &remote);
             let pair = Pair { local_addr, remote_addr, len: pair.2, local, remote };
-            let refused = Plan::new(Operation::Read, b"decode", [Ok(pair)].into_iter());
+            let refused = Plan::new(Operation::Read, b"decode", false, [Ok(pair)].into_iter());
             assert!(matches!(refused, Err(Error::Bounds { index: 0, .. })));
         }
         assert!(matches!(plan(&local, &remote, &[]), Err(Error::Empty)));
@@ -263,8 +264,16 @@ mod tests {
     fn memory_of_another_agent_is_refused() {
         let (local, remote) = (registered(4096), remote(100));
         let (local_addr, remote_addr) = (local.region.addr(), remote.extent().0);
-        let pair = Pair { local_addr, remote_addr, len: 8, local: &local, remote: &remote };
-        let refused = Plan::new(Operation::Read, b"prefill", [Ok(pair)].into_iter());
-        assert!(matches!(refused, Err(Error::Owner { .. })));
+        let here = Target::Here { addr: local_addr, len: 4096 };
+        for (agent, is_own, remote_addr, remote) in [
+            (&b"prefill"[..], false, remote_addr, &remote),
+            // A peer with the name of this agent: its addresses mean nothing here.
+            (b"decode", true, remote_addr, &remote),
+            (b"decode", false, local_addr, &here),
+        ] {
+            let pair = Pair { local_addr, remote_addr, len: 8, local: &local, remote };
+            let refused = Plan::new(Operation::Read, agent, is_own, [Ok(pair)].into_iter());
+            assert!(matches!(refused, Err(Error::Owner { .. })));
+        }
     }
 }
