@@ -1,10 +1,9 @@
 //! A server for many clients, and clients that wait for their server.
 
-use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -45,12 +44,12 @@ fn a_server_forever_serves_clients_in_turn_and_refuses_none() {
     }
     // Several at a time, of another test than the server's as well, and one that gives up.
     let clients = ["write-bw -D 0.5", "send-lat -n 100", "read-bw -n 50 -q 20", "write-bw -n 9"];
-    let running: Vec<Child> =
-        clients.iter().map(|line| client(line).spawn().expect("it starts")).collect();
+    let running: Vec<Killed> =
+        clients.iter().map(|line| Killed(client(line).spawn().expect("it starts"))).collect();
     let impatient = client("write-bw -n 1 --connect-timeout 0.01").output().expect("it starts");
     assert!(!impatient.stdout.is_empty() || impatient.status.code() == Some(1));
-    for client in running {
-        check(&client.wait_with_output().expect("it ends"));
+    for mut client in running {
+        finish(&mut client);
     }
     check(&client("write-bw -n 50").output().expect("it starts"));
     kill(Pid::from_raw(server.0.id() as i32), Signal::SIGTERM).expect("it runs");
@@ -61,15 +60,32 @@ fn a_server_forever_serves_clients_in_turn_and_refuses_none() {
 
 #[test]
 fn a_client_waits_for_a_server_that_is_started_later() {
-    let port = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("it has one");
-    let port = port.port();
+    // Outside of the range of ports that the system hands out, to other tests for instance.
+    let port = 20_000 + std::process::id() % 10_000;
     let client = braid_perf(&format!("write-bw -n 50 --connect-timeout 60 127.0.0.1:{port}"));
-    let client = thread::spawn(move || { client }.output().expect("it starts"));
+    let mut client = Killed({ client }.spawn().expect("it starts"));
     thread::sleep(Duration::from_millis(700));
-    assert!(!client.is_finished(), "{:?}", client.join());
-    let server = braid_perf(&format!("write-bw -p {port} --bind 127.0.0.1")).output();
-    check(&server.expect("it starts"));
-    check(&client.join().expect("it does not panic"));
+    assert!(client.0.try_wait().expect("it can be waited for").is_none(), "it does not wait");
+    let server = braid_perf(&format!("write-bw -p {port} --bind 127.0.0.1"));
+    let mut server = Killed({ server }.spawn().expect("it starts"));
+    finish(&mut client);
+    finish(&mut server);
+}
+
+/// Waits for a good end, with a limit far above the duration of these runs.
+fn finish(process: &mut Killed) {
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = process.0.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "it has not ended");
+        thread::sleep(Duration::from_millis(5));
+    };
+    let mut says = String::new();
+    let stderr = process.0.stderr.as_mut().expect("a pipe was asked for");
+    stderr.read_to_string(&mut says).expect("text");
+    assert!(status.success(), "{says}");
 }
 
 #[test]
