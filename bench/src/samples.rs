@@ -36,21 +36,21 @@ impl Sampler {
         self.messages += 1;
     }
 
-    /// Reads the clock. Returns the figures of an interval that has ended.
-    pub(crate) fn tick(&mut self, now: Instant) -> Option<Figures> {
+    /// Reads the clock. Returns the figures of an interval that has ended, and the seconds from the
+    /// first message to its end.
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<(Figures, f64)> {
         let took = now.duration_since(self.cut);
         if took < self.every {
             return None;
         }
         let (bytes, iterations) = (self.size, self.messages);
         let bandwidth = Bandwidth::new(iterations, bytes, took.as_secs_f64(), None);
-        self.samples.push(Sample {
-            at_ms: now.duration_since(self.began).as_secs_f64() * 1e3,
-            goodput_gbps: bandwidth.goodput_gbps,
-        });
+        let at = now.duration_since(self.began).as_secs_f64();
+        let goodput_gbps = bandwidth.goodput_gbps;
+        self.samples.push(Sample { at_ms: at * 1e3, goodput_gbps });
         self.cut = now;
         self.messages = 0;
-        Some(Figures { bytes, iterations, bandwidth: Some(bandwidth), latency: None })
+        Some((Figures { bytes, iterations, bandwidth: Some(bandwidth), latency: None }, at))
     }
 
     pub(crate) fn into_samples(self) -> Vec<Sample> {

@@ -14,7 +14,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["verbs-shim"],
     &["engine", "sim"],
     &["ffi", "ibverbs"],
-    &["nccl", "python"],
+    &["nccl", "nixl", "python"],
     &["bench", "studies", "examples"],
 ];
 

@@ -244,6 +244,8 @@ fn braid_args(
         events: false,
         loopback: true,
         once: false,
+        forever: false,
+        connect_timeout: None,
         verify: false,
         output: OutputArgs {
             interval: None,

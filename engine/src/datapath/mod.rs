@@ -197,6 +197,8 @@ pub(crate) enum Room {
     Emptied,
     /// There is no room until something else has been sent. Try again a little later.
     Full,
+    /// As `Full`, because the queue of the network device is full: senders have to slow down.
+    DeviceFull,
 }
 
 /// Moves packets between a worker and its peers: the calls of every poll. One thread at a time owns
