@@ -34,7 +34,7 @@ impl From<AddrPair> for PeerKey {
 }
 
 /// A connection that is to be opened again.
-struct Retry {
+struct Redial {
     via: Via,
     /// `None`: it is being opened.
     at: Option<Instant>,
@@ -56,7 +56,7 @@ pub(super) struct TcpPeer {
     paths: Vec<Option<ConnId>>,
     /// All connections, with those for which another one has the place.
     all: SmallVec<[(Via, ConnId); 4]>,
-    retries: Vec<Retry>,
+    retries: Vec<Redial>,
     /// The error of the last attempt to open a connection. 0: none.
     errno: Arc<AtomicI32>,
     /// The time at which the last connection ended.
@@ -133,7 +133,7 @@ impl TcpPeer {
                 retry.wait = (retry.wait * 2).min(longest);
                 retry.at = Some(now + retry.wait);
             }
-            None => self.retries.push(Retry { via, at: Some(now + first), wait: first }),
+            None => self.retries.push(Redial { via, at: Some(now + first), wait: first }),
         }
     }
 
