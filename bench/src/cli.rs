@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use braid::LbPolicy;
+use braid_lab::pages::named;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::engine_args::EngineArgs;
+use crate::engine_args::{EngineArgs, policies};
 use crate::perftest::PerftestOptions;
 use crate::quantities::{parse_seconds, parse_size};
 use crate::table::Unit;
@@ -153,6 +154,14 @@ pub(crate) struct TestArgs {
     /// As the server, exit after the first client, even if it fails. `--loopback` sets this.
     #[arg(long, hide = true)]
     pub(crate) once: bool,
+    /// As the server, serve one client after the other until interrupted. Clients that connect
+    /// meanwhile wait for their turn [default: exit after one client, as perftest does]
+    #[arg(long)]
+    pub(crate) forever: bool,
+    /// As the client, seconds to wait for the server, also if it has not started yet [default: 10,
+    /// and not at all if no server listens]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub(crate) connect_timeout: Option<f64>,
     /// Check every byte.
     #[arg(long)]
     pub(crate) verify: bool,
@@ -237,7 +246,7 @@ pub(crate) struct CeilingArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Path policy.
-    #[arg(long, default_value_t, value_name = "POLICY")]
+    #[arg(long, default_value_t, value_name = "POLICY", value_parser = named::<LbPolicy>(policies))]
     pub(crate) lb: LbPolicy,
     /// Paths to the peer.
     #[arg(long, default_value_t = braid::paths::PathSet::DEFAULT_PATHS)]
@@ -282,7 +291,8 @@ pub(crate) struct SprayArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these scenarios, in the usual order; an unknown name lists them all
-    #[arg(long, value_name = "SCENARIO,..", value_delimiter = ',')]
+    #[arg(long, value_name = "SCENARIO,..", value_delimiter = ',',
+        value_parser = named::<String>(crate::spray::scenario_names))]
     pub(crate) only: Vec<String>,
     /// Seconds of a run without events [default: 2, with --quick 0.6]
     #[arg(long, value_parser = parse_seconds)]

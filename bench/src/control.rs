@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::{Attempt, Failure};
+use crate::interrupt;
 use crate::plan::{Answer, Order, Phase, from_json, to_json};
 
 /// Number of messages in either direction that may wait.
@@ -23,6 +24,8 @@ pub(crate) struct Control {
     inbox: MemoryRegion,
     outbox: MemoryRegion,
     sent: usize,
+    /// Whether the server asked to end the run.
+    peer_interrupted: bool,
 }
 
 /// The id of an outgoing message. Incoming messages have their slot as id.
@@ -35,8 +38,14 @@ impl Control {
         let options = QpOptions::new(&cq, &cq).queues(SLOTS as u32, SLOTS as u32);
         let qp = pd.create_qp(options).attempt("control queue pair")?;
         let mr = |access| pd.alloc_mr(SLOTS * SLOT_LEN, access).attempt("control memory");
-        let control =
-            Control { inbox: mr(Access::LOCAL_WRITE)?, outbox: mr(Access::NONE)?, qp, cq, sent: 0 };
+        let control = Control {
+            inbox: mr(Access::LOCAL_WRITE)?,
+            outbox: mr(Access::NONE)?,
+            qp,
+            cq,
+            sent: 0,
+            peer_interrupted: false,
+        };
         control.qp.modify(braid::QpState::Init).attempt("control queue pair to INIT")?;
         for slot in 0..SLOTS {
             control.post(slot)?;
@@ -81,11 +90,23 @@ impl Control {
         Failure::Ended(self.qp.error().map_or(EndCause::Peer, |error| error.cause))
     }
 
-    pub(crate) fn receive<T: DeserializeOwned>(&self, within: Duration) -> Result<T, Failure> {
+    /// Returns the server's next answer, if there is one, and records that it was interrupted.
+    pub(crate) fn try_answer(&mut self) -> Result<Option<Answer>, Failure> {
+        match self.try_receive()? {
+            Some(Answer::Interrupted) => {
+                self.peer_interrupted = true;
+                Ok(None)
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Returns the server's next answer.
+    pub(crate) fn answer(&mut self, within: Duration) -> Result<Answer, Failure> {
         let deadline = Instant::now() + within;
         loop {
-            if let Some(message) = self.try_receive()? {
-                return Ok(message);
+            if let Some(answer) = self.try_answer()? {
+                return Ok(answer);
             }
             if Instant::now() > deadline {
                 return Err(Failure::Stalled(within));
@@ -93,14 +114,29 @@ impl Control {
         }
     }
 
+    /// Returns why the run should end early, if it should.
+    pub(crate) fn interruption(&self) -> Option<Failure> {
+        match (interrupt::is_requested(), self.peer_interrupted) {
+            (true, _) => Some(Failure::Interrupted),
+            (_, true) => Some(Failure::PeerInterrupted),
+            _ => None,
+        }
+    }
+
+    /// Reads what the server may say during a phase, which is only that it was interrupted.
+    pub(crate) fn look(&mut self) -> Result<(), Failure> {
+        match self.try_answer()? {
+            None => Ok(()),
+            Some(_) => Err(Failure::Peer("sent an unexpected answer".to_owned())),
+        }
+    }
+
     /// Orders the server to begin a phase, and waits until it is ready.
     pub(crate) fn begin(&mut self, phase: Phase, within: Duration) -> Result<(), Failure> {
         self.send(&Order::Begin(phase))?;
-        match self.receive(within)? {
+        match self.answer(within)? {
             Answer::Ready => Ok(()),
-            Answer::Report(_) => {
-                Err(Failure::Peer("sent a report before the order to end".to_owned()))
-            }
+            _ => Err(Failure::Peer("sent a report before the order to end".to_owned())),
         }
     }
 

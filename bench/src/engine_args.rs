@@ -7,6 +7,7 @@ use braid::{
     CcConfig, DatapathKind, DestinationGroups, DestinationGroupsError, KeyPurpose, LbPolicy,
     LossRecovery, Medium, MetricsEndpoint, RailScheme,
 };
+use braid_lab::pages::named;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
@@ -35,9 +36,9 @@ pub(crate) struct EngineArgs {
     /// Maximum payload bytes of a packet [default: the path's maximum, up to 16384]
     #[arg(short = 'm', long, value_parser = clap::value_parser!(u16).range(64..))]
     pub(crate) mtu: Option<u16>,
-    /// Whether payloads carry an end-to-end CRC.
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) crc: Switch,
+    /// Whether payloads carry an end-to-end CRC [default: on, except over TCP]
+    #[arg(long, value_enum)]
+    pub(crate) crc: Option<Switch>,
     #[command(flatten)]
     pub(crate) protection: ProtectionArgs,
     #[command(flatten)]
@@ -77,7 +78,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, default_value_t = braid::paths::PathSet::DEFAULT_PATHS)]
     pub(crate) paths: usize,
     /// Path policy of the sender on this side.
-    #[arg(long, default_value_t, value_name = "POLICY")]
+    #[arg(long, default_value_t, value_name = "POLICY", value_parser = named::<LbPolicy>(policies))]
     pub(crate) lb: LbPolicy,
     /// Path quantum: packets that a queue pair sends on one path before it picks the next, 1 to
     /// 4096 [default: one call, at most 48 full packets]
@@ -93,11 +94,13 @@ pub(crate) struct PolicyArgs {
     pub(crate) discover: Switch,
     /// Congestion control of the sender on this side: `cubic`; `fixed`, with its window
     /// `fixed:512K`; `rate:10G`; `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
-    #[arg(long, default_value_t, value_name = "POLICY")]
+    #[arg(long, default_value_t, value_name = "POLICY",
+        value_parser = named::<CcConfig>(controllers))]
     pub(crate) cc: CcConfig,
     /// Method that distinguishes lost packets from late ones. The client's choice holds for both
     /// sides.
-    #[arg(long, default_value_t, value_name = "METHOD")]
+    #[arg(long, default_value_t, value_name = "METHOD",
+        value_parser = named::<LossRecovery>(recoveries))]
     pub(crate) loss_recovery: LossRecovery,
     /// Local addresses, one rail each, in the order in which the other side lists its own. A
     /// connection uses as many rails as both sides have, the first with the first. The server is
@@ -105,8 +108,9 @@ pub(crate) struct PolicyArgs {
     /// devices are found by their addresses.
     #[arg(long, value_name = "ADDR,..", value_delimiter = ',', conflicts_with = "bind")]
     pub(crate) rails: Vec<IpAddr>,
-    /// Rail policy of the sender on this side: least-loaded, round-robin, hash, lpt or min-rtt.
-    #[arg(long, default_value_t, value_name = "POLICY")]
+    /// Rail policy of the sender on this side.
+    #[arg(long, default_value_t, value_name = "POLICY",
+        value_parser = named::<RailScheme>(rail_schemes))]
     pub(crate) rail_policy: RailScheme,
 }
 
@@ -167,6 +171,25 @@ impl EngineArgs {
             all.find(|kind| kind.medium() == implied).expect("the table has one of each medium")
         })
     }
+}
+
+/// Returns the names of the path policies.
+pub(crate) fn policies() -> Vec<String> {
+    braid::paths::policy_names().map(str::to_owned).collect()
+}
+
+/// Returns the names of the congestion controls.
+pub(crate) fn controllers() -> Vec<String> {
+    braid::congestion::controller_names().map(str::to_owned).collect()
+}
+
+fn recoveries() -> Vec<String> {
+    LossRecovery::all().map(|method| method.name().to_owned()).collect()
+}
+
+/// Returns the names of the rail policies.
+pub(crate) fn rail_schemes() -> Vec<String> {
+    braid::paths::rail_scheme_names().map(str::to_owned).collect()
 }
 
 /// Reads the name of a datapath of the engine's table.

@@ -8,6 +8,9 @@ use braid::{EndCause, Status};
 
 use crate::peer::error::PeerError;
 
+/// The exit status after a signal.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// The reason for a failed run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -43,6 +46,12 @@ pub(crate) enum Failure {
     /// The client that started this server has ended.
     #[error("the client that started this server has ended")]
     Abandoned,
+    /// A signal ended the run.
+    #[error("interrupted")]
+    Interrupted,
+    /// A signal ended the run at the other side.
+    #[error("the other side was interrupted")]
+    PeerInterrupted,
     /// Nothing happened for too long.
     #[error("nothing happened for {0:?}")]
     Stalled(Duration),
@@ -70,6 +79,20 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Returns whether what was measured before is a result: the connection has ended, or nothing
+    /// came any more.
+    pub(crate) fn leaves_results(&self) -> bool {
+        matches!(
+            self,
+            Failure::Ended(_) | Failure::Work { .. } | Failure::Stalled(_) | Failure::Interrupted
+        )
+    }
+
+    /// Returns whether the failure concerns one client of a server, which can serve the next one.
+    pub(crate) fn is_of_one_client(&self) -> bool {
+        !matches!(self, Failure::Output(_) | Failure::Interrupted)
+    }
+
     /// Returns whether the other side has ended the connection.
     pub(crate) fn is_end_of_connection(&self) -> bool {
         matches!(self, Failure::Ended(_) | Failure::Work { status: Status::Flushed, .. })
@@ -99,6 +122,7 @@ impl braid_lab::pages::Failure for Failure {
     fn exit_status(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
+            Failure::Interrupted => INTERRUPTED,
             _ => 1,
         }
     }

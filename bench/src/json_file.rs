@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -26,6 +27,22 @@ enum FileKind {
     StandardOutput,
 }
 
+/// New files without results, which a signal handler removes.
+static NEW: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn with_new(change: impl FnOnce(&mut Vec<PathBuf>)) {
+    change(&mut NEW.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Removes the files without results. For signal handlers, after which nothing is dropped.
+pub(crate) fn remove_new() {
+    with_new(|files| {
+        for file in files.drain(..) {
+            _ = fs::remove_file(file);
+        }
+    });
+}
+
 /// The name of standard output for `--json`.
 const STANDARD_OUTPUT: &str = "-";
 
@@ -45,6 +62,9 @@ impl JsonFile {
             made => (made, FileKind::New),
         };
         let file = file.map_err(|why| cannot_write(path, why))?;
+        if kind == FileKind::New {
+            with_new(|files| files.push(path.to_owned()));
+        }
         Ok(JsonFile { path: path.to_owned(), file, kind })
     }
 
@@ -76,10 +96,13 @@ impl JsonFile {
             FileKind::StandardOutput => Failure::Output(why),
             _ => cannot_write(&self.path, why),
         })?;
-        if self.kind == FileKind::New {
-            self.kind = FileKind::Old;
-        }
+        self.is_kept();
         Ok(())
+    }
+
+    fn is_kept(&mut self) {
+        self.kind = FileKind::Old;
+        with_new(|files| files.retain(|file| *file != self.path));
     }
 
     fn replace(&mut self, text: &str) -> io::Result<()> {
@@ -104,6 +127,7 @@ impl Drop for JsonFile {
     fn drop(&mut self) {
         if self.kind == FileKind::New {
             _ = fs::remove_file(&self.path);
+            self.is_kept();
         }
     }
 }

@@ -12,14 +12,17 @@ use hdrhistogram::Histogram;
 
 use crate::cli::{AtomicKind, Test};
 use crate::failure::{Attempt, Failure};
-use crate::pattern;
 use crate::peer::cpu_seconds;
-use crate::plan::{Answer, Extent, Order, Phase, SideReport};
+use crate::plan::{Answer, Extent, Order, Phase, PhaseOutcome, SideReport};
+use crate::progress::ProgressLine;
 use crate::session::Session;
+use crate::{interrupt, pattern};
 
 const STALL: Duration = Duration::from_secs(20);
 /// Interval between two checks for other messages of the other side while completions are awaited.
 const SLEEP: Duration = Duration::from_millis(10);
+/// Interval at which the client looks whether the server was interrupted.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Turns of a spin between two reads of the clock, which is too expensive for every turn.
 const CLOCK_EVERY: u32 = 4096;
 
@@ -29,6 +32,7 @@ pub(crate) struct LatencyOutcome {
     pub(crate) times: Histogram<u64>,
     /// Nanoseconds of each message in order, if they are recorded.
     pub(crate) each: Vec<u64>,
+    pub(crate) elapsed: Duration,
     pub(crate) verified: u64,
 }
 
@@ -53,7 +57,7 @@ pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
     keep: bool,
-) -> Result<(LatencyOutcome, SideReport), Failure> {
+) -> Result<PhaseOutcome<LatencyOutcome>, Failure> {
     let mut run = LatencyRun::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let mut times = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds");
@@ -63,13 +67,28 @@ pub(crate) fn client(
     }
     let begin = Instant::now();
     let mut sent = 0;
+    let mut looked = begin;
+    let mut progress = ProgressLine::begin(phase.extent, 1);
     let is_over = |sent| match phase.extent {
         Extent::Messages(count) => sent >= count,
         Extent::Time(limit) => sent > 0 && begin.elapsed() >= limit,
     };
-    while !is_over(sent) {
+    let mut failed = None;
+    while !is_over(sent) && run.session.control.interruption().is_none() {
         let started = Instant::now();
-        run.client_turn(sent)?;
+        let done = match started.duration_since(looked) > LOOK_EVERY {
+            true => run.session.control.look(),
+            false => run.client_turn(sent),
+        };
+        if let Err(failure) = done {
+            failed = Some(failure);
+            break;
+        }
+        if started.duration_since(looked) > LOOK_EVERY {
+            looked = started;
+            progress.iter_mut().for_each(|progress| progress.tick(started, sent));
+            continue;
+        }
         let took = started.elapsed().as_nanos() as u64;
         times.saturating_record(took);
         if keep {
@@ -77,13 +96,17 @@ pub(crate) fn client(
         }
         sent += 1;
     }
-    run.drain()?;
-    run.check_total(sent)?;
-    run.session.control.send(&Order::End { sent })?;
-    let Answer::Report(report) = run.session.control.receive(STALL)? else {
-        return Err(Failure::Peer("sent an unexpected answer".to_owned()));
+    let elapsed = begin.elapsed();
+    drop(progress);
+    let (report, cut) = match failed.map_or_else(|| run.end(sent), Err) {
+        Ok(report) => (report, run.session.control.interruption()),
+        Err(failure) if failure.leaves_results() && sent > 0 => {
+            (SideReport::default(), Some(failure))
+        }
+        Err(failure) => return Err(failure),
     };
-    Ok((LatencyOutcome { times, each, verified: run.verified + report.verified }, report))
+    let verified = run.verified + report.verified;
+    Ok(PhaseOutcome { result: LatencyOutcome { times, each, elapsed, verified }, report, cut })
 }
 
 /// Serves one phase after the order to begin.
@@ -102,8 +125,11 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         if !ping_pong {
             run.poll()?;
         }
+        run.session.pass_interruption_on()?;
         match run.session.control.try_receive()? {
-            Some(Order::End { sent }) if !ping_pong || sent == answered => break,
+            Some(Order::End { sent } | Order::Stop { sent }) if !ping_pong || sent == answered => {
+                break;
+            }
             Some(_) => return Err(Failure::Peer("sent an unexpected order".to_owned())),
             None => {}
         }
@@ -205,10 +231,12 @@ impl<'s> LatencyRun<'s> {
         let mut begin = None;
         while !done(self)? {
             turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(CLOCK_EVERY)
-                && begin.get_or_insert_with(Instant::now).elapsed() > STALL
-            {
-                return Err(Failure::Stalled(STALL));
+            if !turns.is_multiple_of(CLOCK_EVERY) {
+                continue;
+            }
+            let limit = if interrupt::is_requested() { interrupt::GRACE } else { STALL };
+            if begin.get_or_insert_with(Instant::now).elapsed() > limit {
+                return Err(Failure::Stalled(limit));
             }
         }
         Ok(())
@@ -359,6 +387,17 @@ impl<'s> LatencyRun<'s> {
             return Err(Failure::Wrong { qp: 0, message: sent, what });
         }
         Ok(())
+    }
+
+    /// Ends the phase after `sent` messages. Returns the report of the server.
+    fn end(&mut self, sent: u64) -> Result<SideReport, Failure> {
+        self.drain()?;
+        self.check_total(sent)?;
+        self.session.control.send(&Order::End { sent })?;
+        match self.session.control.answer(STALL)? {
+            Answer::Report(report) => Ok(report),
+            _ => Err(Failure::Peer("sent an unexpected answer".to_owned())),
+        }
     }
 
     fn drain(&mut self) -> Result<(), Failure> {

@@ -27,6 +27,7 @@ mod peer;
 mod perftest;
 mod plan;
 mod program;
+mod progress;
 mod quantities;
 mod report;
 mod results;
@@ -70,7 +71,20 @@ fn program() -> ExitCode {
     let command = braid_lab::pages::parse::<Cli>().command;
     let log = braid_log::from_environment(braid::environment::variable)
         .map_err(|error| Failure::Usage(error.to_string()));
-    braid_lab::pages::exit_code(stdio::PROGRAM, log.and_then(|()| dispatch(command)))
+    braid_lab::pages::exit_code(
+        stdio::PROGRAM,
+        log.and_then(|()| prepare(&command)).and_then(|()| dispatch(command)),
+    )
+}
+
+/// Installs the handler of signals, which the processes of a run leave to the one that started
+/// them.
+fn prepare(command: &Command) -> Result<(), Failure> {
+    let is_part = matches!(
+        command,
+        Command::PeerServer(_) | Command::PeerClient(_) | Command::FabricRelay { .. }
+    );
+    if is_part { Ok(()) } else { interrupt::install() }
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {

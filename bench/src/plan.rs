@@ -97,6 +97,8 @@ pub(crate) enum Order {
     /// The phase is over, and this number of messages was sent to you over all queue pairs. Report
     /// when they have arrived.
     End { sent: u64 },
+    /// As `End`, but the phase ends early: send no more messages either.
+    Stop { sent: u64 },
     /// Show these results of the phase.
     Show(Figures),
     /// No more phases.
@@ -109,6 +111,9 @@ pub(crate) enum Answer {
     Ready,
     /// The report of the phase from the server's side.
     Report(SideReport),
+    /// A signal has asked the server to end: end the phase early and the run with it. Comes at any
+    /// time, and is no answer to an order.
+    Interrupted,
 }
 
 /// The report of one side about a phase.
@@ -132,6 +137,15 @@ pub(crate) struct SideReport {
     pub(crate) paths_live: usize,
     /// Degradations of its connections.
     pub(crate) degraded: Vec<Degraded>,
+}
+
+/// The outcome of a phase at the client.
+pub(crate) struct PhaseOutcome<T> {
+    pub(crate) result: T,
+    /// The server's report; all zero if it sent none.
+    pub(crate) report: SideReport,
+    /// The reason why the phase ended early.
+    pub(crate) cut: Option<Failure>,
 }
 
 /// Serialises a policy as its name.

@@ -41,6 +41,8 @@ pub(crate) struct Row {
     /// Degradations of both sides at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) degraded: Vec<Degraded>,
+    /// Duration of the measurement.
+    pub(crate) measured_s: f64,
     pub(crate) client_cpu_s: f64,
     pub(crate) server_cpu_s: f64,
     /// Completion time of each queue pair's last message, from the first message of all.
@@ -101,6 +103,10 @@ pub(crate) struct Results {
     pub(crate) degradations: Vec<Degraded>,
     /// Packets sent on each rail, over the whole run.
     pub(crate) rails: Vec<RailUse>,
+    /// The reason why the run ended before its end; absent if it did not. The last row is then of
+    /// the time until it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ended_early: Option<String>,
     pub(crate) rows: Vec<Row>,
 }
 

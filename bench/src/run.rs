@@ -16,11 +16,11 @@ use crate::failure::Failure;
 use crate::json_file::JsonFile;
 use crate::peer::cpu_seconds;
 use crate::peer::limits::WORKING_SET_BYTES;
-use crate::plan::{Extent, Order, Phase, Plan, SideReport};
+use crate::plan::{Extent, Order, Phase, PhaseOutcome, Plan};
 use crate::report::{self, Bandwidth, Figures, Host, Hosts, Latency, Results, Row};
 use crate::session::{self, Session, Side};
 use crate::table::{self, RULE, Table};
-use crate::{degraded, header, latency, server, stdio};
+use crate::{degraded, header, interrupt, latency, server, stdio};
 
 /// Default bytes outstanding per queue pair.
 const OUTSTANDING_BYTES: u64 = 8 << 20;
@@ -70,6 +70,12 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
              it is for send-lat, read-lat and atomic-lat",
         );
     }
+    if args.forever && (args.host.is_some() || args.loopback) {
+        return usage("--forever is for the server: remove it, or HOST and --loopback");
+    }
+    if args.connect_timeout.is_some() && args.host.is_none() {
+        return usage("--connect-timeout is for the client: give HOST, or remove it");
+    }
     if test.is_latency() && args.output.interval.is_some() {
         return usage("samples are of goodput: --interval is for the bandwidth tests");
     }
@@ -107,10 +113,10 @@ pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
     let server = Child::server(test, args)?;
     let size = args.load.size.unwrap_or(test.default_size());
     let mut session = connect(test, args, side, &[server.address()], &[size])?;
-    let row = measure(&mut session, test, args, size)?;
+    let measured = measure(&mut session, test, args, size)?;
     session.control.flush(&Order::Quit)?;
     server.finish()?;
-    Ok(row)
+    measured.cut.map_or(Ok(measured.result), Err)
 }
 
 fn security_text(agreed: braid::Agreed) -> String {
@@ -125,27 +131,51 @@ fn client(test: Test, args: &TestArgs, side: Side, servers: &[SocketAddr]) -> Re
     let json = JsonFile::asked(args.output.json.as_ref())?;
     let sizes = sizes(test, args);
     let mut session = connect(test, args, side, servers, &sizes)?;
-    let table = Table::new(test, &phase(test, args, sizes[0]), args.output.unit());
+    interrupt::end_in_order();
+    let table = table_of(test, args, &phase(test, args, sizes[0]));
     stdio::print(|out| {
         header::print(out, &session, &args.engine)?;
         table.heading(out)
     })?;
-    let mut rows = Vec::new();
+    let (mut rows, mut cut) = (Vec::new(), None);
     for size in sizes {
-        let row = measure(&mut session, test, args, size)?;
-        stdio::print(|out| table.row(out, &row.figures))?;
-        session.control.send(&Order::Show(row.figures))?;
-        rows.push(row);
+        let measured = measure(&mut session, test, args, size)?;
+        let row = measured.result;
+        cut = measured.cut;
+        if cut.is_none() || row.figures.iterations > 0 {
+            stdio::print(|out| table.row(out, &row.figures, row.measured_s))?;
+            let shown = session.control.send(&Order::Show(row.figures));
+            if cut.is_none() {
+                shown?
+            }
+            rows.push(row);
+        }
+        if cut.is_some() {
+            break;
+        }
     }
     stdio::print(|out| writeln!(out, "{RULE}"))?;
-    let results = results(test, args, &session, rows);
-    session.control.flush(&Order::Quit)?;
+    let results = results(test, args, &session, rows, cut.as_ref());
+    let told = session.control.flush(&Order::Quit);
     stdio::note(report::summary(&results));
-    json.map_or(Ok(()), |json| json.write(&results))
+    match cut {
+        Some(cut) if results.rows.is_empty() => Err(cut),
+        Some(cut) => {
+            json.map_or(Ok(()), |json| json.write(&results))?;
+            Err(cut)
+        }
+        None => told.and_then(|()| json.map_or(Ok(()), |json| json.write(&results))),
+    }
 }
 
 /// Collects the results at the end, when the packet size of the paths is known.
-fn results(test: Test, args: &TestArgs, session: &Session, rows: Vec<Row>) -> Results {
+fn results(
+    test: Test,
+    args: &TestArgs,
+    session: &Session,
+    rows: Vec<Row>,
+    cut: Option<&Failure>,
+) -> Results {
     let client = Host { name: host_name(), address: session.engine.local_addr() };
     let name = args.host.clone().unwrap_or_else(host_name);
     let mut degradations = Vec::new();
@@ -165,6 +195,7 @@ fn results(test: Test, args: &TestArgs, session: &Session, rows: Vec<Row>) -> Re
         verify: args.verify,
         rail_policy: args.engine.policy.rail_policy.to_string(),
         rails: session.rails(),
+        ended_early: cut.map(Failure::to_string),
         rows,
     }
 }
@@ -177,7 +208,8 @@ fn connect(
     sizes: &[u64],
 ) -> Result<Session, Failure> {
     let plan = plan(test, args, sizes);
-    let session = Session::connect(side, servers, plan)?;
+    let limit = args.connect_timeout.map(Duration::from_secs_f64);
+    let session = Session::connect(side, servers, plan, limit)?;
     if args.engine.policy.discover == Switch::On {
         session.wait_for_routes()?;
     }
@@ -246,10 +278,27 @@ fn phase(test: Test, args: &TestArgs, size: u64) -> Phase {
     Phase { size, extent: limit.unwrap_or(Extent::Messages(iters)), depth: depth(args, size) }
 }
 
-fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Result<Row, Failure> {
+/// Returns the table of a phase, which has the time of each row if intervals are shown.
+fn table_of(test: Test, args: &TestArgs, phase: &Phase) -> Table {
+    let interval = args.output.interval.map(Duration::from_millis);
+    let is_timed = matches!(phase.extent, Extent::Time(_));
+    match Table::new(test, phase, args.output.unit()) {
+        Table::Bandwidth(unit) if is_timed && interval >= Some(SHOWN_INTERVAL) => {
+            Table::BandwidthOverTime(unit)
+        }
+        table => table,
+    }
+}
+
+fn measure(
+    session: &mut Session,
+    test: Test,
+    args: &TestArgs,
+    size: u64,
+) -> Result<PhaseOutcome<Row>, Failure> {
     let phase = phase(test, args, size);
     let (cpu, before) = (cpu_seconds(), session.traffic());
-    let (mut row, report) = match test.is_latency() {
+    let PhaseOutcome { result: mut row, report, cut } = match test.is_latency() {
         true => measure_latency(session, phase, args)?,
         false => measure_bandwidth(session, phase, args)?,
     };
@@ -267,22 +316,21 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
     row.paths_live = session.paths_live();
     row.server_paths_live = report.paths_live;
     row.degraded = session.degraded();
-    row.degraded.extend(report.degraded);
-    Ok(row)
+    row.degraded.extend(report.degraded.iter().cloned());
+    Ok(PhaseOutcome { result: row, report, cut })
 }
 
 fn measure_bandwidth(
     session: &mut Session,
     phase: Phase,
     args: &TestArgs,
-) -> Result<(Row, SideReport), Failure> {
+) -> Result<PhaseOutcome<Row>, Failure> {
     let interval = args.output.interval.map(Duration::from_millis);
-    let is_timed = matches!(phase.extent, Extent::Time(_));
-    let shown = interval.is_some_and(|interval| is_timed && interval >= SHOWN_INTERVAL);
-    let table = Table::new(session.plan.test, &phase, args.output.unit());
+    let table = table_of(session.plan.test, args, &phase);
+    let lines = matches!(table, Table::BandwidthOverTime(_)).then_some(table);
     let peak = !args.output.no_peak && !args.load.bidirectional;
-    let watch = Watch { interval, lines: shown.then_some(table), peak };
-    let (outcome, report) = bandwidth::client(session, phase, watch)?;
+    let watch = Watch { interval, lines, peak };
+    let PhaseOutcome { result: outcome, report, cut } = bandwidth::client(session, phase, watch)?;
     let seconds = outcome.elapsed.as_secs_f64();
     let bandwidth = Bandwidth::new(outcome.messages, phase.size, seconds, outcome.peak);
     let row = Row {
@@ -292,24 +340,25 @@ fn measure_bandwidth(
             ..Figures::default()
         },
         verified_messages: outcome.verified,
+        measured_s: seconds,
         qp_seconds: outcome.qp_seconds,
         qp_messages: outcome.qp_messages,
         began_unix_s: Some(outcome.began_unix_s),
         samples: outcome.samples,
         ..Row::default()
     };
-    Ok((row, report))
+    Ok(PhaseOutcome { result: row, report, cut })
 }
 
 fn measure_latency(
     session: &mut Session,
     phase: Phase,
     args: &TestArgs,
-) -> Result<(Row, SideReport), Failure> {
+) -> Result<PhaseOutcome<Row>, Failure> {
     let halves = matches!(session.plan.test, Test::WriteLat | Test::SendLat);
     let divisor = if halves { 2.0 } else { 1.0 };
     let keep = args.output.report_histogram || args.output.report_unsorted;
-    let (mut outcome, report) = latency::client(session, phase, keep)?;
+    let PhaseOutcome { result: mut outcome, report, cut } = latency::client(session, phase, keep)?;
     if args.output.report_unsorted {
         stdio::print(|out| table::times(out, &outcome.each, divisor))?;
     }
@@ -324,9 +373,10 @@ fn measure_latency(
             ..Figures::default()
         },
         verified_messages: outcome.verified,
+        measured_s: outcome.elapsed.as_secs_f64(),
         ..Row::default()
     };
-    Ok((row, report))
+    Ok(PhaseOutcome { result: row, report, cut })
 }
 
 #[cfg(test)]

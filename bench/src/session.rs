@@ -1,11 +1,14 @@
 //! A session: an engine, its connections to the other side, and the memory of the measurement.
 
+use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use braid::{
-    Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, DatapathOptions, Engine,
-    EngineConfig, EngineError, Faults, Listener, Medium, MemFabric, MemoryRegion, PathsTo,
+    Access, CcConfig, CompletionQueue, ConnectError, ConnectionRequest, Crc, DatapathOptions,
+    Engine, EngineConfig, EngineError, Faults, Listener, Medium, MemFabric, MemoryRegion, PathsTo,
     Progress, ProtectionDomain, QpOptions, QpState, QueuePair, RemoteRegion, Security, Status,
     VerbsOptions, VerbsService,
 };
@@ -15,15 +18,19 @@ use crate::control::Control;
 use crate::degraded::{self, Degraded};
 use crate::engine_args::{EngineArgs, ProgressKind, Service, Switch};
 use crate::failure::{Attempt, Failure};
-use crate::pattern;
-use crate::plan::{Join, Plan, Regions, from_json, to_json};
+use crate::plan::{Answer, Join, Order, Plan, Regions, from_json, to_json};
 use crate::report::RailUse;
 use crate::stdio::say;
 use crate::traffic::{OutOfOrder, Traffic};
+use crate::{interrupt, pattern};
 
 /// Time limit for a client to find its server, and for a server to accept all connections of its
 /// client.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for the next order of a client.
+const ORDER: Duration = Duration::from_secs(60);
+/// Clients that wait for their turn; a listener holds as many others.
+const MOST_HELD: usize = 64;
 /// Interval at which a server checks for its client while it waits for the connections.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// Time limit of path discovery, including routers that limit their answers.
@@ -46,6 +53,8 @@ pub(crate) struct Session {
     pub(crate) is_client: bool,
     /// The address of the other side.
     peer: SocketAddr,
+    /// Time by which a client has to end, after it was told that this server was interrupted.
+    deadline: Option<Instant>,
     // Dropped last, because the connections above close through it.
     pub(crate) engine: Engine,
 }
@@ -112,7 +121,7 @@ pub(crate) fn engine_config(
         destination_groups: args.policy.destination_groups.clone().unwrap_or_default(),
         discover: args.policy.discover == Switch::On,
         mtu: args.mtu,
-        crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
+        crc: args.crc.map(|crc| if crc == Switch::On { Crc::On } else { Crc::Off }),
         security: security(args)?,
         faults: faults(args),
         metrics: args.metrics.unwrap_or_default(),
@@ -178,11 +187,29 @@ pub(crate) fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure>
 
 impl Session {
     /// Connects all queue pairs to a server.
-    pub(crate) fn connect(side: Side, servers: &[SocketAddr], plan: Plan) -> Result<Self, Failure> {
+    ///
+    /// Without a time limit of the user's, a server that is not there ends the attempt at once.
+    pub(crate) fn connect(
+        side: Side,
+        servers: &[SocketAddr],
+        plan: Plan,
+        limit: Option<Duration>,
+    ) -> Result<Self, Failure> {
         let mut parts = Parts::new(side, plan, true)?;
         let join = to_json(&Join::Control(parts.plan.clone(), parts.regions()));
-        let limit = CONNECT_TIMEOUT + parts.plan.time_for_memory();
-        let answer = parts.control.qp.connect_any(servers, &join, limit).attempt("connect")?;
+        let began = Instant::now();
+        let patience = limit.unwrap_or(CONNECT_TIMEOUT + parts.plan.time_for_memory());
+        let answer = loop {
+            let left = patience.saturating_sub(began.elapsed());
+            match parts.control.qp.connect_any(servers, &join, left) {
+                Err(error)
+                    if is_absent(&error) && limit.is_some() && began.elapsed() < patience =>
+                {
+                    thread::sleep(LOOK_AFTER);
+                }
+                done => break done.attempt("connect")?,
+            }
+        };
         let answered = parts.control.qp.remote_addr().map(|addr| addr.ip());
         let is_it = |addr: &&SocketAddr| Some(addr.ip().to_canonical()) == answered;
         let server = *servers.iter().find(is_it).unwrap_or(&servers[0]);
@@ -190,17 +217,18 @@ impl Session {
         for index in 0..parts.plan.qps {
             let qp = parts.data_qp()?;
             let join = to_json(&Join::Data(index));
-            qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
+            qp.connect(server, &join, limit.unwrap_or(CONNECT_TIMEOUT)).attempt("connect")?;
             parts.qps.push(qp);
         }
         parts.finish(server, (remote, remote_credits), true)
     }
 
-    /// Accepts a client, and waits for its other connections.
+    /// Accepts a client, and waits for its other connections. Other clients are held, or rejected.
     pub(crate) fn accept(
         side: Side,
         listener: &Listener,
         request: ConnectionRequest,
+        mut held: Option<&mut VecDeque<ConnectionRequest>>,
     ) -> Result<Self, Failure> {
         let Join::Control(plan, (remote, remote_credits)) = from_json(request.private_data())?
         else {
@@ -212,7 +240,7 @@ impl Session {
         let regions = to_json(&parts.regions());
         request.accept(&parts.control.qp, &regions).attempt("accept")?;
         while parts.qps.len() < parts.plan.qps as usize {
-            let request = parts.next_request(listener, client)?;
+            let request = parts.next_request(listener, client, held.as_deref_mut())?;
             match from_json(request.private_data())? {
                 Join::Data(index) if index as usize == parts.qps.len() => {}
                 _ => return Err(Failure::Peer("connected out of turn".to_owned())),
@@ -287,10 +315,48 @@ impl Session {
         OutOfOrder::of(&self.qps)
     }
 
+    /// Returns the client's next order.
+    pub(crate) fn next_order(&mut self) -> Result<Order, Failure> {
+        let deadline = Instant::now() + ORDER;
+        loop {
+            self.pass_interruption_on()?;
+            if let Some(order) = self.control.try_receive()? {
+                return Ok(order);
+            }
+            if Instant::now() > deadline {
+                return Err(Failure::Stalled(ORDER));
+            }
+        }
+    }
+
+    /// Tells the client that a signal has asked this server to end, so that both end in order.
+    ///
+    /// # Errors
+    /// The client has not ended in time.
+    pub(crate) fn pass_interruption_on(&mut self) -> Result<(), Failure> {
+        if !interrupt::is_requested() {
+            return Ok(());
+        }
+        match self.deadline {
+            None => {
+                self.deadline = Some(Instant::now() + interrupt::GRACE);
+                self.control.send(&Answer::Interrupted)
+            }
+            Some(deadline) if Instant::now() > deadline => Err(Failure::Interrupted),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Returns whether the receiver returns credits, so that slots are reused only after a check.
     pub(crate) fn uses_credits(&self) -> bool {
         self.plan.verify && self.plan.test == Test::WriteBw
     }
+}
+
+/// Returns whether the host says that no server listens.
+fn is_absent(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Unreachable { source, .. }
+        if source.kind() == ErrorKind::ConnectionRefused)
 }
 
 /// Checks the client's plan, which is untrusted input.
@@ -340,21 +406,29 @@ impl Parts {
         (words(&self.exposed), words(&self.credits))
     }
 
-    /// Returns the next connection of a client, and rejects those of other peers.
+    /// Returns the next connection of a client, and holds or rejects those of other peers.
     fn next_request(
         &self,
         listener: &Listener,
         client: SocketAddr,
+        mut held: Option<&mut VecDeque<ConnectionRequest>>,
     ) -> Result<ConnectionRequest, Failure> {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         while Instant::now() < deadline {
             if self.control.qp.state() == QpState::Error {
                 return Err(self.control.ended());
             }
+            if interrupt::is_requested() {
+                return Err(Failure::Interrupted);
+            }
             let Some(request) = listener.accept(LOOK_AFTER) else { continue };
             let from = request.peer_addr();
             if from == client {
                 return Ok(request);
+            }
+            if let Some(held) = held.as_mut().filter(|held| held.len() < MOST_HELD) {
+                held.push_back(request);
+                continue;
             }
             say(format_args!("{from} is turned away: {client} is being served"));
         }
@@ -388,6 +462,7 @@ impl Parts {
             remote_credits: region(credits),
             is_client,
             peer,
+            deadline: None,
             engine: self.side.engine,
         })
     }

@@ -27,6 +27,8 @@ pub(crate) enum Unit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Table {
     Bandwidth(Unit),
+    /// The columns of a bandwidth test that shows intervals: also the time at the end of each.
+    BandwidthOverTime(Unit),
     Latency,
     /// The columns of a latency test with a time limit.
     LatencyOfTime,
@@ -43,40 +45,42 @@ impl Table {
 
     /// The line above the rows.
     pub(crate) fn heading(self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(match self {
-            Table::Bandwidth(Unit::Mib) => {
-                b" #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   \
-                    MsgRate[Mpps]\n"
-            }
-            Table::Bandwidth(Unit::Gbits) => {
-                b" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   \
-                    MsgRate[Mpps]\n"
-            }
-            Table::Latency => {
-                b" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    \
+        match self {
+            Table::Bandwidth(unit) => writeln!(out, "{}", unit.heading()),
+            Table::BandwidthOverTime(unit) => writeln!(out, "{}    Time[sec]", unit.heading()),
+            Table::Latency => writeln!(
+                out,
+                " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    \
                     t_avg[usec]    \
-                t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
-            }
-            Table::LatencyOfTime => {
-                b" #bytes        #iterations       t_avg[usec]    tps average    t_min[usec]    \
+                t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] "
+            ),
+            Table::LatencyOfTime => writeln!(
+                out,
+                " #bytes        #iterations       t_avg[usec]    tps average    t_min[usec]    \
                     t_max[usec]  \
-                t_typical[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
-            }
-        })
+                t_typical[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] "
+            ),
+        }
     }
 
-    /// The figures of one size.
-    pub(crate) fn row(self, out: &mut impl Write, figures: &Figures) -> io::Result<()> {
+    /// The figures of one size; `at`: seconds from the first message, for tables with the time.
+    pub(crate) fn row(self, out: &mut impl Write, figures: &Figures, at: f64) -> io::Result<()> {
         let Figures { bytes, iterations, bandwidth, latency } = figures;
-        if let (Table::Bandwidth(unit), Some(b)) = (self, bandwidth) {
+        if let (Table::Bandwidth(unit) | Table::BandwidthOverTime(unit), Some(b)) =
+            (self, bandwidth)
+        {
             let [peak, average] =
                 [b.peak_gbps.unwrap_or(0.0), b.goodput_gbps].map(|gbps| unit.of(gbps));
             let rate = b.rate_mmsgs;
-            writeln!(
+            write!(
                 out,
                 " {bytes:<7}    {iterations:<10}       {peak:<7.2}            \
                     {average:<7.2}\t\t   {rate:<7.6}"
             )?;
+            match self {
+                Table::BandwidthOverTime(_) => writeln!(out, "\t     {at:<7.2}")?,
+                _ => writeln!(out)?,
+            }
         }
         let Some(l) = latency else { return Ok(()) };
         match self {
@@ -104,6 +108,18 @@ impl Table {
 }
 
 impl Unit {
+    /// The columns of bandwidth tests.
+    fn heading(self) -> &'static str {
+        match self {
+            Unit::Mib => {
+                " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]"
+            }
+            Unit::Gbits => {
+                " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
+            }
+        }
+    }
+
     fn of(self, gbps: f64) -> f64 {
         match self {
             Unit::Gbits => gbps,

@@ -96,6 +96,7 @@ mod ring;
 mod security;
 mod signals;
 mod srq;
+mod tcp;
 mod threads;
 mod verbs;
 mod wake;

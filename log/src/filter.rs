@@ -53,9 +53,11 @@ impl Filter {
         }
     }
 
-    /// The default filter, which shows degradations.
+    /// The default filter: warnings. The end of a queue pair is not among them, because its
+    /// completions tell the application.
     pub(crate) fn unasked() -> Self {
-        Filter(Targets::new().with_target("braid::worker::degradations", Level::WARN))
+        let announced = ("braid::worker::announce", LevelFilter::ERROR);
+        Filter(Targets::new().with_default(Level::WARN).with_targets([announced]))
     }
 
     /// All events of this level and above.

@@ -33,6 +33,7 @@ pub mod sanitize;
 pub mod soak;
 pub mod softroce;
 pub mod step;
+pub mod terminal;
 pub mod test;
 pub mod tidy;
 pub mod tools;

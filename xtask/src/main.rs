@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     Failure, advisories, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood,
     fmt, fuzz, install, lint, loom, msrv, nightly, package, process, programs, recipe, sanitize,
-    soak, softroce, test, tidy, tools, verbs_programs, wheel, wireshark,
+    soak, softroce, terminal, test, tidy, tools, verbs_programs, wheel, wireshark,
 };
 
 /// Every chore of the project in one command.
@@ -84,6 +84,8 @@ enum Chore {
     Package,
     /// Captured packets, dissected by tshark with wire/wireshark/braid.lua (needs root)
     Wireshark,
+    /// `braid-perf` in real shells and on real terminals (needs root)
+    Terminal,
     /// The Python package: checked, built, and tested in fresh virtual environments
     Wheel(wheel::WheelOptions),
     /// Install the programs that the checks need
@@ -132,6 +134,7 @@ fn start() -> Result<(), Failure> {
         Chore::Dependencies => dependencies::run(),
         Chore::Package => package::run(),
         Chore::Wireshark => wireshark::run(),
+        Chore::Terminal => terminal::run(),
         Chore::Wheel(options) => wheel::run(&options),
         Chore::Tools => tools::run(),
     }

@@ -64,6 +64,11 @@ const TOOLS: &[Tool] = &[
         needed_for: "reading captured packets as Wireshark does",
     },
     Tool {
+        what: What::Program("zsh"),
+        package: "tmux zsh fish",
+        needed_for: "completions in real shells, and `top` on a terminal",
+    },
+    Tool {
         what: What::File("/usr/include/infiniband/verbs.h"),
         package: "libibverbs-dev",
         needed_for: "comparing our verbs ABI with its headers",

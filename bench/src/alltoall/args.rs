@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use braid::RailScheme;
+use braid_lab::pages::named;
 use braid_lab::traffic::Workload;
 use clap::Args;
 
 use super::fabric::Shape;
-use crate::engine_args::EngineArgs;
+use crate::engine_args::{EngineArgs, rail_schemes};
 use crate::quantities::parse_size;
 
 /// The first loopback network of a rank's rails: 127.20.0.0/16, then 127.21.0.0/16 and so on, with
@@ -36,7 +37,8 @@ pub(crate) struct AllToAllArgs {
           conflicts_with_all = ["loopback", "rails", "bind", "rail_policy"])]
     pub(crate) fabric: Option<Shape>,
     /// Rail policies with --fabric [default: all]
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',', requires = "fabric")]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', requires = "fabric",
+        value_parser = named::<RailScheme>(rail_schemes))]
     pub(crate) rail_policies: Vec<RailScheme>,
     /// Folder for results and the table in Markdown, with --fabric.
     #[arg(long, value_name = "DIR", requires = "fabric")]

@@ -20,7 +20,7 @@ use self::run::{Progress, Run};
 use self::stall::STALL;
 use crate::failure::Failure;
 use crate::peer::cpu_seconds;
-use crate::plan::{Answer, Extent, Order, Phase, SideReport};
+use crate::plan::{Answer, Extent, Order, Phase, PhaseOutcome, SideReport};
 use crate::samples::Sample;
 use crate::session::Session;
 
@@ -43,37 +43,30 @@ pub(crate) struct BandwidthOutcome {
     pub(crate) peak: Option<f64>,
 }
 
-/// Measures one phase from the client's side.
+/// Measures one phase from the client's side. The phase may end early.
 pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
     watch: Watch,
-) -> Result<(BandwidthOutcome, SideReport), Failure> {
+) -> Result<PhaseOutcome<BandwidthOutcome>, Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let began_unix_s = unix_seconds();
     run.began = Instant::now();
     run.observe(&watch);
-    while !run.is_over() {
-        run.step()?;
-    }
+    let transmitted = transmit(&mut run);
     let own = run.stop();
     let qp_messages = run.progress.iter().map(|qp| qp.ended).collect();
     let samples = run.observations.take_samples();
-    run.send_rest()?;
+    let ended = transmitted.and_then(|()| end(&mut run));
     let peak = run.observations.take_peak();
-    run.session.control.send(&Order::End { sent: run.ended })?;
-    let report = loop {
-        run.step()?;
-        match run.session.control.try_receive()? {
-            Some(Answer::Report(report)) => break report,
-            Some(Answer::Ready) => {
-                return Err(Failure::Peer("sent an unexpected answer".to_owned()));
-            }
-            None => {}
+    let (report, cut) = match ended {
+        Ok(report) => (report, run.session.control.interruption()),
+        Err(failure) if failure.leaves_results() && own.messages > 0 => {
+            (SideReport::default(), Some(failure))
         }
+        Err(failure) => return Err(failure),
     };
-    run.receive_all(report.sent)?;
     let elapsed = match phase.extent {
         Extent::Messages(_) if report.sent > 0 => run.began.elapsed(),
         Extent::Messages(_) => own.elapsed,
@@ -83,7 +76,7 @@ pub(crate) fn client(
     let verified = run.verification.verified + report.verified;
     let since = |qp: &Progress| Some(qp.finished?.duration_since(run.began).as_secs_f64());
     let qp_seconds = run.progress.iter().filter_map(since).collect();
-    let outcome = BandwidthOutcome {
+    let result = BandwidthOutcome {
         messages,
         elapsed,
         verified,
@@ -93,7 +86,35 @@ pub(crate) fn client(
         samples,
         peak,
     };
-    Ok((outcome, report))
+    Ok(PhaseOutcome { result, report, cut })
+}
+
+fn transmit(run: &mut Run<'_>) -> Result<(), Failure> {
+    while !run.is_over() && !run.is_interrupted()? {
+        run.step()?;
+    }
+    Ok(())
+}
+
+/// Waits for the messages on the way, and for the report of the server.
+fn end(run: &mut Run<'_>) -> Result<SideReport, Failure> {
+    run.send_rest()?;
+    let sent = run.ended;
+    let order = match run.session.control.interruption() {
+        None => Order::End { sent },
+        Some(_) => Order::Stop { sent },
+    };
+    run.session.control.send(&order)?;
+    let report = loop {
+        run.step()?;
+        match run.session.control.try_answer()? {
+            Some(Answer::Report(report)) => break report,
+            Some(_) => return Err(Failure::Peer("sent an unexpected answer".to_owned())),
+            None => {}
+        }
+    };
+    run.receive_all(report.sent)?;
+    Ok(report)
 }
 
 fn unix_seconds() -> f64 {
@@ -114,12 +135,17 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         if own.is_none() && run.is_over() {
             own = Some(run.stop());
         }
-        // No order can arrive while there is traffic, and a check costs a turn of the engine.
-        if run.stall.idle_turns() == 0 {
+        // An order seldom arrives while there is traffic, and a check costs a turn of the engine.
+        if run.stall.idle_turns() == 0 && !run.is_time_to_look() {
             continue;
         }
+        run.session.pass_interruption_on()?;
         match run.session.control.try_receive()? {
             Some(Order::End { sent }) => break sent,
+            Some(Order::Stop { sent }) => {
+                own = own.or_else(|| Some(run.stop()));
+                break sent;
+            }
             Some(_) => return Err(Failure::Peer("sent an unexpected order".to_owned())),
             None => {}
         }

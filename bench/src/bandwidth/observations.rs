@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use braid::Engine;
+
 use super::peak::{MOST_MESSAGES, Peak};
 use crate::failure::Failure;
 use crate::plan::{Extent, Phase};
+use crate::progress::ProgressLine;
 use crate::samples::{Sample, Sampler};
 use crate::stdio;
 use crate::table::Table;
@@ -25,6 +28,7 @@ pub(super) struct Observations {
     sampler: Option<Sampler>,
     lines: Option<Table>,
     peak: Option<Peak>,
+    progress: Option<ProgressLine>,
 }
 
 impl Observations {
@@ -38,7 +42,12 @@ impl Observations {
             _ => None,
         };
         let sampler = watch.interval.map(|every| Sampler::new(every, began, phase.size));
-        Observations { sampler, lines: watch.lines, peak }
+        // Lines on a terminal are progress enough.
+        let progress = match watch.lines {
+            None => ProgressLine::begin(phase.extent, qps),
+            Some(_) => None,
+        };
+        Observations { sampler, lines: watch.lines, peak, progress }
     }
 
     pub(super) fn on_post(&mut self) {
@@ -57,18 +66,26 @@ impl Observations {
     }
 
     /// Takes a sample if its time has come.
-    pub(super) fn tick(&mut self) -> Result<(), Failure> {
+    pub(super) fn tick(&mut self, engine: &Engine) -> Result<(), Failure> {
         if let Some(sampler) = &mut self.sampler {
-            let interval = sampler.tick(Instant::now());
-            if let (Some(figures), Some(table)) = (interval, self.lines) {
-                stdio::print(|out| table.row(out, &figures))?;
+            let interval = sampler.tick(Instant::now(), || longest_rto(engine));
+            if let (Some((figures, at)), Some(table)) = (interval, self.lines) {
+                stdio::print(|out| table.row(out, &figures, at))?;
             }
         }
         Ok(())
     }
 
+    /// Shows the progress if its time has come; `done`: messages.
+    pub(super) fn show_progress(&mut self, done: u64) {
+        if let Some(progress) = &mut self.progress {
+            progress.tick(Instant::now(), done);
+        }
+    }
+
     /// Ends the samples, and returns them.
     pub(super) fn take_samples(&mut self) -> Vec<Sample> {
+        self.progress = None;
         self.sampler.take().map(Sampler::into_samples).unwrap_or_default()
     }
 
@@ -76,4 +93,11 @@ impl Observations {
     pub(super) fn take_peak(&mut self) -> Option<f64> {
         self.peak.take().and_then(|peak| peak.messages_per_second())
     }
+}
+
+/// Returns the longest retransmission time-out of an engine's queue pairs, or zero without one.
+fn longest_rto(engine: &Engine) -> Duration {
+    let queue_pairs = engine.metrics().queue_pairs;
+    let subflows = queue_pairs.iter().flat_map(|qp| &qp.subflows);
+    subflows.map(|subflow| subflow.rto).max().unwrap_or_default()
 }

@@ -8,9 +8,9 @@ use super::observations::{Observations, Watch};
 use super::stall::StallDetector;
 use crate::cli::Test;
 use crate::failure::{Attempt, Failure};
-use crate::pattern;
 use crate::plan::{Extent, Phase};
 use crate::session::Session;
+use crate::{interrupt, pattern};
 
 /// The id of a credit. Data messages use their number and receives their slot.
 pub(super) const CREDIT: u64 = 1 << 40;
@@ -19,6 +19,8 @@ pub(super) const QP_SHIFT: u32 = 44;
 /// Turns without a completion before a side sleeps, and its longest sleep. Orders do not wake it.
 const SPINS: u64 = 100;
 const NAP: Duration = Duration::from_millis(1);
+/// Turns between two looks at what takes long or seldom happens.
+const LOOK_EVERY: u64 = 64;
 
 /// The progress of one queue pair.
 #[derive(Clone, Default)]
@@ -55,6 +57,15 @@ pub(super) struct Run<'s> {
     completions: Vec<Completion>,
     pub(super) stall: StallDetector,
     pub(super) observations: Observations,
+    lookout: Lookout,
+}
+
+/// The part of the loop that runs in some turns only.
+#[derive(Default)]
+struct Lookout {
+    turns: u64,
+    /// Time by which an interrupted phase ends.
+    deadline: Option<Instant>,
 }
 
 /// The check of every byte, for which memory is copied.
@@ -115,6 +126,7 @@ impl<'s> Run<'s> {
             completions: Vec::with_capacity(256),
             stall: StallDetector::new(),
             observations: Observations::default(),
+            lookout: Lookout::default(),
             phase,
             began: Instant::now(),
             session,
@@ -158,7 +170,7 @@ impl<'s> Run<'s> {
 
     /// Stops posting messages. Returns the part that counts.
     pub(super) fn stop(&mut self) -> Part {
-        for qp in self.progress.iter_mut().filter(|qp| qp.target == u64::MAX) {
+        for qp in self.progress.iter_mut().filter(|qp| qp.target > qp.posted) {
             qp.target = qp.posted;
             qp.finished = (qp.ended == qp.target).then(Instant::now);
         }
@@ -203,7 +215,33 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
+    /// Reads now and then whether the phase is to end early, for which the other side is told
+    /// within [`interrupt::GRACE`].
+    pub(super) fn is_interrupted(&mut self) -> Result<bool, Failure> {
+        if self.is_time_to_look() {
+            self.session.control.look()?;
+        }
+        let is_interrupted = self.session.control.interruption().is_some();
+        if is_interrupted {
+            self.lookout.deadline.get_or_insert_with(|| Instant::now() + interrupt::GRACE);
+        }
+        Ok(is_interrupted)
+    }
+
+    /// Returns whether this turn is one of those that look for orders in spite of traffic: a look
+    /// costs a turn of the engine.
+    pub(super) fn is_time_to_look(&self) -> bool {
+        self.lookout.turns.is_multiple_of(LOOK_EVERY)
+    }
+
     pub(super) fn step(&mut self) -> Result<(), Failure> {
+        self.lookout.turns += 1;
+        if self.is_time_to_look() {
+            self.observations.show_progress(self.ended);
+            if self.lookout.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                return Err(Failure::Stalled(interrupt::GRACE));
+            }
+        }
         if self.transmits {
             self.fill_all()?;
         }
@@ -219,7 +257,7 @@ impl<'s> Run<'s> {
             self.on_completion(&completion)?;
         }
         self.completions = completions;
-        self.observations.tick()?;
+        self.observations.tick(&self.session.engine)?;
         if self.receives && self.session.uses_credits() {
             for qp in 0..self.progress.len() {
                 self.send_credit(qp)?;

@@ -244,6 +244,8 @@ fn braid_args(
         events: false,
         loopback: true,
         once: false,
+        forever: false,
+        connect_timeout: None,
         verify: false,
         output: OutputArgs {
             interval: None,
@@ -277,7 +279,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
             rail_policy: RailScheme::default(),
         },
         mtu: None,
-        crc,
+        crc: Some(crc),
         protection: ProtectionArgs { key: None, allowed_keys: None, security: None },
         faults: FaultArgs { drop: 0.0, reorder: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 0 },
         seed: 1,

@@ -41,30 +41,43 @@ struct CompareResults<'a> {
 
 /// Measures, prints a table for each family of cases, and writes the requested files.
 pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
-    interrupt::take_networks_down()?;
+    interrupt::take_networks_down();
     let families = options.families()?;
     let files = ResultFiles::create(options.json.as_ref(), options.out.as_ref())?;
     let mut page = options.page.as_ref().map(|path| page::MarkdownPage::read(path)).transpose()?;
     let package_versions = contestants::package_versions();
     let trial = Trial { seconds: options.seconds(), rounds: options.rounds() };
     let mut measured = Vec::new();
+    let mut show = |family: Family, mtu: u32, of_family: &[MeasuredCase]| {
+        let text = tables::family(family, mtu, of_family);
+        stdio::print(|out| writeln!(out, "{text}"))?;
+        let Some(page) = &mut page else { return Ok(()) };
+        if interrupt::is_requested() {
+            return Ok(());
+        }
+        let about = tables::about(&trial, of_family, &package_versions);
+        let name = block(family, mtu);
+        page.replace(&name, &format!("{text}\n\n{}\n\n{about}", page.image(&name)))?;
+        page.write()?;
+        plot::all(&page.folder()?, of_family)
+    };
+    let mut was_interrupted = false;
     for mtu in options.mtus()? {
         let mut place = Place::make(mtu)?;
-        for family in &families {
+        for family in families.iter().filter(|_| !interrupt::is_requested()) {
             let first = measured.len();
-            for case in family.cases(mtu, options.full) {
+            let mut cases = family.cases(mtu, options.full).into_iter();
+            let done = cases.try_for_each(|case| {
                 measured.push(trial.run(&mut place, &case)?);
+                Ok(())
+            });
+            was_interrupted |= interrupt::interrupted(done)?;
+            if measured.len() > first {
+                show(*family, mtu, &measured[first..])?;
             }
-            let of_family: &[MeasuredCase] = &measured[first..];
-            let text = tables::family(*family, mtu, of_family);
-            stdio::print(|out| writeln!(out, "{text}"))?;
-            if let Some(page) = &mut page {
-                let about = tables::about(&trial, of_family, &package_versions);
-                let name = block(*family, mtu);
-                page.replace(&name, &format!("{text}\n\n{}\n\n{about}", page.image(&name)))?;
-                page.write()?;
-                plot::all(&page.folder()?, of_family)?;
-            }
+        }
+        if was_interrupted {
+            break;
         }
     }
     let folder = files.folder();
@@ -74,6 +87,9 @@ pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
         package_versions,
         cases: &measured,
     })?;
+    if was_interrupted {
+        return Err(Failure::Interrupted);
+    }
     folder.map_or(Ok(()), |folder| plot::all(folder, &measured))?;
     let first = measured.iter().flat_map(|measured| &measured.left_out).next();
     match first.filter(|_| options.complete) {

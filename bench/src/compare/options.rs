@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use braid_lab::pages::named;
 use clap::Args;
 
 use super::case::{ALL, Family};
@@ -14,6 +15,11 @@ const SECONDS: f64 = 0.3;
 const FULL_SECONDS: f64 = 1.0;
 const MTUS: [u32; 2] = [1500, 9000];
 
+/// Returns the names of the families.
+fn families() -> Vec<String> {
+    ALL.iter().map(|family| family.name().to_owned()).collect()
+}
+
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareOptions {
     /// Write results.json and plots (SVG) into this folder.
@@ -23,7 +29,8 @@ pub(crate) struct CompareOptions {
     #[arg(long)]
     pub(super) full: bool,
     /// Only these families of cases, in the usual order; an unknown name lists them all
-    #[arg(long, value_name = "FAMILY,..", value_delimiter = ',')]
+    #[arg(long, value_name = "FAMILY,..", value_delimiter = ',',
+        value_parser = named::<String>(families))]
     only: Vec<String>,
     /// MTUs of the veth pair [default: 1500,9000]
     #[arg(long, value_name = "BYTES,..", value_delimiter = ',')]

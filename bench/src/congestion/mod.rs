@@ -23,6 +23,7 @@ use std::path::Path;
 
 use braid::CcConfig;
 use braid::congestion::controller_names;
+use braid_lab::pages::did_you_mean;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -48,18 +49,24 @@ struct CongestionResults<'a> {
 
 /// Runs all scenarios, prints a table of each, and writes the requested files.
 pub(crate) fn run(args: &CongestionOptions) -> Result<(), Failure> {
-    interrupt::take_networks_down()?;
+    interrupt::take_networks_down();
     let files = ResultFiles::create(args.json.as_ref(), args.out.as_ref())?;
     let scenarios = choose(args)?;
     let mut bench = Bench::new(args, &scenarios);
-    let mut tables = Vec::new();
+    let (mut tables, mut was_interrupted) = (Vec::new(), false);
     for (scenario, cases) in &scenarios {
         let first = bench.records.len();
-        cases.iter().try_for_each(|case| bench.case(case))?;
+        let done = cases.iter().try_for_each(|case| bench.case(case));
+        was_interrupted = interrupt::interrupted(done)?;
         let records = &bench.records[first..];
         let print = || stdio::print(|out| table::print(out, *scenario, records));
-        bench.progress.suspend(print)?;
+        if !records.is_empty() {
+            bench.progress.suspend(print)?;
+        }
         tables.push(table::markdown(*scenario, records));
+        if was_interrupted {
+            break;
+        }
     }
     bench.progress.finish_and_clear();
     let folder = files.folder();
@@ -68,6 +75,9 @@ pub(crate) fn run(args: &CongestionOptions) -> Result<(), Failure> {
         run_seconds: bench.seconds,
         cases: &bench.records,
     })?;
+    if was_interrupted {
+        return Err(Failure::Interrupted);
+    }
     folder.map_or(Ok(()), |folder| write(folder, &tables, &bench.records))?;
     if args.quick { expect::check(&bench.records) } else { Ok(()) }
 }
@@ -79,13 +89,22 @@ fn write(folder: &Path, tables: &[String], records: &[ControllerRecord]) -> Resu
     plot::all(folder, records)
 }
 
+/// Returns the names of the scenarios.
+fn scenario_names() -> Vec<String> {
+    scenario::ALL.iter().map(|scenario| scenario.name().to_owned()).collect()
+}
+
 /// Returns the scenarios with their cases that the command line selects.
 fn choose(
     args: &CongestionOptions,
 ) -> Result<Vec<(CongestionScenario, Vec<CongestionCase>)>, Failure> {
     let known = scenario::ALL.map(CongestionScenario::name);
     if let Some(name) = args.only.iter().find(|name| !known.contains(&name.as_str())) {
-        let text = format!("no scenario is called `{name}`; known names: {}", known.join(", "));
+        let text = format!(
+            "no scenario is called `{name}`; known names: {}{}",
+            known.join(", "),
+            did_you_mean(name, known)
+        );
         return Err(Failure::Usage(text));
     }
     let wanted = |scenario: &CongestionScenario| match args.only.is_empty() {
@@ -157,6 +176,9 @@ impl Bench {
             controllers.iter().map(|cc| ControllerRecord::new(case, cc)).collect();
         for _ in 0..self.rounds {
             for (cc, record) in controllers.iter().zip(&mut records) {
+                if interrupt::is_requested() {
+                    return Err(Failure::Interrupted);
+                }
                 let what = format!("{}: {}, {cc}", case.scenario.name(), case.name);
                 self.progress.set_message(what.clone());
                 let outcome = run::run(&mut lab, case, cc, self.seconds);

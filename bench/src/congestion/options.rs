@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use braid::CcConfig;
 use braid::congestion::parse_controllers;
+use braid_lab::pages::named;
 use clap::Args;
 
 use crate::quantities::parse_seconds;
@@ -22,7 +23,8 @@ pub(crate) struct CongestionOptions {
     #[arg(long)]
     pub(super) quick: bool,
     /// Only these scenarios, in the usual order; an unknown name lists them all
-    #[arg(long, value_name = "SCENARIO,..", value_delimiter = ',')]
+    #[arg(long, value_name = "SCENARIO,..", value_delimiter = ',',
+        value_parser = named::<String>(super::scenario_names))]
     pub(super) only: Vec<String>,
     /// Only cases whose name contains this text.
     #[arg(long, value_name = "TEXT")]

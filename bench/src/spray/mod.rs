@@ -16,6 +16,7 @@ mod trial;
 mod trouble;
 
 use braid_lab::Trouble;
+use braid_lab::pages::did_you_mean;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -44,17 +45,12 @@ struct SprayResults<'a> {
 
 /// Runs all scenarios, prints a table of each, and writes the requested files.
 pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
-    interrupt::take_networks_down()?;
+    interrupt::take_networks_down();
     let files = ResultFiles::create(args.json.as_ref(), args.out.as_ref())?;
     let scenarios = choose(args)?;
     let mut spray = Spray::new(args, &scenarios);
-    if let Some(name) = &args.fabric {
-        spray.on(&SpineLab::find(name)?, &scenarios)?;
-    } else {
-        for group in scenarios.chunk_by(|a, b| a.plan() == b.plan()) {
-            spray.on(&SpineLab::make(group[0].plan())?, group)?;
-        }
-    }
+    let done = spray.all(args, &scenarios);
+    let was_interrupted = interrupt::interrupted(done)?;
     spray.progress.finish_and_clear();
     let plots = files.folder();
     files.write(&SprayResults {
@@ -62,6 +58,9 @@ pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
         paths: trial::PATHS,
         runs: &spray.records,
     })?;
+    if was_interrupted {
+        return Err(Failure::Interrupted);
+    }
     plots.map_or(Ok(()), |folder| plot::all(folder, &spray.records))
 }
 
@@ -82,12 +81,18 @@ fn choose(args: &SprayArgs) -> Result<Vec<SprayScenario>, Failure> {
     Ok(fitting)
 }
 
+/// Returns the names of the scenarios.
+pub(crate) fn scenario_names() -> Vec<String> {
+    scenario::ALL.iter().map(|scenario| scenario.name().to_owned()).collect()
+}
+
 fn check_names(names: &[String]) -> Result<(), Failure> {
     let known = scenario::ALL.map(SprayScenario::name);
     match names.iter().find(|name| !known.contains(&name.as_str())) {
         Some(name) => Err(Failure::Usage(format!(
-            "no scenario is called `{name}`; known names: {}",
-            known.join(", ")
+            "no scenario is called `{name}`; known names: {}{}",
+            known.join(", "),
+            did_you_mean(name, known)
         ))),
         None => Ok(()),
     }
@@ -114,14 +119,26 @@ impl Spray {
         }
     }
 
-    /// Runs scenarios that share a fabric.
+    fn all(&mut self, args: &SprayArgs, scenarios: &[SprayScenario]) -> Result<(), Failure> {
+        if let Some(name) = &args.fabric {
+            return self.on(&SpineLab::find(name)?, scenarios);
+        }
+        let mut groups = scenarios.chunk_by(|a, b| a.plan() == b.plan());
+        groups.try_for_each(|group| self.on(&SpineLab::make(group[0].plan())?, group))
+    }
+
+    /// Runs scenarios that share a fabric, until one fails. The records of the failed one so far
+    /// are printed, too.
     fn on(&mut self, lab: &SpineLab, scenarios: &[SprayScenario]) -> Result<(), Failure> {
         for scenario in scenarios {
             let first = self.records.len();
-            self.scenario(lab, *scenario)?;
+            let done = self.scenario(lab, *scenario);
             let records = &self.records[first..];
             let print = || stdio::print(|out| table::print(out, *scenario, lab, records));
-            self.progress.suspend(print)?;
+            if !records.is_empty() {
+                self.progress.suspend(print)?;
+            }
+            done?;
         }
         Ok(())
     }
@@ -134,6 +151,9 @@ impl Spray {
         };
         let trouble = trouble.map(|what| Troubled::make(lab, 0, what)).transpose()?;
         for sender in scenario.senders(self.quick) {
+            if interrupt::is_requested() {
+                return Err(Failure::Interrupted);
+            }
             let what = describe(scenario, &sender);
             self.progress.set_message(what.clone());
             let record = self.one(lab, scenario, &sender);
@@ -151,9 +171,10 @@ impl Spray {
         sender: &Sender,
     ) -> Result<SprayRecord, Failure> {
         match (scenario, sender) {
-            (SprayScenario::Cut, Sender::BraidSender(braid)) => {
-                trouble::cut(lab, scenario, braid, 1)
-            }
+            (
+                SprayScenario::Cut | SprayScenario::Cuts | SprayScenario::FarCuts,
+                Sender::BraidSender(braid),
+            ) => trouble::cut(lab, scenario, braid, 1),
             (SprayScenario::CutTwo, Sender::BraidSender(braid)) => {
                 trouble::cut(lab, scenario, braid, 2)
             }

@@ -1,7 +1,10 @@
 //! `braid-perf top PID|ADDR`: a live view of a running program's engines, once a second.
 
 mod exposition;
+mod live;
+mod namespace;
 mod rates;
+mod screen;
 mod source;
 mod table;
 
@@ -14,13 +17,14 @@ use clap::Args;
 use self::exposition::MetricsPage;
 use self::rates::View;
 use self::source::Source;
+use self::table::Format;
 use crate::failure::Failure;
 use crate::stdio;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TopArgs {
     /// Process of this machine whose engines have BRAID_METRICS=local or an address, or such an
-    /// address: 127.0.0.1:9464
+    /// address: 127.0.0.1:9464. A process in another network namespace needs root
     #[arg(value_name = "PID|ADDR")]
     target: String,
     /// Print one table and exit; also done if the output is no terminal.
@@ -35,31 +39,25 @@ pub(crate) struct TopArgs {
     interval: f64,
 }
 
-/// Moves the cursor home and clears the screen.
-const CLEAR: &str = "\x1b[H\x1b[2J";
-
-/// Shows readings until interrupted, or one.
+/// Shows readings until `q` or a signal, or one.
 ///
 /// # Errors
 /// The program cannot be read, or the output cannot be written.
 pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let source = Source::new(&args.target)?;
-    let mut before = source.page()?;
-    loop {
-        thread::sleep(Duration::from_secs_f64(args.interval));
-        let now = source.page()?;
-        let view = View::between(&before, &now);
-        if args.json {
-            let json = serde_json::to_string_pretty(&view).expect("plain data has a JSON form");
-            return stdio::print(|out| writeln!(out, "{json}"));
-        }
-        let table = table::of(&view);
-        if args.once || !stdout().is_terminal() {
-            return stdio::print(|out| out.write_all(table.as_bytes()));
-        }
-        stdio::print(|out| write!(out, "{CLEAR}{table}"))?;
-        before = now;
+    let before = source.page()?;
+    let interval = Duration::from_secs_f64(args.interval);
+    if !args.json && !args.once && stdout().is_terminal() {
+        return live::run(&source, before, interval);
     }
+    thread::sleep(interval);
+    let view = View::between(&before, &source.page()?);
+    if args.json {
+        let json = serde_json::to_string_pretty(&view).expect("plain data has a JSON form");
+        return stdio::print(|out| writeln!(out, "{json}"));
+    }
+    let table = table::of(&view, Format::PRINTED);
+    stdio::print(|out| out.write_all(table.as_bytes()))
 }
 
 impl Source {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
+use super::namespace::Namespace;
 use crate::failure::Failure;
 
 /// Maximum bytes of a reply: many times the metrics of an engine with the maximum of queue pairs.
@@ -44,7 +45,10 @@ impl Source {
     /// The source serves no page, or refuses us.
     pub(super) fn fetch(&self) -> Result<String, Failure> {
         let asked = match self {
-            Source::Process(pid) => ask_process(*pid)?,
+            Source::Process(pid) => match Namespace::of(*pid) {
+                Namespace::Other(other) => other.inside(|| ask_process(*pid))??,
+                Namespace::Ours | Namespace::Hidden => ask_process(*pid)?,
+            },
             Source::Address(addr) => connect(addr).and_then(|mut stream| {
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
@@ -72,6 +76,15 @@ impl Source {
         Failure::Usage(match self {
             Source::Process(pid) if !Path::new(&format!("/proc/{pid}")).exists() => {
                 format!("there is no process {pid}; `pgrep -a PROGRAM` lists the processes")
+            }
+            Source::Process(pid)
+                if why.kind() == ErrorKind::ConnectionRefused
+                    && matches!(Namespace::of(*pid), Namespace::Hidden) =>
+            {
+                format!(
+                    "process {pid} has no engine with metrics in this network namespace, and is \
+                     another user's; run this as that user or as root"
+                )
             }
             Source::Process(pid) if why.kind() == ErrorKind::ConnectionRefused => format!(
                 "process {pid} has no engine with metrics; start it with BRAID_METRICS=local"
@@ -151,7 +164,7 @@ fn ask_process(pid: u32) -> Result<io::Result<String>, Failure> {
 /// Returns the names of all listening sockets of engines in this network namespace, the default
 /// name of the process first.
 fn candidates(own: &str) -> Vec<String> {
-    let all = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let all = std::fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
     let listed = all.lines().filter_map(listening_engine).filter(|name| *name != own);
     [own].into_iter().chain(listed).map(str::to_owned).collect()
 }

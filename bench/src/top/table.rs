@@ -1,146 +1,289 @@
-//! A view as tables for people, a hundred columns wide.
+//! A view as tables for people, in two widths.
 
 use std::fmt::Write;
 
 use super::rates::{Engine, Path, QpDegradation, QueuePair, Rail, View};
 
-/// Queue pairs and paths that are shown: the busiest.
-const MOST: usize = 20;
+/// Columns of a terminal that has room for the wide tables.
+const WIDE: usize = 100;
+/// Indentation of the lines below a queue pair.
+const INDENT: &str = "         ";
 
-/// All of it.
-pub(super) fn of(view: &View) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = engines(&mut out, &view.engines)
-        .and_then(|()| queue_pairs(&mut out, &view.queue_pairs))
-        .and_then(|()| rails(&mut out, &view.rails))
-        .and_then(|()| paths(&mut out, &view.paths));
-    out
+/// The form of the tables.
+#[derive(Clone, Copy)]
+pub(super) struct Format {
+    /// Columns that a line may take. Narrower than [`WIDE`]: some columns are left out.
+    pub(super) width: usize,
+    /// Queue pairs and paths that are shown: the busiest.
+    pub(super) most: usize,
 }
 
-fn engines(out: &mut String, all: &[Engine]) -> std::fmt::Result {
-    writeln!(
-        out,
-        "{:<26} {:>9} {:>6} {:>11} {:>11} {:>9} {:>9} {:>9}",
-        "ENGINE", "UP s", "QPs", "TX pkt/s", "RX pkt/s", "FULL/s", "OVERFL/s", "DAMAGED/s"
-    )?;
-    for of in all {
-        writeln!(
-            out,
-            "{:<26} {:>9.1} {:>6} {:>11} {:>11} {:>9} {:>9} {:>9}",
-            of.engine,
-            of.uptime_seconds,
-            of.queue_pairs,
-            count(of.datagrams_sent_per_second),
-            count(of.datagrams_received_per_second),
-            count(of.link_full_per_second),
-            count(of.overflowed_per_second),
-            count(of.damaged_per_second),
-        )?;
+impl Format {
+    /// For a pipe or a file.
+    pub(super) const PRINTED: Format = Format { width: WIDE, most: 20 };
+
+    fn is_narrow(self) -> bool {
+        self.width < WIDE
     }
-    Ok(())
 }
 
-fn queue_pairs(out: &mut String, all: &[QueuePair]) -> std::fmt::Result {
-    writeln!(
-        out,
-        "\n{:<8} {:<21} {:<5} {:>7} {:>7} {:>8} {:>8} {:>8} {:>6} {:>6} {:>5}",
-        "QP",
-        "PEER",
-        "STATE",
-        "TX Gb/s",
-        "RX Gb/s",
-        "RTT us",
-        "WINDOW",
-        "FLIGHT",
-        "LOST/s",
-        "RETX/s",
-        "TMO/s"
-    )?;
-    for of in all.iter().take(MOST) {
-        writeln!(
-            out,
-            "{:<8} {:<21} {:<5} {:>7.3} {:>7.3} {:>8} {:>8} {:>8} {:>6} {:>6} {:>5}",
-            of.qp,
-            of.peer,
-            of.state,
-            of.sent_gbps,
-            of.received_gbps,
-            micros(of.rtt_us),
-            bytes(of.window_bytes),
-            bytes(of.in_flight_bytes),
-            count(of.lost_per_second),
-            count(of.retransmitted_per_second),
-            count(of.timeouts_per_second),
-        )?;
+/// A column with its widths.
+struct TopColumn {
+    title: &'static str,
+    wide: usize,
+    /// The title and the width in narrow tables. A width of 0 leaves the column out.
+    narrow: (&'static str, usize),
+}
+
+const fn column(title: &'static str, wide: usize, narrow: usize) -> TopColumn {
+    TopColumn { title, wide, narrow: (title, narrow) }
+}
+
+const fn renamed(title: &'static str, wide: usize, narrow: (&'static str, usize)) -> TopColumn {
+    TopColumn { title, wide, narrow }
+}
+
+/// The first columns of a table hold text, which begins at the left.
+struct Columns {
+    texts: usize,
+    all: &'static [TopColumn],
+}
+
+const ENGINES: Columns = Columns {
+    texts: 1,
+    all: &[
+        column("ENGINE", 26, 21),
+        column("UP s", 9, 8),
+        column("QPs", 6, 5),
+        column("TX pkt/s", 11, 9),
+        column("RX pkt/s", 11, 9),
+        column("FULL/s", 9, 7),
+        renamed("OVERFL/s", 9, ("OVFL/s", 6)),
+        renamed("DAMAGED/s", 9, ("DMGD/s", 6)),
+    ],
+};
+
+const QUEUE_PAIRS: Columns = Columns {
+    texts: 3,
+    all: &[
+        column("QP", 8, 8),
+        column("PEER", 21, 21),
+        column("STATE", 5, 5),
+        column("TX Gb/s", 7, 7),
+        column("RX Gb/s", 7, 7),
+        column("RTT us", 8, 7),
+        column("WINDOW", 8, 0),
+        column("FLIGHT", 8, 0),
+        column("LOST/s", 6, 6),
+        column("RETX/s", 6, 6),
+        column("TMO/s", 5, 5),
+    ],
+};
+
+const RAILS: Columns = Columns {
+    texts: 1,
+    all: &[
+        column("ENGINE", 26, 21),
+        column("RAIL", 4, 4),
+        column("PATHS", 9, 9),
+        column("RTT us", 8, 8),
+        column("WINDOW", 9, 7),
+        column("FLIGHT", 9, 7),
+        column("pkt/s", 11, 9),
+        column("LOST/s", 8, 6),
+    ],
+};
+
+const PATHS: Columns = Columns {
+    texts: 1,
+    all: &[
+        column("TO", 26, 21),
+        column("RAIL", 4, 4),
+        column("PATH", 5, 5),
+        column("STATE", 5, 5),
+        column("RTT us", 8, 8),
+        column("pkt/s", 11, 9),
+        column("LOST/s", 8, 6),
+        renamed("MARKED/s", 9, ("MARK/s", 6)),
+        column("DOWNS", 6, 6),
+    ],
+};
+
+/// Lines under construction.
+struct Lines {
+    out: String,
+    format: Format,
+}
+
+/// All tables, as lines of at most the width.
+pub(super) fn of(view: &View, format: Format) -> String {
+    let mut lines = Lines { out: String::new(), format };
+    engines(&mut lines, &view.engines);
+    lines.out.push('\n');
+    queue_pairs(&mut lines, &view.queue_pairs);
+    lines.out.push('\n');
+    rails(&mut lines, &view.rails);
+    lines.out.push('\n');
+    paths(&mut lines, &view.paths);
+    lines.out
+}
+
+impl Lines {
+    fn titles(&mut self, columns: &Columns) {
+        let is_narrow = self.format.is_narrow();
+        let title = |column: &TopColumn| if is_narrow { column.narrow.0 } else { column.title };
+        self.row(columns, columns.all.iter().map(|column| title(column).to_owned()));
+    }
+
+    fn row(&mut self, columns: &Columns, cells: impl IntoIterator<Item = String>) {
+        let is_narrow = self.format.is_narrow();
+        let mut line = String::new();
+        for (index, (column, cell)) in columns.all.iter().zip(cells).enumerate() {
+            let width = if is_narrow { column.narrow.1 } else { column.wide };
+            if width == 0 {
+                continue;
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            // Writing to a string cannot fail.
+            let _ = match index < columns.texts {
+                true => write!(line, "{:<width$}", end_of(&cell, width)),
+                false => write!(line, "{cell:>width$}"),
+            };
+        }
+        self.out += line.trim_end();
+        self.out.push('\n');
+    }
+
+    /// Adds a text below a row, in as many lines as it needs.
+    fn below(&mut self, text: &str) {
+        let mut line = INDENT.to_owned();
+        for word in text.split(' ') {
+            let is_first = line == INDENT;
+            let more = word.chars().count() + usize::from(!is_first);
+            if !is_first && line.chars().count() + more > self.format.width {
+                self.out += &line;
+                self.out.push('\n');
+                line.replace_range(.., INDENT);
+                line += "  ";
+            } else if !is_first {
+                line.push(' ');
+            }
+            line += word;
+        }
+        self.out += &line;
+        self.out.push('\n');
+    }
+
+    fn more(&mut self, all: usize, what: &str) {
+        if let hidden @ 1.. = all.saturating_sub(self.format.most) {
+            self.out += &format!("and {hidden} more {what}\n");
+        }
+    }
+}
+
+/// The end of a text that is too long: the end of an address tells more than its beginning.
+fn end_of(text: &str, width: usize) -> String {
+    let len = text.chars().count();
+    if len <= width {
+        return text.to_owned();
+    }
+    let end = text.chars().skip(len - width.saturating_sub(2));
+    "..".chars().chain(end).collect()
+}
+
+fn engines(lines: &mut Lines, all: &[Engine]) {
+    lines.titles(&ENGINES);
+    for of in all {
+        lines.row(
+            &ENGINES,
+            [
+                of.engine.clone(),
+                format!("{:.1}", of.uptime_seconds),
+                of.queue_pairs.to_string(),
+                count(of.datagrams_sent_per_second),
+                count(of.datagrams_received_per_second),
+                count(of.link_full_per_second),
+                count(of.overflowed_per_second),
+                count(of.damaged_per_second),
+            ],
+        );
+    }
+}
+
+fn queue_pairs(lines: &mut Lines, all: &[QueuePair]) {
+    lines.titles(&QUEUE_PAIRS);
+    for of in all.iter().take(lines.format.most) {
+        lines.row(
+            &QUEUE_PAIRS,
+            [
+                of.qp.clone(),
+                of.peer.clone(),
+                of.state.clone(),
+                format!("{:.3}", of.sent_gbps),
+                format!("{:.3}", of.received_gbps),
+                micros(of.rtt_us),
+                bytes(of.window_bytes),
+                bytes(of.in_flight_bytes),
+                count(of.lost_per_second),
+                count(of.retransmitted_per_second),
+                count(of.timeouts_per_second),
+            ],
+        );
         if !of.error.is_empty() {
-            writeln!(out, "         {}", of.error)?;
+            lines.below(&of.error);
         }
         for QpDegradation { name, why, .. } in &of.degradations {
-            writeln!(out, "         degraded: {name}: {why}")?;
+            lines.below(&format!("degraded: {name}: {why}"));
         }
     }
-    more(out, all.len(), "queue pairs")
+    lines.more(all.len(), "queue pairs");
 }
 
-fn rails(out: &mut String, all: &[Rail]) -> std::fmt::Result {
-    writeln!(
-        out,
-        "\n{:<26} {:>4} {:>9} {:>8} {:>9} {:>9} {:>11} {:>8}",
-        "ENGINE", "RAIL", "PATHS", "RTT us", "WINDOW", "FLIGHT", "pkt/s", "LOST/s"
-    )?;
+fn rails(lines: &mut Lines, all: &[Rail]) {
+    lines.titles(&RAILS);
     for of in all {
-        writeln!(
-            out,
-            "{:<26} {:>4} {:>9} {:>8} {:>9} {:>9} {:>11} {:>8}",
-            of.engine,
-            of.rail,
-            format!("{} of {}", of.live_paths, of.paths),
-            micros(of.rtt_us),
-            bytes(of.window_bytes),
-            bytes(of.in_flight_bytes),
-            count(of.packets_per_second),
-            count(of.lost_per_second),
-        )?;
+        lines.row(
+            &RAILS,
+            [
+                of.engine.clone(),
+                of.rail.clone(),
+                format!("{} of {}", of.live_paths, of.paths),
+                micros(of.rtt_us),
+                bytes(of.window_bytes),
+                bytes(of.in_flight_bytes),
+                count(of.packets_per_second),
+                count(of.lost_per_second),
+            ],
+        );
     }
-    Ok(())
 }
 
-fn paths(out: &mut String, all: &[Path]) -> std::fmt::Result {
-    writeln!(
-        out,
-        "\n{:<26} {:>4} {:>5} {:<5} {:>8} {:>11} {:>8} {:>9} {:>6}",
-        "TO", "RAIL", "PATH", "STATE", "RTT us", "pkt/s", "LOST/s", "MARKED/s", "DOWNS"
-    )?;
+fn paths(lines: &mut Lines, all: &[Path]) {
+    lines.titles(&PATHS);
     // Among idle paths, only those that are down are shown.
     let idle = |path: &&Path| path.packets_per_second == 0.0 && path.live;
     let shown: Vec<&Path> = all.iter().filter(|path| !idle(path)).collect();
-    for of in shown.iter().take(MOST) {
-        writeln!(
-            out,
-            "{:<26} {:>4} {:>5} {:<5} {:>8} {:>11} {:>8} {:>9} {:>6}",
-            of.to,
-            of.rail,
-            of.path,
-            if of.live { "live" } else { "down" },
-            micros(of.rtt_us),
-            count(of.packets_per_second),
-            count(of.lost_per_second),
-            count(of.marked_per_second),
-            of.downs,
-        )?;
+    for of in shown.iter().take(lines.format.most) {
+        lines.row(
+            &PATHS,
+            [
+                of.to.clone(),
+                of.rail.clone(),
+                of.path.clone(),
+                if of.live { "live" } else { "down" }.to_owned(),
+                micros(of.rtt_us),
+                count(of.packets_per_second),
+                count(of.lost_per_second),
+                count(of.marked_per_second),
+                of.downs.to_string(),
+            ],
+        );
     }
-    more(out, shown.len(), "paths")?;
-    match all.len() - shown.len() {
-        0 => Ok(()),
-        idle => writeln!(out, "{idle} idle paths"),
-    }
-}
-
-fn more(out: &mut String, all: usize, what: &str) -> std::fmt::Result {
-    match all.saturating_sub(MOST) {
-        0 => Ok(()),
-        hidden => writeln!(out, "and {hidden} more {what}"),
+    lines.more(shown.len(), "paths");
+    if let idle @ 1.. = all.len() - shown.len() {
+        lines.out += &format!("{idle} idle paths\n");
     }
 }
 
@@ -153,7 +296,11 @@ fn count(value: f64) -> String {
 }
 
 fn micros(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), |micros| format!("{micros:.1}"))
+    match value {
+        None => "-".to_owned(),
+        Some(micros) if micros >= 1e5 => format!("{:.0}ms", micros / 1e3),
+        Some(micros) => format!("{micros:.1}"),
+    }
 }
 
 fn bytes(value: u64) -> String {
@@ -168,22 +315,51 @@ fn bytes(value: u64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_line_fits() {
-        let qp = QueuePair {
+    fn view() -> View {
+        let degraded = || QpDegradation {
+            name: "paths-blocked".into(),
+            rail: "0".into(),
+            why: "one of the firewalls on the way lets only one of the 16 source ports pass".into(),
+        };
+        let qp = |peer: &str| QueuePair {
             qp: "0xffffff".into(),
-            peer: "255.255.255.255:65535".into(),
+            peer: peer.into(),
             state: "RESET".into(),
             sent_gbps: 123.456,
             rtt_us: Some(12345.6),
             window_bytes: 4 << 20,
+            degradations: vec![degraded()],
             ..QueuePair::default()
         };
+        let engine = "[2001:db8::1234:5678:9abc]:4791".into();
         let path = Path { to: "10.0.0.1".into(), packets_per_second: 1e6, ..Path::default() };
-        let (engines, rails) = (vec![Engine::default()], vec![Rail::default()]);
-        let view = View { engines, queue_pairs: vec![qp], rails, paths: vec![path] };
-        for line in of(&view).lines() {
-            assert!(line.len() <= 100, "{} columns: {line}", line.len());
+        View {
+            engines: vec![Engine { engine, ..Engine::default() }],
+            queue_pairs: vec![qp("255.255.255.255:65535"), qp("[fe80::1234:5678:9abc:def0]:65535")],
+            rails: vec![Rail::default()],
+            paths: vec![path],
         }
+    }
+
+    #[test]
+    fn every_line_fits_and_nothing_is_lost() {
+        for width in [80, 100, 200] {
+            let text = of(&view(), Format { width, most: 20 });
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{line}");
+            }
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let why = "lets only one of the 16 source ports pass";
+            for wanted in ["255.255.255.255:65535", ":def0]:65535", "123.456", "12345.6", why] {
+                assert!(words.contains(wanted), "{width}: no {wanted}: {text}");
+            }
+            assert_eq!(text.matches("WINDOW").count(), if width < 100 { 1 } else { 2 }, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_rows_is_limited() {
+        let text = of(&view(), Format { width: 80, most: 1 });
+        assert!(text.contains("and 1 more queue pairs"), "{text}");
     }
 }

@@ -2,7 +2,9 @@
 
 mod bandwidth;
 mod info;
+mod interrupt;
 mod keys;
+mod many_clients;
 mod output;
 mod perftest;
 mod server;

@@ -62,6 +62,7 @@ const WAITING: &[Step] = &[
     ]),
     Step::new("fabric", &["xtask", "fabric", "check"]),
     Step::new("wireshark", &["xtask", "wireshark"]),
+    Step::new("terminal", &["xtask", "terminal"]),
     Step::new("c", &["xtask", "c"]),
     Step::new("programs", &["xtask", "verbs-programs"]),
     Step::new("deb", &["xtask", "deb", "--check"]),

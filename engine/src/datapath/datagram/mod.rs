@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid_transport::{AddrPair, Regions};
-use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
+use braid_wire::{Crc, Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 
 use self::queue::PacketQueue;
 use self::routes::Routes;
@@ -173,6 +173,7 @@ impl DatapathSetup for DatagramDatapath {
             segment: SEGMENT,
             receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
             checks_payloads: true,
+            crc: Crc::On,
             search_path_mtu: caps.has_hops,
             congestion_marks: caps.congestion_marks,
             direct: None,

@@ -34,14 +34,14 @@ use self::addresses::{for_receiver, reachable};
 use self::cut::Cutter;
 use self::device_queue::DeviceQueue;
 use self::fallbacks::{Fallbacks, RefusedOptions};
-use self::interface::OwnInterfaces;
+pub(crate) use self::interface::OwnInterfaces;
 use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::refused::RefusedList;
 pub(crate) use self::send::TrafficClass;
 use self::send::{Addressing, Refusal, send_each, send_once};
-pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path};
+pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path, route_mtu, sends_from};
 use super::{
     AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused,
     SendResult, Via,
@@ -449,7 +449,7 @@ impl Link for UdpLink {
 }
 
 /// Without its interfaces the routing table chooses.
-fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
+pub(crate) fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
     let own = OwnInterfaces::of(ip);
     let told = own.inspect_err(
         |error| tracing::info!(%ip, %error, "interfaces not listed: the routing table chooses"),

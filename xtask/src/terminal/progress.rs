@@ -1,0 +1,23 @@
+//! The progress of a test, which only a terminal shows.
+
+use std::path::Path;
+
+use super::tmux::Terminal;
+use crate::Failure;
+
+const SIZE: (usize, usize) = (100, 30);
+
+/// Checks the line of a run of more than two seconds, and that it leaves nothing behind.
+pub(super) fn check(program: &Path) -> Result<(), Failure> {
+    let line = format!("{} write-bw --loopback -D 4; read", program.display());
+    let terminal = Terminal::start("progress", SIZE, &line)?;
+    terminal.wait("the progress", |screen| screen.contains(" of 4 s, "))?;
+    let end = terminal.wait("the end", |screen| screen.contains("segments sent"))?;
+    if end.contains(" of 4 s, ") {
+        return Err(Failure::new(format!("the progress is left behind:\n{end}")));
+    }
+    if terminal.has_ended()? {
+        return Err(Failure::new("the terminal has ended".to_owned()));
+    }
+    Ok(())
+}
