@@ -58,7 +58,7 @@ const SETTINGS: &[(&str, &str, Apply)] = &[
     ("quantum", "", |s, v| set(&mut s.engine.quantum, number(v, 1..=4096).map(Some))),
     ("discover", "off", |s, v| set(&mut s.engine.discover, switch(v))),
     ("mtu", "", |s, v| set(&mut s.engine.mtu, number(v, 1..=65_400).map(Some))),
-    ("crc", "on", |s, v| set(&mut s.engine.crc, switch(v).map(crc))),
+    ("crc", "", |s, v| set(&mut s.engine.crc, switch(v).map(crc).map(Some))),
     ("cc", "", |s, v| set(&mut s.cc, parsed(v))),
     ("loss_recovery", "", |s, v| set(&mut s.recovery, parsed(v))),
     ("key_file", "", |s, v| set(&mut s.key_file, Ok(Some(v.to_owned())))),
