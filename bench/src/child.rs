@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use braid::Medium;
 use braid_lab::process::Program;
 
 use crate::cli::{Test, TestArgs};
@@ -61,7 +62,6 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
         ("--lb", args.policy.lb.to_string()),
         ("--rail-policy", args.policy.rail_policy.to_string()),
         ("--cc", args.policy.cc.to_string()),
-        ("--crc", if args.crc == Switch::On { "on" } else { "off" }.to_owned()),
         ("--drop", args.faults.drop.to_string()),
         ("--reorder", args.faults.reorder.to_string()),
         ("--duplicate", args.faults.duplicate.to_string()),
@@ -74,6 +74,10 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
     let allowed = args.protection.allowed_keys.as_ref();
     let allowed = allowed.map(|file| ("--allowed-keys", file.display().to_string()));
     let security = args.protection.security.as_ref().map(|mode| ("--security", mode.to_string()));
+    let datapath = args.datapath.filter(|kind| kind.medium() == Medium::Network);
+    let datapath = datapath.map(|kind| ("--datapath", kind.name().to_owned()));
+    let crc =
+        args.crc.map(|crc| ("--crc", if crc == Switch::On { "on" } else { "off" }.to_owned()));
     let mtu = args.mtu.map(|mtu| ("--mtu", mtu.to_string()));
     let bind = address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()));
     let rails: Vec<String> = args.policy.rails.iter().map(ToString::to_string).collect();
@@ -81,6 +85,8 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
     let pairs = pairs.into_iter().chain([place]);
     pairs
         .chain(mtu)
+        .chain(datapath)
+        .chain(crc)
         .chain(key)
         .chain(allowed)
         .chain(security)

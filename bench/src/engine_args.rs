@@ -36,9 +36,9 @@ pub(crate) struct EngineArgs {
     /// Maximum payload bytes of a packet [default: the path's maximum, up to 16384]
     #[arg(short = 'm', long, value_parser = clap::value_parser!(u16).range(64..))]
     pub(crate) mtu: Option<u16>,
-    /// Whether payloads carry an end-to-end CRC.
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) crc: Switch,
+    /// Whether payloads carry an end-to-end CRC [default: on, except over TCP]
+    #[arg(long, value_enum)]
+    pub(crate) crc: Option<Switch>,
     #[command(flatten)]
     pub(crate) protection: ProtectionArgs,
     #[command(flatten)]

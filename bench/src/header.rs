@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use braid::Medium;
+use braid::{Crc, Medium};
 
 use crate::cli::Test;
-use crate::engine_args::{EngineArgs, Service, Switch};
+use crate::engine_args::{EngineArgs, Service};
 use crate::session::Session;
 use crate::table::RULE;
 
@@ -35,8 +35,7 @@ type Parameter = (&'static str, String);
 fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
     let plan = &session.plan;
     let on = |yes| if yes { "ON" } else { "OFF" }.to_owned();
-    // An authentication tag replaces the CRC.
-    let is_keyed = session.qps[0].security().is_some();
+    let has_crc = session.qps[0].payload_crc() == Some(Crc::On);
     let payload = session.qps[0].packet_payload();
     let payload = payload.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes}[B]"));
     [
@@ -48,10 +47,7 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
             ("Rails", args.policy.rails.len().max(1).to_string()),
             ("Congestion", args.policy.cc.to_string()),
         ],
-        [
-            ("Payload CRC", on(args.crc == Switch::On && !is_keyed)),
-            ("Loss recovery", plan.loss_recovery.name().to_owned()),
-        ],
+        [("Payload CRC", on(has_crc)), ("Loss recovery", plan.loss_recovery.name().to_owned())],
     ]
 }
 

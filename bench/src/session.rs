@@ -121,7 +121,7 @@ pub(crate) fn engine_config(
         destination_groups: args.policy.destination_groups.clone().unwrap_or_default(),
         discover: args.policy.discover == Switch::On,
         mtu: args.mtu,
-        crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
+        crc: args.crc.map(|crc| if crc == Switch::On { Crc::On } else { Crc::Off }),
         security: security(args)?,
         faults: faults(args),
         metrics: args.metrics.unwrap_or_default(),

@@ -90,7 +90,8 @@ pub struct AckSample {
     /// Length of these packets in bytes, including headers.
     pub bytes: u64,
     /// Number of newly reported congestion marks on this path. It can exceed `packets`, because
-    /// marks are reported later if an acknowledgement was lost.
+    /// marks are reported later if an acknowledgement was lost. A full queue of the sender's own
+    /// device counts as a mark.
     pub marks: u32,
     /// The round trip of the packet that triggered the acknowledgement, if it took this path.
     pub rtt: Option<RttSample>,

@@ -75,7 +75,7 @@ impl Pair {
             bind: bind.parse().expect("an address"),
             progress: Progress::Application,
             mtu: Some(MTU),
-            crc,
+            crc: Some(crc),
             lb: LbPolicy::PRO,
             spin: SPIN,
             ping_interval: PATIENCE,

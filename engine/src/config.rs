@@ -134,8 +134,9 @@ pub struct EngineConfig {
     /// well. Default: `None`, which is 16384 bytes. Over verbs `None` means 4 KiB of NIC packets,
     /// headers included, and 16 KiB for payloads that the NIC places.
     pub mtu: Option<u16>,
-    /// Whether payloads carry a CRC. One end that asks for it is enough. Default: [`Crc::On`].
-    pub crc: Crc,
+    /// Whether payloads carry a CRC. One end that asks for it is enough. Default: `None`, which is
+    /// [`Crc::On`], except over TCP, which has a checksum of its own.
+    pub crc: Option<Crc>,
     /// The peers that may connect, and the protection of packets. `None`: every peer may connect,
     /// and packets are not protected. A keyed connection ignores `crc`. Not available over verbs.
     /// Default: `None`.
@@ -183,7 +184,7 @@ impl Default for EngineConfig {
             lb: LbPolicy::default(),
             discover: false,
             mtu: None,
-            crc: Crc::default(),
+            crc: None,
             security: None,
             receive_buffer: 8 << 20,
             faults: Faults::default(),

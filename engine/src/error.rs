@@ -125,6 +125,12 @@ pub enum EngineError {
     /// The fault configuration is invalid.
     #[error(transparent)]
     Faults(#[from] FaultsError),
+    /// The datapath has no place for injected faults.
+    #[error(
+        "`faults` are injected below UDP and inside one process, not below TCP connections, which \
+         lose nothing; leave them off, or take the datapath `udp`"
+    )]
+    FaultsOverTcp,
     /// The metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] EndpointError),

@@ -143,7 +143,7 @@ impl EngineInner {
                 instance,
                 mtu: config.mtu.unwrap_or(caps.segment),
                 quantum: config.quantum,
-                crc: config.crc,
+                crc: config.crc.unwrap_or(caps.crc),
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
                 skip_key: random::bytes(),

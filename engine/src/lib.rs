@@ -97,6 +97,7 @@ mod room;
 mod security;
 mod signals;
 mod srq;
+mod tcp;
 mod threads;
 mod verbs;
 mod wake;

@@ -452,7 +452,8 @@ typedef struct braid_engine_config {
     // 1: the engine discovers the routes of the paths and uses equally many paths per route, for
     // networks that hash flows. 0: all paths are treated alike.
     int discover;
-    // 1: payloads carry a CRC. It is on if either side requests it.
+    // 1: payloads carry a CRC. It is on if either side requests it. 0: this side does not request
+    // it. -1, the default: as the datapath chooses, which is 0 over TCP and 1 otherwise.
     int crc;
     // Maximum payload of a packet in bytes, up to 65535. 0: adapted to the path, at most 16384.
     uint32_t mtu;

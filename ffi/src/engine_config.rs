@@ -52,7 +52,8 @@ pub struct braid_engine_config {
     /// 1: the engine discovers the routes of the paths and uses equally many paths per route, for
     /// networks that hash flows. 0: all paths are treated alike.
     pub discover: c_int,
-    /// 1: payloads carry a CRC. It is on if either side requests it.
+    /// 1: payloads carry a CRC. It is on if either side requests it. 0: this side does not request
+    /// it. -1, the default: as the datapath chooses, which is 0 over TCP and 1 otherwise.
     pub crc: c_int,
     /// Maximum payload of a packet in bytes, up to 65535. 0: adapted to the path, at most 16384.
     pub mtu: u32,
@@ -156,7 +157,7 @@ impl Default for braid_engine_config {
             paths: config.paths as u32,
             lb: ptr::null(),
             discover: config.discover.into(),
-            crc: (config.crc == Crc::On).into(),
+            crc: config.crc.map_or(-1, |crc| (crc == Crc::On).into()),
             mtu: config.mtu.map_or(0, u32::from),
             receive_buffer: config.receive_buffer,
             seed: config.seed,
@@ -283,7 +284,10 @@ impl braid_engine_config {
             discover: flag(self.discover, "discover")?,
             // The strings are read elsewhere.
             security: None,
-            crc: if flag(self.crc, "crc")? { Crc::On } else { Crc::Off },
+            crc: match self.crc {
+                -1 => None,
+                crc => Some(if flag(crc, "crc")? { Crc::On } else { Crc::Off }),
+            },
             mtu: match narrow(self.mtu.into(), u16::MAX.into(), "mtu")? {
                 0 => None,
                 mtu => Some(mtu),

@@ -71,7 +71,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
     (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
-    ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v))),
+    ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v).map(Some))),
     // The key file is read at once, so that an error is known before anything opens.
     ("BRAID_KEY_FILE", |s, v| set(&mut s.key, read_key(v).map(Some))),
     (ALLOWED_KEYS, |s, v| set(&mut s.allowed_keys, read_allowed_keys(v).map(Some))),
@@ -307,6 +307,6 @@ mod tests {
         };
         let settings = Settings::from_variables(given).expect("both can be");
         assert_eq!(settings.engine.faults.drop, 0.25);
-        assert_eq!(settings.engine.crc, Crc::Off);
+        assert_eq!(settings.engine.crc, Some(Crc::Off));
     }
 }

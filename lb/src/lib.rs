@@ -80,8 +80,8 @@ pub use policy::{
     LbPolicy, PathPolicy, PathPolicyFactory, Requirements, UnknownPolicy, policy_names,
 };
 pub use rails::{
-    HostLoads, RailChoice, RailPolicy, RailProbe, RailScheme, RailSet, Rails, UnknownRailScheme,
-    rail_scheme_names,
+    Devices, HostLoads, RailChoice, RailPolicy, RailProbe, RailScheme, RailSet, Rails,
+    UnknownRailScheme, rail_scheme_names,
 };
 pub use reordering::Reordering;
 pub use rng::PathRng;

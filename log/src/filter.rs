@@ -12,8 +12,8 @@ pub const VARIABLE: &str = "BRAID_LOG";
 
 /// The crates that have events. The targets of all events begin with these names. docs/logs.md
 /// lists the events, and `xtask/tests/logs.rs` compares both.
-pub const CRATES: [&str; 5] =
-    ["braid", "braid_ibverbs", "braid_sim", "braid_verbs", "nccl_net_braid"];
+pub const CRATES: [&str; 6] =
+    ["braid", "braid_ibverbs", "braid_sim", "braid_verbs", "nccl_net_braid", "plugin_BRAID"];
 
 /// A filter of events: directives with commas between them, each a level or `TARGET=LEVEL`, as in
 /// the crate `tracing-subscriber`. The directive with the longest matching target decides. A target

@@ -1,6 +1,6 @@
 //! The log of Braid: its filter and its receiver, for `braid-perf`, `braid-sim`, the C library, the
-//! drop-in and the NCCL plugin. The crates that log events use only `tracing`. `docs/logs.md` lists
-//! the events.
+//! drop-in and the plugins of NCCL and NIXL. The crates that log events use only `tracing`.
+//! `docs/logs.md` lists the events.
 #![forbid(unsafe_code)]
 
 mod filter;

@@ -82,6 +82,7 @@ __all__ = [
     "Work",
     "WorkError",
     "nccl_plugin",
+    "nixl_plugin_dir",
     "offers",
 ]
 
@@ -113,6 +114,16 @@ def nccl_plugin() -> Path:
             f"{path} is missing: this package was not built by `cargo xtask wheel`"
         )
     return path
+
+
+def nixl_plugin_dir() -> Path:
+    """The folder of the NIXL plugin in this package, for `NIXL_PLUGIN_DIR`."""
+    folder = Path(__file__).parent / "lib" / "nixl"
+    if not (folder / "libplugin_BRAID.so").is_file():
+        raise FileNotFoundError(
+            f"{folder} has no NIXL plugin: this package was not built by `cargo xtask wheel`"
+        )
+    return folder
 
 
 # Threads that wait in Braid cannot return to an interpreter that has ended, and peers want to know.

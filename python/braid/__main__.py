@@ -8,6 +8,12 @@ import sys
 
 import braid
 
+PLUGINS = {
+    "nccl-plugin": ("NCCL plugin", braid.nccl_plugin),
+    "nixl-plugin-dir": ("folder of the NIXL plugin", braid.nixl_plugin_dir),
+}
+"""What is printed, and how it is found, by command."""
+
 
 def info() -> None:
     """Prints what this build offers."""
@@ -18,10 +24,11 @@ def info() -> None:
         print(f"  {name:<12} {summary}")
     for setting in ("lb", "rail_policy", "cc", "recovery"):
         print(f"{setting}\n  {' '.join(offers[setting])}")
-    try:
-        print(f"NCCL plugin\n  {braid.nccl_plugin()}")
-    except FileNotFoundError as missing:
-        print(f"NCCL plugin\n  {missing}")
+    for name, find in PLUGINS.values():
+        try:
+            print(f"{name}\n  {find()}")
+        except FileNotFoundError as missing:
+            print(f"{name}\n  {missing}")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,14 +41,11 @@ def main(arguments: list[str] | None = None) -> int:
     command = parser.parse_args(arguments).command
     if command == "info":
         info()
-    elif command == "nccl-plugin":
-        try:
-            print(braid.nccl_plugin())
-        except FileNotFoundError as missing:
-            print(f"error: {missing}", file=sys.stderr)
-            return 1
-    else:
-        print("error: the NIXL plugin is not built yet", file=sys.stderr)
+        return 0
+    try:
+        print(PLUGINS[command][1]())
+    except FileNotFoundError as missing:
+        print(f"error: {missing}", file=sys.stderr)
         return 1
     return 0
 

@@ -54,7 +54,7 @@ class Engine(_Closable):
         destination_groups: str | PathLike[str] | None = None,
         discover: bool | None = False,
         mtu: int | None = None,
-        crc: bool | None = True,
+        crc: bool | None = None,
         key_file: str | PathLike[str] | None = None,
         allowed_keys: str | PathLike[str] | None = None,
         security: str | None = None,

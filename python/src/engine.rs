@@ -45,7 +45,7 @@ impl Engine {
         text_signature = "(*, bind='[::]:0', second_addr=None, rails=(), \
             rail_policy='least-loaded', threads=1, paths=16, lb='adaptive', quantum=None, \
             destination_groups=None, discover=False, \
-            mtu=None, crc=True, key_file=None, allowed_keys=None, security=None, \
+            mtu=None, crc=None, key_file=None, allowed_keys=None, security=None, \
             receive_buffer=8388608, seed=None, spin=5e-05, ping_interval=0.5, peer_timeout=3.0, \
             linger=0.5, metrics=None, datapath='udp', device=None, device_port=1, \
             gid_index=None, service='uc', fault_drop=0.0, fault_reorder=0.0, \

@@ -28,7 +28,7 @@ pub(crate) fn read(py: Python<'_>, mut settings: Settings<'_>) -> PyResult<Engin
         mut destination_groups,
         mut discover,
         mut mtu,
-        crc,
+        mut crc,
         security: _,
         mut receive_buffer,
         faults,
@@ -59,8 +59,9 @@ pub(crate) fn read(py: Python<'_>, mut settings: Settings<'_>) -> PyResult<Engin
     }
     settings.flag("discover", &mut discover)?;
     mtu = settings.maybe_number("mtu")?.or(mtu);
-    let mut has_crc = crc == Crc::On;
-    settings.flag("crc", &mut has_crc)?;
+    if let Some(has_crc) = settings.maybe_flag("crc")? {
+        crc = Some(if has_crc { Crc::On } else { Crc::Off });
+    }
     let security = security(py, &mut settings)?;
     settings.number("receive_buffer", &mut receive_buffer)?;
     settings.number("seed", &mut seed)?;
@@ -79,7 +80,6 @@ pub(crate) fn read(py: Python<'_>, mut settings: Settings<'_>) -> PyResult<Engin
     let faults = read_faults(&mut settings, faults)?;
     settings.finish()?;
     let progress = if threads == 0 { Progress::Application } else { Progress::Threads(threads) };
-    let crc = if has_crc { Crc::On } else { Crc::Off };
     Ok(EngineConfig {
         datapath,
         bind,
@@ -181,7 +181,7 @@ pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     values.set_item("quantum", config.quantum)?;
     values.set_item("discover", config.discover)?;
     values.set_item("mtu", config.mtu)?;
-    values.set_item("crc", config.crc == Crc::On)?;
+    values.set_item("crc", config.crc.map(|crc| crc == Crc::On))?;
     values.set_item("receive_buffer", config.receive_buffer)?;
     seconds("spin", config.spin)?;
     seconds("ping_interval", config.ping_interval)?;

@@ -87,6 +87,10 @@ impl<'py> Settings<'py> {
         Ok(())
     }
 
+    pub(crate) fn maybe_flag(&mut self, name: &'static str) -> PyResult<Option<bool>> {
+        self.read(name, "True or False")
+    }
+
     pub(crate) fn probability(&mut self, name: &'static str, field: &mut f64) -> PyResult<()> {
         if let Some(value) = self.read(name, "a number from 0 to 1")? {
             *field = value;

@@ -12,8 +12,9 @@ use rustsec::{Collection, Database, Lockfile, Vulnerability};
 use crate::{Failure, process, tree};
 
 const URL: &str = "https://github.com/RustSec/advisory-db.git";
-/// The workspace's, and those of the fuzz targets and of the Python package.
-const LOCK_FILES: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock", "python/Cargo.lock"];
+/// The workspace's, and those of the fuzz targets, the Python package and the NIXL plugin.
+const LOCK_FILES: &[&str] =
+    &["Cargo.lock", "fuzz/Cargo.lock", "python/Cargo.lock", "nixl/Cargo.lock"];
 /// Advisories that do not apply, each with the reason in a comment.
 const IGNORED: &[&str] = &[];
 

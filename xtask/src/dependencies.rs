@@ -24,13 +24,14 @@ const DUPLICATES: &[&str] =
     &["chacha20", "cpufeatures", "getrandom", "r-efi", "syn", "toml", "toml_datetime", "winnow"];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Checks all crates in the lock files of the workspace and of the Python package, for whatever
-/// system they are.
+/// Checks all crates in the lock files of the workspace, the Python package and the NIXL plugin,
+/// for whatever system they are.
 pub fn run() -> Result<(), Failure> {
     let (workspace, python) = (metadata("Cargo.toml")?, metadata(tree::PYTHON)?);
     let mut breaches = check(&workspace);
     breaches.extend(check_duplicates_gone(&workspace.packages));
     breaches.extend(check(&python));
+    breaches.extend(check(&metadata(tree::NIXL)?));
     breaches.sort();
     // Most crates are in both.
     breaches.dedup();

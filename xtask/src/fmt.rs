@@ -2,10 +2,10 @@
 
 use crate::{Failure, process, tree};
 
-/// Formats the workspace, the fuzz targets and the Python package. With `check` it only reports
-/// what is not formatted.
+/// Formats the workspace, the fuzz targets, the Python package and the NIXL plugin. With `check` it
+/// only reports what is not formatted.
 pub fn run(check: bool) -> Result<(), Failure> {
-    for manifest in ["Cargo.toml", tree::FUZZ, tree::PYTHON] {
+    for manifest in ["Cargo.toml", tree::FUZZ, tree::PYTHON, tree::NIXL] {
         let mut command = tree::cargo();
         command.args(["fmt", "--all", "--manifest-path", manifest]);
         if check {

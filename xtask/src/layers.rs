@@ -14,7 +14,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["verbs-shim"],
     &["engine", "sim"],
     &["ffi", "ibverbs"],
-    &["nccl", "python", "tokio"],
+    &["nccl", "nixl", "python", "tokio"],
     &["bench", "studies", "examples"],
 ];
 

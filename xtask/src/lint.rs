@@ -2,8 +2,8 @@
 
 use crate::{Failure, fmt, fuzz, process, tidy, tree, wheel};
 
-/// Formatting, the conventions, the lock files of the fuzz targets and the Python package, clippy
-/// and rustdoc; a warning is a failure.
+/// Formatting, the conventions, the lock files of the fuzz targets, the Python package and the NIXL
+/// plugin, clippy and rustdoc; a warning is a failure.
 pub fn run() -> Result<(), Failure> {
     fmt::run(true)?;
     tidy::run()?;

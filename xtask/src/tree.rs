@@ -14,6 +14,9 @@ pub const FUZZ: &str = "fuzz/Cargo.toml";
 /// The manifest of the Python package, a workspace of its own: the others need no Python.
 pub const PYTHON: &str = "python/Cargo.toml";
 
+/// The manifest of the NIXL plugin, a workspace of its own: the others need no C++ compiler.
+pub const NIXL: &str = "nixl/Cargo.toml";
+
 /// The repository's top folder.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))

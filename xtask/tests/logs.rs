@@ -8,12 +8,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use xtask::tree;
 
 /// Folders whose crates log, and what their targets begin with.
-const CRATES: [(&str, &str); 13] = [
+const CRATES: [(&str, &str); 14] = [
     ("engine/src", "braid"),
     ("verbs-shim/src", "braid_verbs"),
     ("ibverbs/src", "braid_ibverbs"),
     ("keys/src", "braid_keys"),
     ("nccl/src", "nccl_net_braid"),
+    ("nixl/src", "plugin_BRAID"),
     ("sim/src", "braid_sim"),
     ("studies/src", "braid_studies"),
     ("bench/src", "braid_perf"),

@@ -279,7 +279,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
             rail_policy: RailScheme::default(),
         },
         mtu: None,
-        crc,
+        crc: Some(crc),
         protection: ProtectionArgs { key: None, allowed_keys: None, security: None },
         faults: FaultArgs { drop: 0.0, reorder: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 0 },
         seed: 1,

@@ -10,15 +10,19 @@ use super::peers::{BraidPeer, ComparedPeer, Libfabric, OpenMpi, Operation, Socke
 use super::trial::LeftOut;
 
 fn all() -> Vec<Box<dyn ComparedPeer>> {
-    let braid = |operation, crc, engine_thread| {
-        Box::new(BraidPeer { operation, crc, engine_thread, security: None })
-            as Box<dyn ComparedPeer>
+    let plain = BraidPeer {
+        operation: Operation::Write,
+        crc: true,
+        engine_thread: false,
+        security: None,
+        over_tcp: false,
     };
-    let keyed = |mode| {
-        let (operation, security) = (Operation::Write, Some(mode));
-        Box::new(BraidPeer { operation, crc: true, engine_thread: false, security })
-            as Box<dyn ComparedPeer>
-    };
+    let boxed = |peer: BraidPeer| Box::new(peer) as Box<dyn ComparedPeer>;
+    let braid =
+        |operation, crc, engine_thread| boxed(BraidPeer { operation, crc, engine_thread, ..plain });
+    let over_tcp = |operation, crc| boxed(BraidPeer { operation, crc, over_tcp: true, ..plain });
+    let keyed = |mode| boxed(BraidPeer { security: Some(mode), ..plain });
+    let keyed_over_tcp = |mode| boxed(BraidPeer { security: Some(mode), over_tcp: true, ..plain });
     let mut all = vec![
         braid(Operation::Write, true, false),
         braid(Operation::Write, false, false),
@@ -27,6 +31,10 @@ fn all() -> Vec<Box<dyn ComparedPeer>> {
         braid(Operation::Read, true, false),
         braid(Operation::Send, true, false),
         braid(Operation::Send, true, true),
+        over_tcp(Operation::Write, true),
+        over_tcp(Operation::Write, false),
+        over_tcp(Operation::Send, true),
+        keyed_over_tcp(SecurityMode::Encrypt),
     ];
     all.extend(Sockets::all().map(|sockets| Box::new(sockets) as Box<dyn ComparedPeer>));
     let ucx = [Via::Put, Via::Tag, Via::ActiveMessage];

@@ -60,7 +60,7 @@ fn of_engine(config: &EngineConfig) -> Vec<Named> {
         Progress::Threads(count) => json!(format!("{count} thread(s) of the engine")),
         Progress::Application => json!("the application"),
     };
-    let crc = json!(format!("{:?}", config.crc).to_lowercase());
+    let crc = json!(config.crc.map(|crc| format!("{crc:?}").to_lowercase()));
     let groups = Some("--destination-groups");
     vec![
         ("bind", json!(config.bind.to_string()), Some("--bind, --port")),

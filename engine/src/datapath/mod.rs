@@ -7,6 +7,7 @@
 
 pub(crate) mod datagram;
 mod error;
+pub(crate) mod segment_bytes;
 mod segment_run;
 
 use std::io;
@@ -16,7 +17,7 @@ use std::slice::Chunks;
 use std::time::Instant;
 
 use braid_transport::{Access, AddrPair, DirectConfig, LocalAddr, NicEpoch, PdId, Regions};
-use braid_wire::{DataHeader, PathId, QpId, Time, Token};
+use braid_wire::{Crc, DataHeader, PathId, QpId, Time, Token};
 
 use crate::degradation::Degradation;
 use crate::discovery::PathMap;
@@ -42,6 +43,8 @@ pub(crate) struct Caps {
     pub(crate) receive_buffer: u32,
     /// Whether Braid checks and protects payloads. Otherwise the medium does.
     pub(crate) checks_payloads: bool,
+    /// Whether payloads carry a CRC unless the configuration says so.
+    pub(crate) crc: Crc,
     /// Whether the path may carry less than the host's own link, so that the path MTU has to be
     /// searched for.
     pub(crate) search_path_mtu: bool,
@@ -68,6 +71,7 @@ impl Caps {
             segment: self.segment.min(other.segment),
             receive_buffer: self.receive_buffer.min(other.receive_buffer),
             checks_payloads: self.checks_payloads || other.checks_payloads,
+            crc: if self.crc == Crc::On { self.crc } else { other.crc },
             search_path_mtu: self.search_path_mtu || other.search_path_mtu,
             congestion_marks: self.congestion_marks && other.congestion_marks,
             direct: self.direct.zip(other.direct).map(|(a, b)| shorter(a, b)),
@@ -193,6 +197,8 @@ pub(crate) enum Room {
     Emptied,
     /// There is no room until something else has been sent. Try again a little later.
     Full,
+    /// As `Full`, because the queue of the network device is full: senders have to slow down.
+    DeviceFull,
 }
 
 /// Moves packets between a worker and its peers: the calls of every poll. One thread at a time owns

@@ -3,6 +3,7 @@
 
 mod factory;
 mod mem;
+mod tcp;
 mod udp;
 mod verbs;
 mod xdp;
@@ -75,6 +76,10 @@ table! {
     /// UDP sockets of this machine.
     #[default]
     Udp = udp::Udp;
+    /// TCP connections, one for each path to a peer. They pass networks that drop UDP, and move
+    /// bulk data with fewer processor cycles where the MTU is small. Both ends take this datapath.
+    /// See docs/tcp.md.
+    Tcp = tcp::Tcp;
     /// UDP sockets, and AF_XDP for datagrams of up to 1200 bytes. AF_XDP bypasses the network
     /// stack, its firewall and its packet captures, and takes less time. The datapath needs an
     /// Ethernet interface whose IPv4 address is [`crate::EngineConfig::bind`], and root or

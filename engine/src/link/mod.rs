@@ -75,6 +75,8 @@ pub(crate) enum SendResult {
     Gone,
     /// The link is full and sent nothing. Try again a little later.
     Full,
+    /// As `Full`, because the queue of the network device is full: senders have to slow down.
+    DeviceFull,
 }
 
 /// Datagrams of one sender that one call has received: one, or several that the kernel has merged

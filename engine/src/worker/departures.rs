@@ -43,12 +43,14 @@ impl Worker {
                         batches += 1;
                         now = self.clock.now();
                     }
-                    Room::Full => {
+                    Room::Full | Room::DeviceFull => {
+                        self.report_device_full(index);
                         self.is_full = true;
                         self.rails.flush();
                         return worked;
                     }
                 }
+                self.report_device_full(index);
                 match self.transmit_one(now, index) {
                     Turn::Sent => worked = true,
                     Turn::Nothing => {
@@ -66,6 +68,17 @@ impl Worker {
         }
         self.is_full = !self.rails.flush();
         worked
+    }
+
+    /// Reports full queues of devices to a peer that may have something to send.
+    #[inline]
+    fn report_device_full(&mut self, index: usize) {
+        let full = self.rails.device_full();
+        if !full.is_empty()
+            && let Some((_, rails, _)) = self.peers.parts(index)
+        {
+            rails.devices_mut().on_refusal(full);
+        }
     }
 
     fn transmit_disconnects(&mut self, now: Time) -> bool {
@@ -96,7 +109,7 @@ impl Worker {
         let Some((endpoint, rails, to)) = self.peers.parts(index) else { return Turn::Nothing };
         let full = self.rails.full();
         if rails.count() > 1 {
-            rails.hold(full);
+            rails.devices_mut().hold(full);
         }
         if !full.is_empty() && full.contains_all(rails.live()) {
             return Turn::Held;

@@ -22,6 +22,8 @@ pub(crate) struct LocalRails {
     list: Vec<Box<dyn Datapath>>,
     /// The rails without room at the last [`LocalRails::make_room`].
     full: RailSet,
+    /// Those of them whose devices have full queues.
+    device_full: RailSet,
     /// The rails whose devices are gone.
     failed: RailSet,
 }
@@ -31,7 +33,8 @@ impl LocalRails {
     /// Panics if `list` is empty.
     pub(crate) fn new(list: Vec<Box<dyn Datapath>>) -> Self {
         assert!(!list.is_empty(), "a worker has a rail");
-        LocalRails { list, full: RailSet::default(), failed: RailSet::default() }
+        let (full, device_full, failed) = Default::default();
+        LocalRails { list, full, device_full, failed }
     }
 
     /// Replaces the datapath of a rail by one that may wrap it.
@@ -148,10 +151,14 @@ impl LocalRails {
     /// [`Room::Full`]: no rail has room.
     pub(crate) fn make_room(&mut self) -> Room {
         let mut made = Room::Full;
-        self.full = RailSet::default();
+        (self.full, self.device_full) = Default::default();
         for (index, rail) in self.list.iter_mut().enumerate() {
             match (rail.make_room(), made) {
                 (Room::Full, _) => self.full.insert(RailId::new(index)),
+                (Room::DeviceFull, _) => {
+                    self.full.insert(RailId::new(index));
+                    self.device_full.insert(RailId::new(index));
+                }
                 (Room::Emptied, _) | (Room::Open, Room::Emptied) => made = Room::Emptied,
                 (Room::Open, _) => made = Room::Open,
             }
@@ -162,6 +169,11 @@ impl LocalRails {
     /// The rails without room at the last [`LocalRails::make_room`].
     pub(crate) fn full(&self) -> RailSet {
         self.full
+    }
+
+    /// The rails whose devices had full queues at the last [`LocalRails::make_room`].
+    pub(crate) fn device_full(&self) -> RailSet {
+        self.device_full
     }
 
     /// Whether the first rails, as many as a connection has, have all failed. `None`: whether all

@@ -5,12 +5,16 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::pair::{PATIENCE, Side, local};
-use braid::{ConnectError, EngineConfig, Progress};
+use crate::pair::{PATIENCE, Side, local, over_sockets};
+use braid::{ConnectError, Datapath, EngineConfig, Progress};
 
 fn side(bind: &str, workers: usize) -> Side {
+    side_over(Datapath::Udp, bind, workers)
+}
+
+fn side_over(datapath: Datapath, bind: &str, workers: usize) -> Side {
     let (bind, progress) = (bind.parse().unwrap(), Progress::Threads(workers));
-    Side::new(&EngineConfig { bind, progress, ..local() }, |_| {})
+    Side::new(&EngineConfig { datapath, bind, progress, ..local() }, |_| {})
 }
 
 /// The same port at another address.
@@ -20,8 +24,11 @@ fn at(ip: [u8; 4], side: &Side) -> SocketAddr {
 
 #[test]
 fn a_peer_is_answered_from_the_address_that_it_has_called() {
-    for (bind, workers) in [("0.0.0.0:0", 1), ("[::]:0", 1), ("0.0.0.0:0", 2)] {
-        let (client, server) = (side("127.0.0.1:0", 1), side(bind, workers));
+    let ways = [("0.0.0.0:0", 1), ("[::]:0", 1), ("0.0.0.0:0", 2)];
+    let ways = over_sockets().into_iter().flat_map(|over| ways.map(|way| (over.clone(), way)));
+    for (over, (bind, workers)) in ways {
+        let client = side_over(over.clone(), "127.0.0.1:0", 1);
+        let server = side_over(over, bind, workers);
         let listener = server.engine.listen(1).unwrap();
         let called = at([127, 0, 0, 5], &server);
         thread::scope(|scope| {
@@ -38,7 +45,12 @@ fn a_peer_is_answered_from_the_address_that_it_has_called() {
 
 #[test]
 fn all_addresses_of_a_host_are_tried() {
-    let (client, server) = (side("127.0.0.1:0", 1), side("127.0.0.7:0", 1));
+    over_sockets().into_iter().for_each(try_all_addresses);
+}
+
+fn try_all_addresses(over: Datapath) {
+    let client = side_over(over.clone(), "127.0.0.1:0", 1);
+    let server = side_over(over, "127.0.0.7:0", 1);
     // An address without a route, two without a receiver, and one of the other IP version.
     let wrong = [[192, 0, 2, 1], [127, 0, 0, 8], [127, 0, 0, 9]].map(|ip| at(ip, &server));
     let mut addrs = wrong.to_vec();

@@ -8,10 +8,15 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::pair::{PATIENCE, Side, local};
-use braid::{EndCause, EngineConfig, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr};
+use crate::pair::{PATIENCE, Side, local, over_sockets};
+use braid::{
+    Datapath, DatapathKind, DatapathOptions, EndCause, Engine, EngineConfig, QpOptions, QpState,
+    QueuePair, RemoteRegion, Status, wr,
+};
 
 const ADDRESS: &str = "BRAID_TEST_SURVIVOR";
+/// The datapath of the peer.
+const DATAPATH: &str = "BRAID_TEST_DATAPATH";
 /// If set, the peer sends nothing and waits to be killed.
 const IDLE: &str = "BRAID_TEST_IDLE";
 /// Less than the 3 s after which a silent peer is considered dead. The host of a killed peer
@@ -26,10 +31,15 @@ fn the_survivor_of_a_killed_peer_runs_on() {
     if let Ok(address) = env::var(ADDRESS) {
         return live_until_killed(address.parse().unwrap());
     }
-    let survivor = Side::new(&local(), |_| {});
+    over_sockets().into_iter().for_each(survive);
+}
+
+fn survive(datapath: Datapath) {
+    let over = datapath.kind();
+    let survivor = Side::new(&EngineConfig { datapath, ..local() }, |_| {});
     let listener = survivor.engine.listen(4).unwrap();
     for round in 0..2 {
-        let mut victim = spawn(survivor.engine.local_addr(), "");
+        let mut victim = spawn(&survivor, over, "");
         let request = listener.accept(PATIENCE).expect("the peer connects");
         let remote = RemoteRegion::from_bytes(request.private_data()).unwrap();
         let fresh;
@@ -41,10 +51,18 @@ fn the_survivor_of_a_killed_peer_runs_on() {
         };
         request.accept(qp, &survivor.memory.remote().to_bytes()).unwrap();
         transfer_until_busy(&survivor, qp, remote);
+        stop(&victim);
+        post(&survivor, qp, remote);
         kill(&mut victim);
         everything_ends(&survivor, qp);
         assert_eq!(qp.error().map(|error| error.cause), Some(EndCause::PeerGone));
     }
+}
+
+/// Stops a peer, so that work towards it stays outstanding.
+fn stop(victim: &Child) {
+    // SAFETY: the process has not been waited for, so its number is its own.
+    assert_eq!(unsafe { libc::kill(victim.id() as libc::pid_t, libc::SIGSTOP) }, 0);
 }
 
 fn kill(victim: &mut Child) {
@@ -54,10 +72,11 @@ fn kill(victim: &mut Child) {
 
 /// Kills an idle peer. Returns the cause of the end of the survivor's queue pair after `then` was
 /// done.
-fn end_of_idle<T>(then: impl FnOnce(SocketAddr) -> T) -> EndCause {
-    let survivor = Side::new(&local(), |_| {});
+fn end_of_idle<T>(datapath: Datapath, then: impl FnOnce(SocketAddr) -> T) -> EndCause {
+    let over = datapath.kind();
+    let survivor = Side::new(&EngineConfig { datapath, ..local() }, |_| {});
     let listener = survivor.engine.listen(1).unwrap();
-    let mut victim = spawn(survivor.engine.local_addr(), "1");
+    let mut victim = spawn(&survivor, over, "1");
     let request = listener.accept(PATIENCE).expect("the peer connects");
     let victims = request.peer_addr();
     request.accept(&survivor.qp, &survivor.memory.remote().to_bytes()).unwrap();
@@ -79,14 +98,19 @@ fn end_of_idle<T>(then: impl FnOnce(SocketAddr) -> T) -> EndCause {
 
 #[test]
 fn a_peer_that_is_killed_while_nothing_is_under_way_is_noticed() {
-    assert_eq!(end_of_idle(|_| ()), EndCause::PeerGone);
+    for datapath in over_sockets() {
+        assert_eq!(end_of_idle(datapath, |_| ()), EndCause::PeerGone);
+    }
 }
 
 /// The host reports no closed port, and the new engine does not know the connection.
 #[test]
 fn a_peer_whose_port_another_engine_has_taken_is_noticed() {
-    let take = |bind| braid::Engine::new(EngineConfig { bind, ..local() }).expect("it is free");
-    assert_eq!(end_of_idle(take), EndCause::PeerUnknown);
+    for datapath in over_sockets() {
+        let config = EngineConfig { datapath: datapath.clone(), ..local() };
+        let take = |bind| Engine::new(EngineConfig { bind, ..config }).expect("it is free");
+        assert_eq!(end_of_idle(datapath, take), EndCause::PeerUnknown);
+    }
 }
 
 fn another(side: &Side) -> QueuePair {
@@ -95,10 +119,11 @@ fn another(side: &Side) -> QueuePair {
     qp
 }
 
-fn spawn(survivor: SocketAddr, idle: &str) -> Child {
+fn spawn(survivor: &Side, over: DatapathKind, idle: &str) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "killed::the_survivor_of_a_killed_peer_runs_on", "--nocapture"])
-        .env(ADDRESS, survivor.to_string())
+        .env(ADDRESS, survivor.engine.local_addr().to_string())
+        .env(DATAPATH, over.name())
         .env(IDLE, idle)
         .stdout(Stdio::null())
         .spawn()
@@ -107,7 +132,9 @@ fn spawn(survivor: SocketAddr, idle: &str) -> Child {
 
 /// The victim, which writes unless it is idle.
 fn live_until_killed(survivor: SocketAddr) {
-    let side = Side::new(&local(), |_| {});
+    let datapath: DatapathKind = env::var(DATAPATH).unwrap().parse().unwrap();
+    let datapath = datapath.build(&DatapathOptions::default()).unwrap();
+    let side = Side::new(&EngineConfig { datapath, ..local() }, |_| {});
     let private = side.memory.remote().to_bytes();
     let answer = side.qp.connect(survivor, &private, PATIENCE).unwrap();
     let remote = RemoteRegion::from_bytes(&answer).unwrap();
@@ -122,7 +149,7 @@ fn live_until_killed(survivor: SocketAddr) {
     }
 }
 
-/// Work of every kind is outstanding, and some of it has succeeded.
+/// Work of every kind has succeeded.
 fn transfer_until_busy(survivor: &Side, qp: &QueuePair, remote: RemoteRegion) {
     for id in 0..RECEIVES {
         qp.post_recv(wr::recv(id, [survivor.memory.slice(..64).unwrap()])).unwrap();
@@ -134,7 +161,6 @@ fn transfer_until_busy(survivor: &Side, qp: &QueuePair, remote: RemoteRegion) {
             assert_eq!(done.status, Status::Success);
         }
     }
-    post(survivor, qp, remote);
 }
 
 fn post(survivor: &Side, qp: &QueuePair, remote: RemoteRegion) {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::pair::{MEMORY, PATIENCE, Pair, Side, connect, local};
+use crate::pair::{MEMORY, PATIENCE, Pair, Side, connect, local, over_sockets};
 use crate::scripted::Scripted;
 use braid::{Engine, EngineConfig, EngineError, PathsTo, RailScheme, wr};
 use braid_wire::{Control, ControlKind, FurtherRail, Offer, Packet, QpId, Setup, Token};
@@ -13,6 +13,11 @@ use braid_wire::{Control, ControlKind, FurtherRail, Offer, Packet, QpId, Setup, 
 fn rails(count: u8) -> EngineConfig {
     let further = (2..=count).map(|last| IpAddr::from([127, 0, 0, last])).collect();
     EngineConfig { rails: further, ..local() }
+}
+
+/// The same rails over UDP and over TCP.
+fn rails_over_each(count: u8) -> impl Iterator<Item = EngineConfig> {
+    over_sockets().into_iter().map(move |datapath| EngineConfig { datapath, ..rails(count) })
 }
 
 /// The number of sent packets by rail.
@@ -41,11 +46,12 @@ fn write_until(pair: &Pair, done: impl Fn(&Pair) -> bool) {
 #[test]
 fn all_rails_of_both_ends_carry_data_under_every_policy_that_spreads() {
     for scheme in [RailScheme::LEAST_LOADED, RailScheme::ROUND_ROBIN, RailScheme::LPT] {
-        for count in [2, 4] {
-            let pair = Pair::new(&EngineConfig { rail_policy: scheme, ..rails(count) });
+        for config in rails_over_each(2).chain(rails_over_each(4)) {
+            let count = config.rails.len() + 1;
+            let pair = Pair::new(&EngineConfig { rail_policy: scheme, ..config });
             write_until(&pair, |pair| {
                 let sent = sent(&pair.a.engine);
-                sent.len() == count.into() && sent.iter().all(|packets| *packets > 100)
+                sent.len() == count && sent.iter().all(|packets| *packets > 100)
             });
         }
     }
@@ -53,8 +59,11 @@ fn all_rails_of_both_ends_carry_data_under_every_policy_that_spreads() {
 
 #[test]
 fn operations_stay_in_order_over_rails() {
-    let pair = Pair::new(&rails(3));
-    write_until(&pair, |pair| sent(&pair.a.engine).iter().all(|packets| *packets > 10));
+    rails_over_each(3).for_each(|config| stay_in_order(&Pair::new(&config)));
+}
+
+fn stay_in_order(pair: &Pair) {
+    write_until(pair, |pair| sent(&pair.a.engine).iter().all(|packets| *packets > 10));
     for round in 0..20u64 {
         pair.b.post_recv(round, 0..65_536);
     }
@@ -69,7 +78,12 @@ fn operations_stay_in_order_over_rails() {
 
 #[test]
 fn a_connection_has_the_rails_that_both_ends_have() {
-    let (a, b) = (Side::new(&rails(4), |_| {}), Side::new(&rails(2), |_| {}));
+    for (more, fewer) in rails_over_each(4).zip(rails_over_each(2)) {
+        have_two(Side::new(&more, |_| {}), Side::new(&fewer, |_| {}));
+    }
+}
+
+fn have_two(a: Side, b: Side) {
     let listener = b.engine.listen(8).unwrap();
     let private = connect(&a.qp, &listener, &b.qp, &b.memory.remote().to_bytes());
     let remote = braid::RemoteRegion::from_bytes(&private).unwrap();

@@ -33,7 +33,7 @@ pub(crate) struct Pair {
     pub(crate) remote: RemoteRegion,
 }
 
-/// The four ways to run two engines.
+/// The ways to run two engines.
 pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
     let mem = || Datapath::Mem(MemFabric::new());
     let config = |datapath, progress| {
@@ -47,9 +47,21 @@ pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
     vec![
         ("udp, threads", config(Datapath::Udp, Progress::Threads(1))),
         ("udp, application", config(Datapath::Udp, Progress::Application)),
+        ("tcp, threads", config(Datapath::Tcp, Progress::Threads(1))),
+        ("tcp, application", config(Datapath::Tcp, Progress::Application)),
         ("mem, threads", config(mem(), Progress::Threads(1))),
         ("mem, application", config(mem(), Progress::Application)),
     ]
+}
+
+/// The ways to run two engines that can have faults injected.
+pub(crate) fn configs_for_faults() -> impl Iterator<Item = (&'static str, EngineConfig)> {
+    configs().into_iter().filter(|(_, config)| !matches!(config.datapath, Datapath::Tcp))
+}
+
+/// The datapaths over sockets of this machine.
+pub(crate) fn over_sockets() -> [Datapath; 2] {
+    [Datapath::Udp, Datapath::Tcp]
 }
 
 /// A configuration for any free port of this machine.

@@ -4,6 +4,7 @@
 //! are. A single rail has no state besides its paths.
 
 mod choice;
+mod device;
 mod hash;
 mod host_loads;
 mod least_loaded;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use braid_wire::{MAX_RAILS, PathId, RailId, Time};
 
 pub use self::choice::{RailChoice, RailSet};
+pub use self::device::Devices;
 pub use self::host_loads::HostLoads;
 pub use self::policy::RailPolicy;
 pub use self::probe::RailProbe;
@@ -54,7 +56,7 @@ pub struct Rails {
     /// The state of each rail. The rail number serves as a path number.
     known: Paths,
     /// Rails whose datapaths currently accept no packets.
-    held: RailSet,
+    devices: Devices,
     /// The rail of the next packet that belongs to no chunk.
     next_single: usize,
     /// Time of the last probe of a path. A rail's probe needs another stamp.
@@ -87,18 +89,18 @@ impl Rails {
         first: PathSet,
         further: impl IntoIterator<Item = (PathSet, u32)>,
     ) -> Self {
-        let unproved = |(paths, stamp)| Rail { paths, proof: Proof::needed(stamp), by_port: false };
+        let unproved = |(paths, stamp)| Rail::new(paths, Proof::needed(stamp));
         let further: Vec<Rail> = further.into_iter().map(unproved).collect();
         let count = 1 + further.len();
         assert!(count <= MAX_RAILS, "invalid number of rails {count}; use at most {MAX_RAILS}");
         let mut rails = Rails {
-            first: Rail { paths: first, proof: Proof::not_needed(), by_port: false },
+            first: Rail::new(first, Proof::not_needed()),
             further,
             policy: scheme.build(),
             host: Arc::default(),
             start: 0,
             known: Paths::new(States::all(count), Order::None),
-            held: RailSet::default(),
+            devices: Devices::default(),
             next_single: 0,
             path_probed: None,
             reordering: Reordering::default(),
@@ -174,16 +176,20 @@ impl Rails {
         self.known.counters(as_path(rail)).map_or(0, |counters| counters.downs)
     }
 
-    /// Excludes these rails from chunks while another rail is live.
-    pub fn hold(&mut self, rails: RailSet) {
-        self.held = rails;
+    /// The local devices of the rails.
+    #[inline]
+    pub fn devices(&self) -> &Devices {
+        &self.devices
     }
 
-    /// Returns the live rails that are not excluded, or all live rails if all are excluded.
+    /// The local devices of the rails, for a driver to report their state.
+    pub fn devices_mut(&mut self) -> &mut Devices {
+        &mut self.devices
+    }
+
+    /// Returns the live rails that are not held, or all live rails if all are held.
     pub fn open(&self) -> RailSet {
-        let live = self.live();
-        let open: RailSet = live.iter().filter(|rail| !self.held.contains(*rail)).collect();
-        if open.is_empty() { live } else { open }
+        self.devices.open(self.live())
     }
 
     /// Returns the requirements of the path policy. Called for each segment.
@@ -227,11 +233,8 @@ impl Rails {
     pub fn admit(&mut self) -> StreamId {
         let stream = self.first.paths.admit();
         for rail in &mut self.further {
-            assert_eq!(
-                rail.paths.admit(),
-                stream,
-                "path sets of one connection admit and dismiss alike"
-            );
+            let its = rail.paths.admit();
+            assert_eq!(its, stream, "path sets of one connection admit and dismiss alike");
         }
         stream
     }

@@ -2,9 +2,11 @@
 //! losses.
 //!
 //! If the peer repeats packets that were acknowledged, the path of that acknowledgement is tested
-//! by PINGs, together with reference paths. A PONG returns on the path of its PING. A path goes
-//! down if it does not answer several PINGs, each for longer than two round trips of the
-//! references, while later PINGs were answered. Then more paths of its rail are tested.
+//! by PINGs in turns, together with reference paths. A PONG returns on the path of its PING. A PING
+//! is late after two round trips of the references, if another PING of its turn was answered. A
+//! path goes down if its PINGs of several turns are late. Then more paths of its rail are tested. A
+//! turn without any answer is no evidence, because the peer may have paused: it keeps only some of
+//! the PINGs that arrived meanwhile.
 //!
 //! An overloaded peer repeats packets as well. So the first tests send few PINGs, and tests become
 //! rarer as long as they find nothing.
@@ -19,10 +21,10 @@ use crate::health::STAMP_UNIT;
 pub(super) const SUSPECTS: usize = 8;
 /// Number of reference paths.
 pub(super) const REFERENCES: usize = 2;
-/// Unanswered PINGs after which a path goes down.
+/// Number of turns with unanswered PINGs after which a path goes down.
 const UNANSWERED: usize = 3;
-/// Maximum number of PINGs per path in one test.
-const MOST_ASKED: usize = 8;
+/// Maximum number of turns in one test.
+const MOST_TURNS: u32 = 8;
 /// Time for a reply in addition to two round trips, and the minimum interval of PINGs.
 const SLACK: Duration = Duration::from_millis(2);
 /// Number and interval of further checks for replies before a path goes down.
@@ -40,8 +42,14 @@ struct Asked {
     path: PathId,
     is_reference: bool,
     is_answered: bool,
-    /// Times of the PINGs.
-    sent: Vec<Time>,
+    sent: Vec<Sent>,
+}
+
+/// One PING.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Time,
+    turn: u32,
 }
 
 impl Asked {
@@ -54,6 +62,8 @@ impl Asked {
 #[derive(Debug, Default)]
 pub(super) struct PathChecks {
     asked: Vec<Asked>,
+    /// Number of complete turns.
+    turn: u32,
     /// Index of the next path in this turn.
     next: usize,
     /// Time of the next PING or of the verdict.
@@ -62,8 +72,8 @@ pub(super) struct PathChecks {
     wait: Duration,
     /// The longest round trip of an answered PING.
     round_trip: Option<Duration>,
-    /// Time of the newest answered PING. The peer may have paused since then.
-    answered: Time,
+    /// The turns of answered PINGs, a bit each.
+    answered: u32,
     /// Consecutive checks that found no new reply but a path to take down.
     looks: u32,
     /// Time of the last check.
@@ -85,8 +95,9 @@ impl PathChecks {
     /// Starts a test.
     pub(super) fn begin(&mut self, now: Time, suspects: &[PathId], references: &[PathId]) {
         self.asked = suspects.iter().map(|path| Asked::new(*path, false)).collect();
-        (self.next, self.due, self.wait, self.round_trip) = (0, now, SLACK, None);
-        (self.answered, self.looks, self.repeats) = (Time::ZERO, 0, 0);
+        (self.turn, self.next, self.due) = (0, 0, now);
+        (self.wait, self.round_trip, self.answered) = (SLACK, None, 0);
+        (self.looks, self.repeats) = (0, 0);
         self.compare_with(references);
     }
 
@@ -137,11 +148,11 @@ impl PathChecks {
         }
         let waits = |asked: &Asked| asked.is_reference || !asked.is_answered;
         let index = (self.next..self.asked.len()).find(|index| waits(&self.asked[*index]))?;
-        self.asked[index].sent.push(now);
+        self.asked[index].sent.push(Sent { at: now, turn: self.turn });
         self.next = index + 1;
         self.due = now + STAMP_UNIT;
         if !self.asked[self.next..].iter().any(waits) {
-            self.next = 0;
+            (self.turn, self.next) = (self.turn + 1, 0);
             self.due = now + self.round_trip.map_or(self.wait, |round_trip| round_trip + SLACK);
             self.wait *= 2;
         }
@@ -152,10 +163,11 @@ impl PathChecks {
     /// test.
     pub(super) fn on_answer(&mut self, now: Time, rail: RailId, stamp: u32) -> bool {
         for asked in self.asked.iter_mut().filter(|asked| asked.path.rail() == rail) {
-            let Some(&at) = asked.sent.iter().find(|at| at.stamp() == stamp) else { continue };
+            let mut sent = asked.sent.iter();
+            let Some(sent) = sent.find(|sent| sent.at.stamp() == stamp) else { continue };
             asked.is_answered = true;
-            self.round_trip = self.round_trip.max(Some(now - at));
-            self.answered = self.answered.max(at);
+            self.round_trip = self.round_trip.max(Some(now - sent.at));
+            self.answered |= 1 << sent.turn;
             if self.looks > 0 {
                 // A turn that waited for the checks is not overdue.
                 (self.looks, self.due) = (0, self.due.max(now + LOOK));
@@ -173,13 +185,12 @@ impl PathChecks {
         let limit = self.round_trip.map(|round_trip| 2 * round_trip + SLACK);
         let is_dead = |asked: &Asked| {
             let is_late = |at: Time| limit.is_some_and(|limit| now - at >= limit);
-            let overdue = |at: &&Time| **at < self.answered && is_late(**at);
+            let overdue = |sent: &&Sent| self.answered & 1 << sent.turn != 0 && is_late(sent.at);
             !asked.is_answered && asked.sent.iter().filter(overdue).count() >= UNANSWERED
         };
         let mut suspects = self.asked.iter().filter(|asked| !asked.is_reference);
         let is_over = suspects.all(|asked| asked.is_answered || is_dead(asked));
-        let is_vain = self.asked.iter().any(|asked| asked.sent.len() >= MOST_ASKED);
-        if !is_over && !is_vain {
+        if !is_over && self.turn < MOST_TURNS {
             return None;
         }
         let dead = self.asked.iter().filter(|asked| !asked.is_reference && is_dead(asked));
@@ -194,5 +205,82 @@ impl PathChecks {
         };
         self.rests_until = now + self.rest;
         Some(dead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUSPECT: PathId = PathId::new(5);
+    const ROUND_TRIP: Duration = Duration::from_micros(100);
+
+    /// A test of [`SUSPECT`] beside two references, in virtual time.
+    struct Test {
+        checks: PathChecks,
+        now: Time,
+        /// PINGs to the references.
+        pings: Vec<Time>,
+    }
+
+    impl Test {
+        fn new() -> Self {
+            let (mut checks, now) = (PathChecks::default(), Time::ZERO + REST);
+            checks.begin(now, &[SUSPECT], &[PathId::new(1), PathId::new(2)]);
+            Test { checks, now, pings: Vec::new() }
+        }
+
+        /// Continues the test when it is next due. Returns its verdict.
+        fn step(&mut self) -> Option<Vec<PathId>> {
+            self.now = self.now.max(self.checks.next_due()?);
+            let verdict = self.checks.verdict(self.now);
+            while let Some(path) = self.checks.poll(self.now) {
+                self.pings.extend((path != SUSPECT).then_some(self.now));
+                self.now += STAMP_UNIT;
+            }
+            verdict
+        }
+
+        /// Receives the answers to the newest `most` PINGs to the references.
+        fn receive(&mut self, most: usize) {
+            let pings = std::mem::take(&mut self.pings);
+            for sent in pings.into_iter().rev().take(most) {
+                self.now = self.now.max(sent + ROUND_TRIP);
+                assert!(self.checks.on_answer(self.now, SUSPECT.rail(), sent.stamp()));
+            }
+        }
+
+        /// Returns the verdict of a test in which the peer answers every turn from now on.
+        fn verdict(&mut self) -> Vec<PathId> {
+            let verdicts = std::iter::repeat_with(|| {
+                let verdict = self.step();
+                self.receive(usize::MAX);
+                verdict
+            });
+            verdicts.take(50).flatten().next().expect("the test ends")
+        }
+    }
+
+    #[test]
+    fn path_without_answers_in_three_turns_goes_down() {
+        let mut test = Test::new();
+        assert_eq!(test.verdict(), [SUSPECT]);
+        // The last PING is late only after the next turn.
+        assert_eq!(test.checks.turn as usize, UNANSWERED + 1);
+    }
+
+    #[test]
+    fn turns_that_a_pausing_peer_did_not_answer_are_no_evidence() {
+        for paused in 1..=MOST_TURNS {
+            let mut test = Test::new();
+            for _ in 0..paused {
+                assert_eq!(test.step(), None);
+            }
+            // The peer has kept the newest PING only.
+            test.receive(1);
+            let took_down = !test.verdict().is_empty();
+            let answered = 1 + MOST_TURNS - paused;
+            assert_eq!(took_down, answered as usize > UNANSWERED, "{paused} turns");
+        }
     }
 }

@@ -14,6 +14,12 @@ pub(super) struct Rail {
     pub(super) by_port: bool,
 }
 
+impl Rail {
+    pub(super) fn new(paths: PathSet, proof: Proof) -> Self {
+        Rail { paths, proof, by_port: false }
+    }
+}
+
 /// Returns a path as the path set of its rail identifies it.
 pub(super) fn within(path: PathId) -> PathId {
     PathId::new(path.get())

@@ -278,9 +278,9 @@ fn lpt_does_not_give_everything_to_a_rail_that_was_away() {
 #[test]
 fn held_rails_are_not_open_unless_all_are() {
     let mut rails = proved(RailScheme::default(), 2);
-    rails.hold(ids(&[1]));
+    rails.devices_mut().hold(ids(&[1]));
     assert_eq!((rails.live(), rails.open()), (ids(&[0, 1]), ids(&[0])));
-    rails.hold(ids(&[0, 1]));
+    rails.devices_mut().hold(ids(&[0, 1]));
     assert_eq!(rails.open(), ids(&[0, 1]));
 }
 

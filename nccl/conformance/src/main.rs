@@ -35,6 +35,8 @@ use crate::report::Report;
 enum Datapath {
     /// UDP sockets
     Udp,
+    /// TCP connections
+    Tcp,
     /// The interface's RDMA device, Soft-RoCE included
     Verbs,
 }
@@ -44,6 +46,7 @@ impl Datapath {
     fn name(self) -> &'static str {
         match self {
             Datapath::Udp => "udp",
+            Datapath::Tcp => "tcp",
             Datapath::Verbs => "verbs",
         }
     }
@@ -80,7 +83,8 @@ struct Args {
     /// `--ifname`. Skips checks that select devices themselves.
     #[arg(long, value_name = "IF,..", conflicts_with_all = ["ifname", "serve", "against", "speed"])]
     rails: Option<String>,
-    /// The datapath. Over verbs, checks that inject faults or use loopback addresses are skipped.
+    /// The datapath. Over verbs and TCP, checks that inject faults or use loopback addresses are
+    /// skipped.
     #[arg(long, value_enum, default_value = "udp")]
     datapath: Datapath,
     /// Rounds of the speed measurements.
@@ -276,9 +280,9 @@ fn conform(args: &Args, subject: Subject<'_>, report: &mut Report) -> Result<(),
     let named = |check: &&Check| {
         args.only.is_empty() || args.only.iter().any(|words| check.name.contains(words))
     };
-    let over_verbs = subject.datapath == Datapath::Verbs;
+    let over_udp = subject.datapath == Datapath::Udp;
     let suits = |check: &&Check| {
-        !(over_verbs && check.udp_only || subject.rails.is_some() && check.picks_devices)
+        !(!over_udp && check.udp_only || subject.rails.is_some() && check.picks_devices)
     };
     let unsuited: Vec<&str> =
         checks::all().filter(named).filter(|c| !suits(c)).map(|c| c.name).collect();

@@ -47,7 +47,7 @@ pub(crate) struct Config {
     pub(crate) paths: PathSettings,
     /// Maximum payload of a packet in bytes. `None`: depends on the device.
     pub(crate) mtu: Option<u16>,
-    pub(crate) crc: Crc,
+    pub(crate) crc: Option<Crc>,
     pub(crate) keys: KeySettings,
     pub(crate) receive_buffer: usize,
     pub(crate) cc: CcConfig,
@@ -249,7 +249,7 @@ mod tests {
     fn a_file_takes_numbers_words_switches_and_lists() {
         let text = "threads = 2\ncrc = \"off\"\ndiscover = true\ndrop = 0.25\naddr = [\"10.0.0.1\", \"fd00::1\"]\n";
         let config = Config::from_settings(from_file(text, "f".as_ref()).unwrap()).unwrap();
-        assert_eq!((config.threads, config.crc, config.paths.discover), (2, Crc::Off, true));
+        assert_eq!((config.threads, config.crc, config.paths.discover), (2, Some(Crc::Off), true));
         assert_eq!(config.faults.drop, 0.25);
         assert_eq!(config.devices.addresses.len(), 2);
     }

@@ -30,7 +30,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("destination_groups", |c, v| set(&mut c.paths.groups, groups(v))),
     ("discover", |c, v| set(&mut c.paths.discover, switch(v))),
     ("mtu", |c, v| set(&mut c.mtu, packet_payload(v).map(Some))),
-    ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),
+    ("crc", |c, v| set(&mut c.crc, switch(v).map(|on| Some(crc(on))))),
     ("key_file", |c, v| set(&mut c.keys.key, key(v).map(Some))),
     ("allowed_keys", |c, v| set(&mut c.keys.allowed_keys, allowed_keys(v).map(Some))),
     ("security", |c, v| set(&mut c.keys.purpose, parsed(v).map(Some))),

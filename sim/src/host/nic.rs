@@ -121,7 +121,7 @@ impl Hosts {
         let now = events.now().to_time();
         let full = self.full_rails(id, fabric, events.now());
         let set = self.sets.get_mut(self.ends[id.index()].paths);
-        set.hold(full);
+        set.devices_mut().hold(full);
         match self.ends[id.index()].endpoint.poll_transmit(now, set) {
             Some(transmit) => {
                 // A batch leaves as a whole, as from a socket.

@@ -95,6 +95,25 @@ fn marks_count_for_the_path_that_carried_them_and_one_packet_is_sampled() {
 }
 
 #[test]
+fn refusals_of_the_local_device_count_as_one_mark() {
+    let recorder = Recorder::new(OPEN);
+    let mut pair = pair(&recorder, 1);
+    for refusals in [0, 1, 3, 0] {
+        for _ in 0..refusals {
+            pair.refuse();
+        }
+        for mark in [refusals.min(1), 0] {
+            pair.write(1);
+            let sent = pair.send().remove(0);
+            let ack = pair.arrive(&sent).expect("it asks");
+            pair.ack(&ack);
+            let marks: u32 = recorder.acks().iter().map(|ack| ack.marks).sum();
+            assert_eq!(marks, mark, "{refusals} refusals");
+        }
+    }
+}
+
+#[test]
 fn late_marks_count_for_their_path_without_packets() {
     let recorder = Recorder::new(OPEN);
     let mut pair = pair(&recorder, 1);

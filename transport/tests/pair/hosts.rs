@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use braid_cc::FixedWindow;
+use braid_lb::RailSet;
 use braid_transport::{
     Admit, Arrival, Disconnect, EcnTrouble, Egress, EndCause, EndpointConfig, NicEpoch, Placement,
     QpConfig, QpCounters, QpSlot, QpState, Refusal, RemoteAddr, SendOp, Status, Transmit,
@@ -213,6 +214,12 @@ impl Pair {
     /// The receiver's host tells the sender that nobody receives on the port of a packet.
     pub(crate) fn unreachable(&mut self, left_by: Egress) {
         self.sender.on_unreachable(self.now, left_by);
+    }
+
+    /// The sender's device refuses packets.
+    pub(crate) fn refuse(&mut self) {
+        let first: RailSet = [RailId::new(0)].into_iter().collect();
+        self.sender.rails.devices_mut().on_refusal(first);
     }
 
     /// Whether the sender uses a path.

@@ -9,7 +9,7 @@ use super::layout::is_empty_name;
 
 /// Where unsafe code may stand.
 const UNSAFE_ALLOWED: &[&str] =
-    &["engine", "verbs-shim", "ffi", "ibverbs", "nccl", "python", "bench/src/peer"];
+    &["engine", "verbs-shim", "ffi", "ibverbs", "nccl", "nixl", "python", "bench/src/peer"];
 
 /// Macros that stand for code that is not there.
 const UNFINISHED: &[&str] = &["todo", "unimplemented", "dbg"];

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use crate::{Failure, process};
 
-/// Checks that the NCCL plugin needs no newer C library than the wheel's name says, which maturin
-/// has derived from the extension module.
-pub(super) fn check(wheel: &Path, plugin: &Path) -> Result<(), Failure> {
+/// Checks that a plugin needs no newer C library than the wheel's name says, which maturin has
+/// derived from the extension module.
+pub(super) fn check(wheel: &Path, what: &str, plugin: &Path) -> Result<(), Failure> {
     let name = wheel.file_name().unwrap_or_default().to_string_lossy();
     let Some(named) = version_after(&name, "manylinux_2_") else {
         let what = format!("{name} is not for all systems with a C library from some version on");
@@ -18,11 +18,11 @@ pub(super) fn check(wheel: &Path, plugin: &Path) -> Result<(), Failure> {
     let needed = parts.filter_map(|part| version_after(part, "2.")).max().unwrap_or_default();
     if needed > named {
         let what = format!(
-            "the NCCL plugin needs glibc 2.{needed}, and {name} promises to run with 2.{named}"
+            "the {what} plugin needs glibc 2.{needed}, and {name} promises to run with 2.{named}"
         );
         return Err(Failure::new(what).remedy("link both alike"));
     }
-    println!("glibc 2.{named} or later");
+    println!("{what} plugin: glibc 2.{named} or later");
     Ok(())
 }
 

@@ -1,8 +1,10 @@
-//! `cargo xtask wheel`: the Python package, built, checked and tested in fresh environments.
+//! `cargo xtask wheel`: the Python package with the plugins in it, built, checked and tested in
+//! fresh environments.
 
 mod environment;
 mod glibc;
 mod interpreters;
+mod nixl;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,10 +39,12 @@ pub fn run(options: &WheelOptions) -> Result<(), Failure> {
     let tools = Environment::kept(oldest, &folder.join("tools"), TOOLS)?;
     check(&tools, &oldest.program, &python)?;
     let wheel = build(&tools, oldest, &python, &folder.join("dist"))?;
-    glibc::check(&wheel, &python.join("braid/lib").join(PLUGIN))?;
+    glibc::check(&wheel, "NCCL", &python.join("braid/lib").join(PLUGIN))?;
+    glibc::check(&wheel, "NIXL", &nixl::plugin_in(&python))?;
     for interpreter in &found {
         test(interpreter, &wheel, &folder)?;
     }
+    nixl::test(oldest, &wheel, &folder)?;
     let versions: Vec<_> = found.iter().map(|interpreter| interpreter.version.as_str()).collect();
     println!("{}: tested with CPython {}", wheel.display(), versions.join(", "));
     if options.speed { compare_speed(&folder, oldest) } else { Ok(()) }
@@ -48,25 +52,34 @@ pub fn run(options: &WheelOptions) -> Result<(), Failure> {
 
 /// Judges the sources without running them. Warnings are failures.
 fn check(tools: &Environment, interpreter: &Path, python: &Path) -> Result<(), Failure> {
-    process::run(
-        tree::cargo()
-            .env("PYO3_PYTHON", interpreter)
-            .args(["clippy", "--quiet", "--release", "--locked", "--manifest-path", tree::PYTHON])
-            .arg("--target-dir")
-            .arg(tree::target()?)
-            .args(["--", "-D", "warnings"]),
-    )?;
+    for manifest in [tree::PYTHON, tree::NIXL] {
+        process::run(
+            tree::cargo()
+                .env("PYO3_PYTHON", interpreter)
+                .args(["clippy", "--quiet", "--release", "--locked", "--manifest-path", manifest])
+                .arg("--target-dir")
+                .arg(tree::target()?)
+                .args(["--", "-D", "warnings"]),
+        )?;
+    }
+    let nixl = nixl::folder();
     for arguments in [["check", "--quiet", "--no-cache"], ["format", "--check", "--no-cache"]] {
         let mut ruff = tools.program("ruff");
-        process::run(ruff.args(arguments).arg(python))
-            .map_err(|failure| failure.remedy(format!("ruff format {}", python.display())))?;
+        process::run(ruff.args(arguments).arg(python).arg(&nixl)).map_err(|failure| {
+            failure.remedy(format!("ruff format {} {}", python.display(), nixl.display()))
+        })?;
     }
-    let mut mypy = tools.program("mypy");
-    mypy.current_dir(python).args(["--cache-dir", "/dev/null", "braid", "tests", "examples"]);
-    process::run(&mut mypy)
+    // Both have a `conftest`.
+    let own = ["braid", "tests", "examples"].map(|folder| python.join(folder));
+    for sources in [&own[..], &["tests", "examples"].map(|folder| nixl.join(folder))] {
+        let mut mypy = tools.program("mypy");
+        mypy.current_dir(python).args(["--cache-dir", "/dev/null"]).args(sources);
+        process::run(&mut mypy)?;
+    }
+    Ok(())
 }
 
-/// Builds the wheel with the NCCL plugin inside. Returns its path.
+/// Builds the wheel with the NCCL and the NIXL plugin inside. Returns its path.
 fn build(
     tools: &Environment,
     interpreter: &Interpreter,
@@ -75,6 +88,7 @@ fn build(
 ) -> Result<PathBuf, Failure> {
     programs::build()?;
     install::stripped(&programs::nccl_plugin()?, &python.join("braid/lib"), PLUGIN, 0o644)?;
+    nixl::build(python)?;
     // Wheels of earlier versions.
     let _ = fs::remove_dir_all(dist);
     let mut maturin = tools.program("maturin");
@@ -120,7 +134,8 @@ fn compare_speed(folder: &Path, interpreter: &Interpreter) -> Result<(), Failure
     process::run(&mut speed)
 }
 
-/// That the package's lock file holds all that it depends on.
+/// That the lock files of the package and of the NIXL plugin hold all that they depend on.
 pub(crate) fn locked() -> Result<(), Failure> {
-    tree::locked(tree::PYTHON)
+    tree::locked(tree::PYTHON)?;
+    tree::locked(tree::NIXL)
 }

@@ -25,6 +25,7 @@ pub(in crate::compare) enum Operation {
 }
 
 /// One operation, with or without payload checks.
+#[derive(Clone, Copy)]
 pub(in crate::compare) struct BraidPeer {
     pub(in crate::compare) operation: Operation,
     pub(in crate::compare) crc: bool,
@@ -32,6 +33,8 @@ pub(in crate::compare) struct BraidPeer {
     pub(in crate::compare) engine_thread: bool,
     /// The use of a key, if there is one.
     pub(in crate::compare) security: Option<SecurityMode>,
+    /// Whether the packets travel over TCP connections.
+    pub(in crate::compare) over_tcp: bool,
 }
 
 impl BraidPeer {
@@ -48,6 +51,9 @@ impl BraidPeer {
         let mut option = |name: &str, value: &str| args.extend([name, value].map(str::to_owned));
         option("--bind", &address.to_string());
         option("--crc", if self.crc { "on" } else { "off" });
+        if self.over_tcp {
+            option("--datapath", "tcp");
+        }
         option("--progress", if self.engine_thread { "thread" } else { "poll" });
         if let Some(mode) = self.security {
             option("--key", &place.file(KEY).to_string_lossy());
@@ -67,7 +73,8 @@ impl ComparedPeer for BraidPeer {
         let crc = if self.crc { "" } else { ", crc off" };
         let thread = if self.engine_thread { ", engine thread" } else { "" };
         let security = self.security.map(|mode| format!(", {mode}")).unwrap_or_default();
-        format!("Braid {operation}{crc}{thread}{security}")
+        let over = if self.over_tcp { ", over TCP" } else { "" };
+        format!("Braid {operation}{over}{crc}{thread}{security}")
     }
 
     fn fits(&self, case: &CompareCase) -> bool {

@@ -9,13 +9,12 @@ use std::ops::Range;
 
 use braid_transport::AddrPair;
 
+use crate::datapath::segment_bytes::MAX_PIECES;
 use crate::link::{DatagramBatch, Link, LinkCaps, SendResult, Slice, Via};
 
 /// The largest number of slices in a batch: the limit of `sendmsg` (`UIO_MAXIOV`) without the
 /// slices of one packet.
 const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
-/// The largest number of pieces of a payload that is not staged.
-pub(super) const MAX_PIECES: usize = 8;
 
 /// A packet is padded if little is missing to the length of the others: at most one part in
 /// `PADDED_PACKET` of that, or one part in `PADDED_MESSAGE` of its message. Others can then follow

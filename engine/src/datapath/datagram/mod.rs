@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid_transport::{AddrPair, Regions};
-use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
+use braid_wire::{Crc, Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 
 use self::queue::PacketQueue;
 use self::routes::Routes;
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
-use crate::link::{Datagrams, Link};
+use crate::link::{Datagrams, Link, SendResult};
 use crate::signals::Signals;
 
 /// Payload bytes of a full segment, if the configuration and the path allow as much. With four
@@ -32,9 +32,11 @@ use crate::signals::Signals;
 const SEGMENT: u16 = 16_384;
 /// A batch of fewer bytes was probably the last: another receive call would find nothing.
 const SMALL_BATCH: usize = 8 << 10;
-/// Time that a sleeping worker waits for a full link, because nothing may report that there is
-/// room. A fast network sends the content of a socket's buffer in several times as long.
+/// Time until a full link is tried again, because nothing may report that there is room. A fast
+/// network sends the content of a socket's buffer in several times as long. The time doubles up to
+/// the maximum while nothing leaves.
 const RETRY: Duration = Duration::from_micros(50);
+const LONGEST_RETRY: Duration = Duration::from_micros(800);
 
 /// The datapath over datagrams of a link.
 pub(crate) struct DatagramDatapath {
@@ -45,30 +47,42 @@ pub(crate) struct DatagramDatapath {
     routes: Option<Routes>,
     /// Segments that were sent in parts.
     parted: u32,
-    /// The time at which a full link is tried again.
-    retry_at: Instant,
+    /// Set while the link is full.
+    retry: Option<Retry>,
+}
+
+/// The next attempt to send by a full link.
+#[derive(Clone, Copy)]
+struct Retry {
+    /// The result of the last attempt.
+    full: SendResult,
+    at: Instant,
+    /// Time since the last attempt.
+    after: Duration,
 }
 
 impl DatagramDatapath {
     pub(crate) fn new(link: Box<dyn Link>, counters: Arc<WorkerCounters>) -> Self {
         let queue = PacketQueue::new(link.caps(), counters.clone());
-        DatagramDatapath {
-            link,
-            queue,
-            counters,
-            routes: None,
-            parted: 0,
-            retry_at: Instant::now(),
-        }
+        DatagramDatapath { link, queue, counters, routes: None, parted: 0, retry: None }
     }
 
-    /// Sends the waiting batches. Returns `false` if the link has no room for all of them.
-    fn send_waiting(&mut self) -> bool {
-        let is_empty = self.queue.flush(&mut *self.link);
-        if !is_empty {
-            self.retry_at = Instant::now() + RETRY;
+    /// Sends the waiting batches. Unless the result is [`SendResult::Gone`], the link has no room
+    /// for all of them.
+    fn send_waiting(&mut self) -> SendResult {
+        if let Some(retry) = self.retry
+            && Instant::now() < retry.at
+        {
+            return retry.full;
         }
-        is_empty
+        let waiting = self.queue.waiting();
+        let sent = self.queue.flush(&mut *self.link);
+        self.retry = (sent != SendResult::Gone).then(|| {
+            let vain = self.retry.filter(|_| self.queue.waiting() == waiting);
+            let after = vain.map_or(RETRY, |retry| (2 * retry.after).min(LONGEST_RETRY));
+            Retry { full: sent, at: Instant::now() + after, after }
+        });
+        sent
     }
 
     /// Discovers the routes that `count` paths take to the peers.
@@ -83,7 +97,11 @@ impl Datapath for DatagramDatapath {
         if !self.queue.has_waiting() {
             return Room::Open;
         }
-        if self.send_waiting() { Room::Emptied } else { Room::Full }
+        match self.send_waiting() {
+            SendResult::Gone => Room::Emptied,
+            SendResult::Full => Room::Full,
+            SendResult::DeviceFull => Room::DeviceFull,
+        }
     }
 
     fn send_segments(&mut self, _: Time, segments: &mut SegmentRun<'_>) -> Sent {
@@ -109,7 +127,7 @@ impl Datapath for DatagramDatapath {
 
     fn flush(&mut self) -> bool {
         self.queue.seal();
-        self.send_waiting()
+        self.send_waiting() == SendResult::Gone
     }
 
     fn receive(
@@ -139,7 +157,7 @@ impl Datapath for DatagramDatapath {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        let retry = self.queue.has_waiting().then_some(self.retry_at);
+        let retry = self.retry.map(|retry| retry.at);
         retry.into_iter().chain(self.link.next_due()).min()
     }
 }
@@ -155,6 +173,7 @@ impl DatapathSetup for DatagramDatapath {
             segment: SEGMENT,
             receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
             checks_payloads: true,
+            crc: Crc::On,
             search_path_mtu: caps.has_hops,
             congestion_marks: caps.congestion_marks,
             direct: None,

@@ -2,16 +2,13 @@
 
 use braid_keys::Session;
 use braid_wire::{
-    Crc, DATA_HEADER_LEN, DataHeader, HeaderTemplate, Opcode, PART_HEADER_LEN, PART_LEN, Part,
-    SEALED_PART_LEN,
+    Crc, DataHeader, HeaderTemplate, PART_HEADER_LEN, PART_LEN, Part, SEALED_PART_LEN,
 };
 
-use super::batch::{BatchBuilder, MAX_PIECES, Shape};
+use super::batch::{BatchBuilder, Shape};
 use super::queue::PacketQueue;
-use crate::datapath::{Readable, SegmentRun};
-
-/// Payloads up to this size are copied, which costs less than another slice.
-const STAGED: usize = 2048;
+use crate::datapath::SegmentRun;
+use crate::datapath::segment_bytes::{encode, is_staged};
 
 /// Adds segments to batches.
 pub(super) fn pack(queue: &mut PacketQueue, run: &mut SegmentRun<'_>) {
@@ -69,20 +66,6 @@ fn pack_one(
     batch.stage(pad);
 }
 
-/// Whether a payload is copied into the batch. Otherwise the system reads it from the memory of the
-/// application.
-///
-/// If that memory changes after the CRC was computed, the receiver drops the segment. The owner of
-/// memory that is sent may not change it before the completion, so that is an error of the
-/// application. Its retransmission is copied, so that it is delivered nevertheless. But the owner
-/// does not know of READs of its memory, so their responses are always copied.
-#[inline]
-fn is_staged(header: &DataHeader, payload: Readable<'_>, crc: Crc) -> bool {
-    let is_short = usize::from(header.len) <= STAGED;
-    let may_change = header.retransmission || header.opcode == Opcode::ReadResponse;
-    is_short || (crc == Crc::On && may_change) || payload.pieces().count() > MAX_PIECES
-}
-
 /// Adds segments that are longer than the path carries, each in parts with a serial number of its
 /// own. `serial`: the last number that was used. This is rare enough for a buffer of its own.
 pub(super) fn pack_in_parts(queue: &mut PacketQueue, run: &mut SegmentRun<'_>, serial: &mut u32) {
@@ -121,24 +104,4 @@ fn pack_parts(
             None => write(out),
         });
     }
-}
-
-#[inline]
-fn encode(
-    out: &mut Vec<u8>,
-    header: &mut DataHeader,
-    payload: Readable<'_>,
-    (crc, template): (Crc, &mut HeaderTemplate),
-) {
-    if header.operands.is_some() {
-        return header.encode(out); // an atomic has no payload
-    }
-    let start = out.len();
-    let room = start..start + DATA_HEADER_LEN;
-    out.resize(room.end, 0);
-    match crc {
-        Crc::On => header.payload_crc = payload.copy_checked(out),
-        Crc::Off => payload.copy_to(out),
-    }
-    out[room].copy_from_slice(template.encode(header));
 }

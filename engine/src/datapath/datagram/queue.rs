@@ -110,6 +110,11 @@ impl PacketQueue {
         !self.waiting.is_empty()
     }
 
+    /// The number of complete batches that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Completes all batches under construction.
     pub(super) fn seal(&mut self) {
         // The longer packet comes first.
@@ -126,17 +131,17 @@ impl PacketQueue {
         }
     }
 
-    /// Sends complete batches. Returns `false` if the link is full and some are left.
-    pub(super) fn flush(&mut self, link: &mut dyn Link) -> bool {
+    /// Sends complete batches. Unless the result is [`SendResult::Gone`], some are left.
+    pub(super) fn flush(&mut self, link: &mut dyn Link) -> SendResult {
         while let Some(batch) = self.waiting.front() {
             match batch.send(link) {
                 Ok(SendResult::Gone) => {
                     self.counters.batches_sent.add(1);
                     self.counters.datagrams_sent.add(batch.segments() as u64);
                 }
-                Ok(SendResult::Full) => {
+                Ok(full) => {
                     self.counters.link_full.add(1);
-                    return false;
+                    return full;
                 }
                 Err(error) => {
                     // The batch is lost: the core sends it again or fails the queue pair.
@@ -150,7 +155,7 @@ impl PacketQueue {
                 self.recycle(batch);
             }
         }
-        true
+        SendResult::Gone
     }
 
     /// Drops unsent batches that refer to registered memory, some of which is about to go. The core

@@ -127,7 +127,7 @@ impl FaultyLink {
             let slices = [Slice::new(&held.bytes)];
             let sent =
                 self.inner.send(&DatagramBatch { to, via, segment_len, ecn, slices: &slices });
-            if matches!(sent, Ok(SendResult::Full)) {
+            if sent.as_ref().is_ok_and(|sent| *sent != SendResult::Gone) {
                 return Ok(false);
             }
             // A batch that cannot be sent is dropped, because it would block the others for ever.
@@ -264,7 +264,7 @@ impl Link for FaultyLink {
         let before = self.rng.clone();
         if self.draw_fates(batch) && self.faults.delay.is_zero() {
             let sent = self.inner.send(batch)?;
-            if sent == SendResult::Full {
+            if sent != SendResult::Gone {
                 // The same batch is sent again and must meet the same faults.
                 self.rng = before;
             }

@@ -20,7 +20,7 @@ use crate::link::rtnetlink::{Route, RtNetlink};
 const LIST_AGAIN: Duration = Duration::from_secs(1);
 
 /// The interfaces that have the address of a rail, and the routes through them.
-pub(super) struct OwnInterfaces {
+pub(crate) struct OwnInterfaces {
     ip: IpAddr,
     owners: Vec<OwningInterface>,
     listed: Instant,
@@ -30,7 +30,7 @@ pub(super) struct OwnInterfaces {
 impl OwnInterfaces {
     /// The interfaces of the address that a socket is bound to. `None`: no destination needs a
     /// look-up.
-    pub(super) fn of(ip: IpAddr) -> io::Result<Option<Self>> {
+    pub(crate) fn of(ip: IpAddr) -> io::Result<Option<Self>> {
         let ip = ip.to_canonical();
         // The kernel sends from a link-local address only by its interface.
         if ip.is_unspecified() || matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
@@ -47,7 +47,7 @@ impl OwnInterfaces {
 
     /// The interface for datagrams to `to`. 0: the routing table's choice, because no route leads
     /// there by this rail's interface or the destination is on this host.
-    pub(super) fn towards(&mut self, to: IpAddr) -> u32 {
+    pub(crate) fn towards(&mut self, to: IpAddr) -> u32 {
         let found = self.look_up(to.to_canonical());
         found.inspect_err(|error| tracing::debug!(%to, %error, "no route found")).unwrap_or(0)
     }
@@ -69,7 +69,7 @@ impl OwnInterfaces {
     }
 
     /// The reason why the rail may carry nothing between here and `to`, as far as this host knows.
-    pub(super) fn misrouting(&mut self, to: IpAddr) -> io::Result<Option<Misrouting>> {
+    pub(crate) fn misrouting(&mut self, to: IpAddr) -> io::Result<Option<Misrouting>> {
         let (to, tables) = (to.to_canonical(), &mut self.tables);
         let prefers = match tables.route(self.ip, to)? {
             Some(Route::By(index)) => index,

@@ -6,6 +6,7 @@
 
 mod addresses;
 pub(crate) mod cut;
+mod device_queue;
 pub(crate) mod error_queue;
 mod fallbacks;
 mod interface;
@@ -23,6 +24,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Instant;
 
 use braid_transport::EndpointConfig;
 use socket2::Socket;
@@ -30,15 +32,16 @@ use socket2::Socket;
 pub(crate) use self::addresses::{canonical, of_version};
 use self::addresses::{for_receiver, reachable};
 use self::cut::Cutter;
+use self::device_queue::DeviceQueue;
 use self::fallbacks::{Fallbacks, RefusedOptions};
-use self::interface::OwnInterfaces;
+pub(crate) use self::interface::OwnInterfaces;
 use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::refused::RefusedList;
 pub(crate) use self::send::TrafficClass;
 use self::send::{Addressing, Refusal, send_each, send_once};
-pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path};
+pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path, route_mtu, sends_from};
 use super::{
     AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused,
     SendResult, Via,
@@ -65,7 +68,7 @@ pub(crate) struct UdpCounters {
     /// Datagrams lost because the socket filled up in the middle of a batch. This occurs only if
     /// the kernel refuses GSO.
     pub(crate) cut_short: u64,
-    /// Datagrams that the device or its queue has dropped at once.
+    /// Batches that the device's queue has refused for so long that they were dropped.
     pub(crate) dropped: u64,
     /// Received batches dropped because they, or their control messages, were longer than expected.
     pub(crate) truncated: u64,
@@ -93,6 +96,7 @@ pub(crate) struct UdpLink {
     refused_options: RefusedOptions,
     counters: UdpCounters,
     refused: RefusedList,
+    device_queue: DeviceQueue,
     /// The receiving socket's count of drops when last read. It wraps.
     kernel_drops: u32,
 }
@@ -131,6 +135,7 @@ impl UdpLink {
             refused_options,
             counters: UdpCounters::default(),
             refused: RefusedList::default(),
+            device_queue: DeviceQueue::default(),
             kernel_drops: 0,
         })
     }
@@ -245,14 +250,17 @@ impl UdpLink {
         let mut gone = 0;
         while gone < datagrams.len() {
             match self.send_by(batch, |fd, to| send_each(fd, to, &datagrams[gone..])) {
-                Ok(count) => gone += count,
+                Ok(count) => {
+                    self.device_queue.on_sent(batch.to.remote.ip());
+                    gone += count;
+                }
                 Err(error) => {
                     match self.judge(error, batch)? {
-                        SendResult::Full if gone == 0 => return Ok(SendResult::Full),
+                        SendResult::Gone => {}
+                        full if gone == 0 => return Ok(full),
                         // The first part has been sent, so the caller must not send the batch
                         // again.
-                        SendResult::Full => self.counters.cut_short += 1,
-                        SendResult::Gone => {}
+                        _ => self.counters.cut_short += 1,
                     }
                     gone += 1;
                 }
@@ -265,8 +273,10 @@ impl UdpLink {
     fn judge(&mut self, error: io::Error, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         match Refusal::of(&error) {
             Refusal::Full => Ok(SendResult::Full),
-            // As on a wire: a datagram that would fail again must not block the others.
             Refusal::Dropped => {
+                if self.device_queue.on_refused(batch.to.remote.ip(), Instant::now()) {
+                    return Ok(SendResult::DeviceFull);
+                }
                 self.counters.dropped += 1;
                 Ok(SendResult::Gone)
             }
@@ -375,6 +385,7 @@ impl Link for UdpLink {
         let segment = (!alone).then_some(batch.segment_len as u16);
         match self.send_by(batch, |fd, to| send_once(fd, to, batch.slices, segment)) {
             Ok(()) => {
+                self.device_queue.on_sent(batch.to.remote.ip());
                 if !alone {
                     self.fallbacks.on_segmented(batch.to.remote.ip());
                 }
@@ -438,7 +449,7 @@ impl Link for UdpLink {
 }
 
 /// Without its interfaces the routing table chooses.
-fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
+pub(crate) fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
     let own = OwnInterfaces::of(ip);
     let told = own.inspect_err(
         |error| tracing::info!(%ip, %error, "interfaces not listed: the routing table chooses"),

@@ -7,6 +7,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use socket2::Socket;
 
@@ -14,10 +16,20 @@ use super::addresses::canonical;
 use super::socket::{enable_icmp_errors, open_from};
 use crate::link::AddrPair;
 
-/// A socket that is connected to one destination.
-pub(crate) struct Reach(Socket);
+/// Knows whether one destination can be reached.
+pub(crate) enum Reach {
+    /// A socket that is connected to the destination.
+    Asking(Socket),
+    /// The error number of the last attempt to connect. 0: none.
+    Known(Arc<AtomicI32>),
+}
 
 impl Reach {
+    /// A destination whose error number is known, and may change.
+    pub(crate) fn known(errno: Arc<AtomicI32>) -> Self {
+        Reach::Known(errno)
+    }
+
     /// Opens a socket that sends to `pair` like a link at `bound`, from another port.
     pub(super) fn open(bound: SocketAddr, pair: AddrPair) -> io::Result<Self> {
         let pair = AddrPair { remote: canonical(pair.remote), ..pair };
@@ -28,21 +40,26 @@ impl Reach {
         // final.
         enable_icmp_errors(&socket, to)?;
         socket.connect(&to.into())?;
-        Ok(Reach(socket))
+        Ok(Reach::Asking(socket))
     }
 
     /// Sends a datagram to the destination. Returns an error if it is known that none of the sent
     /// datagrams can have arrived.
     pub(crate) fn ask(&self, datagram: &[u8]) -> Option<io::Error> {
-        let earlier = self.refusal();
-        earlier
-            .or_else(|| self.0.send(datagram).err().filter(is_refusal))
-            .or_else(|| self.refusal())
+        match self {
+            Reach::Asking(socket) => refusal(socket)
+                .or_else(|| socket.send(datagram).err().filter(is_refusal))
+                .or_else(|| refusal(socket)),
+            Reach::Known(errno) => {
+                let error = io::Error::from_raw_os_error(errno.load(Ordering::Relaxed));
+                Some(error).filter(is_refusal)
+            }
+        }
     }
+}
 
-    fn refusal(&self) -> Option<io::Error> {
-        self.0.take_error().ok().flatten().filter(is_refusal)
-    }
+fn refusal(socket: &Socket) -> Option<io::Error> {
+    socket.take_error().ok().flatten().filter(is_refusal)
 }
 
 fn is_refusal(error: &io::Error) -> bool {

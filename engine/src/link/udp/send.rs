@@ -125,8 +125,8 @@ impl TrafficClass {
 pub(super) enum Refusal {
     /// The socket's buffer is full.
     Full,
-    /// The device or its queue has dropped the datagram. The system reports that only with
-    /// `IP_RECVERR` (ip(7)).
+    /// The device's queue is full, or a rule of traffic control drops the datagram. The system
+    /// reports that only with `IP_RECVERR` (ip(7)).
     Dropped,
     /// There is no route or neighbour now, or a firewall (EPERM) or a route (EACCES) forbids
     /// sending.

@@ -261,7 +261,7 @@ pub(super) fn knows_gso(socket: &Socket) -> bool {
 }
 
 /// Bytes of the largest IP packet on the route of a link that receives at `bound`.
-pub(super) fn route_mtu(bound: SocketAddr, pair: AddrPair) -> io::Result<usize> {
+pub(crate) fn route_mtu(bound: SocketAddr, pair: AddrPair) -> io::Result<usize> {
     let to = pair.remote;
     let socket = open_from(bound, pair)?;
     socket
@@ -290,7 +290,7 @@ pub(super) fn open_from(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket>
 
 /// The address from which a link at `bound` sends to this destination, in the destination's IP
 /// version.
-pub(super) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
+pub(crate) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
     let LocalAddr { ip, interface, .. } = pair.local;
     match ip {
         None => canonical(of_version(bound, pair.remote.ip())),

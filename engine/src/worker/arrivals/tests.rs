@@ -117,7 +117,7 @@ impl Victim {
         let config = EngineConfig {
             datapath: Named::Mem(fabric.clone()),
             bind: at("10.0.0.1:4791"),
-            crc,
+            crc: Some(crc),
             ..EngineConfig::default()
         };
         let engine = Engine::new(config).expect("an engine");

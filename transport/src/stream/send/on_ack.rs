@@ -464,6 +464,7 @@ impl<'a> PathFeedback<'a> {
             if sample.is_some() || !self.ends_silence {
                 subflow.rtt.on_path_sample(rtt);
             }
+            let marks = marks + subflow.device_marks(rails.devices().refusals(path.rail()));
             let blank = self.ack.blank(path, marks, &subflow.cc);
             subflow.cc.on_ack(&AckSample { packets, bytes, rtt: sample, ..blank });
         }

@@ -32,6 +32,8 @@ pub(crate) struct Subflow {
     pub(super) shortest: Shortest,
     /// Losses on this rail that were not yet reported to the controller.
     lost: Option<Lost>,
+    /// [`braid_lb::Devices::refusals`] at the last acknowledgement.
+    refusals: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +65,15 @@ impl Subflow {
             marks: MarkWatch::default(),
             shortest: Shortest::default(),
             lost: None,
+            refusals: 0,
         }
+    }
+
+    /// Returns the number of congestion marks for refusals by the rail's device: one if there were
+    /// any since the last call. `refusals`: their number so far.
+    #[inline]
+    pub(crate) fn device_marks(&mut self, refusals: u32) -> u32 {
+        u32::from(std::mem::replace(&mut self.refusals, refusals) != refusals)
     }
 
     /// Whether a segment may leave on this rail, which has `in_flight` bytes in flight. Returns the

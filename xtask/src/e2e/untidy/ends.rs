@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Network, UntidyCase};
+use super::case::UntidyCase;
+use super::network::Network;
 use crate::Failure;
 use crate::e2e::peers::Said;
 use crate::process::Program;

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use super::case::UntidyCase;
 use super::degraded::{expect, results};
-use super::{Network, UntidyCase};
+use super::network::Network;
 use crate::Failure;
 
 pub(super) const CASES: &[UntidyCase] = &[

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use super::case::UntidyCase;
 use super::degraded::{expect, results};
 use super::firewalls::one_link;
-use super::{Network, UntidyCase};
+use super::network::Network;
 use crate::Failure;
 
 pub(super) const CASES: &[UntidyCase] = &[

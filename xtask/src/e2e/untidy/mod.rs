@@ -2,7 +2,9 @@
 //! networks that lose one way only. Each case has a network of its own.
 
 mod addresses;
+mod case;
 mod degraded;
+mod devices;
 mod ends;
 mod firewalls;
 mod marks;
@@ -15,22 +17,16 @@ mod reordering;
 
 use std::path::Path;
 
-use network::Network;
+use case::UntidyCase;
 
 use crate::{Failure, tools};
-
-/// One untidy network and what has to hold on it.
-struct UntidyCase {
-    /// Printed before the case runs.
-    name: &'static str,
-    run: fn(&Path) -> Result<(), Failure>,
-}
 
 /// All of them, in the order in which they run.
 const CASES: &[&[UntidyCase]] = &[
     addresses::CASES,
     rails::CASES,
     firewalls::CASES,
+    devices::CASES,
     marks::CASES,
     one_way::CASES,
     reordering::CASES,

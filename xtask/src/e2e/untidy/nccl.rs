@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use braid_lab::Namespace;
 
-use super::{Network, UntidyCase};
+use super::case::UntidyCase;
+use super::network::Network;
 use crate::Failure;
 use crate::process::{self, Program};
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Network, UntidyCase};
+use super::case::UntidyCase;
+use super::network::Network;
 use crate::Failure;
 
 pub(super) const CASES: &[UntidyCase] = &[

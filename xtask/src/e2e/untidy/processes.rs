@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Network, UntidyCase};
+use super::case::UntidyCase;
+use super::network::Network;
 use crate::Failure;
 use crate::e2e::peers;
 

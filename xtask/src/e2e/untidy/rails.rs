@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use super::{Network, UntidyCase};
+use super::case::UntidyCase;
+use super::network::Network;
 use crate::Failure;
 use crate::e2e::peers::Said;
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::UntidyCase;
+use super::case::UntidyCase;
 use crate::{Failure, process};
 
 pub(super) const CASES: &[UntidyCase] =

@@ -1,0 +1,349 @@
+//! The datapath whose packets are frames of TCP connections, one connection for each path to a
+//! peer. See `docs/tcp.md`.
+//!
+//! The kernel retransmits and controls congestion for each connection, so a path loses nothing
+//! while its connection lives. When it ends, its packets leave by the other connections to the same
+//! peer, and it is opened again.
+
+mod closing;
+mod connection;
+mod connections;
+mod greeting;
+mod incoming;
+mod outgoing;
+mod pack;
+mod peers;
+mod socket;
+mod table;
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use braid_transport::{AddrPair, LocalAddr, Regions};
+use braid_wire::{Crc, Opcode, QpId, Time};
+use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
+
+use self::closing::Closed;
+use self::connection::{ConnId, Stage, TcpConnection};
+use self::connections::{LISTENER, TcpConnections};
+use self::greeting::{GREETING_LEN, Greeting};
+use self::incoming::{MAX_FRAME, MAX_STRANGERS_FRAME, Scratch, frames};
+use crate::counters::WorkerCounters;
+use crate::datapath::{
+    Arrived, Caps, Datapath, DatapathSetup, Envelope, JoinError, Losses, Owner, Partner, PathInfo,
+    PortRefused, Reach, Received, Room, SegmentRun, Sent, Taken, Via,
+};
+use crate::degradation::Degradation;
+use crate::link::udp::{OwnInterfaces, canonical, own_interfaces, route_mtu};
+use crate::random;
+
+/// Payload bytes of a full segment. The header has 16 bits for them, and they are whole words.
+const SEGMENT: u16 = u16::MAX - 7;
+/// Bytes of a batch: the quantum of a path, and what leaves in one system call. A system call of
+/// the kernel's TCP costs little per byte if it has many.
+const BATCH: usize = 512 << 10;
+/// The largest number of segments in a batch.
+const BATCH_SEGMENTS: u32 = 64;
+/// Sockets with arrivals that are read in one call.
+const EVENTS: usize = 64;
+/// Fewer received bytes were probably the last: another receive call would find nothing.
+const SMALL: usize = 64 << 10;
+
+/// The datapath over TCP connections.
+pub(crate) struct TcpDatapath {
+    connections: TcpConnections,
+    scratch: Scratch,
+    events: Box<[EpollEvent; EVENTS]>,
+    /// `None`: the routing table chooses the interface.
+    own_interfaces: Option<RefCell<OwnInterfaces>>,
+    counters: Arc<WorkerCounters>,
+    /// Whether a connection has a whole batch to send.
+    has_batch: bool,
+    /// Packets that found no connection.
+    lost: u64,
+}
+
+impl TcpDatapath {
+    /// Listens at `addr`. Each peer is reached by `paths` connections, and by one that takes no
+    /// path.
+    pub(crate) fn bind(
+        addr: SocketAddr,
+        paths: usize,
+        counters: Arc<WorkerCounters>,
+    ) -> io::Result<Self> {
+        let connections = TcpConnections::listen(addr, paths, random::number(), counters.clone())?;
+        Ok(TcpDatapath {
+            own_interfaces: own_interfaces(connections.local.ip()),
+            connections,
+            scratch: Scratch::new(),
+            events: Box::new([EpollEvent::empty(); EVENTS]),
+            counters,
+            has_batch: false,
+            lost: 0,
+        })
+    }
+
+    /// Queues a packet, which its sender repeats if it gets lost.
+    fn send(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
+        let connection = self.connections.choose(to, via);
+        let Some(connection) = connection.filter(|connection| connection.takes_packets()) else {
+            self.lost += 1;
+            return;
+        };
+        connection.out.frame(packet);
+        let id = connection.id;
+        self.counters.datagrams_sent.add(1);
+        self.connections.mark(id);
+    }
+
+    /// Reads a connection once. Returns the numbers of packets and bytes.
+    fn read(&mut self, id: ConnId, sink: &mut dyn FnMut(Arrived<'_>)) -> (usize, usize) {
+        let Some(mut connection) = self.connections.take(id) else { return (0, 0) };
+        let before = connection.input.received();
+        let mut packets = 0;
+        let read = self.read_from(&mut connection, &mut packets, sink);
+        let bytes = (connection.input.received() - before) as usize;
+        match read {
+            Ok(()) => self.connections.put_back(connection),
+            Err(why) => self.connections.end(connection, why),
+        }
+        (packets, bytes)
+    }
+
+    fn read_from(
+        &mut self,
+        connection: &mut TcpConnection,
+        packets: &mut usize,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> Result<(), Closed> {
+        let filled = connection.input.fill(&connection.socket, &mut self.scratch)?;
+        let Some(mut bytes) = filled else { return Ok(()) };
+        if connection.stage == Stage::Greeting {
+            match Greeting::decode(bytes)? {
+                None => {
+                    connection.input.keep(bytes);
+                    return Ok(());
+                }
+                Some(greeting) => {
+                    let own = self.own_interfaces.as_ref();
+                    self.connections.on_greeting(connection, greeting, |to| {
+                        own.map_or(0, |own| own.borrow_mut().towards(to.ip()))
+                    })?;
+                    bytes = &mut bytes[GREETING_LEN..];
+                }
+            }
+        }
+        let Some(AddrPair { remote, local }) = self.connections.pair_of(connection) else {
+            return Err(Closed::Unused);
+        };
+        let from = remote;
+        let called = LocalAddr { ip: local.ip, ..LocalAddr::default() };
+        let most = match connection.is_known() {
+            true => MAX_FRAME,
+            false => MAX_STRANGERS_FRAME,
+        };
+        let via = connection.via;
+        let rest = frames(bytes, most, |bytes| {
+            *packets += 1;
+            let congestion = false;
+            sink(if bytes.first() == Some(&(Opcode::Sealed as u8)) {
+                Arrived::Sealed(Envelope { from, called, via, congestion, bytes })
+            } else {
+                let (from, closes, segment_len) = (Some(from), None, bytes.len());
+                Arrived::Packets(Received {
+                    from,
+                    called,
+                    via,
+                    congestion,
+                    closes,
+                    segment_len,
+                    bytes,
+                })
+            });
+        })?;
+        connection.input.keep(rest);
+        if connection.input.is_partial() {
+            connection.is_amid_frame();
+            self.connections.tick_within(std::time::Duration::from_secs(1));
+        }
+        Ok(())
+    }
+}
+
+impl Datapath for TcpDatapath {
+    fn make_room(&mut self) -> Room {
+        if !std::mem::take(&mut self.has_batch) {
+            return Room::Open;
+        }
+        self.connections.flush();
+        Room::Emptied
+    }
+
+    fn send_segments(&mut self, _: Time, segments: &mut SegmentRun<'_>) -> Sent {
+        let Some(connection) = self.connections.choose(segments.to, segments.via) else {
+            self.lost += 1;
+            return Sent::default();
+        };
+        let count = pack::pack(&mut connection.out, segments);
+        let is_full = connection.pauses(segments.id);
+        self.has_batch |= connection.out.bytes() >= BATCH;
+        let id = connection.id;
+        self.connections.mark(id);
+        self.counters.datagrams_sent.add(count);
+        Sent { is_full, ..Sent::default() }
+    }
+
+    fn send_packet(&mut self, _: QpId, to: AddrPair, via: Via, packet: &[u8]) {
+        self.send(to, via, packet);
+    }
+
+    fn send_datagram(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
+        self.send(to, via, packet);
+    }
+
+    fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
+        self.send(to, via, packet);
+    }
+
+    fn flush(&mut self) -> bool {
+        self.has_batch = false;
+        self.connections.flush();
+        // A full socket pauses the queue pairs that send by it, and nobody else.
+        true
+    }
+
+    fn receive(
+        &mut self,
+        _: Time,
+        _: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> io::Result<Taken> {
+        self.connections.tick_if_due();
+        self.connections.resumed.drain(..).for_each(|id| sink(Arrived::Room(id)));
+        let count = self.connections.epoll.wait(&mut self.events[..], EpollTimeout::ZERO)?;
+        let (mut packets, mut bytes) = (0, 0);
+        for index in 0..count {
+            let (flags, data) = (self.events[index].events(), self.events[index].data());
+            if data == LISTENER {
+                self.connections.accept();
+                continue;
+            }
+            let id = ConnId::from_bits(data);
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            if connection.stage == Stage::Connecting {
+                self.connections.on_answer(id);
+                continue;
+            }
+            if flags.contains(EpollFlags::EPOLLOUT) {
+                self.connections.flush_one(id, true);
+            }
+            if flags != EpollFlags::EPOLLOUT {
+                let (more, length) = self.read(id, sink);
+                (packets, bytes) = (packets + more, bytes + length);
+            }
+        }
+        self.counters.datagrams_received.add(packets as u64);
+        Ok(Taken { packets, is_more: bytes >= SMALL })
+    }
+
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(vec![self.connections.epoll.0.as_fd()])
+    }
+
+    fn arm(&mut self) -> bool {
+        !self.connections.resumed.is_empty()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.connections.next_tick()
+    }
+}
+
+impl DatapathSetup for TcpDatapath {
+    fn caps(&self) -> Caps {
+        Caps {
+            batch_segments: BATCH_SEGMENTS,
+            batch_bytes: BATCH as u64,
+            transmit_segments: BATCH_SEGMENTS,
+            joint_batches: true,
+            segment: SEGMENT,
+            receive_buffer: u32::MAX,
+            checks_payloads: true,
+            crc: Crc::Off,
+            search_path_mtu: false,
+            congestion_marks: false,
+            direct: None,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.connections.local
+    }
+
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        let own = &self.own_interfaces;
+        let interface = own.as_ref().map_or(0, |own| own.borrow_mut().towards(to.ip()));
+        AddrPair { remote: to, local: LocalAddr { interface, ..LocalAddr::default() } }
+    }
+
+    fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
+        Ok(Vec::new())
+    }
+
+    fn join(&mut self, _: QpId, _: Partner, routing: &[u8]) -> Result<u32, JoinError> {
+        if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
+    }
+
+    fn retire(&mut self, _: QpId) {}
+
+    fn close(&mut self, _: QpId) {}
+
+    fn forget_memory(&mut self) {
+        self.connections.iter_mut().for_each(|connection| connection.out.own());
+    }
+}
+
+impl PathInfo for TcpDatapath {
+    /// Every frame fits: the kernel cuts it into packets of the path.
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
+        let to = AddrPair { remote: canonical(to.remote), ..to };
+        // Asks for a route only.
+        route_mtu(self.connections.local, to).map(|_| MAX_FRAME)
+    }
+
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
+        self.connections.errno(to).map(Reach::known)
+    }
+
+    fn watch(&mut self, to: AddrPair) {
+        self.connections.watch(to);
+    }
+
+    fn unwatch(&mut self, to: AddrPair) {
+        self.connections.unwatch(to);
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.connections.refused.drain(..).for_each(sink);
+    }
+
+    fn losses(&self) -> Losses {
+        Losses { unreachable: self.lost, ..Losses::default() }
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        let own = self.own_interfaces.as_ref();
+        let misrouted = own.and_then(|own| own.borrow_mut().misrouting(to.ip()).ok().flatten());
+        all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
+    }
+}
+
+impl Drop for TcpDatapath {
+    fn drop(&mut self) {
+        self.connections.end_all();
+    }
+}

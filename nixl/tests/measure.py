@@ -1,0 +1,159 @@
+"""Measures NIXL over Braid beside NIXL over its own UCX over TCP, and braid-perf, as root.
+
+    python measure.py BRAID_PERF [--spines 1] [--rate 10gbit] [--rounds 3] [--loss 1]
+
+Runs in an environment with the wheels of Braid and NIXL. Both agents are processes on two hosts of
+an emulated fabric (docs/fabric.md). Contenders take turns; the median of the rounds is printed.
+Every byte of each transfer is checked. TCP uses cubic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import braid
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+EXAMPLE = HERE.parent / "examples/kv_cache.py"
+FABRIC = "nixl"
+SERVER = "10.80.1.1"
+PORT = 7000
+LIMIT = 120
+UCX: dict[str, dict[str, str]] = {
+    "UCX, defaults": {},
+    "UCX, PUT_ENABLE=n": {"UCX_TCP_PUT_ENABLE": "n"},
+    "UCX, segments 256k": {"UCX_TCP_TX_SEG_SIZE": "256k", "UCX_TCP_RX_SEG_SIZE": "256k"},
+}
+"""Settings of UCX over TCP."""
+
+
+def fabric(*arguments: str) -> None:
+    """Runs a command of the fabric."""
+    command = ["cargo", "xtask", "fabric", arguments[0], "--name", FABRIC, *arguments[1:]]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def start(host: str, command: list[str], variables: dict[str, str]) -> subprocess.Popen[str]:
+    """Starts a program on a host of the fabric."""
+    return subprocess.Popen(
+        ["ip", "netns", "exec", f"braid-fabric-{FABRIC}-{host}", *command],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(program: subprocess.Popen[str]) -> str:
+    """Waits for a program. Returns its output."""
+    try:
+        said, errors = program.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        raise
+    # A library beside UCX in NIXL's wheel (libnl-route) crashes when its process has ended.
+    if program.returncode not in (0, -signal.SIGSEGV) or not said:
+        raise SystemExit(f"{program.args!r} failed: {program.returncode} {errors}")
+    return said
+
+
+def nixl(options: argparse.Namespace, backend: str, variables: dict[str, str]) -> dict[str, float]:
+    """Runs the example once. Returns GB/s by operation."""
+    shape = ["--pages", str(options.pages), "--page", str(options.page), "--rounds", "2"]
+    command = [sys.executable, str(EXAMPLE)]
+    ends = ["prefill", f"0.0.0.0:{PORT}"], ["decode", f"{SERVER}:{PORT}"]
+    hosts = ["h1", "h0"]
+    programs = [
+        start(host, [*command, *end, *shape, "--backend", backend, "--json"], variables)
+        for host, end in zip(hosts, ends, strict=True)
+    ]
+    lines = [line for program in programs for line in finish(program).splitlines()]
+    results = [json.loads(line) for line in lines if line.startswith("{")]
+    return {result["operation"]: result["gb_per_s"] for result in results}
+
+
+def perf(options: argparse.Namespace) -> dict[str, float]:
+    """Runs braid-perf with messages as long as pages. Returns GB/s by operation."""
+    rates = {}
+    for operation in ("write", "read"):
+        command = [options.braid_perf, f"{operation}-bw"]
+        server = start("h1", command, {})
+        time.sleep(0.3)
+        size = ["-s", str(options.page), "-D", "1", "-N", "--json", "-"]
+        said = finish(start("h0", [*command, SERVER, *size], {}))
+        finish(server)
+        rates[operation.upper()] = rate_in(json.loads(said))
+    return rates
+
+
+def rate_in(told: Any) -> float:
+    """The goodput in what braid-perf prints, in GB/s."""
+    return float(told["rows"][0]["bandwidth"]["goodput_gbytes_s"])
+
+
+def measure(options: argparse.Namespace, cubic: Path) -> None:
+    """Runs all contenders in turn and prints the table."""
+    tcp = {"UCX_TLS": "tcp", "LD_PRELOAD": str(cubic)}
+    plugins = {"NIXL_PLUGIN_DIR": str(braid.nixl_plugin_dir())}
+    contenders: dict[str, Callable[[], dict[str, float]]] = {
+        "NIXL over Braid": partial(nixl, options, "BRAID", plugins),
+        "braid-perf": partial(perf, options),
+    }
+    if not options.only_braid:
+        for name, settings in UCX.items():
+            contenders[f"NIXL over {name}"] = partial(nixl, options, "UCX", {**tcp, **settings})
+    rates: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
+    for number in range(options.rounds):
+        for name, run in contenders.items():
+            rates[name].append(run())
+            print(f"round {number + 1}: {name}: {rates[name][-1]}", file=sys.stderr)
+    print(f"{'GB/s':<32}{'WRITE':>8}{'READ':>8}")
+    for name, rounds in rates.items():
+        medians = [
+            statistics.median(r[operation] for r in rounds) for operation in ("WRITE", "READ")
+        ]
+        print(f"{name:<32}" + "".join(f"{median:>8.3f}" for median in medians))
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("braid_perf")
+    parser.add_argument("--spines", default="1")
+    parser.add_argument("--rate", default="10gbit")
+    parser.add_argument("--mtu", default="1500")
+    parser.add_argument("--loss", help="percentage of packets that spine 0 drops")
+    parser.add_argument("--pages", type=int, default=2048)
+    parser.add_argument("--page", type=int, default=128 << 10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only-braid", action="store_true", help="leave UCX out")
+    options = parser.parse_args()
+    shape = ["--spines", options.spines, "--rate", options.rate, "--mtu", options.mtu]
+    with tempfile.TemporaryDirectory() as folder:
+        cubic = Path(folder) / "cubic.so"
+        source = str(HERE / "cubic.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", cubic, source, "-ldl"], check=True)
+        fabric("up", *shape)
+        try:
+            if options.loss:
+                fabric("lossy", "0", options.loss)
+            measure(options, cubic)
+        finally:
+            fabric("down")
+
+
+if __name__ == "__main__":
+    main()
