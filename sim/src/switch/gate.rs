@@ -28,9 +28,9 @@ impl Gate {
     ) -> Option<Gate> {
         let is_edge = topology.switches[switch as usize].tier == Tier::Edge;
         match policy {
-            Policy::Themis { ring, look_back, compensate } if is_edge => {
-                Some(Gate::Themis(Destination::new(topology, *ring, *look_back, *compensate)))
-            }
+            Policy::Themis { ring, look_back, compensate } if is_edge => Some(Gate::Themis(
+                Destination::new(topology, switch, *ring, *look_back, *compensate),
+            )),
             Policy::ConWeave => ConWeave::new(topology, switch, seed).map(Gate::ConWeave),
             _ => None,
         }

@@ -6,6 +6,9 @@
 //! packet beyond it: the reply to an early packet. An acknowledgement that advances the ePSN is an
 //! ACK of the RNIC, whatever is missing after it. Blocking a NACK means reducing the
 //! acknowledgement to a plain cumulative one.
+//!
+//! While an uplink of the switch has failed, the fabric hashes flows (section 6). Then a PSN tells
+//! nothing about the route, and all NACKs pass.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,11 +17,12 @@ use braid_wire::{Ack, Bitmap};
 use crate::packet::{Body, EndId, Packet};
 use crate::switch::{Action, GateContext, Pass};
 use crate::time::Ps;
-use crate::topology::{EqualCostRoutes, Topology};
+use crate::topology::{EqualCostRoutes, Topology, Uplinks};
 
 #[derive(Debug)]
 pub(crate) struct Destination {
     routes: EqualCostRoutes,
+    uplinks: Uplinks,
     /// Capacity of a ring, in PSNs.
     ring: usize,
     look_back: bool,
@@ -66,9 +70,21 @@ enum Judgement {
 }
 
 impl Destination {
-    pub(crate) fn new(topology: &Topology, ring: u32, look_back: bool, compensate: bool) -> Self {
-        let routes = EqualCostRoutes::new(topology);
-        Destination { routes, ring: ring as usize, look_back, compensate, flows: HashMap::new() }
+    pub(crate) fn new(
+        topology: &Topology,
+        switch: u32,
+        ring: u32,
+        look_back: bool,
+        compensate: bool,
+    ) -> Self {
+        Destination {
+            routes: EqualCostRoutes::new(topology),
+            uplinks: Uplinks::new(topology, switch),
+            ring: ring as usize,
+            look_back,
+            compensate,
+            flows: HashMap::new(),
+        }
     }
 
     pub(crate) fn on_packet(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
@@ -101,6 +117,10 @@ impl Destination {
 
     fn on_ack(&mut self, packet: &Packet, context: &mut GateContext<'_>) {
         let Some(ack) = context.bodies.ack_mut(packet) else { return };
+        if context.ports != self.uplinks.ports {
+            self.flows.remove(&packet.end);
+            return;
+        }
         let Some(flow) = self.flows.get_mut(&packet.end) else { return };
         let routes = self.routes.between(context.topology, packet.src, packet.dst);
         flow.filter(packet, ack, routes, self.look_back);

@@ -15,8 +15,8 @@ use crate::workload::{Groups, ring};
 
 const RATE: Rate = Rate::from_gbps(100);
 
-fn fabric() -> Topology {
-    let plan = LeafSpine {
+fn plan() -> LeafSpine {
+    LeafSpine {
         leaves: 2,
         hosts_per_leaf: 1,
         spines: 2,
@@ -24,8 +24,11 @@ fn fabric() -> Topology {
         host_rate: RATE,
         fabric_rate: RATE,
         delay: Ps::from_micros(1),
-    };
-    plan.build().unwrap()
+    }
+}
+
+fn fabric() -> Topology {
+    plan().build().unwrap()
 }
 
 /// Sends 2 MB in each direction with NIC-SR at a constant rate. Returns the counters of the queue
@@ -88,6 +91,26 @@ fn a_lost_packet_is_retransmitted_before_a_time_out() {
         assert!(lost > 3, "{lost} packets lost");
         assert!(counters.retransmitted >= lost, "{counters:?}");
         assert_eq!(counters.timeouts, 0, "look back: {look_back}, spine {spine}, {counters:?}");
+    }
+}
+
+/// A fabric whose third spine has lost a link, while short gaps lose packets on the others.
+#[test]
+fn themis_does_what_ecmp_does_while_a_link_is_down() {
+    let plan = LeafSpine { spines: 3, ..plan() };
+    let topology = plan.build().unwrap();
+    let third = topology.cables.iter().position(|cable| cable.high == Node::Switch(4)).unwrap();
+    let cut = Change::Cable { cable: third as u32, up: false };
+    let mut changes = vec![(Ps::ZERO, cut), (Ps::ZERO, Change::Converge)];
+    let gaps = [gap(&topology, 2), gap(&topology, 3)];
+    for index in 0..2 {
+        changes.extend(gaps.iter().map(|gap| gap[index].clone()));
+    }
+    let (by_ecmp, lost_by_ecmp) = run(Policy::Ecmp, topology.clone(), changes.clone());
+    assert!(lost_by_ecmp > 3, "{lost_by_ecmp} packets lost");
+    for look_back in [false, true] {
+        let by_themis = run(themis(look_back), topology.clone(), changes.clone());
+        assert_eq!(by_themis, (by_ecmp, lost_by_ecmp), "look back: {look_back}");
     }
 }
 
