@@ -51,6 +51,7 @@ fn check_timers(config: &EngineConfig) -> Result<(), TimerError> {
 
 fn check_security(config: &EngineConfig) -> Result<(), EngineError> {
     match &config.security {
+        Some(_) if !braid_keys::HAS_CRYPTO => Err(EngineError::KeysAbsent),
         Some(_) if !config.datapath.has(Feature::Keys) => Err(EngineError::KeyOverVerbs),
         Some(security) if security.ciphers.is_empty() => Err(EngineError::NoCipher),
         Some(security) if !KEY_PACKETS_LOG2.contains(&security.key_packets_log2) => {

@@ -11,6 +11,7 @@ use braid_wire::{BASE_DATAGRAM, MAX_PRIVATE_DATA, QpId, RejectReason};
 use crate::datapath::JoinError;
 use crate::degradation::Misrouting;
 use crate::event_fd::EventFd;
+use crate::resolve::ResolveError;
 use crate::wake::Event;
 
 /// The reason why a queue pair was not connected.
@@ -106,6 +107,9 @@ pub enum ConnectError {
         /// The reason.
         source: JoinError,
     },
+    /// The host to connect to has no address.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
     /// The process has no descriptor for the outcome.
     #[error(
         "no event descriptor for an attempt to connect: {0}; raise the limit of open files \

@@ -19,6 +19,7 @@ macro_rules! counters {
 
         impl EngineCounters {
             /// The name, the description and the value of each counter.
+            #[cfg(feature = "metrics")]
             pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($doc),+).trim_ascii(), self.$name)),+].into_iter()
             }

@@ -103,6 +103,12 @@ pub enum EngineError {
          memory; take UDP, or no key"
     )]
     KeyOverVerbs,
+    /// The configuration has a key, and the engine is built without keys.
+    #[error(
+        "this program is built without keyed connections; build it with the feature `keys` of \
+         braid-rdma, or configure no key"
+    )]
+    KeysAbsent,
     /// The security configuration has a key and no cipher.
     #[error("`security` names no cipher; name at least one")]
     NoCipher,

@@ -88,6 +88,14 @@ pub enum KeyFileError {
         /// The reason.
         source: KeyError,
     },
+    /// No key can be made.
+    #[error("no key is made for {path}: {source}")]
+    Absent {
+        /// The path.
+        path: PathBuf,
+        /// The reason.
+        source: KeyError,
+    },
     /// The content of the file is not a list of allowed keys.
     #[error("the key file {path} is not a list of allowed keys: {source}")]
     List {
@@ -167,7 +175,16 @@ fn check_owner(path: &Path, about: &fs::Metadata) -> Result<(), KeyFileError> {
 /// # Errors
 /// [`KeyFileError::Make`]: the file exists or cannot be written.
 pub fn make_key(path: impl AsRef<Path>) -> Result<(), KeyFileError> {
+    check_built(path.as_ref())?;
     write_new(path.as_ref(), &Key::new(random::bytes()).to_text())
+}
+
+/// Fails in a build without keys, whose keys would be of no use.
+fn check_built(path: &Path) -> Result<(), KeyFileError> {
+    match braid_keys::HAS_CRYPTO {
+        true => Ok(()),
+        false => Err(KeyFileError::Absent { path: path.to_owned(), source: KeyError::Absent }),
+    }
 }
 
 /// Creates a file with a new random private key, which only this user can read. Returns the public
@@ -176,6 +193,7 @@ pub fn make_key(path: impl AsRef<Path>) -> Result<(), KeyFileError> {
 /// # Errors
 /// As for [`make_key`].
 pub fn make_private_key(path: impl AsRef<Path>) -> Result<PublicKey, KeyFileError> {
+    check_built(path.as_ref())?;
     let key = PrivateKey::new(random::bytes());
     write_new(path.as_ref(), &key.to_text())?;
     Ok(key.public())

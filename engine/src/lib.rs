@@ -93,6 +93,7 @@ mod rail_names;
 mod random;
 mod resolve;
 mod ring;
+mod room;
 mod security;
 mod signals;
 mod srq;
@@ -244,7 +245,7 @@ pub use link::xdp::{XdpSetupError, check_xdp};
 pub use listener::{ConnectionRequest, ListenError, Listener};
 pub use memory::{
     MalformedKey, MemoryError, MemoryRegion, PageSize, REMOTE_REGION_LEN, RegisterError,
-    RemoteRegion,
+    RegisterVecError, RemoteRegion,
 };
 pub use metrics::{EngineMetrics, QpMetrics};
 pub use observe::{EndpointError, MetricsEndpoint, UnknownEndpoint};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use braid_transport::{Access, AccessError, PdId, Sge};
 
 use crate::inner::EngineInner;
-use crate::memory::{MemoryRegion, PageSize, RegisterError};
+use crate::memory::{MemoryRegion, PageSize, RegisterError, RegisterVecError};
 use crate::qp::{CreateQpError, QpOptions, QueuePair};
 use crate::srq::{CreateSrqError, SharedReceiveQueue};
 
@@ -61,6 +61,31 @@ impl ProtectionDomain {
     /// See [`RegisterError`].
     pub fn alloc_mr_huge(&self, len: usize, access: Access) -> Result<MemoryRegion, RegisterError> {
         MemoryRegion::allocate(self.engine.clone(), self.id, len, access, PageSize::Huge)
+    }
+
+    /// Registers the bytes of a vector, which the region owns until [`MemoryRegion::into_vec`]
+    /// gives them back.
+    ///
+    /// ```
+    /// # use braid::{Access, Engine, EngineConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let bind = "127.0.0.1:0".parse()?;
+    /// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
+    /// let region = engine.alloc_pd().register_vec(vec![1, 2, 3], Access::LOCAL_WRITE)?;
+    /// region.write_at(1, &[7])?;
+    /// assert_eq!(region.into_vec().unwrap(), [1, 7, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`RegisterError`]; the vector comes back with it.
+    pub fn register_vec(
+        &self,
+        bytes: Vec<u8>,
+        access: Access,
+    ) -> Result<MemoryRegion, RegisterVecError> {
+        MemoryRegion::from_vec(self.engine.clone(), self.id, bytes, access)
     }
 
     /// Registers memory of the application.

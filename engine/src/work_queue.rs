@@ -1,10 +1,12 @@
 //! A queue of posted work requests, between the threads that post and the worker.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use braid_transport::PostError;
 
 use crate::ring::Ring;
+use crate::room::RoomWaiters;
 
 /// The longest queue.
 pub(crate) const MAX_QUEUE: u32 = 1 << 20;
@@ -22,6 +24,7 @@ pub(crate) struct WorkQueue<T> {
     ring: Ring<T>,
     capacity: u32,
     outstanding: AtomicU32,
+    room: RoomWaiters,
 }
 
 impl<T> WorkQueue<T> {
@@ -29,7 +32,13 @@ impl<T> WorkQueue<T> {
     /// is full.
     pub(crate) fn new(name: &'static str, capacity: u32) -> Self {
         let ring = Ring::new(capacity.max(1) as usize);
-        WorkQueue { name, ring, capacity, outstanding: AtomicU32::new(0) }
+        WorkQueue {
+            name,
+            ring,
+            capacity,
+            outstanding: AtomicU32::new(0),
+            room: RoomWaiters::default(),
+        }
     }
 
     /// Reserves one place.
@@ -39,8 +48,36 @@ impl<T> WorkQueue<T> {
         if self.outstanding.fetch_add(1, Ordering::Acquire) < self.capacity {
             return Ok(());
         }
-        self.release(1);
-        Err(PostError::QueueFull { capacity: self.capacity, queue: self.name })
+        // A waiter may have found no place because of the excess, although one was released.
+        if self.outstanding.fetch_sub(1, Ordering::SeqCst) <= self.capacity {
+            self.room.on_release();
+        }
+        Err(self.full())
+    }
+
+    /// Reserves one place, and waits for it until `deadline`.
+    pub(crate) fn reserve_by(&self, deadline: Instant) -> Result<(), PostError> {
+        match self.room.wait(deadline, || self.reserve_without_excess()) {
+            true => Ok(()),
+            false => Err(self.full()),
+        }
+    }
+
+    /// The error for a queue without a place.
+    pub(crate) fn full(&self) -> PostError {
+        PostError::QueueFull { capacity: self.capacity, queue: self.name }
+    }
+
+    /// Reserves one place. Unlike [`WorkQueue::reserve`], a failure never counts one too many,
+    /// which for a moment would hide a free place from another waiter.
+    pub(crate) fn reserve_without_excess(&self) -> bool {
+        let one_more = |outstanding| (outstanding < self.capacity).then_some(outstanding + 1);
+        self.outstanding.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
+    }
+
+    /// The waiters for a place.
+    pub(crate) fn room(&self) -> &RoomWaiters {
+        &self.room
     }
 
     /// Pushes a checked work request for which a place is reserved.
@@ -57,7 +94,8 @@ impl<T> WorkQueue<T> {
 
     /// Releases the places of work requests that have ended.
     pub(crate) fn release(&self, count: u32) {
-        self.outstanding.fetch_sub(count, Ordering::Release);
+        self.outstanding.fetch_sub(count, Ordering::SeqCst);
+        self.room.on_release();
     }
 
     /// The number of work requests that the worker has not taken.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::crypto::HAS_CRYPTO;
 use crate::date::{Date, NoDate};
 use crate::key_text::{self, WrongDigits};
 use crate::{PrivateKey, PublicKey};
@@ -31,6 +32,9 @@ pub struct AllowedKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllowListError {
+    /// The program is built without the feature for keys.
+    #[error("this program is built without keys; build it with the feature `keys` of braid-rdma")]
+    Absent,
     /// The list is empty.
     #[error(
         "the list has no line `braid-public DIGITS`; `braid-perf keygen --static FILE` prints such lines"
@@ -98,6 +102,9 @@ impl AllowList {
     /// # Errors
     /// See [`AllowListError`].
     pub fn parse(text: &str) -> Result<Self, AllowListError> {
+        if !HAS_CRYPTO {
+            return Err(AllowListError::Absent);
+        }
         let lines = (1..).zip(text.lines().map(str::trim));
         let lines = lines.filter(|(_, words)| !words.is_empty() && !words.starts_with('#'));
         if lines.clone().count() > MOST {

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use aws_lc_rs::aead::{
+use braid_wire::RailId;
+
+use crate::crypto::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce,
     UnboundKey,
 };
-use braid_wire::RailId;
 
 /// Length of the tag of all ciphers, in bytes.
 pub(crate) const TAG_LEN: usize = 16;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::claim::Claim;
-use crate::handshake::Known;
+use crate::exchange::Known;
 use crate::key_id::Initiators;
 use crate::{
     AllowList, AllowedKey, Binding, Date, InitiatorHandshake, Key, KeyId, PrivateKey, PublicKey,

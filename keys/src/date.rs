@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use time::{Month, OffsetDateTime};
+use crate::crypto::time::{self, Month, OffsetDateTime};
 
 /// A day of the Gregorian calendar, in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -9,39 +9,11 @@
 
 use std::sync::Arc;
 
-use braid_wire::VERSION;
-use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
-use snow::resolvers::{CryptoResolver, DefaultResolver};
-use snow::types::{Cipher, Dh, Hash, Random};
-use snow::{Builder, Error, HandshakeState};
-use zeroize::{Zeroize, Zeroizing};
-
 use crate::claim::Claim;
-use crate::schedule::Secret;
+use crate::exchange::{Binding, Known, Secrets};
+use crate::noise::{Wiped, read, secrets, start, write};
 use crate::terms::TERMS_LEN;
-use crate::{Agreed, Key, PrivateKey, PublicKey, Terms, TermsError};
-
-const SHARED: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
-const STATIC: &str = "Noise_KK_25519_ChaChaPoly_SHA256";
-/// Bytes that a message adds to its payload: a public key and a tag.
-const OVERHEAD: usize = 32 + 16;
-
-/// The attempt and the cookie that a message is bound to. A message is valid for no other attempt
-/// and no other cookie. A replay to a responder that forgot the attempt or restarted is therefore
-/// refused, like a message with a wrong key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Binding {
-    /// The initiator's nonce of the attempt.
-    pub nonce: u64,
-    /// The responder's cookie for the attempt.
-    pub cookie: u64,
-}
-
-/// The secrets from which the keys of both directions are derived. Wiped on drop.
-pub struct Secrets {
-    pub(crate) sends: Secret,
-    pub(crate) receives: Secret,
-}
+use crate::{Agreed, Terms, TermsError};
 
 /// The responder's reply.
 pub struct HandshakeReply {
@@ -65,23 +37,6 @@ pub struct InitiatorHandshake {
     peer: Option<Arc<str>>,
 }
 
-/// A handshake that wipes its copy of the pre-shared key on drop, because snow does not.
-struct Wiped(HandshakeState);
-
-impl Drop for Wiped {
-    fn drop(&mut self) {
-        // Fails without a pre-shared key, because then there is nothing to wipe.
-        let _ = self.0.set_psk(0, &[0; 32]);
-    }
-}
-
-/// The keys that both sides know before the handshake.
-#[derive(Clone, Copy)]
-pub(crate) enum Known<'a> {
-    Shared(&'a Key),
-    Static { own: &'a PrivateKey, peer: &'a PublicKey },
-}
-
 /// The responder's side of a handshake, after it has read the first message.
 pub struct ResponderHandshake {
     state: Wiped,
@@ -100,7 +55,7 @@ impl InitiatorHandshake {
         terms: Terms,
         offer: &[u8],
     ) -> Self {
-        let mut state = start(known, binding, seed, |builder| builder.build_initiator());
+        let mut state = start(known, binding, seed, true);
         let message = claim.with(&write(&mut state, terms.encode(), offer));
         InitiatorHandshake { binding, state: Some(state), terms, message, peer: None }
     }
@@ -151,7 +106,7 @@ impl ResponderHandshake {
         seed: [u8; 32],
         message: &[u8],
     ) -> Option<Self> {
-        let mut state = start(known, binding, seed, |builder| builder.build_responder());
+        let mut state = start(known, binding, seed, false);
         let (terms, offer) = read(&mut state, message)?;
         Some(ResponderHandshake { state, terms, offer, peer: None })
     }
@@ -191,99 +146,10 @@ impl ResponderHandshake {
     }
 }
 
-fn start(
-    known: Known<'_>,
-    binding: Binding,
-    seed: [u8; 32],
-    build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, Error>,
-) -> Wiped {
-    let pattern = match known {
-        Known::Shared(_) => SHARED,
-        Known::Static { .. } => STATIC,
-    };
-    let params: NoiseParams = pattern.parse().expect("a pattern that snow knows");
-    let mut prologue = b"braid".to_vec();
-    prologue.push(VERSION);
-    prologue.extend_from_slice(&binding.nonce.to_be_bytes());
-    prologue.extend_from_slice(&binding.cookie.to_be_bytes());
-    let resolver = Box::new(Resolver { seed: Zeroizing::new(seed) });
-    let builder = Builder::with_resolver(params, resolver);
-    let ready = builder.prologue(&prologue).and_then(|builder| match known {
-        Known::Shared(key) => builder.psk(0, key.bytes()),
-        Known::Static { own, peer } => {
-            builder.local_private_key(own.bytes())?.remote_public_key(peer.bytes())
-        }
-    });
-    Wiped(ready.and_then(build).expect("the pattern has what it needs"))
-}
-
-fn write(state: &mut Wiped, terms: [u8; TERMS_LEN], offer: &[u8]) -> Vec<u8> {
-    let mut payload = Zeroizing::new(terms.to_vec());
-    payload.extend_from_slice(offer);
-    let mut message = vec![0; payload.len() + OVERHEAD];
-    let len = state.0.write_message(&payload, &mut message);
-    message.truncate(len.expect("it is this side's turn, and the message has room"));
-    message
-}
-
-fn read(state: &mut Wiped, message: &[u8]) -> Option<([u8; TERMS_LEN], Vec<u8>)> {
-    let mut payload = vec![0; message.len()];
-    let len = state.0.read_message(message, &mut payload).ok()?;
-    payload.truncate(len);
-    let (terms, offer) = payload.split_first_chunk::<TERMS_LEN>()?;
-    Some((*terms, offer.to_vec()))
-}
-
-fn secrets(state: &mut Wiped, is_initiator: bool) -> Secrets {
-    let (mut first, mut second) = state.0.dangerously_get_raw_split();
-    let (from_initiator, from_responder) = (Zeroizing::new(first), Zeroizing::new(second));
-    first.zeroize();
-    second.zeroize();
-    match is_initiator {
-        true => Secrets { sends: from_initiator, receives: from_responder },
-        false => Secrets { sends: from_responder, receives: from_initiator },
-    }
-}
-
-/// Snow's own ciphers with a given source of randomness.
-struct Resolver {
-    seed: Zeroizing<[u8; 32]>,
-}
-
-impl CryptoResolver for Resolver {
-    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(Given { seed: Some(self.seed.clone()) }))
-    }
-
-    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        DefaultResolver.resolve_dh(choice)
-    }
-
-    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        DefaultResolver.resolve_hash(choice)
-    }
-
-    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        DefaultResolver.resolve_cipher(choice)
-    }
-}
-
-/// 32 random bytes for one key pair.
-struct Given {
-    seed: Option<Zeroizing<[u8; 32]>>,
-}
-
-impl Random for Given {
-    fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), Error> {
-        let seed = self.seed.take().filter(|seed| seed.len() == dest.len()).ok_or(Error::Rng)?;
-        dest.copy_from_slice(&*seed);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
 
     const BINDING: Binding = Binding { nonce: 77, cookie: 78 };
 

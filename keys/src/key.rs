@@ -5,6 +5,7 @@ use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::PrivateKey;
+use crate::crypto::HAS_CRYPTO;
 use crate::key_text::{self, KeyText, LEN, WrongDigits};
 
 /// The word before the digits.
@@ -30,6 +31,9 @@ pub enum SecretKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
+    /// The program is built without the feature for keys.
+    #[error("this program is built without keys; build it with the feature `keys` of braid-rdma")]
+    Absent,
     /// There is no key.
     #[error(
         "there is no line `braid-psk DIGITS` or `braid-private DIGITS`; `braid-perf keygen FILE` makes a key file"
@@ -65,6 +69,9 @@ impl SecretKey {
     /// # Errors
     /// See [`KeyError`]. No error repeats the text.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
+        if !HAS_CRYPTO {
+            return Err(KeyError::Absent);
+        }
         let mut key = None;
         for (line, words) in (1..).zip(text.lines().map(str::trim)) {
             if words.is_empty() || words.starts_with('#') {

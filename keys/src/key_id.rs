@@ -5,8 +5,7 @@
 //! initiator's public key. It differs for each attempt and reveals nothing to others. Whoever knows
 //! the keys can verify a guess.
 
-use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key as MacKey};
-
+use crate::crypto::hmac::{Context, HMAC_SHA256, Key as MacKey};
 use crate::{Binding, PublicKey};
 
 /// The id of a static key in one attempt. 0 stands for no key.

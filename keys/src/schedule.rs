@@ -4,11 +4,11 @@
 //! derivation uses HKDF (RFC 5869), as QUIC does (RFC 9001, sections 5.1 and 6.1). A secret does
 //! not reveal earlier ones.
 
-use aws_lc_rs::aead::NONCE_LEN;
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::cipher::{Cipher, CipherKey};
+use crate::crypto::aead::NONCE_LEN;
+use crate::crypto::hkdf::{HKDF_SHA256, KeyType, Prk};
 
 /// The secret of an epoch of one direction.
 pub(crate) type Secret = Zeroizing<[u8; 32]>;

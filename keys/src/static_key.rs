@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use snow::params::DHChoice;
-use snow::resolvers::{CryptoResolver, DefaultResolver};
-use snow::types::Dh;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::key_text::{self, KeyText, LEN};
+use crate::x25519;
 
 const REMARK: &str =
     "# A private key of Braid. It identifies its owner to other hosts; keep it secret.\n# ";
@@ -33,9 +31,7 @@ impl PrivateKey {
 
     /// Returns the public key.
     pub fn public(&self) -> PublicKey {
-        let mut public = [0; LEN];
-        public.copy_from_slice(x25519(self).pubkey());
-        PublicKey(public)
+        PublicKey(x25519::public_key(&self.0))
     }
 
     /// Returns the text of a key file, with the public key in a comment.
@@ -60,11 +56,9 @@ impl PublicKey {
     /// Creates a key, or returns `None` for a point of small order, whose shared secrets anyone can
     /// compute.
     pub(crate) fn new(bytes: [u8; LEN]) -> Option<Self> {
-        let mut shared = [0; LEN];
         // Any private key reveals small orders: each is a multiple of 8, which all small orders
         // divide.
-        let made = x25519(&PrivateKey([1; LEN])).dh(&bytes, &mut shared);
-        (made.is_ok() && shared != [0; LEN]).then_some(PublicKey(bytes))
+        x25519::shared_secret(&[1; LEN], &bytes).map(|_| PublicKey(bytes))
     }
 
     pub(crate) fn bytes(&self) -> &[u8; LEN] {
@@ -85,13 +79,6 @@ impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PrivateKey(..)")
     }
-}
-
-fn x25519(private: &PrivateKey) -> Box<dyn Dh> {
-    let dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
-    let mut dh = dh.expect("snow is built with Curve25519");
-    dh.set(&private.0);
-    dh
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["verbs-shim"],
     &["engine", "sim"],
     &["ffi", "ibverbs"],
-    &["nccl", "nixl", "python"],
+    &["nccl", "nixl", "python", "tokio"],
     &["bench", "studies", "examples"],
 ];
 

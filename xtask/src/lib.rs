@@ -20,6 +20,7 @@ mod gungraun_runner;
 pub mod install;
 mod lanes;
 pub mod layers;
+mod lean;
 pub mod lint;
 pub mod loom;
 pub mod msrv;

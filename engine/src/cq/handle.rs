@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_transport::Completion;
 
@@ -175,17 +175,54 @@ impl CompletionQueue {
     /// As for [`CompletionQueue::poll`].
     pub fn wait(&self, timeout: Duration) -> Result<Vec<Completion>, CqError> {
         let mut out = Vec::new();
-        if self.poll(&mut out, WAIT_BATCH)? > 0 {
-            return Ok(out);
+        self.wait_into(&mut out, timeout)?;
+        Ok(out)
+    }
+
+    /// Waits as [`CompletionQueue::wait`] does and appends up to 64 completions to `out`, so that a
+    /// loop can use the same memory each time. Returns their number. 0: none came.
+    ///
+    /// # Errors
+    /// As for [`CompletionQueue::poll`].
+    pub fn wait_into(
+        &self,
+        out: &mut Vec<Completion>,
+        timeout: Duration,
+    ) -> Result<usize, CqError> {
+        match self.poll(out, WAIT_BATCH)? {
+            0 => self.sleep(timeout),
+            count => return Ok(count),
         }
+        self.poll(out, WAIT_BATCH)
+    }
+
+    /// Waits up to `timeout` for the next completion. `None`: none came.
+    ///
+    /// # Errors
+    /// As for [`CompletionQueue::poll`].
+    pub fn wait_one(&self, timeout: Duration) -> Result<Option<Completion>, CqError> {
+        let until = deadline(timeout);
+        loop {
+            if let Some(completion) = self.poll_one()? {
+                return Ok(Some(completion));
+            }
+            // Another thread may take the completion that has ended the sleep.
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.sleep(left);
+        }
+    }
+
+    /// Sleeps until there is a completion or an overrun, or until the time has passed.
+    fn sleep(&self, timeout: Duration) {
         if self.engine.application_drives() {
             let ready = || (!self.shared.is_empty() || self.shared.has_overrun()).then_some(());
             self.engine.drive(Some(timeout), ready);
         } else {
             self.shared.wait(deadline(timeout));
         }
-        self.poll(&mut out, WAIT_BATCH)?;
-        Ok(out)
     }
 
     /// Arms the descriptor (see [`AsFd`]): the next completion makes it readable, once. With

@@ -8,7 +8,7 @@ mod remote;
 mod table;
 mod words;
 
-pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError};
+pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError, RegisterVecError};
 pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
 
 pub(crate) use crc::payload_crc;

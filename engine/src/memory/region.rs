@@ -1,6 +1,7 @@
 //! Memory regions, which work requests and peers may access by their keys.
 
 use std::io;
+use std::mem::{self, ManuallyDrop};
 use std::ops::{Bound, RangeBounds};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -146,9 +147,60 @@ pub struct MemoryRegion {
     /// The registrations with the RDMA devices. They precede the mapping, so that the devices
     /// release the memory first.
     _mrs: Vec<Mr>,
-    /// The memory, if the engine allocated it. The order of the fields does not matter here,
-    /// because `Drop` deregisters before any field is dropped.
-    _mapping: Option<Mapping>,
+    /// The memory, if the region owns it. The order of the fields does not matter here, because
+    /// `Drop` deregisters before any field is dropped.
+    owned: Owned,
+}
+
+/// The memory of a region.
+enum Owned {
+    /// The application keeps it.
+    No,
+    /// The engine allocated it; dropping releases it.
+    Mapping {
+        _mapping: Mapping,
+    },
+    Vec(VecMemory),
+}
+
+/// The memory of a vector, which exists as a vector again when the region does not.
+struct VecMemory {
+    start: NonNull<u8>,
+    capacity: usize,
+}
+
+impl VecMemory {
+    fn new(bytes: Vec<u8>) -> Self {
+        let mut bytes = ManuallyDrop::new(bytes);
+        let capacity = bytes.capacity();
+        let start = NonNull::new(bytes.as_mut_ptr()).expect("a vector's pointer is not null");
+        VecMemory { start, capacity }
+    }
+
+    /// Returns the vector. All `len` bytes are initialised.
+    fn into_vec(self, len: usize) -> Vec<u8> {
+        let VecMemory { start, capacity } = *ManuallyDrop::new(self);
+        // SAFETY: `new` took the parts of a vector of this capacity, which nothing else owns, and
+        // `len` is the length that the vector had. The region that had them is deregistered.
+        unsafe { Vec::from_raw_parts(start.as_ptr(), len, capacity) }
+    }
+}
+
+impl Drop for VecMemory {
+    fn drop(&mut self) {
+        // SAFETY: as in `into_vec`; a vector without elements frees the memory alike.
+        drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), 0, self.capacity) });
+    }
+}
+
+/// A vector that was not registered, which the caller gets back.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub struct RegisterVecError {
+    /// The vector.
+    pub bytes: Vec<u8>,
+    /// The reason.
+    pub source: RegisterError,
 }
 
 // SAFETY: the pointer is to memory that lives as long as the region: its own mapping, or memory
@@ -178,7 +230,46 @@ impl MemoryRegion {
         })?;
         let start = mapping.start();
         let iova = start.addr().get() as u64;
-        Self::enter(engine, pd, (start, iova), len, access, Some(mapping))
+        Self::enter(engine, pd, (start, iova), len, access, Owned::Mapping { _mapping: mapping })
+    }
+
+    /// Registers a vector, see [`crate::ProtectionDomain::register_vec`].
+    pub(crate) fn from_vec(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        bytes: Vec<u8>,
+        access: Access,
+    ) -> Result<Self, RegisterVecError> {
+        if bytes.is_empty() {
+            return Err(RegisterVecError { bytes, source: RegisterError::Empty });
+        }
+        let len = bytes.len();
+        let memory = VecMemory::new(bytes);
+        let place = (memory.start, memory.start.addr().get() as u64);
+        match Self::enter(engine, pd, place, len, access, Owned::No) {
+            Ok(mut region) => {
+                region.owned = Owned::Vec(memory);
+                Ok(region)
+            }
+            Err(source) => Err(RegisterVecError { bytes: memory.into_vec(len), source }),
+        }
+    }
+
+    /// Deregisters the region and returns its vector. When the call returns, neither the engine nor
+    /// any peer accesses the bytes. Work requests that still use them fail with a protection error.
+    ///
+    /// # Errors
+    /// The region is not one of [`crate::ProtectionDomain::register_vec`]; it is returned.
+    pub fn into_vec(mut self) -> Result<Vec<u8>, Self> {
+        let Owned::Vec(_) = self.owned else { return Err(self) };
+        let len = self.len;
+        let owned = mem::replace(&mut self.owned, Owned::No);
+        // Deregisters.
+        drop(self);
+        match owned {
+            Owned::Vec(memory) => Ok(memory.into_vec(len)),
+            Owned::No | Owned::Mapping { .. } => unreachable!("it was a vector's memory"),
+        }
     }
 
     /// Registers memory of the application. The caller promises what
@@ -192,7 +283,7 @@ impl MemoryRegion {
         access: Access,
     ) -> Result<Self, RegisterError> {
         let start = NonNull::new(start).filter(|_| len > 0).ok_or(RegisterError::Empty)?;
-        Self::enter(engine, pd, (start, iova), len, access, None)
+        Self::enter(engine, pd, (start, iova), len, access, Owned::No)
     }
 
     fn enter(
@@ -201,11 +292,11 @@ impl MemoryRegion {
         (start, iova): (NonNull<u8>, u64),
         len: usize,
         access: Access,
-        mapping: Option<Mapping>,
+        owned: Owned,
     ) -> Result<Self, RegisterError> {
         let (region, mrs) = describe(&engine, pd, (start, iova), len, access)?;
         let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
-        Ok(MemoryRegion { engine, start, len, iova, key, _mrs: mrs, _mapping: mapping })
+        Ok(MemoryRegion { engine, start, len, iova, key, _mrs: mrs, owned })
     }
 
     /// Registers other memory of the application under the same key. The caller promises what
@@ -222,7 +313,7 @@ impl MemoryRegion {
         let (region, mrs) = describe(&self.engine, pd, (start, iova), len, access)?;
         self.engine.reregister(self.key, region);
         // Dropped only now, because the engine may have used the memory until here.
-        (self._mrs, self._mapping) = (mrs, None);
+        (self._mrs, self.owned) = (mrs, Owned::No);
         (self.start, self.len, self.iova) = (start, len, iova);
         Ok(())
     }

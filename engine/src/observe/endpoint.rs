@@ -67,6 +67,12 @@ pub enum EndpointError {
         /// The error of the system.
         source: io::Error,
     },
+    /// The engine is built without metrics.
+    #[error(
+        "this program is built without metrics; build it with the feature `metrics` of braid-rdma, \
+         or set the metrics (BRAID_METRICS) to `off`"
+    )]
+    Absent,
     /// The local socket cannot be bound.
     #[error(
         "cannot serve metrics at the local socket @braid-{pid}: {source}; raise the limit of open \

@@ -47,6 +47,9 @@ pub(crate) fn register(
     if at == MetricsEndpoint::Off {
         return Ok(None);
     }
+    if !cfg!(feature = "metrics") {
+        return Err(EndpointError::Absent);
+    }
     // Dropping the registration undoes it if a later step fails.
     let mut registration = Registration { id: NEXT.fetch_add(1, Ordering::Relaxed), addr: None };
     let engine = engine();

@@ -1,6 +1,8 @@
 //! The application's handle of a queue pair.
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -15,10 +17,12 @@ use super::connecting::Connecting;
 use super::inline::InlineBuffers;
 use super::options::{MAX_INLINE, QpOptions};
 use super::shared::{PostedSend, QpQueues, QpShared};
+use crate::clock::deadline;
 use crate::connect::{ConnectError, Outcome, check_private_data};
 use crate::degradation::Degradation;
 use crate::inner::EngineInner;
 use crate::memory::RegisterError;
+use crate::resolve::resolve;
 use crate::work_queue::{MAX_QUEUE, MAX_SGE};
 use crate::worker::WorkerCell;
 
@@ -226,6 +230,71 @@ impl QueuePair {
         self.post_checked(wr)
     }
 
+    /// Posts a work request to the send queue, see [`QueuePair::post_send`], and waits for room in
+    /// it for up to `timeout`. If the application drives the engine, the wait drives it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use braid::{Engine, EngineConfig, PostError, QpOptions, RemoteAddr, wr};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let bind = "127.0.0.1:0".parse()?;
+    /// # let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
+    /// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
+    /// # let (a, b) = (pd.create_qp(QpOptions::new(&cq, &cq).queues(2, 1))?,
+    /// #               pd.create_qp(QpOptions::new(&cq, &cq))?);
+    /// # let listener = engine.listen(1)?;
+    /// # std::thread::scope(|scope| {
+    /// #     scope.spawn(|| listener.accept(Duration::MAX).unwrap().accept(&b, b"").unwrap());
+    /// #     a.connect(engine.local_addr(), b"", Duration::from_secs(10))
+    /// # })?;
+    /// # let nowhere = braid::RemoteRegion { addr: 0, len: 0, rkey: 0 }.at(0);
+    /// // The queue has two places; each post waits until one is free.
+    /// for id in 0..32 {
+    ///     a.post_send_within(wr::write(id, [], nowhere), Duration::from_secs(10))?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`QueuePair::post_send`]. [`PostError::QueueFull`]: there was no room in time.
+    pub fn post_send_within(&self, wr: SendWr, timeout: Duration) -> Result<(), PostError> {
+        self.shared.check_send(&wr, &self.engine.regions.load())?;
+        let sends = &self.shared.sends;
+        if !sends.reserve_without_excess() {
+            if self.engine.application_drives() {
+                let reserve = || sends.reserve_without_excess().then_some(());
+                let found = self.engine.drive(Some(timeout), reserve);
+                found.ok_or_else(|| sends.full())?;
+            } else {
+                sends.reserve_by(deadline(timeout))?;
+            }
+        }
+        sends.push(PostedSend { wr, inline: None });
+        self.shared.ring();
+        Ok(())
+    }
+
+    /// Returns a descriptor for programs that wait for room in the send queue among other things
+    /// (poll, epoll). [`QueuePair::notify_send_room`] arms it. Valid as long as the queue pair.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn send_room(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(self.shared.sends.room().event()?.as_fd())
+    }
+
+    /// Arms the descriptor of [`QueuePair::send_room`]: the next work request that ends makes it
+    /// readable, once. Post once more after this call, because earlier ends do not count.
+    pub fn notify_send_room(&self) {
+        let room = self.shared.sends.room();
+        if let Ok(event) = room.event() {
+            event.take();
+        }
+        room.await_place();
+        self.engine.application_waits();
+    }
+
     fn post_checked(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.sends.reserve()?;
         self.shared.sends.push(PostedSend { wr, inline: None });
@@ -286,6 +355,22 @@ impl QueuePair {
         timeout: Duration,
     ) -> Result<Vec<u8>, ConnectError> {
         self.connect_any(&[addr], private_data, timeout)
+    }
+
+    /// Connects to a host by its name or address, see [`crate::resolve`] for the forms. Without a
+    /// port it is [`crate::DEFAULT_PORT`]. All addresses of a name are tried, see
+    /// [`QueuePair::connect_any`]. The look-up of the name takes as long as the system's resolver.
+    ///
+    /// # Errors
+    /// As for [`QueuePair::connect`]. [`ConnectError::Resolve`]: the host has no address.
+    pub fn connect_host(
+        &self,
+        host: &str,
+        private_data: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>, ConnectError> {
+        let addrs = resolve(host, crate::DEFAULT_PORT)?;
+        self.connect_any(&addrs, private_data, timeout)
     }
 
     /// Connects to a host with several addresses, see [`crate::resolve`] and

@@ -28,9 +28,11 @@ mod own_path_policy;
 mod pair;
 mod privileged;
 mod rails;
+mod room;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod shared_receives;
 mod socket_options;
 mod times;
+mod vectors;
 mod waiting;
