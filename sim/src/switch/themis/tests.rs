@@ -104,7 +104,7 @@ fn themis_does_what_ecmp_does_while_a_link_is_down() {
     let mut changes = vec![(Ps::ZERO, cut), (Ps::ZERO, Change::Converge)];
     let gaps = [gap(&topology, 2), gap(&topology, 3)];
     for index in 0..2 {
-        changes.extend(gaps.iter().map(|gap| gap[index].clone()));
+        changes.extend(gaps.iter().map(|gap| gap[index]));
     }
     let (by_ecmp, lost_by_ecmp) = run(Policy::Ecmp, topology.clone(), changes.clone());
     assert!(lost_by_ecmp > 3, "{lost_by_ecmp} packets lost");
