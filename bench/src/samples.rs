@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Bandwidth, Figures};
 
 /// The goodput of one interval.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sample {
     /// End of the interval, from the first message.
     pub(crate) at_ms: f64,
     pub(crate) goodput_gbps: f64,
+    /// The longest retransmission time-out of this side's queue pairs at the end of the interval.
+    pub(crate) rto_ms: f64,
 }
 
 /// Divides time into intervals. It has no thread: an interval ends at the first read of the clock
@@ -37,8 +39,12 @@ impl Sampler {
     }
 
     /// Reads the clock. Returns the figures of an interval that has ended, and the seconds from the
-    /// first message to its end.
-    pub(crate) fn tick(&mut self, now: Instant) -> Option<(Figures, f64)> {
+    /// first message to its end. `rto` is called at the end of an interval.
+    pub(crate) fn tick(
+        &mut self,
+        now: Instant,
+        rto: impl FnOnce() -> Duration,
+    ) -> Option<(Figures, f64)> {
         let took = now.duration_since(self.cut);
         if took < self.every {
             return None;
@@ -47,7 +53,8 @@ impl Sampler {
         let bandwidth = Bandwidth::new(iterations, bytes, took.as_secs_f64(), None);
         let at = now.duration_since(self.began).as_secs_f64();
         let goodput_gbps = bandwidth.goodput_gbps;
-        self.samples.push(Sample { at_ms: at * 1e3, goodput_gbps });
+        let rto_ms = rto().as_secs_f64() * 1e3;
+        self.samples.push(Sample { at_ms: at * 1e3, goodput_gbps, rto_ms });
         self.cut = now;
         self.messages = 0;
         Some((Figures { bytes, iterations, bandwidth: Some(bandwidth), latency: None }, at))
@@ -69,11 +76,11 @@ mod tests {
         let mut sampler = Sampler::new(Duration::from_millis(1), began, 500);
         for (us, messages) in [(300, 1), (1000, 1), (3000, 2), (3500, 2)] {
             (0..messages).for_each(|_| sampler.add());
-            sampler.tick(at(us));
+            sampler.tick(at(us), || Duration::from_millis(4));
         }
         let samples = sampler.into_samples();
         assert_eq!(samples.len(), 2);
-        assert_eq!(samples[0].at_ms, 1.0);
+        assert_eq!((samples[0].at_ms, samples[0].rto_ms), (1.0, 4.0));
         assert!((samples[0].goodput_gbps - 0.008).abs() < 1e-12); // 1000 bytes in 1 ms
         assert!((samples[1].goodput_gbps - 0.004).abs() < 1e-12); // 1000 bytes in 2 ms
     }

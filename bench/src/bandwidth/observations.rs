@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use braid::Engine;
+
 use super::peak::{MOST_MESSAGES, Peak};
 use crate::failure::Failure;
 use crate::plan::{Extent, Phase};
@@ -64,9 +66,9 @@ impl Observations {
     }
 
     /// Takes a sample if its time has come.
-    pub(super) fn tick(&mut self) -> Result<(), Failure> {
+    pub(super) fn tick(&mut self, engine: &Engine) -> Result<(), Failure> {
         if let Some(sampler) = &mut self.sampler {
-            let interval = sampler.tick(Instant::now());
+            let interval = sampler.tick(Instant::now(), || longest_rto(engine));
             if let (Some((figures, at)), Some(table)) = (interval, self.lines) {
                 stdio::print(|out| table.row(out, &figures, at))?;
             }
@@ -91,4 +93,11 @@ impl Observations {
     pub(super) fn take_peak(&mut self) -> Option<f64> {
         self.peak.take().and_then(|peak| peak.messages_per_second())
     }
+}
+
+/// Returns the longest retransmission time-out of an engine's queue pairs, or zero without one.
+fn longest_rto(engine: &Engine) -> Duration {
+    let queue_pairs = engine.metrics().queue_pairs;
+    let subflows = queue_pairs.iter().flat_map(|qp| &qp.subflows);
+    subflows.map(|subflow| subflow.rto).max().unwrap_or_default()
 }

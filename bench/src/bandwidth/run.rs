@@ -257,7 +257,7 @@ impl<'s> Run<'s> {
             self.on_completion(&completion)?;
         }
         self.completions = completions;
-        self.observations.tick()?;
+        self.observations.tick(&self.session.engine)?;
         if self.receives && self.session.uses_credits() {
             for qp in 0..self.progress.len() {
                 self.send_credit(qp)?;

@@ -171,9 +171,10 @@ impl Spray {
         sender: &Sender,
     ) -> Result<SprayRecord, Failure> {
         match (scenario, sender) {
-            (SprayScenario::Cut, Sender::BraidSender(braid)) => {
-                trouble::cut(lab, scenario, braid, 1)
-            }
+            (
+                SprayScenario::Cut | SprayScenario::Cuts | SprayScenario::FarCuts,
+                Sender::BraidSender(braid),
+            ) => trouble::cut(lab, scenario, braid, 1),
             (SprayScenario::CutTwo, Sender::BraidSender(braid)) => {
                 trouble::cut(lab, scenario, braid, 2)
             }

@@ -129,7 +129,7 @@ mod tests {
     use crate::samples::Sample;
 
     fn record(scenario: &'static str, policy: &str, recovery: Option<&'static str>) -> SprayRecord {
-        let samples = vec![Sample { at_ms: 5.0, goodput_gbps: 0.1 }];
+        let samples = vec![Sample { at_ms: 5.0, goodput_gbps: 0.1, rto_ms: 4.0 }];
         let (policy, queue_pairs) = (policy.to_owned(), 1);
         let trouble_ms = vec![3.0, 9.0];
         let goodput_over_capacity = 0.9;

@@ -20,6 +20,9 @@ pub(super) struct SprayRecord {
     pub(super) discovery: bool,
     /// Number of queue pairs, or of TCP streams.
     pub(super) queue_pairs: u32,
+    /// Number of paths, in scenarios that vary it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) paths: Option<usize>,
     /// Bytes in flight per queue pair.
     pub(super) window_bytes: Option<u64>,
     pub(super) goodput_gbps: f64,
@@ -36,7 +39,11 @@ pub(super) struct SprayRecord {
     pub(super) ooo_p99: Option<u64>,
     pub(super) timeouts: Option<u64>,
     pub(super) paths_live: Option<usize>,
-    /// Time from the failure until the goodput was back at 0.9 of the remaining capacity.
+    /// The longest retransmission time-out just before the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rto_ms: Option<f64>,
+    /// Time from the failure until the goodput was back at 0.9 of the remaining capacity, or of the
+    /// earlier goodput if that was less.
     pub(super) recovery_ms: Option<f64>,
     /// False: it was not back before the end of the failure, and `recovery_ms` is the duration of
     /// the failure.

@@ -21,6 +21,10 @@ pub(super) enum SprayScenario {
     Cut,
     /// Two spines are black holes for a second.
     CutTwo,
+    /// [`SprayScenario::Cut`] with other windows and numbers of paths.
+    Cuts,
+    /// The same with a round trip of 1 ms.
+    FarCuts,
     /// A spine is a black hole every other 100 ms.
     Flap,
     /// One spine has a tenth of its rate.
@@ -30,14 +34,17 @@ pub(super) enum SprayScenario {
 }
 
 /// All scenarios in the order in which they run. Those that share a fabric are adjacent.
-pub(super) const ALL: [SprayScenario; 9] = {
+pub(super) const ALL: [SprayScenario; 11] = {
     use SprayScenario::*;
-    [Clean, Loss, Cut, CutTwo, Flap, Slow, Ecmp, Skew, Many]
+    [Clean, Loss, Cut, CutTwo, Cuts, Flap, Slow, FarCuts, Ecmp, Skew, Many]
 };
 
 /// Destinations of [`SprayScenario::Many`], and queue pairs to each.
 pub(super) const MANY_HOSTS: usize = 4;
 pub(super) const MANY_QPS: u32 = 16;
+/// Windows of [`SprayScenario::Cuts`], from four packets on, and numbers of paths.
+const CUT_WINDOWS: [u64; 4] = [6000, 64 << 10, 1 << 20, 4 << 20];
+const CUT_PATHS: [usize; 4] = [4, 16, 64, 256];
 /// Number of queue pairs of PLB, in addition to one, in scenarios where it must fill several links.
 const PLB_QPS: u64 = 16;
 
@@ -50,6 +57,8 @@ impl SprayScenario {
             SprayScenario::Loss => "loss",
             SprayScenario::Cut => "cut",
             SprayScenario::CutTwo => "cut-two",
+            SprayScenario::Cuts => "cuts",
+            SprayScenario::FarCuts => "far-cuts",
             SprayScenario::Flap => "flap",
             SprayScenario::Slow => "slow",
             SprayScenario::Many => "many",
@@ -64,6 +73,8 @@ impl SprayScenario {
             SprayScenario::Loss => "1 % random loss on one spine",
             SprayScenario::Cut => "one spine a black hole from 1 s to 2 s",
             SprayScenario::CutTwo => "two spines black holes from 1 s to 2 s",
+            SprayScenario::Cuts => "one spine a black hole from 1 s to 2 s, by window and paths",
+            SprayScenario::FarCuts => "the same at a round trip of 1 ms",
             SprayScenario::Flap => "one spine a black hole every other 100 ms, every byte checked",
             SprayScenario::Slow => "one spine at a tenth of its rate",
             SprayScenario::Many => "64 queue pairs to 4 hosts, the same bytes each",
@@ -81,6 +92,7 @@ impl SprayScenario {
             SprayScenario::Skew => {
                 plan.delay = [0, 500, 1000, 2000].map(Duration::from_micros).to_vec()
             }
+            SprayScenario::FarCuts => plan.delay = vec![Duration::from_micros(500); plan.spines],
             SprayScenario::Many => plan.hosts = MANY_HOSTS,
             _ => {}
         }
@@ -104,8 +116,14 @@ impl SprayScenario {
         let skewed = |plan: &Plan| plan.delay.windows(2).any(|pair| pair[0] != pair[1]);
         plan.routing == wanted.routing
             && skewed(plan) == skewed(&wanted)
+            && (self != SprayScenario::FarCuts || plan.delay_over(0) == wanted.delay_over(0))
             && plan.hosts >= wanted.hosts
             && plan.spines > if self == SprayScenario::CutTwo { 2 } else { 1 }
+    }
+
+    /// Returns whether its senders have different numbers of paths.
+    pub(super) fn varies_paths(self) -> bool {
+        matches!(self, SprayScenario::Cuts | SprayScenario::FarCuts)
     }
 
     pub(super) fn in_quick(self) -> bool {
@@ -141,10 +159,20 @@ impl SprayScenario {
             SprayScenario::Loss => LossRecovery::all().map(pro).collect(),
             SprayScenario::Cut if quick => vec![pro(fifo), pro(LossRecovery::Sack)],
             SprayScenario::Cut => LossRecovery::all().map(pro).collect(),
+            SprayScenario::Cuts | SprayScenario::FarCuts => cuts(),
             SprayScenario::CutTwo | SprayScenario::Flap | SprayScenario::Many => vec![pro(fifo)],
             SprayScenario::Slow => slow(quick),
         }
     }
+}
+
+/// Every window with every number of paths, of the default path policy.
+fn cuts() -> Vec<Sender> {
+    let sender = |paths, window| {
+        let sender = BraidSender::new(LbPolicy::ADAPTIVE, LossRecovery::FifoPath, window);
+        Sender::BraidSender(BraidSender { paths, ..sender })
+    };
+    CUT_WINDOWS.iter().flat_map(|window| CUT_PATHS.map(|paths| sender(paths, *window))).collect()
 }
 
 fn clean(quick: bool) -> Vec<Sender> {

@@ -17,8 +17,8 @@ pub(super) enum Recovery {
     Never,
 }
 
-/// Returns when, after `from_ms`, the goodput (mean over [`WINDOW_MS`]) was back at `target_gbps`
-/// for at least [`STEADY_MS`], before the end of the failure.
+/// Returns when, after `from_ms`, the goodput was back at `target_gbps` before the end of the
+/// failure: from then on, its means over [`WINDOW_MS`] and over [`STEADY_MS`] reach the target.
 pub(super) fn recovery(
     samples: &[Sample],
     from_ms: f64,
@@ -32,14 +32,14 @@ pub(super) fn recovery(
         return Recovery::After(0.0);
     };
     let is_back = |at: &f64| {
-        at + STEADY_MS <= until_ms && good(at - WINDOW_MS, *at) && good(*at, at + STEADY_MS)
+        at + STEADY_MS <= until_ms && good(*at, at + WINDOW_MS) && good(*at, at + STEADY_MS)
     };
-    let back = during().filter(|at| *at > fell).find(is_back);
+    let back = during().filter(|at| *at > fell - WINDOW_MS).find(is_back);
     back.map_or(Recovery::Never, |at| Recovery::After(at - from_ms))
 }
 
 /// Returns the mean goodput of the samples that end in a span.
-fn mean(samples: &[Sample], after_ms: f64, to_ms: f64) -> Option<f64> {
+pub(super) fn mean(samples: &[Sample], after_ms: f64, to_ms: f64) -> Option<f64> {
     let inside = samples.iter().filter(|s| s.at_ms > after_ms && s.at_ms <= to_ms);
     let (sum, count) = inside.fold((0.0, 0), |(sum, count), s| (sum + s.goodput_gbps, count + 1));
     (count > 0).then(|| sum / f64::from(count))
@@ -52,7 +52,7 @@ mod tests {
     /// Returns a sample every 5 ms up to one second.
     fn samples(goodput: impl Fn(f64) -> f64) -> Vec<Sample> {
         let at = (1..=200).map(|i| f64::from(i) * 5.0);
-        at.map(|at_ms| Sample { at_ms, goodput_gbps: goodput(at_ms) }).collect()
+        at.map(|at_ms| Sample { at_ms, goodput_gbps: goodput(at_ms), rto_ms: 4.0 }).collect()
     }
 
     #[test]
@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn the_mean_over_the_window_has_to_be_back() {
-        // No goodput for 30 ms. The four samples after it are full again: a window of 20 ms.
+        // No goodput for 30 ms. A window of 20 ms has four samples.
         let dip = samples(|t| if t > 100.0 && t <= 130.0 { 0.0 } else { 1.0 });
-        assert_eq!(recovery(&dip, 100.0, 900.0, 0.9), Recovery::After(50.0));
-        assert_eq!(recovery(&dip, 100.0, 900.0, 0.7), Recovery::After(45.0));
+        assert_eq!(recovery(&dip, 100.0, 900.0, 0.9), Recovery::After(30.0));
+        assert_eq!(recovery(&dip, 100.0, 900.0, 0.7), Recovery::After(25.0));
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
             t if t <= 400.0 => 0.1,
             _ => 1.0,
         });
-        assert_eq!(recovery(&burst, 100.0, 900.0, 0.9), Recovery::After(320.0));
+        assert_eq!(recovery(&burst, 100.0, 900.0, 0.9), Recovery::After(300.0));
     }
 
     #[test]

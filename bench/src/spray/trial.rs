@@ -3,7 +3,8 @@
 use braid::congestion::FixedWindow;
 use braid::{CcConfig, LbPolicy, LossRecovery};
 
-/// Number of paths of every run: all 64 that the low six bits of a path distinguish.
+/// Number of paths, unless a scenario varies it: all 64 that the low six bits of a path
+/// distinguish.
 pub(super) const PATHS: usize = 64;
 /// Bytes of a message.
 pub(super) const MESSAGE_BYTES: u64 = 64 << 10;
@@ -39,6 +40,7 @@ pub(super) struct BraidSender {
     pub(super) policy: LbPolicy,
     pub(super) recovery: LossRecovery,
     pub(super) queue_pairs: u32,
+    pub(super) paths: usize,
     /// Bytes in flight per queue pair.
     pub(super) window: u64,
     /// Whether every byte is checked.
@@ -52,9 +54,9 @@ pub(super) struct BraidSender {
 impl BraidSender {
     /// Creates a sender with one queue pair.
     pub(super) fn new(policy: LbPolicy, recovery: LossRecovery, window: u64) -> Self {
-        let (queue_pairs, interval_ms) = (1, None);
+        let (queue_pairs, paths, interval_ms) = (1, PATHS, None);
         let (verify, discover) = (false, false);
-        BraidSender { policy, recovery, queue_pairs, window, verify, discover, interval_ms }
+        BraidSender { policy, recovery, queue_pairs, paths, window, verify, discover, interval_ms }
     }
 
     /// Sets the number of queue pairs, of `all` that share the window.
@@ -69,7 +71,7 @@ impl BraidSender {
         let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
         option("--port", port.to_string());
         option("--progress", "thread".to_owned());
-        option("--paths", PATHS.to_string());
+        option("--paths", self.paths.to_string());
         option("--lb", self.policy.to_string());
         option("--cc", CcConfig::new(FixedWindow { window: self.window }).to_string());
         args

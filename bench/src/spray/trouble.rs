@@ -9,14 +9,15 @@ use super::lab::{Forward, SpineLab};
 use super::record::SprayRecord;
 use super::run::Troubled;
 use super::scenario::SprayScenario;
-use super::timeline::{Recovery, recovery};
+use super::timeline::{Recovery, mean, recovery};
 use super::trial::{Amount, BraidSender};
 use crate::failure::Failure;
 use crate::report::Row;
 
 /// Duration of each part: before the failure, during it, and after it.
 const PART: Duration = Duration::from_secs(1);
-/// The share of the remaining capacity at which the fabric has recovered.
+/// The share of the remaining capacity, or of the earlier goodput if that was less, at which the
+/// fabric has recovered.
 const RECOVERED: f64 = 0.9;
 const SAMPLE_MS: u64 = 5;
 /// Interval of reading the counters. A reading itself takes about 20 ms.
@@ -43,9 +44,10 @@ pub(super) fn cut(
     let mut cut_at = SystemTime::now();
     let mut troubles = Vec::new();
     for spine in 0..spines {
-        // The time of the last failure counts, because recovery from the earlier ones has begun.
-        cut_at = SystemTime::now();
         troubles.push(Troubled::make(lab, spine, Trouble::Blackhole)?);
+        // Until now a process changed the rules. The time of the last failure counts, because
+        // recovery from the earlier ones has begun.
+        cut_at = SystemTime::now();
     }
     sleep_until(begin + 2 * PART);
     let at_end = lab.forward()?;
@@ -57,7 +59,8 @@ pub(super) fn cut(
     record.braid(&braid, std::slice::from_ref(&row));
     record.links(&before, &lab.forward()?);
     let left = (lab.plan().spines - spines) as f64 * lab.payload_gbps(lab.plan().rate);
-    judge(&mut record, row, [cut_at, ended_at], RECOVERED * left);
+    record.paths = scenario.varies_paths().then_some(braid.paths);
+    judge(&mut record, row, [cut_at, ended_at], left);
     Ok(record)
 }
 
@@ -77,12 +80,16 @@ fn returned(
     Ok(None)
 }
 
-fn judge(record: &mut SprayRecord, row: Row, trouble: [SystemTime; 2], target_gbps: f64) {
+/// Judges the recovery from a failure that left a capacity of `left_gbps`.
+fn judge(record: &mut SprayRecord, row: Row, trouble: [SystemTime; 2], left_gbps: f64) {
     let begin = row.began_unix_s.unwrap_or(0.0);
     let ms = |at: SystemTime| {
         (at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64() - begin) * 1e3
     };
     let [from, until] = trouble.map(ms);
+    let before = mean(&row.samples, from / 2.0, from).unwrap_or_default();
+    let target_gbps = RECOVERED * left_gbps.min(before);
+    record.rto_ms = row.samples.iter().rfind(|sample| sample.at_ms <= from).map(|s| s.rto_ms);
     let (took, recovered) = match recovery(&row.samples, from, until, target_gbps) {
         Recovery::After(took) => (took, true),
         Recovery::Never => (until - from, false),
