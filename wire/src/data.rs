@@ -181,6 +181,25 @@ impl DataHeader {
         Ok(header)
     }
 
+    /// Decodes the header of a segment whose payload is still to come. `bytes` holds the header
+    /// only.
+    ///
+    /// # Errors
+    /// If the header is damaged, or does not belong to a segment with a payload.
+    pub fn decode_ahead(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let opcode = opcode_of(bytes)?;
+        if !opcode.has_payload() {
+            return Err(DecodeError::Opcode(opcode as u8));
+        }
+        let raw = RawData::ref_from_bytes(bytes).map_err(|_| DecodeError::Length)?;
+        if !raw.is_intact(&[]) {
+            return Err(DecodeError::HeaderCheck);
+        }
+        let header = raw.parse(opcode, None);
+        header.validate()?;
+        Ok(header)
+    }
+
     fn validate(&self) -> Result<(), DecodeError> {
         let end = u64::from(self.offset) + u64::from(self.len);
         let fits = end <= u64::from(self.message_len);

@@ -16,7 +16,7 @@ use std::os::fd::BorrowedFd;
 use std::slice::Chunks;
 use std::time::Instant;
 
-use braid_transport::{Access, AddrPair, DirectConfig, LocalAddr, NicEpoch, PdId, Regions};
+use braid_transport::{Access, AddrPair, DirectConfig, LocalAddr, NicEpoch, PdId, Regions, SgList};
 use braid_wire::{Crc, DataHeader, PathId, QpId, Time, Token};
 
 use crate::degradation::Degradation;
@@ -145,6 +145,9 @@ pub(crate) enum Arrived<'a> {
     Packets(Received<'a>),
     /// An encrypted packet.
     Sealed(Envelope<'a>),
+    /// The header of a segment whose payload is still arriving, the sender, and the answer: where
+    /// the payload may be written now, and whether it has a CRC. `None`: nowhere.
+    Ahead(SocketAddr, PathId, &'a DataHeader, &'a mut Option<(SgList, Crc)>),
     /// The header of a segment whose payload is already placed.
     Placed(PathId, &'a DataHeader),
     /// The peer has closed all epochs of a path before this one.

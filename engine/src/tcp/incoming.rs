@@ -3,6 +3,7 @@
 use socket2::Socket;
 
 use super::closing::Closed;
+use super::direct::Direct;
 use super::outgoing::LENGTH;
 use super::socket;
 
@@ -21,14 +22,20 @@ impl Scratch {
     pub(super) fn new() -> Self {
         Scratch(vec![0; READ + LENGTH + MAX_FRAME].into_boxed_slice())
     }
+
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
 }
 
 /// The arrived bytes of a connection that make no whole frame yet.
 #[derive(Default)]
 pub(super) struct Incoming {
     partial: Vec<u8>,
+    /// The segment that arrives straight in its place. Then `partial` is empty.
+    pub(super) direct: Option<Direct>,
     /// Bytes that have arrived so far.
-    received: u64,
+    pub(super) received: u64,
 }
 
 impl Incoming {
@@ -38,7 +45,7 @@ impl Incoming {
 
     /// Whether a frame has arrived in part.
     pub(super) fn is_partial(&self) -> bool {
-        !self.partial.is_empty()
+        !self.partial.is_empty() || self.direct.is_some()
     }
 
     /// Receives. Returns the bytes that are not taken yet, old and new; `None`: nothing has

@@ -8,6 +8,7 @@
 mod closing;
 mod connection;
 mod connections;
+mod direct;
 mod greeting;
 mod incoming;
 mod outgoing;
@@ -21,15 +22,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use braid_transport::{AddrPair, LocalAddr, Regions};
-use braid_wire::{Crc, Opcode, QpId, Time};
+use braid_wire::{Crc, Opcode, PathId, QpId, Time};
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 
 use self::closing::Closed;
 use self::connection::{ConnId, Stage, TcpConnection};
 use self::connections::{LISTENER, TcpConnections};
+use self::direct::{Direct, DirectRead};
 use self::greeting::{GREETING_LEN, Greeting};
 use self::incoming::{MAX_FRAME, MAX_STRANGERS_FRAME, Scratch, frames};
 use crate::counters::WorkerCounters;
@@ -120,8 +122,15 @@ impl TcpDatapath {
         packets: &mut usize,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> Result<(), Closed> {
-        let filled = connection.input.fill(&connection.socket, &mut self.scratch)?;
-        let Some(mut bytes) = filled else { return Ok(()) };
+        let bytes = match connection.input.direct.take() {
+            Some(direct) => {
+                let pair = self.connections.pair_of(connection).ok_or(Closed::Unused)?;
+                let scratch = &mut self.scratch;
+                read_direct(connection, pair.remote, direct, scratch, sink, &self.counters)?
+            }
+            None => connection.input.fill(&connection.socket, &mut self.scratch)?,
+        };
+        let Some(mut bytes) = bytes else { return Ok(()) };
         if connection.stage == Stage::Greeting {
             match Greeting::decode(bytes)? {
                 None => {
@@ -137,10 +146,9 @@ impl TcpDatapath {
                 }
             }
         }
-        let Some(AddrPair { remote, local }) = self.connections.pair_of(connection) else {
+        let Some(AddrPair { remote: from, local }) = self.connections.pair_of(connection) else {
             return Err(Closed::Unused);
         };
-        let from = remote;
         let called = LocalAddr { ip: local.ip, ..LocalAddr::default() };
         let most = match connection.is_known() {
             true => MAX_FRAME,
@@ -165,12 +173,56 @@ impl TcpDatapath {
                 })
             });
         })?;
-        connection.input.keep(rest);
+        if let Some(header) = Direct::header_of(rest) {
+            let mut place = None;
+            sink(Arrived::Ahead(from, path_of(via), &header, &mut place));
+            if let Some((pieces, _)) = place {
+                connection.input.direct = Some(Direct::begin(header, rest, &pieces));
+            }
+        }
+        connection.input.keep(if connection.input.direct.is_some() { &[] } else { rest });
         if connection.input.is_partial() {
             connection.is_amid_frame();
-            self.connections.tick_within(std::time::Duration::from_secs(1));
+            self.connections.tick_within(Duration::from_secs(1));
         }
         Ok(())
+    }
+}
+
+/// Reads the payload of a segment into its place. Returns the bytes of the next frames; `None`: the
+/// payload has not arrived as a whole.
+fn read_direct<'a>(
+    connection: &mut TcpConnection,
+    from: SocketAddr,
+    mut direct: Direct,
+    scratch: &'a mut Scratch,
+    sink: &mut dyn FnMut(Arrived<'_>),
+    counters: &WorkerCounters,
+) -> Result<Option<&'a mut [u8]>, Closed> {
+    let (path, mut place) = (path_of(connection.via), None);
+    sink(Arrived::Ahead(from, path, &direct.header, &mut place));
+    let received = &mut connection.input.received;
+    match direct.read(&connection.socket, place.as_ref(), scratch.bytes(), received)? {
+        DirectRead::Partial => {
+            connection.input.direct = Some(direct);
+            connection.is_amid_frame();
+            Ok(None)
+        }
+        DirectRead::Whole { is_placed, is_damaged, rest } => {
+            if is_placed {
+                sink(Arrived::Placed(path, &direct.header));
+            }
+            counters.payload_check.add(is_damaged.into());
+            Ok(Some(rest))
+        }
+    }
+}
+
+/// The path by which a packet has come. Packets without one take the first.
+fn path_of(via: Via) -> PathId {
+    match via {
+        Via::Path(path) => path,
+        Via::Port => PathId::default(),
     }
 }
 

@@ -6,8 +6,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
-use braid_transport::AddrPair;
+use braid_transport::{AddrPair, Sge};
 use libc::c_int;
+use smallvec::SmallVec;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::link::udp::{canonical, leave_by, sends_from};
@@ -145,6 +146,38 @@ pub(super) fn receive(socket: &Socket, room: &mut [u8]) -> io::Result<Option<usi
     let fd = socket.as_raw_fd();
     // SAFETY: the kernel writes at most `room.len()` bytes to `room`.
     retried(|| unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) })
+}
+
+/// Receives into registered memory without blocking, from byte `from` of the pieces on, and into
+/// `tail` behind it. Returns as [`receive`].
+///
+/// # Safety
+/// The pieces must have been checked for writing against a snapshot of the region table that is
+/// held.
+pub(super) unsafe fn receive_into(
+    socket: &Socket,
+    pieces: &[Sge],
+    from: usize,
+    tail: &mut [u8],
+) -> io::Result<Option<usize>> {
+    let mut slices = SmallVec::<[libc::iovec; 4]>::new();
+    let mut skipped = from;
+    for piece in pieces {
+        let (skip, len) = (skipped.min(piece.len as usize), piece.len as usize);
+        skipped -= skip;
+        if skip < len {
+            let start = ptr::with_exposed_provenance_mut(piece.addr as usize + skip);
+            slices.push(libc::iovec { iov_base: start, iov_len: len - skip });
+        }
+    }
+    slices.push(libc::iovec { iov_base: tail.as_mut_ptr().cast(), iov_len: tail.len() });
+    // SAFETY: `msghdr` is plain data of which zero is a valid value.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = slices.as_mut_ptr();
+    message.msg_iovlen = slices.len() as _;
+    let fd = socket.as_raw_fd();
+    // SAFETY: the caller vouches for the pieces, and `tail` is borrowed by nobody else.
+    retried(|| unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) })
 }
 
 /// Makes a call again that a signal has interrupted.

@@ -7,7 +7,7 @@ use std::slice::Chunks;
 use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
     AddrPair, Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot,
-    StrayAnswer, Use,
+    SgList, StrayAnswer, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DataRun, DecodeError, Packet, Part, PathId, Probe,
@@ -128,6 +128,9 @@ impl Arrivals<'_> {
             Arrived::Placed(path, header) => {
                 let origin = SegmentOrigin { from: None, path: path.on(rail), congestion: false };
                 self.segments(origin, ArrivedRun::placed(*header), &mut no_packets());
+            }
+            Arrived::Ahead(from, path, header, place) => {
+                *place = self.place_ahead(from, path.on(rail), header);
             }
             Arrived::Refused => self.counters.refused.add(1),
             Arrived::Routes(to, map) => {
@@ -294,6 +297,32 @@ impl Arrivals<'_> {
                 self.segments(origin, segments, &mut no_packets());
             }
         }
+    }
+
+    /// Where the payload of a segment may be written that is still arriving, and whether it has a
+    /// CRC. `None`: the whole segment is handed in, or dropped.
+    fn place_ahead(
+        &mut self,
+        from: SocketAddr,
+        path: PathId,
+        header: &DataHeader,
+    ) -> Option<(SgList, Crc)> {
+        let entry = self.qps.addressed(header.qp, header.token)?;
+        let (peer, slot) = entry.bound()?;
+        if !entry.is_peer(Some(from), self.source.rail) || entry.keyed().is_some() {
+            return None;
+        }
+        let arrival = Arrival {
+            header,
+            segments: 1,
+            stamp: header.stamp,
+            path,
+            congestion: false,
+            may_be_replied_to: self.may_be_replied_to,
+        };
+        let (endpoint, _) = self.peers.endpoint_without_waking(peer)?;
+        let pieces = endpoint.place_ahead(self.now, slot, &arrival, &self.memory)?;
+        Some((pieces, entry.crc))
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {

@@ -52,6 +52,8 @@ fn survive(datapath: Datapath) {
         request.accept(qp, &survivor.memory.remote().to_bytes()).unwrap();
         transfer_until_busy(&survivor, qp, remote);
         stop(&victim);
+        // What the peer has answered before.
+        while !survivor.cq.wait(Duration::from_millis(50)).unwrap().is_empty() {}
         post(&survivor, qp, remote);
         kill(&mut victim);
         everything_ends(&survivor, qp);
@@ -61,8 +63,12 @@ fn survive(datapath: Datapath) {
 
 /// Stops a peer, so that work towards it stays outstanding.
 fn stop(victim: &Child) {
-    // SAFETY: the process has not been waited for, so its number is its own.
-    assert_eq!(unsafe { libc::kill(victim.id() as libc::pid_t, libc::SIGSTOP) }, 0);
+    let (pid, mut status) = (victim.id() as libc::pid_t, 0);
+    // SAFETY: the process has not ended, so its number is its own; `status` outlives the call.
+    unsafe {
+        assert_eq!(libc::kill(pid, libc::SIGSTOP), 0);
+        assert_eq!(libc::waitpid(pid, &raw mut status, libc::WUNTRACED), pid);
+    }
 }
 
 fn kill(victim: &mut Child) {

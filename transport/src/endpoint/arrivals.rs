@@ -7,7 +7,7 @@ use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
 use super::liveness::{Answer, Ways};
 use super::members::Endpoint;
-use crate::{Admit, Arrival, Egress, Memory, NicEpoch, QpSlot};
+use crate::{Admit, Arrival, Egress, Memory, NicEpoch, QpSlot, SgList};
 
 impl Endpoint {
     /// Handles a run of data packets. On [`Admit::Take`], place the bytes and then call
@@ -42,6 +42,19 @@ impl Endpoint {
             }
         }
         admit
+    }
+
+    /// Returns the place of the payload of a segment that has arrived in part, if it may be written
+    /// there now. Nothing is recorded, so hand in the whole segment by [`Endpoint::on_arrival`]
+    /// later. Ask again before each write: the segment may arrive by another path in the meantime.
+    pub fn place_ahead<M: Memory>(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        arrival: &Arrival<'_>,
+        memory: &M,
+    ) -> Option<SgList> {
+        self.qp_mut(slot).place_ahead(now, arrival, memory.regions())
     }
 
     /// Reports that the run taken last is in its place. Whatever is now complete takes effect, in

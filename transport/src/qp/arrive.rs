@@ -51,7 +51,7 @@ pub enum Landing {
 type Verdict = Result<(Landing, Option<Effect>), Refusal>;
 
 /// The reason for not taking packets.
-enum Rejection {
+pub(super) enum Rejection {
     /// One was accepted before.
     Duplicate,
     Refused(Refusal),
@@ -85,7 +85,7 @@ impl ConnectedQp {
     /// Checks whether all packets are new, and whether the stream accepts them. Returns their PSNs.
     /// The error names the first PSN.
     #[inline(always)]
-    fn examine(
+    pub(super) fn examine(
         &mut self,
         now: Time,
         stream: Stream,
@@ -356,7 +356,7 @@ impl ConnectedQp {
     }
 
     /// Checks the peer's access to memory. Returns the local address.
-    fn check_remote(
+    pub(super) fn check_remote(
         &self,
         header: &DataHeader,
         len: u32,
@@ -370,7 +370,7 @@ impl ConnectedQp {
     }
 
     /// Checks write access to the pieces and replaces their addresses by addresses in memory.
-    fn check_local(&self, pieces: &mut [Sge], regions: &Regions) -> Result<(), Refusal> {
+    pub(super) fn check_local(&self, pieces: &mut [Sge], regions: &Regions) -> Result<(), Refusal> {
         for sge in pieces {
             let needed = Access::LOCAL_WRITE;
             sge.addr = regions
@@ -490,7 +490,7 @@ impl ConnectedQp {
     }
 }
 
-fn stream_of(opcode: Opcode) -> Stream {
+pub(super) fn stream_of(opcode: Opcode) -> Stream {
     if opcode.is_response() { Stream::Responses } else { Stream::Requests }
 }
 

@@ -1,9 +1,9 @@
 //! Queue pairs: state, receive queue, events, and the streams of a connection.
 //!
 //! [`queue_pair`] is the queue pair itself, [`connected`] adds the [`streams`] of its connection.
-//! [`arrive`] handles incoming data packets, [`acks`] incoming acknowledgements. [`transmit`]
-//! chooses the next outgoing packet, [`describe`] fills in its header. [`fail`] and [`disconnect`]
-//! end the connection.
+//! [`arrive`] handles incoming data packets, [`ahead`] those that are still arriving, [`acks`]
+//! incoming acknowledgements. [`transmit`] chooses the next outgoing packet, [`describe`] fills in
+//! its header. [`fail`] and [`disconnect`] end the connection.
 
 mod recv_queue;
 mod metrics;
@@ -13,6 +13,7 @@ mod connected;
 mod fail;
 mod disconnect;
 mod arrive;
+mod ahead;
 mod acks;
 mod transmit;
 mod describe;

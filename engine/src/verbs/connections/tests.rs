@@ -71,7 +71,7 @@ impl Host {
                 Arrived::Epoch(_, epoch) => Seen::Epoch(epoch.path, epoch.number),
                 Arrived::Room(id) => Seen::Room(id),
                 Arrived::Refused => Seen::Refused,
-                Arrived::Sealed(_) | Arrived::Routes(..) | Arrived::Failed => {
+                Arrived::Sealed(_) | Arrived::Ahead(..) | Arrived::Routes(..) | Arrived::Failed => {
                     unreachable!("connections say none of these")
                 }
             });
