@@ -54,11 +54,13 @@ pub(super) fn all(folder: &Path, records: &[SprayRecord]) -> Result<(), Failure>
     };
     let bars = BARS.iter().map(|bars| (of(bars.scenario), bars));
     let bars = bars.filter(|(runs, _)| !runs.is_empty()).map(|(runs, bars)| bars.figure(&runs));
+    let defaults = of("defaults");
+    let defaults = (!defaults.is_empty()).then(|| shipped(&defaults));
     let timelines = [("cut", "cut-timeline"), ("cut-two", "cut-two-timeline")];
     let timelines = timelines.into_iter().map(|(scenario, id)| (of(scenario), id));
     let timelines =
         timelines.filter(|(runs, _)| !runs.is_empty()).map(|(runs, id)| timeline(id, &runs));
-    for figure in bars.chain(timelines) {
+    for figure in defaults.into_iter().chain(bars).chain(timelines) {
         draw(&figure, &folder.join(format!("{}.svg", figure.id)))?;
     }
     Ok(())
@@ -89,6 +91,28 @@ impl PolicyBars {
             kind: Kind::Bars,
             series,
         }
+    }
+}
+
+/// A bar for each sender with the defaults.
+fn shipped(records: &[&SprayRecord]) -> Figure {
+    let name = |record: &SprayRecord| match (record.policy.as_str(), record.queue_pairs) {
+        ("tcp", 1) => "one TCP stream".to_owned(),
+        ("tcp", streams) => format!("{streams} TCP streams"),
+        ("ecmp", _) => "Braid, one path".to_owned(),
+        _ => "Braid".to_owned(),
+    };
+    let bar = |(place, record): (usize, &&SprayRecord)| {
+        Point::bar(place, name(record), &[record.goodput_over_capacity])
+    };
+    let points = records.iter().enumerate().map(bar).collect();
+    Figure {
+        id: "defaults".to_owned(),
+        title: "One flow over four equal paths, default settings".to_owned(),
+        x: Axis::linear(""),
+        y: Axis::linear("goodput / capacity"),
+        kind: Kind::Bars,
+        series: vec![Series { name: "goodput".to_owned(), points }],
     }
 }
 
@@ -174,6 +198,8 @@ mod tests {
         assert!(read("clean-goodput.svg").expect("bars").contains("goodput / capacity"));
         assert!(read("cut-timeline.svg").expect("a timeline").contains("pro, sack"));
         assert!(read("slow-goodput.svg").is_err(), "none has run");
+        all(&folder, &[record("defaults", "adaptive", Some("fifo-path"))]).expect("a figure");
+        assert!(read("defaults.svg").expect("bars").contains("Braid"));
         std::fs::remove_dir_all(&folder).expect("the folder is ours");
     }
 }

@@ -92,7 +92,7 @@ impl SprayRecord {
         self.recovery = Some(braid.recovery.name());
         self.discovery = braid.discover;
         self.queue_pairs = braid.queue_pairs * rows.len() as u32;
-        self.window_bytes = Some(braid.window);
+        self.window_bytes = (!braid.ships).then_some(braid.window);
         self.goodput(
             rows.iter().filter_map(|row| row.figures.bandwidth).map(|b| b.goodput_gbps).sum(),
         );

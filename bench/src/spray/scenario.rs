@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use braid::{LbPolicy, LossRecovery};
+use braid::{EngineConfig, LbPolicy, LossRecovery};
 use braid_lab::{Plan, Routing};
 
-use super::trial::{BraidSender, Sender, WINDOW_BYTES};
+use super::trial::{BraidSender, PATHS, Sender, WINDOW_BYTES};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SprayScenario {
+    /// No failure, one queue pair with the defaults beside TCP.
+    Defaults,
     /// No failure.
     Clean,
     /// The switches hash.
@@ -34,9 +36,9 @@ pub(super) enum SprayScenario {
 }
 
 /// All scenarios in the order in which they run. Those that share a fabric are adjacent.
-pub(super) const ALL: [SprayScenario; 11] = {
+pub(super) const ALL: [SprayScenario; 12] = {
     use SprayScenario::*;
-    [Clean, Loss, Cut, CutTwo, Cuts, Flap, Slow, FarCuts, Ecmp, Skew, Many]
+    [Defaults, Clean, Loss, Cut, CutTwo, Cuts, Flap, Slow, FarCuts, Ecmp, Skew, Many]
 };
 
 /// Destinations of [`SprayScenario::Many`], and queue pairs to each.
@@ -51,6 +53,7 @@ const PLB_QPS: u64 = 16;
 impl SprayScenario {
     pub(super) fn name(self) -> &'static str {
         match self {
+            SprayScenario::Defaults => "defaults",
             SprayScenario::Clean => "clean",
             SprayScenario::Ecmp => "ecmp",
             SprayScenario::Skew => "skew",
@@ -67,6 +70,7 @@ impl SprayScenario {
 
     pub(super) fn title(self) -> &'static str {
         match self {
+            SprayScenario::Defaults => "nothing wrong, all defaults",
             SprayScenario::Clean => "nothing wrong, source ports choose the spine",
             SprayScenario::Ecmp => "switches hash",
             SprayScenario::Skew => "delays of 0, 500 us, 1 ms and 2 ms",
@@ -121,15 +125,25 @@ impl SprayScenario {
             && plan.spines > if self == SprayScenario::CutTwo { 2 } else { 1 }
     }
 
+    /// Returns the number of paths of its senders. `None`: they have different numbers.
+    pub(super) fn paths(self) -> Option<usize> {
+        match self {
+            SprayScenario::Defaults => Some(EngineConfig::default().paths),
+            SprayScenario::Cuts | SprayScenario::FarCuts => None,
+            _ => Some(PATHS),
+        }
+    }
+
     /// Returns whether its senders have different numbers of paths.
     pub(super) fn varies_paths(self) -> bool {
-        matches!(self, SprayScenario::Cuts | SprayScenario::FarCuts)
+        self.paths().is_none()
     }
 
     pub(super) fn in_quick(self) -> bool {
         matches!(
             self,
-            SprayScenario::Clean
+            SprayScenario::Defaults
+                | SprayScenario::Clean
                 | SprayScenario::Skew
                 | SprayScenario::Loss
                 | SprayScenario::Cut
@@ -146,6 +160,11 @@ impl SprayScenario {
         let pro = |recovery| braid(LbPolicy::PRO, recovery);
         let fifo = LossRecovery::FifoPath;
         match self {
+            SprayScenario::Defaults => {
+                let braid = [LbPolicy::ECMP, LbPolicy::ADAPTIVE].map(BraidSender::shipped);
+                let tcp = [Sender::Tcp(1), Sender::Tcp(4)];
+                tcp.into_iter().chain(braid.map(Sender::BraidSender)).collect()
+            }
             SprayScenario::Clean => clean(quick),
             SprayScenario::Ecmp => {
                 let mut discovering = BraidSender::new(LbPolicy::PRO, fifo, self.window());

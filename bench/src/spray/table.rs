@@ -7,7 +7,7 @@ use braid_lab::table::aligned;
 use super::lab::SpineLab;
 use super::record::SprayRecord;
 use super::scenario::SprayScenario;
-use super::trial::{MESSAGE_BYTES, PATHS};
+use super::trial::MESSAGE_BYTES;
 
 /// A column: its heading, and the function that returns its text. `None`: not applicable to the
 /// run.
@@ -62,11 +62,11 @@ pub(super) fn print(
     writeln!(out, "{}: {}", scenario.name(), scenario.title())?;
     writeln!(
         out,
-        "  {} spines at {}, MTU {}; {} paths, messages of {} KiB; capacity {:.0} Mbit/s of payload",
+        "  {} spines at {}, MTU {};{} messages of {} KiB; capacity {:.0} Mbit/s of payload",
         plan.spines,
         plan.rate,
         plan.mtu,
-        PATHS,
+        scenario.paths().map_or(String::new(), |paths| format!(" {paths} paths,")),
         MESSAGE_BYTES >> 10,
         records.first().map_or(0.0, |record| record.capacity_gbps * 1e3),
     )?;

@@ -40,6 +40,8 @@ pub(super) struct BraidSender {
     pub(super) policy: LbPolicy,
     pub(super) recovery: LossRecovery,
     pub(super) queue_pairs: u32,
+    /// Whether paths and congestion control are the defaults, instead of `paths` and `window`.
+    pub(super) ships: bool,
     pub(super) paths: usize,
     /// Bytes in flight per queue pair.
     pub(super) window: u64,
@@ -55,8 +57,24 @@ impl BraidSender {
     /// Creates a sender with one queue pair.
     pub(super) fn new(policy: LbPolicy, recovery: LossRecovery, window: u64) -> Self {
         let (queue_pairs, paths, interval_ms) = (1, PATHS, None);
-        let (verify, discover) = (false, false);
-        BraidSender { policy, recovery, queue_pairs, paths, window, verify, discover, interval_ms }
+        let (ships, verify, discover) = (false, false, false);
+        BraidSender {
+            policy,
+            recovery,
+            queue_pairs,
+            ships,
+            paths,
+            window,
+            verify,
+            discover,
+            interval_ms,
+        }
+    }
+
+    /// Creates a sender with all defaults but the path policy.
+    pub(super) fn shipped(policy: LbPolicy) -> Self {
+        let sender = BraidSender::new(policy, LossRecovery::FifoPath, WINDOW_BYTES);
+        BraidSender { ships: true, ..sender }
     }
 
     /// Sets the number of queue pairs, of `all` that share the window.
@@ -71,9 +89,11 @@ impl BraidSender {
         let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
         option("--port", port.to_string());
         option("--progress", "thread".to_owned());
-        option("--paths", self.paths.to_string());
         option("--lb", self.policy.to_string());
-        option("--cc", CcConfig::new(FixedWindow { window: self.window }).to_string());
+        if !self.ships {
+            option("--paths", self.paths.to_string());
+            option("--cc", CcConfig::new(FixedWindow { window: self.window }).to_string());
+        }
         args
     }
 
@@ -136,6 +156,16 @@ mod tests {
             (test.load.tx_depth, test.load.duration, test.verify),
             (Some(16), Some(1.5), true)
         );
+
+        let shipped = BraidSender::shipped(LbPolicy::ADAPTIVE).server_args(1);
+        let cli =
+            Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(shipped)).unwrap();
+        let Command::WriteBw(test) = cli.command else { panic!("another test") };
+        let defaults = Cli::try_parse_from(["braid-perf", "write-bw"]).unwrap();
+        let Command::WriteBw(default) = defaults.command else { panic!("another test") };
+        let policies = [test, default].map(|test| test.engine.policy);
+        let [ours, default] = policies.map(|policy| (policy.lb, policy.paths, policy.cc));
+        assert_eq!(ours, default);
 
         let args = braid.server_args(1);
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
