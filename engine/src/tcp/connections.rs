@@ -310,8 +310,7 @@ impl TcpConnections {
                     if self.acceptor.refused.is_power_of_two() {
                         tracing::warn!(
                             %error, open = self.table.len(),
-                            "connections cannot be accepted; raise the limit of open files \
-                             (`ulimit -n`) or use fewer `paths`"
+                            "no connection accepted: raise `ulimit -n` or use fewer paths"
                         );
                     }
                     self.end_strangers(self.acceptor.accepted.len() / 2);
