@@ -17,7 +17,6 @@ mod peers;
 mod socket;
 mod table;
 
-use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,7 +39,7 @@ use crate::datapath::{
     PortRefused, Reach, Received, Room, SegmentRun, Sent, Taken, Via,
 };
 use crate::degradation::Degradation;
-use crate::link::udp::{OwnInterfaces, canonical, own_interfaces, route_mtu};
+use crate::link::udp::{RailInterface, canonical, rail_interface, route_mtu};
 use crate::random;
 
 /// Payload bytes of a full segment. The header has 16 bits for them, and they are whole words.
@@ -60,8 +59,7 @@ pub(crate) struct TcpDatapath {
     connections: TcpConnections,
     scratch: Scratch,
     events: Box<[EpollEvent; EVENTS]>,
-    /// `None`: the routing table chooses the interface.
-    own_interfaces: Option<RefCell<OwnInterfaces>>,
+    interface: RailInterface,
     counters: Arc<WorkerCounters>,
     /// Whether a connection has a whole batch to send.
     has_batch: bool,
@@ -79,7 +77,7 @@ impl TcpDatapath {
     ) -> io::Result<Self> {
         let connections = TcpConnections::listen(addr, paths, random::number(), counters.clone())?;
         Ok(TcpDatapath {
-            own_interfaces: own_interfaces(connections.local.ip()),
+            interface: rail_interface(connections.local.ip()),
             connections,
             scratch: Scratch::new(),
             events: Box::new([EpollEvent::empty(); EVENTS]),
@@ -138,10 +136,8 @@ impl TcpDatapath {
                     return Ok(());
                 }
                 Some(greeting) => {
-                    let own = self.own_interfaces.as_ref();
-                    self.connections.on_greeting(connection, greeting, |to| {
-                        own.map_or(0, |own| own.borrow_mut().towards(to.ip()))
-                    })?;
+                    let towards = |to: SocketAddr| self.interface.towards(to.ip());
+                    self.connections.on_greeting(connection, greeting, towards)?;
                     bytes = &mut bytes[GREETING_LEN..];
                 }
             }
@@ -337,9 +333,7 @@ impl DatapathSetup for TcpDatapath {
     }
 
     fn pair(&self, to: SocketAddr) -> AddrPair {
-        let own = &self.own_interfaces;
-        let interface = own.as_ref().map_or(0, |own| own.borrow_mut().towards(to.ip()));
-        AddrPair { remote: to, local: LocalAddr { interface, ..LocalAddr::default() } }
+        self.interface.pair(to)
     }
 
     fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
@@ -388,8 +382,7 @@ impl PathInfo for TcpDatapath {
     }
 
     fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
-        let own = self.own_interfaces.as_ref();
-        let misrouted = own.and_then(|own| own.borrow_mut().misrouting(to.ip()).ok().flatten());
+        let misrouted = self.interface.misrouting(to);
         all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
     }
 }

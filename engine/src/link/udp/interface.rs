@@ -4,11 +4,13 @@
 //! Linux chooses the interface by the destination. If two interfaces are in one subnet, it takes
 //! the first, whatever address a socket is bound to.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use braid_transport::{AddrPair, LocalAddr};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 
@@ -19,8 +21,34 @@ use crate::link::rtnetlink::{Route, RtNetlink};
 /// containers a listing takes a millisecond.
 const LIST_AGAIN: Duration = Duration::from_secs(1);
 
+/// The choice of the interface by which a rail sends. Without [`OwnInterfaces`], the routing table
+/// chooses.
+pub(crate) struct RailInterface(Option<RefCell<OwnInterfaces>>);
+
+impl RailInterface {
+    pub(super) fn new(own: Option<OwnInterfaces>) -> Self {
+        RailInterface(own.map(RefCell::new))
+    }
+
+    /// See [`OwnInterfaces::towards`].
+    pub(crate) fn towards(&self, to: IpAddr) -> u32 {
+        self.0.as_ref().map_or(0, |own| own.borrow_mut().towards(to))
+    }
+
+    /// Adds the interface towards `to`.
+    pub(crate) fn pair(&self, to: SocketAddr) -> AddrPair {
+        let interface = self.towards(to.ip());
+        AddrPair { remote: to, local: LocalAddr { interface, ..LocalAddr::default() } }
+    }
+
+    /// See [`OwnInterfaces::misrouting`].
+    pub(crate) fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
+        self.0.as_ref()?.borrow_mut().misrouting(to.ip()).ok().flatten()
+    }
+}
+
 /// The interfaces that have the address of a rail, and the routes through them.
-pub(crate) struct OwnInterfaces {
+pub(super) struct OwnInterfaces {
     ip: IpAddr,
     owners: Vec<OwningInterface>,
     listed: Instant,
@@ -30,7 +58,7 @@ pub(crate) struct OwnInterfaces {
 impl OwnInterfaces {
     /// The interfaces of the address that a socket is bound to. `None`: no destination needs a
     /// look-up.
-    pub(crate) fn of(ip: IpAddr) -> io::Result<Option<Self>> {
+    pub(super) fn of(ip: IpAddr) -> io::Result<Option<Self>> {
         let ip = ip.to_canonical();
         // The kernel sends from a link-local address only by its interface.
         if ip.is_unspecified() || matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
@@ -47,7 +75,7 @@ impl OwnInterfaces {
 
     /// The interface for datagrams to `to`. 0: the routing table's choice, because no route leads
     /// there by this rail's interface or the destination is on this host.
-    pub(crate) fn towards(&mut self, to: IpAddr) -> u32 {
+    fn towards(&mut self, to: IpAddr) -> u32 {
         let found = self.look_up(to.to_canonical());
         found.inspect_err(|error| tracing::debug!(%to, %error, "no route found")).unwrap_or(0)
     }
@@ -69,7 +97,7 @@ impl OwnInterfaces {
     }
 
     /// The reason why the rail may carry nothing between here and `to`, as far as this host knows.
-    pub(crate) fn misrouting(&mut self, to: IpAddr) -> io::Result<Option<Misrouting>> {
+    fn misrouting(&mut self, to: IpAddr) -> io::Result<Option<Misrouting>> {
         let (to, tables) = (to.to_canonical(), &mut self.tables);
         let prefers = match tables.route(self.ip, to)? {
             Some(Route::By(index)) => index,

@@ -20,7 +20,6 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -34,7 +33,8 @@ use self::addresses::{for_receiver, reachable};
 use self::cut::Cutter;
 use self::device_queue::DeviceQueue;
 use self::fallbacks::{Fallbacks, RefusedOptions};
-pub(crate) use self::interface::OwnInterfaces;
+use self::interface::OwnInterfaces;
+pub(crate) use self::interface::RailInterface;
 use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
@@ -43,10 +43,9 @@ pub(crate) use self::send::TrafficClass;
 use self::send::{Addressing, Refusal, send_each, send_once};
 pub(crate) use self::socket::{enable_icmp_errors, leave_by, open_path, route_mtu, sends_from};
 use super::{
-    AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused,
-    SendResult, Via,
+    AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, PortRefused, SendResult, Via,
 };
-use crate::degradation::{Degradation, Misrouting};
+use crate::degradation::Degradation;
 
 /// The largest number of segments in a GSO call.
 const MAX_SEGMENTS: usize = EndpointConfig::GSO_SEGMENTS as usize;
@@ -88,8 +87,7 @@ pub(crate) struct UdpLink {
     paths: PathSockets,
     local: SocketAddr,
     caps: LinkCaps,
-    /// `None`: the routing table chooses the interface.
-    own_interfaces: Option<RefCell<OwnInterfaces>>,
+    interface: RailInterface,
     bounce: Box<[u8]>,
     fallbacks: Fallbacks,
     /// The refused options of the receiving socket.
@@ -129,7 +127,7 @@ impl UdpLink {
             paths: PathSockets::new(local),
             local,
             caps,
-            own_interfaces: own_interfaces(local.ip()),
+            interface: rail_interface(local.ip()),
             bounce: vec![0; BOUNCE].into_boxed_slice(),
             fallbacks: Fallbacks::default(),
             refused_options,
@@ -306,12 +304,6 @@ impl UdpLink {
         self.counters.unreachable += 1;
         SendResult::Gone
     }
-
-    /// The reason why packets between here and `to` do not use the interface of the link's address.
-    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
-        let own = self.own_interfaces.as_ref()?;
-        own.borrow_mut().misrouting(to.ip()).ok().flatten()
-    }
 }
 
 impl Link for UdpLink {
@@ -334,9 +326,7 @@ impl Link for UdpLink {
     }
 
     fn pair(&self, to: SocketAddr) -> AddrPair {
-        let own = &self.own_interfaces;
-        let interface = own.as_ref().map_or(0, |own| own.borrow_mut().towards(to.ip()));
-        AddrPair { remote: to, local: LocalAddr { interface, ..LocalAddr::default() } }
+        self.interface.pair(to)
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
@@ -364,7 +354,7 @@ impl Link for UdpLink {
         self.refused_options.list(rail, all);
         self.paths.refused_options().list(rail, all);
         self.fallbacks.list(rail, to, all);
-        let misrouted = self.misrouting(to);
+        let misrouted = self.interface.misrouting(to);
         all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
         if self.caps.batch_segments == 1 {
             let (to, errno) = (canonical(to).ip(), libc::ENOPROTOOPT);
@@ -449,12 +439,12 @@ impl Link for UdpLink {
 }
 
 /// Without its interfaces the routing table chooses.
-pub(crate) fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
+pub(crate) fn rail_interface(ip: IpAddr) -> RailInterface {
     let own = OwnInterfaces::of(ip);
     let told = own.inspect_err(
         |error| tracing::info!(%ip, %error, "interfaces not listed: the routing table chooses"),
     );
-    told.ok().flatten().map(RefCell::new)
+    RailInterface::new(told.ok().flatten())
 }
 
 /// Whether an error of a socket may concern an earlier datagram, because an ICMP message has

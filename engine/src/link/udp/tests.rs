@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use braid_transport::LocalAddr;
 use braid_wire::PathId;
 
 use super::*;
@@ -568,5 +569,5 @@ fn a_link_with_an_address_of_its_own_is_told_no_other() {
     send(&mut a, to, Via::Port, 100, b"hello");
     assert_eq!(called_of(&mut b), LocalAddr::default());
     assert_eq!(a.pair(to), to.into());
-    assert_eq!(a.misrouting(to), None);
+    assert_eq!(a.interface.misrouting(to), None);
 }
