@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Bandwidth, Figures};
 
 /// The goodput of one interval.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
     /// End of the interval, from the first message.
     pub(crate) at_ms: f64,

@@ -268,7 +268,7 @@ impl Core {
     }
 
     pub(crate) fn clear_wake(&self) {
-        // It fails if it is clear.
+        // Reading fails if the descriptor is clear.
         let _ = self.wake.read();
     }
 
@@ -279,7 +279,7 @@ impl Core {
     }
 
     fn wake_service(&self) {
-        // It fails if it is as high as possible, which wakes, too.
+        // Writing fails if the count is as high as possible, which wakes, too.
         let _ = self.wake.write(1);
     }
 

@@ -142,7 +142,7 @@ fn the_end_of_a_connection_ends_all_work() {
         assert!(flushed, "{error}");
         let error = ends.client.send(&inbox).await.unwrap_err();
         assert!(matches!(error, Error::Failed { status: Status::Flushed, .. }), "{error}");
-        // What outlives its own connection ends as well.
+        // A receive that outlives its own connection ends as well.
         let ends = connected(Queues::default()).await;
         let inbox = Buffer::zeroed(&ends.pd, 8, Access::LOCAL_WRITE).unwrap();
         let receive = ends.client.recv(&inbox);

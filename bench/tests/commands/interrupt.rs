@@ -82,7 +82,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // It has ended, unless the test has failed.
+        // The child has ended, unless the test has failed.
         _ = self.process.kill();
         _ = self.process.wait();
     }

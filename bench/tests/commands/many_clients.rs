@@ -20,7 +20,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It has ended, unless the test has failed.
+        // The child has ended, unless the test has failed.
         _ = self.0.kill();
         _ = self.0.wait();
     }

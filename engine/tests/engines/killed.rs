@@ -52,7 +52,7 @@ fn survive(datapath: Datapath) {
         request.accept(qp, &survivor.memory.remote().to_bytes()).unwrap();
         transfer_until_busy(&survivor, qp, remote);
         stop(&victim);
-        // What the peer has answered before.
+        // Takes the completions of what the peer answered before.
         while !survivor.cq.wait(Duration::from_millis(50)).unwrap().is_empty() {}
         post(&survivor, qp, remote);
         kill(&mut victim);

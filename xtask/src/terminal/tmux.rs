@@ -85,7 +85,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended.
+        // The server may have ended.
         _ = self.tmux().arg("kill-server").output();
     }
 }
