@@ -15,7 +15,7 @@ use braid_wire::{
     Ack, Bitmap, Connect, Control, ControlKind, Crc, DataHeader, FinalAck, Hello, Marks, NakCode,
     Offer, Opcode, PathId, PathMarks, QpId, Routing, Setup, Stream, Token,
 };
-use pair::{PATIENCE, Pair, local};
+use pair::{PATIENCE, Pair, local, resident_bytes};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -209,11 +209,4 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         2 => Setup::Connect(connect),
         _ => Setup::Accept(connect),
     }
-}
-
-/// Bytes of this process's resident memory, from `/proc/self/statm`.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
 }

@@ -209,3 +209,12 @@ pub(crate) fn reachable(addr: SocketAddr) -> SocketAddr {
         addr => SocketAddr::from(([127, 0, 0, 1], addr.port())),
     }
 }
+
+/// Bytes of this process's resident memory, from `/proc/self/statm`.
+///
+/// They are those of all tests that run beside: a test that compares them has a process of its own.
+pub(crate) fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}

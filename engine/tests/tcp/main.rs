@@ -5,4 +5,5 @@
 mod pair;
 mod paths;
 mod relay;
+mod stranger;
 mod strangers;
