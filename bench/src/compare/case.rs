@@ -9,6 +9,7 @@ use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50};
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Family {
     OneWay,
+    Paths,
     BothWays,
     QueuePairs,
     MessageRate,
@@ -28,8 +29,9 @@ pub(super) struct CompareCase {
     pub(super) queue_pairs: u32,
 }
 
-pub(super) const ALL: [Family; 8] = [
+pub(super) const ALL: [Family; 9] = [
     Family::OneWay,
+    Family::Paths,
     Family::BothWays,
     Family::QueuePairs,
     Family::MessageRate,
@@ -56,6 +58,7 @@ impl Family {
     pub(super) fn name(self) -> &'static str {
         match self {
             Family::OneWay => "one-way",
+            Family::Paths => "paths",
             Family::BothWays => "both-ways",
             Family::QueuePairs => "queue-pairs",
             Family::MessageRate => "message-rate",
@@ -69,6 +72,7 @@ impl Family {
     pub(super) fn title(self) -> &'static str {
         match self {
             Family::OneWay => "goodput in one direction",
+            Family::Paths => "goodput in one direction on one link, on many paths and on one",
             Family::BothWays => "goodput in both directions at once, added",
             Family::QueuePairs => "goodput of many queue pairs, 4 KiB",
             Family::MessageRate => "small messages",
@@ -82,7 +86,11 @@ impl Family {
     /// Returns the metric that contestants are compared by.
     pub(super) fn metric(self) -> &'static str {
         match self {
-            Family::OneWay | Family::BothWays | Family::QueuePairs | Family::Keyed => GOODPUT,
+            Family::OneWay
+            | Family::Paths
+            | Family::BothWays
+            | Family::QueuePairs
+            | Family::Keyed => GOODPUT,
             Family::MessageRate => MESSAGE_RATE,
             Family::LatencySpinning | Family::LatencyBlocking | Family::KeyedLatency => ONE_WAY_P50,
         }
@@ -102,8 +110,8 @@ impl Family {
         let case = |size, queue_pairs| CompareCase { family: self, mtu, size, queue_pairs };
         let of = |sizes: &[u64]| sizes.iter().map(|size| case(*size, 1)).collect();
         match (self, full) {
-            (Family::OneWay, false) => of(&BULK),
-            (Family::OneWay, true) => of(&BULK_FULL),
+            (Family::OneWay | Family::Paths, false) => of(&BULK),
+            (Family::OneWay | Family::Paths, true) => of(&BULK_FULL),
             (Family::BothWays | Family::Keyed, false) => of(&LARGE),
             (Family::BothWays | Family::Keyed, true) => of(&BULK_FULL[3..]),
             (Family::QueuePairs, _) => {

@@ -16,15 +16,18 @@ fn all() -> Vec<Box<dyn ComparedPeer>> {
         engine_thread: false,
         security: None,
         over_tcp: false,
+        one_path: false,
     };
     let boxed = |peer: BraidPeer| Box::new(peer) as Box<dyn ComparedPeer>;
     let braid =
         |operation, crc, engine_thread| boxed(BraidPeer { operation, crc, engine_thread, ..plain });
     let over_tcp = |operation, crc| boxed(BraidPeer { operation, crc, over_tcp: true, ..plain });
+    let one_path = |over_tcp| boxed(BraidPeer { one_path: true, over_tcp, ..plain });
     let keyed = |mode| boxed(BraidPeer { security: Some(mode), ..plain });
     let keyed_over_tcp = |mode| boxed(BraidPeer { security: Some(mode), over_tcp: true, ..plain });
     let mut all = vec![
         braid(Operation::Write, true, false),
+        one_path(false),
         braid(Operation::Write, false, false),
         keyed(SecurityMode::Auth),
         keyed(SecurityMode::Encrypt),
@@ -32,6 +35,7 @@ fn all() -> Vec<Box<dyn ComparedPeer>> {
         braid(Operation::Send, true, false),
         braid(Operation::Send, true, true),
         over_tcp(Operation::Write, true),
+        one_path(true),
         over_tcp(Operation::Write, false),
         over_tcp(Operation::Send, true),
         keyed_over_tcp(SecurityMode::Encrypt),

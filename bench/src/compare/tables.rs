@@ -67,11 +67,13 @@ pub(super) fn about(
 /// Returns the metrics of a family's tables. The first one is used for ratios.
 fn metrics(family: Family) -> &'static [(&'static str, &'static str)] {
     match family {
-        Family::OneWay | Family::BothWays | Family::QueuePairs | Family::Keyed => &[
-            (GOODPUT, "GB/s, median (least to most)"),
-            (CPU, "CPU seconds per GB, both ends"),
-            (MEMORY, "Resident memory at most, both ends, MiB"),
-        ],
+        Family::OneWay | Family::Paths | Family::BothWays | Family::QueuePairs | Family::Keyed => {
+            &[
+                (GOODPUT, "GB/s, median (least to most)"),
+                (CPU, "CPU seconds per GB, both ends"),
+                (MEMORY, "Resident memory at most, both ends, MiB"),
+            ]
+        }
         Family::MessageRate => {
             &[(MESSAGE_RATE, "Million messages a second, median (least to most)")]
         }

@@ -35,6 +35,8 @@ pub(in crate::compare) struct BraidPeer {
     pub(in crate::compare) security: Option<SecurityMode>,
     /// Whether the packets travel over TCP connections.
     pub(in crate::compare) over_tcp: bool,
+    /// Whether it has one path instead of the default number.
+    pub(in crate::compare) one_path: bool,
 }
 
 impl BraidPeer {
@@ -53,6 +55,9 @@ impl BraidPeer {
         option("--crc", if self.crc { "on" } else { "off" });
         if self.over_tcp {
             option("--datapath", "tcp");
+        }
+        if self.one_path {
+            option("--paths", "1");
         }
         option("--progress", if self.engine_thread { "thread" } else { "poll" });
         if let Some(mode) = self.security {
@@ -74,7 +79,8 @@ impl ComparedPeer for BraidPeer {
         let thread = if self.engine_thread { ", engine thread" } else { "" };
         let security = self.security.map(|mode| format!(", {mode}")).unwrap_or_default();
         let over = if self.over_tcp { ", over TCP" } else { "" };
-        format!("Braid {operation}{over}{crc}{thread}{security}")
+        let paths = if self.one_path { ", one path" } else { "" };
+        format!("Braid {operation}{over}{paths}{crc}{thread}{security}")
     }
 
     fn fits(&self, case: &CompareCase) -> bool {
@@ -83,6 +89,8 @@ impl ComparedPeer for BraidPeer {
                 self.crc && !self.engine_thread && self.operation == Operation::Write
             }
             _ if self.security.is_some() => false,
+            Family::Paths => self.crc && !self.engine_thread && self.operation == Operation::Write,
+            _ if self.one_path => false,
             Family::LatencyBlocking => self.crc && self.operation == Operation::Send,
             _ if self.engine_thread => false,
             Family::OneWay => self.crc || self.operation == Operation::Write,

@@ -49,7 +49,11 @@ impl ComparedPeer for OpenMpi {
     fn fits(&self, case: &CompareCase) -> bool {
         !matches!(
             case.family,
-            Family::QueuePairs | Family::LatencyBlocking | Family::Keyed | Family::KeyedLatency
+            Family::Paths
+                | Family::QueuePairs
+                | Family::LatencyBlocking
+                | Family::Keyed
+                | Family::KeyedLatency
         )
     }
 
