@@ -79,7 +79,7 @@ impl<'a> Probe<'a> {
         Probe { every, due: every, quantity, groups, before, values, reader }
     }
 
-    fn look(&mut self, now: Ps, fabric: &Fabric) {
+    pub(crate) fn look(&mut self, now: Ps, fabric: &Fabric) {
         while self.due <= now {
             for (group, ports) in self.groups.iter().enumerate() {
                 self.values.clear();

@@ -9,7 +9,7 @@ use crate::topology::{Node, PortId, Topology};
 use crate::workload::{Start, Workload};
 
 /// A change of the fabric during a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Change {
     /// A cable is cut or repaired, both directions, silently.
     Cable {
@@ -18,15 +18,30 @@ pub enum Change {
         /// Whether the cable works from now on.
         up: bool,
     },
-    /// The speed of a cable changes, both directions.
+    /// The speed of one direction of a cable changes.
     Speed {
-        /// The cable.
-        cable: u32,
+        /// The direction.
+        port: PortId,
         /// The new speed.
         rate: Rate,
     },
+    /// One direction of a cable loses packets at random from now on.
+    Loss {
+        /// The direction.
+        port: PortId,
+        /// The probability that a packet is lost, 0 to 1.
+        share: f32,
+    },
     /// Routing learns which cables work.
     Converge,
+}
+
+impl Change {
+    /// Returns the changes that give both directions of a cable the same speed.
+    pub const fn speed_of_cable(cable: u32, rate: Rate) -> [Change; 2] {
+        let [up, down] = PortId::of_cable(cable);
+        [Change::Speed { port: up, rate }, Change::Speed { port: down, rate }]
+    }
 }
 
 /// The parts of a run.
@@ -283,14 +298,13 @@ impl Simulation {
 
     fn change(&mut self, change: Change) {
         let (fabric, events) = (&mut self.fabric, &mut self.events);
-        let both = |cable: u32| [PortId(2 * cable), PortId(2 * cable + 1)];
         match change {
             Change::Cable { cable, up } => {
-                both(cable).into_iter().for_each(|port| fabric.set_up(port, up, events));
+                let both = PortId::of_cable(cable);
+                both.into_iter().for_each(|port| fabric.set_up(port, up, events));
             }
-            Change::Speed { cable, rate } => {
-                both(cable).into_iter().for_each(|port| fabric.set_rate(port, rate));
-            }
+            Change::Speed { port, rate } => fabric.set_rate(port, rate),
+            Change::Loss { port, share } => fabric.set_loss(port, share),
             Change::Converge => {
                 fabric.converge();
                 self.hosts.follow_routes(fabric);

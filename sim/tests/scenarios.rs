@@ -16,7 +16,7 @@ use braid_sim::host::{HostConfig, Paths, Recovery};
 use braid_sim::simulation::{Change, MessageSpan, Plan, Simulation};
 use braid_sim::switch::Policy;
 use braid_sim::time::{Ps, Rate};
-use braid_sim::topology::{FatTree, LeafSpine, Topology};
+use braid_sim::topology::{FatTree, LeafSpine, PortId, Topology};
 use braid_sim::workload::{Message, Start, Workload};
 use braid_transport::LossRecovery;
 use rand::seq::IndexedRandom;
@@ -143,7 +143,11 @@ fn changes(rng: &mut Pcg64Mcg, topology: &Topology) -> Vec<(Ps, Change)> {
         }
         let rate = Rate::from_gbps(10);
         if rng.random_ratio(1, 4) {
-            changes.push((at, Change::Speed { cable, rate }));
+            changes.extend(Change::speed_of_cable(cable, rate).map(|change| (at, change)));
+        }
+        if rng.random_ratio(1, 4) {
+            let port = PortId::of_cable(cable)[rng.random_range(0..2)];
+            changes.push((at, Change::Loss { port, share: 0.05 }));
         }
     }
     // Routing learns of all changes at the end.
@@ -220,8 +224,10 @@ fn direct(seed: u64) -> Plan {
     let mut plan = plan(seed);
     let cables = plan.topology.cables.len() as u32;
     let hosts = plan.topology.nics.len() as u32;
-    let slow = |cable: u32| (Ps::ZERO, Change::Speed { cable, rate: Rate::from_gbps(5) });
-    plan.changes.splice(0..0, (hosts..cables).step_by(3).map(slow));
+    let slow = |cable: u32| {
+        Change::speed_of_cable(cable, Rate::from_gbps(5)).map(|change| (Ps::ZERO, change))
+    };
+    plan.changes.splice(0..0, (hosts..cables).step_by(3).flat_map(slow));
     plan.host.recovery = Recovery::Protocol(LossRecovery::Sack);
     plan.host.reorder_threshold = 1;
     plan.host.direct = true;

@@ -12,16 +12,18 @@ pub enum Loss {
     LinkDown,
     /// No route leads to its destination.
     NoRoute,
+    /// The link loses packets at random.
+    LossyLink,
 }
 
 /// Counts of lost, trimmed and paused packets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Ledger {
     /// Number of lost packets by [`Loss`].
-    pub dropped: [u64; 3],
+    pub dropped: [u64; 4],
     /// Packets and bytes that have reached the far end of a link, over all links.
     pub arrived: LinkLoad,
-    /// Packets and bytes that were lost on a link that is down.
+    /// Packets and bytes that were lost on links that are down or lossy.
     pub lost_on_links: LinkLoad,
     /// Number of trimmed packets.
     pub trimmed: u64,

@@ -65,6 +65,8 @@ struct Link {
     to: Node,
     /// If false, every packet on the link is lost.
     up: bool,
+    /// The probability that a packet is lost otherwise.
+    loss: f32,
 }
 
 /// The result of an arrival.
@@ -87,7 +89,8 @@ impl Fabric {
         let mut speeds = Speeds::default();
         let numbers = || topology.ports();
         let ports = Port::all(&topology, &mut speeds);
-        let links = numbers().map(|port| Link { to: topology.ends(port).1, up: true }).collect();
+        let links =
+            numbers().map(|port| Link { to: topology.ends(port).1, up: true, loss: 0.0 }).collect();
         let switches = (0..topology.switches.len() as u32)
             .map(|switch| {
                 let (policy, hashed) = (&config.policy, config.control_hashed);
@@ -162,10 +165,15 @@ impl Fabric {
 
     /// Handles the arrival of a packet at the far end of a link.
     pub fn on_arrived(&mut self, packet: &Packet, events: &mut Events<Event>) -> Step {
-        let Link { to, up } = self.links[packet.ingress as usize];
-        if !up {
+        let Link { to, up, loss } = self.links[packet.ingress as usize];
+        let lost = match up {
+            false => Some(Loss::LinkDown),
+            true if loss > 0.0 && self.rng.random::<f32>() < loss => Some(Loss::LossyLink),
+            true => None,
+        };
+        if let Some(lost) = lost {
             self.ledger.lost_on_links.count(packet);
-            self.drop_packet(*packet, Loss::LinkDown);
+            self.drop_packet(*packet, lost);
             return Step::Under;
         }
         self.ledger.arrived.count(packet);
@@ -196,6 +204,11 @@ impl Fabric {
     /// Changes the speed of a link, from the next packet on.
     pub fn set_rate(&mut self, port: PortId, rate: crate::time::Rate) {
         self.ports[port.index()].set_rate(rate, &mut self.speeds);
+    }
+
+    /// Changes the probability, 0 to 1, that a packet on a link is lost.
+    pub fn set_loss(&mut self, port: PortId, share: f32) {
+        self.links[port.index()].loss = share;
     }
 
     /// Recomputes the routes from the links that are up.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::by_size::{SizeTimes, by_size};
 use super::resources::peak_rss_mb;
 use crate::fabric::Loss;
 use crate::scenario::place::layer_name;
-use crate::simulation::Simulation;
+use crate::simulation::{MessageSpan, Simulation};
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Tier};
 
@@ -27,6 +28,8 @@ pub struct Measured {
     pub goodput_gbps: f64,
     /// Time of a message from its start to its completion at the sender.
     pub message_us: MessageTimes,
+    /// The same by size, see [`SizeTimes`]. Keys are the most bytes of each class of sizes.
+    pub message_us_by_size: BTreeMap<u64, SizeTimes>,
     /// Maximum number of packets in the queue of a switch's port, including the one being sent.
     pub max_queue_packets: u32,
     /// The same maximum by layer, including the interfaces (`host_to_edge`).
@@ -83,6 +86,8 @@ pub struct Drops {
     pub link_down: u64,
     /// Packets without a route.
     pub no_route: u64,
+    /// Packets lost on a lossy link.
+    pub lossy_link: u64,
 }
 
 /// Times of messages, each from its own start.
@@ -109,6 +114,8 @@ pub struct GroupTimes {
     pub started_us: f64,
     /// Last completion at a sender.
     pub completed_us: f64,
+    /// Time of a message from its start to its completion at the sender.
+    pub message_us: MessageTimes,
 }
 
 impl Measured {
@@ -121,13 +128,15 @@ impl Measured {
         let degrees = run.hosts.ooo_degrees();
         let lost = |loss: Loss| ledger.dropped[loss as usize];
         let queues = Queues::of(run);
+        let all = run.spans().iter().map(|span| span.acknowledged.since(span.posted));
         Measured {
             seed,
             cct_us: cct.as_micros_f64(),
             lower_bound_us: lower_bound.as_micros_f64(),
             slowdown: ratio(cct.0 as f64, lower_bound.0 as f64),
             goodput_gbps: ratio(bytes as f64 * 8e-9, cct.as_secs_f64()),
-            message_us: MessageTimes::of(run),
+            message_us: MessageTimes::of(all.collect()),
+            message_us_by_size: by_size(run),
             max_queue_packets: queues.packets,
             max_queue_packets_by_layer: queues.packets_by_layer,
             max_queue_bytes: queues.bytes,
@@ -143,6 +152,7 @@ impl Measured {
                 no_room: lost(Loss::NoRoom),
                 link_down: lost(Loss::LinkDown),
                 no_route: lost(Loss::NoRoute),
+                lossy_link: lost(Loss::LossyLink),
             },
             ecn_marks: queues.marks,
             ecn_marks_by_layer: queues.marks_by_layer,
@@ -158,8 +168,15 @@ impl Measured {
     }
 }
 
-fn ratio(of: f64, to: f64) -> f64 {
+/// Returns a quotient, or 0 if the divisor is 0.
+pub(super) fn ratio(of: f64, to: f64) -> f64 {
     if to == 0.0 { 0.0 } else { of / to }
+}
+
+/// Returns the value below which this share of the sorted values lies, or 0 if there are none.
+pub(super) fn at_share<T: Copy + Default>(sorted: &[T], share: f64) -> T {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
 /// Maxima over the ports of a fabric.
@@ -193,14 +210,9 @@ impl Queues {
 }
 
 impl MessageTimes {
-    fn of(run: &Simulation) -> MessageTimes {
-        let took = run.spans().iter().map(|span| span.acknowledged.since(span.posted));
-        let mut took: Vec<Ps> = took.collect();
+    pub(super) fn of(mut took: Vec<Ps>) -> MessageTimes {
         took.sort_unstable();
-        let at = |share: f64| {
-            let rank = (share * took.len() as f64).ceil() as usize;
-            took.get(rank.saturating_sub(1)).map_or(0.0, |ps| ps.as_micros_f64())
-        };
+        let at = |share: f64| at_share(&took, share).as_micros_f64();
         let sum: f64 = took.iter().map(|ps| ps.as_micros_f64()).sum();
         MessageTimes {
             mean: ratio(sum, took.len() as f64),
@@ -212,19 +224,23 @@ impl MessageTimes {
 }
 
 fn groups(run: &Simulation) -> Vec<GroupTimes> {
-    let mut by_number: BTreeMap<u32, (u32, Ps, Ps)> = BTreeMap::new();
+    let mut by_number: BTreeMap<u32, Vec<&MessageSpan>> = BTreeMap::new();
     for (message, span) in run.workload().messages.iter().zip(run.spans()) {
-        let (count, started, completed) =
-            by_number.entry(message.group).or_insert((0, Ps::NEVER, Ps::ZERO));
-        *count += 1;
-        *started = span.posted.min(*started);
-        *completed = span.acknowledged.max(*completed);
+        by_number.entry(message.group).or_default().push(span);
     }
-    let times = |(group, (messages, started, completed)): (u32, (u32, Ps, Ps))| GroupTimes {
-        group,
-        messages,
-        started_us: started.as_micros_f64(),
-        completed_us: completed.as_micros_f64(),
+    let times = |(group, spans): (u32, Vec<&MessageSpan>)| {
+        let (started, completed) = (
+            spans.iter().map(|span| span.posted).min(),
+            spans.iter().map(|span| span.acknowledged).max(),
+        );
+        let took = spans.iter().map(|span| span.acknowledged.since(span.posted));
+        GroupTimes {
+            group,
+            messages: spans.len() as u32,
+            started_us: started.unwrap_or_default().as_micros_f64(),
+            completed_us: completed.unwrap_or_default().as_micros_f64(),
+            message_us: MessageTimes::of(took.collect()),
+        }
     };
     by_number.into_iter().map(times).collect()
 }

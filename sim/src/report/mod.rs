@@ -1,13 +1,16 @@
 //! Reports: numbers for programs, a table for people.
 
+mod by_size;
 mod failure;
 mod files;
 mod measured;
 mod resources;
 mod runs;
+mod series;
 mod spread;
 mod table;
 
+pub use by_size::SizeTimes;
 pub use failure::RunFailure;
 pub use files::{json_text, make_folder, write_json, write_text};
 pub use measured::{Drops, GroupTimes, Measured, MessageTimes};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Measured, Report, RunFailure, files, thread_cpu_time};
+use super::series::Series;
+use super::{Measured, Report, RunFailure, files, thread_cpu_time, write_text};
 use crate::frames::Frames;
 use crate::parallel;
 use crate::scenario::Scenario;
@@ -15,7 +16,8 @@ const EVENTS_PER_LOOK: u32 = 8192;
 /// Runs a scenario with each of its seeds and summarises the results.
 ///
 /// `watch` receives the number of messages that have finished since its last call, from several
-/// threads. With `out`, each run writes its messages to `messages-SEED.csv` in that folder.
+/// threads. With `out`, each run writes its messages to `messages-SEED.csv` in that folder, and, if
+/// the scenario is sampled, its queues and links to `series-SEED.csv`.
 ///
 /// # Errors
 /// The scenario cannot be built, a run has no result, or a file cannot be written.
@@ -44,6 +46,9 @@ fn run_one(
     let started = thread_cpu_time();
     let plan = scenario.plan(seed)?;
     let bound = lower_bound(&plan);
+    let sample = scenario.sample().filter(|_| out.is_some());
+    let series = sample.map(|every| Series::new(&plan.topology, every));
+    let mut probes = series.iter().flat_map(Series::probes).collect::<Vec<_>>();
     let mut run = Simulation::new(plan);
     tracing::debug!(scenario = scenario.name, seed, messages = run.unfinished(), "run started");
     let named = |why| RunFailure::Run { scenario: scenario.name.clone(), seed, why };
@@ -54,6 +59,8 @@ fn run_one(
                 break;
             }
             run.step().map_err(named)?;
+            let now = run.events.now();
+            probes.iter_mut().for_each(|probe| probe.look(now, &run.fabric));
         }
         watch((before - run.unfinished()) as u64);
     }
@@ -62,7 +69,12 @@ fn run_one(
     let cpu = thread_cpu_time() - started;
     let measured = Measured::new(&run, seed, bound, cpu);
     tracing::info!(scenario = scenario.name, seed, ?cpu, "run finished");
-    out.map_or(Ok(()), |out| files::write_messages(out, seed, &run))?;
+    drop(probes);
+    if let Some(out) = out {
+        files::write_messages(out, seed, &run)?;
+        let csv = series.map(Series::into_csv);
+        csv.map_or(Ok(()), |csv| write_text(&out.join(format!("series-{seed}.csv")), &csv))?;
+    }
     Ok(measured)
 }
 

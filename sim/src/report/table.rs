@@ -1,8 +1,9 @@
 //! Reports as a table: a row for each scenario, then its details.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{Measured, Report};
+use super::{Measured, Report, SizeTimes};
 
 /// A column: its heading, and the function that returns its text.
 type Column = (&'static str, fn(&Report) -> String);
@@ -148,11 +149,12 @@ fn set_up_lines(report: &Report) -> Vec<Line> {
 fn run_lines(report: &Report) -> Vec<Line> {
     let Some(first) = report.runs.first() else { return Vec::new() };
     let mut lines = vec![line("queues[pkt]", queues(report, first)), message_times(report)];
+    lines.extend(times_by_size(report));
     let drops = first.drops;
     if drops.total > 0 {
         let text = format!(
-            "no room {}, link down {}, no route {} (seed {})",
-            drops.no_room, drops.link_down, drops.no_route, first.seed
+            "no room {}, link down {}, no route {}, lossy link {} (seed {})",
+            drops.no_room, drops.link_down, drops.no_route, drops.lossy_link, first.seed
         );
         lines.push(line("drops", text));
     }
@@ -182,6 +184,43 @@ fn message_times(report: &Report) -> Line {
             times(|run| run.message_us.max)
         ),
     )
+}
+
+/// Formats the times of each class of sizes, if there are several. Figures are means of the runs
+/// that have messages of the class.
+fn times_by_size(report: &Report) -> Vec<Line> {
+    let classes: BTreeSet<u64> =
+        report.runs.iter().flat_map(|run| run.message_us_by_size.keys().copied()).collect();
+    if classes.len() < 2 {
+        return Vec::new();
+    }
+    let times = |class: u64| {
+        let runs: Vec<_> =
+            report.runs.iter().filter_map(|run| run.message_us_by_size.get(&class)).collect();
+        let mean = |of: fn(&SizeTimes) -> f64| {
+            runs.iter().map(|times| of(times)).sum::<f64>() / runs.len().max(1) as f64
+        };
+        let text = format!(
+            "{:.0} messages, p50 {:.3}, p99 {:.3} us; slowdown mean {:.2}, p50 {:.2}, p99 {:.2}",
+            mean(|times| times.messages as f64),
+            mean(|times| times.us.p50),
+            mean(|times| times.us.p99),
+            mean(|times| times.slowdown.mean),
+            mean(|times| times.slowdown.p50),
+            mean(|times| times.slowdown.p99)
+        );
+        line(&format!("up to {}", size_text(class)), text)
+    };
+    classes.into_iter().map(times).collect()
+}
+
+/// Formats a power of ten of bytes, from 1000 on.
+fn size_text(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} KB", bytes / 1000),
+        1_000_000..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} GB", bytes / 1_000_000_000),
+    }
 }
 
 fn cost(report: &Report) -> Line {

@@ -6,10 +6,10 @@ use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
 use super::place::{LayerName, NodeName};
-use super::quantity::{Parsed, Share};
+use super::quantity::{Parsed, Share, Text, by_name};
 use crate::simulation::Change;
 use crate::time::{Ps, Rate};
-use crate::topology::Topology;
+use crate::topology::{PortId, Topology};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +22,26 @@ pub(super) struct FailureKeys {
     until: Option<Parsed<Ps>>,
     convergence: Option<Parsed<Ps>>,
     rate: Option<Parsed<Rate>>,
+    loss: Option<Parsed<Share>>,
+    direction: Option<Parsed<Direction>>,
+}
+
+/// The direction of a cable that is slowed or loses packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Direction {
+    /// Away from the hosts.
+    Up,
+    /// Towards the hosts.
+    Down,
+}
+
+impl Text for Direction {
+    const WHAT: &'static str = "direction";
+    const EXAMPLE: &'static str = "up";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        by_name("direction", text, &[("up", Direction::Up), ("down", Direction::Down)])
+    }
 }
 
 impl FailureKeys {
@@ -43,9 +63,12 @@ impl FailureKeys {
                     "a failure cannot make a cable faster than {usual} b/s; lower `rate`"
                 ));
             }
-            let change = |works| self.change(topology, cable, works);
-            changes.push((at, change(false)));
-            changes.extend(until.map(|until| (until, change(true))));
+            let change = |works| self.changes_of(topology, cable, works);
+            changes.extend(change(false).into_iter().map(|change| (at, change)));
+            let ended = until
+                .into_iter()
+                .flat_map(|until| change(true).into_iter().map(move |change| (until, change)));
+            changes.extend(ended);
         }
         if let Some(Parsed(wait)) = self.convergence {
             let times = [Some(at), until];
@@ -64,22 +87,41 @@ impl FailureKeys {
             }
             _ => {}
         }
-        match (self.rate, self.convergence) {
-            (Some(_), Some(_)) => {
-                Err("a slower cable changes no route; leave out `convergence`".into())
+        match (self.is_cut(), self.convergence) {
+            (false, Some(_)) => Err("a slow or lossy cable changes no route; leave out \
+                                     `convergence`"
+                .into()),
+            (true, _) if self.direction.is_some() => {
+                Err("a cut takes both directions; remove `direction`, or give `loss = \"100 %\"`"
+                    .into())
             }
             _ => Ok(()),
         }
     }
 
-    fn change(&self, topology: &Topology, cable: u32, works: bool) -> Change {
-        match self.rate {
-            None => Change::Cable { cable, up: works },
-            Some(Parsed(rate)) => {
-                let usual = topology.cables[cable as usize].up;
-                Change::Speed { cable, rate: if works { usual } else { rate } }
-            }
+    fn is_cut(&self) -> bool {
+        self.rate.is_none() && self.loss.is_none()
+    }
+
+    /// Returns the changes of one cable when the failure begins, or when it `works` again.
+    fn changes_of(&self, topology: &Topology, cable: u32, works: bool) -> Vec<Change> {
+        if self.is_cut() {
+            return vec![Change::Cable { cable, up: works }];
         }
+        let [up, down] = PortId::of_cable(cable);
+        let ports = match self.direction {
+            None => vec![up, down],
+            Some(Parsed(Direction::Up)) => vec![up],
+            Some(Parsed(Direction::Down)) => vec![down],
+        };
+        let of_port = |port: PortId| {
+            let rate = self.rate.map(|Parsed(rate)| if works { topology.rate(port) } else { rate });
+            let share =
+                self.loss.map(|Parsed(Share(share))| if works { 0.0 } else { share as f32 });
+            let rate = rate.map(|rate| Change::Speed { port, rate });
+            rate.into_iter().chain(share.map(|share| Change::Loss { port, share }))
+        };
+        ports.into_iter().flat_map(of_port).collect()
     }
 
     fn cables(&self, topology: &Topology, seed: u64) -> Result<Vec<u32>, String> {

@@ -14,7 +14,7 @@ use super::rails::RailUseKeys;
 use super::read::{parse_matrix, read_text};
 use super::shape::TopologyKeys;
 use super::spraying::SprayingKeys;
-use super::traffic::WorkloadKeys;
+use super::traffic::{WorkloadFile, WorkloadKeys};
 use super::{Keys, Model, Scenario, ScenarioError, SwitchPolicy};
 use crate::host::{Paths, Recovery};
 
@@ -70,7 +70,7 @@ impl Scenario {
             model: options.model,
             source,
             keys: options.keys(topology),
-            matrices: vec![Some(matrix.workload)],
+            files: vec![Some(WorkloadFile::Matrix(matrix.workload))],
         })
     }
 }
@@ -85,7 +85,9 @@ impl MatrixOptions {
             seed: Some(self.seed),
             runs: None,
             limit: None,
+            sample: None,
             topology: Some(Spanned::new(0..0, topology)),
+            interfaces: Vec::new(),
             network: Some(Spanned::new(0..0, NetworkKeys::with_switch(self.switch.clone()))),
             profile: None,
             hosts: Some(Spanned::new(0..0, hosts)),

@@ -38,9 +38,9 @@ use self::network::{Network, NetworkKeys};
 use self::profile::Profile;
 use self::quantity::Parsed;
 use self::rails::RailUseKeys;
-use self::shape::TopologyKeys;
+use self::shape::{InterfaceKeys, TopologyKeys};
 use self::spraying::SprayingKeys;
-use self::traffic::WorkloadKeys;
+use self::traffic::{WorkloadFile, WorkloadKeys};
 use crate::fabric::NetworkConfig;
 use crate::host::{DataPath, HostConfig, Paths};
 use crate::planning::{Planned, planned};
@@ -64,8 +64,8 @@ pub struct Scenario {
     pub model: Model,
     source: SourceText,
     keys: Keys,
-    /// The matrix of each workload that names a file.
-    matrices: Vec<Option<Workload>>,
+    /// The content of the file that each workload names, if it names one.
+    files: Vec<Option<WorkloadFile>>,
 }
 
 /// The keys of a scenario file.
@@ -80,7 +80,10 @@ struct Keys {
     seed: Option<u64>,
     runs: Option<Spanned<u32>>,
     limit: Option<Parsed<Ps>>,
+    sample: Option<Spanned<Parsed<Ps>>>,
     topology: Option<Spanned<TopologyKeys>>,
+    #[serde(default)]
+    interfaces: Vec<Spanned<InterfaceKeys>>,
     network: Option<Spanned<NetworkKeys>>,
     profile: Option<Parsed<Profile>>,
     hosts: Option<Spanned<HostKeys>>,
@@ -96,6 +99,12 @@ struct Keys {
 
 /// Maximum number of runs of one scenario.
 const MOST_RUNS: u32 = 10_000;
+
+/// Maximum number of intervals at which queues and links are read, which bounds their memory.
+const MOST_SAMPLES: u64 = 1_000_000;
+
+/// Time that a run may take unless the scenario says otherwise.
+const DEFAULT_LIMIT: Ps = Ps::from_micros(10_000_000);
 
 impl Scenario {
     /// Returns the plan of the run with this seed, which decides all random choices: the pattern,
@@ -126,7 +135,7 @@ impl Scenario {
             },
             host,
             seed,
-            limit: self.keys.limit.map_or(Ps::from_micros(10_000_000), |Parsed(limit)| limit),
+            limit: self.keys.limit.map_or(DEFAULT_LIMIT, |Parsed(limit)| limit),
         })
     }
 
@@ -144,6 +153,11 @@ impl Scenario {
         (0..self.runs).map(move |run| first.wrapping_add(run.into()))
     }
 
+    /// Returns the interval at which queues and links are read, if the scenario asks for that.
+    pub fn sample(&self) -> Option<Ps> {
+        self.keys.sample.as_ref().map(|every| every.get_ref().0)
+    }
+
     /// Returns the switch policy in its text form.
     ///
     /// # Errors
@@ -153,13 +167,16 @@ impl Scenario {
     }
 
     fn topology(&self) -> Result<Topology, ScenarioError> {
-        match &self.keys.topology {
+        let mut topology = match &self.keys.topology {
             Some(keys) => {
                 let built = keys.get_ref().build();
-                built.map_err(|what| self.source.error(keys.span(), what))
+                built.map_err(|what| self.source.error(keys.span(), what))?
             }
-            None => self.model.topology().map_err(|error| self.source.whole(error)),
-        }
+            None => self.model.topology().map_err(|error| self.source.whole(error))?,
+        };
+        shape::set_rates(&self.keys.interfaces, &mut topology)
+            .map_err(|Refusal { at, what }| self.source.error(at, what))?;
+        Ok(topology)
     }
 
     fn network(&self) -> Result<Network, ScenarioError> {
@@ -216,10 +233,10 @@ impl Scenario {
 
     fn workload(&self, topology: &Topology, seed: u64) -> Result<Workload, ScenarioError> {
         let mut all = Workload::default();
-        for ((keys, matrix), number) in self.keys.workload.iter().zip(&self.matrices).zip(0_u64..) {
+        for ((keys, file), number) in self.keys.workload.iter().zip(&self.files).zip(0_u64..) {
             // Workloads of the same kind get different random numbers.
             let seed = seed.wrapping_add(number << 32);
-            let built = keys.get_ref().build(topology, matrix.as_ref(), seed);
+            let built = keys.get_ref().build(topology, file.as_ref(), seed);
             let built = built.map_err(|what| self.source.error(keys.span(), what))?;
             traffic::append(&mut all, built);
         }

@@ -4,9 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use super::error::SourceText;
-use super::{Keys, MOST_RUNS, Scenario, ScenarioError};
-use crate::workload::Workload;
+use super::quantity::Parsed;
+use super::traffic::{WorkloadFile, WorkloadKeys};
+use super::{DEFAULT_LIMIT, Keys, MOST_RUNS, MOST_SAMPLES, Scenario, ScenarioError};
+use crate::time::Ps;
 use crate::workload::matrix::Matrix;
+use crate::workload::{Sizes, SizesError};
 
 /// Opens a file that a scenario names. Returns its full name, for errors, and its text.
 pub type OpenFile<'a> = dyn Fn(&str) -> Result<(String, String), ScenarioError> + 'a;
@@ -41,18 +44,29 @@ impl Scenario {
                 return Err(source.error(runs.span(), what));
             }
         };
-        let mut matrices = Vec::new();
+        if let Some(every) = &keys.sample {
+            let limit = keys.limit.map_or(DEFAULT_LIMIT, |Parsed(limit)| limit);
+            let least = Ps(limit.0.div_ceil(MOST_SAMPLES).max(1));
+            if every.get_ref().0 < least {
+                let what = format!(
+                    "a sample every {} may be more than {MOST_SAMPLES} samples; give at least \
+                     {least}, or lower `limit`",
+                    every.get_ref().0
+                );
+                return Err(source.error(every.span(), what));
+            }
+        }
+        let mut files = Vec::new();
         for workload in &keys.workload {
-            let named = workload.get_ref().matrix.as_ref();
-            let read = |named: &super::traffic::MatrixKeys| {
-                let (file, text) = open(&named.file).map_err(|error| match error.line {
+            let read = |(named, parse): (&str, ParseFile)| {
+                let (file, text) = open(named).map_err(|error| match error.line {
                     Some(_) => error,
                     // The error is in the scenario, which names a missing file.
                     None => source.error(workload.span(), error),
                 })?;
-                read_matrix(&file, &text)
+                parse(&file, &text)
             };
-            matrices.push(named.map(read).transpose()?);
+            files.push(named_file(workload.get_ref()).map(read).transpose()?);
         }
         let name = match keys.name.is_empty() {
             true => Path::new(file).file_stem().map_or(file.into(), |name| name.to_string_lossy()),
@@ -63,9 +77,9 @@ impl Scenario {
             about: keys.about.clone(),
             seed: keys.seed.unwrap_or(1),
             runs,
-            model: keys.model.map_or_else(Default::default, |super::Parsed(model)| model),
+            model: keys.model.map_or_else(Default::default, |Parsed(model)| model),
             source,
-            matrices,
+            files,
             keys,
         })
     }
@@ -79,8 +93,27 @@ pub(super) fn read_text(path: &Path) -> Result<String, ScenarioError> {
     })
 }
 
-fn read_matrix(file: &str, text: &str) -> Result<Workload, ScenarioError> {
-    parse_matrix(file, text).map(|matrix| matrix.workload)
+/// Parses a file of this name and content.
+type ParseFile = fn(&str, &str) -> Result<WorkloadFile, ScenarioError>;
+
+/// Returns the file that a workload names, and its parser.
+fn named_file(workload: &WorkloadKeys) -> Option<(&str, ParseFile)> {
+    let matrix = workload.matrix.as_ref();
+    let matrix = matrix.map(|keys| (keys.file.as_str(), read_matrix as ParseFile));
+    let sizes = workload.poisson.as_ref().and_then(|keys| keys.file.as_deref());
+    matrix.or(sizes.map(|file| (file, read_sizes as ParseFile)))
+}
+
+fn read_matrix(file: &str, text: &str) -> Result<WorkloadFile, ScenarioError> {
+    parse_matrix(file, text).map(|matrix| WorkloadFile::Matrix(matrix.workload))
+}
+
+fn read_sizes(file: &str, text: &str) -> Result<WorkloadFile, ScenarioError> {
+    Sizes::parse(text).map(WorkloadFile::Sizes).map_err(|SizesError { line, what }| ScenarioError {
+        file: file.to_owned(),
+        line,
+        what,
+    })
 }
 
 pub(super) fn parse_matrix(file: &str, text: &str) -> Result<Matrix, ScenarioError> {

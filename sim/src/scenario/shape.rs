@@ -1,10 +1,12 @@
 //! `[topology]`: the wiring of the fabric.
 
 use serde::Deserialize;
+use toml::Spanned;
 
+use super::error::Refusal;
 use super::quantity::Parsed;
 use crate::time::{Ps, Rate};
-use crate::topology::{FatTree, LeafSpine, RailOptimised, Topology, TopologyError};
+use crate::topology::{FatTree, LeafSpine, Node, RailOptimised, Topology, TopologyError};
 
 /// Maximum number of interfaces, which bounds the memory of a run.
 const MOST_INTERFACES: u64 = 1 << 16;
@@ -72,6 +74,56 @@ pub(super) struct RailKeys {
     rate: Parsed<Rate>,
     fabric_rate: Option<Parsed<Rate>>,
     delay: Parsed<Ps>,
+}
+
+/// Interfaces with links of their own rate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InterfaceKeys {
+    /// The numbers of the first and of the last one.
+    range: [u32; 2],
+    rate: Parsed<Rate>,
+}
+
+/// Sets the rates of interfaces' links, in both directions.
+pub(super) fn set_rates(
+    all: &[Spanned<InterfaceKeys>],
+    topology: &mut Topology,
+) -> Result<(), Refusal> {
+    let count = topology.nics.len() as u32;
+    for (number, keys) in all.iter().enumerate() {
+        let InterfaceKeys { range: [first, last], rate: Parsed(rate) } = *keys.get_ref();
+        if first > last || last >= count {
+            return Err(Refusal::of(
+                keys,
+                format!(
+                    "range = [{first}, {last}] are no interfaces; give the first and the last of \
+                     0 to {}",
+                    count - 1
+                ),
+            ));
+        }
+        let overlaps = |other: &&Spanned<InterfaceKeys>| {
+            let [from, to] = other.get_ref().range;
+            first <= to && from <= last
+        };
+        if let Some(other) = all[..number].iter().find(overlaps) {
+            let [from, to] = other.get_ref().range;
+            return Err(Refusal::of(
+                keys,
+                format!(
+                    "range = [{first}, {last}] overlaps with [{from}, {to}]; name each interface \
+                     once"
+                ),
+            ));
+        }
+        for cable in &mut topology.cables {
+            if matches!(cable.low, Node::Nic(nic) if (first..=last).contains(&nic)) {
+                (cable.up, cable.down) = (rate, rate);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn one() -> u32 {

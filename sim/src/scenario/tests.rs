@@ -21,6 +21,10 @@ rate = "100 Gb/s"
 fabric_rate = "400 Gb/s"
 delay = "1 us"
 
+[[interfaces]]
+range = [6, 7]
+rate = "50 Gb/s"
+
 [network]
 frames = { payload = "1000 B", header = "62 B", ack = "64 B", gap = "20 B" }
 buffer = { shared = "12 MB", alpha = 1.0 }
@@ -61,6 +65,9 @@ placement = "random"
 shuffle = true
 start = "5 us"
 
+[[workload]]
+poisson = { load = "90 %", sizes = "hadoop", duration = "50 us", queue_pairs = "per-message" }
+
 [[failure]]
 cable = ["leaf 0", "spine 1"]
 at = "1 us"
@@ -71,6 +78,13 @@ convergence = "3 us"
 layers = ["edge-agg"]
 count = 1
 rate = "10 Gb/s"
+
+[[failure]]
+cable = ["host 2", "leaf 1"]
+at = "2 us"
+until = "4 us"
+loss = "0.5 %"
+direction = "down"
 "#;
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {
@@ -104,6 +118,7 @@ fn every_key_arrives_in_the_plan() {
     assert_eq!(limit, Ps::from_micros(1000));
     assert_eq!((topology.nics.len(), topology.cables.len()), (8, 8 + 4 * 2 * 2));
     assert_eq!(topology.cables[0].up, Rate::from_gbps(100));
+    assert_eq!(topology.cables[6].up, Rate::from_gbps(50));
     assert_eq!(topology.cables[8].down, Rate::from_gbps(400));
     assert_eq!(network.frames, Frames { payload: 1000, header: 62, ack: 64, gap: 20 });
     assert_eq!(network.buffer, Buffer::Shared { bytes: 12_000_000, alpha: 1.0 });
@@ -133,10 +148,17 @@ fn every_key_arrives_in_the_plan() {
         ..HostConfig::default()
     };
     assert_eq!(host, expected);
-    assert_eq!(workload.messages.len(), 8 + 2 * 4 * 3);
-    // Two cables between leaf 0 and spine 1 fail and recover, routing learns of both, and one is
-    // slowed.
-    assert_eq!(changes.len(), 2 * 2 + 2 + 1);
+    let (patterns, drawn) = workload.messages.split_at(8 + 2 * 4 * 3);
+    assert!(patterns.iter().all(|message| [1024, 10_000].contains(&message.bytes)));
+    assert!(!drawn.is_empty() && drawn.windows(2).all(|pair| pair[0].queue < pair[1].queue));
+    // Two cables between leaf 0 and spine 1 fail and recover, and routing learns of both. One is
+    // slowed in both directions, and one loses packets in one direction for a while.
+    assert_eq!(changes.len(), 2 * 2 + 2 + 2 + 2);
+    let lossy = crate::topology::PortId::of_cable(2)[1];
+    assert!(changes.contains(&(
+        Ps::from_micros(2),
+        crate::simulation::Change::Loss { port: lossy, share: 0.005 }
+    )));
 }
 
 #[test]
@@ -149,9 +171,11 @@ fn the_seed_decides_what_is_random_and_nothing_else_does() {
 #[test]
 fn the_second_workload_has_queue_pairs_and_groups_of_its_own() {
     let messages = plan(WHOLE).unwrap().workload.messages;
-    let (first, second) = messages.split_at(8);
+    let (first, others) = messages.split_at(8);
     assert!(first.iter().all(|message| message.queue == 0 && message.group == 0));
+    let (second, third) = others.split_at(2 * 4 * 3);
     assert!(second.iter().all(|message| message.queue == 1 && message.group >= 1));
+    assert!(third.iter().all(|message| message.queue >= 2 && message.group >= 3));
 }
 
 #[test]
@@ -197,6 +221,24 @@ fn values_that_contradict_each_other_are_refused() {
         ("destination_groups", "destination_groups = [[0, 1], [1, 2]]", "name it once"),
         ("destination_groups", "destination_groups = [[8]]", "numbered from 0"),
         ("limit", "profile = \"sold\"", "known names: model, shipped"),
+        ("range", "range = [7, 6]", "give the first and the last of 0 to 7"),
+        ("range", "range = [6, 8]", "give the first and the last of 0 to 7"),
+        ("poisson", "poisson = { load = \"0 %\" }", "more than 0 %, up to 100 %"),
+        ("poisson", "poisson = { load = \"9 %\", duration = \"1 us\" }", "web-search, data-mining"),
+        (
+            "poisson",
+            "poisson = { load = \"9 %\", duration = \"1 us\", sizes = \"web\" }",
+            "no distribution of sizes is called `web`",
+        ),
+        (
+            "poisson",
+            "poisson = { load = \"9 %\", duration = \"1 ps\", sizes = \"hadoop\" }",
+            "no message starts: 0.000 were expected; raise `load` or `duration`",
+        ),
+        ("direction", "convergence = \"1 us\"", "leave out `convergence`"),
+        ("loss =", "", "a cut takes both directions; remove `direction`"),
+        ("limit", "sample = \"0 us\"", "give at least 10 us"),
+        ("direction", "direction = \"left\"", "known names: up, down"),
     ] {
         let old = WHOLE.lines().find(|text| text.contains(line)).expect("a line of the text");
         let error = plan(&WHOLE.replace(old, instead)).unwrap_err();
@@ -206,10 +248,41 @@ fn values_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn interfaces_are_named_once() {
+    let second = "[[interfaces]]\nrange = [0, 6]\nrate = \"1 Gb/s\"\n\n[network]";
+    let error = plan(&WHOLE.replace("[network]", second)).unwrap_err();
+    assert!(error.what.contains("range = [0, 6] overlaps with [6, 7]"), "{error}");
+    assert_eq!(error.line, Some(line_of("[network]")));
+}
+
+#[test]
 fn groups_of_destinations_need_sharing_by_host() {
     let error = plan(&WHOLE.replace("sharing = \"host\"", "sharing = \"edge\"")).unwrap_err();
     assert!(error.what.contains("add sharing = \"host\""), "{error}");
     assert_eq!(error.line, Some(line_of("destination_groups")));
+}
+
+/// Messages of a load, with a file of sizes.
+#[test]
+fn sizes_are_read_from_the_file_that_is_named() {
+    let poisson = |keys: &str| {
+        let text =
+            format!("[[workload]]\npoisson = {{ load = \"5 %\", duration = \"9 us\", {keys} }}\n");
+        let open = |name: &str| match name {
+            "fixed.csv" => Ok(("dir/fixed.csv".to_owned(), "bytes,percent\n77,100".to_owned())),
+            _ => Ok(("dir/odd.csv".to_owned(), "100,10\n50,100".to_owned())),
+        };
+        Scenario::parse("test.toml", &text, &open)
+    };
+    let plan = poisson("file = \"fixed.csv\"").unwrap().plan(1).unwrap();
+    assert!(plan.workload.messages.iter().all(|message| message.bytes == 77));
+    let both = poisson("file = \"fixed.csv\", sizes = \"hadoop\"").unwrap().plan(1).unwrap_err();
+    assert_eq!((both.line, both.what.contains("remove one")), (Some(1), true), "{both}");
+    let odd = poisson("file = \"odd.csv\"").unwrap_err().to_string();
+    assert_eq!(
+        odd,
+        "dir/odd.csv:2: 50 bytes come after 100; sort the lines by size, each size once"
+    );
 }
 
 /// A scenario with a part cut out, some characters exchanged, and text inserted: mostly rejected.

@@ -2,12 +2,13 @@
 
 use serde::Deserialize;
 
-use super::quantity::{Bytes, Parsed, Text, by_name};
+use super::quantity::{Bytes, Parsed, Share, Text, by_name};
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::{
-    Forwarding, Fsdp, Groups, Pairs, Start, StartOrder, Workload, WorkloadError, all_to_all,
-    incast, permutation, ring, ring_all_reduce, tree, tree_all_reduce,
+    Forwarding, Fsdp, Groups, NAMED_SIZES, Pairs, Poisson, QueuePairs, Sizes, Start, StartOrder,
+    Workload, WorkloadError, all_to_all, incast, permutation, ring, ring_all_reduce, tree,
+    tree_all_reduce,
 };
 
 /// One traffic pattern and its participants.
@@ -23,6 +24,7 @@ pub(super) struct WorkloadKeys {
     pub(super) incast: Option<BytesKeys>,
     pub(super) fsdp: Option<FsdpKeys>,
     pub(super) matrix: Option<MatrixKeys>,
+    pub(super) poisson: Option<PoissonKeys>,
     groups: Option<u32>,
     placement: Option<Parsed<GroupPlacement>>,
     shuffle: Option<bool>,
@@ -74,6 +76,30 @@ pub(super) struct MatrixKeys {
     pub(super) file: String,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoissonKeys {
+    load: Parsed<LoadShare>,
+    /// A distribution that is built in.
+    sizes: Option<Parsed<Sizes>>,
+    /// A file with a distribution, relative to the scenario unless its path is absolute.
+    pub(super) file: Option<String>,
+    duration: Parsed<Ps>,
+    pairs: Option<Parsed<Pairs>>,
+    queue_pairs: Option<Parsed<QueuePairs>>,
+}
+
+/// A load of links, above 0.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct LoadShare(f64);
+
+/// The content of a file that a workload names.
+#[derive(Clone, Debug)]
+pub(super) enum WorkloadFile {
+    Matrix(Workload),
+    Sizes(Sizes),
+}
+
 /// The placement of groups on interfaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum GroupPlacement {
@@ -96,6 +122,43 @@ impl Text for Pairs {
         let known =
             [("any", Pairs::Any), ("inter-edge", Pairs::InterEdge), ("inter-pod", Pairs::InterPod)];
         by_name("choice of pairs", text, &known)
+    }
+}
+
+impl Text for LoadShare {
+    const WHAT: &'static str = "load";
+    const EXAMPLE: &'static str = "60 %";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        match Share::from_text(text)? {
+            Share(load) if load > 0.0 => Ok(LoadShare(load)),
+            Share(_) => Err(format!("`{text}` is no load; give more than 0 %, up to 100 %")),
+        }
+    }
+}
+
+impl Text for Sizes {
+    const WHAT: &'static str = "distribution of sizes";
+    const EXAMPLE: &'static str = NAMED_SIZES[0];
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        Sizes::named(text).ok_or_else(|| {
+            format!(
+                "no distribution of sizes is called `{text}`; known names: {}; or give `file` \
+                 instead, a CSV file of bytes and percent",
+                NAMED_SIZES.join(", ")
+            )
+        })
+    }
+}
+
+impl Text for QueuePairs {
+    const WHAT: &'static str = "choice of queue pairs";
+    const EXAMPLE: &'static str = "per-pair";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let known = [("per-pair", QueuePairs::PerPair), ("per-message", QueuePairs::PerMessage)];
+        by_name("choice of queue pairs", text, &known)
     }
 }
 
@@ -130,19 +193,24 @@ impl WorkloadKeys {
         WorkloadKeys { matrix, ..WorkloadKeys::default() }
     }
 
-    /// Builds the messages. `seed` decides the random choices; `matrix` is the content of the file,
+    /// Builds the messages. `seed` decides the random choices; `file` is the content of the file,
     /// if one is named.
     pub(super) fn build(
         &self,
         topology: &Topology,
-        matrix: Option<&Workload>,
+        file: Option<&WorkloadFile>,
         seed: u64,
     ) -> Result<Workload, String> {
         self.check()?;
-        let mut workload = match matrix {
-            Some(workload) => workload.clone(),
-            None => self.pattern(topology, seed).map_err(|error| error.to_string())?,
+        let built = match (file, &self.poisson) {
+            (Some(WorkloadFile::Matrix(workload)), _) => Ok(workload.clone()),
+            (Some(WorkloadFile::Sizes(sizes)), Some(keys)) => {
+                keys.plan(sizes.clone())?.workload(topology, seed)
+            }
+            (None, Some(keys)) => keys.plan(keys.named_sizes()?)?.workload(topology, seed),
+            _ => self.pattern(topology, seed),
         };
+        let mut workload = built.map_err(|error| error.to_string())?;
         workload.check(topology.nics.len() as u32).map_err(|error| error.to_string())?;
         if let Some(Parsed(later)) = self.start {
             for message in &mut workload.messages {
@@ -167,6 +235,7 @@ impl WorkloadKeys {
             ("permutation", self.permutation.is_some()),
             ("fsdp", self.fsdp.is_some()),
             ("matrix", self.matrix.is_some()),
+            ("poisson", self.poisson.is_some()),
         ];
         let given = |patterns: &[(&str, bool)]| patterns.iter().filter(|(_, is)| *is).count();
         if given(&grouped) + given(&single) != 1 {
@@ -219,7 +288,7 @@ impl WorkloadKeys {
                 tree_all_reduce(&groups, keys.bytes.0.0, keys.chunk.0.0)
             }
             WorkloadKeys { incast: Some(keys), .. } => incast(&groups, keys.bytes.0.0),
-            _ => unreachable!("`check` has found one pattern, and a matrix is read elsewhere"),
+            _ => unreachable!("`check` has found one pattern, and `build` has handled two others"),
         }
     }
 
@@ -232,6 +301,32 @@ impl WorkloadKeys {
             (None, Some(Parsed(GroupPlacement::Random))) => Groups::random(nodes, count, seed)?,
         };
         Ok(if self.shuffle == Some(true) { groups.shuffled(seed.wrapping_add(1)) } else { groups })
+    }
+}
+
+impl PoissonKeys {
+    fn named_sizes(&self) -> Result<Sizes, String> {
+        let named = self.sizes.as_ref().map(|Parsed(sizes)| sizes.clone());
+        named.ok_or_else(|| {
+            format!(
+                "`poisson` needs the sizes of messages: give `sizes`, one of {}, or `file`, a CSV \
+                 file of bytes and percent",
+                NAMED_SIZES.join(", ")
+            )
+        })
+    }
+
+    fn plan(&self, sizes: Sizes) -> Result<Poisson, String> {
+        if self.sizes.is_some() && self.file.is_some() {
+            return Err("`sizes` and `file` both give the sizes of messages; remove one".into());
+        }
+        Ok(Poisson {
+            load: self.load.0.0,
+            sizes,
+            duration: self.duration.0,
+            pairs: self.pairs.map_or(Pairs::Any, |Parsed(pairs)| pairs),
+            queue_pairs: self.queue_pairs.map_or(QueuePairs::PerPair, |Parsed(of)| of),
+        })
     }
 }
 

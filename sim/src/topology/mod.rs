@@ -97,6 +97,11 @@ pub struct Topology {
 pub struct PortId(pub u32);
 
 impl PortId {
+    /// Returns both directions of a cable: up and down.
+    pub const fn of_cable(cable: u32) -> [PortId; 2] {
+        [PortId(2 * cable), PortId(2 * cable + 1)]
+    }
+
     /// Returns the other direction of the same cable.
     pub const fn reverse(self) -> PortId {
         PortId(self.0 ^ 1)

@@ -1,7 +1,8 @@
 //! Ring AllReduce: reduce-scatter, then all-gather.
 
-use super::error::{possible_count, possible_length};
-use super::{Groups, Message, Start, Workload, WorkloadError};
+use super::error::{WorkloadError, possible_count, possible_length};
+use super::groups::Groups;
+use super::message::{Message, Start, Workload};
 use crate::time::Ps;
 
 /// Ring AllReduce of `bytes` in each group of `n`. In each of `2 (n - 1)` steps, every member sends

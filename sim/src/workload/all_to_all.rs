@@ -4,8 +4,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::error::{possible_count, possible_length};
-use super::{Groups, Message, Workload, WorkloadError};
+use super::error::{WorkloadError, possible_count, possible_length};
+use super::groups::Groups;
+use super::message::{Message, Workload};
 
 /// The order in which a member starts its messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! Errors of workloads.
 
-use super::{MAX_MESSAGE, MAX_MESSAGES};
+use super::message::{MAX_MESSAGE, MAX_MESSAGES};
 
 /// The reason why a workload cannot be sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -91,6 +91,21 @@ pub enum WorkloadError {
         crowd: u32,
         /// Number of all interfaces.
         nodes: u32,
+    },
+    /// An interface has no allowed destination for its messages.
+    #[error("node {node} may send to nobody; allow more pairs, or take a larger topology")]
+    NoDestination {
+        /// The interface.
+        node: u32,
+    },
+    /// No message of a random load starts in time.
+    #[error(
+        "no message starts: {expected} were expected; raise `load` or `duration`, or give \
+         smaller sizes"
+    )]
+    NoArrival {
+        /// The mean number of messages.
+        expected: String,
     },
     /// A plan needs more servers than the fabric has.
     #[error(

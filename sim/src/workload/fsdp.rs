@@ -4,8 +4,8 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::error::{possible_count, possible_length};
-use super::{Message, Start, Workload, WorkloadError};
+use super::error::{WorkloadError, possible_count, possible_length};
+use super::message::{Message, Start, Workload};
 use crate::time::Ps;
 
 /// The backward pass between servers (OFAN, section 8.4 and Fig. 14). Each logical GPU sends to

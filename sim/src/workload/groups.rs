@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::WorkloadError;
+use super::error::WorkloadError;
 
 /// Groups of interfaces, each of which runs a collective of its own.
 ///

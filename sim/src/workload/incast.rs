@@ -1,7 +1,8 @@
 //! Incast: many members send to one.
 
-use super::error::{possible_count, possible_length};
-use super::{Groups, Message, Workload, WorkloadError};
+use super::error::{WorkloadError, possible_count, possible_length};
+use super::groups::Groups;
+use super::message::{Message, Workload};
 
 /// Returns an incast in each group: every other member sends `bytes` to the first, all at time 0.
 ///

@@ -4,8 +4,8 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::error::possible_length;
-use super::{Message, Workload, WorkloadError};
+use super::error::{WorkloadError, possible_length};
+use super::message::{Message, Workload};
 use crate::topology::Topology;
 
 /// The allowed pairs of sender and receiver.
@@ -17,6 +17,18 @@ pub enum Pairs {
     InterEdge,
     /// Pairs in different pods (OFAN, Fig. 7).
     InterPod,
+}
+
+impl Pairs {
+    /// Returns the place of each interface. Messages go to another place.
+    pub(super) fn places(self, topology: &Topology) -> Vec<u32> {
+        let place = |(nic, edge): (u32, u32)| match self {
+            Pairs::Any => nic,
+            Pairs::InterEdge => edge,
+            Pairs::InterPod => topology.switches[edge as usize].pod,
+        };
+        (0..).zip(topology.nics.iter().map(|nic| nic.edge)).map(place).collect()
+    }
 }
 
 /// Returns a random permutation, all messages of `bytes` at time 0, listed by source.
@@ -34,13 +46,7 @@ pub fn permutation(
     seed: u64,
 ) -> Result<Workload, WorkloadError> {
     possible_length(bytes)?;
-    let place = |(nic, edge): (u32, u32)| match pairs {
-        Pairs::Any => nic,
-        Pairs::InterEdge => edge,
-        Pairs::InterPod => topology.switches[edge as usize].pod,
-    };
-    let edges = topology.nics.iter().map(|nic| nic.edge);
-    let places: Vec<u32> = (0..).zip(edges).map(place).collect();
+    let places = pairs.places(topology);
     let (crowd, nodes) = (largest_crowd(&places), places.len() as u32);
     if 2 * crowd > nodes {
         return Err(WorkloadError::NoPermutation { crowd, nodes });

@@ -1,7 +1,8 @@
 //! One step of a ring: every member sends to the next.
 
-use super::error::{possible_count, possible_length};
-use super::{Groups, Message, Workload, WorkloadError};
+use super::error::{WorkloadError, possible_count, possible_length};
+use super::groups::Groups;
+use super::message::{Message, Workload};
 
 /// Returns one step of a ring collective: every member sends `bytes` to the next, and the last to
 /// the first, all at time 0. With [`Groups::shuffled`] neighbours are random (PRO, section VI).

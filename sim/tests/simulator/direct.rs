@@ -64,9 +64,11 @@ fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, direct: bool) -> Simulation
 
 /// Slows the cables of one spine.
 fn slowed(gbps: u64) -> Vec<(Ps, Change)> {
-    let slow = |cable: u32| (Ps::ZERO, Change::Speed { cable, rate: Rate::from_gbps(gbps) });
+    let slow = |cable: u32| {
+        Change::speed_of_cable(cable, Rate::from_gbps(gbps)).map(|change| (Ps::ZERO, change))
+    };
     let cables = topology().cables.len() as u32;
-    (HOSTS..cables).step_by(SPINES as usize).map(slow).collect()
+    (HOSTS..cables).step_by(SPINES as usize).flat_map(slow).collect()
 }
 
 /// Packets over the slow spine are overtaken, and arrive all the same.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::super::message::Message;
 use super::journey::{Journey, Load};
 use crate::frames::Frames;
 use crate::simulation::Change;
 use crate::time::{Ps, Rate};
 use crate::topology::{Node, Tier, Topology};
-use crate::workload::Message;
 
 /// A part of the fabric: a switch or pod with everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -135,16 +135,18 @@ fn parts(topology: &Topology, switch: u32) -> [Option<Part>; 2] {
 /// slow or cut from the start to the end counts so; one that never works counts as 1 b/s.
 pub fn at_best(topology: &Topology, changes: &[(Ps, Change)]) -> Topology {
     let mut best = topology.clone();
-    for (index, cable) in (0_u32..).zip(&mut best.cables) {
+    for port in topology.ports() {
         let speeds = changes.iter().filter_map(|(at, change)| match *change {
-            Change::Speed { cable, rate } if cable == index => Some((*at, rate)),
+            Change::Speed { port: changed, rate } if changed == port => Some((*at, rate)),
             _ => None,
         });
         if let Some(fastest) = speeds.clone().map(|(_, rate)| rate).max() {
             let ever_usual = speeds.clone().all(|(at, _)| at > Ps::ZERO);
-            let best = |usual: Rate| if ever_usual { usual.max(fastest) } else { fastest };
-            (cable.up, cable.down) = (best(cable.up), best(cable.down));
+            let usual = topology.rate(port);
+            best.set_port_rate(port, if ever_usual { usual.max(fastest) } else { fastest });
         }
+    }
+    for (index, cable) in (0_u32..).zip(&mut best.cables) {
         let cuts = changes.iter().filter_map(|(at, change)| match *change {
             Change::Cable { cable, up } if cable == index => Some((*at, up)),
             _ => None,

@@ -1,12 +1,12 @@
 //! A lower bound for any workload.
 
+use super::super::message::{Message, Start, Workload};
 use super::cuts::{Cuts, Sent};
 use super::journey::{Journey, Load};
 use super::{Path, delivery, lone_flow};
 use crate::frames::Frames;
 use crate::time::{Ps, Rate};
 use crate::topology::{Node, Tier, Topology};
-use crate::workload::{Message, Start, Workload};
 
 /// A lower bound for any workload on any topology: the largest of
 ///
@@ -50,6 +50,35 @@ pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) ->
     longest.max(links.least(frames)).max(cuts.least(frames))
 }
 
+/// Times of messages that have the fabric to themselves.
+#[derive(Debug)]
+pub struct Alone<'a> {
+    frames: &'a Frames,
+    topology: &'a Topology,
+    route: Path,
+    /// The rates of each interface's links up and down.
+    rates: Vec<[Rate; 2]>,
+}
+
+impl Alone<'_> {
+    /// Creates the times of messages over a topology.
+    pub fn new<'a>(frames: &'a Frames, topology: &'a Topology) -> Alone<'a> {
+        Alone { frames, topology, route: best_link(topology), rates: link_rates(topology) }
+    }
+
+    /// Returns a lower bound of the time of a message from its start to its completion at the
+    /// sender. It is exact if all links have the same rate and delay.
+    ///
+    /// # Panics
+    /// Panics if the topology lacks one of its interfaces.
+    pub fn time(&self, message: &Message) -> Ps {
+        let Message { src, dst, bytes, .. } = *message;
+        let path = Path { hops: hops(self.topology, src, dst), ..self.route };
+        let slower = self.rates[src as usize][0].min(self.rates[dst as usize][1]);
+        lone_flow(self.frames, &path, bytes).max(self.frames.data_time(slower, bytes))
+    }
+}
+
 /// The loads of the interfaces' links.
 struct Links {
     /// The rates of each interface's links up and down.
@@ -62,12 +91,7 @@ struct Links {
 
 impl Links {
     fn new(topology: &Topology) -> Links {
-        let mut rates = vec![[Rate::from_bps(1); 2]; topology.nics.len()];
-        for cable in &topology.cables {
-            if let Node::Nic(nic) = cable.low {
-                rates[nic as usize] = [cable.up, cable.down];
-            }
-        }
+        let rates = link_rates(topology);
         let idle = vec![Load::default(); rates.len()];
         Links { rates, up: idle.clone(), down: idle }
     }
@@ -108,6 +132,17 @@ fn best_link(topology: &Topology) -> Path {
     Path { rate: rate.unwrap_or(Rate::from_bps(1)), delay: delay.unwrap_or(Ps::ZERO), hops: 1 }
 }
 
+/// Returns the rates of each interface's links up and down.
+fn link_rates(topology: &Topology) -> Vec<[Rate; 2]> {
+    let mut rates = vec![[Rate::from_bps(1); 2]; topology.nics.len()];
+    for cable in &topology.cables {
+        if let Node::Nic(nic) = cable.low {
+            rates[nic as usize] = [cable.up, cable.down];
+        }
+    }
+    rates
+}
+
 /// Returns the number of links between two interfaces.
 fn hops(topology: &Topology, src: u32, dst: u32) -> u32 {
     match topology.meeting_tier(src, dst) {
@@ -123,7 +158,7 @@ mod tests {
     use super::super::{all_to_all, permutation};
     use super::*;
     use crate::simulation::Change;
-    use crate::topology::{FatTree, LeafSpine};
+    use crate::topology::{FatTree, LeafSpine, PortId};
     use crate::workload::bounds::at_best;
     use crate::workload::{Fsdp, Groups, Pairs, StartOrder};
     use crate::workload::{
@@ -241,7 +276,8 @@ mod tests {
         topology.set_rate(Node::Switch(0), Node::Switch(3), Rate::from_gbps(100)).unwrap();
         let cable = topology.ports_between(Node::Switch(0), Node::Switch(3)).next().unwrap();
         let (cable, later) = (cable.cable() as u32, Ps::from_micros(5));
-        let speed = |gbps| Change::Speed { cable, rate: Rate::from_gbps(gbps) };
+        let port = PortId::of_cable(cable)[0];
+        let speed = |gbps| Change::Speed { port, rate: Rate::from_gbps(gbps) };
         let rate = |changes: &[(Ps, Change)]| {
             at_best(&topology, changes).cables[cable as usize].up.bps() / 1_000_000_000
         };

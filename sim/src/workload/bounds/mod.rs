@@ -14,7 +14,7 @@ mod general;
 mod journey;
 
 pub use cuts::at_best;
-pub use general::of_workload;
+pub use general::{Alone, of_workload};
 
 use crate::frames::Frames;
 use crate::time::{Ps, Rate};

@@ -1,6 +1,6 @@
 //! Errors of connection-matrix files.
 
-use super::super::{MAX_MESSAGE, MAX_MESSAGES};
+use super::super::message::{MAX_MESSAGE, MAX_MESSAGES};
 
 /// The latest start: one hour, in picoseconds.
 pub(super) const LATEST: u64 = 3_600_000_000_000_000;

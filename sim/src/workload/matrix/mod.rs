@@ -33,7 +33,7 @@ mod write;
 
 pub use error::{MatrixError, Problem, WriteError};
 
-use super::Workload;
+use super::message::Workload;
 
 /// The content of a connection-matrix file.
 #[derive(Clone, PartialEq, Eq, Debug)]

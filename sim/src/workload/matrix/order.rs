@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::super::{Message, Start, Workload};
+use super::super::message::{Message, Start, Workload};
 use super::connection::{Connection, Firing, Located};
 use super::error::{MAX_WAITS, Problem};
 use crate::time::Ps;

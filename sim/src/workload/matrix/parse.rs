@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::str::SplitWhitespace;
 
-use super::super::{MAX_MESSAGE, MAX_MESSAGES};
+use super::super::message::{MAX_MESSAGE, MAX_MESSAGES};
 use super::Matrix;
 use super::connection::{Connection, Firing, Located};
 use super::error::{LATEST, Problem};

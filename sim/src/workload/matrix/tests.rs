@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::super::{Groups, MAX_MESSAGE, Message, Start, Workload};
-use super::super::{StartOrder, all_to_all, ring_all_reduce, tree_all_reduce};
+use super::super::all_to_all::StartOrder;
+use super::super::groups::Groups;
+use super::super::message::{MAX_MESSAGE, Message, Start, Workload};
+use super::super::{all_to_all, ring_all_reduce, tree_all_reduce};
 use super::error::LATEST;
 use super::{Matrix, WriteError};
 use crate::time::Ps;

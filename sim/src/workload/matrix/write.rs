@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 
-use super::super::{Message, Start};
+use super::super::message::{Message, Start};
 use super::{Matrix, WriteError};
 use crate::time::Ps;
 

@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use super::super::error::{possible_count, possible_length};
-use super::super::{Groups, Message, Start, Workload, WorkloadError};
+use super::super::error::{WorkloadError, possible_count, possible_length};
+use super::super::groups::Groups;
+use super::super::message::{Message, Start, Workload};
 use super::shape::Tree;
 use crate::time::Ps;
 

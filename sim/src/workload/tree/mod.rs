@@ -6,8 +6,9 @@ mod shape;
 pub use broadcast::{Forwarding, Pipeline, tree};
 
 use self::shape::Tree;
-use super::error::{possible_count, possible_length};
-use super::{Groups, Message, Start, Workload, WorkloadError};
+use super::error::{WorkloadError, possible_count, possible_length};
+use super::groups::Groups;
+use super::message::{Message, Start, Workload};
 use crate::time::Ps;
 
 /// AllReduce along a double binary tree, pipelined. Each tree takes half of `bytes`, cut into
