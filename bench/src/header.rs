@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use braid::{Crc, Medium};
+use braid::{Crc, Datapath, Medium};
 
 use crate::cli::Test;
 use crate::engine_args::{EngineArgs, Service};
@@ -39,7 +39,7 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
     let payload = session.qps[0].packet_payload();
     let payload = payload.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes}[B]"));
     [
-        [("Device", device(args)), ("Peer", session.peer().to_string())],
+        [("Device", device(args, session.qps[0].protocol())), ("Peer", session.peer().to_string())],
         [("Number of qps", plan.qps.to_string()), ("Connection type", connection(args).to_owned())],
         [("TX depth", plan.sends.to_string()), ("Packet payload", payload)],
         [("Paths", args.policy.paths.to_string()), ("Path policy", args.policy.lb.to_string())],
@@ -51,8 +51,13 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
     ]
 }
 
-fn device(args: &EngineArgs) -> String {
-    args.device.dev.clone().unwrap_or_else(|| args.datapath().label().to_owned())
+/// The device, or the datapath with the protocol that it has chosen.
+fn device(args: &EngineArgs, protocol: Option<&str>) -> String {
+    let (datapath, device) = (args.datapath(), args.device.dev.clone());
+    device.unwrap_or_else(|| match protocol {
+        Some(protocol) if datapath == Datapath::Auto.kind() => format!("{protocol} ({datapath})"),
+        _ => datapath.label().to_owned(),
+    })
 }
 
 fn connection(args: &EngineArgs) -> &'static str {

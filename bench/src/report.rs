@@ -94,6 +94,9 @@ pub(crate) struct Results {
     pub(crate) loss_recovery: &'static str,
     pub(crate) congestion_control: String,
     pub(crate) packet_payload_bytes: u16,
+    pub(crate) datapath: &'static str,
+    /// The protocol that carried the packets.
+    pub(crate) protocol: &'static str,
     pub(crate) crc: bool,
     /// Protection of packets. `None`: none.
     pub(crate) security: Option<String>,
@@ -172,8 +175,9 @@ impl Latency {
 pub(crate) fn summary(results: &Results) -> String {
     let all = results.rows.iter().map(|row| row.traffic);
     let mut text = format!(
-        " packets of {} bytes, crc {}, {}\n{}",
+        " packets of {} bytes over {}, crc {}, {}\n{}",
         results.packet_payload_bytes,
+        results.protocol,
         if results.crc { "on" } else { "off" },
         results.security.as_deref().unwrap_or("no key"),
         traffic(&all.fold(Traffic::default(), Traffic::and)),

@@ -190,6 +190,8 @@ fn results(
         loss_recovery: args.engine.policy.loss_recovery.name(),
         congestion_control: args.engine.policy.cc.to_string(),
         packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
+        datapath: args.engine.datapath().name(),
+        protocol: session.qps[0].protocol().unwrap_or("unknown"),
         crc: session.qps[0].payload_crc() == Some(braid::Crc::On),
         security: session.qps[0].security().map(security_text),
         verify: args.verify,

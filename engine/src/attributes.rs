@@ -7,6 +7,9 @@ use crate::datapath::Caps;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct DatapathAttributes {
+    /// The protocols of the packets, such as `UDP`. A connection uses one of them, see
+    /// [`crate::QueuePair::protocol`]; the attributes are of the first.
+    pub protocols: &'static [&'static str],
     /// The largest number of packets that leave together: in one GSO call over UDP, in one list of
     /// work requests over verbs. 1: packets leave one by one.
     pub batch_segments: u32,
@@ -32,9 +35,10 @@ pub struct DatapathAttributes {
     pub congestion_marks: bool,
 }
 
-impl From<Caps> for DatapathAttributes {
-    fn from(caps: Caps) -> Self {
+impl DatapathAttributes {
+    pub(crate) fn new(caps: Caps, protocols: &'static [&'static str]) -> Self {
         DatapathAttributes {
+            protocols,
             batch_segments: caps.batch_segments,
             batch_bytes: caps.batch_bytes,
             joint_batches: caps.joint_batches,

@@ -20,11 +20,14 @@ use crate::wake::Event;
 pub enum ConnectError {
     /// The peer did not answer in time.
     #[error(
-        "{addr} did not answer in time; is a Braid listener there, and does UDP reach its port?"
+        "{addr} did not answer in time; is a Braid listener there, and do {over} packets reach its \
+         port?"
     )]
     TimedOut {
         /// The address of the peer.
         addr: SocketAddr,
+        /// The protocol of the packets, such as `UDP`, or `UDP or TCP`.
+        over: String,
     },
     /// The peer did not answer in time, and this host would drop its answer.
     #[error("{addr} did not answer in time: {source}")]

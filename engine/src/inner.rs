@@ -136,14 +136,15 @@ impl EngineInner {
         let caps = rails.caps();
         if index == 0 {
             self.local_addr = rails.first().local_addr();
-            self.attributes = caps.into();
+            self.attributes = DatapathAttributes::new(caps[0], config.datapath.protocols());
         }
         let parts = WorkerParts {
             plan: SetUpPlan {
                 instance,
-                mtu: config.mtu.unwrap_or(caps.segment),
+                mtu: config.mtu,
                 quantum: config.quantum,
-                crc: config.crc.unwrap_or(caps.crc),
+                crc: config.crc,
+                protocols: config.datapath.protocols(),
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
                 skip_key: random::bytes(),

@@ -55,6 +55,7 @@
 //! page for each task.
 
 mod attributes;
+mod auto;
 mod backlog;
 mod busy_wait;
 mod clock;

@@ -74,6 +74,9 @@ pub struct QpMetrics {
     pub error: Option<QpError>,
     /// The receiving address of the peer. `None`: not connected.
     pub peer: Option<SocketAddr>,
+    /// The protocol that carries the packets, see [`crate::QueuePair::protocol`]. `None`: not
+    /// connected.
+    pub protocol: Option<&'static str>,
     /// Payload bytes of a full packet. `None`: not connected.
     pub packet_payload: Option<u16>,
     /// Posted sends that have not ended.

@@ -525,7 +525,8 @@ typedef struct braid_engine_config {
     // `threads` 1 or 0. Requires root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. One engine per
     // interface can use it. Not with `fabric` or `device`. 0: UDP sockets only.
     int xdp;
-    // The datapath by name: "udp", "xdp", "verbs" (needs `device`) or "mem" (needs `fabric`).
+    // The datapath by name: "udp", "tcp", "auto" (TCP where UDP does not pass), "xdp", "verbs"
+    // (needs `device`) or "mem" (needs `fabric`).
     // NULL: the one that `fabric`, `device` or `xdp` selects, otherwise "udp". New programs name
     // "xdp" here instead of setting `xdp`.
     const char *datapath;

@@ -34,6 +34,7 @@ def check_transfer(pair: MakePair, **params: str) -> None:
         {"rails": "lo", "rail_policy": "round-robin"},
         {"bind": "127.0.0.1", "threads": "2", "crc": "off", "mtu": "4096", "datapath": "udp"},
         {"datapath": "tcp"},
+        {"datapath": "auto"},
         {"peer_timeout_ms": "2000", "connect_timeout_ms": "9000", "linger_ms": "100"},
     ],
     ids=lambda params: next(iter(params)),

@@ -50,11 +50,12 @@ pub use followers::Followers;
 pub use loss_recovery::{LossRecovery, UnknownRecovery};
 pub use output::{Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use protection::{Access, AccessError, AtomicOp, PdId};
-pub use qp::{Admit, ConnectedQp, Landing, OfferTerms, QpCounters, QueuePair, SubflowMetrics};
+pub use qp::{Admit, ConnectedQp, Landing, QpCounters, QueuePair, SubflowMetrics};
 pub use regions::{Memory, NicKeys, Region, Regions};
 pub use setup::{
-    Accepted, AddrPair, Attempt, AttemptId, Backlog, ConnectError, CookieJar, Guesses, Initiator,
-    Initiators, LocalAddr, Reply, Request, Responder, Step, Use, decline,
+    Accepted, AddrPair, Attempt, AttemptId, Backlog, Carrier, ConnectError, CookieJar, Guesses,
+    Initiator, Initiators, LocalAddr, OfferTerms, Reply, Request, Responder, ResponderAddr, Step,
+    Use, decline,
 };
 pub use sg_list::{SgList, Sge};
 pub use state::QpState;

@@ -14,7 +14,7 @@ pub enum JoinError {
     PeerOverUdp,
     /// The peer has an RDMA device, and this end has none.
     #[error(
-        "the peer sends over verbs and this end over UDP; take the same datapath on both sides"
+        "the peer sends over verbs and this end over sockets; take the same datapath on both sides"
     )]
     PeerOverVerbs,
     /// The peer's description of its RDMA device is malformed.

@@ -16,7 +16,9 @@ use std::os::fd::BorrowedFd;
 use std::slice::Chunks;
 use std::time::Instant;
 
-use braid_transport::{Access, AddrPair, DirectConfig, LocalAddr, NicEpoch, PdId, Regions, SgList};
+use braid_transport::{
+    Access, AddrPair, Carrier, DirectConfig, LocalAddr, NicEpoch, PdId, Regions, SgList,
+};
 use braid_wire::{Crc, DataHeader, PathId, QpId, Time, Token};
 
 use crate::degradation::Degradation;
@@ -25,6 +27,15 @@ use crate::discovery::PathMap;
 pub use self::error::JoinError;
 pub(crate) use self::segment_run::{Readable, SegmentRun};
 pub(crate) use crate::link::{LinkLosses as Losses, PortRefused, Reach, Via};
+
+/// The trouble of an attempt to connect with the first carrier of a datapath.
+#[derive(Default)]
+pub(crate) struct CarrierTrouble {
+    /// The number of long HELLOs without an answer.
+    pub(crate) unanswered: u32,
+    /// The system's reason why none of them can have arrived.
+    pub(crate) refused: Option<String>,
+}
 
 /// The capabilities of a datapath.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -255,8 +266,13 @@ pub(crate) trait Datapath: DatapathSetup + PathInfo + Send {
 
 /// Set-up of a datapath's connections, and their end.
 pub(crate) trait DatapathSetup {
-    /// The capabilities of the datapath. They never change.
+    /// The capabilities of the datapath, or of its first carrier. They never change.
     fn caps(&self) -> Caps;
+
+    /// The capabilities of its further carriers.
+    fn further_carriers(&self) -> Vec<Caps> {
+        Vec::new()
+    }
 
     /// The address of the receiving port. Set-up packets arrive there on every datapath.
     fn local_addr(&self) -> SocketAddr;
@@ -283,6 +299,9 @@ pub(crate) trait DatapathSetup {
     fn close_epoch(&mut self, _: Time, _: QpId, _: NicEpoch) -> Closing {
         Closing::Refused
     }
+
+    /// Records the reason why a connection to `to` was made by another carrier than the first.
+    fn fell_back(&mut self, _to: AddrPair, _trouble: &CarrierTrouble) {}
 
     /// Drops every reference to memory of regions that have left the region table.
     fn forget_memory(&mut self);
@@ -313,13 +332,13 @@ pub(crate) trait PathInfo {
     /// Default: they may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
-    /// Reports the ports that hosts have refused (ICMP port unreachable) since the last call.
-    /// The call costs system calls, so the worker makes it when a peer is silent.
-    fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
+    /// Reports the ports that hosts have refused (ICMP port unreachable) since the last call, with
+    /// the carrier. The call costs system calls, so the worker makes it when a peer is silent.
+    fn take_refused(&mut self, _sink: &mut dyn FnMut(Carrier, PortRefused)) {}
 
     /// Packets lost so far.
     fn losses(&self) -> Losses;
 
     /// Adds the degradations of rail `rail` towards `to`.
-    fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
+    fn degradations(&self, _rail: usize, _to: AddrPair, _all: &mut Vec<Degradation>) {}
 }

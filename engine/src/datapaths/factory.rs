@@ -23,6 +23,8 @@ pub(crate) struct Info {
     /// One line for the help of a program.
     pub(crate) summary: &'static str,
     pub(crate) medium: Medium,
+    /// The protocol of the packets, by carrier.
+    pub(crate) protocols: &'static [&'static str],
     pub(crate) features: &'static [Feature],
     /// The programs that offer the datapath. Rust, C and `braid-perf` offer all of them.
     pub(crate) programs: &'static [Program],

@@ -15,6 +15,7 @@ impl Factory for Mem {
         label: "memory",
         summary: "Inside one process",
         medium: Medium::Process,
+        protocols: &["in-process"],
         features: &[Feature::Keys],
         programs: &[],
     };

@@ -1,6 +1,7 @@
 //! The table of datapaths, the only place that lists them. A datapath is a folder here and a row in
 //! the table: Rust, C, NCCL, the drop-in libibverbs and `braid-perf` take their names from it.
 
+mod auto;
 mod factory;
 mod mem;
 mod tcp;
@@ -80,6 +81,11 @@ table! {
     /// bulk data with fewer processor cycles where the MTU is small. Both ends take this datapath.
     /// See docs/tcp.md.
     Tcp = tcp::Tcp;
+    /// UDP for peers that it reaches, and TCP connections for others. Both receive at the same port
+    /// number. A connection over TCP has the degradation
+    /// [`crate::Degradation::DatapathUnavailable`], with the reason. The peer may use this,
+    /// [`Datapath::Udp`] or [`Datapath::Tcp`]. See docs/tcp.md.
+    Auto = auto::Auto;
     /// UDP sockets, and AF_XDP for datagrams of up to 1200 bytes. AF_XDP bypasses the network
     /// stack, its firewall and its packet captures, and takes less time. The datapath needs an
     /// Ethernet interface whose IPv4 address is [`crate::EngineConfig::bind`], and root or
@@ -198,6 +204,11 @@ impl Datapath {
     pub fn kind(&self) -> DatapathKind {
         let name = self.info().name;
         DatapathKind::all().find(|kind| kind.name() == name).expect("the table has every variant")
+    }
+
+    /// The protocol of the packets, by carrier.
+    pub(crate) fn protocols(&self) -> &'static [&'static str] {
+        self.info().protocols
     }
 
     /// Whether the datapath has an optional feature.

@@ -18,6 +18,7 @@ impl Factory for Tcp {
         label: "TCP connections",
         summary: "TCP connections, one for each path",
         medium: Medium::Network,
+        protocols: &["TCP"],
         features: &[Feature::Keys],
         programs: &[Program::Nccl, Program::DropIn],
     };

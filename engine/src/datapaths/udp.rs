@@ -18,6 +18,7 @@ impl Factory for Udp {
         label: "UDP sockets",
         summary: "UDP sockets",
         medium: Medium::Network,
+        protocols: &["UDP"],
         features: &[Feature::Discovery, Feature::SecondAddress, Feature::Keys],
         programs: &[Program::Nccl, Program::DropIn],
     };

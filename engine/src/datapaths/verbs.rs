@@ -20,6 +20,7 @@ impl Factory for Verbs {
         label: "RDMA device",
         summary: "An RDMA device, Soft-RoCE included, by libibverbs; `-d` names it",
         medium: Medium::Device,
+        protocols: &["UDP"],
         features: &[],
         programs: &[Program::Nccl],
     };

@@ -19,6 +19,7 @@ impl Factory for Xdp {
         summary: "UDP sockets, and AF_XDP for short datagrams, on the Ethernet interface of \
                   `--bind`; as root",
         medium: Medium::Network,
+        protocols: &["UDP"],
         features: &[Feature::Discovery, Feature::Keys],
         programs: &[],
     };

@@ -122,12 +122,16 @@ impl Engines {
             .iter()
             .map(|(labels, qp)| {
                 let error = qp.error.map_or(String::new(), |error| error.to_string());
-                let state = [("state", qp.state.to_string()), ("error", error)];
+                let protocol = qp.protocol.unwrap_or_default().to_owned();
+                let state =
+                    [("state", qp.state.to_string()), ("error", error), ("protocol", protocol)];
                 labels.iter().cloned().chain(state).collect()
             })
             .collect();
-        let state =
-            gauge("braid_qp_state", "1, with the state of the queue pair, and why it is in ERR");
+        let state = gauge(
+            "braid_qp_state",
+            "1, with the state of the queue pair, why it is in ERR, and what carries its packets",
+        );
         family(encoder, &state, states.iter().map(|labels| (labels, 1.0)))?;
         let mut each = |kind: Family<'_>, value: fn(&QpMetrics) -> f64| {
             family(encoder, &kind, all.iter().map(|(labels, qp)| (labels, value(qp))))

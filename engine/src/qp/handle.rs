@@ -397,7 +397,10 @@ impl QueuePair {
         } else {
             outcome.wait(limit)
         };
-        ended.unwrap_or(Err(ConnectError::TimedOut { addr: addrs[0] }))
+        ended.unwrap_or_else(|| {
+            let over = self.engine.attributes.protocols.join(" or ");
+            Err(ConnectError::TimedOut { addr: addrs[0], over })
+        })
     }
 
     /// Begins an attempt to connect and returns at once, see [`QueuePair::connect`]. The returned
@@ -511,6 +514,11 @@ impl QueuePair {
     /// Empty if the queue pair is not connected or nothing is degraded.
     pub fn degradations(&self) -> Vec<Degradation> {
         self.worker().control().degradations(self.index())
+    }
+
+    /// The protocol that carries the packets, such as `UDP` or `TCP`. `None`: not connected.
+    pub fn protocol(&self) -> Option<&'static str> {
+        self.worker().control().protocol(self.index())
     }
 
     /// The payload check agreed with the peer. `None`: not connected.

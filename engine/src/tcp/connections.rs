@@ -360,7 +360,8 @@ impl TcpConnections {
             false => None,
         };
         let traffic_class = greeting.traffic_class;
-        let local = LocalAddr { ip: called, traffic_class, interface: interface(remote) };
+        let interface = interface(remote);
+        let local = LocalAddr { ip: called, traffic_class, interface, ..LocalAddr::default() };
         let pair = AddrPair { remote, local };
         let key = PeerKey::from(pair);
         let is_alive = self.peers.get(&key).is_some_and(|peer| {

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::{AddrPair, LocalAddr, Regions};
+use braid_transport::{AddrPair, Carrier, LocalAddr, Regions};
 use braid_wire::{Crc, Opcode, PathId, QpId, Time};
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 
@@ -373,15 +373,17 @@ impl PathInfo for TcpDatapath {
         self.connections.unwatch(to);
     }
 
-    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
-        self.connections.refused.drain(..).for_each(sink);
+    fn take_refused(&mut self, sink: &mut dyn FnMut(Carrier, PortRefused)) {
+        let refused = self.connections.refused.drain(..);
+        refused.for_each(|refused| sink(Carrier::default(), refused));
     }
 
     fn losses(&self) -> Losses {
         Losses { unreachable: self.lost, ..Losses::default() }
     }
 
-    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+    fn degradations(&self, rail: usize, to: AddrPair, all: &mut Vec<Degradation>) {
+        let to = to.remote;
         let misrouted = self.interface.misrouting(to);
         all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
     }

@@ -40,8 +40,8 @@ impl Worker {
         private_data: &[u8],
     ) -> Result<(), ConnectError> {
         let keyed = self.security.clone().filter(|_| !request.sealed_in.is_empty());
-        let mtu = self.mtu_towards(request.from, keyed.is_some())?;
-        let (ours, routing) = self.offer(index, request.from.remote, (mtu, keyed.is_some()))?;
+        let terms = self.terms(request.from, keyed.is_some())?;
+        let (ours, routing) = self.offer(index, request.from.remote, &terms)?;
         let theirs = &request.connect.offer;
         let (segments, addrs) = self
             .join(index, &request.connect, request.from)

@@ -4,18 +4,21 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use braid_transport::{Initiators, QpState};
+use braid_transport::{Carrier, Initiators, QpState};
 use braid_wire::QpId;
 
 use super::exchange::KeyExchange;
 use super::qps::QpEntry;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
+use crate::datapath::CarrierTrouble;
 
 /// The worker's data for an attempt.
 pub(crate) struct AttemptState {
-    /// The reachability of each address of the responder, until one has answered.
-    pub(crate) reach: HashMap<SocketAddr, Reachability>,
+    /// The reachability of each address of the responder by carrier, until one has answered.
+    pub(crate) reach: HashMap<(SocketAddr, Carrier), Reachability>,
+    /// The trouble with the first carrier.
+    pub(crate) trouble: CarrierTrouble,
     /// The number of the attempt, which identifies it for cancellation.
     pub(crate) number: u64,
     /// The outcome that the application waits for.

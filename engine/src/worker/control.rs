@@ -179,6 +179,12 @@ impl Worker {
         self.qps.at(index)?.remote_addrs.as_ref().map(PeerAddrs::first)
     }
 
+    /// The protocol that carries a queue pair's packets.
+    pub(crate) fn protocol(&mut self, index: usize) -> Option<&'static str> {
+        let protocols = self.plan.protocols;
+        self.qps.at(index)?.remote_addrs.as_ref().map(|to| protocols[to.carrier().index()])
+    }
+
     pub(crate) fn qp_counters(&mut self, index: usize) -> QpCounters {
         let peers = &self.peers;
         self.qps.at(index).map(|entry| entry.counters(peers)).unwrap_or_default()

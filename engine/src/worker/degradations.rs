@@ -83,7 +83,7 @@ fn degradations(
     let mut all = Vec::new();
     for (id, to) in addrs.by_rail() {
         let rail = id.get();
-        ours.degradations(id, to.remote, &mut all);
+        ours.degradations(id, to, &mut all);
         if !rails.is_live(id) {
             let cause = match rails.is_proved(id) {
                 false if is_new => continue,

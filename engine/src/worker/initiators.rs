@@ -2,7 +2,7 @@
 
 use std::io;
 
-use braid_transport::{Attempt, ConnectError as SetupError, Step};
+use braid_transport::{Attempt, Carrier, ConnectError as SetupError, Step};
 use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
 
 use super::Worker;
@@ -37,7 +37,7 @@ impl Worker {
                     setup.encode(&mut bytes);
                     match self.in_vain(qp, &setup, &bytes) {
                         Some(why) => self.end_unreachable(now, qp, why),
-                        None => self.outbox.probe(to.into(), &bytes),
+                        None => self.outbox.probe(to, &bytes),
                     }
                 }
                 Step::Ended(attempt, outcome) => {
@@ -60,13 +60,24 @@ impl Worker {
     fn in_vain(&mut self, qp: QpId, setup: &Setup, bytes: &[u8]) -> Option<io::Error> {
         let is_short = |len: u16| usize::from(len) < BASE_DATAGRAM;
         let attempt = self.initiators.get_mut(qp).filter(|attempt| !attempt.is_answered())?;
-        match setup {
-            Setup::Hello(hello) if is_short(hello.len) => {
-                let (first, to) = (self.rails.first(), attempt.to);
-                attempt.driver.reach.entry(to).or_default().on_hello(first, first.pair(to), bytes)
-            }
-            _ => None,
+        let Setup::Hello(hello) = setup else { return None };
+        let at = (attempt.to, attempt.carrier);
+        if !is_short(hello.len) {
+            let is_first = attempt.carrier == Carrier::default();
+            attempt.driver.trouble.unanswered += u32::from(is_first);
+            return None;
         }
+        let (first, to) = (self.rails.first(), self.rails.routed(at.0, at.1));
+        let is_replaceable = attempt.carrier.index() + 1 < self.caps.len();
+        let AttemptState { reach, trouble, .. } = &mut attempt.driver;
+        let reach = reach.entry(at).or_default();
+        let why = reach.on_hello(first, to, bytes, is_replaceable);
+        if attempt.carrier == Carrier::default()
+            && let Some(refused) = reach.refusal()
+        {
+            trouble.refused = Some(refused.to_string());
+        }
+        why
     }
 
     fn end_unreachable(&mut self, now: Time, qp: QpId, why: io::Error) {
@@ -85,15 +96,15 @@ impl Worker {
             AttemptEnd::Answered(Err(SetupError::TimedOut)) => {
                 Err(match self.rails.misrouting(attempt.to) {
                     Some(source) if source.is_grave() => ConnectError::Misrouted { addr, source },
-                    _ => ConnectError::TimedOut { addr },
+                    _ => ConnectError::TimedOut { addr, over: self.plan.protocols.join(" or ") },
                 })
             }
             AttemptEnd::Answered(Err(SetupError::Rejected(reason))) => {
                 Err(ConnectError::Rejected { addr, reason })
             }
             AttemptEnd::Answered(Err(SetupError::PathMtu)) => {
-                let first = self.rails.first();
-                let route = first.max_datagram(first.pair(attempt.to)).unwrap_or(0);
+                let to = self.rails.routed(attempt.to, attempt.carrier);
+                let route = self.rails.first().max_datagram(to).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
             AttemptEnd::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),

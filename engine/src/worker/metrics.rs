@@ -27,6 +27,10 @@ impl Worker {
             state: core.state(),
             error: core.error(),
             peer: entry.remote_addrs.as_ref().map(PeerAddrs::first),
+            protocol: entry
+                .remote_addrs
+                .as_ref()
+                .map(|to| self.plan.protocols[to.carrier().index()]),
             packet_payload: entry.packet_payload(&self.peers),
             outstanding_sends: shared.sends.outstanding(),
             outstanding_recvs: shared.recvs.outstanding(),

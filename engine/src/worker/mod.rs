@@ -71,7 +71,8 @@ pub(crate) struct Worker {
     /// The process of the worker. A forked child has a copy of the state and sends nothing.
     origin: Origin,
     rails: LocalRails,
-    caps: Caps,
+    /// The capabilities of the rails by carrier.
+    caps: Vec<Caps>,
     clock: Clock,
     plan: SetUpPlan,
     signals: Arc<Signals>,
@@ -356,9 +357,9 @@ impl Worker {
     #[cold]
     fn read_refusals(&mut self, now: Time) {
         let Worker { rails, peers, disconnects, .. } = self;
-        rails.take_refused(&mut |rail, PortRefused { to, via }| {
-            peers.on_unreachable(now, to, egress(via, rail));
-            disconnects.on_unreachable(now, |ended| ended.addrs.receives_at(to, rail));
+        rails.take_refused(&mut |rail, carrier, PortRefused { to, via }| {
+            peers.on_unreachable(now, (to, carrier), egress(via, rail));
+            disconnects.on_unreachable(now, |ended| ended.addrs.receives_at(to, rail, carrier));
         });
     }
 

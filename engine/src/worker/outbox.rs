@@ -4,7 +4,7 @@ use braid_keys::Session;
 use braid_transport::{AddrPair, LocalAddr};
 use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, RailId, Setup};
 
-use super::rails::LocalRails;
+use super::rails::{LocalRails, routed};
 use crate::datapath::Via;
 
 /// Bytes of waiting packets. Beyond this, packets are dropped, and their senders ask again.
@@ -75,8 +75,9 @@ impl Outbox {
         for packet in &self.packets {
             let (bytes, later) = rest.split_at(packet.len);
             let datapath = rails.of(packet.rail);
-            let to = match packet.to.local == LocalAddr::default() {
-                true => datapath.pair(packet.to.remote),
+            let AddrPair { remote, local } = packet.to;
+            let to = match local == LocalAddr::of(local.carrier) {
+                true => routed(datapath, remote, local.carrier),
                 false => packet.to,
             };
             match packet.is_probe {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_lb::{HostLoads, LbPolicy, PathSet, RailScheme, Rails};
-use braid_transport::{AddrPair, Egress, Endpoint, EndpointConfig};
+use braid_transport::{AddrPair, Carrier, Egress, Endpoint, EndpointConfig};
 use braid_wire::{PathId, RailId, Time};
 
 use super::rails::PeerAddrs;
@@ -315,10 +315,15 @@ impl Peers {
 
     /// Handles the report of a host that the receiving port of its peers is closed. The reported
     /// packet left by `left_by`.
-    pub(crate) fn on_unreachable(&mut self, now: Time, to: SocketAddr, left_by: Egress) {
+    pub(crate) fn on_unreachable(
+        &mut self,
+        now: Time,
+        (to, carrier): (SocketAddr, Carrier),
+        left_by: Egress,
+    ) {
         for index in 0..self.peers.len() {
             let Some(peer) = &mut self.peers[index] else { continue };
-            if peer.name.1.receives_at(to, left_by.rail()) {
+            if peer.name.1.receives_at(to, left_by.rail(), carrier) {
                 peer.touch(index, &mut self.active);
                 let rails = &self.shared[peer.rails].rails;
                 peer.endpoint.on_unreachable(now, left_by, rails);

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use braid_lb::RailSet;
-use braid_transport::{AddrPair, Egress, LocalAddr, Regions};
+use braid_transport::{AddrPair, Carrier, Egress, LocalAddr, Regions};
 use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 
 use crate::datapath::{
-    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, PortRefused, Received,
-    Room, Taken, Via,
+    Arrived, Caps, CarrierTrouble, Closing, Datapath, JoinError, Losses, Owner, Partner,
+    PortRefused, Received, Room, Taken, Via,
 };
 use crate::degradation::{Degradation, Misrouting};
 use crate::link::udp::canonical;
@@ -71,17 +71,34 @@ impl LocalRails {
     pub(crate) fn agree(&self, first: AddrPair, further: &[FurtherRail]) -> PeerAddrs {
         let agreed = PeerAddrs::agree(first, further, &self.addrs());
         let pair = |(rail, pair): (usize, AddrPair)| match pair.local.ip {
-            None => self.list[rail].pair(pair.remote),
+            None => routed(&*self.list[rail], pair.remote, pair.local.carrier),
             // A rail that is bound to a wildcard answers from the address that the peer called.
             Some(_) => pair,
         };
         PeerAddrs(agreed.iter().enumerate().map(pair).collect())
     }
 
-    /// The common capabilities of all rails, because a connection may use any of them.
-    pub(crate) fn caps(&self) -> Caps {
-        let all = self.list.iter().map(|rail| rail.caps());
-        all.reduce(Caps::and).expect("a worker has a rail")
+    /// Adds the local address and the interface of the first rail that packets to `to` have to
+    /// leave by.
+    pub(crate) fn routed(&self, to: SocketAddr, carrier: Carrier) -> AddrPair {
+        routed(self.first(), to, carrier)
+    }
+
+    /// The common capabilities of all rails by carrier, because a connection may use any rail.
+    pub(crate) fn caps(&self) -> Vec<Caps> {
+        let each = self.list.iter().map(|rail| {
+            std::iter::once(rail.caps()).chain(rail.further_carriers()).collect::<Vec<_>>()
+        });
+        let common =
+            |a: Vec<Caps>, b: Vec<Caps>| a.into_iter().zip(b).map(|(a, b)| a.and(b)).collect();
+        each.reduce(common).expect("a worker has a rail")
+    }
+
+    /// Records why the rails of a connection use another carrier than the first.
+    pub(crate) fn fell_back(&mut self, to: &PeerAddrs, trouble: &CarrierTrouble) {
+        for (rail, to) in to.by_rail() {
+            self.of(rail).fell_back(to, trouble);
+        }
     }
 
     /// Prepares this end of a connection on all rails. Returns the routing information for the
@@ -224,9 +241,9 @@ impl LocalRails {
     }
 
     /// See [`crate::datapath::PathInfo::take_refused`].
-    pub(crate) fn take_refused(&mut self, sink: &mut dyn FnMut(RailId, PortRefused)) {
+    pub(crate) fn take_refused(&mut self, sink: &mut dyn FnMut(RailId, Carrier, PortRefused)) {
         for (index, rail) in self.list.iter_mut().enumerate() {
-            rail.take_refused(&mut |refused| sink(RailId::new(index), refused));
+            rail.take_refused(&mut |carrier, refused| sink(RailId::new(index), carrier, refused));
         }
     }
 
@@ -265,7 +282,7 @@ impl LocalRails {
     /// interface, as far as this host knows.
     pub(super) fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
         let mut all = Vec::new();
-        self.degradations(RailId::FIRST, to, &mut all);
+        self.degradations(RailId::FIRST, to.into(), &mut all);
         all.into_iter().find_map(|one| match one {
             Degradation::RailMisrouted { cause, .. } => Some(cause),
             _ => None,
@@ -273,7 +290,7 @@ impl LocalRails {
     }
 
     /// Adds the degradations of a rail towards `to`.
-    pub(super) fn degradations(&self, rail: RailId, to: SocketAddr, all: &mut Vec<Degradation>) {
+    pub(super) fn degradations(&self, rail: RailId, to: AddrPair, all: &mut Vec<Degradation>) {
         self.list[rail.get()].degradations(rail.get(), to, all);
     }
 
@@ -315,6 +332,12 @@ impl Others<'_> {
     }
 }
 
+/// Adds the local address and the interface that packets to `to` have to leave by.
+pub(super) fn routed(rail: &dyn Datapath, to: SocketAddr, carrier: Carrier) -> AddrPair {
+    let AddrPair { remote, local } = rail.pair(to);
+    AddrPair { remote, local: LocalAddr { carrier, ..local } }
+}
+
 /// The port of its rail by which a packet leaves.
 pub(crate) fn via(egress: Egress) -> Via {
     egress.path().map_or(Via::Port, Via::Path)
@@ -354,7 +377,9 @@ impl PeerAddrs {
             theirs.addr.ip().to_canonical().is_ipv4() == ours.ip().to_canonical().is_ipv4()
         };
         let rails = further.iter().zip(&ours[1..]).take_while(matches);
-        let scoped = rails.map(|(theirs, ours)| with_scope(theirs.addr, ours).into());
+        let local = LocalAddr::of(first.local.carrier);
+        let scoped = rails.map(|(theirs, ours)| with_scope(theirs.addr, ours));
+        let scoped = scoped.map(|remote| AddrPair { remote, local });
         let addrs: Arc<[AddrPair]> = std::iter::once(first).chain(scoped).collect();
         if addrs.len() < ours.len().max(further.len() + 1) {
             let theirs: Vec<SocketAddr> = further.iter().map(|rail| rail.addr).collect();
@@ -397,9 +422,14 @@ impl PeerAddrs {
         self.0.get(rail.get()).copied()
     }
 
-    /// Whether the peer receives at `at` on this rail. `at` is canonical.
-    pub(crate) fn receives_at(&self, at: SocketAddr, rail: RailId) -> bool {
-        self.on(rail).is_some_and(|addr| canonical(addr.remote) == at)
+    /// The carrier of all packets to the peer.
+    pub(crate) fn carrier(&self) -> Carrier {
+        self.0[0].local.carrier
+    }
+
+    /// Whether the peer receives packets of this carrier at `at` on this rail. `at` is canonical.
+    pub(crate) fn receives_at(&self, at: SocketAddr, rail: RailId, carrier: Carrier) -> bool {
+        carrier == self.carrier() && self.on(rail).is_some_and(|it| canonical(it.remote) == at)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = AddrPair> {

@@ -10,6 +10,8 @@ use crate::datapath::{PathInfo, Reach};
 /// the first HELLO. A far responder may take this long. A firewall may also drop packets from other
 /// ports than the engine's.
 const PATIENCE: u32 = 3;
+/// The same where another carrier takes over: 60 ms after the first HELLO.
+const LITTLE_PATIENCE: u32 = 1;
 
 /// The knowledge about a responder.
 pub(crate) enum Reachability {
@@ -37,9 +39,11 @@ impl Reachability {
         datapath: &dyn PathInfo,
         to: AddrPair,
         hello: &[u8],
+        is_replaceable: bool,
     ) -> Option<io::Error> {
+        let patience = if is_replaceable { LITTLE_PATIENCE } else { PATIENCE };
         match std::mem::replace(self, Reachability::Settled) {
-            Reachability::Silent(count) if count + 1 < PATIENCE => {
+            Reachability::Silent(count) if count + 1 < patience => {
                 *self = Reachability::Silent(count + 1);
             }
             Reachability::Silent(_) => {
@@ -52,6 +56,11 @@ impl Reachability {
             Reachability::Settled => {}
         }
         None
+    }
+
+    /// The reason why none of the HELLOs so far can have arrived.
+    pub(crate) fn refusal(&self) -> Option<&io::Error> {
+        if let Reachability::Refused(why) = self { Some(why) } else { None }
     }
 
     fn ask(&mut self, reach: Reach, hello: &[u8]) {

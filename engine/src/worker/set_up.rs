@@ -8,7 +8,8 @@ use std::time::Duration;
 use braid_keys::Session;
 use braid_lb::RailSet;
 use braid_transport::{
-    AddrPair, Attempt, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote, decline,
+    AddrPair, Attempt, Carrier, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote,
+    ResponderAddr, decline,
 };
 use braid_wire::{
     BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RailId, Routing, Time, Token,
@@ -20,7 +21,7 @@ use super::exchange::KeyExchange;
 use super::qps::QpLocation;
 use super::rails::PeerAddrs;
 use crate::connect::{ConnectError, Outcome};
-use crate::datapath::{JoinError, Owner, Partner};
+use crate::datapath::{Caps, CarrierTrouble, JoinError, Owner, Partner};
 use crate::random;
 
 /// The part that all offers and endpoints of a worker share.
@@ -28,11 +29,14 @@ use crate::random;
 pub(crate) struct SetUpPlan {
     /// The identity of this engine, see [`Offer::instance`].
     pub(crate) instance: u64,
-    /// The largest payload of a packet in bytes.
-    pub(crate) mtu: u16,
+    /// See [`crate::EngineConfig::mtu`].
+    pub(crate) mtu: Option<u16>,
     /// See [`crate::EngineConfig::quantum`].
     pub(crate) quantum: Option<u32>,
-    pub(crate) crc: Crc,
+    /// See [`crate::EngineConfig::crc`].
+    pub(crate) crc: Option<Crc>,
+    /// The protocol of the packets, by carrier.
+    pub(crate) protocols: &'static [&'static str],
     pub(crate) ping_interval: Duration,
     pub(crate) peer_timeout: Duration,
     /// See [`EndpointConfig::skip_key`].
@@ -51,17 +55,19 @@ impl Worker {
         outcome: Arc<Outcome>,
     ) -> Result<u64, ConnectError> {
         let is_keyed = self.security.is_some();
-        let (addrs, mtu) = self.reachable(to, is_keyed)?;
-        let (asked, others) = (addrs[0], addrs[1..].iter());
-        let (ours, routing) = self.offer(index, asked, (mtu, is_keyed))?;
+        let candidates = self.reachable(to, is_keyed)?;
+        let (first, others) = (candidates[0], candidates[1..].iter().copied());
+        let asked = first.to;
+        let (ours, routing) = self.offer(index, asked, &first.terms)?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
         let number = random::number();
         let exchange = self.security.clone().map(KeyExchange::new);
-        let state = AttemptState { reach: HashMap::new(), number, outcome, exchange };
+        let (reach, trouble) = (HashMap::new(), CarrierTrouble::default());
+        let state = AttemptState { reach, trouble, number, outcome, exchange };
         let attempt = Attempt::new(now, ours, asked, initiator, random::number(), state);
-        let attempt = attempt.with_others(others.map(|other| (*other, random::number())));
+        let attempt = attempt.with_others(others);
         self.initiators.begin(attempt);
         self.progress();
         Ok(number)
@@ -81,6 +87,9 @@ impl Worker {
             self.outbox.control(RailId::FIRST, from, &decline(&accept.offer), None);
             ConnectError::Join { addr: attempt.to, source }
         })?;
+        if from.local.carrier != Carrier::default() {
+            self.rails.fell_back(&addrs, &attempt.driver.trouble);
+        }
         let remote = Remote { segments, ..Remote::agree(&attempt.ours, &accept.offer) };
         let session = attempt.driver.exchange.as_mut().and_then(KeyExchange::take_session);
         self.bind(now, index, remote, &accept.offer, (addrs, session));
@@ -88,44 +97,50 @@ impl Worker {
         Ok(accept.private_data)
     }
 
-    /// Those of a host's addresses that a route leads to, at least one, and the payload bytes that
-    /// fit in a packet to each of them.
+    /// Those of a host's addresses that a route leads to, at least one: first all by the first
+    /// carrier.
     fn reachable(
         &self,
         addrs: &[SocketAddr],
         is_keyed: bool,
-    ) -> Result<(Vec<SocketAddr>, u16), ConnectError> {
-        let (mut reachable, mut mtu, mut failed) = (Vec::new(), u16::MAX, None);
-        for addr in addrs {
-            match self.mtu_towards(self.rails.first().pair(*addr), is_keyed) {
-                Ok(bytes) => {
-                    reachable.push(*addr);
-                    mtu = mtu.min(bytes);
-                }
-                Err(why) => failed = failed.or(Some(why)),
-            }
-        }
-        match failed {
+    ) -> Result<Vec<ResponderAddr>, ConnectError> {
+        let carriers = (0..self.caps.len()).map(|index| Carrier(index as u8));
+        let all = carriers.flat_map(|carrier| addrs.iter().map(move |to| (*to, carrier)));
+        let candidate = |(to, carrier)| {
+            let terms = self.terms(self.rails.routed(to, carrier), is_keyed)?;
+            Ok(ResponderAddr { to, carrier, nonce: random::number(), terms })
+        };
+        let (reachable, failed): (Vec<_>, Vec<_>) = all.map(candidate).partition(Result::is_ok);
+        match failed.into_iter().find_map(Result::err) {
             Some(why) if reachable.is_empty() => Err(why),
-            _ => Ok((reachable, mtu)),
+            _ => Ok(reachable.into_iter().flatten().collect()),
         }
     }
 
-    /// The offer of this end, with the routing information, for a connection whose packets carry
-    /// this many payload bytes.
+    /// The terms of an offer to a peer at `to`.
+    pub(super) fn terms(&self, to: AddrPair, is_keyed: bool) -> Result<OfferTerms, ConnectError> {
+        let caps = self.caps_of(to.local.carrier);
+        let wanted = self.plan.crc.unwrap_or(caps.crc);
+        Ok(OfferTerms {
+            instance: self.plan.instance,
+            mtu: self.mtu_towards(to, is_keyed)?,
+            receive_buffer: caps.receive_buffer,
+            // The authentication tag replaces the CRC.
+            crc: if caps.checks_payloads && !is_keyed { wanted } else { Crc::Off },
+        })
+    }
+
+    fn caps_of(&self, carrier: Carrier) -> &Caps {
+        &self.caps[carrier.index()]
+    }
+
+    /// The offer of this end, with the routing information.
     pub(super) fn offer(
         &mut self,
         index: usize,
         with: SocketAddr,
-        (mtu, is_keyed): (u16, bool),
+        terms: &OfferTerms,
     ) -> Result<(Offer, Routing), ConnectError> {
-        let terms = OfferTerms {
-            instance: self.plan.instance,
-            mtu,
-            receive_buffer: self.caps.receive_buffer,
-            // The authentication tag replaces the CRC.
-            crc: if self.caps.checks_payloads && !is_keyed { self.plan.crc } else { Crc::Off },
-        };
         let entry = self.qps.at(index).expect("a queue pair with a handle exists");
         let (id, state) = (entry.shared.id, entry.shared.state());
         if self.initiators.is_connecting(id) {
@@ -134,7 +149,7 @@ impl Worker {
         let not_now = ConnectError::State { qp: id, state };
         let QpLocation::Unbound(qp) = &mut entry.place else { return Err(not_now) };
         let (token, psn) = (Token(random::number() as u32), random::number() as u32);
-        let offer = qp.offer(token, psn, &terms).map_err(|_| not_now)?;
+        let offer = qp.offer(token, psn, terms).map_err(|_| not_now)?;
         entry.shared.set_state(qp.state(), None);
         entry.token = token;
         let config = qp.config();
@@ -163,14 +178,15 @@ impl Worker {
         Ok((segments, addrs))
     }
 
-    pub(super) fn mtu_towards(&self, to: AddrPair, is_keyed: bool) -> Result<u16, ConnectError> {
+    fn mtu_towards(&self, to: AddrPair, is_keyed: bool) -> Result<u16, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { addr: to.remote, source };
         let packet = self.rails.first().max_packet(to).map_err(unreachable)?;
         if packet < BASE_DATAGRAM {
             return Err(ConnectError::PathMtu { addr: to.remote, route: packet });
         }
         let envelope = if is_keyed { Session::OVERHEAD } else { 0 };
-        let payload = (packet - DATA_HEADER_LEN - envelope).min(self.plan.mtu.into());
+        let most = self.plan.mtu.unwrap_or(self.caps_of(to.local.carrier).segment);
+        let payload = (packet - DATA_HEADER_LEN - envelope).min(most.into());
         // A segment never splits an 8-byte word, because readers may watch words while they are
         // placed.
         let whole_words = if payload < 8 { payload } else { payload - payload % 8 };
@@ -188,20 +204,21 @@ impl Worker {
         theirs: &Offer,
         (addrs, session): (PeerAddrs, Option<Session>),
     ) {
+        let caps = self.caps_of(addrs.carrier());
         let config = EndpointConfig {
-            batch_segments: self.caps.batch_segments,
-            batch_bytes: self.caps.batch_bytes,
+            batch_segments: caps.batch_segments,
+            batch_bytes: caps.batch_bytes,
             quantum: self.plan.quantum,
-            transmit_segments: self.caps.transmit_segments,
-            joint_batches: self.caps.joint_batches,
+            transmit_segments: caps.transmit_segments,
+            joint_batches: caps.joint_batches,
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
-            search_path_mtu: self.caps.search_path_mtu,
+            search_path_mtu: caps.search_path_mtu,
             envelope: if session.is_some() { Session::OVERHEAD as u16 } else { 0 },
-            direct: self.caps.direct,
+            direct: caps.direct,
             skip_key: Some(self.plan.skip_key),
-            validate_ecn: self.caps.congestion_marks,
+            validate_ecn: caps.congestion_marks,
         };
         let peer = self.peers.find_or_make(now, theirs.instance, &addrs, config);
         self.rails.watch(&addrs);

@@ -49,6 +49,8 @@ pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
         ("udp, application", config(Datapath::Udp, Progress::Application)),
         ("tcp, threads", config(Datapath::Tcp, Progress::Threads(1))),
         ("tcp, application", config(Datapath::Tcp, Progress::Application)),
+        ("auto, threads", config(Datapath::Auto, Progress::Threads(1))),
+        ("auto, application", config(Datapath::Auto, Progress::Application)),
         ("mem, threads", config(mem(), Progress::Threads(1))),
         ("mem, application", config(mem(), Progress::Application)),
     ]
@@ -56,12 +58,13 @@ pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
 
 /// The ways to run two engines that can have faults injected.
 pub(crate) fn configs_for_faults() -> impl Iterator<Item = (&'static str, EngineConfig)> {
-    configs().into_iter().filter(|(_, config)| !matches!(config.datapath, Datapath::Tcp))
+    let has_tcp = |config: &EngineConfig| matches!(config.datapath, Datapath::Tcp | Datapath::Auto);
+    configs().into_iter().filter(move |(_, config)| !has_tcp(config))
 }
 
 /// The datapaths over sockets of this machine.
-pub(crate) fn over_sockets() -> [Datapath; 2] {
-    [Datapath::Udp, Datapath::Tcp]
+pub(crate) fn over_sockets() -> [Datapath; 3] {
+    [Datapath::Udp, Datapath::Tcp, Datapath::Auto]
 }
 
 /// A configuration for any free port of this machine.

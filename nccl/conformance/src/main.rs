@@ -37,6 +37,8 @@ enum Datapath {
     Udp,
     /// TCP connections
     Tcp,
+    /// UDP sockets, or TCP connections where UDP does not pass
+    Auto,
     /// The interface's RDMA device, Soft-RoCE included
     Verbs,
 }
@@ -47,6 +49,7 @@ impl Datapath {
         match self {
             Datapath::Udp => "udp",
             Datapath::Tcp => "tcp",
+            Datapath::Auto => "auto",
             Datapath::Verbs => "verbs",
         }
     }

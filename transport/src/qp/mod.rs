@@ -21,5 +21,5 @@ mod describe;
 pub use self::arrive::{Admit, Landing};
 pub use self::connected::ConnectedQp;
 pub use self::metrics::{QpCounters, SubflowMetrics};
-pub use self::queue_pair::{OfferTerms, QueuePair};
+pub use self::queue_pair::QueuePair;
 pub(crate) use self::transmit::{Outcome, Packet};

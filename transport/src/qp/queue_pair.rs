@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use braid_wire::{Crc, Offer, QpId, Token};
+use braid_wire::{Offer, QpId, Token};
 
 use super::metrics::QpCounters;
 use super::recv_queue::RecvQueue;
 use crate::output::EventKind;
 use crate::stream::recv::reordering_extent::OooDegrees;
 use crate::{
-    Completion, EndCause, Ended, MAX_TIMER, PostError, QpAttributes, QpConfig, QpError, QpState,
-    RecvWr, SendWr, StateError, Status, Work,
+    Completion, EndCause, Ended, MAX_TIMER, OfferTerms, PostError, QpAttributes, QpConfig, QpError,
+    QpState, RecvWr, SendWr, StateError, Status, Work,
 };
 
 /// A reliable connected (RC) queue pair, sans-IO. Its creator owns it until it is connected. Then
@@ -29,19 +29,6 @@ pub struct QueuePair {
     pub(super) counters: QpCounters,
     /// Created when the first packet arrives out of order.
     pub(super) degrees: Option<Box<OooDegrees>>,
-}
-
-/// Terms of an offer that are the same for all queue pairs of a driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OfferTerms {
-    /// Identifies the process and engine, see [`Offer::instance`].
-    pub instance: u64,
-    /// Payload bytes of the largest segment that the path to the peer may carry.
-    pub mtu: u16,
-    /// Size of the socket's receive buffer in bytes, see [`Offer::receive_buffer`].
-    pub receive_buffer: u32,
-    /// Whether this end requests payload CRCs.
-    pub crc: Crc,
 }
 
 impl QueuePair {

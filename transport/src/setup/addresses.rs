@@ -2,6 +2,18 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+/// The number of a carrier of packets, such as UDP or TCP, for drivers that have several. 0: the
+/// first or only one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Carrier(pub u8);
+
+impl Carrier {
+    /// The number as an index.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
 /// A local address, as far as packets have to leave from a particular one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LocalAddr {
@@ -12,6 +24,15 @@ pub struct LocalAddr {
     /// The differentiated services code point in the upper six bits (RFC 2474, section 3), as in
     /// the traffic class of IPv6. The driver owns the ECN bits.
     pub traffic_class: u8,
+    /// The carrier of the packets.
+    pub carrier: Carrier,
+}
+
+impl LocalAddr {
+    /// The system's choice of the local address, for packets of this carrier.
+    pub fn of(carrier: Carrier) -> Self {
+        LocalAddr { carrier, ..LocalAddr::default() }
+    }
 }
 
 /// The addresses that packets travel between: the peer's and this host's.

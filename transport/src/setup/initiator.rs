@@ -80,8 +80,9 @@ impl Initiator {
 
     /// Restarts the attempt with another responder, for the same deadline. The nonce is a new one
     /// that the first responder has not seen.
-    pub fn restart(&mut self, now: Time, nonce: u64) {
+    pub fn restart(&mut self, now: Time, nonce: u64, offer: Offer) {
         (self.nonce, self.cookie, self.sent_since_busy) = (nonce, None, None);
+        self.offer = offer;
         (self.hellos, self.short_is_due, self.carries_short) = (0, false, false);
         (self.retry_at, self.retry_after) = (now, FIRST_RETRY);
         self.outcome = None;

@@ -6,19 +6,26 @@ use std::time::Duration;
 
 use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, RejectReason, Setup, Time};
 
-use super::addresses::AddrPair;
+use super::addresses::{AddrPair, Carrier, LocalAddr};
 use super::error::ConnectError;
 use super::initiator::Initiator;
+use super::terms::OfferTerms;
 
 /// Time without an answer after which the next address of a host is tried (RFC 8305, section 5:
 /// Connection Attempt Delay).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
-/// An address of the responder, and the nonce that is sent to this address only.
+/// An address of the responder with a carrier, and what is sent there only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct CandidateAddr {
-    to: SocketAddr,
-    nonce: u64,
+pub struct ResponderAddr {
+    /// The address.
+    pub to: SocketAddr,
+    /// The carrier of the packets.
+    pub carrier: Carrier,
+    /// The nonce, which has to be unpredictable.
+    pub nonce: u64,
+    /// The terms of the offer.
+    pub terms: OfferTerms,
 }
 
 /// A connection attempt. `D`: data of the driver.
@@ -30,6 +37,8 @@ pub struct Attempt<D> {
     pub asked: SocketAddr,
     /// The address at which the responder listens and from which it answers, as known now.
     pub to: SocketAddr,
+    /// The carrier of the packets, as known now.
+    pub carrier: Carrier,
     /// The address that the ACCEPT came from, at which the peer receives, and the local address
     /// that it came to.
     pub accepted_from: AddrPair,
@@ -41,7 +50,7 @@ pub struct Attempt<D> {
     /// that other address.
     spare_nonce: Option<u64>,
     /// Other addresses of the responder, in the order in which they are tried.
-    others: VecDeque<CandidateAddr>,
+    others: VecDeque<ResponderAddr>,
     /// Time at which the next of them is tried, unless the responder has answered.
     turn_at: Time,
     initiator: Initiator,
@@ -64,6 +73,7 @@ impl<D> Attempt<D> {
             ours,
             asked: to,
             to,
+            carrier: Carrier::default(),
             accepted_from: to.into(),
             driver,
             answered: false,
@@ -75,24 +85,41 @@ impl<D> Attempt<D> {
         }
     }
 
-    /// Adds other addresses of the responder, each with an unpredictable nonce. They are tried in
-    /// turn until the responder answers.
-    pub fn with_others(mut self, others: impl IntoIterator<Item = (SocketAddr, u64)>) -> Self {
-        self.others.extend(others.into_iter().map(|(to, nonce)| CandidateAddr { to, nonce }));
+    /// Adds other addresses of the responder, or other carriers. They are tried in turn until the
+    /// responder answers.
+    pub fn with_others(mut self, others: impl IntoIterator<Item = ResponderAddr>) -> Self {
+        self.others.extend(others);
         self
     }
 
-    /// Changes to another address. Returns the previous one.
-    fn turn_to(&mut self, now: Time, next: CandidateAddr) -> CandidateAddr {
-        let current = CandidateAddr { to: self.to, nonce: self.initiator.nonce() };
-        self.to = next.to;
-        self.initiator.restart(now, next.nonce);
+    /// The present address and carrier.
+    fn current(&self) -> ResponderAddr {
+        let terms = OfferTerms::from(&self.ours);
+        let (to, carrier, nonce) = (self.to, self.carrier, self.initiator.nonce());
+        ResponderAddr { to, carrier, nonce, terms }
+    }
+
+    /// Changes to another address or carrier. Returns the previous one.
+    fn turn_to(&mut self, now: Time, next: ResponderAddr) -> ResponderAddr {
+        let current = self.current();
+        let OfferTerms { instance, mtu, receive_buffer, crc } = next.terms;
+        self.ours = Offer { instance, mtu, receive_buffer, crc, ..self.ours };
+        (self.to, self.carrier) = (next.to, next.carrier);
+        self.initiator.restart(now, next.nonce, self.ours);
         self.turn_at = now + ADDRESS_DELAY;
         current
     }
 
+    /// Removes the other carriers to the present address, which has no listener.
+    fn drop_carriers(&mut self) -> Vec<ResponderAddr> {
+        let to = self.to;
+        let (there, others) = self.others.drain(..).partition(|other| other.to == to);
+        self.others = others;
+        there.into()
+    }
+
     /// Gives up the present address and changes to the next. `None`: there is no other.
-    fn drop_address(&mut self, now: Time) -> Option<CandidateAddr> {
+    fn drop_address(&mut self, now: Time) -> Option<ResponderAddr> {
         let next = self.others.pop_front()?;
         self.answered = false;
         Some(self.turn_to(now, next))
@@ -139,7 +166,7 @@ pub enum Use {
 #[derive(Debug)]
 pub enum Step<D> {
     /// The attempt of this queue pair sends a packet.
-    Send(QpId, SocketAddr, Setup),
+    Send(QpId, AddrPair, Setup),
     /// The attempt is over: the peer has accepted, or the error says why not. If a connection is
     /// made, call [`Initiators::connected`].
     Ended(Box<Attempt<D>>, Result<Connect, ConnectError>),
@@ -253,15 +280,21 @@ impl<D> Initiators<D> {
         let Some((qp, attempt)) = qp.and_then(|qp| Some((qp, self.attempts.get_mut(&qp)?))) else {
             return on_late_answer(answer, qp.is_some());
         };
+        let carrier = from.local.carrier;
         if attempt.initiator.nonce() != nonce {
-            let is_it =
-                |other: &CandidateAddr| other.nonce == nonce && other.to.ip() == from.remote.ip();
+            let is_it = |other: &ResponderAddr| {
+                let is_there = other.to.ip() == from.remote.ip() && other.carrier == carrier;
+                other.nonce == nonce && is_there
+            };
             let may_turn = matches!(answer, Setup::Cookie { .. }) && !attempt.answered;
             let place = attempt.others.iter().position(is_it).filter(|_| may_turn);
             let late = place.and_then(|place| attempt.others.remove(place));
             let Some(late) = late else { return Use::None };
             let current = attempt.turn_to(now, late);
             attempt.others.push_back(current);
+        }
+        if attempt.carrier != carrier {
+            return Use::None;
         }
         let is_elsewhere = from.remote.ip() != attempt.to.ip().to_canonical();
         match answer {
@@ -287,7 +320,7 @@ impl<D> Initiators<D> {
         let Some(nonce) = attempt.spare_nonce.take() else { return Use::None };
         self.nonces.remove(&attempt.initiator.nonce());
         self.nonces.insert(nonce, qp);
-        attempt.initiator.restart(now, nonce);
+        attempt.initiator.restart(now, nonce, attempt.ours);
         (attempt.to, attempt.answered) = (to, true);
         self.rearm(qp);
         Use::Taken
@@ -305,6 +338,12 @@ impl<D> Initiators<D> {
         loop {
             let (_, qp) = *self.due.first().filter(|(at, _)| *at <= now)?;
             let attempt = self.attempts.get_mut(&qp)?;
+            let not_listening = ConnectError::Rejected(RejectReason::NotListening);
+            if attempt.initiator.outcome(now).is_some_and(|it| it.err() == Some(not_listening)) {
+                for gone in attempt.drop_carriers() {
+                    self.nonces.remove(&gone.nonce);
+                }
+            }
             if let Some(outcome) = attempt.initiator.outcome(now)
                 && attempt.is_worth_another(outcome)
             {
@@ -325,7 +364,8 @@ impl<D> Initiators<D> {
                 return self.cancel(qp).map(|attempt| Step::Ended(Box::new(attempt), outcome));
             }
             if let Some(setup) = attempt.initiator.poll_transmit(now) {
-                return Some(Step::Send(qp, attempt.to, setup));
+                let local = LocalAddr::of(attempt.carrier);
+                return Some(Step::Send(qp, AddrPair { remote: attempt.to, local }, setup));
             }
             self.rearm(qp);
         }
@@ -378,8 +418,27 @@ mod tests {
         let initiator = Initiator::new(at(0), 1, ours, Vec::new(), Duration::from_secs(10));
         let attempt = Attempt::new(at(0), ours, addr(1), initiator, 9, ());
         let mut initiators = Initiators::default();
-        initiators.begin(attempt.with_others([(addr(2), 2), (addr(3), 3)]));
+        let terms = OfferTerms::from(&ours);
+        let carrier = Carrier::default();
+        let others = [2, 3].map(|n| ResponderAddr { to: addr(n), carrier, nonce: n.into(), terms });
+        initiators.begin(attempt.with_others(others));
         initiators
+    }
+
+    /// Returns an attempt to connect to two carriers of an address, with the nonces 1 and 2.
+    fn two_carriers() -> Initiators<()> {
+        let ours = Offer { qp: QP, mtu: 1400, ..connect(0, 0).offer };
+        let initiator = Initiator::new(at(0), 1, ours, Vec::new(), Duration::from_secs(10));
+        let attempt = Attempt::new(at(0), ours, addr(1), initiator, 9, ());
+        let terms = OfferTerms { mtu: 60_000, ..OfferTerms::from(&ours) };
+        let other = ResponderAddr { to: addr(1), carrier: Carrier(1), nonce: 2, terms };
+        let mut initiators = Initiators::default();
+        initiators.begin(attempt.with_others([other]));
+        initiators
+    }
+
+    fn by(carrier: u8) -> AddrPair {
+        AddrPair { remote: addr(1), local: LocalAddr::of(Carrier(carrier)) }
     }
 
     /// Runs until then. Returns the destinations of packets, each once in a row.
@@ -387,13 +446,54 @@ mod tests {
         let mut asked = Vec::new();
         while let Some(now) = initiators.next_timeout().filter(|due| *due <= until) {
             match initiators.poll(now) {
-                Some(Step::Send(_, to, _)) => asked.push(to),
+                Some(Step::Send(_, to, _)) => asked.push(to.remote),
                 Some(Step::Ended(..)) => break,
                 None => {}
             }
         }
         asked.dedup();
         asked
+    }
+
+    /// Returns the next packet at that time and its destination.
+    fn sent(initiators: &mut Initiators<()>, now: Time) -> (AddrPair, Setup) {
+        match initiators.poll(now) {
+            Some(Step::Send(_, to, setup)) => (to, setup),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_carrier_has_its_terms() {
+        let mut it = two_carriers();
+        asked(&mut it, at(240));
+        assert_eq!(sent(&mut it, at(250)).0, by(1));
+        assert_eq!(it.on_answer(at(251), by(0), &cookie(2)), Use::None, "by another carrier");
+        assert_eq!(it.on_answer(at(251), by(1), &cookie(2)), Use::Taken);
+        let (to, Setup::Connect(connect)) = sent(&mut it, at(251)) else { panic!("a cookie came") };
+        assert_eq!((to, connect.offer.mtu), (by(1), 60_000));
+        assert_eq!(it.get_mut(QP).map(|attempt| attempt.ours.mtu), Some(60_000));
+    }
+
+    #[test]
+    fn late_answer_by_the_first_carrier_restores_its_terms() {
+        let mut it = two_carriers();
+        asked(&mut it, at(240));
+        assert_eq!(sent(&mut it, at(250)).0, by(1));
+        assert_eq!(it.on_answer(at(260), by(0), &cookie(1)), Use::Taken);
+        let (to, Setup::Connect(connect)) = sent(&mut it, at(260)) else { panic!("a cookie came") };
+        assert_eq!((to, connect.offer.mtu), (by(0), 1400));
+    }
+
+    #[test]
+    fn address_without_listener_is_not_asked_by_another_carrier() {
+        let mut it = two_carriers();
+        asked(&mut it, at(0));
+        let reject = Reject { nonce: 1, reason: RejectReason::NotListening };
+        assert_eq!(it.on_answer(at(1), by(0), &Setup::Reject(reject)), Use::Taken);
+        let step = it.poll(at(1));
+        assert!(matches!(step, Some(Step::Ended(_, Err(ConnectError::Rejected(_))))), "{step:?}");
+        assert!(it.is_empty());
     }
 
     fn cookie(nonce: u64) -> Setup {

@@ -359,7 +359,7 @@ impl Worker {
         let mut ended = Vec::new();
         while let Some(step) = self.initiators.poll(now) {
             match step {
-                Step::Send(_, to, setup) => self.send_setup(to, &setup),
+                Step::Send(_, to, setup) => self.send_setup(to.remote, &setup),
                 Step::Ended(attempt, Err(error)) => ended.push((attempt.ours.qp, Err(error))),
                 Step::Ended(attempt, Ok(accept)) => {
                     let (id, from) = (attempt.ours.qp, attempt.accepted_from.remote);

@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::{AddrPair, Regions};
+use braid_transport::{AddrPair, Carrier, Regions};
 use braid_wire::{Crc, Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 
 use self::queue::PacketQueue;
@@ -228,16 +228,16 @@ impl PathInfo for DatagramDatapath {
         self.link.use_ecn(to, ecn);
     }
 
-    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
-        self.link.take_refused(sink);
+    fn take_refused(&mut self, sink: &mut dyn FnMut(Carrier, PortRefused)) {
+        self.link.take_refused(&mut |refused| sink(Carrier::default(), refused));
     }
 
     fn losses(&self) -> Losses {
         self.link.losses()
     }
 
-    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
-        self.link.degradations(rail, to, all);
+    fn degradations(&self, rail: usize, to: AddrPair, all: &mut Vec<Degradation>) {
+        self.link.degradations(rail, to.remote, all);
     }
 }
 

@@ -194,13 +194,13 @@ impl PacketQueue {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-    use braid_transport::LocalAddr;
+    use braid_transport::{Carrier, LocalAddr};
 
     use super::*;
 
     const TO: AddrPair = AddrPair {
         remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1),
-        local: LocalAddr { ip: None, interface: 0, traffic_class: 0 },
+        local: LocalAddr { ip: None, interface: 0, traffic_class: 0, carrier: Carrier(0) },
     };
 
     fn queue() -> PacketQueue {
