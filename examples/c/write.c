@@ -111,6 +111,30 @@ static void post(struct side *side, uint32_t opcode, size_t offset, size_t len,
     CHECK(braid_qp_post_send(side->qp, &wr, 1, NULL));
 }
 
+// Prints the state of the paths to the server.
+static void show_paths(const struct side *side) {
+    braid_paths *paths;
+    size_t count;
+    uint64_t sent = 0;
+    CHECK(braid_engine_query_paths(side->engine, &paths));
+    CHECK(braid_paths_count(paths, &count));
+    braid_path_report path;
+    path.size = sizeof path;
+    path.in_use = 0;
+    for (size_t i = 0; i < count; i++) {
+        CHECK(braid_paths_get(paths, i, &path));
+        sent += path.sent;
+        if (path.state != BRAID_PATH_UP) {
+            const char *state = path.state == BRAID_PATH_BLOCKED ? "blocked" : "down";
+            printf("path %u, source port %u, to %s is %s; it lost %llu packets\n", path.path,
+                   path.source_port, path.to, state, (unsigned long long)path.lost);
+        }
+    }
+    printf("%u of %u paths in use, %llu packets sent\n", path.in_use, (unsigned)count,
+           (unsigned long long)sent);
+    CHECK(braid_paths_close(paths));
+}
+
 static int run(const char *addr, const char *text) {
     struct side side;
     set_up(&side, NULL, BRAID_ACCESS_LOCAL_WRITE);
@@ -130,6 +154,7 @@ static int run(const char *addr, const char *text) {
     printf("read back: %.*s\n", (int)len, side.memory + BOARD / 2);
     post(&side, BRAID_WR_WRITE_WITH_IMM, 0, 0, &board, (uint32_t)len);
     complete(&side);
+    show_paths(&side);
     tear_down(&side);
     return same ? 0 : 1;
 }

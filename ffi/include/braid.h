@@ -362,6 +362,16 @@
 // A cause without a number in this version of the C API; see the text.
 #define BRAID_BLAME_OTHER 7
 
+// The path policy may use the path.
+#define BRAID_PATH_UP 1
+
+// The path loses everything. Probes find out when it works again.
+#define BRAID_PATH_DOWN 2
+
+// A NAT or firewall drops packets from the source ports of the paths. All packets to the
+// destination leave from the receiving port, on one path.
+#define BRAID_PATH_BLOCKED 3
+
 // Maximum length of a degradation's name, with its NUL.
 #define BRAID_DEGRADATION_NAME_LEN 32
 
@@ -719,6 +729,9 @@ typedef struct braid_qp_info {
     int payload_crc;
     // The receiving address of the peer, or empty if the queue pair is not connected.
     char peer[BRAID_ADDR_LEN];
+    // 1: packets leave from the source port of each path. 0: a NAT or firewall drops these, so all
+    // packets leave from the receiving port, on one path. -1: the queue pair is not connected.
+    int path_ports;
 } braid_qp_info;
 
 // Counters of a queue pair since its creation or reset.
@@ -906,6 +919,15 @@ typedef struct braid_path_report {
     uint64_t downs;
     // Probes sent.
     uint64_t probes;
+    // The state: BRAID_PATH_UP and so on. 0: the library is older than this field.
+    int state;
+    // The rail, from 0.
+    uint32_t rail;
+    // Source port of the packets of the path over UDP and AF_XDP. Other datapaths have their own
+    // way to select a route.
+    uint32_t source_port;
+    // Number of paths in use to this destination on this rail: 1 if the paths are blocked.
+    uint32_t in_use;
 } braid_path_report;
 
 // A fallback of a connection, which works but slower or less safely than it could. All connections
@@ -979,6 +1001,8 @@ typedef struct braid_subflow_metrics {
     uint64_t bits_per_second;
     // Bytes in flight, including headers.
     uint64_t in_flight;
+    // Retransmission time-out in nanoseconds, without backoff.
+    uint64_t rto_ns;
 } braid_subflow_metrics;
 
 // The parameters of discovery, initialised by braid_discovery_config_init.
@@ -1610,7 +1634,8 @@ int braid_paths_close(struct braid_paths *paths);
 // Threads: any.
 int braid_paths_count(const struct braid_paths *paths, size_t *count);
 
-// Reads the path at `index`, from 0, of the report.
+// Reads the path at `index`, from 0, of the report. The paths are sorted by engine thread,
+// destination, rail and number.
 //
 // Threads: any.
 int braid_paths_get(const struct braid_paths *paths,

@@ -95,6 +95,8 @@ pub struct braid_subflow_metrics {
     pub bits_per_second: u64,
     /// Bytes in flight, including headers.
     pub in_flight: u64,
+    /// Retransmission time-out in nanoseconds, without backoff.
+    pub rto_ns: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -145,6 +147,7 @@ impl From<&SubflowMetrics> for braid_subflow_metrics {
             window: from.window,
             bits_per_second: from.bits_per_second.unwrap_or(0),
             in_flight: from.in_flight,
+            rto_ns: from.rto.as_nanos() as u64,
         }
     }
 }

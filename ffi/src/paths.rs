@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::net::IpAddr;
 
-use braid::PathReport;
+use braid::{PathReport, PathsTo};
 
 use crate::address::{BRAID_ADDR_LEN, to_text};
 use crate::arguments::{Out, element};
@@ -14,10 +14,45 @@ use crate::handle::{find, hand_out, object, take};
 
 /// A report of all paths of an engine at its creation.
 pub struct braid_paths {
-    reports: Vec<(IpAddr, PathReport)>,
+    reports: Vec<(Destination, PathReport)>,
 }
 
 object!(braid_paths, 10, "path report");
+
+/// The common part of the reports of one destination on one rail.
+#[derive(Clone, Copy)]
+struct Destination {
+    ip: IpAddr,
+    rail: usize,
+    in_use: usize,
+    /// Whether all packets leave from the receiving port.
+    is_blocked: bool,
+}
+
+impl Destination {
+    fn of(to: &PathsTo) -> Self {
+        // Blocked paths are not live, but the receiving port is a path.
+        let is_blocked = to.in_use > 0 && to.paths.iter().all(|path| !path.live);
+        Destination { ip: to.ip, rail: to.rail, in_use: to.in_use, is_blocked }
+    }
+
+    /// The state of one of its paths.
+    fn state(&self, is_live: bool) -> c_int {
+        match (self.is_blocked, is_live) {
+            (true, _) => BRAID_PATH_BLOCKED,
+            (false, true) => BRAID_PATH_UP,
+            (false, false) => BRAID_PATH_DOWN,
+        }
+    }
+}
+
+/// The path policy may use the path.
+pub const BRAID_PATH_UP: c_int = 1;
+/// The path loses everything. Probes find out when it works again.
+pub const BRAID_PATH_DOWN: c_int = 2;
+/// A NAT or firewall drops packets from the source ports of the paths. All packets to the
+/// destination leave from the receiving port, on one path.
+pub const BRAID_PATH_BLOCKED: c_int = 3;
 
 /// One path to one destination, as one thread of the engine sees it.
 #[derive(Clone, Copy)]
@@ -48,6 +83,15 @@ pub struct braid_path_report {
     pub downs: u64,
     /// Probes sent.
     pub probes: u64,
+    /// The state: BRAID_PATH_UP and so on. 0: the library is older than this field.
+    pub state: c_int,
+    /// The rail, from 0.
+    pub rail: u32,
+    /// Source port of the packets of the path over UDP and AF_XDP. Other datapaths have their own
+    /// way to select a route.
+    pub source_port: u32,
+    /// Number of paths in use to this destination on this rail: 1 if the paths are blocked.
+    pub in_use: u32,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
@@ -55,14 +99,14 @@ unsafe impl Growing for braid_path_report {
     const NAME: &'static str = "braid_path_report";
 }
 
-impl From<&(IpAddr, PathReport)> for braid_path_report {
-    fn from((ip, report): &(IpAddr, PathReport)) -> Self {
+impl From<&(Destination, PathReport)> for braid_path_report {
+    fn from((to, report): &(Destination, PathReport)) -> Self {
         let counters = report.counters;
         let rtt_ns =
             counters.rtt.map_or(0, |rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
         braid_path_report {
             size: size_of::<Self>(),
-            to: to_text(ip),
+            to: to_text(to.ip),
             path: report.path.get().into(),
             live: report.live.into(),
             sent: counters.sent,
@@ -73,6 +117,10 @@ impl From<&(IpAddr, PathReport)> for braid_path_report {
             rtt_ns,
             downs: counters.downs,
             probes: counters.probes,
+            state: to.state(report.live),
+            rail: to.rail as u32,
+            source_port: report.path.source_port().into(),
+            in_use: to.in_use as u32,
         }
     }
 }
@@ -88,9 +136,10 @@ pub unsafe extern "C" fn braid_engine_query_paths(
     enter(|| {
         // SAFETY: the caller's promise.
         let out = unsafe { Out::new(paths, "paths") }?;
-        let destinations = find(engine)?.engine.paths().into_iter();
+        let destinations = find(engine)?.engine.paths();
         let reports = destinations
-            .flat_map(|to| to.paths.into_iter().map(move |report| (to.ip, report)))
+            .iter()
+            .flat_map(|to| to.paths.iter().map(|report| (Destination::of(to), *report)))
             .collect();
         out.set(hand_out(braid_paths { reports })?);
         Ok(0)
@@ -118,7 +167,8 @@ pub unsafe extern "C" fn braid_paths_count(paths: *const braid_paths, count: *mu
     })
 }
 
-/// Reads the path at `index`, from 0, of the report.
+/// Reads the path at `index`, from 0, of the report. The paths are sorted by engine thread,
+/// destination, rail and number.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -133,4 +183,21 @@ pub unsafe extern "C" fn braid_paths_get(
         // SAFETY: the caller's promise.
         unsafe { growing::write(report, found.into()) }.map(|()| 0)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn blocked_ports_differ_from_dead_paths() {
+        let ip = Ipv4Addr::LOCALHOST.into();
+        let of = |in_use, is_blocked| Destination { ip, rail: 0, in_use, is_blocked };
+        assert_eq!(of(1, false).state(true), BRAID_PATH_UP);
+        assert_eq!(of(1, false).state(false), BRAID_PATH_DOWN);
+        assert_eq!(of(1, true).state(false), BRAID_PATH_BLOCKED);
+        assert_eq!(of(0, false).state(false), BRAID_PATH_DOWN);
+    }
 }

@@ -200,6 +200,9 @@ pub struct braid_qp_info {
     pub payload_crc: c_int,
     /// The receiving address of the peer, or empty if the queue pair is not connected.
     pub peer: [c_char; BRAID_ADDR_LEN],
+    /// 1: packets leave from the source port of each path. 0: a NAT or firewall drops these, so all
+    /// packets leave from the receiving port, on one path. -1: the queue pair is not connected.
+    pub path_ports: c_int,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
@@ -219,6 +222,7 @@ impl From<&QueuePair> for braid_qp_info {
             packet_payload: qp.packet_payload().map_or(0, u32::from),
             payload_crc: qp.payload_crc().map_or(-1, |crc| (crc == Crc::On).into()),
             peer: qp.remote_addr().map_or(NO_ADDRESS, to_text),
+            path_ports: qp.uses_path_ports().map_or(-1, c_int::from),
         }
     }
 }

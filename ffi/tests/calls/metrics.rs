@@ -33,7 +33,7 @@ fn a_snapshot_has_what_the_queue_pair_says_itself() {
             let flow: braid_subflow_metrics =
                 queried(|flow| braid_metrics_get_subflow(metrics, 0, 0, flow));
             assert_eq!((flow.stream, flow.rail), (BRAID_STREAM_REQUESTS, 0));
-            assert!(flow.rtt_ns > 0 && flow.window > 0);
+            assert!(flow.rtt_ns > 0 && flow.window > 0 && flow.rto_ns > flow.rtt_ns);
             let mut more: braid_qp_metrics = qp;
             assert_eq!(braid_metrics_get_qp(metrics, 1, &mut more), BRAID_ERR_INVALID);
             ok(braid_metrics_close(metrics));
