@@ -114,24 +114,24 @@ static void post(struct side *side, uint32_t opcode, size_t offset, size_t len,
 // Prints the state of the paths to the server.
 static void show_paths(const struct side *side) {
     braid_paths *paths;
-    size_t count;
-    uint64_t sent = 0;
-    CHECK(braid_engine_query_paths(side->engine, &paths));
-    CHECK(braid_paths_count(paths, &count));
+    braid_path_destination to;
     braid_path_report path;
+    uint64_t sent = 0;
+    to.size = sizeof to;
     path.size = sizeof path;
-    path.in_use = 0;
-    for (size_t i = 0; i < count; i++) {
-        CHECK(braid_paths_get(paths, i, &path));
+    CHECK(braid_engine_query_paths(side->engine, &paths));
+    CHECK(braid_paths_get_destination(paths, 0, &to));
+    for (size_t i = 0; i < to.paths; i++) {
+        CHECK(braid_paths_get(paths, to.first + i, &path));
         sent += path.sent;
         if (path.state != BRAID_PATH_UP) {
             const char *state = path.state == BRAID_PATH_BLOCKED ? "blocked" : "down";
-            printf("path %u, source port %u, to %s is %s; it lost %llu packets\n", path.path,
-                   path.source_port, path.to, state, (unsigned long long)path.lost);
+            printf("path %u, source port %u, is %s; it lost %llu packets\n", (unsigned)path.path,
+                   (unsigned)path.source_port, state, (unsigned long long)path.lost);
         }
     }
-    printf("%u of %u paths in use, %llu packets sent\n", path.in_use, (unsigned)count,
-           (unsigned long long)sent);
+    printf("%u of %u paths to %s in use, %llu packets sent\n", (unsigned)to.in_use,
+           (unsigned)to.paths, to.to, (unsigned long long)sent);
     CHECK(braid_paths_close(paths));
 }
 

@@ -921,14 +921,26 @@ typedef struct braid_path_report {
     uint64_t probes;
     // The state: BRAID_PATH_UP and so on. 0: the library is older than this field.
     int state;
-    // The rail, from 0.
-    uint32_t rail;
     // Source port of the packets of the path over UDP and AF_XDP. Other datapaths have their own
     // way to select a route.
     uint32_t source_port;
-    // Number of paths in use to this destination on this rail: 1 if the paths are blocked.
-    uint32_t in_use;
 } braid_path_report;
+
+// One destination on one rail, as one thread of the engine sees it.
+typedef struct braid_path_destination {
+    // Set it to sizeof(braid_path_destination).
+    size_t size;
+    // The IP address of the destination.
+    char to[BRAID_ADDR_LEN];
+    // The rail, from 0.
+    uint32_t rail;
+    // Number of paths in use: 1 if a NAT or firewall blocks the source ports of the paths.
+    uint32_t in_use;
+    // Index of its first path in the report. Its other paths follow.
+    size_t first;
+    // Number of its paths.
+    size_t paths;
+} braid_path_destination;
 
 // A fallback of a connection, which works but slower or less safely than it could. All connections
 // to a peer share their degradations. Each end has its own.
@@ -1634,13 +1646,25 @@ int braid_paths_close(struct braid_paths *paths);
 // Threads: any.
 int braid_paths_count(const struct braid_paths *paths, size_t *count);
 
-// Reads the path at `index`, from 0, of the report. The paths are sorted by engine thread,
-// destination, rail and number.
+// Reads the path at `index`, from 0, of the report.
 //
 // Threads: any.
 int braid_paths_get(const struct braid_paths *paths,
                     size_t index,
                     struct braid_path_report *report);
+
+// Writes the number of destinations in the report into `count`. A destination counts once for each
+// rail and for each engine thread that sends to it.
+//
+// Threads: any.
+int braid_paths_count_destinations(const struct braid_paths *paths, size_t *count);
+
+// Reads the destination at `index`, from 0, of the report.
+//
+// Threads: any.
+int braid_paths_get_destination(const struct braid_paths *paths,
+                                size_t index,
+                                struct braid_path_destination *destination);
 
 // Reads the degradation at `index`, from 0, of the queue pair's connection. Returns 1, or 0
 // without changing `degradation` if there are fewer. The list may change at any time;

@@ -14,26 +14,32 @@ use crate::handle::{find, hand_out, object, take};
 
 /// A report of all paths of an engine at its creation.
 pub struct braid_paths {
-    reports: Vec<(Destination, PathReport)>,
+    destinations: Vec<Destination>,
+    /// The paths of all destinations, each with the index of its destination.
+    reports: Vec<(usize, PathReport)>,
 }
 
 object!(braid_paths, 10, "path report");
 
-/// The common part of the reports of one destination on one rail.
+/// One destination on one rail, as one thread of the engine sees it.
 #[derive(Clone, Copy)]
 struct Destination {
     ip: IpAddr,
     rail: usize,
     in_use: usize,
+    /// The index of its first path, and the number of its paths.
+    first: usize,
+    paths: usize,
     /// Whether all packets leave from the receiving port.
     is_blocked: bool,
 }
 
 impl Destination {
-    fn of(to: &PathsTo) -> Self {
+    fn of(to: &PathsTo, first: usize) -> Self {
         // Blocked paths are not live, but the receiving port is a path.
         let is_blocked = to.in_use > 0 && to.paths.iter().all(|path| !path.live);
-        Destination { ip: to.ip, rail: to.rail, in_use: to.in_use, is_blocked }
+        let PathsTo { ip, rail, in_use, ref paths, .. } = *to;
+        Destination { ip, rail, in_use, first, paths: paths.len(), is_blocked }
     }
 
     /// The state of one of its paths.
@@ -85,13 +91,9 @@ pub struct braid_path_report {
     pub probes: u64,
     /// The state: BRAID_PATH_UP and so on. 0: the library is older than this field.
     pub state: c_int,
-    /// The rail, from 0.
-    pub rail: u32,
     /// Source port of the packets of the path over UDP and AF_XDP. Other datapaths have their own
     /// way to select a route.
     pub source_port: u32,
-    /// Number of paths in use to this destination on this rail: 1 if the paths are blocked.
-    pub in_use: u32,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
@@ -99,8 +101,44 @@ unsafe impl Growing for braid_path_report {
     const NAME: &'static str = "braid_path_report";
 }
 
-impl From<&(Destination, PathReport)> for braid_path_report {
-    fn from((to, report): &(Destination, PathReport)) -> Self {
+/// One destination on one rail, as one thread of the engine sees it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_path_destination {
+    /// Set it to sizeof(braid_path_destination).
+    pub size: usize,
+    /// The IP address of the destination.
+    pub to: [c_char; BRAID_ADDR_LEN],
+    /// The rail, from 0.
+    pub rail: u32,
+    /// Number of paths in use: 1 if a NAT or firewall blocks the source ports of the paths.
+    pub in_use: u32,
+    /// Index of its first path in the report. Its other paths follow.
+    pub first: usize,
+    /// Number of its paths.
+    pub paths: usize,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
+unsafe impl Growing for braid_path_destination {
+    const NAME: &'static str = "braid_path_destination";
+}
+
+impl From<&Destination> for braid_path_destination {
+    fn from(from: &Destination) -> Self {
+        braid_path_destination {
+            size: size_of::<Self>(),
+            to: to_text(from.ip),
+            rail: from.rail as u32,
+            in_use: from.in_use as u32,
+            first: from.first,
+            paths: from.paths,
+        }
+    }
+}
+
+impl From<(&Destination, &PathReport)> for braid_path_report {
+    fn from((to, report): (&Destination, &PathReport)) -> Self {
         let counters = report.counters;
         let rtt_ns =
             counters.rtt.map_or(0, |rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
@@ -118,9 +156,7 @@ impl From<&(Destination, PathReport)> for braid_path_report {
             downs: counters.downs,
             probes: counters.probes,
             state: to.state(report.live),
-            rail: to.rail as u32,
             source_port: report.path.source_port().into(),
-            in_use: to.in_use as u32,
         }
     }
 }
@@ -136,12 +172,13 @@ pub unsafe extern "C" fn braid_engine_query_paths(
     enter(|| {
         // SAFETY: the caller's promise.
         let out = unsafe { Out::new(paths, "paths") }?;
-        let destinations = find(engine)?.engine.paths();
-        let reports = destinations
-            .iter()
-            .flat_map(|to| to.paths.iter().map(|report| (Destination::of(to), *report)))
-            .collect();
-        out.set(hand_out(braid_paths { reports })?);
+        let (mut destinations, mut reports) = (Vec::new(), Vec::new());
+        for to in find(engine)?.engine.paths() {
+            let index = destinations.len();
+            destinations.push(Destination::of(&to, reports.len()));
+            reports.extend(to.paths.into_iter().map(|report| (index, report)));
+        }
+        out.set(hand_out(braid_paths { destinations, reports })?);
         Ok(0)
     })
 }
@@ -167,8 +204,7 @@ pub unsafe extern "C" fn braid_paths_count(paths: *const braid_paths, count: *mu
     })
 }
 
-/// Reads the path at `index`, from 0, of the report. The paths are sorted by engine thread,
-/// destination, rail and number.
+/// Reads the path at `index`, from 0, of the report.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -179,9 +215,44 @@ pub unsafe extern "C" fn braid_paths_get(
 ) -> c_int {
     enter(|| {
         let paths = find(paths)?;
-        let found = element(&paths.reports, index, "index")?;
+        let (to, found) = element(&paths.reports, index, "index")?;
+        let found = (&paths.destinations[*to], found);
         // SAFETY: the caller's promise.
         unsafe { growing::write(report, found.into()) }.map(|()| 0)
+    })
+}
+
+/// Writes the number of destinations in the report into `count`. A destination counts once for each
+/// rail and for each engine thread that sends to it.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_paths_count_destinations(
+    paths: *const braid_paths,
+    count: *mut usize,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(count, "count") }?;
+        out.set(find(paths)?.destinations.len());
+        Ok(0)
+    })
+}
+
+/// Reads the destination at `index`, from 0, of the report.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_paths_get_destination(
+    paths: *const braid_paths,
+    index: usize,
+    destination: *mut braid_path_destination,
+) -> c_int {
+    enter(|| {
+        let paths = find(paths)?;
+        let found = element(&paths.destinations, index, "index")?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(destination, found.into()) }.map(|()| 0)
     })
 }
 
@@ -194,7 +265,14 @@ mod tests {
     #[test]
     fn blocked_ports_differ_from_dead_paths() {
         let ip = Ipv4Addr::LOCALHOST.into();
-        let of = |in_use, is_blocked| Destination { ip, rail: 0, in_use, is_blocked };
+        let of = |in_use, is_blocked| Destination {
+            ip,
+            rail: 0,
+            in_use,
+            first: 0,
+            paths: 1,
+            is_blocked,
+        };
         assert_eq!(of(1, false).state(true), BRAID_PATH_UP);
         assert_eq!(of(1, false).state(false), BRAID_PATH_DOWN);
         assert_eq!(of(1, true).state(false), BRAID_PATH_BLOCKED);

@@ -1,10 +1,12 @@
 //! `cargo xtask c`: the C library as it is installed, and the C examples.
 //!
 //! The header compiles as C99 and C++17, and the library exports exactly what the header declares.
+//! `man 3` finds a page without errors for every function.
 //! Every example is built by gcc and by g++ and runs to its end: alone, under valgrind, and with
 //! AddressSanitizer and UndefinedBehaviorSanitizer. All C code in the documentation compiles, and
 //! the program `tasks` of its page runs.
 
+mod manual;
 mod page;
 
 use std::collections::BTreeSet;
@@ -86,7 +88,7 @@ const EXAMPLES: &[Example] = &[
         server: &["listen", "ADDR"],
         server_says: "on the board: placed by the network",
         client: &["connect", "ADDR", "placed by the network"],
-        client_says: &["read back: placed by the network", "16 of 16 paths in use, "],
+        client_says: &["read back: placed by the network", "16 of 16 paths to 127.0.0.1 in use, "],
     },
     Example {
         program: "send_file",
@@ -116,7 +118,7 @@ const BY_TASK: Example = Example {
 
 /// Installs the library into the build output and tries everything there.
 pub fn run() -> Result<(), Failure> {
-    ["gcc", "g++", "make", "pkg-config", "cmake", "valgrind"]
+    ["gcc", "g++", "make", "pkg-config", "cmake", "valgrind", "man"]
         .into_iter()
         .try_for_each(tools::need)?;
     let folder = tree::target()?.join("xtask/c");
@@ -125,6 +127,7 @@ pub fn run() -> Result<(), Failure> {
     install::library_into(&prefix)?;
     check_header(&prefix)?;
     check_symbols(&prefix)?;
+    manual::check(&prefix, declared(&read(&prefix.join("include/braid.h"))?))?;
     let bytes: Vec<u8> = (0..FILE_LEN).map(|i| ((i * i) >> 7) as u8).collect();
     write(&folder.join("file"), &bytes)?;
     for build in BUILDS {

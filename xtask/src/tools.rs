@@ -52,6 +52,7 @@ const TOOLS: &[Tool] = &[
         package: "valgrind libc6-dbg",
         needed_for: "the C examples, and counting instructions",
     },
+    Tool { what: What::Program("man"), package: "man-db", needed_for: "the man pages" },
     Tool {
         what: What::Program("python3"),
         package: "python3",

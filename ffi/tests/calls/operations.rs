@@ -161,12 +161,16 @@ fn a_queue_pair_tells_what_it_is_and_has_seen() {
                 let report: braid_path_report =
                     queried(|report| braid_paths_get(paths, index, report));
                 assert_eq!((text(&report.to).as_str(), report.live), ("127.0.0.1", 1));
-                assert_eq!((report.state, report.rail), (BRAID_PATH_UP, 0));
-                assert_eq!((report.path as usize, report.in_use as usize), (index, count));
+                assert_eq!((report.state, report.path as usize), (BRAID_PATH_UP, index));
                 assert_eq!(report.source_port, 0xC000 | report.path);
                 report.sent
             });
             assert!(sent.sum::<u64>() > 0);
+            assert_eq!(made(|count| braid_paths_count_destinations(paths, count)), 1);
+            let to: braid_path_destination =
+                queried(|to| braid_paths_get_destination(paths, 0, to));
+            assert_eq!((text(&to.to).as_str(), to.rail, to.in_use), ("127.0.0.1", 0, 16));
+            assert_eq!((to.first, to.paths), (0, 16));
             ok(braid_paths_close(paths));
             let info: braid_qp_info = queried(|info| braid_qp_query(pair.a.qp, info));
             assert_eq!(info.path_ports, 1);

@@ -15,7 +15,7 @@ const ABI: &str = "0";
 pub(crate) const STATIC_LIBS: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
 /// Builds it and installs it into a folder, which need not exist.
-pub fn into(prefix: &Path) -> Result<(), Failure> {
+pub(super) fn into(prefix: &Path) -> Result<(), Failure> {
     // As the only crate type, so that it is optimised as a whole.
     let library = ["--package", "braid-ffi", "--lib", "--crate-type", "staticlib"];
     process::run(tree::cargo().args(["rustc", "--release"]).args(library))?;

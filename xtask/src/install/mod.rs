@@ -2,6 +2,7 @@
 //! completions, the drop-in libibverbs with `braid-run`, and the Wireshark dissector.
 
 mod library;
+mod manual;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,8 +12,8 @@ use std::process::Command;
 
 use crate::{Failure, drop_in, process, programs, tree};
 
-pub use library::into as library_into;
 pub(crate) use library::{STATIC_LIBS, version};
+pub(crate) use manual::check as check_manual;
 
 /// Where to.
 #[derive(clap::Args)]
@@ -32,6 +33,8 @@ const PLUGIN: &str = "libnccl-net-braid.so";
 const DROP_IN: &str = "lib/braid";
 /// Wireshark's script.
 const DISSECTOR: &str = "wire/wireshark/braid.lua";
+/// The man page of the program that does not write its own.
+const BRAID_RUN_PAGE: &str = "ibverbs/braid-run.1";
 
 /// Builds everything and installs it.
 pub fn run(options: &InstallOptions) -> Result<(), Failure> {
@@ -46,12 +49,19 @@ pub fn run(options: &InstallOptions) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Builds the C library and installs it, with its man pages, into a folder, which need not exist.
+pub fn library_into(prefix: &Path) -> Result<(), Failure> {
+    library::into(prefix)?;
+    manual::of_library(prefix, &version()?)
+}
+
 /// Builds everything and installs it into a folder, which need not exist.
 pub fn into(prefix: &Path) -> Result<(), Failure> {
-    library::into(prefix)?;
+    library_into(prefix)?;
     plugin_and_programs(prefix)?;
     drop_in_libraries(prefix)?;
-    dissector(&prefix.join("share/braid"))
+    copy(DISSECTOR, &prefix.join("share/braid"))?;
+    manual::check(prefix)
 }
 
 fn plugin_and_programs(prefix: &Path) -> Result<(), Failure> {
@@ -70,13 +80,16 @@ fn drop_in_libraries(prefix: &Path) -> Result<(), Failure> {
     for library in drop_in::LIBRARIES {
         stripped(&built.join(library), &prefix.join(DROP_IN), library, 0o644)?;
     }
-    stripped(&drop_in::braid_run()?, &prefix.join("bin"), "braid-run", 0o755)
+    stripped(&drop_in::braid_run()?, &prefix.join("bin"), "braid-run", 0o755)?;
+    copy(BRAID_RUN_PAGE, &prefix.join("share/man/man1"))
 }
 
-fn dissector(folder: &Path) -> Result<(), Failure> {
+/// Copies a file of the tree into a folder.
+fn copy(file: &str, folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| cannot("make", folder, &e))?;
-    let to = folder.join("braid.lua");
-    fs::copy(tree::root().join(DISSECTOR), &to).map_err(|e| cannot("write", &to, &e))?;
+    let name = Path::new(file).file_name().unwrap_or_default();
+    let to = folder.join(name);
+    fs::copy(tree::root().join(file), &to).map_err(|e| cannot("write", &to, &e))?;
     Ok(())
 }
 
