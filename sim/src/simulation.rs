@@ -332,6 +332,11 @@ impl Simulation {
         self.unfinished
     }
 
+    /// Returns the payload bytes that have reached their receivers.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.hosts.deliveries.placed()
+    }
+
     /// Returns the time of the last completion at a sender. The run must be done.
     pub fn completion_time(&self) -> Ps {
         self.spans.iter().map(|span| span.acknowledged).max().unwrap_or(Ps::ZERO)

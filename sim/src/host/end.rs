@@ -13,6 +13,7 @@ use braid_wire::{Crc, QpId, Time, Token};
 use super::data_path::Interfaces;
 use super::memory::{GhostMemory, address_of};
 use super::paths::{ANSWERING, PathSets};
+use super::waits::Silence;
 use super::{HostConfig, Recovery};
 use crate::packet::EndId;
 use crate::time::Ps;
@@ -33,6 +34,7 @@ pub struct End {
     pub(crate) paths: u32,
     /// The time of the earliest timer event scheduled for this end.
     pub(crate) armed: Ps,
+    pub(crate) silence: Silence,
     /// The rails whose interfaces list this end as ready.
     pub(crate) queued: RailSet,
     /// The key of the local and remote memory.
@@ -52,8 +54,8 @@ impl End {
         let now = Time::ZERO;
         let mut endpoint = Endpoint::new(now, config);
         let slot = endpoint.adopt(now, qp.0, qp.1, rails);
-        let (armed, queued) = (Ps::NEVER, RailSet::default());
-        End { endpoint, slot, interfaces, paths, armed, queued, key }
+        let (armed, silence, queued) = (Ps::NEVER, Silence::default(), RailSet::default());
+        End { endpoint, slot, interfaces, paths, armed, silence, queued, key }
     }
 
     /// Posts a message to the protocol.

@@ -37,6 +37,7 @@ impl Hosts {
     ) -> Result<(), Failed> {
         let id = EndId(packet.end);
         let now = events.now().to_time();
+        self.ends[id.index()].silence.on_received(events.now());
         match body {
             Body::Data(..) if packet.trimmed => {
                 self.return_trimmed(packet, fabric, events);
@@ -146,6 +147,7 @@ impl Hosts {
         end.armed = Ps::NEVER;
         let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
         if end.endpoint.next_timeout(set).is_some_and(|at| at <= now) {
+            end.silence.on_timer(end.endpoint.qp(end.slot).counters().retransmitted);
             end.endpoint.on_timeout(now, set);
         }
         self.process(id, fabric, events)

@@ -15,6 +15,7 @@ mod nic;
 mod nvlink;
 mod oracle;
 mod paths;
+mod waits;
 
 pub use config::{BatchSize, HostConfig, Paths, Recovery, Sharing};
 pub use data_path::DataPath;
@@ -32,6 +33,7 @@ use self::nic::Nic;
 use self::nvlink::NvLinks;
 use self::oracle::Deliveries;
 use self::paths::PathSets;
+use self::waits::TimeoutWaits;
 use crate::fabric::Fabric;
 use crate::packet::{EndId, Packet};
 use crate::time::Ps;
@@ -51,6 +53,7 @@ pub struct Hosts {
     nic_qps: NicQps,
     nvlinks: Option<NvLinks>,
     pub(crate) deliveries: Deliveries,
+    waits: TimeoutWaits,
     /// Events for the workload since the driver asked last.
     pub(crate) news: Vec<News>,
 }
@@ -96,9 +99,21 @@ impl Hosts {
         let (ends, end_of) = end::connect(topology, workload, &config, &memory, &mut sets, mtu);
         let nics = nic::all(topology);
         let deliveries = Deliveries::new(workload);
-        let (nic_qps, news) = (NicQps::default(), Vec::new());
+        let (nic_qps, waits, news) = (NicQps::default(), TimeoutWaits::default(), Vec::new());
         let nvlinks = config.nvlink.clone().map(NvLinks::new);
-        Hosts { config, ends, nics, end_of, sets, memory, nic_qps, nvlinks, deliveries, news }
+        Hosts {
+            config,
+            ends,
+            nics,
+            end_of,
+            sets,
+            memory,
+            nic_qps,
+            nvlinks,
+            deliveries,
+            waits,
+            news,
+        }
     }
 
     /// Limits path sets whose paths are routes to the routes of the fabric.
@@ -149,6 +164,15 @@ impl Hosts {
         let end = &self.ends[self.end_of[message as usize].index()];
         let subflows = end.endpoint.qp(end.slot).subflows();
         subflows.map(|subflow| subflow.rto).max().unwrap_or_default()
+    }
+
+    /// Returns the part of an interval that the sender of a message has waited for retransmission
+    /// time-outs.
+    ///
+    /// # Panics
+    /// Panics if there is no such message.
+    pub fn timeout_wait(&self, message: u32, from: Ps, to: Ps) -> Ps {
+        self.waits.within(self.end_of[message as usize], from, to)
     }
 
     /// Returns the reordering extent over all receivers.

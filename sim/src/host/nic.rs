@@ -151,7 +151,14 @@ impl Hosts {
         events: &mut Events<Event>,
     ) {
         let rail = transmit.egress.rail();
-        let (src, dst) = self.ends[id.index()].interfaces.of(rail);
+        let end = &mut self.ends[id.index()];
+        if let Some(timer) = end.silence.on_sent(events.now()) {
+            let retransmitted = end.endpoint.qp(end.slot).counters().retransmitted;
+            if retransmitted > timer.retransmitted {
+                self.waits.record(id, timer.silent_since, events.now());
+            }
+        }
+        let (src, dst) = end.interfaces.of(rail);
         let port = self.nics[src as usize].port;
         let frames = fabric.config.frames;
         let control = || Packet::new(src, dst, id.peer().0, Class::Control, frames.ack);

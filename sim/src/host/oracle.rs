@@ -11,6 +11,8 @@ pub(crate) struct Deliveries {
     messages: Vec<Delivery>,
     /// By queue pair: the messages that are posted and not complete, in order.
     open: Vec<VecDeque<u32>>,
+    /// The payload bytes placed, of all messages.
+    placed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +37,7 @@ impl Deliveries {
             Delivery { bytes: message.bytes, placed: 0, queue, complete: false }
         });
         let messages = messages.collect();
-        Deliveries { messages, open: vec![VecDeque::new(); queues.len()] }
+        Deliveries { messages, open: vec![VecDeque::new(); queues.len()], placed: 0 }
     }
 
     /// Records that a message was posted.
@@ -52,7 +54,13 @@ impl Deliveries {
         let it = &mut self.messages[message as usize];
         assert!(!it.complete, "message {message} is written to after its completion");
         it.placed += u64::from(bytes);
+        self.placed += u64::from(bytes);
         assert!(it.placed <= it.bytes, "message {message} is written to twice");
+    }
+
+    /// Returns the payload bytes placed so far.
+    pub(crate) fn placed(&self) -> u64 {
+        self.placed
     }
 
     /// Records that a packet of a message was placed directly, before it is checked.

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::by_size::{SizeTimes, by_size};
 use super::resources::peak_rss_mb;
+use super::timeouts;
 use crate::fabric::Loss;
 use crate::scenario::place::layer_name;
 use crate::simulation::{MessageSpan, Simulation};
@@ -48,6 +49,9 @@ pub struct Measured {
     pub acks: u64,
     /// Number of time-outs.
     pub timeouts: u64,
+    /// Share of the completion time that the message which ended last, and those that it waited
+    /// for, spent waiting for time-outs, 0 to 1.
+    pub timeout_share: f64,
     /// Number of payloads trimmed by full queues.
     pub trims: u64,
     /// Number of packets lost, by reason.
@@ -146,6 +150,7 @@ impl Measured {
             spurious_share: ratio(counters.spurious as f64, counters.segments_sent as f64),
             acks: counters.acks_sent,
             timeouts: counters.timeouts,
+            timeout_share: ratio(timeouts::on_critical_path(run).0 as f64, cct.0 as f64),
             trims: ledger.trimmed,
             drops: Drops {
                 total: ledger.losses(),

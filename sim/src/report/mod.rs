@@ -9,6 +9,7 @@ mod runs;
 mod series;
 mod spread;
 mod table;
+mod timeouts;
 
 pub use by_size::SizeTimes;
 pub use failure::RunFailure;
@@ -17,6 +18,7 @@ pub use measured::{Drops, GroupTimes, Measured, MessageTimes};
 pub use resources::{peak_rss_mb, thread_cpu_time};
 pub use runs::run_scenario;
 pub use table::{aligned, table, wrapped};
+pub use timeouts::DOMINANT;
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -15,9 +15,9 @@ const EVENTS_PER_LOOK: u32 = 8192;
 
 /// Runs a scenario with each of its seeds and summarises the results.
 ///
-/// `watch` receives the number of messages that have finished since its last call, from several
-/// threads. With `out`, each run writes its messages to `messages-SEED.csv` in that folder, and, if
-/// the scenario is sampled, its queues and links to `series-SEED.csv`.
+/// `watch` receives the number of payload bytes that have been delivered since its last call, from
+/// several threads. With `out`, each run writes its messages to `messages-SEED.csv` in that folder,
+/// and, if the scenario is sampled, its queues and links to `series-SEED.csv`.
 ///
 /// # Errors
 /// The scenario cannot be built, a run has no result, or a file cannot be written.
@@ -53,7 +53,7 @@ fn run_one(
     tracing::debug!(scenario = scenario.name, seed, messages = run.unfinished(), "run started");
     let named = |why| RunFailure::Run { scenario: scenario.name.clone(), seed, why };
     while !run.is_done() {
-        let before = run.unfinished();
+        let before = run.delivered_bytes();
         for _ in 0..EVENTS_PER_LOOK {
             if run.is_done() {
                 break;
@@ -62,7 +62,7 @@ fn run_one(
             let now = run.events.now();
             probes.iter_mut().for_each(|probe| probe.look(now, &run.fabric));
         }
-        watch((before - run.unfinished()) as u64);
+        watch(run.delivered_bytes() - before);
     }
     // All messages are complete. This call checks that nothing is left behind.
     run.run().map_err(named)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::timeouts::DOMINANT;
 use super::{Measured, Report, SizeTimes};
 
 /// A column: its heading, and the function that returns its text.
@@ -158,8 +159,23 @@ fn run_lines(report: &Report) -> Vec<Line> {
         );
         lines.push(line("drops", text));
     }
+    lines.extend(timeouts(report));
     lines.push(cost(report));
     lines
+}
+
+/// Says that the result is one about time-outs, if it is.
+fn timeouts(report: &Report) -> Option<Line> {
+    let share = mean(report, |run| run.timeout_share);
+    (share > DOMINANT).then(|| {
+        let text = format!(
+            "{:.0} % of the completion time is waiting for {} time-outs: the result depends on \
+             min_rto and the loss recovery",
+            100.0 * share,
+            count(report, |run| run.timeouts)
+        );
+        line("time-outs", text)
+    })
 }
 
 /// Formats the longest queue of each layer over all runs.

@@ -39,6 +39,8 @@ pub struct Policies {
     pub cc: CcConfig,
     /// The detection of losses.
     pub recovery: Recovery,
+    /// The shortest retransmission time-out. `None`: that of the scenario.
+    pub min_rto: Option<Ps>,
 }
 
 /// A kind of path numbers in text form: `source`, `hashed:256`.
@@ -111,6 +113,14 @@ pub fn parse_recovery(text: &str) -> Result<Recovery, String> {
     }
 }
 
+/// Parses a time with its unit, such as `100us` or `1.5 ms`.
+///
+/// # Errors
+/// The text is no time, or it is longer than an hour.
+pub fn parse_time(text: &str) -> Result<Ps, String> {
+    Ps::from_text(text)
+}
+
 impl HostKeys {
     /// Creates the keys that a command line can give. `None`: the value of the model.
     pub(super) fn with(
@@ -118,12 +128,14 @@ impl HostKeys {
         paths: Option<Paths>,
         recovery: Option<Recovery>,
         cc: Option<CcConfig>,
+        min_rto: Option<Ps>,
     ) -> HostKeys {
         HostKeys {
             lb: lb.map(Parsed),
             paths: paths.map(|paths| Parsed(PathsName(paths))),
             recovery: recovery.map(Parsed),
             cc: cc.map(Parsed),
+            min_rto: min_rto.map(Parsed),
             ..HostKeys::default()
         }
     }
@@ -133,6 +145,7 @@ impl HostKeys {
         self.lb = Some(Parsed(policies.lb));
         self.cc = Some(Parsed(policies.cc));
         self.recovery = Some(Parsed(policies.recovery));
+        self.min_rto = policies.min_rto.map(Parsed).or(self.min_rto);
     }
 
     /// Applies the scenario's keys to the hosts of the model or profile; `source`: switches route

@@ -17,6 +17,7 @@ use super::spraying::SprayingKeys;
 use super::traffic::{WorkloadFile, WorkloadKeys};
 use super::{Keys, Model, Scenario, ScenarioError, SwitchPolicy};
 use crate::host::{Paths, Recovery};
+use crate::time::Ps;
 
 /// The options of a matrix run: a model's fat tree with the given changes.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +38,10 @@ pub struct MatrixOptions {
     pub recovery: Option<Recovery>,
     /// The congestion control.
     pub cc: Option<CcConfig>,
+    /// The shortest retransmission time-out.
+    pub min_rto: Option<Ps>,
+    /// The simulated time that a run may take.
+    pub limit: Option<Ps>,
     /// The seed of the first run.
     pub seed: u64,
     /// Number of runs.
@@ -77,14 +82,15 @@ impl Scenario {
 
 impl MatrixOptions {
     fn keys(&self, topology: TopologyKeys) -> Keys {
-        let hosts = HostKeys::with(self.lb, self.paths, self.recovery, self.cc.clone());
+        let hosts =
+            HostKeys::with(self.lb, self.paths, self.recovery, self.cc.clone(), self.min_rto);
         Keys {
             name: String::new(),
             about: String::new(),
             model: Some(Parsed(self.model)),
             seed: Some(self.seed),
             runs: None,
-            limit: None,
+            limit: self.limit.map(Parsed),
             sample: None,
             topology: Some(Spanned::new(0..0, topology)),
             interfaces: Vec::new(),

@@ -21,7 +21,7 @@ mod switching;
 mod traffic;
 
 pub use error::ScenarioError;
-pub use hosts::{Policies, parse_paths, parse_recovery};
+pub use hosts::{Policies, parse_paths, parse_recovery, parse_time};
 pub use matrix::MatrixOptions;
 pub use model::{MODELS, Model};
 pub use read::OpenFile;
@@ -145,6 +145,11 @@ impl Scenario {
         let none = || Spanned::new(0..0, HostKeys::default());
         other.keys.hosts.get_or_insert_with(none).get_mut().set(policies);
         other
+    }
+
+    /// Sets the simulated time that a run may take.
+    pub fn set_limit(&mut self, limit: Ps) {
+        self.keys.limit = Some(Parsed(limit));
     }
 
     /// Returns the seeds of the runs.

@@ -195,6 +195,54 @@ fn a_matrix_runs_on_the_fat_tree_that_fits_it() {
 }
 
 #[test]
+fn a_matrix_has_the_limit_and_time_outs_of_the_command_line() {
+    let file = example("shift-16.cm");
+    let refused = |args: &[&str], code: i32, wanted: &str| {
+        let done = braid_sim(&[&["matrix", text(&file)], args].concat());
+        let says = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(code), "{args:?}: {says}");
+        assert!(says.contains(wanted), "{args:?}: {says}");
+    };
+    refused(&["--limit", "1us"], 1, "not delivered after 1 us");
+    refused(&["--min-rto", "1 h"], 2, "`h` is not a unit of a time");
+    refused(&["--min-rto", "10s"], 2, "min_rto = 10s with max_rto");
+    let done = braid_sim(&["matrix", text(&file), "--min-rto", "100us", "--limit", "1s"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn a_scenario_is_found_by_its_name() {
+    let run = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_braid-sim"));
+        command.args(["run", name]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        command.output().expect("braid-sim starts")
+    };
+    for name in ["permutation-pro", "permutation-pro.toml"] {
+        let done = run(name);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let done = run("permutation-por");
+    let says = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{says}");
+    assert!(says.contains("did you mean `permutation-pro`?"), "{says}");
+}
+
+#[test]
+fn a_run_that_is_about_time_outs_says_so() {
+    let folder = scratch("timeouts");
+    fs::create_dir_all(&folder).expect("a folder for the test");
+    let file = folder.join("cut.toml");
+    let failing = fs::read_to_string(example("link-failure.toml")).expect("an example");
+    let usual = "lb = \"reps\"";
+    assert!(failing.contains(usual));
+    fs::write(&file, failing.replace(usual, "lb = \"ecmp\"\nrecovery = \"sack\"")).unwrap();
+    let says = String::from_utf8(braid_sim(&["run", text(&file)]).stdout).expect("text");
+    assert!(says.contains("  time-outs        100 % of the completion time"), "{says}");
+    let says = String::from_utf8(braid_sim(&["run", text(&example("link-failure.toml"))]).stdout);
+    assert!(!says.expect("text").contains("time-outs"));
+}
+
+#[test]
 fn a_study_on_the_hosts_that_ship_is_printed_and_written() {
     let folder = scratch("shipped");
     let args = ["reproduce", "rails", "--quick", "--shipped", "--out", text(&folder)];

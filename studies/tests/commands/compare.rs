@@ -53,6 +53,50 @@ fn every_pair_is_run_with_the_recovery_that_ships() {
     }
 }
 
+/// Runs a comparison and returns its table and results.
+fn compared(name: &str, args: &[&str]) -> (String, Vec<Value>) {
+    let folder = scratch(name);
+    let path = folder.to_str().expect("a path of the tests is text");
+    let done = compare(&scenario("link-failure.toml"), &[args, &["--out", path]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let json = fs::read_to_string(folder.join("report.json")).expect("it is written");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let said = String::from_utf8(done.stdout).expect("text");
+    (said, json["compared"].as_array().expect("a list").clone())
+}
+
+#[test]
+fn results_about_time_outs_are_named() {
+    let (said, results) = compared("compare-timeouts", &["--lb", "ecmp,adaptive"]);
+    assert!(said.contains("Time-outs dominate 2 of 2 results"), "{said}");
+    for result in &results {
+        let share = result["timeout_share"].as_f64().expect("a number");
+        assert!((0.9..=1.0).contains(&share), "{share}");
+    }
+    // An ideal recovery needs no timer.
+    let (said, results) =
+        compared("compare-ideal", &["--lb", "ecmp,adaptive", "--recovery", "ideal"]);
+    assert!(!said.contains("Time-outs"), "{said}");
+    assert!(results.iter().all(|result| result["timeout_share"] == 0.0), "{results:?}");
+}
+
+#[test]
+fn time_outs_are_as_short_as_wanted() {
+    let (_, usual) = compared("compare-usual", &["--lb", "adaptive"]);
+    let (_, short) = compared("compare-short", &["--lb", "adaptive", "--min-rto", "100us"]);
+    let [usual, short] = [usual, short].map(|results| results[0]["cct_us"].as_f64().unwrap());
+    // The scenario's shortest time-out is 10 ms.
+    assert!(usual > 10_000.0 && short < 1_000.0, "{usual} and {short} us");
+}
+
+#[test]
+fn the_limit_is_that_of_the_command_line() {
+    let done = compare(&scenario("link-failure.toml"), &["--lb", "adaptive", "--limit", "1us"]);
+    let says = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{says}");
+    assert!(says.contains("not delivered after 1 us"), "{says}");
+}
+
 #[test]
 fn a_seed_decides_everything() {
     let file = scenario("permutation-pro.toml");
@@ -73,6 +117,10 @@ fn errors_are_named() {
         (&["--lb", "nonsense"][..], "round-robin"),
         (&["--lb", "pro", "--cc", "nonsense"], "dcqcn"),
         (&[], "--lb"),
+        (&["--lb", "pro", "--min-rto", "100"], "`100` has no unit"),
+        (&["--lb", "pro", "--min-rto", "20s"], "min_rto = 20s with max_rto"),
+        (&["--lb", "pro", "--limit", "soon"], "`soon` is not a time"),
+        (&["--lb", "pro", "--recovery", "nonsense"], "fifo-path"),
     ] {
         let done = compare(&file, args);
         let says = String::from_utf8_lossy(&done.stderr);

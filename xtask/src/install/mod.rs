@@ -33,6 +33,8 @@ const PLUGIN: &str = "libnccl-net-braid.so";
 const DROP_IN: &str = "lib/braid";
 /// Wireshark's script.
 const DISSECTOR: &str = "wire/wireshark/braid.lua";
+/// The examples of `braid-sim`, which finds them where they are installed.
+const SCENARIOS: &str = "sim/scenarios";
 /// The man page of the program that does not write its own.
 const BRAID_RUN_PAGE: &str = "ibverbs/braid-run.1";
 
@@ -61,6 +63,7 @@ pub fn into(prefix: &Path) -> Result<(), Failure> {
     plugin_and_programs(prefix)?;
     drop_in_libraries(prefix)?;
     copy(DISSECTOR, &prefix.join("share/braid"))?;
+    copy_all(SCENARIOS, &prefix.join("share/braid/scenarios"))?;
     manual::check(prefix)
 }
 
@@ -90,6 +93,16 @@ fn copy(file: &str, folder: &Path) -> Result<(), Failure> {
     let name = Path::new(file).file_name().unwrap_or_default();
     let to = folder.join(name);
     fs::copy(tree::root().join(file), &to).map_err(|e| cannot("write", &to, &e))?;
+    Ok(())
+}
+
+/// Copies the files of a folder of the tree into another folder.
+fn copy_all(files: &str, folder: &Path) -> Result<(), Failure> {
+    let from = tree::root().join(files);
+    for entry in fs::read_dir(&from).map_err(|e| cannot("list", &from, &e))? {
+        let name = entry.map_err(|e| cannot("list", &from, &e))?.file_name();
+        copy(&format!("{files}/{}", name.display()), folder)?;
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask terminal`: `braid-perf` as somebody at a terminal meets it.
+//! `cargo xtask terminal`: `braid-perf` and `braid-sim` as somebody at a terminal meets it.
 //!
 //! The terminal is tmux, in which real shells complete command lines, and `top` and the progress of
 //! a test are drawn.
@@ -26,7 +26,8 @@ pub fn run() -> Result<(), Failure> {
     top::check(&program)?;
     println!("top fits its terminal, scrolls, quits, and enters other network namespaces");
     progress::check(&program)?;
-    println!("a test shows its progress");
+    progress::check_simulator(&built.join("braid-sim"))?;
+    println!("a test and a simulation show their progress");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The progress of a test, which only a terminal shows.
+//! The progress of a test or a simulation, which only a terminal shows.
 
 use std::path::Path;
 
@@ -20,4 +20,18 @@ pub(super) fn check(program: &Path) -> Result<(), Failure> {
         return Err(Failure::new("the terminal has ended".to_owned()));
     }
     Ok(())
+}
+
+/// Checks that a comparison names the pair that runs, and how far it is.
+pub(super) fn check_simulator(program: &Path) -> Result<(), Failure> {
+    let compare = "compare permutation-pro --lb pro,ecmp --runs 300";
+    let line = format!("{} {compare}; read", program.display());
+    let terminal = Terminal::start("simulator", SIZE, &line)?;
+    let shown = ["1 of 2: pro", " % of "];
+    terminal.wait("the progress", |screen| shown.iter().all(|part| screen.contains(part)))?;
+    let end = terminal.wait("the end", |screen| screen.contains("max queue[pkt]"))?;
+    match shown.iter().any(|part| end.contains(part)) {
+        true => Err(Failure::new(format!("the progress is left behind:\n{end}"))),
+        false => Ok(()),
+    }
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use braid_cc::CcConfig;
 use braid_lb::LbPolicy;
 use braid_sim::host::{Paths, Recovery};
-use braid_sim::scenario::{MatrixOptions, Model, SwitchPolicy, parse_paths, parse_recovery};
+use braid_sim::scenario::{
+    MatrixOptions, Model, SwitchPolicy, parse_paths, parse_recovery, parse_time,
+};
+use braid_sim::time::Ps;
 use clap::{Args, Parser, Subcommand};
 
 use crate::compare::CompareArgs;
@@ -29,8 +32,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run connection matrices, `Nodes N`, `Connections M`, lines `src->dst start T size S`.
     Matrix(MatrixArgs),
-    /// Compare path policies and congestion controls on one scenario, side by side, with the loss
-    /// recovery that ships.
+    /// Compare path policies and congestion controls on one scenario, side by side.
     Compare(CompareArgs),
     /// Reproduce a paper's figures, claim by claim.
     Reproduce(Reproduce),
@@ -54,7 +56,7 @@ pub(crate) struct Output {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
-    /// Scenario files.
+    /// Scenario files, or names of `braid-sim list`.
     #[arg(required = true, value_name = "SCENARIO.toml")]
     pub(crate) files: Vec<PathBuf>,
     /// Seed of the first run, instead of the scenario's.
@@ -90,6 +92,12 @@ pub(crate) struct MatrixArgs {
     /// Congestion control, instead of the model's, such as `fixed:512K`.
     #[arg(long, value_name = "POLICY")]
     pub(crate) cc: Option<CcConfig>,
+    /// Shortest retransmission time-out, instead of the model's, such as `100us`.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) min_rto: Option<Ps>,
+    /// Simulated time after which a run fails [default: 10 s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) limit: Option<Ps>,
     /// Hosts of the fat tree, rounded up to the next possible number [default: the matrix's nodes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) hosts: Option<u32>,
@@ -120,6 +128,8 @@ impl MatrixArgs {
             paths: self.paths,
             recovery: self.recovery,
             cc: self.cc.clone(),
+            min_rto: self.min_rto,
+            limit: self.limit,
             seed: self.seed,
             runs: self.runs,
         }

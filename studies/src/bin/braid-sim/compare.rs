@@ -7,20 +7,21 @@ use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw_all};
 use braid_lb::LbPolicy;
 use braid_sim::host::Recovery;
 use braid_sim::report::{
-    Measured, Report, RunFailure, aligned, make_folder, run_scenario, wrapped, write_json,
-    write_text,
+    DOMINANT, Measured, Report, RunFailure, aligned, make_folder, run_scenario, wrapped,
+    write_json, write_text,
 };
-use braid_sim::scenario::{Policies, Scenario};
+use braid_sim::scenario::{Policies, Scenario, parse_recovery, parse_time};
+use braid_sim::time::Ps;
 use braid_transport::LossRecovery;
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::{progress, stdio};
+use crate::{progress, scenarios, stdio};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareArgs {
-    /// Scenario file; docs/simulator.md lists the keys.
+    /// Scenario file, or a name of `braid-sim list`; docs/simulator.md lists the keys.
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
     /// Path policies.
@@ -31,6 +32,15 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "POLICY,..", value_parser = controllers, default_value_t,
         hide_default_value = true)]
     cc: Controllers,
+    /// Loss recovery of all; `ideal` hides the cost of a policy [default: the library's]
+    #[arg(long, value_name = "METHOD", value_parser = parse_recovery)]
+    recovery: Option<Recovery>,
+    /// Shortest retransmission time-out, instead of the scenario's, such as `100us`.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    min_rto: Option<Ps>,
+    /// Simulated time after which a run fails, instead of the scenario's, such as `1s`.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    limit: Option<Ps>,
     /// Seed of the first run, instead of the scenario's.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -72,21 +82,26 @@ fn controllers(text: &str) -> Result<Controllers, String> {
 /// # Errors
 /// The scenario has an error, a run fails, or its results cannot be written.
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
-    let mut scenario = Scenario::read(&args.file).map_err(RunFailure::from)?;
+    let mut scenario = Scenario::read(&scenarios::file(&args.file)?).map_err(RunFailure::from)?;
+    args.limit.into_iter().for_each(|limit| scenario.set_limit(limit));
     scenario.seed = args.seed.unwrap_or(scenario.seed);
     scenario.runs = args.runs.unwrap_or(scenario.runs);
     args.out.as_deref().map_or(Ok(()), make_folder)?;
+    let pairs = args.lb.len() * args.cc.0.len();
     let mut reports = Vec::new();
     for lb in &args.lb {
         for cc in &args.cc.0 {
             // The recovery of the scenario is replaced, because the comparison is about the
             // protocol that ships.
-            let recovery = Recovery::Protocol(LossRecovery::default());
-            let policies = Policies { lb: *lb, cc: cc.clone(), recovery };
-            reports.push(run_one(&scenario.with_policies(policies))?);
+            let recovery = args.recovery.unwrap_or(Recovery::Protocol(LossRecovery::default()));
+            let min_rto = args.min_rto;
+            let policies = Policies { lb: *lb, cc: cc.clone(), recovery, min_rto };
+            let name = format!("{} of {pairs}: {lb} {cc}", reports.len() + 1);
+            reports.push(run_one(&name, &scenario.with_policies(policies))?);
         }
     }
-    let text = format!("{}\n{}", head(&scenario, &reports), table(&reports));
+    let (head, table, notes) = (head(&scenario, &reports), table(&reports), notes(&reports));
+    let text = format!("{head}\n{table}{notes}");
     stdio::print_tables(&text, args.json.as_deref())?;
     let json = json(&scenario, &reports);
     if let Some(folder) = &args.out {
@@ -97,10 +112,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     stdio::write_json(&json, args.json.as_deref())
 }
 
-fn run_one(scenario: &Scenario) -> Result<Report, RunFailure> {
-    let messages = scenario.plan(scenario.seed)?.workload.messages.len() as u64;
-    let bar = progress::bar(&scenario.name, messages * u64::from(scenario.runs));
-    let report = run_scenario(scenario, None, &|finished| bar.inc(finished));
+fn run_one(name: &str, scenario: &Scenario) -> Result<Report, RunFailure> {
+    let bar = progress::bar(name, scenario)?;
+    let report = run_scenario(scenario, None, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
     report
 }
@@ -181,6 +195,11 @@ fn values(report: &Report, of: fn(&Measured) -> f64) -> Vec<f64> {
     report.runs.iter().map(of).collect()
 }
 
+fn mean(report: &Report, of: fn(&Measured) -> f64) -> f64 {
+    let values = values(report, of);
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
 /// Formats the means over the runs.
 fn table(reports: &[Report]) -> String {
     // One column for both names, because both are repeated when the table continues below.
@@ -188,14 +207,37 @@ fn table(reports: &[Report]) -> String {
     let pair = |lb: &str, cc: &str| format!("{lb:<width$}  {cc}");
     let headings = QUANTITIES.iter().map(|each| each.heading.to_owned());
     let mut rows = vec![std::iter::once(pair("lb", "cc")).chain(headings).collect::<Vec<_>>()];
-    for Report { set_up, runs } in reports {
-        let numbers = QUANTITIES.iter().map(|each| {
-            let mean = runs.iter().map(each.of).sum::<f64>() / runs.len().max(1) as f64;
-            format!("{mean:.*}", each.decimals)
-        });
+    for report in reports {
+        let set_up = &report.set_up;
+        let numbers =
+            QUANTITIES.iter().map(|each| format!("{:.*}", each.decimals, mean(report, each.of)));
         rows.push(std::iter::once(pair(&set_up.lb, &set_up.cc)).chain(numbers).collect());
     }
     aligned(&rows)
+}
+
+/// Says which results are about time-outs rather than about the policies.
+fn notes(reports: &[Report]) -> String {
+    let mut dominated = Vec::new();
+    for report in reports {
+        let share = mean(report, |run| run.timeout_share);
+        if share > DOMINANT {
+            let Report { set_up, .. } = report;
+            dominated.push(format!("{:.0} % of {} {}", 100.0 * share, set_up.lb, set_up.cc));
+        }
+    }
+    if dominated.is_empty() {
+        return String::new();
+    }
+    let text = format!(
+        "Time-outs dominate {} of {} results: they take {} of the completion time. Such results \
+         depend on min_rto and the loss recovery more than on the policies; compare --min-rto 100us \
+         with --min-rto 1ms, or choose another --recovery.",
+        dominated.len(),
+        reports.len(),
+        dominated.join(", ")
+    );
+    format!("\n{}\n", wrapped(&text, 0))
 }
 
 fn json(scenario: &Scenario, reports: &[Report]) -> Value {

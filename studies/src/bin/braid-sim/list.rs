@@ -1,16 +1,11 @@
 //! `braid-sim list`.
 
-use std::path::{Path, PathBuf};
-
 use braid_sim::report::wrapped;
 use braid_sim::scenario::{MODELS, SWITCH_POLICIES, Scenario};
 use braid_studies::PAPERS;
 
 use crate::failure::Failure;
-use crate::stdio;
-
-/// The folders of the examples, relative to likely working directories.
-const FOLDERS: [&str; 3] = [".", "scenarios", "sim/scenarios"];
+use crate::{scenarios, stdio};
 
 /// Prints the available scenarios, models and policies.
 ///
@@ -20,7 +15,7 @@ pub(crate) fn list() -> Result<(), Failure> {
     let names = |names: Vec<&str>| format!("  {}\n", names.join(", "));
     let recoveries = braid_transport::LossRecovery::all().map(|recovery| recovery.name());
     let parts = [
-        ("scenarios (braid-sim run FILE)", scenarios()),
+        ("scenarios (braid-sim run FILE, or the name of one of these)", found()),
         (
             "models (`model = ..`, matrix --model ..)",
             lines(MODELS.iter().map(|(name, about, _)| (*name, *about))),
@@ -42,10 +37,10 @@ pub(crate) fn list() -> Result<(), Failure> {
     stdio::print(&parts.concat())
 }
 
-/// Lists the scenarios found from the working directory.
-fn scenarios() -> String {
-    let files = FOLDERS.iter().flat_map(|folder| scenarios_in(Path::new(folder)));
-    let found: Vec<(String, String)> = files
+/// Lists the scenarios found from the working directory, and those of the installation.
+fn found() -> String {
+    let found: Vec<(String, String)> = scenarios::all()
+        .into_iter()
         .filter_map(|file| {
             let scenario = Scenario::read(&file).ok()?;
             Some((file.display().to_string(), scenario.about))
@@ -55,15 +50,6 @@ fn scenarios() -> String {
         return "  none here; the examples are in sim/scenarios of Braid's sources\n".to_owned();
     }
     lines(found.iter().map(|(name, about)| (name.as_str(), about.as_str())))
-}
-
-fn scenarios_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    let is_toml = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "toml");
-    let mut files: Vec<PathBuf> = paths.filter(is_toml).collect();
-    files.sort();
-    files
 }
 
 fn lines<'a>(lines: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> String {

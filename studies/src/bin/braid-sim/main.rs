@@ -7,6 +7,7 @@ mod list;
 mod progress;
 mod reproduce;
 mod run;
+mod scenarios;
 mod stdio;
 
 use std::process::ExitCode;

@@ -10,20 +10,22 @@ use serde_json::Value;
 
 use crate::cli::{MatrixArgs, Output, RunArgs};
 use crate::failure::Failure;
-use crate::{progress, stdio};
+use crate::{progress, scenarios, stdio};
 
 /// Runs scenarios from files.
 ///
 /// # Errors
 /// A scenario has an error, a run fails, or its results cannot be written.
 pub(crate) fn run_scenarios(args: &RunArgs) -> Result<(), Failure> {
+    let files = args.files.iter().map(|file| scenarios::file(file));
+    let files: Vec<PathBuf> = files.collect::<Result<_, _>>()?;
     let read = |file: &PathBuf| {
         let mut scenario = Scenario::read(file)?;
         scenario.seed = args.seed.unwrap_or(scenario.seed);
         scenario.runs = args.runs.unwrap_or(scenario.runs);
         Ok(scenario)
     };
-    finish(args.files.iter().map(read).collect(), &args.output)
+    finish(files.iter().map(read).collect(), &args.output)
 }
 
 /// Runs connection matrices.
@@ -42,16 +44,13 @@ fn finish(scenarios: Result<Vec<Scenario>, ScenarioError>, output: &Output) -> R
 
 fn run_all(scenarios: &[Scenario], output: &Output) -> Result<(), Failure> {
     // Plans all scenarios first, so that an error in the last is not reported an hour later.
-    let messages: Vec<u64> = scenarios
-        .iter()
-        .map(|scenario| Ok(scenario.plan(scenario.seed)?.workload.messages.len() as u64))
-        .collect::<Result<_, RunFailure>>()?;
+    let bars = scenarios.iter().map(|scenario| progress::bar(&scenario.name, scenario));
+    let bars: Vec<_> = bars.collect::<Result<_, _>>()?;
     let mut reports = Vec::new();
-    for (scenario, messages) in scenarios.iter().zip(messages) {
+    for (scenario, bar) in scenarios.iter().zip(bars) {
         let folder = output.out.as_deref().map(|out| folder(out, scenario, scenarios.len()));
         folder.as_deref().map_or(Ok(()), make_folder)?;
-        let bar = progress::bar(&scenario.name, messages * u64::from(scenario.runs));
-        let report = run_scenario(scenario, folder.as_deref(), &|finished| bar.inc(finished));
+        let report = run_scenario(scenario, folder.as_deref(), &|bytes| bar.inc(bytes));
         bar.finish_and_clear();
         let report = report?;
         if let Some(folder) = folder {
