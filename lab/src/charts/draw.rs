@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Axis, Figure, Kind, Point};
 
@@ -14,6 +15,15 @@ const PANEL_HEIGHT: u32 = 260;
 /// The names of the series stand right of the plot.
 const LEGEND_WIDTH: u32 = 190;
 const FONT: &str = "sans-serif";
+const FONT_SIZE: u32 = 13;
+/// The mean width of a character of that size in pixels.
+const CHARACTER: u32 = 7;
+const MARGIN: u32 = 10;
+/// The width of the labels of the y axis, and the height of those of the x axis.
+const LEFT: u32 = 64;
+const BELOW: u32 = 42;
+/// The height of a further row of labels of the x axis.
+const ROW: u32 = 14;
 /// Colours that people with any colour blindness can distinguish (Okabe and Ito, 2008). Further
 /// series repeat them, dashed and hollow.
 const COLOURS: [RGBColor; 7] = [
@@ -142,15 +152,18 @@ where
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let low = up(figure).0;
+    let groups = group_names(figure);
+    let rows = rows(&groups, area.dim_in_pixel().0);
     let mut chart = ChartBuilder::on(area)
         .caption(&figure.title, (FONT, 17))
-        .margin(10)
-        .x_label_area_size(42)
-        .y_label_area_size(64)
+        .margin(MARGIN)
+        .x_label_area_size(BELOW + (rows - 1) * ROW)
+        .y_label_area_size(LEFT)
         .build_cartesian_2d(x, y)?;
-    let groups = group_names(figure);
     let name_of = |x: &f64| match figure.kind {
         Kind::Lines | Kind::Curves { .. } => tick(*x),
+        // In several rows, which the library does not offer, they are drawn below.
+        Kind::Bars if rows > 1 => String::new(),
         Kind::Bars => groups.get(x.round() as usize).cloned().unwrap_or_default(),
     };
     let name_y = |y: &f64| tick(*y);
@@ -160,12 +173,22 @@ where
     }
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().light_line_style(WHITE).bold_line_style(RGBColor(220, 220, 220));
-    mesh.x_desc(&figure.x.label).y_desc(&figure.y.label).label_style((FONT, 13));
+    mesh.x_desc(&figure.x.label).y_desc(&figure.y.label).label_style((FONT, FONT_SIZE));
     mesh.x_label_formatter(&name_of).y_label_formatter(&name_y);
     if let Kind::Bars = figure.kind {
         mesh.x_labels(groups.len());
     }
     mesh.draw()?;
+    if rows > 1 {
+        let (left, top) = area.get_base_pixel();
+        let style = (FONT, FONT_SIZE).into_text_style(area);
+        let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+        for (name, group) in groups.iter().zip(0_u32..) {
+            let (x, y) = chart.backend_coord(&(f64::from(group), low));
+            let y = y + 9 + (group % rows * ROW) as i32;
+            area.draw_text(name, &style, (x - left, y - top))?;
+        }
+    }
     match figure.kind {
         Kind::Lines => lines(&mut chart, figure),
         Kind::Curves { .. } => curves(&mut chart, figure),
@@ -254,6 +277,13 @@ fn group_names(figure: &Figure) -> Vec<String> {
     named.into_iter().map(|(_, name)| name).collect()
 }
 
+/// The number of rows of labels below an area of this width, so that neighbours do not overlap.
+fn rows(names: &[String], width: u32) -> u32 {
+    let longest = names.iter().map(|name| name.chars().count() as u32 + 1).max().unwrap_or(0);
+    let room = width.saturating_sub(2 * MARGIN + LEFT) / names.len().max(1) as u32;
+    (longest * CHARACTER).div_ceil(room.max(1)).clamp(1, 3)
+}
+
 /// A number at an axis, as short as possible.
 fn tick(value: f64) -> String {
     let text = match value.abs() {
@@ -302,6 +332,31 @@ mod tests {
         assert_eq!(drawn(Kind::Lines), (3, false));
         assert_eq!(drawn(Kind::Curves { shaded: None }), (0, false));
         assert_eq!(drawn(Kind::Curves { shaded: Some([0.5, 1.5]) }), (0, true));
+    }
+
+    #[test]
+    fn long_labels_are_in_rows() {
+        let names = |count: usize| vec!["round-robin".to_owned(); count];
+        assert_eq!([5, 12, 20, 100].map(|count| rows(&names(count), 710)), [1, 2, 3, 3]);
+        let points = (0..12).map(|group| Point::bar(group, "round-robin", &[1.0])).collect();
+        let figure = Figure {
+            id: "rows".into(),
+            title: "Rows".into(),
+            x: Axis::linear("policy"),
+            y: Axis::linear("goodput"),
+            kind: Kind::Bars,
+            series: vec![crate::charts::Series { name: "A".into(), points }],
+        };
+        let file = std::env::temp_dir().join(format!("braid-rows-{}", std::process::id()));
+        draw(&figure, &file).expect("a file for the test");
+        let svg = std::fs::read_to_string(&file).expect("an SVG");
+        std::fs::remove_file(&file).expect("the file is ours");
+        let lines: Vec<&str> = svg.lines().collect();
+        let labels = lines.windows(2).filter(|pair| pair[1] == "round-robin");
+        let heights: Vec<&str> =
+            labels.filter_map(|pair| pair[0].split(" y=\"").nth(1)?.split('"').next()).collect();
+        assert_eq!(heights.len(), 12, "{svg}");
+        assert!(heights.windows(2).all(|pair| pair[0] != pair[1]), "{heights:?}");
     }
 
     #[test]

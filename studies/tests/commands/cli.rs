@@ -134,6 +134,24 @@ fn the_same_seed_gives_the_same_result_and_another_one_another() {
     }
 }
 
+/// The examples of one name differ in policies only, so that their results can be compared.
+#[test]
+fn permutations_are_the_same_on_the_same_fabric() {
+    let folder = scratch("permutations");
+    let set_up = |file: &PathBuf| {
+        let result = results(&["run", text(file)], &folder);
+        let keys = ["model", "hosts", "switches", "messages", "bytes", "lower_bound_us", "seed"];
+        let runs = result["runs"].as_array().map(Vec::len);
+        (keys.map(|key| result[key].clone()), runs)
+    };
+    let all = examples().into_iter().filter(|file| text(file).contains("permutation-"));
+    let all: Vec<_> = all.map(|file| (set_up(&file), file)).collect();
+    assert!(all.len() > 5, "{all:?}");
+    for (set_up, file) in &all {
+        assert_eq!(*set_up, all[0].0, "{}", file.display());
+    }
+}
+
 #[test]
 fn several_seeds_give_each_run_and_the_spread() {
     let folder = scratch("seeds");

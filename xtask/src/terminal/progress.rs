@@ -24,7 +24,7 @@ pub(super) fn check(program: &Path) -> Result<(), Failure> {
 
 /// Checks that a comparison names the pair that runs, and how far it is.
 pub(super) fn check_simulator(program: &Path) -> Result<(), Failure> {
-    let compare = "compare permutation-pro --lb pro,ecmp --runs 300";
+    let compare = "compare permutation-pro --lb pro,ecmp --runs 60";
     let line = format!("{} {compare}; read", program.display());
     let terminal = Terminal::start("simulator", SIZE, &line)?;
     let shown = ["1 of 2: pro", " % of "];
