@@ -126,6 +126,15 @@ fn up(figure: &Figure) -> (f64, f64) {
     }
 }
 
+/// The label of a logarithmic axis. Labels between 1, 2, 5 and 10 would overlap.
+fn log_tick(value: f64) -> String {
+    let leading = value / 10_f64.powf(value.log10().floor());
+    match [1.0, 2.0, 5.0].iter().any(|named| (leading - named).abs() < 0.01) {
+        true => tick(value),
+        false => String::new(),
+    }
+}
+
 /// The range of values with some room on both sides.
 fn margins(axis: &Axis, values: impl Iterator<Item = f64> + Clone, share: f64) -> (f64, f64) {
     let least = values.clone().fold(f64::INFINITY, f64::min);
@@ -166,7 +175,7 @@ where
         Kind::Bars if rows > 1 => String::new(),
         Kind::Bars => groups.get(x.round() as usize).cloned().unwrap_or_default(),
     };
-    let name_y = |y: &f64| tick(*y);
+    let name_y = |y: &f64| if figure.y.log { log_tick(*y) } else { tick(*y) };
     if let Kind::Curves { shaded: Some([from, until]) } = figure.kind {
         let high = up(figure).1;
         chart.draw_series([Rectangle::new([(from, low), (until, high)], SHADE.filled())])?;
@@ -368,6 +377,7 @@ mod tests {
     fn a_range_is_never_empty() {
         let linear = margins(&Axis::linear(""), [3.0].into_iter(), 0.1);
         let log = margins(&Axis::log(""), [3.0].into_iter(), 0.1);
+        assert_eq!([1.0, 30.0, 0.2, 5e6].map(log_tick), ["1", "", "0.2", "5000000"]);
         assert!(linear.0 < 3.0 && linear.1 > 3.0 && log.0 < 3.0 && log.1 > 3.0);
         let none = margins(&Axis::linear(""), std::iter::empty(), 0.1);
         assert!(none.0 < none.1);

@@ -23,7 +23,9 @@ pub struct SizeTimes {
 
 /// Returns the completion times of each class of sizes. A class has the sizes up to its key, a
 /// power of ten in bytes from 1000 on, and above the next lower one.
-pub(super) fn by_size(run: &Simulation) -> BTreeMap<u64, SizeTimes> {
+///
+/// The second value is the slowdown of all messages together.
+pub(super) fn by_size(run: &Simulation) -> (BTreeMap<u64, SizeTimes>, MessageTimes) {
     let alone = Alone::new(&run.fabric.config.frames, &run.fabric.topology);
     let mut classes: BTreeMap<u64, (Vec<Ps>, Vec<f64>)> = BTreeMap::new();
     for (message, span) in run.workload().messages.iter().zip(run.spans()) {
@@ -32,18 +34,23 @@ pub(super) fn by_size(run: &Simulation) -> BTreeMap<u64, SizeTimes> {
         times.push(took);
         slowdowns.push(ratio(took.0 as f64, alone.time(message).0 as f64));
     }
-    let times = |(class, (times, mut slowdowns)): (u64, (Vec<Ps>, Vec<f64>))| {
-        slowdowns.sort_unstable_by(f64::total_cmp);
-        let slowdown = MessageTimes {
-            mean: ratio(slowdowns.iter().sum(), slowdowns.len() as f64),
-            p50: at_share(&slowdowns, 0.5),
-            p99: at_share(&slowdowns, 0.99),
-            max: at_share(&slowdowns, 1.0),
-        };
+    let all = classes.values().flat_map(|(_, slowdowns)| slowdowns.iter().copied()).collect();
+    let times = |(class, (times, slowdowns)): (u64, (Vec<Ps>, Vec<f64>))| {
         let messages = times.len() as u64;
-        (class, SizeTimes { messages, us: MessageTimes::of(times), slowdown })
+        let (us, slowdown) = (MessageTimes::of(times), spread(slowdowns));
+        (class, SizeTimes { messages, us, slowdown })
     };
-    classes.into_iter().map(times).collect()
+    (classes.into_iter().map(times).collect(), spread(all))
+}
+
+fn spread(mut slowdowns: Vec<f64>) -> MessageTimes {
+    slowdowns.sort_unstable_by(f64::total_cmp);
+    MessageTimes {
+        mean: ratio(slowdowns.iter().sum(), slowdowns.len() as f64),
+        p50: at_share(&slowdowns, 0.5),
+        p99: at_share(&slowdowns, 0.99),
+        max: at_share(&slowdowns, 1.0),
+    }
 }
 
 /// Returns the least power of ten, from 1000 on, that is not below a size.

@@ -29,7 +29,10 @@ pub struct Measured {
     pub goodput_gbps: f64,
     /// Time of a message from its start to its completion at the sender.
     pub message_us: MessageTimes,
-    /// The same by size, see [`SizeTimes`]. Keys are the most bytes of each class of sizes.
+    /// This time divided by that of the same message alone in the fabric, see
+    /// [`crate::workload::bounds::Alone`].
+    pub message_slowdown: MessageTimes,
+    /// Both by size, see [`SizeTimes`]. Keys are the most bytes of each class of sizes.
     pub message_us_by_size: BTreeMap<u64, SizeTimes>,
     /// Maximum number of packets in the queue of a switch's port, including the one being sent.
     pub max_queue_packets: u32,
@@ -94,7 +97,7 @@ pub struct Drops {
     pub lossy_link: u64,
 }
 
-/// Times of messages, each from its own start.
+/// Times of messages, each from its own start, or their slowdowns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct MessageTimes {
     /// Mean.
@@ -132,6 +135,7 @@ impl Measured {
         let degrees = run.hosts.ooo_degrees();
         let lost = |loss: Loss| ledger.dropped[loss as usize];
         let queues = Queues::of(run);
+        let (message_us_by_size, message_slowdown) = by_size(run);
         let all = run.spans().iter().map(|span| span.acknowledged.since(span.posted));
         Measured {
             seed,
@@ -140,7 +144,8 @@ impl Measured {
             slowdown: ratio(cct.0 as f64, lower_bound.0 as f64),
             goodput_gbps: ratio(bytes as f64 * 8e-9, cct.as_secs_f64()),
             message_us: MessageTimes::of(all.collect()),
-            message_us_by_size: by_size(run),
+            message_slowdown,
+            message_us_by_size,
             max_queue_packets: queues.packets,
             max_queue_packets_by_layer: queues.packets_by_layer,
             max_queue_bytes: queues.bytes,

@@ -11,6 +11,7 @@ use braid_sim::report::{
     write_json, write_text,
 };
 use braid_sim::scenario::{Policies, Scenario, parse_recovery, parse_time};
+use braid_sim::simulation::RunError;
 use braid_sim::time::Ps;
 use braid_transport::LossRecovery;
 use clap::Args;
@@ -88,7 +89,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     scenario.runs = args.runs.unwrap_or(scenario.runs);
     args.out.as_deref().map_or(Ok(()), make_folder)?;
     let pairs = args.lb.len() * args.cc.0.len();
-    let mut reports = Vec::new();
+    let (mut reports, mut unfinished) = (Vec::new(), Vec::new());
     for lb in &args.lb {
         for cc in &args.cc.0 {
             // The recovery of the scenario is replaced, because the comparison is about the
@@ -96,20 +97,57 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
             let recovery = args.recovery.unwrap_or(Recovery::Protocol(LossRecovery::default()));
             let min_rto = args.min_rto;
             let policies = Policies { lb: *lb, cc: cc.clone(), recovery, min_rto };
-            let name = format!("{} of {pairs}: {lb} {cc}", reports.len() + 1);
-            reports.push(run_one(&name, &scenario.with_policies(policies))?);
+            let number = reports.len() + unfinished.len() + 1;
+            let name = format!("{number} of {pairs}: {lb} {cc}");
+            match run_one(&name, &scenario.with_policies(policies)) {
+                Ok(report) => reports.push(report),
+                Err(RunFailure::Run { seed, why, .. }) => {
+                    unfinished.push(Unfinished {
+                        lb: lb.to_string(),
+                        cc: cc.to_string(),
+                        seed,
+                        why,
+                    });
+                }
+                Err(other) => return Err(other.into()),
+            }
         }
     }
     let (head, table, notes) = (head(&scenario, &reports), table(&reports), notes(&reports));
-    let text = format!("{head}\n{table}{notes}");
+    let failed = unfinished.iter().map(|of| wrapped(&of.to_string(), 2) + "\n").collect::<String>();
+    let text = match reports.is_empty() {
+        true => format!("{head}\n{failed}"),
+        false => format!("{head}\n{table}{notes}{failed}"),
+    };
     stdio::print_tables(&text, args.json.as_deref())?;
-    let json = json(&scenario, &reports);
+    let json = json(&scenario, &reports, &unfinished);
     if let Some(folder) = &args.out {
         write_json(&folder.join("report.json"), &json)?;
         write_text(&folder.join("table.txt"), &text)?;
-        draw_all(&figures(&reports), &folder.join("compare.svg"))?;
+        if !reports.is_empty() {
+            draw_all(&figures(&reports), &folder.join("compare.svg"))?;
+        }
     }
-    stdio::write_json(&json, args.json.as_deref())
+    stdio::write_json(&json, args.json.as_deref())?;
+    match unfinished.len() {
+        0 => Ok(()),
+        failed => Err(Failure::Unfinished { failed, pairs }),
+    }
+}
+
+/// A pair of policies without a result.
+struct Unfinished {
+    lb: String,
+    cc: String,
+    seed: u64,
+    why: RunError,
+}
+
+impl std::fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Unfinished { lb, cc, seed, why } = self;
+        write!(f, "No result: {lb} {cc}, seed {seed}: {why}")
+    }
 }
 
 fn run_one(name: &str, scenario: &Scenario) -> Result<Report, RunFailure> {
@@ -143,7 +181,7 @@ struct ComparedQuantity {
     decimals: usize,
 }
 
-const QUANTITIES: [ComparedQuantity; 7] = [
+const QUANTITIES: [ComparedQuantity; 8] = [
     ComparedQuantity {
         heading: "slowdown",
         label: "completion time by its lower bound",
@@ -157,10 +195,16 @@ const QUANTITIES: [ComparedQuantity; 7] = [
         decimals: 1,
     },
     ComparedQuantity {
-        heading: "message p99[us]",
+        heading: "p99[us]",
         label: "messages, 99 of 100 [us]",
         of: |run| run.message_us.p99,
         decimals: 1,
+    },
+    ComparedQuantity {
+        heading: "p99/alone",
+        label: "messages by their time alone, 99 of 100",
+        of: |run| run.message_slowdown.p99,
+        decimals: 2,
     },
     ComparedQuantity {
         heading: "max queue[pkt]",
@@ -189,7 +233,7 @@ const QUANTITIES: [ComparedQuantity; 7] = [
 ];
 
 /// The quantities with a figure.
-const DRAWN: [usize; 4] = [0, 2, 3, 4];
+const DRAWN: [usize; 5] = [0, 2, 3, 4, 5];
 
 fn values(report: &Report, of: fn(&Measured) -> f64) -> Vec<f64> {
     report.runs.iter().map(of).collect()
@@ -240,13 +284,15 @@ fn notes(reports: &[Report]) -> String {
     format!("\n{}\n", wrapped(&text, 0))
 }
 
-fn json(scenario: &Scenario, reports: &[Report]) -> Value {
+fn json(scenario: &Scenario, reports: &[Report], unfinished: &[Unfinished]) -> Value {
+    let without = |Unfinished { lb, cc, seed, why }: &Unfinished| json!({ "lb": lb, "cc": cc, "seed": seed, "why": why.to_string() });
     json!({
         "scenario": scenario.name,
         "about": scenario.about,
         "seed": scenario.seed,
         "runs": scenario.runs,
         "compared": reports.iter().map(Report::to_json).collect::<Vec<_>>(),
+        "unfinished": unfinished.iter().map(without).collect::<Vec<_>>(),
     })
 }
 

@@ -17,6 +17,9 @@ pub(crate) enum Failure {
     Log(#[from] braid_log::FilterError),
     #[error(transparent)]
     Run(#[from] RunFailure),
+    /// Some pairs of policies of a comparison have no result, as its tables say.
+    #[error("{failed} of {pairs} pairs of policies have no result, see above")]
+    Unfinished { failed: usize, pairs: usize },
     /// The files of a study cannot be written.
     #[error(transparent)]
     Study(#[from] WriteError),
