@@ -84,6 +84,19 @@ pub enum Degradation {
         /// UDP payload bytes of the longest one that passed before, or that the link takes.
         expected: u16,
     },
+    /// Connections of paths cannot be opened (over TCP). Their packets leave by the others.
+    PathsUnconnected {
+        /// The rail.
+        rail: usize,
+        /// The peer's address on it.
+        to: SocketAddr,
+        /// The number of paths that have a connection.
+        open: usize,
+        /// The number of paths that would be in use.
+        paths: usize,
+        /// The error of the last attempt.
+        errno: i32,
+    },
     /// Another datapath than the requested one carries the packets of a rail.
     DatapathUnavailable {
         /// The rail.
@@ -162,6 +175,7 @@ impl Degradation {
             Degradation::EcnAlwaysMarked { .. } => "ecn-always-marked",
             Degradation::EcnDropped { .. } => "ecn-dropped",
             Degradation::PathMtu { .. } => "path-mtu",
+            Degradation::PathsUnconnected { .. } => "paths-unconnected",
             Degradation::DatapathUnavailable { .. } => "datapath-unavailable",
             Degradation::SocketOptionRefused { .. } => "socket-option-refused",
         }
@@ -177,6 +191,7 @@ impl Degradation {
             | Degradation::EcnAlwaysMarked { rail }
             | Degradation::EcnDropped { rail }
             | Degradation::PathMtu { rail, .. }
+            | Degradation::PathsUnconnected { rail, .. }
             | Degradation::DatapathUnavailable { rail, .. }
             | Degradation::SocketOptionRefused { rail, .. } => rail,
         }
@@ -231,6 +246,13 @@ impl fmt::Display for Degradation {
                  ones do not reach the peer; raise the MTU of the links behind the first hop, or \
                  lower that of this host's device"
             ),
+            Degradation::PathsUnconnected { rail, to, open, paths, errno } => write!(
+                f,
+                "rail {rail} uses {open} of {paths} paths: no further connection to {to} can be \
+                 opened ({}); {}",
+                system(*errno),
+                connection_remedy(*errno, *paths)
+            ),
             Degradation::DatapathUnavailable { rail, wanted, used, cause } => {
                 write!(f, "rail {rail} uses {used} instead of {wanted}: {cause}")
             }
@@ -241,6 +263,22 @@ impl fmt::Display for Degradation {
                 system(*errno)
             ),
         }
+    }
+}
+
+/// The remedy for a connection that cannot be opened for this reason.
+fn connection_remedy(errno: i32, paths: usize) -> String {
+    match errno {
+        libc::EMFILE => format!(
+            "each peer takes {} descriptors on each rail: raise the limit of open files of this \
+             process (`ulimit -n`), or use fewer paths",
+            paths + 1
+        ),
+        libc::ENFILE => "this host has no room for another open file: raise `fs.file-max`".into(),
+        libc::EADDRNOTAVAIL => "no source port is free: widen `net.ipv4.ip_local_port_range`, or \
+                                use fewer paths"
+            .into(),
+        _ => "look for a firewall or a limit on connections between the hosts".into(),
     }
 }
 
@@ -269,6 +307,7 @@ mod tests {
             Degradation::EcnAlwaysMarked { rail: 1 },
             Degradation::EcnDropped { rail: 1 },
             Degradation::PathMtu { rail: 1, datagram: 1472, expected: 8972 },
+            Degradation::PathsUnconnected { rail: 1, to, open: 3, paths: 16, errno: libc::EMFILE },
             Degradation::DatapathUnavailable {
                 rail: 1,
                 wanted: "AF_XDP",

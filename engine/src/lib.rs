@@ -250,7 +250,7 @@ pub use memory::{
 };
 pub use metrics::{EngineMetrics, QpMetrics};
 pub use observe::{EndpointError, MetricsEndpoint, UnknownEndpoint};
-pub use paths_to::PathsTo;
+pub use paths_to::{PathRoute, PathsTo};
 pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use rail_names::{MalformedRailNames, RailNames};

@@ -10,7 +10,7 @@ use braid_wire::{QpId, Time};
 use crate::clock::Clock;
 use crate::counters::{EngineCounters, WorkerCounters};
 use crate::degradation::Degradation;
-use crate::paths_to::PathsTo;
+use crate::paths_to::{PathRoute, PathsTo};
 use crate::worker::{WorkerCell, WorkerControl};
 
 /// Queue pairs read while a worker waits: about 20 us.
@@ -60,6 +60,8 @@ pub struct EngineMetrics {
     pub queue_pairs: Vec<QpMetrics>,
     /// The paths to each destination that has queue pairs, by worker and rail.
     pub paths: Vec<PathsTo>,
+    /// The connections of the paths, where paths are TCP connections.
+    pub routes: Vec<PathRoute>,
 }
 
 /// A snapshot of a queue pair.
@@ -103,17 +105,19 @@ pub(crate) struct Observed {
 impl Observed {
     /// Takes a snapshot. `None`: a worker has panicked.
     pub(crate) fn read(&self) -> Option<EngineMetrics> {
-        let (mut queue_pairs, mut paths) = (Vec::new(), Vec::new());
+        let (mut queue_pairs, mut paths, mut routes) = (Vec::new(), Vec::new(), Vec::new());
         for worker in &self.workers {
             worker.try_control()?.survey_all();
             paths.extend(worker.try_control()?.path_sets());
+            routes.extend(worker.try_control()?.routes());
             read_queue_pairs(|| worker.try_control(), &mut queue_pairs)?;
             worker.try_control()?.publish_losses();
         }
         let mut counters = EngineCounters::default();
         self.counters.iter().for_each(|worker| worker.add_to(&mut counters));
         let uptime = self.clock.now() - Time::ZERO;
-        Some(EngineMetrics { local_addr: self.local_addr, uptime, counters, queue_pairs, paths })
+        let local_addr = self.local_addr;
+        Some(EngineMetrics { local_addr, uptime, counters, queue_pairs, paths, routes })
     }
 }
 

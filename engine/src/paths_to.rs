@@ -1,8 +1,9 @@
 //! The paths to a destination as a worker sees them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use braid_lb::PathReport;
+use braid_wire::PathId;
 
 /// The paths to one destination on one rail, as one worker of an engine sees them.
 #[derive(Clone, Debug)]
@@ -33,4 +34,22 @@ impl PathsTo {
         paths.iter_mut().for_each(|path| path.live = false);
         PathsTo { ip, rail, paths, in_use: is_live.into() }
     }
+}
+
+/// A connection of a path, where paths are TCP connections. Its ports and the addresses of both
+/// hosts determine the route of its packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct PathRoute {
+    /// The address at which the peer accepts connections.
+    pub to: SocketAddr,
+    /// The rail.
+    pub rail: usize,
+    /// The path. `None`: the connection of set-up and acknowledgements, or one that is being
+    /// opened.
+    pub path: Option<PathId>,
+    /// The port of this host.
+    pub local_port: u16,
+    /// The port of the peer's host.
+    pub remote_port: u16,
 }

@@ -953,7 +953,8 @@ typedef struct braid_degradation {
     uint32_t reserved;
     // Its short name, which never changes: "path-ports-blocked", "segmentation-refused",
     // "rail-unused", "rail-misrouted", "ecn-always-marked", "ecn-dropped", "path-mtu",
-    // "datapath-unavailable", "socket-option-refused". Later versions may add names.
+    // "paths-unconnected", "datapath-unavailable", "socket-option-refused". Later versions may
+    // add names.
     char name[BRAID_DEGRADATION_NAME_LEN];
     // One line with the fallback, its cause and the remedy.
     char text[BRAID_DEGRADATION_TEXT_LEN];

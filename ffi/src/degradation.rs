@@ -27,7 +27,8 @@ pub struct braid_degradation {
     pub reserved: u32,
     /// Its short name, which never changes: "path-ports-blocked", "segmentation-refused",
     /// "rail-unused", "rail-misrouted", "ecn-always-marked", "ecn-dropped", "path-mtu",
-    /// "datapath-unavailable", "socket-option-refused". Later versions may add names.
+    /// "paths-unconnected", "datapath-unavailable", "socket-option-refused". Later versions may
+    /// add names.
     pub name: [c_char; BRAID_DEGRADATION_NAME_LEN],
     /// One line with the fallback, its cause and the remedy.
     pub text: [c_char; BRAID_DEGRADATION_TEXT_LEN],

@@ -19,6 +19,7 @@ use crate::datapath::{
     Partner, PathInfo, PortRefused, Reach, Received, Room, SegmentRun, Sent, Taken, Via,
 };
 use crate::degradation::Degradation;
+use crate::paths_to::PathRoute;
 use crate::tcp::TcpDatapath;
 
 /// The carrier of connections over TCP. The first carrier is UDP.
@@ -198,8 +199,17 @@ impl DatapathSetup for AutoDatapath {
 
     fn close(&mut self, _: QpId) {}
 
+    fn carrier_to(&self, to: SocketAddr) -> Carrier {
+        let over_tcp = self.peers.keys().any(|peer| is_tcp(*peer) && peer.remote == to);
+        if over_tcp { TCP } else { Carrier::default() }
+    }
+
     fn fell_back(&mut self, to: AddrPair, trouble: &CarrierTrouble) {
-        self.peers.insert(to, Some(describe(to.remote, trouble)));
+        let known = self.peers.entry(to).or_default();
+        // Later connections to the same peer begin over TCP.
+        if known.is_none() && trouble.unanswered > 0 {
+            *known = Some(describe(to.remote, trouble));
+        }
     }
 
     fn forget_memory(&mut self) {
@@ -241,6 +251,10 @@ impl PathInfo for AutoDatapath {
     fn losses(&self) -> Losses {
         let (udp, tcp) = (self.udp.losses(), self.tcp.losses());
         Losses { unreachable: udp.unreachable + tcp.unreachable, ..udp }
+    }
+
+    fn routes(&self, all: &mut Vec<PathRoute>) {
+        self.tcp.routes(all);
     }
 
     fn degradations(&self, rail: usize, to: AddrPair, all: &mut Vec<Degradation>) {

@@ -23,6 +23,7 @@ use braid_wire::{Crc, DataHeader, PathId, QpId, Time, Token};
 
 use crate::degradation::Degradation;
 use crate::discovery::PathMap;
+use crate::paths_to::PathRoute;
 
 pub use self::error::JoinError;
 pub(crate) use self::segment_run::{Readable, SegmentRun};
@@ -300,6 +301,11 @@ pub(crate) trait DatapathSetup {
         Closing::Refused
     }
 
+    /// The carrier by which a connection to `to` is attempted first.
+    fn carrier_to(&self, _to: SocketAddr) -> Carrier {
+        Carrier::default()
+    }
+
     /// Records the reason why a connection to `to` was made by another carrier than the first.
     fn fell_back(&mut self, _to: AddrPair, _trouble: &CarrierTrouble) {}
 
@@ -338,6 +344,10 @@ pub(crate) trait PathInfo {
 
     /// Packets lost so far.
     fn losses(&self) -> Losses;
+
+    /// Adds the connections of the paths to all watched peers, where paths are connections. Their
+    /// rail is set by the caller.
+    fn routes(&self, _all: &mut Vec<PathRoute>) {}
 
     /// Adds the degradations of rail `rail` towards `to`.
     fn degradations(&self, _rail: usize, _to: AddrPair, _all: &mut Vec<Degradation>) {}

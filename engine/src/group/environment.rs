@@ -87,8 +87,7 @@ fn roots(value: &impl Fn(&str) -> Option<String>) -> Result<Vec<SocketAddr>, Gro
         None => Some(braid_wire::DEFAULT_PORT),
         Some(text) => text.trim().parse().ok().filter(|port| *port != 0),
     };
-    let number =
-        number.ok_or_else(|| wrong(1, &port, "set it to rank 0's UDP port, 1 to 65535"))?;
+    let number = number.ok_or_else(|| wrong(1, &port, "set it to rank 0's port, 1 to 65535"))?;
     let name = host.as_deref().unwrap_or_default();
     resolve(name, number)
         .ok()

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use super::engines::ServedEngines;
 use crate::degradation::Degradation;
 use crate::metrics::{EngineMetrics, QpMetrics};
-use crate::paths_to::PathsTo;
+use crate::paths_to::{PathRoute, PathsTo};
 
 /// The largest number of queue pairs of an engine that are listed. `braid_queue_pairs` counts all.
 const MAX_SHOWN: usize = 1024;
@@ -48,6 +48,7 @@ impl Collector for Engines {
         self.queue_pairs(&mut encoder)?;
         self.degradations(&mut encoder)?;
         self.subflows(&mut encoder)?;
+        self.routes(&mut encoder)?;
         self.paths(&mut encoder)
     }
 }
@@ -194,6 +195,27 @@ impl Engines {
             gauge("braid_subflow_rate_bits_per_second", "Rate of the congestion control"),
             |flow| flow.bits_per_second.map_or(f64::NAN, |rate| rate as f64),
         )
+    }
+
+    fn routes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let of = |engine: &EngineMetrics, route: &PathRoute| -> Labels {
+            let path = route.path.map_or_else(|| "none".to_owned(), |path| path.get().to_string());
+            let own = [
+                ("to", route.to.to_string()),
+                ("rail", route.rail.to_string()),
+                ("path", path),
+                ("local_port", route.local_port.to_string()),
+                ("remote_port", route.remote_port.to_string()),
+            ];
+            of_engine(engine).into_iter().chain(own).collect()
+        };
+        let all: Vec<Labels> = self
+            .0
+            .iter()
+            .flat_map(|engine| engine.routes.iter().take(MAX_SHOWN).map(move |it| of(engine, it)))
+            .collect();
+        let route = gauge("braid_path_connection", "1, with the ports of a path's TCP connection");
+        family(encoder, &route, all.iter().map(|labels| (labels, 1.0)))
     }
 
     fn paths(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

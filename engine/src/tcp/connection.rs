@@ -1,17 +1,19 @@
 //! A connection: a socket, what waits to leave by it, and what has arrived in part.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use braid_wire::QpId;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
-use socket2::{SockRef, Socket};
+use socket2::{SockAddr, SockRef, Socket};
 
 use super::closing::Closed;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::peers::PeerKey;
 use crate::link::Via;
+use crate::paths_to::PathRoute;
 
 /// Waiting bytes from which on queue pairs pause.
 const HIGH: usize = 1 << 20;
@@ -138,6 +140,19 @@ impl TcpConnection {
         self.stage = Stage::Open;
         // The socket is registered for its answer as for room.
         self.is_blocked = true;
+    }
+
+    /// The ports of the connection. `None`: it is not open.
+    pub(super) fn route(&self, to: SocketAddr) -> Option<PathRoute> {
+        let port = |addr: std::io::Result<SockAddr>| addr.ok()?.as_socket().map(|it| it.port());
+        let path = if let Via::Path(path) = self.via { Some(path) } else { None };
+        Some(PathRoute {
+            to,
+            rail: 0,
+            path: path.filter(|_| self.stage == Stage::Open),
+            local_port: port(self.socket.local_addr())?,
+            remote_port: port(self.socket.peer_addr())?,
+        })
     }
 
     /// Whether packets may leave by it.

@@ -20,8 +20,10 @@ use super::peers::{PeerKey, TcpPeer};
 use super::socket;
 use super::table::ConnTable;
 use crate::counters::WorkerCounters;
+use crate::degradation::Degradation;
 use crate::link::udp::leave_by;
 use crate::link::{PortRefused, Via};
+use crate::paths_to::PathRoute;
 
 /// The time between two looks at connections with something under way, and at others.
 const TICK: Duration = Duration::from_millis(50);
@@ -188,11 +190,12 @@ impl TcpConnections {
 
     fn failed_to_open(&mut self, key: PeerKey, via: Via, error: &io::Error) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
-        peer.set_errno(error.raw_os_error().unwrap_or(libc::EIO));
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        peer.set_errno(errno);
         if !peer.is_watched {
             return;
         }
-        peer.retry(via, Instant::now());
+        peer.retry(via, Instant::now(), errno);
         let is_alone = peer.connections().next().is_none();
         let to = peer.pair.remote;
         self.tick_within(TICK);
@@ -287,6 +290,21 @@ impl TcpConnections {
     /// The error of the last attempt to open a connection to a peer.
     pub(super) fn errno(&self, to: AddrPair) -> Option<Arc<AtomicI32>> {
         self.peers.get(&PeerKey::from(to)).map(|peer| peer.errno().clone())
+    }
+
+    /// The degradation of a peer with paths that cannot be opened.
+    pub(super) fn unconnected(&self, rail: usize, to: AddrPair) -> Option<Degradation> {
+        let peer = self.peers.get(&PeerKey::from(to))?;
+        let (errno, open, paths) = (peer.unopened()?, peer.open_paths(), self.paths);
+        Some(Degradation::PathsUnconnected { rail, to: to.remote, open, paths, errno })
+    }
+
+    /// Adds the connections to the peers with queue pairs.
+    pub(super) fn routes(&self, all: &mut Vec<PathRoute>) {
+        for (key, peer) in self.peers.iter().filter(|(_, peer)| peer.is_watched) {
+            let each = peer.connections().filter_map(|id| self.table.get(id));
+            all.extend(each.filter_map(|connection| connection.route(key.remote)));
+        }
     }
 
     /// Takes the connections that wait to be accepted.
@@ -473,7 +491,7 @@ impl TcpConnections {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         if peer.connections().next().is_none() {
             peer.dials = true;
-            peer.retry(Via::Port, Instant::now());
+            peer.retry(Via::Port, Instant::now(), libc::EIO);
             self.tick_within(TICK);
         }
     }

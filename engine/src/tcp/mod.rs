@@ -40,6 +40,7 @@ use crate::datapath::{
 };
 use crate::degradation::Degradation;
 use crate::link::udp::{RailInterface, canonical, rail_interface, route_mtu};
+use crate::paths_to::PathRoute;
 use crate::random;
 
 /// Payload bytes of a full segment. The header has 16 bits for them, and they are whole words.
@@ -382,10 +383,15 @@ impl PathInfo for TcpDatapath {
         Losses { unreachable: self.lost, ..Losses::default() }
     }
 
-    fn degradations(&self, rail: usize, to: AddrPair, all: &mut Vec<Degradation>) {
-        let to = to.remote;
+    fn degradations(&self, rail: usize, pair: AddrPair, all: &mut Vec<Degradation>) {
+        let to = pair.remote;
         let misrouted = self.interface.misrouting(to);
         all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
+        all.extend(self.connections.unconnected(rail, pair));
+    }
+
+    fn routes(&self, all: &mut Vec<PathRoute>) {
+        self.connections.routes(all);
     }
 }
 

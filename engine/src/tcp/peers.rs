@@ -39,6 +39,8 @@ struct Redial {
     /// `None`: it is being opened.
     at: Option<Instant>,
     wait: Duration,
+    /// The error of the last attempt.
+    errno: i32,
 }
 
 /// A peer and its connections.
@@ -125,16 +127,31 @@ impl TcpPeer {
         }
     }
 
-    /// Plans to open a connection again.
-    pub(super) fn retry(&mut self, via: Via, now: Instant) {
+    /// Plans to open a connection again, which has failed with this error.
+    pub(super) fn retry(&mut self, via: Via, now: Instant, errno: i32) {
         let [first, longest] = RETRY;
         match self.retries.iter_mut().find(|retry| retry.via == via) {
             Some(retry) => {
                 retry.wait = (retry.wait * 2).min(longest);
-                retry.at = Some(now + retry.wait);
+                (retry.at, retry.errno) = (Some(now + retry.wait), errno);
             }
-            None => self.retries.push(Redial { via, at: Some(now + first), wait: first }),
+            None => self.retries.push(Redial { via, at: Some(now + first), wait: first, errno }),
         }
+    }
+
+    /// The error of the paths that several attempts have not opened, if there is such a path, or
+    /// one that this host has no descriptor for.
+    pub(super) fn unopened(&self) -> Option<i32> {
+        let lasts = |retry: &&Redial| {
+            let is_ours = matches!(retry.errno, libc::EMFILE | libc::ENFILE);
+            retry.via != Via::Port && (is_ours || retry.wait > 2 * RETRY[0])
+        };
+        self.retries.iter().find(lasts).map(|retry| retry.errno)
+    }
+
+    /// The number of paths that have a connection.
+    pub(super) fn open_paths(&self) -> usize {
+        self.paths.iter().flatten().count()
     }
 
     /// Whether the connection is to be opened later.

@@ -15,7 +15,7 @@ use super::announce::log_end;
 use super::attempt::abandon;
 use super::qps::{QpEntry, QpLocation};
 use super::rails::PeerAddrs;
-use crate::paths_to::PathsTo;
+use crate::paths_to::{PathRoute, PathsTo};
 use crate::qp::QpShared;
 use crate::random;
 
@@ -198,6 +198,11 @@ impl Worker {
     /// The paths in use, by destination and rail.
     pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
         self.peers.path_sets()
+    }
+
+    /// The connections of the paths, where paths are connections.
+    pub(crate) fn routes(&self) -> Vec<PathRoute> {
+        self.rails.routes()
     }
 
     pub(crate) fn packet_payload(&mut self, index: usize) -> Option<u16> {

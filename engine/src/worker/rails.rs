@@ -16,6 +16,7 @@ use crate::datapath::{
 };
 use crate::degradation::{Degradation, Misrouting};
 use crate::link::udp::canonical;
+use crate::paths_to::PathRoute;
 
 /// The datapaths by rail; at least one.
 pub(crate) struct LocalRails {
@@ -292,6 +293,17 @@ impl LocalRails {
     /// Adds the degradations of a rail towards `to`.
     pub(super) fn degradations(&self, rail: RailId, to: AddrPair, all: &mut Vec<Degradation>) {
         self.list[rail.get()].degradations(rail.get(), to, all);
+    }
+
+    /// The connections of all paths, see [`crate::datapath::PathInfo::routes`].
+    pub(super) fn routes(&self) -> Vec<PathRoute> {
+        let mut all = Vec::new();
+        for (rail, datapath) in self.list.iter().enumerate() {
+            let before = all.len();
+            datapath.routes(&mut all);
+            all[before..].iter_mut().for_each(|route| route.rail = rail);
+        }
+        all
     }
 
     /// Packets lost so far on all rails.

@@ -67,7 +67,7 @@ impl Worker {
         let (reach, trouble) = (HashMap::new(), CarrierTrouble::default());
         let state = AttemptState { reach, trouble, number, outcome, exchange };
         let attempt = Attempt::new(now, ours, asked, initiator, random::number(), state);
-        let attempt = attempt.with_others(others);
+        let attempt = attempt.by(first.carrier).with_others(others);
         self.initiators.begin(attempt);
         self.progress();
         Ok(number)
@@ -97,15 +97,19 @@ impl Worker {
         Ok(accept.private_data)
     }
 
-    /// Those of a host's addresses that a route leads to, at least one: first all by the first
-    /// carrier.
+    /// Those of a host's addresses that a route leads to, at least one. Each carrier is tried with
+    /// all addresses, first the one that leads to the host already, or else the first.
     fn reachable(
         &self,
         addrs: &[SocketAddr],
         is_keyed: bool,
     ) -> Result<Vec<ResponderAddr>, ConnectError> {
-        let carriers = (0..self.caps.len()).map(|index| Carrier(index as u8));
-        let all = carriers.flat_map(|carrier| addrs.iter().map(move |to| (*to, carrier)));
+        let mut carriers: Vec<_> = (0..self.caps.len()).map(|n| Carrier(n as u8)).collect();
+        let carrier_to = |to: &SocketAddr| self.rails.first().carrier_to(*to);
+        let used = addrs.iter().map(carrier_to).max().unwrap_or_default();
+        carriers.sort_by_key(|carrier| *carrier != used);
+        let all =
+            carriers.into_iter().flat_map(|carrier| addrs.iter().map(move |to| (*to, carrier)));
         let candidate = |(to, carrier)| {
             let terms = self.terms(self.rails.routed(to, carrier), is_keyed)?;
             Ok(ResponderAddr { to, carrier, nonce: random::number(), terms })

@@ -68,6 +68,24 @@ fn tcp_is_used_where_udp_is_silent() {
 }
 
 #[test]
+fn later_connections_begin_over_tcp() {
+    let pair = pair(config(Datapath::Auto), config(Datapath::Tcp));
+    let why = fallback(&pair.a.qp);
+    let [here, there] = [&pair.a, &pair.b].map(|side| {
+        let options = braid::QpOptions::new(&side.cq, &side.cq);
+        side.pd.create_qp(options).unwrap()
+    });
+    // Whoever asked over UDP first would ask it again from now on.
+    let silent = UdpSocket::bind(pair.b.engine.local_addr()).unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let listener = pair.b.engine.listen(4).unwrap();
+    connect(&here, &listener, &there, &[]);
+    assert_eq!(here.protocol(), Some("TCP"));
+    assert_eq!(fallback(&here), why);
+    assert!(silent.recv(&mut [0; 2000]).is_err(), "nothing was sent over UDP");
+}
+
+#[test]
 fn listener_accepts_both_at_once() {
     let theirs = Side::new(&config(Datapath::Auto), |_| {});
     let listener = theirs.engine.listen(4).unwrap();

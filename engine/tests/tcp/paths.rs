@@ -1,11 +1,12 @@
 //! Paths that end, stall and return.
 
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::pair::{PATIENCE, Pair, Side, local};
 use crate::relay::Relay;
-use braid::{Crc, Datapath, EngineConfig, Status, wr};
+use braid::{Crc, Datapath, EngineConfig, PathRoute, Status, wr};
 
 const LEN: usize = 2 << 20;
 
@@ -168,4 +169,32 @@ fn work_towards_a_stalled_peer_ends() {
         done.len() == 4
     });
     assert!(done.iter().any(|done| done.status != Status::Success), "{done:?}");
+}
+
+#[test]
+fn metrics_have_the_ports_of_each_connection() {
+    let pair = Pair::new(&config());
+    let routes = |side: &Side, peer: &Side| {
+        let is_to_peer = |to: &SocketAddr| *to == peer.engine.local_addr();
+        let mut all = side.engine.metrics().routes;
+        all.retain(|route| is_to_peer(&route.to));
+        all
+    };
+    let expected = [None, Some(0), Some(1), Some(2), Some(3)];
+    let numbers = |all: &[PathRoute]| {
+        let mut numbers: Vec<_> = all.iter().map(|it| it.path.map(|path| path.get())).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    pair.until("a connection for each path", || {
+        [(&pair.a, &pair.b), (&pair.b, &pair.a)]
+            .into_iter()
+            .all(|(side, peer)| numbers(&routes(side, peer)) == expected)
+    });
+    let there = routes(&pair.b, &pair.a);
+    for here in routes(&pair.a, &pair.b) {
+        let ports = (here.path, here.remote_port, here.local_port);
+        let is_seen = there.iter().any(|it| (it.path, it.local_port, it.remote_port) == ports);
+        assert!(is_seen, "{here:?} in {there:?}");
+    }
 }

@@ -85,6 +85,11 @@ impl<D> Attempt<D> {
         }
     }
 
+    /// Sets the carrier that is tried first.
+    pub fn by(self, carrier: Carrier) -> Self {
+        Attempt { carrier, ..self }
+    }
+
     /// Adds other addresses of the responder, or other carriers. They are tried in turn until the
     /// responder answers.
     pub fn with_others(mut self, others: impl IntoIterator<Item = ResponderAddr>) -> Self {
