@@ -54,6 +54,11 @@
 //! The program `examples/first.rs` also sends messages. The folder `docs/` of the repository has a
 //! page for each task.
 
+#![cfg_attr(
+    not(all(feature = "verbs", feature = "xdp")),
+    allow(dead_code, reason = "used by a datapath that this build leaves out")
+)]
+
 mod attributes;
 mod auto;
 mod backlog;
@@ -100,6 +105,7 @@ mod signals;
 mod srq;
 mod tcp;
 mod threads;
+#[cfg_attr(not(feature = "verbs"), path = "no_verbs.rs")]
 mod verbs;
 mod wake;
 mod work_queue;
@@ -220,7 +226,6 @@ pub mod fuzzing {
 }
 
 pub use attributes::DatapathAttributes;
-pub use braid_verbs::VerbsError;
 pub use config::{EngineConfig, Progress};
 pub use connect::ConnectError;
 pub use counters::EngineCounters;
@@ -262,4 +267,4 @@ pub use security::{
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};
 pub use threads::{Uncancelled, spawn_without_signals, wait_for_new_threads};
-pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};
+pub use verbs::{VerbsError, VerbsOptions, VerbsService, VerbsSetupError};

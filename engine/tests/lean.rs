@@ -4,7 +4,10 @@
 use std::thread;
 use std::time::Duration;
 
-use braid::{Access, Engine, EngineConfig, MetricsEndpoint, QpOptions, QpState, Status, wr};
+use braid::{
+    Access, Datapath, Engine, EngineConfig, MetricsEndpoint, QpOptions, QpState, Status,
+    VerbsOptions, wr,
+};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,6 +43,24 @@ fn metrics_are_served_or_refused_with_the_remedy() {
         true => assert_eq!(refused, None),
         false => assert!(refused.is_some_and(|text| text.contains("the feature `metrics`"))),
     }
+}
+
+#[test]
+fn datapaths_are_opened_or_refused_with_the_remedy() {
+    let refused = |datapath| Engine::new(EngineConfig { datapath, ..config() }).unwrap_err();
+    // No device has this name, and loopback is no Ethernet interface.
+    let device = Datapath::Verbs(VerbsOptions::new("none0"));
+    for (datapath, is_built, feature) in [
+        (device, cfg!(feature = "verbs"), "the feature `verbs`"),
+        (Datapath::Xdp, cfg!(feature = "xdp"), "the feature `xdp`"),
+    ] {
+        let text = refused(datapath).to_string();
+        assert_eq!(text.contains(feature), !is_built, "{text}");
+    }
+    assert_eq!("verbs".parse::<braid::DatapathKind>().unwrap().name(), "verbs");
+    let has_check = braid::check_xdp().map_err(|error| error.to_string());
+    let is_missing = has_check.is_err_and(|text| text.contains("the feature `xdp`"));
+    assert_eq!(is_missing, !cfg!(feature = "xdp"));
 }
 
 #[test]

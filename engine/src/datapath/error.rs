@@ -1,7 +1,8 @@
 //! Errors of joining the two ends of a connection.
 
-use braid_verbs::VerbsError;
 use braid_wire::{DecodeError, Service};
+
+use crate::verbs::VerbsError;
 
 /// The reason why the datapaths of the two ends of a connection cannot be joined.
 #[derive(Debug, thiserror::Error)]

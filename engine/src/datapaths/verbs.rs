@@ -1,29 +1,36 @@
 //! An RDMA device.
 
+#[cfg(feature = "verbs")]
 use std::net::IpAddr;
 use std::sync::Arc;
 
+#[cfg(feature = "verbs")]
 use braid_wire::{RailId, max_nic_qps};
 
 use super::factory::{EnginePlan, Factory, Info, Medium, Opening, Program};
 use crate::datapath::Datapath;
 use crate::error::EngineError;
-use crate::verbs::{Device, VerbsDatapath, VerbsOptions, VerbsSetupError};
+#[cfg(feature = "verbs")]
+use crate::verbs::VerbsDatapath;
+use crate::verbs::{Device, VerbsOptions, VerbsSetupError};
 
 pub(crate) struct Verbs;
 
+const INFO: Info = Info {
+    name: "verbs",
+    label: "RDMA device",
+    summary: "An RDMA device, Soft-RoCE included, by libibverbs; `-d` names it",
+    medium: Medium::Device,
+    protocols: &["UDP"],
+    features: &[],
+    programs: &[Program::Nccl],
+};
+
+#[cfg(feature = "verbs")]
 impl Factory for Verbs {
     type Options = VerbsOptions;
 
-    const INFO: Info = Info {
-        name: "verbs",
-        label: "RDMA device",
-        summary: "An RDMA device, Soft-RoCE included, by libibverbs; `-d` names it",
-        medium: Medium::Device,
-        protocols: &["UDP"],
-        features: &[],
-        programs: &[Program::Nccl],
-    };
+    const INFO: Info = INFO;
 
     fn prepare(options: &VerbsOptions, plan: &EnginePlan) -> Result<Vec<Arc<Device>>, EngineError> {
         if !plan.faults.is_none() {
@@ -50,5 +57,20 @@ impl Factory for Verbs {
         let (paths, mtu) = (opening.paths, opening.mtu);
         let counters = opening.counters.clone();
         Ok(Box::new(VerbsDatapath::open(sockets, device, rail, paths, mtu, counters)?))
+    }
+}
+
+#[cfg(not(feature = "verbs"))]
+impl Factory for Verbs {
+    type Options = VerbsOptions;
+
+    const INFO: Info = INFO;
+
+    fn prepare(_: &VerbsOptions, _: &EnginePlan) -> Result<Vec<Arc<Device>>, EngineError> {
+        Err(VerbsSetupError::NotBuilt.into())
+    }
+
+    fn open(_: &VerbsOptions, _: &Opening<'_>) -> Result<Box<dyn Datapath>, EngineError> {
+        Err(VerbsSetupError::NotBuilt.into())
     }
 }

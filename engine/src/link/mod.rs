@@ -12,6 +12,7 @@ mod rtnetlink;
 mod slice;
 mod socket_error;
 pub(crate) mod udp;
+#[cfg_attr(not(feature = "xdp"), path = "no_xdp.rs")]
 pub(crate) mod xdp;
 
 use std::io;

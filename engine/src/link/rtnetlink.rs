@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::xdp::{MAC_LEN, Mac};
+/// Bytes of an Ethernet address.
+pub(in crate::link) const MAC_LEN: usize = 6;
+/// An Ethernet address.
+pub(in crate::link) type Mac = [u8; MAC_LEN];
 
 /// Bytes of a message's header, and of the `struct rtmsg` or `struct ndmsg` behind it.
 const HEADER: usize = 16;

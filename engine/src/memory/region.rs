@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_transport::{Access, NicKeys, PdId, Region, Sge};
 
-use braid_verbs::{Mr, VerbsError};
-
 use super::mapping::Mapping;
 use super::remote::RemoteRegion;
 use crate::inner::EngineInner;
-use crate::verbs::Device;
+use crate::verbs::{Device, Mr, VerbsError};
 
 /// The size of the pages that the engine allocates for a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -12,8 +12,8 @@ use braid_wire::{QpId, RailId, Time};
 
 use super::connections::Connections;
 use super::device::Device;
-use super::options::VerbsSetupError;
 use super::segments::Segments;
+use super::setup_error::VerbsSetupError;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{

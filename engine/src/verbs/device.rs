@@ -12,7 +12,8 @@ use braid_verbs::{
 };
 use braid_wire::PathId;
 
-use super::options::{VerbsOptions, VerbsService, VerbsSetupError};
+use super::options::{VerbsOptions, VerbsService};
+use super::setup_error::VerbsSetupError;
 
 /// An RDMA device with one of its ports and one address of the port.
 pub(crate) struct Device {

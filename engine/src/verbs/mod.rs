@@ -29,9 +29,13 @@ mod nic_qp;
 mod options;
 mod pool;
 mod segments;
+mod setup_error;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use braid_verbs::Mr;
+pub use braid_verbs::VerbsError;
 pub(crate) use datapath::VerbsDatapath;
 pub(crate) use device::Device;
-pub use options::{VerbsOptions, VerbsService, VerbsSetupError};
+pub use options::{VerbsOptions, VerbsService};
+pub use setup_error::VerbsSetupError;

@@ -88,6 +88,12 @@ pub enum XdpSetupError {
         /// The error of the system.
         source: io::Error,
     },
+    /// The program was built without AF_XDP.
+    #[error(
+        "this program was built without AF_XDP; build it with the feature `xdp` of the crate \
+         braid-rdma, or take UDP"
+    )]
+    NotBuilt,
     /// Another step of the set-up failed.
     #[error("AF_XDP cannot be set up ({step}: {source})")]
     System {
@@ -98,6 +104,7 @@ pub enum XdpSetupError {
     },
 }
 
+#[cfg(feature = "xdp")]
 impl XdpSetupError {
     /// Classifies the error of a refused step.
     pub(super) fn of(step: &'static str, source: io::Error) -> XdpSetupError {

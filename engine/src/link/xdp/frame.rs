@@ -5,13 +5,9 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+pub(super) use crate::link::rtnetlink::{MAC_LEN, Mac};
 use crate::link::udp::TrafficClass;
 use crate::link::{Datagrams, LocalAddr};
-
-/// Bytes of an Ethernet address.
-pub(in crate::link) const MAC_LEN: usize = 6;
-/// An Ethernet address.
-pub(in crate::link) type Mac = [u8; MAC_LEN];
 
 pub(super) const ETHERNET: usize = 2 * MAC_LEN + 2;
 const IPV4: usize = 20;

@@ -29,11 +29,11 @@ use std::time::{Duration, Instant};
 
 pub use self::error::XdpSetupError;
 use self::frame::{Ends, HEADERS};
-pub(in crate::link) use self::frame::{MAC_LEN, Mac};
 use self::interface::Interface;
 use self::next_hop::NextHops;
 use self::socket::{Refused, Xsk};
 use self::turns::Turns;
+use super::rtnetlink::Mac;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
 use super::{
