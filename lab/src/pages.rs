@@ -1,6 +1,7 @@
 //! Programs with several commands: their command lines, error messages, exit codes, man pages and
 //! shell completions.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -138,7 +139,22 @@ where
 
 /// Reads the command line. The error of an unknown command lists the known ones.
 pub fn parse<Cli: Parser>() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| with_known(error, Cli::command()).exit())
+    let program = env::current_exe().unwrap_or_default();
+    let command = Cli::command().after_help(documentation(&program));
+    let parsed = command.clone().try_get_matches();
+    let parsed = parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    parsed.unwrap_or_else(|error| with_known(error, command).exit())
+}
+
+/// The last line of the help: the place of the documentation, which an installed program finds
+/// beside it.
+fn documentation(program: &Path) -> String {
+    let prefix = program.parent().and_then(Path::parent);
+    let book = prefix.map(|prefix| prefix.join("share/doc/braid/html/index.html"));
+    match book.filter(|book| book.is_file()) {
+        Some(book) => format!("Documentation: {}", book.display()),
+        None => "Documentation: docs/README.md of Braid's sources".to_owned(),
+    }
 }
 
 fn with_known(error: clap::Error, mut command: Command) -> clap::Error {
@@ -193,6 +209,19 @@ mod tests {
         assert_eq!(did_you_mean("adaptve", known), "; did you mean `adaptive`?");
         assert_eq!(did_you_mean("zzz", known), "");
         assert_eq!(similar("roundrobin", known), Some("round-robin"));
+    }
+
+    #[test]
+    fn the_documentation_is_that_of_the_installation() {
+        let prefix = env::temp_dir().join(format!("braid-pages-{}", std::process::id()));
+        let program = prefix.join("bin/braid-x");
+        assert!(documentation(&program).contains("docs/README.md"));
+        let book = prefix.join("share/doc/braid/html");
+        fs::create_dir_all(&book).expect("a folder for the test");
+        fs::write(book.join("index.html"), "").expect("a file for the test");
+        let installed = documentation(&program);
+        fs::remove_dir_all(&prefix).expect("the folder is ours");
+        assert_eq!(installed, format!("Documentation: {}/index.html", book.display()));
     }
 
     fn program() -> Command {

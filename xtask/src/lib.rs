@@ -5,6 +5,7 @@
 
 pub mod advisories;
 pub mod bench;
+pub mod book;
 pub mod c_examples;
 pub mod count;
 pub mod deb;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    Failure, advisories, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood,
-    fmt, fuzz, install, lint, loom, msrv, nightly, package, process, programs, recipe, sanitize,
-    soak, softroce, terminal, test, tidy, tools, verbs_programs, wheel, wireshark,
+    Failure, advisories, bench, book, c_examples, count, deb, dependencies, drop_in, e2e, fabric,
+    flood, fmt, fuzz, install, lint, loom, msrv, nightly, package, process, programs, recipe,
+    sanitize, soak, softroce, terminal, test, tidy, tools, verbs_programs, wheel, wireshark,
 };
 
 /// Every chore of the project in one command.
@@ -68,6 +68,8 @@ enum Chore {
     /// Install the C library for pkg-config and CMake, the NCCL plugin, and the programs with their
     /// pages
     Install(install::InstallOptions),
+    /// The documentation as HTML with a search
+    Book(book::BookOptions),
     /// The drop-in libibverbs and librdmacm, and braid-run
     DropIn,
     /// Unmodified verbs programs on the drop-in libibverbs: perftest, pingpongs, UCX, Open MPI
@@ -127,6 +129,7 @@ fn start() -> Result<(), Failure> {
         Chore::FabricRelay { name } => fabric::relay(&name),
         Chore::C => c_examples::run(),
         Chore::Install(options) => install::run(&options),
+        Chore::Book(options) => book::run(&options),
         Chore::DropIn => drop_in::run(),
         Chore::VerbsPrograms(options) => verbs_programs::run(&options),
         Chore::Deb(options) => deb::run(&options),

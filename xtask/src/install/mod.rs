@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, drop_in, process, programs, tree};
+use crate::{Failure, book, drop_in, process, programs, tree};
 
 pub(crate) use library::{STATIC_LIBS, version};
 pub(crate) use manual::check as check_manual;
@@ -33,6 +33,8 @@ const PLUGIN: &str = "libnccl-net-braid.so";
 const DROP_IN: &str = "lib/braid";
 /// Wireshark's script.
 const DISSECTOR: &str = "wire/wireshark/braid.lua";
+/// The documentation, which `--help` of the programs names.
+const BOOK: &str = "share/doc/braid/html";
 /// The examples of `braid-sim`, which finds them where they are installed.
 const SCENARIOS: &str = "sim/scenarios";
 /// The man page of the program that does not write its own.
@@ -64,6 +66,7 @@ pub fn into(prefix: &Path) -> Result<(), Failure> {
     drop_in_libraries(prefix)?;
     copy(DISSECTOR, &prefix.join("share/braid"))?;
     copy_all(SCENARIOS, &prefix.join("share/braid/scenarios"))?;
+    book::into(&prefix.join(BOOK))?;
     manual::check(prefix)
 }
 
