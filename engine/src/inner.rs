@@ -142,7 +142,7 @@ impl EngineInner {
             plan: SetUpPlan {
                 instance,
                 mtu: config.mtu,
-                quantum: config.quantum,
+                quantum: config.lb.quantum(config.quantum),
                 crc: config.crc,
                 protocols: config.datapath.protocols(),
                 ping_interval: config.ping_interval,

@@ -89,13 +89,19 @@ pub struct Requirements {
     /// quanta, half of the window stayed on the slow link. The throughput was 0.70 of the capacity
     /// instead of 0.95.
     pub quanta: u64,
+    /// Maximum number of packets in a quantum, at least 1, unless the user gives another. `None`:
+    /// one batch.
+    ///
+    /// For a policy whose queues are bounded because it picks a path for each packet. Short quanta
+    /// cost a call each.
+    pub quantum: Option<u32>,
 }
 
 impl Default for Requirements {
     /// The requirements of a policy that does not compare paths: no order, separate batches, 8
-    /// quanta.
+    /// quanta of a batch.
     fn default() -> Self {
-        Requirements { order: Order::None, shares_batches: false, quanta: 8 }
+        Requirements { order: Order::None, shares_batches: false, quanta: 8, quantum: None }
     }
 }
 
@@ -126,6 +132,12 @@ impl LbPolicy {
     /// Returns the name.
     pub fn name(self) -> &'static str {
         self.0.name()
+    }
+
+    /// Returns the maximum number of packets for which a path is picked: `given` by the user, or
+    /// [`Requirements::quantum`]. `None`: one batch.
+    pub fn quantum(self, given: Option<u32>) -> Option<u32> {
+        given.or_else(|| self.0.requirements().quantum.map(|packets| packets.max(1)))
     }
 
     /// Returns the factory.

@@ -15,7 +15,7 @@ impl PathPolicyFactory for MinRttFactory {
 
     fn requirements(&self) -> Requirements {
         // The policy counts the load of each path, so batches are not shared.
-        Requirements { order: Order::Rank, shares_batches: false, quanta: 32 }
+        Requirements { order: Order::Rank, quanta: 32, ..Requirements::default() }
     }
 
     fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {

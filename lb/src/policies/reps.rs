@@ -30,7 +30,7 @@ impl PathPolicyFactory for RepsFactory {
     }
 
     fn requirements(&self) -> Requirements {
-        Requirements { order: Order::Rtt, shares_batches: false, quanta: 32 }
+        Requirements { order: Order::Rtt, quanta: 32, ..Requirements::default() }
     }
 
     fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {

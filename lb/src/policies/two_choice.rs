@@ -17,7 +17,12 @@ impl PathPolicyFactory for TwoChoiceFactory {
     }
 
     fn requirements(&self) -> Requirements {
-        Requirements { order: Order::Rank, shares_batches: true, quanta: 32 }
+        Requirements {
+            order: Order::Rank,
+            shares_batches: true,
+            quanta: 32,
+            ..Requirements::default()
+        }
     }
 
     fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {

@@ -55,6 +55,18 @@ fn a_set_that_grows_does_what_others_do() {
     }
 }
 
+/// The bound of its queues counts packets per pick. The user's number comes first.
+#[test]
+fn destination_rotation_wants_a_path_for_each_packet() {
+    assert_eq!(LbPolicy::DR.quantum(None), Some(1));
+    assert_eq!(LbPolicy::DR.quantum(Some(15)), Some(15));
+    for policy in LbPolicy::ALL.into_iter().filter(|policy| *policy != LbPolicy::DR) {
+        assert_eq!((policy.quantum(None), policy.quantum(Some(8))), (None, Some(8)), "{policy}");
+    }
+    static CARELESS: Careless = Careless { path: PathId::new(0) };
+    assert_eq!(LbPolicy::custom(&CARELESS).quantum(None), Some(1), "0 packets are not possible");
+}
+
 #[test]
 fn round_robin_shares_its_turn_between_queue_pairs() {
     assert_eq!(picks(LbPolicy::ROUND_ROBIN, 3, 1, 7), [0, 1, 2, 0, 1, 2, 0]);
@@ -327,7 +339,7 @@ impl PathPolicyFactory for Careless {
     }
 
     fn requirements(&self) -> Requirements {
-        Requirements { quanta: 0, ..Requirements::default() }
+        Requirements { quanta: 0, quantum: Some(0), ..Requirements::default() }
     }
 
     fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {

@@ -145,7 +145,7 @@ fn endpoint_config(config: &HostConfig, mtu: u16) -> EndpointConfig {
     EndpointConfig {
         batch_segments: config.batch.packets,
         batch_bytes: config.batch.bytes,
-        quantum: config.quantum,
+        quantum: config.lb.quantum(config.quantum),
         // Peers fail only through faults of the fabric, which time-outs detect, so no pings are
         // needed.
         ping_interval: Duration::from_secs(3600),

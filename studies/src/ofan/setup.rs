@@ -62,6 +62,8 @@ pub(super) struct OfanSetup {
     /// The congestion control in text form. `None`: a fixed rate.
     pub(super) cc: Option<&'static str>,
     pub(super) product: Product,
+    /// Replaces the path quantum.
+    pub(super) quantum: Option<u32>,
     pub(super) seed: u64,
 }
 
@@ -108,6 +110,7 @@ impl OfanSetup {
             sack: None,
             cc: None,
             product: Product::Paper,
+            quantum: None,
             seed,
         }
     }
@@ -132,6 +135,7 @@ impl OfanSetup {
         let workload = self.workload(&topology);
         let damage = failures::draw(&topology, &workload, &self.failures, self.seed);
         let host = self.product.hosts(self.host(damage.share));
+        let host = HostConfig { quantum: self.quantum.or(host.quantum), ..host };
         let trip = self.round_trip();
         let changes = damage.changes(&self.failures, trip);
         let bound = self.bound(&topology, damage.share);

@@ -30,7 +30,7 @@ impl BatchLimit {
         let (segments, full_segment) = (endpoint.longest_batch(), Segment::wire_len(mtu));
         let most = endpoint.quantum.unwrap_or(EndpointConfig::QUANTUM).min(segments);
         let whole = (endpoint.batch_bytes / full_segment).clamp(1, most.into());
-        let quantum = endpoint.quantum.unwrap_or(segments).max(segments);
+        let quantum = endpoint.quantum.map_or(whole as u32, |most| most.max(segments));
         let quantum = quantum - quantum % whole as u32;
         let followers = endpoint.transmit_segments.saturating_sub(1);
         BatchLimit { segments, followers, quantum, full_segment, batch: whole * full_segment }
@@ -203,6 +203,7 @@ mod tests {
     fn a_quantum_is_a_batch_by_default() {
         assert_eq!(batches(limit(64, 65_507, None), None), [48]);
         assert_eq!(batches(limit(64, 44 * FULL, None), None), [44]);
+        assert_eq!(batches(limit(64, 15 * FULL, None), None), [15]);
         assert_eq!(batches(limit(1, 65_507, None), None), [1]);
     }
 
