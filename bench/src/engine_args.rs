@@ -81,7 +81,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, default_value_t, value_name = "POLICY", value_parser = named::<LbPolicy>(policies))]
     pub(crate) lb: LbPolicy,
     /// Path quantum: packets that a queue pair sends on one path before it picks the next, 1 to
-    /// 4096 [default: one call, at most 48 full packets]
+    /// 4096 [default: one call, at most 48 full packets; with `dr` 1]
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) quantum: Option<u32>,
     /// File of the peers that share paths, such as the hosts behind one ToR switch. Each line has

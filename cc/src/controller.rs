@@ -72,10 +72,13 @@ pub trait ControllerFactory: fmt::Display + Send + Sync {
 }
 
 /// The properties of a subflow before the first packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Subflow {
     /// Length of a full packet in bytes, including headers.
     pub packet_bytes: u64,
+    /// Oversubscription of the network at its worst point on the way to the peer: the rate of the
+    /// links that lead there over the rate that leaves, rounded up. `None`: unknown.
+    pub oversubscription: Option<u32>,
 }
 
 /// The part of an acknowledgement that concerns one path.

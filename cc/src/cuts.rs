@@ -32,6 +32,11 @@ impl Cuts {
         self.last.is_none()
     }
 
+    /// Returns whether there was a reduction after `sent`, which the network had not seen then.
+    pub(crate) fn came_after(&self, sent: Time) -> bool {
+        self.last.is_some_and(|last| sent < last)
+    }
+
     /// Returns the share of the window that remains after the largest reduction.
     pub(crate) fn least_share(&self) -> f64 {
         1.0 - f64::from(self.max_cut_percent) / 100.0

@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn the_rate_stays_whatever_happens() {
         let mut cc = FixedRate { bits_per_second: 5_000, window: 9000 }
-            .build(&Subflow { packet_bytes: 4158 });
+            .build(&Subflow { packet_bytes: 4158, ..Subflow::default() });
         cc.on_loss(&Loss { now: Time::ZERO, packets: 1, bytes: 4158, sent_at: Time::ZERO });
         cc.on_timeout(Time::ZERO);
         assert_eq!((cc.window(), cc.rate(Time::ZERO)), (9000, Some(5_000)));

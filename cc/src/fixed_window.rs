@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn the_window_stays_and_holds_a_packet_at_least() {
         for (window, expected) in [(1, 4158), (4158, 4158), (5000, 5000)] {
-            let mut cc = FixedWindow { window }.build(&Subflow { packet_bytes: 4158 });
+            let mut cc =
+                FixedWindow { window }.build(&Subflow { packet_bytes: 4158, ..Subflow::default() });
             cc.on_loss(&Loss { now: Time::ZERO, packets: 1, bytes: 4158, sent_at: Time::ZERO });
             cc.on_timeout(Time::ZERO);
             assert_eq!((cc.window(), cc.rate(Time::ZERO)), (expected, None));

@@ -1,15 +1,16 @@
 //! MCC (Li et al., APNet 2025): congestion control by messages.
 //!
-//! The controller compares the delay of a whole message with one target and its longest sampled
-//! round trip with another:
+//! The controller compares the averaged delay of whole messages with one target and a message's
+//! longest sampled round trip with another:
 //!
 //! - Both are below: the network has room, and the window grows.
 //! - Only the sample is above: one path is congested. The load balancer resolves that, and the
 //!   window stays.
-//! - The message is above: all paths are congested, and the window shrinks.
+//! - The average is above: all paths are congested, and the window shrinks.
 //!
-//! The paper does not specify the growth interval, the size of a reduction, the targets on other
-//! networks, and the meaning of a loss. Each constant states this crate's choice.
+//! The paper does not specify the weights of the average, the growth interval, the size of a
+//! reduction, the targets on other networks, and the meaning of a loss. Each constant states this
+//! crate's choice.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use crate::row::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
 
 mod bandwidth;
+mod delay;
+mod oversubscription;
 mod state;
 
 pub use state::Mcc;
@@ -36,10 +39,10 @@ pub struct MccConfig {
     /// Rate of the link in bits per second, or `None` to measure it as the highest delivery rate
     /// over a round trip.
     pub line_bits_per_second: Option<u64>,
-    /// Oversubscription of the network at its worst point. Each round trip without congestion adds
-    /// the bandwidth-delay product divided by this (section 4). At least 1; the paper's example is
-    /// 8.
-    pub oversubscription: u32,
+    /// Oversubscription of the network at its worst point, at least 1. Each round trip without
+    /// congestion adds the bandwidth-delay product divided by this (section 4). `None`:
+    /// [`Subflow::oversubscription`], or measured, as `mcc/oversubscription.rs` describes.
+    pub oversubscription: Option<u32>,
     /// Length of a message in bytes, including packet headers, rounded up to whole packets.
     /// Default: 64 KiB (section 4).
     pub message: u64,
@@ -68,7 +71,7 @@ impl Default for MccConfig {
     fn default() -> Self {
         MccConfig {
             line_bits_per_second: None,
-            oversubscription: 8,
+            oversubscription: None,
             message: 64 << 10,
             max_window: 64 << 20,
             base_rtt: None,
@@ -88,7 +91,7 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
     for (key, value) in parameters(rest.unwrap_or("")) {
         match key {
             "line" => config.line_bits_per_second = Some(rate_of(value)?),
-            "ratio" => config.oversubscription = ratio_of(value)?,
+            "ratio" => config.oversubscription = Some(ratio_of(value)?),
             "message" => config.message = bytes_of(value)?,
             "max" => config.max_window = bytes_of(value)?,
             "rtt" => config.base_rtt = Some(interval_of(value)?),
@@ -126,10 +129,9 @@ impl fmt::Display for MccConfig {
         let usual = MccConfig::default();
         let differs = |is: u64, usual: u64| (is != usual).then_some(is);
         let percent = |is: u32, usual: u32| (is != usual).then(|| format!("{is}%"));
-        let ratio = differs(self.oversubscription.into(), usual.oversubscription.into());
         let mut given = quantity::ParameterWriter::after(f, ROW.name)?;
         given.write("line", self.line_bits_per_second.map(quantity::rate))?;
-        given.write("ratio", ratio)?;
+        given.write("ratio", self.oversubscription)?;
         given.write("message", differs(self.message, usual.message).map(quantity::bytes))?;
         given.write("max", differs(self.max_window, usual.max_window).map(quantity::bytes))?;
         given.write("rtt", self.base_rtt.map(quantity::time))?;

@@ -106,7 +106,7 @@ mod tests {
             assert_eq!(config.to_string(), row.example);
             assert_eq!(row.example.split(':').next(), Some(row.name));
             let packet_bytes = 4158;
-            let mut cc = config.build(&Subflow { packet_bytes });
+            let mut cc = config.build(&Subflow { packet_bytes, ..Subflow::default() });
             assert!(cc.window() >= packet_bytes, "{}: nothing can leave", row.name);
             let metrics = cc.metrics();
             let rate = cc.rate(braid_wire::Time::ZERO);

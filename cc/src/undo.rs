@@ -166,7 +166,8 @@ mod tests {
     fn every_controller_takes_its_cuts_back_if_nothing_was_lost() {
         for name in CUT_BY_LOSS {
             let config: CcConfig = name.parse().expect("a controller");
-            let mut controller = config.build(&Subflow { packet_bytes: PACKET });
+            let mut controller =
+                config.build(&Subflow { packet_bytes: PACKET, ..Subflow::default() });
             acknowledge(&mut *controller, at(9));
             let stands = |controller: &mut dyn Controller, ms: u64| {
                 (controller.window(), controller.rate(at(ms)).filter(|_| name.starts_with("dcqcn")))

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::io;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use std::sync::Arc;
 /// of paths, such as `adaptive`, do not distinguish the hosts of a group.
 ///
 /// A file has a line for each group: its name, and the addresses or prefixes of its hosts. A `#`
-/// begins a comment.
+/// begins a comment. `oversubscription=N` states the oversubscription of the network on the way to
+/// the group, which decides the steps of `mcc`. Without it, `mcc` measures.
 ///
 /// ```text
 /// # group  hosts
 /// tor1     10.0.1.0/24
-/// tor2     10.0.2.0/25  10.0.9.17  fd00:2::/64
+/// tor2     10.0.2.0/25  10.0.9.17  fd00:2::/64  oversubscription=4
 /// ```
 ///
 /// ```
@@ -45,6 +47,8 @@ struct HostGroup {
     /// The line of the file, from 1.
     line: usize,
     prefixes: Vec<Prefix>,
+    /// The oversubscription on the way to the group, if the file states it.
+    oversubscription: Option<u32>,
 }
 
 /// The addresses whose first `len` bits are those of `addr`. The other bits of `addr` are 0.
@@ -112,7 +116,12 @@ impl DestinationGroups {
             let mut words = words.split_whitespace();
             let Some(name) = words.next() else { continue };
             let refused = |what| DestinationGroupsError::Line { file: file.to_owned(), line, what };
-            let group = HostGroup { name: name.to_owned(), line, prefixes: Vec::new() };
+            let group = HostGroup {
+                name: name.to_owned(),
+                line,
+                prefixes: Vec::new(),
+                oversubscription: None,
+            };
             groups.push(group);
             words.try_for_each(|word| add(&mut groups, word)).map_err(refused)?;
             check_last(&groups).map_err(refused)?;
@@ -131,17 +140,41 @@ impl DestinationGroups {
     /// Returns the address that stands for the host's group: the first one of its first prefix.
     /// Hosts without a group stand for themselves.
     pub(crate) fn representative(&self, host: IpAddr) -> IpAddr {
+        self.group_of(host).map_or(host, |group| group.prefixes[0].addr)
+    }
+
+    /// Returns the oversubscription on the way to a host, if its group states it.
+    pub(crate) fn oversubscription(&self, host: IpAddr) -> Option<u32> {
+        self.group_of(host)?.oversubscription
+    }
+
+    fn group_of(&self, host: IpAddr) -> Option<&HostGroup> {
         let canonical = host.to_canonical();
         let has =
             |group: &&HostGroup| group.prefixes.iter().any(|prefix| prefix.contains(canonical));
-        self.groups.iter().find(has).map_or(host, |group| group.prefixes[0].addr)
+        self.groups.iter().find(has)
     }
 }
 
-/// Adds a prefix to the last group.
+/// The word that states a group's oversubscription, and its limits.
+const OVERSUBSCRIPTION: &str = "oversubscription=";
+const RATIOS: RangeInclusive<u32> = 1..=1000;
+
+/// Adds a prefix to the last group, or its oversubscription.
 fn add(groups: &mut [HostGroup], word: &str) -> Result<(), String> {
+    if let Some(text) = word.strip_prefix(OVERSUBSCRIPTION) {
+        let ratio = text.parse().ok().filter(|ratio| RATIOS.contains(ratio));
+        let (first, last) = (RATIOS.start(), RATIOS.end());
+        let invalid = || format!("{word} is no ratio; write a number from {first} to {last}");
+        let ratio: u32 = ratio.ok_or_else(invalid)?;
+        let HostGroup { name, oversubscription, .. } = last_of(groups);
+        return match oversubscription.replace(ratio) {
+            None => Ok(()),
+            Some(_) => Err(format!("group `{name}` has two ratios; keep one {OVERSUBSCRIPTION}N")),
+        };
+    }
     let prefix: Prefix = word.parse()?;
-    for HostGroup { name, line, prefixes } in &*groups {
+    for HostGroup { name, line, prefixes, .. } in &*groups {
         if let Some(other) = prefixes.iter().find(|other| other.overlaps(prefix)) {
             return Err(format!(
                 "{word} overlaps {other} of group `{name}` in line {line}; name each host once",
@@ -149,8 +182,12 @@ fn add(groups: &mut [HostGroup], word: &str) -> Result<(), String> {
             ));
         }
     }
-    groups.last_mut().expect("the line began a group").prefixes.push(prefix);
+    last_of(groups).prefixes.push(prefix);
     Ok(())
+}
+
+fn last_of(groups: &mut [HostGroup]) -> &mut HostGroup {
+    groups.last_mut().expect("the line began a group")
 }
 
 /// Checks the name and the number of hosts of the last group.
@@ -270,6 +307,28 @@ mod tests {
             assert_eq!(DestinationGroups::default().representative(host), host);
         }
         assert!(!groups.is_empty() && DestinationGroups::default().is_empty());
+    }
+
+    #[test]
+    fn a_group_may_state_its_oversubscription() {
+        let text = "a oversubscription=4 10.0.1.0/24\nb 10.0.2.0/24 # none";
+        let groups = DestinationGroups::parse("g", text).unwrap();
+        let of = |host: &str| groups.oversubscription(host.parse().unwrap());
+        assert_eq!(["10.0.1.9", "10.0.2.9", "10.0.3.9"].map(of), [Some(4), None, None]);
+        for (text, part) in [
+            ("a oversubscription=4", "g:1: group `a` names nobody"),
+            (
+                "a 10.0.0.1 oversubscription=0",
+                "g:1: oversubscription=0 is no ratio; write a number from 1 to 1000",
+            ),
+            ("a oversubscription=8:1 10.0.0.1", "g:1: oversubscription=8:1 is no ratio"),
+            (
+                "a 10.0.0.1 oversubscription=4 oversubscription=4",
+                "g:1: group `a` has two ratios; keep one oversubscription=N",
+            ),
+        ] {
+            assert!(error(text).starts_with(part), "{}", error(text));
+        }
     }
 
     #[test]

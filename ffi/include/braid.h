@@ -541,7 +541,7 @@ typedef struct braid_engine_config {
     // "xdp" here instead of setting `xdp`.
     const char *datapath;
     // Path quantum: maximum number of packets that a queue pair sends on one path before it picks
-    // the next path, 1 to 4096. 0: one call, at most 48 full packets.
+    // the next path, 1 to 4096. 0: one call, at most 48 full packets; one packet with `dr`.
     uint32_t quantum;
     // A file of the peers that share paths, such as the hosts behind one ToR switch. It has a line
     // for each group: `NAME PREFIX ...`, such as `tor1 10.0.1.0/24 10.0.9.17`. Not with

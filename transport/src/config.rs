@@ -319,6 +319,9 @@ pub struct Remote {
     pub max_rd_atomic: u8,
     /// Whether payloads carry a CRC.
     pub crc: Crc,
+    /// Oversubscription of the network on the way to the peer, if known: see
+    /// [`braid_cc::Subflow::oversubscription`].
+    pub oversubscription: Option<u32>,
 }
 
 impl Remote {
@@ -334,6 +337,7 @@ impl Remote {
             segments: u32::MAX,
             max_rd_atomic: theirs.max_rd_atomic,
             crc: if ours.crc == Crc::On || theirs.crc == Crc::On { Crc::On } else { Crc::Off },
+            oversubscription: None,
         }
     }
 }

@@ -20,7 +20,7 @@ fn ms(ms: f64) -> Duration {
 
 fn build(packets: u64) -> Cubic {
     let config = CubicConfig { start_window: Some(packets * PACKET), ..CubicConfig::default() };
-    Cubic::new(config, &Subflow { packet_bytes: PACKET })
+    Cubic::new(config, &Subflow { packet_bytes: PACKET, ..Subflow::default() })
 }
 
 fn packets(cubic: &Cubic) -> f64 {
@@ -343,7 +343,7 @@ proptest! {
     ) {
         let max = most * PACKET;
         let config = CubicConfig { max_window: max, beta_percent: beta, ..CubicConfig::default() };
-        let mut cubic = Cubic::new(config, &Subflow { packet_bytes: PACKET });
+        let mut cubic = Cubic::new(config, &Subflow { packet_bytes: PACKET, ..Subflow::default() });
         let mut now = Time::ZERO;
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);

@@ -20,11 +20,25 @@ pub(super) struct Bandwidth {
     rounds: u32,
     recent: f64,
     older: f64,
+    /// The rate of the latest round trip in which the stream had enough to send.
+    latest: f64,
+    /// The highest rate ever.
+    peak: f64,
 }
 
 impl Bandwidth {
     pub(super) fn bytes_per_second(&self) -> f64 {
         self.recent.max(self.older)
+    }
+
+    /// Returns the rate of the latest round trip in which the stream had enough to send, or 0.
+    pub(super) fn latest(&self) -> f64 {
+        self.latest
+    }
+
+    /// Returns the highest rate ever: a lower bound of the link's.
+    pub(super) fn peak(&self) -> f64 {
+        self.peak
     }
 
     /// Records `bytes` acknowledged bytes. `rtt` is the length of a round trip.
@@ -41,7 +55,9 @@ impl Bandwidth {
         }
         let sample = self.delivered as f64 / took.as_secs_f64();
         self.recent = self.recent.max(sample);
+        self.peak = self.peak.max(sample);
         if !self.app_limited {
+            self.latest = sample;
             self.rounds += 1;
             if self.rounds >= ROUNDS {
                 (self.older, self.recent, self.rounds) = (self.recent, sample, 0);

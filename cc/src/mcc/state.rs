@@ -6,6 +6,8 @@ use braid_wire::Time;
 
 use super::MccConfig;
 use super::bandwidth::Bandwidth;
+use super::delay::AverageDelay;
+use super::oversubscription::Oversubscription;
 use crate::base_rtt::BaseRtt;
 use crate::cuts::Cuts;
 use crate::undo::Undo;
@@ -29,18 +31,22 @@ pub struct Mcc {
     window: f64,
     base_rtt: BaseRtt,
     bandwidth: Bandwidth,
+    oversubscription: Oversubscription,
+    /// Of the messages that were sent since the last reduction.
+    delay: AverageDelay,
     cuts: Cuts,
     /// The window before a reduction for losses.
     undo: Undo<f64>,
     app_limited: bool,
 }
 
-/// The congestion that a message reveals (section 3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The congestion that messages reveal (section 3).
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Congestion {
     None,
     Partial,
-    Global { delay: Duration, target: Duration },
+    /// The average delay is so many targets.
+    Global(f64),
 }
 
 impl Mcc {
@@ -56,6 +62,10 @@ impl Mcc {
             window: message as f64,
             base_rtt: BaseRtt::new(config.base_rtt),
             bandwidth: Bandwidth::default(),
+            oversubscription: Oversubscription::new(
+                config.oversubscription.or(subflow.oversubscription),
+            ),
+            delay: AverageDelay::default(),
             cuts: Cuts::new(config.max_cut_percent),
             undo: Undo::default(),
             app_limited: true,
@@ -97,9 +107,13 @@ impl Mcc {
         })
     }
 
-    /// Classifies the delay of a chunk. Returns `None` before the first sample of a round trip.
-    fn judge(&self, chunk: &Chunk) -> Option<Congestion> {
+    /// Adds a chunk to the average and classifies the congestion. Returns `None` before the first
+    /// sample of a round trip, and for a chunk that was sent before the last reduction.
+    fn judge(&mut self, chunk: &Chunk) -> Option<Congestion> {
         let base_rtt = self.base_rtt.get()?;
+        if self.cuts.came_after(chunk.first_sent) {
+            return None;
+        }
         let transmission = self.transmission(chunk.bytes);
         let target_max = self.target_max_delay(base_rtt);
         let target =
@@ -109,9 +123,9 @@ impl Mcc {
         // network's delay.
         let sending = (chunk.last_sent - chunk.first_sent).min(transmission);
         let waiting = (chunk.last_acked - chunk.last_sent).saturating_sub(chunk.peer_delay);
-        let delay = sending.saturating_add(waiting);
+        let average = self.delay.add(sending.saturating_add(waiting), target);
         Some(match chunk.longest_rtt {
-            _ if delay > target => Congestion::Global { delay, target },
+            _ if average > 1.0 => Congestion::Global(average),
             Some(longest) if longest > target_max => Congestion::Partial,
             _ => Congestion::None,
         })
@@ -125,7 +139,7 @@ impl Mcc {
     fn grow(&mut self, bytes: u64) {
         let is_start = self.cuts.is_none() && self.config.line_bits_per_second.is_none();
         let product = self.bandwidth_delay_product().max(self.message);
-        let step = product / f64::from(self.config.oversubscription.max(1));
+        let step = product / self.oversubscription.ratio();
         let step = if is_start { step.max(self.window) } else { step };
         self.set_window(self.window + step * (bytes as f64 / self.window).min(1.0));
     }
@@ -135,8 +149,21 @@ impl Mcc {
         let allowed = self.cuts.allow(now);
         if allowed {
             self.set_window(self.window * share);
+            self.delay.restart();
         }
         allowed
+    }
+
+    /// Processes global congestion: messages take `average` targets.
+    fn on_congestion(&mut self, now: Time, average: f64) {
+        let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
+        let share = (1.0 - beta * (1.0 - 1.0 / average)).max(self.cuts.least_share());
+        if self.cut(now, share) {
+            self.undo.change(|before| *before *= share);
+            let line = self.config.line_bits_per_second.map(|bits| bits as f64 / 8.0);
+            let link = line.unwrap_or(self.bandwidth.peak());
+            self.oversubscription.on_congestion(link, line.is_none(), self.bandwidth.latest());
+        }
     }
 }
 
@@ -171,6 +198,7 @@ impl Controller for Mcc {
     fn on_timeout(&mut self, now: Time) {
         self.undo.on_cut(now, self.cuts.rtt(), self.window, 0);
         self.cuts.force(now);
+        self.delay.restart();
         self.set_window(self.message);
     }
 
@@ -181,14 +209,7 @@ impl Controller for Mcc {
     fn on_chunk(&mut self, chunk: &Chunk) {
         match self.judge(chunk) {
             Some(Congestion::None) if !self.app_limited => self.grow(chunk.bytes),
-            Some(Congestion::Global { delay, target }) => {
-                let excess = (delay - target).as_secs_f64() / delay.as_secs_f64();
-                let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
-                let share = (1.0 - beta * excess).max(self.cuts.least_share());
-                if self.cut(chunk.last_acked, share) {
-                    self.undo.change(|before| *before *= share);
-                }
-            }
+            Some(Congestion::Global(average)) => self.on_congestion(chunk.last_acked, average),
             Some(Congestion::None | Congestion::Partial) | None => {}
         }
     }

@@ -39,7 +39,7 @@ fn message(now: Time, delay: Duration, longest_rtt: Option<Duration>) -> Chunk {
 }
 
 fn build(config: MccConfig) -> Mcc {
-    Mcc::new(config, &Subflow { packet_bytes: PACKET })
+    Mcc::new(config, &Subflow { packet_bytes: PACKET, ..Subflow::default() })
 }
 
 /// The paper's targets for 100 Gb/s and a base round trip of 64 us: 12.2 messages.
@@ -75,7 +75,7 @@ fn a_window_of_messages_in_time_adds_the_product_over_the_oversubscription() {
     for (ratio, expected) in
         [(8, (PRODUCT as f64) * 1.25_f64.sqrt()), (1, PRODUCT as f64 * 3_f64.sqrt())]
     {
-        let mut mcc = build(MccConfig { oversubscription: ratio, ..table_1() });
+        let mut mcc = build(MccConfig { oversubscription: Some(ratio), ..table_1() });
         (0..PRODUCT / MESSAGE).for_each(|_| _ = after(&mut mcc, 0, 92, 64));
         assert_eq!(mcc.window(), expected as u64 / MESSAGE * MESSAGE, "for 1/{ratio}");
     }
@@ -94,8 +94,61 @@ fn a_late_message_cuts_by_beta_of_its_excess_and_by_half_at_most_once_in_a_round
     // 800,000 (1 - 0.8 (115 - 92) / 115) is 672,000: 10.25 messages.
     let mut mcc = build(table_1());
     assert_eq!(after(&mut mcc, 0, 115, 70), 10);
-    assert_eq!(after(&mut mcc, 69, 115, 70), 10, "within the round trip");
-    assert_eq!(after(&mut mcc, 70, 10_000, 70), 5, "never more than half");
+    assert_eq!(after(&mut mcc, 90, 80, 70), 10, "sent before the cut, so not judged");
+    assert_eq!(after(&mut mcc, 20_000, 10_000, 70), 5, "never more than half");
+    assert_eq!(after(&mut mcc, 20_060, 50, 70), 5, "in time, but with a late sample");
+}
+
+/// Section 4: the paper records an averaged message delay. Messages of 92 us are in time.
+#[test]
+fn the_average_of_messages_is_judged_not_each_one() {
+    let mut mcc = build(table_1());
+    let at = |step: u64| 10_000 + 100 * step;
+    for step in 0..40 {
+        let delay = if step % 4 == 3 { 130 } else { 70 };
+        assert_eq!(after(&mut mcc, at(step), delay, 65), 12, "step {step}: 85 us on average");
+    }
+    // The average after a late one is 88 us. Another one lifts it to 88 + (150 - 88) / 8 = 96 us,
+    // which costs 0.8 (96 - 92) / 96 = 3 % of the window, not 0.8 (150 - 92) / 150 = 31 %.
+    assert_eq!(after(&mut mcc, at(40), 150, 65), 11);
+}
+
+/// The driver's ratio counts if the user gives none.
+#[test]
+fn the_ratio_is_the_users_or_the_drivers() {
+    let grown = |typed: Option<u32>, driver: Option<u32>| {
+        let config = MccConfig { oversubscription: typed, ..table_1() };
+        let mut mcc = Mcc::new(config, &Subflow { packet_bytes: PACKET, oversubscription: driver });
+        (0..PRODUCT / MESSAGE).for_each(|_| _ = after(&mut mcc, 0, 92, 64));
+        mcc.window()
+    };
+    assert_eq!(grown(Some(2), Some(16)), grown(Some(2), None));
+    assert_eq!(grown(None, Some(2)), grown(Some(2), None));
+    assert_eq!(grown(None, None), grown(Some(8), None), "the paper's example until congestion");
+    assert!(grown(None, Some(2)) > grown(None, Some(8)));
+}
+
+/// A link of 100 Gb/s of which congestion leaves half: the steps become half a product.
+#[test]
+fn without_a_ratio_congestion_shows_it() {
+    let mut mcc = build(table_1());
+    // 400,000 bytes in 64 us are 50 Gb/s.
+    let mut now = 0;
+    for _ in 0..20 {
+        now += 64;
+        mcc.on_ack(&ack(at(now), us(64), PRODUCT / 2, false));
+    }
+    mcc.on_chunk(&message(at(now), us(115), Some(us(64))));
+    let cut = mcc.window();
+    // A window of messages in time: w^2 grows by twice the step times the bytes.
+    let start = 672_000_f64;
+    let messages = 10;
+    let later = at(now + 10_000);
+    (0..messages).for_each(|_| mcc.on_chunk(&message(later, us(92), Some(us(64)))));
+    let (step, bytes) = (PRODUCT as f64 / 2.0, (messages * MESSAGE) as f64);
+    let expected = (start * start + 2.0 * step * bytes).sqrt() as u64;
+    assert!(mcc.window() > cut);
+    assert!(mcc.window().abs_diff(expected) <= MESSAGE, "{} for {expected}", mcc.window());
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn apply(controller: &mut dyn Controller, rtts: impl IntoIterator<Item = u64>) {
 /// One path of four is always late: two or three of nine samples, and never the median.
 #[test]
 fn a_late_path_among_others_cuts_swift_and_not_mswift() {
-    let subflow = Subflow { packet_bytes: PACKET };
+    let subflow = Subflow { packet_bytes: PACKET, ..Subflow::default() };
     let start_window = Some(100 * PACKET);
     let swift = SwiftConfig { start_window, ..SwiftConfig::default() };
     let mut single = Swift::new(swift, &subflow);
@@ -40,7 +40,7 @@ fn a_late_path_among_others_cuts_swift_and_not_mswift() {
 
 #[test]
 fn if_most_paths_are_late_it_cuts() {
-    let subflow = Subflow { packet_bytes: PACKET };
+    let subflow = Subflow { packet_bytes: PACKET, ..Subflow::default() };
     let mut median = MSwift::new(MSwiftConfig::default(), &subflow);
     apply(&mut median, (0..400).map(|packet| if packet % 4 == 3 { 10 } else { 400 }));
     assert!(median.window() < 5 * PACKET, "{}", median.window() / PACKET);

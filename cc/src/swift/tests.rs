@@ -40,7 +40,7 @@ fn level(packets: u64) -> Swift {
         min_percent: 100,
         ..SwiftConfig::default()
     };
-    Swift::new(config, &Subflow { packet_bytes: PACKET })
+    Swift::new(config, &Subflow { packet_bytes: PACKET, ..Subflow::default() })
 }
 
 fn lose(swift: &mut Swift, now: Time) {
@@ -89,7 +89,7 @@ fn the_target_grows_with_hops_and_with_small_windows() {
     let target = |packets: f64, hops| {
         let start_window = Some((packets * PACKET as f64) as u64);
         let config = SwiftConfig { start_window, hops, ..SwiftConfig::default() };
-        Swift::new(config, &Subflow { packet_bytes: PACKET }).target() * 1e6
+        Swift::new(config, &Subflow { packet_bytes: PACKET, ..Subflow::default() }).target() * 1e6
     };
     assert_near(target(100.0, 0), 20.0);
     assert_near(target(400.0, 0), 20.0);
@@ -101,7 +101,8 @@ fn the_target_grows_with_hops_and_with_small_windows() {
 
 #[test]
 fn a_longer_network_has_a_longer_target() {
-    let mut swift = Swift::new(SwiftConfig::default(), &Subflow { packet_bytes: PACKET });
+    let mut swift =
+        Swift::new(SwiftConfig::default(), &Subflow { packet_bytes: PACKET, ..Subflow::default() });
     after(&mut swift, 0, 30_000);
     let grown = after(&mut swift, 10_000, 10_000);
     assert!(grown > 10.0, "{grown}");
@@ -111,7 +112,8 @@ fn a_longer_network_has_a_longer_target() {
 
 #[test]
 fn below_a_packet_each_acknowledged_packet_adds_one() {
-    let mut swift = Swift::new(SwiftConfig::default(), &Subflow { packet_bytes: PACKET });
+    let mut swift =
+        Swift::new(SwiftConfig::default(), &Subflow { packet_bytes: PACKET, ..Subflow::default() });
     (0..5).for_each(|us| swift.on_timeout(at(us)));
     assert_eq!(swift.window(), PACKET / 10);
     assert_near(after(&mut swift, 5, 10), 1.1);
@@ -196,7 +198,7 @@ proptest! {
         let max = packets * PACKET;
         let text = format!("{}:max={max}", if is_median { "mswift" } else { "swift" });
         let config: CcConfig = text.parse().expect("a maximum alone is possible");
-        let mut swift = config.build(&Subflow { packet_bytes: PACKET });
+        let mut swift = config.build(&Subflow { packet_bytes: PACKET, ..Subflow::default() });
         let mut now = Time::ZERO;
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);
@@ -214,7 +216,7 @@ proptest! {
         is_median in any::<bool>(),
     ) {
         let config: CcConfig = if is_median { "mswift" } else { "swift" }.parse().expect("a name");
-        let mut swift = config.build(&Subflow { packet_bytes: PACKET });
+        let mut swift = config.build(&Subflow { packet_bytes: PACKET, ..Subflow::default() });
         let mut now = Time::ZERO;
         for (ns, what) in steps {
             now += Duration::from_nanos(ns);

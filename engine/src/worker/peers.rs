@@ -158,6 +158,11 @@ impl Peers {
         index
     }
 
+    /// Returns the highest oversubscription that the destination groups of a peer's addresses state.
+    pub(crate) fn oversubscription(&self, addrs: &PeerAddrs) -> Option<u32> {
+        addrs.iter().filter_map(|to| self.plan.groups.oversubscription(to.remote.ip())).max()
+    }
+
     fn rails_to(&mut self, addrs: &PeerAddrs) -> usize {
         let mut to: Vec<AddrPair> = addrs.iter().collect();
         if !self.plan.discover {

@@ -103,11 +103,16 @@ pub(crate) fn connect(
         end_of.push(EndId(2 * index as u32));
     }
     let endpoint_config = endpoint_config(config, mtu);
+    // Collective communication detects the topology (MCC, section 4).
+    let oversubscription = Some(topology.oversubscription());
     let mut ends = Vec::with_capacity(2 * queues.len());
     for (src, dst, messages) in queues {
         let first = ends.len() as u32;
         let qp_config = qp_config(config, messages.len() as u32);
-        let pair = |end: u32| queue_pair(&qp_config, end, mtu);
+        let pair = |end: u32| {
+            let (qp, remote) = queue_pair(&qp_config, end, mtu);
+            (qp, Remote { oversubscription, ..remote })
+        };
         let key = memory.key();
         let interfaces = Interfaces::of_sender(config.data_path, topology, src, dst);
         let reversed = interfaces.reversed();
@@ -137,6 +142,7 @@ fn queue_pair(config: &QpConfig, end: u32, mtu: u16) -> (QueuePair, Remote) {
         segments: u32::MAX,
         max_rd_atomic: 1,
         crc: Crc::Off,
+        oversubscription: None,
     };
     (qp, remote)
 }

@@ -112,6 +112,19 @@ mod tests {
     }
 
     #[test]
+    fn oversubscription_is_that_of_the_worst_switch_and_direction() {
+        let plan = LeafSpine { hosts_per_leaf: 8, spines: 1, ..small() };
+        let mut topology = plan.build().unwrap();
+        assert_eq!(topology.oversubscription(), 1, "8 x 100 below 2 x 400");
+        let up = topology.ports_of(Node::Switch(0)).find(|port| port.is_up()).unwrap();
+        topology.set_port_rate(up, Rate::from_gbps(100));
+        assert_eq!(topology.oversubscription(), 2, "8 x 100 below 100 + 400, rounded up");
+        topology.set_port_rate(up.reverse(), Rate::from_gbps(10));
+        topology.set_port_rate(up, Rate::from_gbps(400));
+        assert_eq!(topology.oversubscription(), 2, "the way down counts as well");
+    }
+
+    #[test]
     fn a_leafs_ports_are_its_hosts_then_the_spines_in_turn() {
         let topology = small().build().unwrap();
         topology.check().unwrap();

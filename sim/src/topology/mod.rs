@@ -218,6 +218,28 @@ impl Topology {
         Ok(())
     }
 
+    /// Returns the highest oversubscription of a switch in either direction: the rate of its links
+    /// to the hosts over that of its links away from them, rounded up, at least 1.
+    pub fn oversubscription(&self) -> u32 {
+        // By switch: the rates of its links below and above it, each up and down.
+        let mut rates = vec![[[0_u64; 2]; 2]; self.switches.len()];
+        for cable in &self.cables {
+            for (node, side) in [(cable.high, 0), (cable.low, 1)] {
+                if let Node::Switch(switch) = node {
+                    let [up, down] = &mut rates[switch as usize][side];
+                    *up += cable.up.bps();
+                    *down += cable.down.bps();
+                }
+            }
+        }
+        let ratio = |below: u64, above: u64| if above == 0 { 1 } else { below.div_ceil(above) };
+        let of = |[below, above]: [[u64; 2]; 2]| {
+            ratio(below[0], above[0]).max(ratio(below[1], above[1]))
+        };
+        let highest = rates.into_iter().map(of).max().unwrap_or(1).max(1);
+        u32::try_from(highest).unwrap_or(u32::MAX)
+    }
+
     fn add_switches(&mut self, count: u32, spec: impl Fn(u32) -> SwitchSpec) {
         self.switches.extend((0..count).map(spec));
     }

@@ -66,9 +66,9 @@ fn choices(runs: &MccRuns) -> Vec<String> {
              those of all four together",
             "Adaptive routing takes the shortest queue in bytes at every packet, as the paper \
                 describes it",
-            "MCC's targets follow from the measured round trip as in table 1, its steps from 400 \
-                Gb/s of servers over 200 Gb/s of \
-             uplinks, which is what is known of the topology before l2 fails",
+            "MCC's targets follow from the measured round trip as in table 1, its steps from the \
+                topology: 400 Gb/s of servers over 150 Gb/s of uplinks, rounded up to 3. The \
+                averaged delay gives a new message a weight of 1/8",
             "Utilisation counts acknowledgements of the other direction; the bound does, too",
         ]
         .map(str::to_owned),

@@ -62,14 +62,14 @@ impl MccScheme {
     /// (as OFAN, appendix H).
     pub(super) const SWIFT: MccScheme = scheme("Swift", "swift:start=400000");
     pub(super) const MSWIFT: MccScheme = scheme("MSwift", "mswift:start=400000");
-    /// The ratio is known from the topology, 400 Gb/s into 200. The fault is not known.
-    pub(super) const MCC: MccScheme = scheme("MCC", "mcc:line=100G,ratio=2");
-    pub(super) const MCC_EIGHTH: MccScheme = scheme("MCC, 1/8 BDP", "mcc:line=100G");
+    /// The ratio is known from the topology: 400 Gb/s into 150, rounded up to 3.
+    pub(super) const MCC: MccScheme = scheme("MCC", "mcc:line=100G");
+    pub(super) const MCC_EIGHTH: MccScheme = scheme("MCC, 1/8 BDP", "mcc:line=100G,ratio=8");
     pub(super) const MCC_TABLE: MccScheme =
-        scheme("MCC, 64 KiB, table 1", "mcc:line=100G,ratio=2,target-msg=92us,target-max=64us");
+        scheme("MCC, 64 KiB, table 1", "mcc:line=100G,target-msg=92us,target-max=64us");
     pub(super) const MCC_LONG: MccScheme = scheme(
         "MCC, 750 KB, table 1",
-        "mcc:line=100G,ratio=2,message=750000,target-msg=92us,target-max=64us",
+        "mcc:line=100G,message=750000,target-msg=92us,target-max=64us",
     );
 
     /// The schemes of the figures. Swift and MSwift are not in the paper.

@@ -198,6 +198,7 @@ pub(crate) fn remote((qp, token): (QpId, Token), first_psn: u32) -> Remote {
         segments: u32::MAX,
         max_rd_atomic: 16,
         crc: Crc::Off,
+        oversubscription: None,
     }
 }
 

@@ -59,7 +59,8 @@ pub(crate) struct Congestion {
 impl Congestion {
     pub(crate) fn new(config: &QpConfig, remote: &Remote) -> Self {
         let packet_bytes = Segment::wire_len(remote.mtu);
-        let controller = config.cc.build(&Subflow { packet_bytes });
+        let controller =
+            config.cc.build(&Subflow { packet_bytes, oversubscription: remote.oversubscription });
         let Metrics { window, bits_per_second } = controller.metrics();
         Congestion {
             window,

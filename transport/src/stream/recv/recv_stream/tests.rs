@@ -18,6 +18,7 @@ fn with(first: u32, config: QpConfig) -> RecvStream {
         segments: u32::MAX,
         max_rd_atomic: 1,
         crc: Crc::Off,
+        oversubscription: None,
     };
     RecvStream::new(Stream::Requests, &remote, &config)
 }
