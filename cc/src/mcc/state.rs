@@ -32,7 +32,7 @@ pub struct Mcc {
     base_rtt: BaseRtt,
     bandwidth: Bandwidth,
     oversubscription: Oversubscription,
-    /// Of the messages that were sent since the last reduction.
+    /// The average delay of the messages that were sent since the last reduction.
     delay: AverageDelay,
     cuts: Cuts,
     /// The window before a reduction for losses.

@@ -158,7 +158,7 @@ impl Peers {
         index
     }
 
-    /// Returns the highest oversubscription that the destination groups of a peer's addresses state.
+    /// Returns the highest oversubscription that the groups of a peer's addresses state.
     pub(crate) fn oversubscription(&self, addrs: &PeerAddrs) -> Option<u32> {
         addrs.iter().filter_map(|to| self.plan.groups.oversubscription(to.remote.ip())).max()
     }

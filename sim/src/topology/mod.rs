@@ -218,8 +218,8 @@ impl Topology {
         Ok(())
     }
 
-    /// Returns the highest oversubscription of a switch in either direction: the rate of its links
-    /// to the hosts over that of its links away from them, rounded up, at least 1.
+    /// Returns the highest oversubscription of a switch in either direction, at least 1. It is the
+    /// rate of its links to the hosts over that of its links away from them, rounded up.
     pub fn oversubscription(&self) -> u32 {
         // By switch: the rates of its links below and above it, each up and down.
         let mut rates = vec![[[0_u64; 2]; 2]; self.switches.len()];
