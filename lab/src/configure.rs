@@ -192,6 +192,7 @@ pub(crate) fn vanishing(plan: &Plan, troubles: &Troubles, spine: usize) -> Strin
 fn fate(trouble: Option<Trouble>) -> Option<String> {
     match trouble? {
         Trouble::Blackhole => Some("drop".into()),
+        Trouble::BlackholeFrom(second) => Some(format!("meta time >= {second} drop")),
         Trouble::Lossy(percent) => {
             let of_10_000 = (percent * 100.0).round();
             Some(format!("numgen random mod 10000 < {of_10_000} drop"))
@@ -285,6 +286,9 @@ mod tests {
         troubles.set(Where { spine: 1, leaf: Some(0) }, Trouble::Blackhole);
         let rules = vanishing(&plan(), &troubles, 1);
         assert!(rules.contains("iifname \"l0\" drop") && rules.contains("oifname \"l0\" drop"));
+        troubles.set(Where { spine: 2, leaf: None }, Trouble::BlackholeFrom(1_800_000_000));
+        let rules = vanishing(&plan(), &troubles, 2);
+        assert!(rules.contains("iifname \"l*\" meta time >= 1800000000 drop"), "{rules}");
         let untroubled = vanishing(&plan(), &troubles, 0);
         assert_eq!(untroubled, "table ip fabric\ndelete table ip fabric\n");
     }

@@ -24,6 +24,9 @@ pub enum Trouble {
     Cut,
     /// The link is up and every packet on it vanishes.
     Blackhole,
+    /// [`Trouble::Blackhole`] from this second on, in Unix time. The programs that set it up have
+    /// ended by then.
+    BlackholeFrom(u64),
     /// This percentage of the packets vanishes at random.
     Lossy(f64),
     /// The link has this rate if it is lower than that of the fabric.
@@ -73,7 +76,8 @@ impl Troubles {
     pub(crate) fn condition(&self, plan: &Plan, leaf: usize, spine: usize) -> Condition {
         let of_spine = self.at(Where { spine, leaf: None });
         let of_link = self.at(Where { spine, leaf: Some(leaf) });
-        let either = |what| of_spine == Some(what) || of_link == Some(what);
+        let either =
+            |what: fn(Trouble) -> bool| [of_spine, of_link].into_iter().flatten().any(what);
         let loss = |trouble| match trouble {
             Some(Trouble::Lossy(percent)) => percent,
             _ => 0.0,
@@ -84,8 +88,10 @@ impl Troubles {
         });
         let rate = slowest.fold(plan.rate, Rate::min);
         Condition {
-            cut: either(Trouble::Cut),
-            blackhole: either(Trouble::Blackhole),
+            cut: either(|trouble| trouble == Trouble::Cut),
+            blackhole: either(|trouble| {
+                matches!(trouble, Trouble::Blackhole | Trouble::BlackholeFrom(_))
+            }),
             spine_loss: loss(of_spine),
             link_loss: loss(of_link),
             rate,

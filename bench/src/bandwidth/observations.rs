@@ -8,7 +8,7 @@ use super::peak::{MOST_MESSAGES, Peak};
 use crate::failure::Failure;
 use crate::plan::{Extent, Phase};
 use crate::progress::ProgressLine;
-use crate::samples::{Sample, Sampler};
+use crate::samples::{Reading, Sample, Sampler};
 use crate::stdio;
 use crate::table::Table;
 
@@ -32,8 +32,14 @@ pub(super) struct Observations {
 }
 
 impl Observations {
-    /// Starts the observations of `watch`, on `qps` queue pairs.
-    pub(super) fn begin(watch: &Watch, phase: Phase, qps: u32, began: Instant) -> Self {
+    /// Starts the observations of `watch`, on `qps` queue pairs of an engine.
+    pub(super) fn begin(
+        watch: &Watch,
+        phase: Phase,
+        engine: &Engine,
+        qps: u32,
+        began: Instant,
+    ) -> Self {
         let peak = match phase.extent {
             Extent::Messages(count) if watch.peak => {
                 let messages = count.saturating_mul(qps.into());
@@ -41,7 +47,9 @@ impl Observations {
             }
             _ => None,
         };
-        let sampler = watch.interval.map(|every| Sampler::new(every, began, phase.size));
+        let sampler = watch
+            .interval
+            .map(|every| Sampler::new(every, began, phase.size, read(engine).acked_packets));
         // Lines on a terminal are progress enough.
         let progress = match watch.lines {
             None => ProgressLine::begin(phase.extent, qps),
@@ -68,7 +76,7 @@ impl Observations {
     /// Takes a sample if its time has come.
     pub(super) fn tick(&mut self, engine: &Engine) -> Result<(), Failure> {
         if let Some(sampler) = &mut self.sampler {
-            let interval = sampler.tick(Instant::now(), || longest_rto(engine));
+            let interval = sampler.tick(Instant::now(), || read(engine));
             if let (Some((figures, at)), Some(table)) = (interval, self.lines) {
                 stdio::print(|out| table.row(out, &figures, at))?;
             }
@@ -95,9 +103,12 @@ impl Observations {
     }
 }
 
-/// Returns the longest retransmission time-out of an engine's queue pairs, or zero without one.
-fn longest_rto(engine: &Engine) -> Duration {
-    let queue_pairs = engine.metrics().queue_pairs;
-    let subflows = queue_pairs.iter().flat_map(|qp| &qp.subflows);
-    subflows.map(|subflow| subflow.rto).max().unwrap_or_default()
+/// Reads what a sample needs to know of an engine.
+fn read(engine: &Engine) -> Reading {
+    let metrics = engine.metrics();
+    let subflows = metrics.queue_pairs.iter().flat_map(|qp| &qp.subflows);
+    let rto = subflows.map(|subflow| subflow.rto).max().unwrap_or_default();
+    let paths = metrics.paths.iter().flat_map(|destination| &destination.paths);
+    let acked_packets = paths.map(|path| path.counters.arrived).sum();
+    Reading { acked_packets, rto }
 }

@@ -138,7 +138,8 @@ impl<'s> Run<'s> {
     /// Starts the observations of `watch`.
     pub(super) fn observe(&mut self, watch: &Watch) {
         let qps = self.session.plan.qps;
-        self.observations = Observations::begin(watch, self.phase, qps, self.began);
+        self.observations =
+            Observations::begin(watch, self.phase, &self.session.engine, qps, self.began);
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {

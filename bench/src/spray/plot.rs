@@ -5,6 +5,7 @@ use std::path::Path;
 use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::record::SprayRecord;
+use super::timeline::acked;
 use crate::failure::Failure;
 
 /// A bar chart: a group per path policy, a bar per loss recovery method.
@@ -126,14 +127,13 @@ fn group(record: &SprayRecord) -> String {
 /// Plots the goodput over time, with the failure shaded.
 fn timeline(id: &str, records: &[&SprayRecord]) -> Figure {
     let capacity = records.iter().map(|record| record.capacity_gbps * 1e3).fold(0.0, f64::max);
-    // Completions after a black hole come in bursts far above the capacity, which are cut off.
+    // Acknowledgements after a pause come in bursts far above the capacity, which are cut off.
     let top = 1.5 * capacity;
     let series = records.iter().map(|record| Series {
         name: format!("{}, {}", record.policy, record.recovery.unwrap_or("-")),
-        points: record
-            .samples
+        points: acked(&record.samples)
             .iter()
-            .map(|sample| Point::at(sample.at_ms, &[(sample.goodput_gbps * 1e3).min(top)]))
+            .map(|goodput| Point::at(goodput.at_ms, &[(goodput.gbps * 1e3).min(top)]))
             .collect(),
     });
     let shaded = records.first().and_then(|record| record.trouble_ms.first_chunk::<2>().copied());
@@ -141,7 +141,7 @@ fn timeline(id: &str, records: &[&SprayRecord]) -> Figure {
         id: id.to_owned(),
         title: "Goodput while spines are black holes (shaded)".to_owned(),
         x: Axis::linear("time [ms]"),
-        y: Axis::linear("goodput [Mbit/s], samples of 5 ms"),
+        y: Axis::linear("goodput [Mbit/s], samples of 2 ms"),
         kind: Kind::Curves { shaded },
         series: series.collect(),
     }
@@ -153,7 +153,7 @@ mod tests {
     use crate::samples::Sample;
 
     fn record(scenario: &'static str, policy: &str, recovery: Option<&'static str>) -> SprayRecord {
-        let samples = vec![Sample { at_ms: 5.0, goodput_gbps: 0.1, rto_ms: 4.0 }];
+        let samples = vec![Sample { at_ms: 5.0, goodput_gbps: 0.1, acked_packets: 1, rto_ms: 4.0 }];
         let (policy, queue_pairs) = (policy.to_owned(), 1);
         let trouble_ms = vec![3.0, 9.0];
         let goodput_over_capacity = 0.9;
