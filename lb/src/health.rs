@@ -316,6 +316,13 @@ impl Paths {
         self.refile_all();
     }
 
+    /// Returns the live path of the latest packet that has arrived, by departure.
+    pub(crate) fn last_proved(&self) -> Option<PathId> {
+        let proved_from = |path: &PathId| self.states[*path].health.unproved_from;
+        let live = (0..self.len()).map(|slot| self.at(slot));
+        live.max_by_key(proved_from).filter(|path| proved_from(path) > Time::ZERO)
+    }
+
     /// Records the PING to a suspected path. Returns the time of the next one, or `None` if so many
     /// are unanswered that the path is down.
     fn ask_suspect(&mut self, now: Time, path: PathId) -> Option<Time> {

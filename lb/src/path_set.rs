@@ -153,6 +153,18 @@ impl PathSet {
         self.random()
     }
 
+    /// Returns the live path of the latest packet that has arrived, for a batch that tests whether
+    /// any path works. Like [`PathSet::pick_any`] if nothing has arrived or health is disabled.
+    pub fn pick_proved(&mut self, stream: StreamId, batch: Batch) -> PathId {
+        match self.paths.last_proved().filter(|_| self.paths.has_health) {
+            Some(path) => {
+                self.paths.on_pick(batch);
+                path
+            }
+            None => self.pick_any(stream, batch),
+        }
+    }
+
     /// Returns a random live path.
     pub(crate) fn random(&mut self) -> PathId {
         self.paths.random(&mut self.rng)

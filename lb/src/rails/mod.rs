@@ -260,8 +260,12 @@ impl Rails {
         self.at_mut(rail).paths.pick(stream, batch).on(rail)
     }
 
-    /// Returns a path for a batch that tests whether any path of a rail works: see
-    /// [`PathSet::pick_any`].
+    /// See [`PathSet::pick_proved`].
+    pub fn pick_proved(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
+        self.at_mut(rail).paths.pick_proved(stream, batch).on(rail)
+    }
+
+    /// See [`PathSet::pick_any`].
     pub fn pick_any(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
         self.at_mut(rail).paths.pick_any(stream, batch).on(rail)
     }
@@ -561,11 +565,9 @@ impl Rails {
         of_paths.flatten().chain(self.next_of_rails()).min()
     }
 
-    /// Returns the time of the last acknowledgement on a path. A path that does not exist has none,
-    /// because the number may come from the network.
+    /// Returns the time of the last acknowledgement on a path, if there was one and it exists.
     pub fn last_arrival(&self, path: PathId) -> Option<Time> {
-        let rail = self.all().nth(path.rail().get())?;
-        rail.paths.paths.last_arrival(within(path))
+        self.all().nth(path.rail().get())?.paths.paths.last_arrival(within(path))
     }
 
     /// Returns the paths of all rails, as [`PathSet::paths`] does. The paths of a rail that is down

@@ -55,6 +55,12 @@ impl Setting {
         live
     }
 
+    /// Returns the path of the first retransmission after a time-out.
+    fn proved(&mut self) -> u16 {
+        let batch = Batch { now: self.now, psn: 0, segments: 1 };
+        self.set.pick_proved(self.stream, batch).get()
+    }
+
     /// Sends all probes until `until`. `answers`: whether the peer answers at once.
     fn probe(&mut self, until: Time, answers: impl Fn(u16) -> bool) -> Vec<u16> {
         let mut asked = Vec::new();
@@ -83,6 +89,23 @@ impl Setting {
         let down = self.set.paths().filter(|report| report.counters.downs > 0);
         down.map(|report| report.path.get()).collect()
     }
+}
+
+/// A packet that was sent earlier proves less, however late it arrives.
+#[test]
+fn time_out_takes_the_live_path_that_was_proved_last() {
+    let mut it = Setting::new(8);
+    let picked: Vec<u16> = (0..64).map(|_| it.proved()).collect();
+    assert!((0..8).all(|path| picked.contains(&path)), "any path if none is proved: {picked:?}");
+    [5, 2, 6].into_iter().for_each(|path| it.arrive(path));
+    let late = Outcome::Arrived { packets: 1, rtt: 10 * RTT, congested: false };
+    it.set.on_feedback(it.stream, it.now, PathId::new(3), late);
+    assert_eq!(it.proved(), 6);
+    let lost_at = it.now;
+    it.arrive(2);
+    it.lose(6, lost_at);
+    assert_eq!(it.live(), [2; 1], "all others are suspected");
+    assert_eq!(it.proved(), 2);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use braid_cc::CcConfig;
+use braid_lb::LbPolicy;
 use braid_sim::fabric::{Buffer, NetworkConfig};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Paths};
@@ -21,6 +22,8 @@ use braid_sim::workload::{Message, Start, Workload};
 const RATE_GBPS: u64 = 2;
 const ROUTES: u32 = 4;
 const FRAMES: Frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
+/// The packets of UDP sockets with an MTU of 1500.
+const UDP_FRAMES: Frames = Frames { payload: 1412, header: 102, ack: 102, gap: 20 };
 /// The shortest time-out, its default.
 const MIN_RTO: Duration = Duration::from_millis(4);
 /// The limit where the round trip is 1 ms, in milliseconds.
@@ -39,6 +42,9 @@ struct Case {
     switch: Policy,
     round_trip_us: u64,
     seed: u64,
+    /// The path policy, if paths carry the batches of UDP sockets. `None`: the default policy picks
+    /// a path for each packet.
+    batches: Option<LbPolicy>,
 }
 
 /// The readings of a run: bytes received so far.
@@ -88,7 +94,12 @@ impl Case {
         let buffer = Buffer::PerPort { bytes: 8_000_000 };
         let start = Start::At(Ps::ZERO);
         let message = Message { src: 0, dst: 1, bytes: 300_000_000, start, queue: 0, group: 0 };
-        let plain = NetworkConfig::plain(FRAMES, buffer, self.switch.clone());
+        let frames = if self.batches.is_some() { UDP_FRAMES } else { FRAMES };
+        let plain = NetworkConfig::plain(frames, buffer, self.switch.clone());
+        let host = match self.batches {
+            Some(lb) => HostConfig { lb, ..HostConfig::shipped() },
+            None => HostConfig::default(),
+        };
         let mut simulation = Simulation::new(Plan {
             topology,
             network: NetworkConfig { control_first: false, ..plain },
@@ -97,7 +108,7 @@ impl Case {
                 cc: self.cc.parse::<CcConfig>().unwrap(),
                 min_rto: MIN_RTO,
                 max_rto: Duration::from_millis(100),
-                ..HostConfig::default()
+                ..host
             },
             workload: Workload { messages: vec![message] },
             changes,
@@ -135,21 +146,20 @@ impl std::fmt::Display for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Case { cc, ports, round_trip_us, seed, .. } = self;
         let switch = if self.switch == Policy::Ecmp { "hashed" } else { "by number" };
-        write!(f, "{cc}, {ports} ports {switch}, round trip {round_trip_us} us, seed {seed}")
+        let lb = self.batches.map_or("packets".to_owned(), |lb| format!("batches of {lb}"));
+        write!(f, "{cc}, {lb}, {ports} ports {switch}, ")?;
+        write!(f, "round trip {round_trip_us} us, seed {seed}")
     }
 }
 
-/// Prints the recovery for each number of ports. Fails if one takes too long.
-fn check(cc: &'static str, switch: &Policy, round_trip_us: u64, ports: &[u16], seed: u64) {
-    for ports in ports {
-        let case = Case { cc, ports: *ports, switch: switch.clone(), round_trip_us, seed };
-        let Recovery { ms, rto_ms } = case.recovery();
-        println!("{case}: back after {ms:.1} ms, time-out {rto_ms:.1} ms");
-        let limit = if round_trip_us == LONG_US { LIMIT_MS } else { 3.0 * rto_ms };
-        // The time is known to one reading.
-        let at_least = ms - 1.0 / READINGS as f64;
-        assert!(at_least <= limit, "{case}: {ms} ms, and at most {limit} are allowed");
-    }
+/// Prints the recovery. Fails if it takes too long.
+fn check(case: &Case) {
+    let Recovery { ms, rto_ms } = case.recovery();
+    println!("{case}: back after {ms:.1} ms, time-out {rto_ms:.1} ms");
+    let limit = if case.round_trip_us == LONG_US { LIMIT_MS } else { 3.0 * rto_ms };
+    // The time is known to one reading.
+    let at_least = ms - 1.0 / READINGS as f64;
+    assert!(at_least <= limit, "{case}: {ms} ms, and at most {limit} are allowed");
 }
 
 /// Windows from four packets to 4 MiB. Hashing spreads ports unevenly, so that with the largest one
@@ -162,7 +172,10 @@ const CONTROLLED: [&str; 5] =
 fn goodput_is_back_soon_whatever_the_window_and_the_number_of_ports() {
     for cc in FIXED.into_iter().chain(CONTROLLED) {
         for round_trip_us in [SHORT_US, LONG_US] {
-            check(cc, &Policy::Source, round_trip_us, &[4, 16, 64, 256], 1);
+            for ports in [4, 16, 64, 256] {
+                let switch = Policy::Source;
+                check(&Case { cc, ports, switch, round_trip_us, seed: 1, batches: None });
+            }
         }
     }
 }
@@ -171,7 +184,36 @@ fn goodput_is_back_soon_whatever_the_window_and_the_number_of_ports() {
 fn goodput_is_back_soon_where_switches_hash() {
     for cc in &FIXED[..3] {
         for (round_trip_us, seed) in [(SHORT_US, 1), (SHORT_US, 2), (LONG_US, 3)] {
-            check(cc, &Policy::Ecmp, round_trip_us, &[16, 64, 256], seed);
+            for ports in [16, 64, 256] {
+                check(&Case {
+                    cc,
+                    ports,
+                    switch: Policy::Ecmp,
+                    round_trip_us,
+                    seed,
+                    batches: None,
+                });
+            }
+        }
+    }
+}
+
+/// Windows with packets of UDP sockets, from four packets on.
+const UDP_FIXED: [&str; 4] = ["fixed:6000", "fixed:64K", "fixed:1M", "fixed:4M"];
+
+/// A path carries several packets in a row. The retransmissions of a time-out must not follow the
+/// last ones on a path that fails, and packets on such paths must not fill the window for long.
+#[test]
+fn goodput_is_back_soon_with_batches() {
+    let (switch, round_trip_us) = (Policy::Source, SHORT_US);
+    let check = |cc, ports, seed, lb| {
+        let (switch, batches) = (switch.clone(), Some(lb));
+        check(&Case { cc, ports, switch, round_trip_us, seed, batches });
+    };
+    for cc in UDP_FIXED {
+        for seed in [1, 2] {
+            [4, 16, 64, 256].into_iter().for_each(|ports| check(cc, ports, seed, LbPolicy::PRO));
+            [16, 64].into_iter().for_each(|ports| check(cc, ports, seed, LbPolicy::ADAPTIVE));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tail loss probe, for losses at the end of what a stream has to send.
+//! The tail loss probe, for losses at the end of what a stream has to send or may send.
 //!
 //! Nothing follows the last segments that would show that they are lost. A time-out has to wait for
 //! the slowest path, and may take as long as the whole transfer before. So once nothing is left to
@@ -7,6 +7,9 @@
 //! once, to elicit an acknowledgement (tail loss probe, RFC 8985, section 7). The RFC sends the
 //! newest segment. Here a retransmission has a newer order, and the oldest segment is the one that
 //! is late.
+//!
+//! The same check is made if the window is full: segments on a path that fails fill it, and then
+//! nothing else leaves that could overtake them. But no probe is sent there.
 //!
 //! The probe itself is not reported to controllers and paths. Its answer is: if the segment has
 //! arrived only once, the first transmission was lost (RFC 8985, section 7.4).
@@ -24,8 +27,8 @@ use super::send_limits::Block;
 use super::send_stream::{SendStream, Timeout};
 
 impl SendStream {
-    /// Sets the timer so that [`SendStream::check_tail`] runs in time, because nothing is left to
-    /// send. It runs once after each transmission or arrival.
+    /// Sets the timer so that [`SendStream::check_tail`] runs in time, because nothing can be sent
+    /// before the next acknowledgement. It runs once after each transmission or arrival.
     #[inline]
     pub(crate) fn expect_tail(&mut self, now: Time) {
         if let Some(tail_delay) = self.subflows.tail_delay()
@@ -39,6 +42,12 @@ impl SendStream {
     /// Whether the stream has nothing left to send and only waits for acknowledgements.
     fn is_at_end(&self) -> bool {
         matches!(self.next_segment, NextSegment::Blocked(Block::Nothing))
+    }
+
+    /// Whether the stream sends nothing before it receives an acknowledgement, and age may show
+    /// that segments are lost.
+    fn may_have_lost(&self) -> bool {
+        matches!(self.next_segment, NextSegment::Blocked(_))
             && (self.clock.timeouts, self.losses.probes.due) == (0, 0)
             && !(self.rnr.awaits_receiver || self.losses.probes.was_late)
             && self.losses.detector.uses_time()
@@ -56,7 +65,7 @@ impl SendStream {
         if !matches!(self.next_segment, NextSegment::Unknown) {
             self.clock.checked_at = now;
         }
-        let late = self.subflows.late(longest).filter(|_| self.is_at_end())?;
+        let late = self.subflows.late(longest).filter(|_| self.may_have_lost())?;
         let (psn, &oldest) = self.window.oldest_in_flight()?;
         let due = oldest.sent_at + late;
         if due >= timeout_at {
@@ -69,7 +78,7 @@ impl SendStream {
         let lost = self.lose(now, rails, Because::Time, |_, window, lost| {
             window.lose_overtaken(lost, |segment, _| now - segment.sent_at >= late);
         });
-        if lost.packets == 0 && self.losses.probes.tail.is_some() {
+        if lost.packets == 0 && (self.losses.probes.tail.is_some() || !self.is_at_end()) {
             return None;
         }
         if lost.packets == 0 {

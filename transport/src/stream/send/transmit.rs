@@ -10,7 +10,8 @@ use braid_wire::{PathId, Psn, Time};
 use super::congestion::Most;
 use super::direct::Placement;
 use super::next_segment::{Choice, NextSegment};
-use super::quantum::{BatchLimit, Quantum};
+use super::quantum::{BatchLimit, OpenBatch, Quantum};
+use super::recovery::report::PROBES;
 use super::run::Run;
 use super::segment::Segment;
 use super::send_limits::{Block, Budget, Need, SendLimits};
@@ -108,15 +109,13 @@ impl SendStream {
     /// begins a batch or joins the batch of another queue pair.
     #[inline]
     fn take_path(&mut self, psn: Psn, len: u16, context: &mut PollContext<'_>) -> (PathId, bool) {
-        let (limit, open) = (context.batches, &mut *context.budget.batch);
-        // The preferred path may be dead, which stays unnoticed while nothing is acknowledged.
-        let goes_round = self.is_silent() && self.losses.probes.due > 0;
-        if goes_round {
-            self.subflows.current_mut().quantum.end();
+        if self.losses.probes.due > 0 && self.clock.timeouts > 0 {
+            return (self.take_probe_path(psn, len, context), true);
         }
+        let (limit, open) = (context.batches, &mut *context.budget.batch);
         let starts = self.quantum_has_ended();
         if starts {
-            self.start_quantum(psn, goes_round, context.now, limit, context.rails);
+            self.start_quantum(psn, context.now, limit, context.rails);
         }
         let has_moved = self.subflows.on_sent(Segment::wire_len(len));
         let quantum = &mut self.subflows.current_mut().quantum;
@@ -128,24 +127,33 @@ impl SendStream {
         (quantum.path(), begins || quantum.path() != before)
     }
 
-    /// Picks the path of the next quantum. `goes_round`: picks any path instead of the preferred
-    /// one.
-    fn start_quantum(
-        &mut self,
-        psn: Psn,
-        goes_round: bool,
-        now: Time,
-        limit: BatchLimit,
-        rails: &mut Rails,
-    ) {
+    /// Returns the path of a segment that a time-out retransmits, which is a batch of its own.
+    ///
+    /// The last segments before a time-out left on a path that does not work, or they would have
+    /// been acknowledged. So their quantum ends, and so does the preference of the path policy. The
+    /// first retransmission takes the path that has proved last that it works.
+    #[cold]
+    fn take_probe_path(&mut self, psn: Psn, len: u16, context: &mut PollContext<'_>) -> PathId {
+        self.losses.report(self.stream, context.now, context.rails);
+        self.subflows.on_sent(Segment::wire_len(len));
+        self.subflows.current_mut().quantum.end();
+        *context.budget.batch = OpenBatch::default();
+        let rail = self.subflows.rail();
+        let batch = Batch { now: context.now, psn: psn.wire(), segments: 1 };
+        let is_first = self.clock.timeouts == 1 && self.losses.probes.due == PROBES;
+        match is_first {
+            true => context.rails.pick_proved(rail, self.stream, batch),
+            false => context.rails.pick_any(rail, self.stream, batch),
+        }
+    }
+
+    /// Picks the path of the next quantum.
+    fn start_quantum(&mut self, psn: Psn, now: Time, limit: BatchLimit, rails: &mut Rails) {
         self.losses.report(self.stream, now, rails);
         let (rail, subflow) = (self.subflows.rail(), self.subflows.current_mut());
         let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
         let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
-        let path = match goes_round {
-            true => rails.pick_any(rail, self.stream, batch),
-            false => rails.pick(rail, self.stream, batch),
-        };
+        let path = rails.pick(rail, self.stream, batch);
         subflow.quantum = match rails.most_segments(rail) {
             Some(most) => Quantum::short(path, limit, room, most),
             None => Quantum::new(path, limit, room),
@@ -264,8 +272,12 @@ impl SendStream {
         loop {
             let choice = self.try_candidate(queue, context);
             self.next_segment = NextSegment::new(choice);
-            if matches!(choice, Err(Block::Nothing)) {
-                self.expect_tail(context.now);
+            match choice {
+                Err(Block::Nothing) => self.expect_tail(context.now),
+                Err(Block::Peer | Block::Window) if self.window.is_overtaken() => {
+                    self.expect_tail(context.now);
+                }
+                _ => {}
             }
             match choice {
                 Err(block) if self.on_blocked(block) => {}
