@@ -35,7 +35,9 @@ pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
     for package in packages {
         let archive = target.join("package").join(format!("{}.crate", place(package)));
         let mut unpack = Command::new("tar");
-        process::run(unpack.arg("xzf").arg(archive).arg("-C").arg(&folder.0))?;
+        // Files in archives have the date of 2006, by which cargo would take them for those of an
+        // earlier archive that it has built. So they get the time of now.
+        process::run(unpack.arg("xzmf").arg(archive).arg("-C").arg(&folder.0))?;
     }
     let mut cargo = tree::cargo();
     // With the workspace's profile and in its folder: the dependencies that are built there serve.
