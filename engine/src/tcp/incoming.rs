@@ -9,6 +9,9 @@ use super::socket;
 
 /// Bytes that are taken from a connection at a time.
 const READ: usize = 256 << 10;
+/// Bytes that are taken at a time where long segments arrive: enough for the header of the next,
+/// whose payload then goes straight into its place.
+const READ_AHEAD: usize = 8 << 10;
 /// Bytes of the longest frame: a data packet with the longest payload, encrypted.
 pub(super) const MAX_FRAME: usize = (64 << 10) + 256;
 /// Bytes of the longest frame of a peer without queue pairs here, which only sets one up: a set-up
@@ -36,6 +39,8 @@ pub(super) struct Incoming {
     pub(super) direct: Option<Direct>,
     /// Bytes that have arrived so far.
     pub(super) received: u64,
+    /// Whether long segments arrive.
+    pub(super) is_bulk: bool,
 }
 
 impl Incoming {
@@ -57,13 +62,16 @@ impl Incoming {
     ) -> Result<Option<&'a mut [u8]>, Closed> {
         let have = self.partial.len();
         scratch.0[..have].copy_from_slice(&self.partial);
-        let count = match socket::receive(socket, &mut scratch.0[have..have + READ])? {
+        let most = if self.is_bulk { READ_AHEAD } else { READ };
+        let count = match socket::receive(socket, &mut scratch.0[have..have + most])? {
             None => return Ok(None),
             Some(0) if have > 0 => return Err(Closed::EndInFrame),
             Some(0) => return Err(Closed::End),
             Some(count) => count,
         };
         self.received += count as u64;
+        // Until the next long segment.
+        self.is_bulk &= count < most;
         Ok(Some(&mut scratch.0[..have + count]))
     }
 

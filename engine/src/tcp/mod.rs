@@ -52,6 +52,8 @@ const BATCH: usize = 512 << 10;
 const BATCH_SEGMENTS: u32 = 64;
 /// Sockets with arrivals that are read in one call.
 const EVENTS: usize = 64;
+/// Bytes after which a connection with long segments gives way to the next one.
+const BULK: usize = 256 << 10;
 /// Fewer received bytes were probably the last: another receive call would find nothing.
 const SMALL: usize = 64 << 10;
 
@@ -101,16 +103,25 @@ impl TcpDatapath {
         self.connections.mark(id);
     }
 
-    /// Reads a connection once. Returns the numbers of packets and bytes.
+    /// Reads a connection: once, or several long segments. Returns the numbers of packets and
+    /// bytes.
     fn read(&mut self, id: ConnId, sink: &mut dyn FnMut(Arrived<'_>)) -> (usize, usize) {
         let Some(mut connection) = self.connections.take(id) else { return (0, 0) };
         let before = connection.input.received();
-        let mut packets = 0;
-        let read = self.read_from(&mut connection, &mut packets, sink);
-        let bytes = (connection.input.received() - before) as usize;
-        match read {
-            Ok(()) => self.connections.put_back(connection),
-            Err(why) => self.connections.end(connection, why),
+        let (mut packets, mut bytes) = (0, 0);
+        loop {
+            let read = self.read_from(&mut connection, &mut packets, sink);
+            let earlier = bytes;
+            bytes = (connection.input.received() - before) as usize;
+            if let Err(why) = read {
+                self.connections.end(connection, why);
+                break;
+            }
+            let is_next_begun = connection.input.direct.is_some() && bytes > earlier;
+            if !is_next_begun || bytes >= BULK {
+                self.connections.put_back(connection);
+                break;
+            }
         }
         (packets, bytes)
     }
@@ -177,6 +188,7 @@ impl TcpDatapath {
                 connection.input.direct = Some(Direct::begin(header, rest, &pieces));
             }
         }
+        connection.input.is_bulk |= connection.input.direct.is_some();
         connection.input.keep(if connection.input.direct.is_some() { &[] } else { rest });
         if connection.input.is_partial() {
             connection.is_amid_frame();
