@@ -285,7 +285,7 @@ mod tests {
         assert!(declared.contains("\nmod stop_and_wait;\nmod base_rtt;"), "{declared}");
         assert!(listed.contains("crate::stop_and_wait::ROW,\n];\n"), "{listed}");
         let (declared, listed) = texts(&ALL[2]);
-        assert!(declared.contains("\nmod discard;\nmod factory;"), "{declared}");
+        assert!(declared.contains("\nmod discard;\nmod auto;"), "{declared}");
         assert!(listed.contains("Discard = discard::Discard;\n}\n"), "{listed}");
     }
 
