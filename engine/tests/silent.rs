@@ -23,7 +23,7 @@ fn thousands_of_silent_connections_keep_nobody_out() {
         }
         open(to, if number.is_multiple_of(2) { b"" } else { &half })
     };
-    // As many as the engine keeps at most. What grows from there on grows without a limit.
+    // The engine keeps 1024 at most. What grows beyond them grows without a limit.
     let mut silent: Vec<TcpStream> = (0..1100).map(silence).collect();
     let before = resident_bytes();
     silent.extend((1100..3000).map(silence));

@@ -114,7 +114,7 @@ pub fn run(simulation: &mut Simulation, probes: &mut [Probe<'_>]) -> Result<(), 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::fabric::{Buffer, Marking, NetworkConfig, When};
     use crate::frames::Frames;
@@ -125,7 +125,8 @@ mod tests {
     use crate::topology::{LeafSpine, Node};
     use crate::workload::{Groups, incast, ring};
 
-    fn plan(workload: crate::workload::Workload) -> Plan {
+    /// Returns a plan of four switches and eight hosts, without marks and losses.
+    pub(crate) fn plan(workload: crate::workload::Workload) -> Plan {
         let (rate, delay) = (Rate::from_gbps(100), Ps::from_micros(1));
         let frames = Frames { payload: 1000, header: 0, ack: 64, gap: 0 };
         Plan {

@@ -108,6 +108,13 @@ pub struct MessageSpan {
     pub acknowledged: Ps,
 }
 
+impl MessageSpan {
+    /// Returns the time in microseconds from the start to the completion at the sender.
+    pub fn took_us(&self) -> f64 {
+        self.acknowledged.since(self.posted).as_micros_f64()
+    }
+}
+
 /// A run in progress or finished.
 #[derive(Debug)]
 pub struct Simulation {

@@ -12,7 +12,7 @@ use crate::events::{Event, Events};
 use crate::fabric::Fabric;
 use crate::packet::{Body, Class, EndId, Packet};
 use crate::time::Ps;
-use crate::topology::{Node, PortId, Topology};
+use crate::topology::{PortId, Topology};
 
 /// The state of an interface. Its link is a port of the fabric.
 #[derive(Debug)]
@@ -45,13 +45,7 @@ impl Nic {
 
 /// Creates the interfaces of a fabric.
 pub(crate) fn all(topology: &Topology) -> Vec<Nic> {
-    let mut ports = vec![PortId(u32::MAX); topology.nics.len()];
-    for (cable, index) in topology.cables.iter().zip(0..) {
-        if let Node::Nic(nic) = cable.low {
-            ports[nic as usize] = PortId(2 * index);
-        }
-    }
-    ports.into_iter().map(Nic::new).collect()
+    topology.nic_ports().into_iter().map(Nic::new).collect()
 }
 
 impl Hosts {

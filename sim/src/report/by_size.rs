@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::measured::{MessageTimes, at_share, ratio};
+use super::measured::{MessageTimes, ratio};
 use crate::simulation::Simulation;
-use crate::time::Ps;
 use crate::workload::bounds::Alone;
 
 /// The messages of a class of sizes.
@@ -27,30 +26,20 @@ pub struct SizeTimes {
 /// The second value is the slowdown of all messages together.
 pub(super) fn by_size(run: &Simulation) -> (BTreeMap<u64, SizeTimes>, MessageTimes) {
     let alone = Alone::new(&run.fabric.config.frames, &run.fabric.topology);
-    let mut classes: BTreeMap<u64, (Vec<Ps>, Vec<f64>)> = BTreeMap::new();
+    let mut classes: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for (message, span) in run.workload().messages.iter().zip(run.spans()) {
-        let took = span.acknowledged.since(span.posted);
+        let took = span.took_us();
         let (times, slowdowns) = classes.entry(class(message.bytes)).or_default();
         times.push(took);
-        slowdowns.push(ratio(took.0 as f64, alone.time(message).0 as f64));
+        slowdowns.push(ratio(took, alone.time(message).as_micros_f64()));
     }
     let all = classes.values().flat_map(|(_, slowdowns)| slowdowns.iter().copied()).collect();
-    let times = |(class, (times, slowdowns)): (u64, (Vec<Ps>, Vec<f64>))| {
+    let times = |(class, (times, slowdowns)): (u64, (Vec<f64>, Vec<f64>))| {
         let messages = times.len() as u64;
-        let (us, slowdown) = (MessageTimes::of(times), spread(slowdowns));
+        let (us, slowdown) = (MessageTimes::of(times), MessageTimes::of(slowdowns));
         (class, SizeTimes { messages, us, slowdown })
     };
-    (classes.into_iter().map(times).collect(), spread(all))
-}
-
-fn spread(mut slowdowns: Vec<f64>) -> MessageTimes {
-    slowdowns.sort_unstable_by(f64::total_cmp);
-    MessageTimes {
-        mean: ratio(slowdowns.iter().sum(), slowdowns.len() as f64),
-        p50: at_share(&slowdowns, 0.5),
-        p99: at_share(&slowdowns, 0.99),
-        max: at_share(&slowdowns, 1.0),
-    }
+    (classes.into_iter().map(times).collect(), MessageTimes::of(all))
 }
 
 /// Returns the least power of ten, from 1000 on, that is not below a size.

@@ -136,7 +136,7 @@ impl Measured {
         let lost = |loss: Loss| ledger.dropped[loss as usize];
         let queues = Queues::of(run);
         let (message_us_by_size, message_slowdown) = by_size(run);
-        let all = run.spans().iter().map(|span| span.acknowledged.since(span.posted));
+        let all = run.spans().iter().map(MessageSpan::took_us);
         Measured {
             seed,
             cct_us: cct.as_micros_f64(),
@@ -183,12 +183,6 @@ pub(super) fn ratio(of: f64, to: f64) -> f64 {
     if to == 0.0 { 0.0 } else { of / to }
 }
 
-/// Returns the value below which this share of the sorted values lies, or 0 if there are none.
-pub(super) fn at_share<T: Copy + Default>(sorted: &[T], share: f64) -> T {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
-}
-
 /// Maxima over the ports of a fabric.
 #[derive(Default)]
 struct Queues {
@@ -220,12 +214,15 @@ impl Queues {
 }
 
 impl MessageTimes {
-    pub(super) fn of(mut took: Vec<Ps>) -> MessageTimes {
-        took.sort_unstable();
-        let at = |share: f64| at_share(&took, share).as_micros_f64();
-        let sum: f64 = took.iter().map(|ps| ps.as_micros_f64()).sum();
+    /// Sums up times in microseconds, or slowdowns.
+    pub(super) fn of(mut values: Vec<f64>) -> MessageTimes {
+        values.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| {
+            let rank = (share * values.len() as f64).ceil() as usize;
+            values.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+        };
         MessageTimes {
-            mean: ratio(sum, took.len() as f64),
+            mean: ratio(values.iter().sum(), values.len() as f64),
             p50: at(0.5),
             p99: at(0.99),
             max: at(1.0),
@@ -243,7 +240,7 @@ fn groups(run: &Simulation) -> Vec<GroupTimes> {
             spans.iter().map(|span| span.posted).min(),
             spans.iter().map(|span| span.acknowledged).max(),
         );
-        let took = spans.iter().map(|span| span.acknowledged.since(span.posted));
+        let took = spans.iter().map(|span| span.took_us());
         GroupTimes {
             group,
             messages: spans.len() as u32,

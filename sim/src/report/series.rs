@@ -91,35 +91,17 @@ fn mean_and_most(values: impl Iterator<Item = f64>) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Buffer, NetworkConfig};
-    use crate::frames::Frames;
-    use crate::host::HostConfig;
     use crate::probe;
-    use crate::simulation::{Plan, Simulation};
-    use crate::switch::Policy;
-    use crate::time::Rate;
-    use crate::topology::LeafSpine;
+    use crate::probe::tests::plan;
+    use crate::simulation::Simulation;
     use crate::workload::{Groups, incast};
 
     /// Two senders at 100 Gb/s share the link to one receiver. All three links are full, and the
     /// queue grows by 12.5 bytes per nanosecond.
     #[test]
     fn queues_and_use_are_those_of_an_incast() {
-        let (rate, delay) = (Rate::from_gbps(100), Ps::from_micros(1));
-        let frames = Frames { payload: 1000, header: 0, ack: 64, gap: 0 };
-        let plan = Plan {
-            topology: LeafSpine::k_ary(4, rate, delay).unwrap().build().unwrap(),
-            network: NetworkConfig::plain(
-                frames,
-                Buffer::PerPort { bytes: 1 << 30 },
-                Policy::Source,
-            ),
-            host: HostConfig::default(),
-            workload: incast(&Groups::new(8, vec![vec![0, 2, 4]]).unwrap(), 1_000_000).unwrap(),
-            changes: Vec::new(),
-            seed: 1,
-            limit: Ps::from_micros(10_000),
-        };
+        let groups = Groups::new(8, vec![vec![0, 2, 4]]).unwrap();
+        let plan = plan(incast(&groups, 1_000_000).unwrap());
         let series = Series::new(&plan.topology, Ps::from_micros(10));
         let mut run = Simulation::new(plan);
         let mut probes = series.probes();

@@ -6,7 +6,7 @@ use toml::Spanned;
 use super::error::Refusal;
 use super::quantity::Parsed;
 use crate::time::{Ps, Rate};
-use crate::topology::{FatTree, LeafSpine, Node, RailOptimised, Topology, TopologyError};
+use crate::topology::{FatTree, LeafSpine, RailOptimised, Topology, TopologyError};
 
 /// Maximum number of interfaces, which bounds the memory of a run.
 const MOST_INTERFACES: u64 = 1 << 16;
@@ -117,10 +117,9 @@ pub(super) fn set_rates(
                 ),
             ));
         }
-        for cable in &mut topology.cables {
-            if matches!(cable.low, Node::Nic(nic) if (first..=last).contains(&nic)) {
-                (cable.up, cable.down) = (rate, rate);
-            }
+        for port in &topology.nic_ports()[first as usize..=last as usize] {
+            topology.set_port_rate(*port, rate);
+            topology.set_port_rate(port.reverse(), rate);
         }
     }
     Ok(())

@@ -182,6 +182,20 @@ impl Topology {
         }
     }
 
+    /// Returns the port of each interface, by its number.
+    ///
+    /// # Panics
+    /// Panics if a cable names an interface that does not exist.
+    pub fn nic_ports(&self) -> Vec<PortId> {
+        let mut ports = vec![PortId(u32::MAX); self.nics.len()];
+        for (cable, index) in self.cables.iter().zip(0..) {
+            if let Node::Nic(nic) = cable.low {
+                ports[nic as usize] = PortId::of_cable(index)[0];
+            }
+        }
+        ports
+    }
+
     /// Returns the ports of a node that lead to another node, in the order of its cables.
     pub fn ports_between(&self, from: Node, to: Node) -> impl Iterator<Item = PortId> + '_ {
         self.ports_of(from).filter(move |port| self.ends(*port).1 == to)

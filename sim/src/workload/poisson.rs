@@ -8,7 +8,7 @@ use super::message::{Message, Start, Workload};
 use super::permutation::Pairs;
 use super::sizes::Sizes;
 use crate::time::Ps;
-use crate::topology::{Node, Topology};
+use crate::topology::{PortId, Topology};
 
 /// The queue pairs of messages with the same source and destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,34 +41,36 @@ impl Poisson {
     /// # Errors
     /// The messages are too many, none starts in time, or an interface has no allowed destination.
     pub fn workload(&self, topology: &Topology, seed: u64) -> Result<Workload, WorkloadError> {
-        let rates = rates(topology);
+        let bps = |port: PortId| topology.rate(port).bps() as f64;
+        let rates: Vec<f64> = topology.nic_ports().into_iter().map(bps).collect();
         let expected = self.expected(&rates);
         possible_count(expected as u64)?;
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let choose = Destinations::new(topology, &rates, self.pairs)?;
-        let mut messages = Vec::with_capacity(expected as usize);
+        let mut arrivals = Vec::with_capacity(expected as usize);
         for (src, rate) in (0..).zip(&rates) {
             let pause = self.pause(*rate);
             let mut at = exponential(pause, &mut rng);
             while at <= self.duration {
                 let dst = choose.draw(src, &mut rng);
                 let bytes = self.sizes.draw(&mut rng);
-                messages
-                    .push(Message { start: Start::At(at), ..Message::at_once(src, dst, bytes, 0) });
+                arrivals.push((at, Message::at_once(src, dst, bytes, 0)));
                 at += exponential(pause, &mut rng);
             }
         }
-        possible_count(messages.len() as u64)?;
-        if messages.is_empty() {
+        possible_count(arrivals.len() as u64)?;
+        if arrivals.is_empty() {
             return Err(WorkloadError::NoArrival { expected: format!("{expected:.3}") });
         }
-        messages.sort_by_key(|message| match message.start {
-            Start::At(at) => (at, message.src),
-            Start::After { .. } => unreachable!("these messages wait for no other"),
-        });
-        if self.queue_pairs == QueuePairs::PerMessage {
-            messages.iter_mut().zip(0..).for_each(|(message, number)| message.queue = number);
-        }
+        arrivals.sort_by_key(|(at, message)| (*at, message.src));
+        let message = |(number, (at, message)): (u32, (Ps, Message))| {
+            let queue = match self.queue_pairs {
+                QueuePairs::PerPair => 0,
+                QueuePairs::PerMessage => number,
+            };
+            Message { start: Start::At(at), queue, ..message }
+        };
+        let messages = (0..).zip(arrivals).map(message).collect();
         Ok(Workload { messages })
     }
 
@@ -87,17 +89,6 @@ impl Poisson {
 fn exponential(mean: f64, rng: &mut Pcg64Mcg) -> Ps {
     let share: f64 = rng.random();
     Ps((-(1.0 - share).ln() * mean * 1e12) as u64)
-}
-
-/// Returns the rate at which each interface sends, in bits a second.
-fn rates(topology: &Topology) -> Vec<f64> {
-    let mut rates = vec![0.0; topology.nics.len()];
-    for cable in &topology.cables {
-        if let Node::Nic(nic) = cable.low {
-            rates[nic as usize] = cable.up.bps() as f64;
-        }
-    }
-    rates
 }
 
 /// The interfaces as destinations: the sum of the rates up to each.
@@ -142,7 +133,7 @@ impl Destinations {
 mod tests {
     use super::*;
     use crate::time::Rate;
-    use crate::topology::{FatTree, LeafSpine};
+    use crate::topology::{FatTree, LeafSpine, Node};
 
     fn fat_tree() -> Topology {
         FatTree::k_ary(4, Rate::from_gbps(100), Ps::ZERO).unwrap().build().unwrap()

@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::message::MAX_MESSAGE;
+use super::error::possible_length;
 
 /// Sizes of messages: the share of messages up to each of some sizes, linear between them.
 #[derive(Clone, PartialEq, Debug)]
@@ -163,11 +163,7 @@ fn point(content: &str) -> Result<(u64, f64), String> {
     let (bytes, percent) = content.split_once(',').ok_or_else(refused)?;
     let bytes: u64 = bytes.trim().parse().map_err(|_| refused())?;
     let percent: f64 = percent.trim().parse().map_err(|_| refused())?;
-    if !(1..=MAX_MESSAGE).contains(&bytes) {
-        return Err(format!(
-            "a message of {bytes} bytes is not possible: give 1 to {MAX_MESSAGE} bytes (1 GiB)"
-        ));
-    }
+    possible_length(bytes).map_err(|error| error.to_string())?;
     match (0.0..=100.0).contains(&percent) {
         true => Ok((bytes, percent / 100.0)),
         false => Err(format!("{percent} % is not a share of messages; give 0 to 100")),
@@ -198,6 +194,7 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+    use crate::workload::MAX_MESSAGE;
 
     /// Means as the papers' simulations have them.
     #[test]

@@ -6,7 +6,7 @@ use super::journey::{Journey, Load};
 use super::{Path, delivery, lone_flow};
 use crate::frames::Frames;
 use crate::time::{Ps, Rate};
-use crate::topology::{Node, Tier, Topology};
+use crate::topology::{PortId, Tier, Topology};
 
 /// A lower bound for any workload on any topology: the largest of
 ///
@@ -134,13 +134,8 @@ fn best_link(topology: &Topology) -> Path {
 
 /// Returns the rates of each interface's links up and down.
 fn link_rates(topology: &Topology) -> Vec<[Rate; 2]> {
-    let mut rates = vec![[Rate::from_bps(1); 2]; topology.nics.len()];
-    for cable in &topology.cables {
-        if let Node::Nic(nic) = cable.low {
-            rates[nic as usize] = [cable.up, cable.down];
-        }
-    }
-    rates
+    let rates = |up: PortId| [topology.rate(up), topology.rate(up.reverse())];
+    topology.nic_ports().into_iter().map(rates).collect()
 }
 
 /// Returns the number of links between two interfaces.
@@ -158,7 +153,7 @@ mod tests {
     use super::super::{all_to_all, permutation};
     use super::*;
     use crate::simulation::Change;
-    use crate::topology::{FatTree, LeafSpine, PortId};
+    use crate::topology::{FatTree, LeafSpine, Node};
     use crate::workload::bounds::at_best;
     use crate::workload::{Fsdp, Groups, Pairs, StartOrder};
     use crate::workload::{
