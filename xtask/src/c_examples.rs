@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::files::read;
 use crate::process::{Program, log_to};
 use crate::{Failure, install, process, tools, tree};
 
@@ -309,11 +310,6 @@ fn check_copy(example: &Example, programs: &Path) -> Result<(), Failure> {
 fn free_address() -> Result<String, Failure> {
     let found = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     found.map(|addr| addr.to_string()).map_err(|e| Failure::new(format!("no free UDP port: {e}")))
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path)
-        .map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::files::{read, write};
 use crate::{Failure, install, process, tree};
 
 /// Where to, and what then.
@@ -122,15 +123,4 @@ fn say(program: &str, arguments: &[&str]) -> Result<String, Failure> {
     let said = process::output(Command::new(program).args(arguments));
     let said = said.map_err(|failure| failure.remedy("a Debian package is made on Debian"))?;
     Ok(said.trim().to_owned())
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path)
-        .map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(path);
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
-    written.map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
 }

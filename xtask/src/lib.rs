@@ -14,6 +14,7 @@ pub mod drop_in;
 pub mod e2e;
 pub mod fabric;
 pub mod failure;
+mod files;
 pub mod flood;
 pub mod fmt;
 pub mod fuzz;

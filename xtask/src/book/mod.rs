@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use page::{HtmlPage, Section};
 use summary::Entry;
 
+use crate::files::{cannot, read, write};
 use crate::{Failure, tree};
 
 /// The folder of the pages, and their table of contents there.
@@ -113,20 +114,6 @@ fn index(sections: &[Section]) -> String {
     let rows = serde_json::to_string(&rows).expect("texts have a JSON form");
     // A script must not end inside of a text.
     format!("const INDEX = {};\n", rows.replace("</", "<\\/"))
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|e| cannot("read", path, &e))
-}
-
-fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(path);
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes));
-    written.map_err(|e| cannot("write", path, &e))
-}
-
-fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot {verb} {}: {error}", path.display()))
 }
 
 #[cfg(test)]

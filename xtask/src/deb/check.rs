@@ -120,7 +120,7 @@ fn use_programs() -> Result<(), Failure> {
         "100",
         "--verify",
     ]))?;
-    // Of the installation, because there is none in this folder.
+    // The scenario is the installed one: the working folder has none.
     let mut simulate = Command::new("braid-sim");
     process::run(simulate.args(["run", "permutation-pro"]).current_dir("/"))
 }

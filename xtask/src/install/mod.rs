@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, book, drop_in, process, programs, tree};
+use crate::{Failure, book, drop_in, files, process, programs, tree};
 
 pub(crate) use library::{STATIC_LIBS, version};
 pub(crate) use manual::check as check_manual;
@@ -140,7 +140,7 @@ pub(crate) fn files(prefix: &Path) -> Result<Vec<(PathBuf, u64)>, Failure> {
 }
 
 fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
-    let failure = Failure::new(format!("cannot {verb} {}: {error}", path.display()));
+    let failure = files::cannot(verb, path, error);
     match error.kind() {
         ErrorKind::PermissionDenied => {
             failure.remedy("choose a --prefix that you may write to, or run it as root")

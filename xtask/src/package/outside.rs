@@ -1,12 +1,13 @@
 //! A program outside of this tree, as a user of the registry would write it, on the archives alone.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use cargo_metadata::Package;
 
 use super::place;
+use crate::files::{read, write};
 use crate::{Failure, process, tree};
 
 /// The program, and what it has to say.
@@ -31,7 +32,7 @@ pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
     write(&folder.0.join("src/main.rs"), &read(&tree::root().join(PROGRAM))?)?;
     // The versions that everything else here is tested with, none of which has to be fetched.
     write(&folder.0.join("Cargo.lock"), &read(&tree::root().join("Cargo.lock"))?)?;
-    write(&folder.0.join("Cargo.toml"), &manifest(packages, &profiles(tree::manifest()?)?))?;
+    write(&folder.0.join("Cargo.toml"), manifest(packages, &profiles(tree::manifest()?)?))?;
     for package in packages {
         let archive = target.join("package").join(format!("{}.crate", place(package)));
         let mut unpack = Command::new("tar");
@@ -83,16 +84,4 @@ fn manifest(packages: &[&Package], profiles: &str) -> String {
         wanted.concat(),
         archives.concat()
     )
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path)
-        .map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(path, text))
-        .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
 }

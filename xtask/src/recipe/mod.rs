@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::files::{cannot, read};
 use crate::{Failure, process, tree};
 
 /// The page of the recipes.
@@ -253,16 +254,8 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|e| cannot("make", path, &e))
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|e| cannot("read", path, &e))
-}
-
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|e| cannot("write", path, &e))
-}
-
-fn cannot(what: &str, path: &Path, why: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot {what} {}: {why}", path.display()))
 }
 
 #[cfg(test)]

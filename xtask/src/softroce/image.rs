@@ -13,6 +13,7 @@ use super::cpio::Archive;
 use super::kernel::unpack;
 use super::modules::KernelModules;
 use super::packages::{Packages, Store, list};
+use crate::files::cannot;
 use crate::{Failure, process, tree};
 
 /// Parts of packages that no program here reads.
@@ -196,10 +197,6 @@ fn library_paths(ldd: &str, without: &Path) -> Vec<PathBuf> {
 
 fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     fs::write(path, content).map_err(|e| cannot("write", path, &e))
-}
-
-fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot {verb} {}: {error}", path.display()))
 }
 
 #[cfg(test)]

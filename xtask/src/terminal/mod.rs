@@ -9,9 +9,10 @@ mod tmux;
 mod top;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
+use crate::files::cannot;
 use crate::{Failure, process, programs, tools, tree};
 
 /// Builds `braid-perf`, writes its completions, and uses both.
@@ -38,8 +39,4 @@ fn folder() -> Result<PathBuf, Failure> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("empty")).map_err(|e| cannot("make", &folder, &e))?;
     Ok(folder)
-}
-
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot {what} {}: {error}", path.display()))
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::print_row;
 use super::table::LOSS;
+use crate::files::cannot;
 use crate::process::{Program, log_to};
 use crate::{Failure, tools};
 
@@ -186,8 +187,4 @@ fn connect(socket: &Path) -> std::io::Result<UnixStream> {
             Err(_) => sleep(PAUSE),
         }
     }
-}
-
-fn cannot(what: &str, file: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot {what} {}: {error}", file.display()))
 }

@@ -10,9 +10,10 @@ mod expected;
 mod malformed;
 mod shown;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::files::cannot;
 use crate::{Failure, process, programs, tools, tree};
 
 /// Short runs between a client and a server that together send every kind of packet.
@@ -56,8 +57,4 @@ fn tshark_with(script: &Path, file: &Path) -> Command {
     command.arg("-X").arg(format!("lua_script:{}", script.display()));
     command.args(["-o", "braid.payload_checks:TRUE", "-n", "-r"]).arg(file);
     command
-}
-
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot {what} {}: {error}", PathBuf::from(path).display()))
 }

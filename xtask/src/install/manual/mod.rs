@@ -7,6 +7,7 @@ mod roff;
 use std::fs;
 use std::path::Path;
 
+use crate::files::{cannot, read};
 use crate::{Failure, tree};
 
 use header::items;
@@ -67,14 +68,6 @@ pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
         Some(missing) => Err(Failure::new(format!("there is no {}", man.join(missing).display()))),
         None => Ok(()),
     }
-}
-
-fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot {verb} {}: {error}", path.display()))
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|e| cannot("read", path, &e))
 }
 
 #[cfg(test)]
