@@ -85,6 +85,8 @@ pub(super) struct SwitchPort {
     pub(super) mark: Option<u64>,
     /// Whether packets overtake each other behind it.
     pub(super) reordering: Reordering,
+    /// Percentage of packets that are lost at random behind it.
+    pub(super) loss_percent: u32,
 }
 
 /// The length of a queue.
@@ -98,7 +100,7 @@ pub(super) enum Queue {
 impl SwitchPort {
     pub(super) fn new(mbit_s: u64, rtt_ms: u64, queue: Queue) -> Self {
         let (rtt, reordering) = (Duration::from_millis(rtt_ms), Reordering::None);
-        SwitchPort { mbit_s, rtt, queue, mark: None, reordering }
+        SwitchPort { mbit_s, rtt, queue, mark: None, reordering, loss_percent: 0 }
     }
 
     pub(super) fn link(self) -> Link {
@@ -109,8 +111,8 @@ impl SwitchPort {
             Queue::Bytes(bytes) => bytes,
         };
         let queue = queue.max(SHORTEST_QUEUE);
-        let SwitchPort { mark, reordering, .. } = self;
-        Link { rate, queue, delay: self.rtt / 2, mark, reordering }
+        let SwitchPort { mark, reordering, loss_percent, .. } = self;
+        Link { rate, queue, delay: self.rtt / 2, mark, reordering, loss_percent }
     }
 }
 
@@ -127,6 +129,9 @@ impl std::fmt::Display for SwitchPort {
                 write!(f, ", each way give or take {} ms", most.as_millis())?
             }
             Reordering::Skip(percent) => write!(f, ", {percent} % without delay")?,
+        }
+        if self.loss_percent > 0 {
+            write!(f, ", {} % lost at random", self.loss_percent)?;
         }
         self.mark.map_or(Ok(()), |mark| write!(f, ", marks from {} KB", mark / 1000))
     }
@@ -145,6 +150,9 @@ mod tests {
         let port = SwitchPort { mark: Some(50_000), ..SwitchPort::new(10, 20, Queue::Product(10)) };
         assert_eq!(port.link().queue, SHORTEST_QUEUE);
         assert_eq!(port.to_string(), "10 Mbit/s, 20 ms, 0.1 BDP, marks from 50 KB");
+        let lossy = SwitchPort { loss_percent: 5, ..SwitchPort::new(10, 20, Queue::Product(100)) };
+        assert_eq!(lossy.link().loss_percent, 5);
+        assert_eq!(lossy.to_string(), "10 Mbit/s, 20 ms, 1 BDP, 5 % lost at random");
         let reordering = Reordering::Jitter(Duration::from_millis(5));
         let port = SwitchPort { reordering, ..SwitchPort::new(10, 20, Queue::Bytes(250_000)) };
         assert_eq!(port.link().reordering, reordering);

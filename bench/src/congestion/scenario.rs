@@ -39,12 +39,14 @@ pub(super) enum CongestionScenario {
     Ecn,
     /// One flow whose packets overtake each other on every path.
     Reordering,
+    /// One flow over a link that loses packets at random, in both directions.
+    Lossy,
 }
 
 /// All scenarios, in the order in which they run.
-pub(super) const ALL: [CongestionScenario; 8] = {
+pub(super) const ALL: [CongestionScenario; 9] = {
     use CongestionScenario::*;
-    [Bottleneck, BesideTcp, Fairness, Spines, Incast, CrossTraffic, Ecn, Reordering]
+    [Bottleneck, BesideTcp, Fairness, Spines, Incast, CrossTraffic, Ecn, Reordering, Lossy]
 };
 
 impl CongestionScenario {
@@ -58,6 +60,7 @@ impl CongestionScenario {
             CongestionScenario::CrossTraffic => "cross",
             CongestionScenario::Ecn => "ecn",
             CongestionScenario::Reordering => "reordering",
+            CongestionScenario::Lossy => "lossy",
         }
     }
 
@@ -75,6 +78,7 @@ impl CongestionScenario {
             CongestionScenario::Reordering => {
                 "one queue pair over paths that reorder by themselves"
             }
+            CongestionScenario::Lossy => "one queue pair over a link that loses packets at random",
         }
     }
 
@@ -88,6 +92,7 @@ impl CongestionScenario {
             CongestionScenario::CrossTraffic => cross_traffic(),
             CongestionScenario::Ecn => ecn(quick),
             CongestionScenario::Reordering => reordering(quick),
+            CongestionScenario::Lossy => lossy(),
         }
     }
 
@@ -97,6 +102,7 @@ impl CongestionScenario {
             CongestionScenario::Fairness
                 | CongestionScenario::CrossTraffic
                 | CongestionScenario::Ecn
+                | CongestionScenario::Lossy
         )
     }
 }
@@ -246,6 +252,22 @@ fn reordering(quick: bool) -> Vec<CongestionCase> {
         CongestionCase::to_one(CongestionScenario::Reordering, "", *port, vec![Flow::braid(0, 1)])
     };
     ports.iter().map(one).collect()
+}
+
+fn lossy() -> Vec<CongestionCase> {
+    let lossy = |loss_percent, rtt_ms, queue| SwitchPort {
+        loss_percent,
+        ..SwitchPort::new(200, rtt_ms, queue)
+    };
+    let ports = [
+        lossy(5, 0, FIXED_QUEUE),
+        lossy(1, 20, ONE_PRODUCT),
+        lossy(5, 20, ONE_PRODUCT),
+        lossy(5, 50, ONE_PRODUCT),
+    ];
+    let one =
+        |port| CongestionCase::to_one(CongestionScenario::Lossy, "", port, vec![Flow::braid(0, 1)]);
+    ports.into_iter().map(one).collect()
 }
 
 #[cfg(test)]

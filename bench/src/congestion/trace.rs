@@ -81,7 +81,7 @@ impl Trace {
     }
 
     fn passed(&self) -> impl Iterator<Item = &Passage> {
-        self.packets.iter().filter(|p| p.fate != Fate::Dropped)
+        self.packets.iter().filter(|p| matches!(p.fate, Fate::Passed | Fate::Marked))
     }
 
     /// Adds the shares after the first third, when an earlier start is no advantage any more.

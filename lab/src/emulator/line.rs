@@ -18,6 +18,8 @@ pub enum Fate {
     Marked,
     /// The queue was full.
     Dropped,
+    /// The packet was lost behind the queue.
+    Lost,
 }
 
 /// The passage of one packet through the emulator.
@@ -58,7 +60,7 @@ impl QueuedLink {
         QueuedLink { link, index, free_at: Duration::ZERO, held: VecDeque::new(), rng }
     }
 
-    /// Takes a packet. Returns an entry for the trace if the queue has no room.
+    /// Takes a packet. Returns an entry for the trace if the packet does not arrive.
     pub(super) fn take(&mut self, now: Duration, from: u16, packet: &mut [u8]) -> Option<Passage> {
         let bytes = packet.len() as u64 + HEADER_BYTES;
         let waited = self.free_at.saturating_sub(now);
@@ -80,6 +82,10 @@ impl QueuedLink {
             passage.fate = Fate::Marked;
         }
         self.free_at = self.free_at.max(now) + self.time_of(bytes);
+        if self.link.loss_percent > 0 && self.rng.random_ratio(self.link.loss_percent, 100) {
+            passage.fate = Fate::Lost;
+            return Some(passage);
+        }
         let due = self.free_at + self.delay();
         let later = self.held.iter().rev().take_while(|(other, ..)| *other > due).count();
         self.held.insert(self.held.len() - later, (due, passage, (&*packet).into()));
@@ -135,6 +141,7 @@ mod tests {
         delay: Duration::from_millis(10),
         mark: Some(1500),
         reordering: Reordering::None,
+        loss_percent: 0,
     };
 
     fn ms(ms: u64) -> Duration {
@@ -191,6 +198,17 @@ mod tests {
         assert!((15..35).contains(&without.count()));
         assert!((0..100).all(|index| skipping[index] >= usual(index) - LINK.delay));
         assert!((0..100).all(|index| arrivals(Reordering::None)[index] == usual(index)));
+    }
+
+    #[test]
+    fn lost_packets_occupy_the_link_and_the_others_arrive() {
+        let mut line = QueuedLink::new(0, Link { loss_percent: 20, ..LINK });
+        let lost: Vec<_> =
+            (0..1000).filter_map(|at| line.take(ms(at), 0, &mut capable())).collect();
+        assert!(lost.iter().all(|passage| passage.fate == Fate::Lost));
+        assert!((150..250).contains(&lost.len()), "{}", lost.len());
+        let passed = std::iter::from_fn(|| line.pop_due(ms(2000))).count();
+        assert_eq!(passed + lost.len(), 1000);
     }
 
     #[test]

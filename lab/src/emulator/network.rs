@@ -26,6 +26,8 @@ pub struct Link {
     pub mark: Option<u64>,
     /// The reordering on the wire.
     pub reordering: Reordering,
+    /// The percentage of packets that are lost on the wire, at random.
+    pub loss_percent: u32,
 }
 
 /// The reordering of packets of one flow behind the queue, as on aggregated links and in fabrics
@@ -124,6 +126,9 @@ impl Link {
             let accepted = format!("at most {MAX_DELAY:?}");
             return Err(FabricError::argument("delay", format!("{:?}", self.delay), accepted));
         }
+        if self.loss_percent > 100 {
+            return Err(FabricError::argument("percent lost", self.loss_percent, "0 to 100"));
+        }
         match self.reordering {
             Reordering::Jitter(most) if most > self.delay => {
                 let accepted = format!("at most the delay, {:?}", self.delay);
@@ -147,6 +152,7 @@ mod tests {
         delay: Duration::from_millis(5),
         mark: None,
         reordering: Reordering::None,
+        loss_percent: 0,
     };
 
     fn network(topology: Topology) -> Network {
@@ -173,6 +179,7 @@ mod tests {
         let jitter = Reordering::Jitter(Duration::from_millis(6));
         assert!(refused(Link { reordering: jitter, ..LINK }).contains("jitter 6ms"));
         assert!(refused(Link { reordering: Reordering::Skip(101), ..LINK }).contains("101"));
+        assert!(refused(Link { loss_percent: 102, ..LINK }).contains("percent lost 102"));
         assert!(network(Topology::Star(vec![LINK])).check().is_err(), "one host");
         assert!(network(Topology::Parallel(vec![])).check().is_err(), "no link");
     }

@@ -30,7 +30,14 @@ const CAPABLE: i32 = 2;
 /// Builds a network of two hosts, sends a burst through it, and takes it down.
 pub(super) fn check() -> Result<(), Failure> {
     let (queue, mark) = (QUEUE * ON_LINK, Some(MARK * ON_LINK));
-    let port = Link { rate: RATE, queue, delay: DELAY, mark, reordering: Reordering::None };
+    let port = Link {
+        rate: RATE,
+        queue,
+        delay: DELAY,
+        mark,
+        reordering: Reordering::None,
+        loss_percent: 0,
+    };
     let topology = Topology::Star(vec![port; 2]);
     let mut emulator = Emulator::up(Network { name: "check".into(), mtu: 1500, topology })?;
     let (from, to) = (socket(&emulator, 0)?, socket(&emulator, 1)?);
