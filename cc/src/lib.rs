@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod base_rtt;
+mod bbr;
 mod config;
 mod controller;
 mod cubic;
@@ -25,6 +26,7 @@ mod table;
 mod timely;
 mod undo;
 
+pub use bbr::{Bbr, BbrConfig};
 pub use braid_wire::{PathId, Time};
 pub use config::CcConfig;
 pub use controller::{

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::row::Row;
 use crate::{
-    CcConfig, CubicConfig, UnknownPolicy, cubic, dcqcn, fixed_rate, fixed_window, mcc, mswift,
+    CcConfig, CubicConfig, UnknownPolicy, bbr, cubic, dcqcn, fixed_rate, fixed_window, mcc, mswift,
     swift, timely,
 };
 
@@ -18,6 +18,7 @@ static TABLE: &[Row] = &[
     swift::ROW,
     mswift::ROW,
     mcc::ROW,
+    bbr::ROW,
 ];
 
 /// Returns the names as users type them.
@@ -54,7 +55,7 @@ pub fn controller_examples() -> impl Iterator<Item = &'static str> {
 
 /// Parses a name and its parameters: `fixed`, `fixed:512K`, `rate:100G`, `rate:100G,window=1M`,
 /// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`, `cubic`,
-/// `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`.
+/// `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`, `bbr`.
 ///
 /// Windows use powers of 1024, rates use powers of 1000.
 impl FromStr for CcConfig {

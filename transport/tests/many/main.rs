@@ -4,6 +4,7 @@ mod hosts;
 #[path = "../kit/mod.rs"]
 mod kit;
 mod reads;
+mod long_paths;
 mod reordering;
 mod sharing;
 mod tails;
