@@ -5,13 +5,14 @@ use std::time::Duration;
 use braid_wire::Time;
 
 use super::delivery::RateSample;
-use super::model::ShortTerm;
+use super::model::{Path, ShortTerm};
 use crate::RttSample;
 
-/// A round trip met no queue if it exceeds the shortest by at most a 32nd, or by this time. It may
-/// be twice as long at most.
-const NO_QUEUE: Duration = Duration::from_micros(250);
+/// A round trip met no queue if it exceeds the shortest by at most a 32nd, or by what a burst of the
+/// sender takes: this time, or the transmission time of these bytes if that is less.
 const NO_QUEUE_PART: u32 = 32;
+const BURST: Duration = Duration::from_micros(250);
+const BURST_BYTES: f64 = 65_536.0;
 
 /// No delivery yet.
 pub(super) const NO_DELIVERY: ShortTerm = ShortTerm { bandwidth: 0.0, in_flight: 0.0 };
@@ -39,15 +40,16 @@ impl Rounds {
         self.ends_at = delivered;
     }
 
-    /// Processes a sample. Returns whether it ends a round trip. `min_rtt`: the shortest round-trip
-    /// time, if known.
-    pub(super) fn on_sample(&mut self, sample: &RateSample, min_rtt: Option<Duration>) -> bool {
+    /// Processes a sample. Returns whether it ends a round trip.
+    pub(super) fn on_sample(&mut self, sample: &RateSample, path: &Path) -> bool {
         let shortest = self.shortest.map_or(sample.rtt, |rtt| rtt.min(sample.rtt));
         self.shortest = Some(shortest);
         self.is_start = sample.prior_delivered >= self.ends_at;
         if self.is_start {
-            let base = min_rtt.unwrap_or(shortest);
-            let longer = NO_QUEUE.min(base).max(base / NO_QUEUE_PART);
+            let base = path.min_rtt.get().unwrap_or(shortest);
+            let seconds = BURST_BYTES / path.bandwidth().max(1.0);
+            let burst = Duration::from_secs_f64(seconds).min(BURST);
+            let longer = burst.max(base / NO_QUEUE_PART);
             self.found_no_queue = shortest <= base.saturating_add(longer);
             self.shortest = None;
             self.count = self.count.wrapping_add(1);

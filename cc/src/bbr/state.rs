@@ -173,7 +173,7 @@ impl Bbr {
     }
 
     fn begin_round_with(&mut self, sample: &RateSample, now: Time) {
-        if !self.rounds.on_sample(sample, self.path.min_rtt.get()) {
+        if !self.rounds.on_sample(sample, &self.path) {
             return;
         }
         self.start_round();
