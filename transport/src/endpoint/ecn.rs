@@ -71,7 +71,8 @@ pub(super) struct RailEcn {
 /// The ECN state of all rails.
 #[derive(Debug)]
 pub(super) struct Ecn {
-    pub(super) rails: [RailEcn; MAX_RAILS],
+    /// `None`: nothing has happened on any rail.
+    rails: Option<Box<[RailEcn; MAX_RAILS]>>,
     /// Whether some rail needs to know of acknowledgements.
     pub(super) is_watched: bool,
 }
@@ -183,13 +184,24 @@ impl RailEcn {
 
 impl Ecn {
     pub(super) fn new() -> Self {
-        Ecn { rails: Default::default(), is_watched: false }
+        Ecn { rails: None, is_watched: false }
+    }
+
+    /// Returns the state of a rail. `None`: nothing has happened on any rail.
+    #[inline]
+    pub(super) fn rail(&self, rail: RailId) -> Option<&RailEcn> {
+        self.rails.as_ref().map(|rails| &rails[rail.get()])
+    }
+
+    /// Returns the states of all rails for a change.
+    pub(super) fn rails_mut(&mut self) -> &mut [RailEcn; MAX_RAILS] {
+        self.rails.get_or_insert_default()
     }
 
     /// Rails whose marks are ignored.
     pub(super) fn ignored(&self) -> RailSet {
         let all = (0..MAX_RAILS).map(RailId::new);
-        all.filter(|rail| !self.rails[rail.get()].counts_marks()).collect()
+        all.filter(|rail| self.rail(*rail).is_some_and(|rail| !rail.counts_marks())).collect()
     }
 }
 

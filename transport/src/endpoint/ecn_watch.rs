@@ -12,12 +12,12 @@ impl Endpoint {
     /// (compare RFC 3168, section 6.1.4): an end that sends no data would not notice that its
     /// packets are dropped.
     pub fn sends_ecn(&self, rail: RailId) -> bool {
-        self.ecn.rails[rail.get()].sends_ecn()
+        self.ecn.rail(rail).is_none_or(RailEcn::sends_ecn)
     }
 
     /// The reason why ECN is off on a rail; `None`: it is on.
     pub fn ecn_trouble(&self, rail: RailId) -> Option<EcnTrouble> {
-        self.ecn.rails[rail.get()].trouble()
+        self.ecn.rail(rail)?.trouble()
     }
 
     /// Whether [`Endpoint::on_ecn_ack`] has to handle an acknowledgement.
@@ -70,11 +70,12 @@ impl Endpoint {
         if !self.config.validate_ecn {
             return;
         }
-        let before = self.ecn.rails;
-        change(&mut self.ecn.rails);
+        let rails = self.ecn.rails_mut();
+        let before = *rails;
+        change(rails);
+        let after = *rails;
         let is_idle = |rail: &RailEcn| rail.state == State::Capable && rail.timeouts == 0;
-        self.ecn.is_watched = !self.ecn.rails.iter().all(is_idle);
-        let after = self.ecn.rails;
+        self.ecn.is_watched = !after.iter().all(is_idle);
         let changed = |rail: &RailId| before[rail.get()].state != after[rail.get()].state;
         let changed: RailSet = (0..MAX_RAILS).map(RailId::new).filter(changed).collect();
         if changed.is_empty() {

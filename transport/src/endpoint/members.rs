@@ -1,6 +1,6 @@
 //! The endpoint: all queue pairs towards one peer, and what they share.
 
-use braid_lb::Rails;
+use braid_lb::{Rails, StreamId};
 use braid_wire::{DataHeader, RailId, Time};
 
 use super::ecn::Ecn;
@@ -66,7 +66,7 @@ impl Endpoint {
             round_trips: MaxRtt::default(),
             outputs: Outputs::default(),
             liveness: Liveness::new(now + config.ping_interval),
-            path_mtu: PathMtus::new(config.search_path_mtu, config.envelope),
+            path_mtu: PathMtus::new(&config),
             ecn: Ecn::new(),
             control_due: false,
         }
@@ -74,8 +74,29 @@ impl Endpoint {
 
     /// Takes over a queue pair and connects it (RTS). Its posted receives are kept.
     pub fn adopt(&mut self, now: Time, qp: QueuePair, remote: Remote, rails: &mut Rails) -> QpSlot {
+        let streams = Endpoint::admit(rails);
+        self.adopt_admitted(now, qp, remote, rails, streams)
+    }
+
+    /// Admits the outgoing streams of a queue pair to the path set, for
+    /// [`Endpoint::adopt_admitted`].
+    pub fn admit(rails: &mut Rails) -> [StreamId; 2] {
+        [rails.admit(), rails.admit()]
+    }
+
+    /// Takes over a queue pair like [`Endpoint::adopt`], with streams that [`Endpoint::admit`] has
+    /// admitted to the path set before. So a driver can create queue pairs when it needs them, in
+    /// any order, and the path policy treats them as if all had existed from the start.
+    pub fn adopt_admitted(
+        &mut self,
+        now: Time,
+        qp: QueuePair,
+        remote: Remote,
+        rails: &Rails,
+        streams: [StreamId; 2],
+    ) -> QpSlot {
         self.in_flight.use_rails(rails.count());
-        let mut qp = ConnectedQp::new(qp, remote, &self.config, rails);
+        let mut qp = ConnectedQp::new(qp, remote, &self.config, rails.count(), streams);
         self.path_mtu.admit(now, remote.mtu, rails);
         qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
         qp.ignore_marks(self.ecn.ignored());
@@ -94,6 +115,10 @@ impl Endpoint {
         };
         let index = self.free.pop().unwrap_or(self.members.len() as u32);
         if index as usize == self.members.len() {
+            // A vector of this size would begin with room for four, and most peers have one.
+            if self.members.len() == self.members.capacity() {
+                self.members.reserve_exact(self.members.len().max(1));
+            }
             self.members.push(None);
         }
         self.liveness.ring.insert(index);

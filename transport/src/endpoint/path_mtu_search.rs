@@ -34,7 +34,8 @@ impl Endpoint {
             ProbeKind::Probed => {
                 let serial = probe.serial ^ self.probe_mask(slot.0, probe.size);
                 let probe = Probe { serial, ..*probe };
-                if self.path_mtu.rails[rail.get()].on_answer(now, &probe) {
+                let search = self.path_mtu.search_mut(rail);
+                if search.is_some_and(|search| search.on_answer(now, &probe)) {
                     self.use_path_mtu();
                 }
             }
@@ -46,14 +47,15 @@ impl Endpoint {
     /// knows it. The search uses it only as a hint for the next size to try, because anybody may
     /// have told the host.
     pub fn route_takes(&mut self, rail: RailId, datagram: u16) {
-        self.path_mtu.rails[rail.get()].hint_datagram(datagram);
+        if let Some(search) = self.path_mtu.search_mut(rail) {
+            search.hint_datagram(datagram);
+        }
     }
 
     /// The largest datagram (UDP payload, in bytes) that the paths of all rails in use are known to
     /// carry. `None`: the path MTU is not searched.
     pub fn path_mtu(&self) -> Option<u16> {
-        let searched = self.path_mtu.live().filter(|search| !search.is_fixed());
-        searched.map(PathMtu::datagram).min()
+        self.path_mtu.live().map(PathMtu::datagram).min()
     }
 
     /// Whether everything on this rail leaves from the receiving port, because a NAT or a stateful
@@ -66,20 +68,18 @@ impl Endpoint {
     /// Like [`Endpoint::paths_are_blocked`], but only once this is certain. A new rail may use its
     /// receiving port until it is known that the ports of its paths are open.
     pub fn path_ports_blocked(&self, rail: RailId) -> bool {
-        self.path_mtu.rails[rail.get()].reported_blocked
+        self.path_mtu.search(rail).is_some_and(|search| search.reported_blocked)
     }
 
     /// The longest datagram that a rail carries, and the longest that it should carry, if that is
     /// more: the rail carried it before, or the host's route does.
     pub fn path_mtu_shortfall(&self, rail: RailId) -> Option<(u16, u16)> {
-        self.path_mtu.rails[rail.get()].shortfall()
+        self.path_mtu.search(rail)?.shortfall()
     }
 
     pub(super) fn suspect_path_mtu(&mut self, now: Time) {
         let longest = self.round_trips.get(now);
-        for rail in self.path_mtu.live.iter() {
-            self.path_mtu.rails[rail.get()].suspect(now, longest);
-        }
+        self.path_mtu.live_mut().for_each(|(_, search)| search.suspect(now, longest));
         self.control_due = true;
     }
 
@@ -91,8 +91,9 @@ impl Endpoint {
             let before = self.path_mtu.live;
             self.path_mtu.admit(now, self.path_mtu.longest_payload, rails);
             for rail in live.iter().filter(|rail| !before.contains(*rail)) {
-                if rails.came_by_port(rail) {
-                    self.path_mtu.rails[rail.get()].suspect_paths(now);
+                let search = self.path_mtu.search_mut(rail);
+                if let Some(search) = search.filter(|_| rails.came_by_port(rail)) {
+                    search.suspect_paths(now);
                 }
             }
             self.use_path_mtu();
@@ -109,8 +110,8 @@ impl Endpoint {
         }
         let longest = self.round_trips.get(now);
         let mut changed = false;
-        for rail in self.path_mtu.live.iter() {
-            changed |= self.path_mtu.rails[rail.get()].on_timeout(now, longest);
+        for (_, search) in self.path_mtu.live_mut() {
+            changed |= search.on_timeout(now, longest);
         }
         if changed {
             self.use_path_mtu();
@@ -130,7 +131,7 @@ impl Endpoint {
 
     fn announce(&mut self, slot: QpSlot) {
         let qp = self.qp(slot).id();
-        let news = self.path_mtu.rails.iter_mut().flat_map(|search| search.news.drain(..));
+        let news = self.path_mtu.all_mut().flat_map(|search| search.news.drain(..));
         self.outputs.events.extend(news.map(|kind| Event { slot, qp, kind }));
     }
 
@@ -143,9 +144,8 @@ impl Endpoint {
             }
         }
         let index = self.prober()?;
-        let mut live = self.path_mtu.live.iter();
-        let (rail, probe, way) = live.find_map(|rail| {
-            let (probe, way) = self.path_mtu.rails[rail.get()].poll_due(now)?;
+        let (rail, probe, way) = self.path_mtu.live_mut().find_map(|(rail, search)| {
+            let (probe, way) = search.poll_due(now)?;
             Some((rail, probe, way))
         })?;
         let egress = match way {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::time::Duration;
 
-use braid_lb::{RailSet, Rails};
+use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{PathId, RailId, Stream, Time};
 
 use super::metrics::{self, SubflowMetrics};
@@ -46,14 +46,17 @@ impl Deref for ConnectedQp {
 }
 
 impl ConnectedQp {
-    /// Connects a queue pair to its peer and moves it to RTS.
+    /// Connects a queue pair to its peer and moves it to RTS. `ids`: of its request stream and of
+    /// its response stream.
     pub(crate) fn new(
         mut qp: QueuePair,
         remote: Remote,
         endpoint: &EndpointConfig,
-        rails: &mut Rails,
+        rails: usize,
+        ids: [StreamId; 2],
     ) -> Self {
-        let streams = Box::new(Streams::new(remote, qp.token, &qp.config, endpoint, rails));
+        let streams = Streams::new(remote, qp.token, &qp.config, endpoint, rails, ids);
+        let streams = Box::new(streams);
         qp.state = QpState::ReadyToSend;
         ConnectedQp { qp, streams, disconnects: false, confirms: None, too_long: false }
     }

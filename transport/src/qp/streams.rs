@@ -94,11 +94,12 @@ impl Streams {
         token: Token,
         config: &QpConfig,
         endpoint: &EndpointConfig,
-        rails: &mut Rails,
+        rails: usize,
+        [requests, responses]: [StreamId; 2],
     ) -> Self {
         let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
-        let mut stream = SendStream::new(config, &remote, rails.admit(), peer_bytes, rails.count());
+        let mut stream = SendStream::new(config, &remote, requests, peer_bytes, rails);
         stream.direct = endpoint.direct.map(Direct::new);
         let schedule =
             |stream| SkipSchedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
@@ -114,10 +115,10 @@ impl Streams {
             turn: Stream::Requests,
             is_paused: false,
             template: ResponseTemplate {
-                stream: rails.admit(),
+                stream: responses,
                 skips: schedule(Stream::Responses),
                 peer_bytes,
-                rails: rails.count(),
+                rails,
                 ignored_marks: RailSet::default(),
             },
             remote,

@@ -10,13 +10,14 @@ use braid_lb::{RailSet, Rails};
 use braid_wire::{MAX_RAILS, Probe, RailId, Time};
 
 use self::search::PathMtu;
-use crate::Egress;
 use crate::stream::per_rail::RailPayloads;
+use crate::{Egress, EndpointConfig};
 
 /// The path MTU searches of all rails.
 #[derive(Debug)]
 pub(super) struct PathMtus {
-    pub(super) rails: [PathMtu; MAX_RAILS],
+    /// The search on each rail. `None`: the paths are taken to carry the agreed segments.
+    searches: Option<Box<[PathMtu; MAX_RAILS]>>,
     /// The rails in use, as last noticed by the endpoint.
     pub(super) live: RailSet,
     /// The longest payload that any queue pair could use.
@@ -27,28 +28,24 @@ pub(super) struct PathMtus {
 }
 
 impl PathMtus {
-    /// Creates the searches. `searches`: the path MTUs are not known; otherwise the paths are taken
-    /// to carry the agreed segments. The driver adds `envelope` bytes to each packet.
-    pub(super) fn new(searches: bool, envelope: u16) -> Self {
-        PathMtus {
-            rails: std::array::from_fn(|_| PathMtu::new(searches, envelope)),
-            live: RailSet::default(),
-            longest_payload: 0,
-            asked: VecDeque::new(),
-        }
+    /// Creates the searches that the configuration asks for.
+    pub(super) fn new(config: &EndpointConfig) -> Self {
+        let search = |_| PathMtu::new(config.envelope);
+        let searches = config.search_path_mtu.then(|| Box::new(std::array::from_fn(search)));
+        PathMtus { searches, live: RailSet::default(), longest_payload: 0, asked: VecDeque::new() }
     }
 
     /// Handles a new queue pair that could use segments with `payload` bytes.
     pub(super) fn admit(&mut self, now: Time, payload: u16, rails: &Rails) {
         self.live = rails.live();
         self.longest_payload = self.longest_payload.max(payload);
-        self.live.iter().for_each(|rail| self.rails[rail.get()].admit(now, payload));
+        self.live_mut().for_each(|(_, search)| search.admit(now, payload));
     }
 
     /// Whether only packets from the receiving port of this rail reach the peer.
     #[inline]
     pub(super) fn paths_are_blocked(&self, rail: RailId) -> bool {
-        self.rails[rail.get()].port_only
+        self.search(rail).is_some_and(|search| search.port_only)
     }
 
     /// Replaces the port of a path by the receiving port of its rail if the ports of paths are
@@ -61,13 +58,36 @@ impl PathMtus {
         }
     }
 
+    /// The search on a rail, if path MTUs are searched.
+    #[inline]
+    pub(super) fn search(&self, rail: RailId) -> Option<&PathMtu> {
+        self.searches.as_ref().map(|searches| &searches[rail.get()])
+    }
+
+    pub(super) fn search_mut(&mut self, rail: RailId) -> Option<&mut PathMtu> {
+        self.searches.as_mut().map(|searches| &mut searches[rail.get()])
+    }
+
+    /// The searches on the rails in use.
     pub(super) fn live(&self) -> impl Iterator<Item = &PathMtu> {
-        self.live.iter().map(|rail| &self.rails[rail.get()])
+        self.live.iter().filter_map(|rail| self.search(rail))
+    }
+
+    pub(super) fn live_mut(&mut self) -> impl Iterator<Item = (RailId, &mut PathMtu)> {
+        let live = self.live;
+        let by_rail = (0..).map(RailId::new).zip(self.all_mut());
+        by_rail.filter(move |(rail, _)| live.contains(*rail))
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut PathMtu> {
+        self.searches.iter_mut().flat_map(|searches| searches.iter_mut())
     }
 
     /// Payload bytes of the longest segment that each rail carries.
     pub(super) fn payloads(&self) -> RailPayloads {
-        RailPayloads::new(self.rails.each_ref().map(PathMtu::payload), self.live)
+        let by_rail = |searches: &[PathMtu; MAX_RAILS]| searches.each_ref().map(PathMtu::payload);
+        let by_rail = self.searches.as_deref().map(by_rail);
+        by_rail.map_or(RailPayloads::ANY, |by_rail| RailPayloads::new(by_rail, self.live))
     }
 
     pub(super) fn next_timeout(&self) -> Time {

@@ -79,8 +79,7 @@ impl ProbeRound {
 
 /// The path MTU of one rail. Sizes are those of packets, without the bytes that the driver adds.
 ///
-/// Invariants of a search: `base <= current < too_large`, and `current <= ceiling`. Without a
-/// search, `current` is `u16::MAX`.
+/// Invariants: `base <= current < too_large`, and `current <= ceiling`.
 #[derive(Debug)]
 pub(in crate::endpoint) struct PathMtu {
     /// The size that set-up has proved to pass.
@@ -116,15 +115,14 @@ pub(in crate::endpoint) struct PathMtu {
 }
 
 impl PathMtu {
-    /// Creates the state of a rail. `searches`: the path MTU is not known; otherwise the path is
-    /// taken to carry the agreed segments. The driver adds `envelope` bytes to each packet.
-    pub(in crate::endpoint) fn new(searches: bool, envelope: u16) -> Self {
+    /// Creates the state of a rail. The driver adds `envelope` bytes to each packet.
+    pub(in crate::endpoint) fn new(envelope: u16) -> Self {
         let base = BASE_DATAGRAM as u16 - envelope;
         PathMtu {
             base,
             envelope,
             ceiling: base,
-            current: if searches { base } else { u16::MAX },
+            current: base,
             too_large: u32::from(base) + 1,
             hint: 0,
             port_only: false,
@@ -144,7 +142,7 @@ impl PathMtu {
     /// Handles a new queue pair that could use segments with `payload` bytes.
     pub(in crate::endpoint) fn admit(&mut self, now: Time, payload: u16) {
         let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(self.base);
-        if self.is_fixed() || longest <= self.ceiling && !self.probes.is_empty() {
+        if longest <= self.ceiling && !self.probes.is_empty() {
             return;
         }
         if self.too_large > self.ceiling.into() {
@@ -166,10 +164,6 @@ impl PathMtu {
         self.hint = datagram.saturating_sub(self.envelope);
     }
 
-    pub(in crate::endpoint) fn is_fixed(&self) -> bool {
-        self.current == u16::MAX
-    }
-
     /// The largest datagram that passes, and the largest that passed before or that the host's
     /// route carries, if that is more.
     pub(in crate::endpoint) fn shortfall(&self) -> Option<(u16, u16)> {
@@ -181,7 +175,7 @@ impl PathMtu {
     /// Payload bytes of the longest segment: a multiple of 8, so that no aligned word is split
     /// between segments.
     pub(in crate::endpoint) fn payload(&self) -> u16 {
-        if self.is_fixed() { u16::MAX } else { (self.current - DATA_HEADER_LEN as u16) & !7 }
+        (self.current - DATA_HEADER_LEN as u16) & !7
     }
 
     pub(in crate::endpoint) fn next_timeout(&self) -> Time {
@@ -192,7 +186,7 @@ impl PathMtu {
     /// have become too large, or the ports of paths blocked. `longest`: the longest recent round
     /// trip.
     pub(in crate::endpoint) fn suspect(&mut self, now: Time, longest: Duration) {
-        if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
+        if self.round.is_some() || now < self.quiet_until {
             return;
         }
         self.quiet_until = now + QUIET;
@@ -204,7 +198,7 @@ impl PathMtu {
     /// Everything leaves from this end's receiving port until a probe from the port of a path is
     /// answered. That probe leaves at once.
     pub(in crate::endpoint) fn suspect_paths(&mut self, now: Time) {
-        if !self.is_fixed() && !self.port_only {
+        if !self.port_only {
             self.port_only = true;
             self.begin(now, self.current);
         }
@@ -353,7 +347,7 @@ impl PathMtu {
 
     /// Handles a PROBED. Returns whether the longest payload has changed.
     pub(in crate::endpoint) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
-        if self.is_fixed() || !self.probes.expects(probe.serial) || probe.size > self.ceiling {
+        if !self.probes.expects(probe.serial) || probe.size > self.ceiling {
             return false;
         }
         self.silent = 0;
