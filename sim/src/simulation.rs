@@ -2,7 +2,7 @@
 
 use crate::events::{Event, Events};
 use crate::fabric::{Fabric, NetworkConfig, Step};
-use crate::host::{Failed, HostConfig, Hosts, News, Recovery};
+use crate::host::{Failed, HostConfig, Hosts, News};
 use crate::packet::Packet;
 use crate::time::{Ps, Rate};
 use crate::topology::{Node, PortId, Topology};
@@ -213,7 +213,7 @@ impl Simulation {
         }
         self.handled += 1;
         self.handle(event)?;
-        self.handle_dropped()?;
+        self.handle_packets_of_switches()?;
         self.handle_news();
         Ok(())
     }
@@ -264,11 +264,13 @@ impl Simulation {
         Ok(())
     }
 
-    fn handle_dropped(&mut self) -> Result<(), RunError> {
+    /// Tells the hosts which packets switches have added and dropped.
+    fn handle_packets_of_switches(&mut self) -> Result<(), RunError> {
+        while let Some(to) = self.fabric.next_added() {
+            self.hosts.on_added(to);
+        }
         while let Some((packet, body, _)) = self.fabric.next_dropped() {
-            if self.hosts.config.recovery == Recovery::Ideal {
-                self.hosts.replace_lost(&packet, body, &mut self.fabric, &mut self.events)?;
-            }
+            self.hosts.on_dropped(&packet, body, &mut self.fabric, &mut self.events)?;
         }
         Ok(())
     }

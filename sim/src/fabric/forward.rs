@@ -1,7 +1,7 @@
 //! Forwarding in a switch.
 
 use crate::events::{Event, Events};
-use crate::packet::Packet;
+use crate::packet::{Body, EndId, Packet};
 use crate::switch::{Action, GateContext, Offer, Pass};
 use crate::topology::PortId;
 
@@ -61,6 +61,9 @@ impl Fabric {
             match action {
                 Action::Release(packet, port) => self.route(switch, &packet, port, events),
                 Action::Send(packet, body) => {
+                    if body != Body::Internal {
+                        self.unreported.added.push(EndId(packet.end));
+                    }
                     let packet = self.bodies.load(packet, body);
                     self.route(switch, &packet, None, events);
                 }

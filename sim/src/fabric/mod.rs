@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::events::{Event, Events};
-use crate::packet::{Bodies, Body, Packet};
+use crate::packet::{Bodies, Body, EndId, Packet};
 use crate::port::{LinkLoad, Port, Sending, Speeds, Waiting};
 use crate::switch::{Action, Chooser, Gate};
 use crate::topology::{Node, PortId, Routes, Topology};
@@ -40,13 +40,21 @@ pub struct Fabric {
     speeds: Speeds,
     switches: Vec<Switch>,
     pub(crate) routes: Routes,
-    /// Dropped packets whose senders have not been informed yet.
-    dropped: Vec<(Packet, Loss)>,
+    unreported: Unreported,
     /// Actions that a gate has asked for.
     actions: Vec<Action>,
     /// Number of ports that are sending.
     busy: u32,
     rng: Pcg64Mcg,
+}
+
+/// The packets that left the fabric, or joined it, without their hosts. The hosts have not been
+/// informed yet.
+#[derive(Default, Debug)]
+struct Unreported {
+    dropped: Vec<(Packet, Loss)>,
+    /// The receiving end of each packet that a switch has sent to a host.
+    added: Vec<EndId>,
 }
 
 /// The state of a switch, without its queues, which belong to its ports.
@@ -110,7 +118,7 @@ impl Fabric {
             speeds,
             switches,
             routes,
-            dropped: Vec::new(),
+            unreported: Unreported::default(),
             actions: Vec::new(),
             busy: 0,
             rng,
@@ -188,8 +196,13 @@ impl Fabric {
 
     /// Returns a packet dropped since the last call, with its body and the reason.
     pub fn next_dropped(&mut self) -> Option<(Packet, Body, Loss)> {
-        let (packet, loss) = self.dropped.pop()?;
+        let (packet, loss) = self.unreported.dropped.pop()?;
         Some((packet, self.bodies.unload(&packet), loss))
+    }
+
+    /// Returns the end that a packet of a switch is for, of a packet sent since the last call.
+    pub(crate) fn next_added(&mut self) -> Option<EndId> {
+        self.unreported.added.pop()
     }
 
     /// Cuts or repairs one direction of a cable. Packets on the cable are lost silently; packets in
@@ -222,7 +235,7 @@ impl Fabric {
 
     fn drop_packet(&mut self, packet: Packet, loss: Loss) {
         self.ledger.dropped[loss as usize] += 1;
-        self.dropped.push((packet, loss));
+        self.unreported.dropped.push((packet, loss));
     }
 
     /// Checks the invariants of an empty network.

@@ -1,7 +1,6 @@
 //! Hosts with several interfaces: the choice of interfaces at both ends of a queue pair.
 
 use braid_lb::RailId;
-use smallvec::SmallVec;
 
 use crate::topology::Topology;
 
@@ -18,9 +17,12 @@ pub enum DataPath {
     Aligned,
 }
 
-/// The interfaces of an end and of its peer, by rail.
+/// The interfaces of an end and of its peer, by rail. Most ends have one rail.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Interfaces(SmallVec<[(u32, u32); 1]>);
+pub(crate) struct Interfaces {
+    first: (u32, u32),
+    further: Option<Box<[(u32, u32)]>>,
+}
 
 impl Interfaces {
     /// Returns the interfaces of the sending end, for a message from interface `src` to `dst`.
@@ -32,36 +34,50 @@ impl Interfaces {
         let stays = topology.nics[src as usize].host == topology.nics[dst as usize].host;
         // A rail between the interfaces of one host would lead to itself.
         let data_path = if stays { DataPath::Own } else { data_path };
-        Interfaces(match data_path {
-            DataPath::Own => [(src, dst)].into_iter().collect(),
-            DataPath::AnySender => all(src).map(|nic| (nic, dst)).collect(),
-            DataPath::Aligned => all(src).zip(all(dst)).collect(),
-        })
+        match data_path {
+            DataPath::Own => Interfaces::new([(src, dst)]),
+            DataPath::AnySender => Interfaces::new(all(src).map(|nic| (nic, dst))),
+            DataPath::Aligned => Interfaces::new(all(src).zip(all(dst))),
+        }
+    }
+
+    fn new(by_rail: impl IntoIterator<Item = (u32, u32)>) -> Self {
+        let mut by_rail = by_rail.into_iter();
+        let first = by_rail.next().expect("every host has an interface");
+        let further: Box<[(u32, u32)]> = by_rail.collect();
+        Interfaces { first, further: Some(further).filter(|further| !further.is_empty()) }
     }
 
     /// Returns the same interfaces as the other end sees them.
     pub(crate) fn reversed(&self) -> Self {
-        Interfaces(self.0.iter().map(|(own, far)| (*far, *own)).collect())
+        Interfaces::new(self.all().map(|(own, far)| (far, own)))
     }
 
     /// Returns the number of rails.
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        1 + self.further.as_ref().map_or(0, |further| further.len())
     }
 
     /// Returns the interface of a rail at this end and at the other.
     pub(crate) fn of(&self, rail: RailId) -> (u32, u32) {
-        self.0[rail.get()]
+        match rail.get() {
+            0 => self.first,
+            rail => self.further.as_ref().expect("a path is on a rail of its end")[rail - 1],
+        }
     }
 
     /// Iterates over the rails with their interfaces.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RailId, (u32, u32))> + '_ {
-        self.0.iter().enumerate().map(|(rail, pair)| (RailId::new(rail), *pair))
+        self.all().enumerate().map(|(rail, pair)| (RailId::new(rail), pair))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        std::iter::once(self.first).chain(self.further.iter().flatten().copied())
     }
 
     /// Returns the rail that leaves by this interface.
     pub(crate) fn rail_of(&self, nic: u32) -> RailId {
-        let found = self.0.iter().position(|(own, _)| *own == nic);
+        let found = self.all().position(|(own, _)| own == nic);
         RailId::new(found.expect("an end waits at its own interfaces only"))
     }
 }
@@ -74,12 +90,13 @@ mod tests {
     #[test]
     fn rails_lead_where_the_data_path_says() {
         let topology = RailOptimised::three_hosts(2);
-        let of = |data_path| Interfaces::of_sender(data_path, &topology, 1, 4).0.to_vec();
+        let of =
+            |data_path| Interfaces::of_sender(data_path, &topology, 1, 4).all().collect::<Vec<_>>();
         assert_eq!(of(DataPath::Own), [(1, 4)]);
         assert_eq!(of(DataPath::AnySender), [(0, 4), (1, 4)]);
         assert_eq!(of(DataPath::Aligned), [(0, 4), (1, 5)]);
         let within = Interfaces::of_sender(DataPath::Aligned, &topology, 4, 5);
-        assert_eq!(within.0.to_vec(), [(4, 5)], "no rail leads to itself");
+        assert_eq!(within.all().collect::<Vec<_>>(), [(4, 5)], "no rail leads to itself");
         let aligned = Interfaces::of_sender(DataPath::Aligned, &topology, 1, 4);
         assert_eq!(aligned.rail_of(1), RailId::new(1));
         assert_eq!(aligned.reversed().of(RailId::new(1)), (5, 1));

@@ -62,7 +62,6 @@ impl Hosts {
         let bytes = fabric.config.frames.ack;
         let answer = Packet::new(nic, packet.src, sender.0, Class::Control, bytes);
         let answer = Packet { path: packet.path, ..answer };
-        let answer = fabric.bodies.load(answer, Body::Epoch(next));
-        fabric.join(self.nics[nic as usize].port, &answer, events);
+        self.join(nic, answer, Body::Epoch(next), fabric, events);
     }
 }

@@ -1,8 +1,10 @@
 //! The exchange between fabric and protocol: arrivals in, transmissions out.
 
-use braid_transport::{Admit, Arrival, Completion, Egress, Placement, Status};
+use braid_transport::{Admit, Arrival, Completion, Egress, Endpoint, Placement, Status};
 use braid_wire::{DataHeader, PathId, RailId, Stream};
 
+use super::config::Recovery;
+use super::end::Protocol;
 use super::memory::message_at;
 use super::{Failed, Hosts, News};
 use crate::events::{Event, Events};
@@ -22,9 +24,81 @@ impl Hosts {
     ) {
         let end = self.end_of[number as usize];
         self.deliveries.post(number);
-        self.ends[end.index()].post(events.now().to_time(), number, message);
+        let key = self.memory.key();
+        self.begin(end).post(events.now().to_time(), number, key, message);
         self.enlist(end);
         self.kick_interfaces(end, fabric, events);
+    }
+
+    /// Brings an end into use, unless it is already.
+    fn begin(&mut self, id: EndId) -> &mut Protocol {
+        let end = &mut self.ends[id.index()];
+        end.begin(id, &self.settings, self.sets.get_mut(end.paths));
+        end.protocol()
+    }
+
+    /// Drops the protocol state of a queue pair's ends once nothing can concern them any more. Call
+    /// this after whatever may have been the last event of an end.
+    #[inline]
+    pub(crate) fn retire(&mut self, id: EndId) {
+        if self.ends[id.index()].open == 0 {
+            self.retire_if_done(id);
+        }
+    }
+
+    fn retire_if_done(&mut self, id: EndId) {
+        let [own, far] = [id, id.peer()].map(|id| &self.ends[id.index()]);
+        let nothing_between = own.sent == far.received && far.sent == own.received;
+        if !(nothing_between && own.is_done() && far.is_done()) {
+            return;
+        }
+        for id in [id, id.peer()] {
+            let protocol = self.ends[id.index()].finish();
+            let degrees = protocol.as_ref().and_then(|protocol| protocol.qp().ooo_degrees());
+            degrees.into_iter().for_each(|degrees| self.degrees.merge(degrees));
+        }
+    }
+
+    /// Counts a packet that a switch sends on behalf of an end's peer.
+    pub(crate) fn on_added(&mut self, to: EndId) {
+        let from = &mut self.ends[to.peer().index()];
+        from.sent = from.sent.wrapping_add(1);
+    }
+
+    /// Handles the loss of a packet in the fabric.
+    pub(crate) fn on_dropped(
+        &mut self,
+        packet: &Packet,
+        body: Body,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) -> Result<(), Failed> {
+        if body == Body::Internal {
+            return Ok(());
+        }
+        let id = EndId(packet.end);
+        let end = &mut self.ends[id.index()];
+        end.received = end.received.wrapping_add(1);
+        if self.config.recovery == Recovery::Ideal {
+            self.replace_lost(packet, body, fabric, events)?;
+        }
+        self.retire(id);
+        Ok(())
+    }
+
+    /// Puts a packet that an end sends to its peer on the wire of an interface.
+    pub(crate) fn join(
+        &mut self,
+        nic: u32,
+        packet: Packet,
+        body: Body,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) {
+        let from = &mut self.ends[EndId(packet.end).peer().index()];
+        from.sent = from.sent.wrapping_add(1);
+        let packet = fabric.bodies.load(packet, body);
+        fabric.join(self.nics[nic as usize].port, &packet, events);
     }
 
     /// Passes a packet that has reached its interface to the protocol.
@@ -37,7 +111,9 @@ impl Hosts {
     ) -> Result<(), Failed> {
         let id = EndId(packet.end);
         let now = events.now().to_time();
-        self.ends[id.index()].silence.on_received(events.now());
+        self.begin(id).silence.on_received(events.now());
+        let end = &mut self.ends[id.index()];
+        end.received = end.received.wrapping_add(1);
         match body {
             Body::Data(..) if packet.trimmed => {
                 self.return_trimmed(packet, fabric, events);
@@ -52,18 +128,19 @@ impl Hosts {
                 }
             }
             Body::Ack(ack) => {
-                let end = &mut self.ends[id.index()];
-                end.endpoint.on_ack(now, end.slot, &ack, self.sets.get_mut(end.paths));
+                let set = self.sets.get_mut(end.paths);
+                let Protocol { endpoint, slot, .. } = end.protocol();
+                endpoint.on_ack(now, *slot, &ack, set);
             }
             Body::Control(control) => {
-                let end = &mut self.ends[id.index()];
                 let set = self.sets.get_mut(end.paths);
                 let left_by = Egress::Path(packet.path);
-                end.endpoint.on_control(now, end.slot, &control, left_by, set);
+                let Protocol { endpoint, slot, .. } = end.protocol();
+                endpoint.on_control(now, *slot, &control, left_by, set);
             }
             Body::Epoch(epoch) => {
-                let end = &mut self.ends[id.index()];
-                end.endpoint.begin_epoch(end.slot, epoch);
+                let Protocol { endpoint, slot, .. } = end.protocol();
+                endpoint.begin_epoch(*slot, epoch);
             }
             Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
             Body::Internal => unreachable!("switches consume their internal packets"),
@@ -83,7 +160,7 @@ impl Hosts {
         if let Placement::Direct(_) = placement {
             self.deliveries.place_directly(message);
         }
-        let end = &mut self.ends[id.index()];
+        let Protocol { endpoint, slot, .. } = self.ends[id.index()].protocol();
         let arrival = Arrival {
             header,
             segments: 1,
@@ -92,11 +169,11 @@ impl Hosts {
             congestion: packet.marked,
             may_be_replied_to: false,
         };
-        let admit = end.endpoint.on_arrival(now.to_time(), end.slot, &arrival, &self.memory);
+        let admit = endpoint.on_arrival(now.to_time(), *slot, &arrival, &self.memory);
         if let Admit::Take(_) = admit {
             self.deliveries.place(message, header.len);
             self.nics[packet.dst as usize].load.received += u64::from(header.len);
-            end.endpoint.placed(now.to_time(), end.slot, &self.memory);
+            endpoint.placed(now.to_time(), *slot, &self.memory);
         }
     }
 
@@ -110,14 +187,15 @@ impl Hosts {
     ) -> Result<(), Failed> {
         let end = &mut self.ends[id.index()];
         let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
-        end.endpoint.on_lost(now, end.slot, Stream::Requests, psn, set);
+        let Protocol { endpoint, slot, .. } = end.protocol();
+        endpoint.on_lost(now, *slot, Stream::Requests, psn, set);
         self.process(id, fabric, events)
     }
 
     /// Replaces a lost packet under ideal recovery, which costs its serialisation time only. The
     /// sender has one more packet to send. The receiver repeats its acknowledgement on another
     /// path, because the one that has just failed may fail for good.
-    pub(crate) fn replace_lost(
+    fn replace_lost(
         &mut self,
         packet: &Packet,
         body: Body,
@@ -128,9 +206,7 @@ impl Hosts {
             return self.on_lost(EndId(packet.end).peer(), packet.psn, fabric, events);
         }
         let path = PathId::new(packet.path.get() + 1);
-        let again = Packet { path, ..*packet };
-        let again = fabric.bodies.load(again, body);
-        fabric.join(self.nics[packet.src as usize].port, &again, events);
+        self.join(packet.src, Packet { path, ..*packet }, body, fabric, events);
         Ok(())
     }
 
@@ -141,14 +217,15 @@ impl Hosts {
         events: &mut Events<Event>,
     ) -> Result<(), Failed> {
         let end = &mut self.ends[id.index()];
-        if end.armed > events.now() {
+        if end.in_use().is_none_or(|protocol| protocol.armed > events.now()) {
             return Ok(()); // the timer was re-armed for an earlier instant
         }
-        end.armed = Ps::NEVER;
-        let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
-        if end.endpoint.next_timeout(set).is_some_and(|at| at <= now) {
-            end.silence.on_timer(end.endpoint.qp(end.slot).counters().retransmitted);
-            end.endpoint.on_timeout(now, set);
+        let set = self.sets.get_mut(end.paths);
+        let protocol = end.protocol();
+        protocol.armed = Ps::NEVER;
+        if protocol.next_timeout(set).is_some_and(|at| at <= events.now()) {
+            protocol.silence.on_timer(protocol.qp().counters().retransmitted);
+            protocol.endpoint.on_timeout(events.now().to_time(), set);
         }
         self.process(id, fabric, events)
     }
@@ -160,10 +237,10 @@ impl Hosts {
         fabric: &mut Fabric,
         events: &mut Events<Event>,
     ) -> Result<(), Failed> {
-        while let Some(completion) = self.ends[id.index()].endpoint.poll_completion() {
+        while let Some(completion) = self.endpoint(id).poll_completion() {
             self.on_completion(id, &completion, events.now())?;
         }
-        if let Some(event) = self.ends[id.index()].endpoint.poll_event() {
+        if let Some(event) = self.endpoint(id).poll_event() {
             return Err(self.failed(id, format!("{:?}", event.kind), events.now()));
         }
         if id.sends() {
@@ -173,7 +250,13 @@ impl Hosts {
             self.send_control(id, fabric, events);
         }
         self.rearm(id, events);
+        self.retire(id);
         Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn endpoint(&mut self, id: EndId) -> &mut Endpoint {
+        &mut self.ends[id.index()].protocol().endpoint
     }
 
     /// Sends the control packets of a receiving end, which do not wait for their turn.
@@ -182,7 +265,7 @@ impl Hosts {
         loop {
             let end = &mut self.ends[id.index()];
             let set = self.sets.get_mut(end.paths);
-            let Some(transmit) = end.endpoint.poll_transmit(now, set) else { return };
+            let Some(transmit) = end.protocol().endpoint.poll_transmit(now, set) else { return };
             self.send(id, transmit, fabric, events);
         }
     }
@@ -191,6 +274,7 @@ impl Hosts {
         if of.status != Status::Success {
             return Err(self.failed(id, of.status.to_string(), now));
         }
+        self.ends[id.index()].open -= 1;
         if id.sends() {
             self.news.push(News::Acknowledged(of.wr_id as u32));
         } else {
@@ -211,15 +295,17 @@ impl Hosts {
     /// Schedules a timer event for the end's next time-out.
     pub(crate) fn rearm(&mut self, id: EndId, events: &mut Events<Event>) {
         let end = &mut self.ends[id.index()];
-        let Some(at) = end.endpoint.next_timeout(self.sets.get_mut(end.paths)) else { return };
-        let at = Ps::from_time(at);
+        let is_queued = !end.queued.is_empty();
+        let set = self.sets.get_mut(end.paths);
+        let Some(protocol) = end.in_use_mut() else { return }; // its last packet was the last event
+        let Some(at) = protocol.next_timeout(set) else { return };
         // An end that is due already waits for its interface, which will poll it.
-        if at <= events.now() && !end.queued.is_empty() {
+        if at <= events.now() && is_queued {
             return;
         }
         let at = at.max(events.now());
-        if at < end.armed {
-            end.armed = at;
+        if at < protocol.armed {
+            protocol.armed = at;
             events.at(at, Event::Timer { end: id });
         }
     }

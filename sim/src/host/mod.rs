@@ -29,6 +29,7 @@ use std::time::Duration;
 use braid_transport::{OooDegrees, QpCounters};
 
 use self::direct::NicQps;
+use self::end::EndSettings;
 use self::nic::Nic;
 use self::nvlink::NvLinks;
 use self::oracle::Deliveries;
@@ -44,6 +45,7 @@ use crate::workload::Workload;
 #[derive(Debug)]
 pub struct Hosts {
     pub(crate) config: HostConfig,
+    settings: EndSettings,
     pub(crate) ends: Vec<End>,
     pub(crate) nics: Vec<Nic>,
     /// The sending end of each message.
@@ -54,6 +56,8 @@ pub struct Hosts {
     nvlinks: Option<NvLinks>,
     pub(crate) deliveries: Deliveries,
     waits: TimeoutWaits,
+    /// The reordering extent over the receivers that have finished.
+    degrees: OooDegrees,
     /// Events for the workload since the driver asked last.
     pub(crate) news: Vec<News>,
 }
@@ -85,7 +89,7 @@ pub struct Failed {
 }
 
 impl Hosts {
-    /// Creates hosts with a connected queue pair for every flow of the workload.
+    /// Creates hosts with a queue pair for every flow of the workload. Set-up takes no time.
     /// `mtu`: payload bytes of a full segment.
     pub fn new(
         topology: &Topology,
@@ -95,24 +99,21 @@ impl Hosts {
         seed: u64,
     ) -> Hosts {
         let mut sets = PathSets::new(&config, topology, seed);
-        let memory = GhostMemory::new();
-        let (ends, end_of) = end::connect(topology, workload, &config, &memory, &mut sets, mtu);
-        let nics = nic::all(topology);
-        let deliveries = Deliveries::new(workload);
-        let (nic_qps, waits, news) = (NicQps::default(), TimeoutWaits::default(), Vec::new());
-        let nvlinks = config.nvlink.clone().map(NvLinks::new);
+        let (ends, end_of) = end::plan(topology, workload, &config, &mut sets);
         Hosts {
-            config,
+            settings: EndSettings::new(topology, &config, mtu),
             ends,
-            nics,
+            nics: nic::all(topology),
             end_of,
             sets,
-            memory,
-            nic_qps,
-            nvlinks,
-            deliveries,
-            waits,
-            news,
+            memory: GhostMemory::new(),
+            nic_qps: NicQps::default(),
+            nvlinks: config.nvlink.clone().map(NvLinks::new),
+            deliveries: Deliveries::new(workload),
+            waits: TimeoutWaits::default(),
+            degrees: OooDegrees::default(),
+            news: Vec::new(),
+            config,
         }
     }
 
@@ -142,7 +143,7 @@ impl Hosts {
     pub fn counters(&self) -> QpCounters {
         let mut sum = QpCounters::default();
         for end in &self.ends {
-            sum += end.endpoint.qp(end.slot).counters();
+            sum += end.past().counters;
         }
         sum
     }
@@ -152,8 +153,7 @@ impl Hosts {
     /// # Panics
     /// Panics if there is no such message.
     pub fn sender_counters(&self, message: u32) -> QpCounters {
-        let end = &self.ends[self.end_of[message as usize].index()];
-        end.endpoint.qp(end.slot).counters()
+        self.ends[self.end_of[message as usize].index()].past().counters
     }
 
     /// Returns the retransmission time-out of the queue pair that sends a message, without backoff.
@@ -161,9 +161,7 @@ impl Hosts {
     /// # Panics
     /// Panics if there is no such message.
     pub fn sender_rto(&self, message: u32) -> Duration {
-        let end = &self.ends[self.end_of[message as usize].index()];
-        let subflows = end.endpoint.qp(end.slot).subflows();
-        subflows.map(|subflow| subflow.rto).max().unwrap_or_default()
+        self.ends[self.end_of[message as usize].index()].past().rto
     }
 
     /// Returns the part of an interval that the sender of a message has waited for retransmission
@@ -177,8 +175,9 @@ impl Hosts {
 
     /// Returns the reordering extent over all receivers.
     pub fn ooo_degrees(&self) -> OooDegrees {
-        let mut all = OooDegrees::default();
-        let degrees = self.ends.iter().filter_map(|end| end.endpoint.qp(end.slot).ooo_degrees());
+        let mut all = self.degrees.clone();
+        let in_use = self.ends.iter().filter_map(End::in_use);
+        let degrees = in_use.filter_map(|protocol| protocol.qp().ooo_degrees());
         degrees.for_each(|degrees| all.merge(degrees));
         all
     }

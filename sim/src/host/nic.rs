@@ -114,12 +114,13 @@ impl Hosts {
         let Some(id) = self.nics[nic as usize].ready.pop_front() else { return };
         let now = events.now().to_time();
         let full = self.full_rails(id, fabric, events.now());
-        let set = self.sets.get_mut(self.ends[id.index()].paths);
+        let end = &mut self.ends[id.index()];
+        let set = self.sets.get_mut(end.paths);
         set.devices_mut().hold(full);
-        match self.ends[id.index()].endpoint.poll_transmit(now, set) {
+        match end.protocol().endpoint.poll_transmit(now, set) {
             Some(transmit) => {
                 // A batch leaves as a whole, as from a socket.
-                let continues = self.ends[id.index()].endpoint.continues_batch();
+                let continues = self.endpoint(id).continues_batch();
                 let ready = &mut self.nics[nic as usize].ready;
                 if continues {
                     ready.push_front(id)
@@ -132,6 +133,7 @@ impl Hosts {
                 let End { interfaces, queued, .. } = &mut self.ends[id.index()];
                 queued.remove(interfaces.rail_of(nic));
                 self.rearm(id, events);
+                self.retire(id);
             }
         }
     }
@@ -146,8 +148,9 @@ impl Hosts {
     ) {
         let rail = transmit.egress.rail();
         let end = &mut self.ends[id.index()];
-        if let Some(timer) = end.silence.on_sent(events.now()) {
-            let retransmitted = end.endpoint.qp(end.slot).counters().retransmitted;
+        let protocol = end.protocol();
+        if let Some(timer) = protocol.silence.on_sent(events.now()) {
+            let retransmitted = protocol.qp().counters().retransmitted;
             if retransmitted > timer.retransmitted {
                 self.waits.record(id, timer.silent_since, events.now());
             }
@@ -176,8 +179,7 @@ impl Hosts {
             }
             TransmitBody::Probe(..) => unreachable!("path MTU discovery is off in the simulator"),
         };
-        let packet = fabric.bodies.load(packet, body);
-        fabric.join(port, &packet, events);
+        self.join(src, packet, body, fabric, events);
     }
 
     /// Charges the NVLink transfer of a packet that the interface reads from another GPU's memory.
@@ -199,8 +201,7 @@ impl Hosts {
         let answer =
             Packet::new(nic, packet.src, sender.0, Class::Control, fabric.config.frames.ack);
         let answer = Packet { psn: packet.psn, path: packet.path, ..answer };
-        let answer = fabric.bodies.load(answer, Body::Returned);
-        fabric.join(self.nics[nic as usize].port, &answer, events);
+        self.join(nic, answer, Body::Returned, fabric, events);
     }
 
     /// Sets the earliest time for the next data packet.
