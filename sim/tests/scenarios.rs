@@ -74,7 +74,7 @@ fn policy(rng: &mut Pcg64Mcg) -> Policy {
         Policy::Shortest,
         Policy::Adaptive { bins: vec![5_000, 10_000, 20_000], age: Ps::from_nanos(100) },
         Policy::Drill { samples: 2 },
-        Policy::Ofan,
+        Policy::Ofan { from_shortest: false, weighted: true },
     ];
     policies.choose(rng).unwrap().clone()
 }

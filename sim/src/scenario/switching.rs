@@ -47,7 +47,10 @@ pub const SWITCH_POLICIES: &[(&str, &str)] = &[
     ("jsq", "the port with the fewest bytes"),
     ("adaptive", "by chance among the emptiest; bins=5%/10%/20%, age=0.1us"),
     ("drill", "the shortest of samples=2 random queues and the best remembered"),
-    ("ofan", "a pointer per destination edge or pod, data and control apart"),
+    (
+        "ofan",
+        "a pointer per destination edge or pod, data and control apart; shortest=off, weights=on",
+    ),
     ("conweave", "flows move away from slow paths, and edges put them back in order"),
     (
         "themis",
@@ -95,7 +98,10 @@ impl FromStr for SwitchPolicy {
             "source" => PolicyKind::Plain(Policy::Source),
             "random" => PolicyKind::Plain(Policy::Random),
             "jsq" => PolicyKind::Plain(Policy::Shortest),
-            "ofan" => PolicyKind::Plain(Policy::Ofan),
+            "ofan" => PolicyKind::Plain(Policy::Ofan {
+                from_shortest: given.take("shortest").map_or(Ok(false), on_or_off)?,
+                weighted: given.take("weights").map_or(Ok(true), on_or_off)?,
+            }),
             "conweave" => PolicyKind::Plain(Policy::ConWeave),
             "pro" => {
                 let every = given.take("every").map_or(Ok(MOMENT), interval)?;

@@ -83,7 +83,14 @@ pub enum Policy {
         samples: u32,
     },
     /// A pointer per destination edge or pod and per class (OFAN, section 7).
-    Ofan,
+    Ofan {
+        /// Whether a pointer starts at the shortest queue and takes the ports in their own order,
+        /// instead of at a random port in a random order (appendix F.4).
+        from_shortest: bool,
+        /// Whether a port has as many turns as shortest routes behind it. Otherwise each port that
+        /// leads to the destination has one turn (appendix F.4).
+        weighted: bool,
+    },
     /// Flows move away from slow paths, and edge switches restore their order (ConWeave, 2023).
     ConWeave,
     /// Packets are sprayed by PSN, and edge switches hold back NACKs that prove no loss (Themis).
@@ -153,9 +160,9 @@ impl Chooser {
                 State::Adaptive(Adaptive::new(bins.clone(), *age, topology, switch))
             }
             Policy::Drill { samples } => State::Drill(Drill::new(*samples)),
-            Policy::Ofan => {
+            Policy::Ofan { from_shortest, weighted } => {
                 let tier = topology.switches[switch as usize].tier;
-                State::Ofan(Ofan::new(tier == Tier::Edge))
+                State::Ofan(Ofan::new(tier == Tier::Edge, *from_shortest, *weighted))
             }
             Policy::Themis { .. } => {
                 State::Themis(Spray::new(topology, switch, Ecmp::new(rng.random())))

@@ -4,17 +4,22 @@
 //!
 //! If failures leave unequal routes, a port occurs as often as it is offered: an interleaved
 //! weighted round robin (OFAN, appendix F.4).
+//!
+//! The two variants of that appendix are options: pointers that start at the shortest queue and
+//! take the ports in their own order, and ports that all have one turn.
 
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-use super::offer::Offer;
+use super::offer::{Offer, pick_lowest};
 use crate::topology::PortId;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Ofan {
     by_edge: bool,
+    from_shortest: bool,
+    weighted: bool,
     /// Two pointers by destination edge or pod, for data and for control, created on first use.
     pointers: Vec<Option<WeightedPointer>>,
 }
@@ -27,8 +32,8 @@ struct WeightedPointer {
 
 impl Ofan {
     /// Creates the state of a switch; `by_edge`: it is an edge switch.
-    pub(crate) fn new(by_edge: bool) -> Self {
-        Ofan { by_edge, pointers: Vec::new() }
+    pub(crate) fn new(by_edge: bool, from_shortest: bool, weighted: bool) -> Self {
+        Ofan { by_edge, from_shortest, weighted, pointers: Vec::new() }
     }
 
     pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
@@ -41,9 +46,13 @@ impl Ofan {
         if at >= self.pointers.len() {
             self.pointers.resize(at + 1, None);
         }
-        self.pointers[at]
-            .get_or_insert_with(|| WeightedPointer::new(offer.ports, rng))
-            .next(offer.ports)
+        let Ofan { from_shortest, weighted, .. } = *self;
+        let start = || match (weighted, from_shortest) {
+            (true, false) => WeightedPointer::new(offer.ports, rng),
+            (false, false) => WeightedPointer::new(&once(offer.ports), rng),
+            (_, true) => WeightedPointer::from_shortest(offer, weighted, rng),
+        };
+        self.pointers[at].get_or_insert_with(start).next(offer.ports)
     }
 
     pub(crate) fn on_routes_changed(&mut self) {
@@ -55,6 +64,17 @@ impl WeightedPointer {
     fn new(ports: &[PortId], rng: &mut Pcg64Mcg) -> Self {
         let schedule = schedule(ports, rng);
         WeightedPointer { at: rng.random_range(0..schedule.len()), schedule }
+    }
+
+    /// Returns a pointer whose first turn is the port with the shortest queue, in the order of the
+    /// ports.
+    fn from_shortest(offer: &Offer<'_>, weighted: bool, rng: &mut Pcg64Mcg) -> Self {
+        let mut order = once(offer.ports);
+        let shortest = pick_lowest(&order, |port| offer.queued(port), rng);
+        let first = order.iter().position(|port| *port == shortest).unwrap_or(0);
+        order.rotate_left(first);
+        let schedule = if weighted { interleaved(offer.ports, &order) } else { order };
+        WeightedPointer { at: schedule.len() - 1, schedule }
     }
 
     /// Returns the next port that is on a route. Another edge of the same pod may be reachable by
@@ -73,12 +93,22 @@ impl WeightedPointer {
 }
 
 /// Returns the ports in a random order, interleaved by the number of times that they are offered.
-/// Each round has the ports that are not used up.
 fn schedule(ports: &[PortId], rng: &mut Pcg64Mcg) -> Vec<PortId> {
+    let mut order = once(ports);
+    order.shuffle(rng);
+    interleaved(ports, &order)
+}
+
+/// Returns each port once, in their own order.
+fn once(ports: &[PortId]) -> Vec<PortId> {
     let mut order = ports.to_vec();
     order.sort_unstable();
     order.dedup();
-    order.shuffle(rng);
+    order
+}
+
+/// Returns rounds over the ports in this order. Each round has the ports that are not used up.
+fn interleaved(ports: &[PortId], order: &[PortId]) -> Vec<PortId> {
     let weight = |port: &PortId| ports.iter().filter(|other| *other == port).count();
     let rounds = order.iter().map(weight).max().unwrap_or(0);
     let round = |round| order.iter().copied().filter(move |port| weight(port) > round);
@@ -102,7 +132,7 @@ mod tests {
     impl Edge {
         fn new(seed: u64) -> Edge {
             let rng = Pcg64Mcg::seed_from_u64(seed);
-            Edge { trial: Trial::new(), ofan: Ofan::new(true), rng }
+            Edge { trial: Trial::new(), ofan: Ofan::new(true, false, true), rng }
         }
 
         fn next(&mut self, dst: u32, class: crate::packet::Class) -> PortId {
@@ -162,6 +192,28 @@ mod tests {
         );
         first.sort_unstable();
         assert_eq!(first, [a, b, c, d]);
+    }
+
+    #[test]
+    fn a_pointer_can_start_at_the_shortest_queue_and_keep_the_order() {
+        let mut edge = Edge::new(3);
+        edge.ofan = Ofan::new(true, true, true);
+        let uplinks = edge.trial.uplinks();
+        for (port, bytes) in uplinks.iter().zip([500, 300, 100, 200]) {
+            edge.trial.queues[port.index()].bytes = bytes;
+        }
+        let turns: Vec<PortId> = (0..5).map(|_| edge.next(60, Data)).collect();
+        assert_eq!(turns, [2, 3, 0, 1, 2].map(|at: usize| uplinks[at]));
+    }
+
+    /// Three routes lead by one port and one by another.
+    #[test]
+    fn without_weights_each_port_has_one_turn() {
+        let [a, b] = [2, 4].map(PortId);
+        let ports = [a, b, a, a];
+        let mut rng = Pcg64Mcg::seed_from_u64(5);
+        assert_eq!(WeightedPointer::new(&ports, &mut rng).schedule.len(), 4);
+        assert_eq!(WeightedPointer::new(&once(&ports), &mut rng).schedule.len(), 2);
     }
 
     #[test]
