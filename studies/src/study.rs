@@ -66,6 +66,16 @@ impl Claim {
             verdict: Verdict::NotTested(why.into()),
         }
     }
+
+    /// Returns a claim whose runs `--quick` leaves out.
+    pub(crate) fn left_out(figure: impl Into<String>, says: impl Into<String>) -> Claim {
+        Claim {
+            figure: figure.into(),
+            says: says.into(),
+            measured: "nothing".into(),
+            verdict: Verdict::NotJudged("--quick leaves these runs out".into()),
+        }
+    }
 }
 
 impl Study {
@@ -109,6 +119,19 @@ impl Study {
         let points = found.into_iter().flat_map(|series| &series.points);
         let point = points.into_iter().find(|point| point.label.as_deref() == Some(label));
         point.unwrap_or_else(|| panic!("{figure} has no {series} at {label}")).y.mean
+    }
+
+    /// Checks that no claim of the paper has vanished, and that none is listed twice.
+    pub(crate) fn check_claims(&self) {
+        let paper = crate::PAPERS.iter().find(|paper| paper.name == self.paper);
+        let stated = paper.expect("a study is of a listed paper").claims;
+        assert_eq!(self.claims.len(), stated, "claims of {}", self.paper);
+        let mut claims: Vec<_> =
+            self.claims.iter().map(|claim| (&claim.figure, &claim.says)).collect();
+        claims.sort_unstable();
+        for two in claims.windows(2) {
+            assert_ne!(two[0], two[1], "{} lists a claim twice", self.paper);
+        }
     }
 
     /// Checks that every line of every figure has points.

@@ -72,6 +72,9 @@ impl MccScheme {
         "mcc:line=100G,message=750000,target-msg=92us,target-max=64us",
     );
 
+    /// Messages of one packet: the signal of packet-level controls under MCC's rules.
+    pub(super) const MCC_PACKET: MccScheme = scheme("MCC, one packet", "mcc:line=100G,message=4K");
+
     /// The schemes of the figures. Swift and MSwift are not in the paper.
     pub(super) const COMPARED: [MccScheme; 6] = [
         MccScheme::PAUSE,
@@ -105,6 +108,12 @@ pub(super) enum Routing {
     Shortest,
     /// A random port in the lowest bin.
     Quantised,
+    /// A hash of the flow.
+    Ecmp,
+    /// A hash, and four source ports for each flow, as with more queue pairs.
+    Subflows,
+    /// A hash, and another source port when a flow meets marks.
+    Flowlets,
 }
 
 /// Kmin and Kmax at 100 Gb/s, in bytes.
@@ -135,6 +144,8 @@ pub(super) struct MccSetup {
     pub(super) pairs: u32,
     /// Bytes that each server sends to its peer.
     pub(super) bytes: u64,
+    /// Number of packets per acknowledgement.
+    pub(super) ack_every: u32,
     pub(super) product: Product,
 }
 
@@ -149,6 +160,7 @@ impl MccSetup {
             payload: PAYLOAD,
             pairs: SERVERS,
             bytes,
+            ack_every: 1,
             product: Product::Paper,
         }
     }
@@ -162,11 +174,12 @@ impl MccSetup {
             topology: self.topology(),
             network: self.network(),
             host: self.product.hosts(HostConfig {
-                lb: LbPolicy::ECMP,
+                lb: self.lb(),
                 paths: Paths::Hashed(256),
                 health: false,
                 recovery: Recovery::Ideal,
                 cc: self.scheme.config(),
+                ack_every: self.ack_every,
                 min_rto: Duration::from_millis(10),
                 max_rto: Duration::from_millis(100),
                 ..HostConfig::default()
@@ -175,6 +188,14 @@ impl MccSetup {
             changes: Vec::new(),
             seed,
             limit: Ps::from_micros(10_000_000),
+        }
+    }
+
+    fn lb(&self) -> LbPolicy {
+        match self.routing {
+            Routing::Shortest | Routing::Quantised | Routing::Ecmp => LbPolicy::ECMP,
+            Routing::Subflows => LbPolicy::SUBFLOW,
+            Routing::Flowlets => LbPolicy::PLB,
         }
     }
 
@@ -218,6 +239,7 @@ impl MccSetup {
                 let bins = BINS_PERCENT.map(|percent| BUFFER / 32 / 100 * percent).to_vec();
                 Policy::Adaptive { bins, age: ADAPTIVE_AGE }
             }
+            Routing::Ecmp | Routing::Subflows | Routing::Flowlets => Policy::Ecmp,
         };
         let buffer = Buffer::Shared { bytes: BUFFER, alpha: 1.0 };
         NetworkConfig {

@@ -6,6 +6,7 @@ use crate::Verdict;
 fn in_short() {
     let study = study(&Effort::QUICK);
     study.check_lines();
+    study.check_claims();
     let mean = |figure: &str, series: &str, label: &str| study.bar(figure, series, label);
     assert!(mean("fig06a", "l1", "MCC") > 97.0, "{}", mean("fig06a", "l1", "MCC"));
     for scheme in ["PFC", "DCQCN", "TIMELY", "Swift", "MSwift", "MCC"] {

@@ -95,7 +95,7 @@ fn exponent(sweep: &Sweep<u64>, sizes: &[u64], scheme: OfanScheme) -> f64 {
 }
 
 /// Returns the slope of the straight line that fits best.
-fn slope(points: &[(f64, f64)]) -> f64 {
+pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));

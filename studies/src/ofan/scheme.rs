@@ -21,6 +21,10 @@ pub(super) enum OfanScheme {
     Rsq,
     HostDr,
     Ofan,
+    /// OFAN whose pointers start at the shortest queue, in the order of the ports (appendix F.4).
+    OfanShortest,
+    /// OFAN that knows which ports lead on, but not how many routes they have (appendix F.4).
+    OfanUnweighted,
 }
 
 use OfanScheme::*;
@@ -49,6 +53,8 @@ impl OfanScheme {
             Rsq => "RSQ",
             HostDr => "HOST DR",
             Ofan => "OFAN",
+            OfanShortest => "OFAN from the shortest queue",
+            OfanUnweighted => "OFAN without weights",
         }
     }
 
@@ -59,7 +65,8 @@ impl OfanScheme {
             HostPkt => LbPolicy::OBLIVIOUS,
             HostPktAr => LbPolicy::REPS,
             HostDr => LbPolicy::DR,
-            Flow | SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan => LbPolicy::ECMP,
+            Flow | SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan | OfanShortest
+            | OfanUnweighted => LbPolicy::ECMP,
         }
     }
 
@@ -68,7 +75,8 @@ impl OfanScheme {
         match self {
             HostDr => Paths::Source,
             Flow | Subflow | HostFlowletAr | HostPkt | HostPktAr => Paths::Hashed(entropies),
-            SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan => Paths::Hashed(1),
+            SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan | OfanShortest
+            | OfanUnweighted => Paths::Hashed(1),
         }
     }
 
@@ -85,7 +93,9 @@ impl OfanScheme {
             SimpleRr => Policy::RoundRobinByClass { permute: None },
             Jsq => Policy::Shortest,
             Rsq => Policy::Random,
-            Ofan => Policy::Ofan,
+            Ofan => Policy::Ofan { from_shortest: false, weighted: true },
+            OfanShortest => Policy::Ofan { from_shortest: true, weighted: true },
+            OfanUnweighted => Policy::Ofan { from_shortest: false, weighted: false },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::collective::Collective::{self, AllToAll, Permutation};
 use super::scheme::{CONTENDERS, OfanScheme, SPRAYING};
-use super::setup::OfanOutcome;
+use super::setup::{OfanOutcome, OfanSetup};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Spread, Study, Verdict};
 
@@ -60,7 +60,62 @@ fn claims(all: &Sweep<Collective>, one: &Sweep<Collective>) -> Vec<Claim> {
         [&coarse_all, &coarse_one].map(|of| Spread::of(of).min),
     );
     claims.extend(flowlets(of(OfanScheme::HostFlowletAr), of(OfanScheme::Subflow).1));
+    claims.extend(collectives(&of));
+    claims.push(least_times());
     claims
+}
+
+/// Judges the two collectives against each other (section 5.1).
+fn collectives(of: &dyn Fn(OfanScheme) -> (f64, f64)) -> [Claim; 2] {
+    let (flow, subflow) = (of(OfanScheme::Flow), of(OfanScheme::Subflow));
+    let text = |scheme: &OfanScheme| {
+        let (all, one) = of(*scheme);
+        format!("{} {all:.1} and {one:.1} %", scheme.name())
+    };
+    let listed: Vec<String> = SPRAYING.iter().map(text).collect();
+    [
+        claim(
+            "subflows help more in the permutation than in all-to-all, which has many flows",
+            format!(
+                "they take off {:.0} points in all-to-all, {:.0} in the permutation",
+                flow.0 - subflow.0,
+                flow.1 - subflow.1
+            ),
+            Verdict::of(flow.1 - subflow.1 > flow.0 - subflow.0, "they help more in all-to-all"),
+        ),
+        claim(
+            "all ways of spraying have a larger overhead in the permutation than in all-to-all",
+            listed.join(", "),
+            Verdict::of(
+                SPRAYING.iter().all(|scheme| of(*scheme).0 < of(*scheme).1),
+                "one has a larger one in all-to-all",
+            ),
+        ),
+    ]
+}
+
+/// Judges the least completion times (sections 5 and 5.2).
+fn least_times() -> Claim {
+    let setup = OfanSetup::new(OfanScheme::Ofan, 1);
+    let trip = setup.round_trip().as_micros_f64();
+    let [one, all] =
+        [setup.clone(), setup.all_to_all(1 << 20)].map(|setup| setup.least_time().as_micros_f64());
+    claim(
+        "the least time is about 1.3 ms, 220 round trips, in all-to-all, and 2 to 3 in the \
+            permutation",
+        format!(
+            "{:.2} ms, {:.0} round trips of {trip:.2} us; {one:.2} us, {:.1} round trips",
+            all / 1e3,
+            all / trip,
+            one / trip
+        ),
+        Verdict::of(
+            (1.25..1.45).contains(&(all / 1e3))
+                && (210.0..230.0).contains(&(all / trip))
+                && (2.0..3.0).contains(&(one / trip)),
+            "the lower bounds are others",
+        ),
+    )
 }
 
 /// Judges all four spraying schemes against the best coarse one, in the all-to-all and in the

@@ -9,7 +9,8 @@ use crate::shipped::Product;
 use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Recovery, Sharing};
-use braid_sim::simulation::{Plan, Simulation};
+use braid_sim::probe::{self, Probe};
+use braid_sim::simulation::{Change, Plan, Simulation};
 use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::{FatTree, Layer, PortId, Tier, Topology};
 use braid_sim::workload::bounds;
@@ -84,6 +85,12 @@ pub(super) struct OfanOutcome {
     pub(super) marks: f64,
     /// Share of retransmissions among the packets sent.
     pub(super) resent: f64,
+    /// Pairs of flows that share a link from an aggregation to an edge switch for good.
+    pub(super) collisions: f64,
+    /// The largest out-of-order degree, in packets.
+    pub(super) disorder: f64,
+    /// Share of the packets of a flow that were lost, for the flow that lost most.
+    pub(super) worst_loss: f64,
 }
 
 /// The layers of links between switches, from source to destination.
@@ -126,18 +133,32 @@ impl OfanSetup {
             + RATE.time_for(u32::from(self.payload) - 1) * HOPS.into()
     }
 
+    /// Returns the paper's lower bound with all links.
+    pub(super) fn least_time(&self) -> Ps {
+        self.bound(&self.topology(), 1.0)
+    }
+
     /// Runs the set-up.
     ///
     /// # Panics
     /// Panics if the simulator fails, which would be a defect.
     pub(super) fn run(&self) -> OfanOutcome {
+        self.observe(Vec::new(), &mut [])
+    }
+
+    /// Runs the set-up with more changes of the fabric, and with probes.
+    ///
+    /// # Panics
+    /// Panics if the simulator fails, which would be a defect.
+    pub(super) fn observe(&self, more: Vec<(Ps, Change)>, probes: &mut [Probe<'_>]) -> OfanOutcome {
         let topology = self.topology();
         let workload = self.workload(&topology);
         let damage = failures::draw(&topology, &workload, &self.failures, self.seed);
         let host = self.product.hosts(self.host(damage.share));
         let host = HostConfig { quantum: self.quantum.or(host.quantum), ..host };
         let trip = self.round_trip();
-        let changes = damage.changes(&self.failures, trip);
+        let mut changes = damage.changes(&self.failures, trip);
+        changes.extend(more);
         let bound = self.bound(&topology, damage.share);
         let whole_bound = self.bound(&topology, 1.0);
         let network = self.network();
@@ -145,10 +166,12 @@ impl OfanSetup {
         let seed = self.seed;
         let mut run =
             Simulation::new(Plan { topology, network, host, workload, changes, seed, limit });
-        if let Err(why) = run.run() {
+        let ended = if probes.is_empty() { run.run() } else { probe::run(&mut run, probes) };
+        if let Err(why) = ended {
             panic!("{} with seed {seed} does not come to its end: {why}", self.scheme.name());
         }
         let counters = run.hosts.counters();
+        let in_order = counters.segments_received.saturating_sub(counters.out_of_order);
         OfanOutcome {
             cct: run.completion_time(),
             bound,
@@ -157,15 +180,31 @@ impl OfanSetup {
             overload: LAYERS.map(|(_, layer)| overload(&run, layer)),
             marks: counters.ecn_marks as f64,
             resent: counters.retransmitted as f64 / counters.segments_sent as f64,
+            collisions: self.collisions(&run),
+            disorder: run.hosts.ooo_degrees().quantile(1.0, in_order) as f64,
+            worst_loss: worst_loss(&run),
         }
     }
 
-    fn topology(&self) -> Topology {
+    /// Returns the pairs of flows on each link from an aggregation to an edge switch. The number of
+    /// flows on a link follows from its bytes.
+    fn collisions(&self, run: &Simulation) -> f64 {
+        let frames = self.frames();
+        let flow = frames.packets(self.bytes) * u64::from(frames.full());
+        let (_, down) = LAYERS[3];
+        let ports = (0..run.fabric.ports.len() as u32).map(PortId);
+        let links = ports.filter(|port| run.fabric.topology.layer(*port) == down);
+        let flows = links
+            .map(|port| (run.fabric.ports[port.index()].sent.bytes as f64 / flow as f64).round());
+        flows.map(|flows| flows * (flows - 1.0) / 2.0).sum()
+    }
+
+    pub(super) fn topology(&self) -> Topology {
         let plan = FatTree::k_ary(self.k, RATE, DELAY).and_then(|tree| tree.build());
         plan.expect("an even arity makes a fat tree")
     }
 
-    fn workload(&self, topology: &Topology) -> Workload {
+    pub(super) fn workload(&self, topology: &Topology) -> Workload {
         let nodes = topology.hosts();
         match &self.traffic {
             Traffic::Permutation(pairs) => permutation(topology, self.bytes, *pairs, self.seed),
@@ -309,6 +348,15 @@ impl OfanOutcome {
     pub(super) fn cct_us(&self) -> f64 {
         self.cct.as_micros_f64()
     }
+}
+
+fn worst_loss(run: &Simulation) -> f64 {
+    let messages = 0..run.workload().messages.len() as u32;
+    let shares = messages.map(|message| {
+        let counters = run.hosts.sender_counters(message);
+        counters.retransmitted as f64 / counters.segments_sent.max(1) as f64
+    });
+    shares.fold(0.0, f64::max)
 }
 
 fn percent_beyond(cct: Ps, bound: Ps) -> f64 {

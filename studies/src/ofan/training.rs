@@ -2,7 +2,7 @@
 
 use super::congestion::OfanControl;
 use super::scheme::BEST;
-use super::scheme::OfanScheme::{HostPktAr, Ofan, SwitchPktAr};
+use super::scheme::OfanScheme::{self, HostPktAr, Ofan, SwitchPktAr};
 use super::setup::{OfanOutcome, OfanSetup, Traffic};
 use super::sweep::Sweep;
 use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
@@ -14,6 +14,10 @@ type Model = (&'static str, u64);
 const MODELS: [Model; 3] = [("7B", 104), ("70B", 418), ("405B", 1570)];
 /// Factor by which OFAN's increase is smaller in the paper. Half of it counts as the same.
 const TIMES: f64 = 52.0;
+
+/// The claim about models of several sizes.
+const AS_MODELS_GROW: &str =
+    "the increase drops as the model grows with OFAN, and stays with the baselines";
 
 /// A model and a congestion control.
 type ModelAndControl = (Model, OfanControl);
@@ -39,9 +43,11 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         ),
     });
     study.claims.push(times_smaller(&sweep, models[models.len() - 1]));
-    if !effort.quick {
-        study.claims.push(as_models_grow(&sweep, models));
-    }
+    study.claims.extend(utilisation_and_queues(&sweep, models[models.len() - 1]));
+    study.claims.push(match effort.quick {
+        true => Claim::left_out("fig. 14", AS_MODELS_GROW),
+        false => as_models_grow(&sweep, models),
+    });
     study.choices.push(
         "Fig. 14: MSwift as in Fig. 13, and without it. One phase (a layer) per run, since all \
             layers are alike: all 126 of 405B \
@@ -89,13 +95,60 @@ fn times_smaller(sweep: &Sweep<ModelAndControl>, model: Model) -> Claim {
     )
 }
 
+/// Judges figures 14 d and e.
+fn utilisation_and_queues(sweep: &Sweep<ModelAndControl>, model: Model) -> [Claim; 2] {
+    let utilisation = |scheme| {
+        let share = |outcome: &OfanOutcome| 100.0 * outcome.bound.0 as f64 / outcome.cct.0 as f64;
+        sweep.spread(scheme, (model, OfanControl::MSwift), share).mean
+    };
+    let queue =
+        |scheme, control| sweep.spread(scheme, (model, control), |outcome| outcome.max_queue).mean;
+    let queues = |scheme| {
+        [OfanControl::FixedRate, OfanControl::MSwift].map(|control| queue(scheme, control))
+    };
+    let used = BEST.map(|scheme| format!("{} {:.1} %", scheme.name(), utilisation(scheme)));
+    let queued = BEST.map(|scheme| {
+        let [fixed, controlled] = queues(scheme);
+        format!("{} {fixed:.0} and {controlled:.0}", scheme.name())
+    });
+    let others = [HostPktAr, SwitchPktAr];
+    let is_throttled = |scheme: &OfanScheme| {
+        let [fixed, controlled] = queues(*scheme);
+        controlled < fixed
+    };
+    [
+        claim(
+            "14 d: OFAN has the highest utilisation",
+            format!("{}: least time over the phase's: {}", model.0, used.join(", ")),
+            Verdict::of(
+                others.iter().all(|other| utilisation(Ofan) > utilisation(*other)),
+                "a baseline has as high a one",
+            ),
+        ),
+        claim(
+            "14 e: congestion control has to throttle HOST PKT AR and SWITCH PKT AR to keep their \
+                queues stable, and not OFAN",
+            format!(
+                "{}: longest queue in packets, at a fixed rate and with MSwift: {}",
+                model.0,
+                queued.join(", ")
+            ),
+            Verdict::of(
+                others.iter().all(is_throttled) && !is_throttled(&Ofan),
+                "MSwift's target has room for the queues of a phase, so that it cuts none of them \
+                    shorter, or OFAN's as well",
+            ),
+        ),
+    ]
+}
+
 fn as_models_grow(sweep: &Sweep<ModelAndControl>, models: &[Model]) -> Claim {
     let [first, last] =
         [models[0], models[models.len() - 1]].map(|model| (model, OfanControl::MSwift));
     let (small, large) = (ofan(sweep, first), ofan(sweep, last));
     let (before, after) = (baseline(sweep, first), baseline(sweep, last));
     claim(
-        "the increase drops as the model grows with OFAN, and stays with the baselines",
+        AS_MODELS_GROW,
         format!("OFAN {small:.2} to {large:.2} %, the better baseline {before:.2} to {after:.2} %"),
         Verdict::of(
             large < 0.5 * small && after > 0.5 * before,

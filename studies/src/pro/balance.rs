@@ -51,6 +51,7 @@ pub(super) fn add(runs: &Comparison, study: &mut Study) {
         });
     }
     study.claims.push(loads(runs));
+    study.claims.push(granularity(runs));
     study.claims.push(queues(runs));
     study.claims.push(up_and_down(runs));
     study.choices.push(
@@ -102,6 +103,31 @@ fn loads(runs: &Comparison) -> Claim {
             "with 8 equal links the highest load is at most 8 times the mean, which ECMP reaches \
                 where all \
              flows of a switch meet on one link",
+        ),
+    }
+}
+
+/// Judges schemes of packets against schemes of flows.
+fn granularity(runs: &Comparison) -> Claim {
+    let of = |schemes: &[ProScheme]| {
+        let loads = schemes.iter().map(|scheme| {
+            mean(runs, *scheme, UPLINK_LOADS).max(mean(runs, *scheme, DOWNLINK_LOADS))
+        });
+        loads.collect::<Vec<f64>>()
+    };
+    let packets = of(&[ProScheme::Pro, ProScheme::Drill, ProScheme::Adaptive]);
+    let flows = of(&[ProScheme::ConWeave, ProScheme::Ecmp]);
+    Claim {
+        figure: "fig09".into(),
+        says: "PRO, DRILL and AR balance links better than ConWeave and ECMP".into(),
+        measured: format!(
+            "highest over mean load at the 99th percentile: PRO {:.2}, DRILL {:.2}, AR {:.2}; \
+                ConWeave {:.2}, ECMP {:.2}",
+            packets[0], packets[1], packets[2], flows[0], flows[1]
+        ),
+        verdict: Verdict::of(
+            packets.iter().all(|packet| flows.iter().all(|flow| packet < flow)),
+            "a scheme of flows is as even",
         ),
     }
 }

@@ -6,7 +6,7 @@ use super::load::Load;
 use super::outcome::RailsOutcome;
 use super::results::{Results, bars, claim, is_near, is_within, listed, range};
 use super::scheme::RailsScheme;
-use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
+use crate::{Axis, Claim, Figure, Kind, Point, Series, Study, Verdict};
 
 /// Number of points of a curve.
 const STEPS: u32 = 20;
@@ -142,6 +142,8 @@ fn sparse(results: &Results, study: &mut Study) {
         format!("{:.1} to {:.1} % less time", others[0], others[1]),
         Verdict::of(is_within(others, SOONER), causes::idle_receivers()),
     ));
+    study.claims.push(tails(results));
+    study.claims.push(short_flows(results));
     let lost = behind(results);
     study.claims.push(claim(
         "fig09b-e",
@@ -157,6 +159,54 @@ fn sparse(results: &Results, study: &mut Study) {
              other schemes complete flows of idle interfaces early",
         ),
     ));
+}
+
+/// Judges how far apart RailS' tail completion times are, by sparsity.
+fn tails(results: &Results) -> Claim {
+    let spread = Load::SPARSE.map(|(sparsity, idle)| {
+        let load = Load::sparse(idle);
+        let at = |of: fn(&RailsOutcome) -> f64| results.mean(RailsScheme::RAILS, load, of);
+        (sparsity, at(|run| run.percentile_us(99.0)) / at(|run| run.percentile_us(80.0)) - 1.0)
+    });
+    let text = spread.map(|(sparsity, apart)| format!("{sparsity}: {:.1} %", 100.0 * apart));
+    claim(
+        "fig09b-e",
+        "RailS' tail completion times are close at low sparsity, and further apart with more",
+        format!("from the 80th to the 99th percentile, by sparsity: {}", text.join(", ")),
+        Verdict::of(
+            spread[3].1 < 0.1 && spread.windows(2).all(|two| two[0].1 >= two[1].1),
+            "they do not widen from each sparsity to the next",
+        ),
+    )
+}
+
+/// Judges short flows against those of other schemes, by sparsity.
+fn short_flows(results: &Results) -> Claim {
+    let ratio = Load::SPARSE.map(|(sparsity, idle)| {
+        let load = Load::sparse(idle);
+        let early = |scheme| results.mean(scheme, load, |run| run.percentile_us(10.0));
+        let others = range(RailsScheme::OTHERS.iter().map(|other| early(*other)));
+        (sparsity, early(RailsScheme::RAILS) / others[0])
+    });
+    let text = ratio.map(|(sparsity, ratio)| format!("{sparsity}: {ratio:.2}"));
+    let apart = |at: usize| (ratio[at].1 - 1.0).abs();
+    claim(
+        "fig08b-e",
+        "with more sparsity RailS' short flows come closer to other schemes', and its longest \
+            still complete first",
+        format!(
+            "the first 10 % of the flows, over the best other scheme's, by sparsity: {}",
+            text.join(", ")
+        ),
+        Verdict::of(
+            apart(0) < apart(3)
+                && Load::SPARSE.iter().all(|(_, idle)| {
+                    results.sooner(&RailsScheme::OTHERS, Load::sparse(*idle))[0] > 0.0
+                }),
+            "the more receivers are idle, the sooner RailS' first flows end, since it has all \
+                interfaces for those that are not",
+        ),
+    )
 }
 
 /// Lists the quantities in which another scheme is better than RailS.

@@ -49,6 +49,7 @@ pub(super) fn add(results: &Results, study: &mut Study) {
     dense_iteration(results, study);
     phases(results, study, &SPARSE, &causes::nvlink(results));
     sparse_iteration(results, study);
+    sparser_is_better(results, study);
 }
 
 fn figures(results: &Results, study: &mut Study, mode: &Mode) {
@@ -140,4 +141,47 @@ fn sparse_iteration(results: &Results, study: &mut Study) {
         ),
         Verdict::of(least[1] >= SPARSE_ITERATION, causes::nvlink(results)),
     ));
+}
+
+/// Judges section VI-F's two conclusions.
+fn sparser_is_better(results: &Results, study: &mut Study) {
+    let least = |load: fn(Phase) -> Load| {
+        Phase::ALL.map(|phase| results.sooner(&RailsScheme::OTHERS, load(phase))[0])
+    };
+    let (dense, sparse) = (least(Load::Dense), least(Load::Sparse));
+    let listed = |percent: [f64; 4]| percent.map(|least| format!("{least:.1}")).join(", ");
+    study.claims.push(claim(
+        "section VI-F",
+        "the sparser the load matrix, the better RailS is",
+        format!(
+            "sooner than the best other by phase: {} % with data on all GPUs, {} % with data on \
+                one",
+            listed(dense),
+            listed(sparse)
+        ),
+        Verdict::of(
+            dense.iter().zip(sparse).all(|(dense, sparse)| sparse > *dense),
+            "in some phase it gains less",
+        ),
+    ));
+    let multipath = [RailsScheme::PLB, RailsScheme::MIN_RTT, RailsScheme::REPS];
+    let times = |scheme| {
+        let over = Phase::ALL
+            .map(|phase| 1.0 / results.times(scheme, RailsScheme::ECMP, Load::Sparse(phase)));
+        over.iter().sum::<f64>() / over.len() as f64
+    };
+    study.claims.push(claim(
+        "fig13a",
+        "schemes with several paths that do not receive in parallel are worse than ECMP",
+        format!("completion time over ECMP's: {}", listed_times(&multipath, times)),
+        Verdict::of(
+            multipath.iter().all(|scheme| times(*scheme) > 1.001),
+            "the destination's interface is the bottleneck of all of them, and takes the same \
+                time",
+        ),
+    ));
+}
+
+fn listed_times(schemes: &[RailsScheme], of: impl Fn(RailsScheme) -> f64) -> String {
+    super::results::listed(schemes, |scheme| format!("{:.3}", of(scheme)))
 }

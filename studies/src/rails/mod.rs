@@ -6,6 +6,7 @@ mod causes;
 mod completion;
 mod experts;
 mod load;
+mod motivation;
 mod outcome;
 mod results;
 mod rounds;
@@ -31,6 +32,7 @@ pub fn study(effort: &Effort) -> Study {
         skew::setups(&scale),
         experts::setups(&scale),
         theorems::setups(&scale),
+        motivation::setups(&scale),
         causes::setups(&scale),
     ];
     let results = Results::make(scale, setups.concat(), effort);
@@ -49,13 +51,14 @@ pub fn study(effort: &Effort) -> Study {
     skew::add(&results, &mut study);
     experts::add(&results, &mut study);
     theorems::add(&results, &mut study);
+    motivation::add(&results, &mut study);
     study.claims.extend(untested());
     causes::add(&results, &mut study);
     study
 }
 
 /// Returns the claims of the paper that these runs cannot test.
-fn untested() -> [Claim; 2] {
+fn untested() -> [Claim; 3] {
     [
         Claim::untested(
             "fig02",
@@ -66,6 +69,11 @@ fn untested() -> [Claim; 2] {
             "section IV-F",
             "LPT costs O(F log F + F N)",
             "no network is needed for it: a unit test of `LptRound` counts the steps",
+        ),
+        Claim::untested(
+            "section II-B",
+            "disabling congestion control or a fabric of two planes risks deadlocks or is costly",
+            "routes here have no cycle, and a simulation says nothing of costs",
         ),
     ]
 }

@@ -3,6 +3,7 @@
 use braid_lb::LoadMse;
 use braid_sim::simulation::Simulation;
 use braid_sim::time::{Ps, Rate};
+use braid_sim::topology::{Layer, Tier};
 
 use super::load::{Flow, RAILS};
 use super::setup::{FRAMES, RATE_GBPS, RailsSetup};
@@ -20,6 +21,8 @@ pub(super) struct RailsOutcome {
     /// Bytes by domain and interface.
     pub(super) sent: Vec<Vec<u64>>,
     pub(super) received: Vec<Vec<u64>>,
+    /// Bytes on each link from a leaf to a spine.
+    pub(super) uplinks: Vec<u64>,
     pub(super) lost: u64,
 }
 
@@ -47,6 +50,17 @@ impl RailsOutcome {
     pub(super) fn bus_gbps(&self) -> f64 {
         let domains = self.domains as f64;
         self.gpu_bytes * 8.0 / (self.total_us() * 1e3) * (domains - 1.0) / domains
+    }
+
+    /// Returns the highest load of an interface over the mean of its domain, sent or received.
+    pub(super) fn nic_disparity(&self) -> f64 {
+        let domains = self.sent.iter().chain(&self.received);
+        domains.map(|loads| disparity(loads)).fold(1.0, f64::max)
+    }
+
+    /// Returns the highest load of a link from a leaf to a spine over the mean of all.
+    pub(super) fn uplink_disparity(&self) -> f64 {
+        disparity(&self.uplinks)
     }
 
     /// Returns the load error of the domain that sends most.
@@ -96,8 +110,22 @@ pub(super) fn measure(setup: &RailsSetup, seed: u64) -> RailsOutcome {
         domains: setup.domains,
         sent: by_domain(|load| load.sent),
         received: by_domain(|load| load.received),
+        uplinks: uplinks(&run),
         lost: run.fabric.ledger.losses(),
     }
+}
+
+fn uplinks(run: &Simulation) -> Vec<u64> {
+    let topology = &run.fabric.topology;
+    let up = Layer { from: Tier::Edge, to: Tier::Agg };
+    let ports = topology.ports().filter(|port| topology.layer(*port) == up);
+    ports.map(|port| run.fabric.ports[port.index()].sent.bytes).collect()
+}
+
+/// Returns the highest load over the mean; 1 if nothing was carried.
+fn disparity(loads: &[u64]) -> f64 {
+    let (most, sum) = (loads.iter().max().copied().unwrap_or(0), loads.iter().sum::<u64>());
+    if sum == 0 { 1.0 } else { most as f64 * loads.len() as f64 / sum as f64 }
 }
 
 fn bound(flows: &[Flow], domains: usize) -> Ps {

@@ -48,6 +48,8 @@ pub(super) struct RailsSetup {
     pub(super) chunk: u64,
     /// Bytes queued at an interface from which it takes no further chunk.
     pub(super) send_queue: u64,
+    /// Buffer bytes per port of a switch.
+    pub(super) buffer: u64,
     /// R1 over R2. `None`: unlimited.
     pub(super) nvlink: Option<u64>,
     pub(super) product: Product,
@@ -64,6 +66,7 @@ impl RailsSetup {
             cc: WINDOW,
             chunk: CHUNK,
             send_queue: SEND_QUEUE,
+            buffer: 1 << 40,
             nvlink: None,
             product: Product::Paper,
         }
@@ -80,7 +83,11 @@ impl RailsSetup {
             topology,
             network: NetworkConfig {
                 marking: Some(ALL_MARKED),
-                ..NetworkConfig::plain(FRAMES, Buffer::PerPort { bytes: 1 << 40 }, Policy::Source)
+                ..NetworkConfig::plain(
+                    FRAMES,
+                    Buffer::PerPort { bytes: self.buffer },
+                    Policy::Source,
+                )
             },
             host: self.product.hosts(self.host(gpus)),
             workload,

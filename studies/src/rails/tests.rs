@@ -6,6 +6,7 @@ use crate::Verdict;
 fn in_short() {
     let study = study(&Effort::QUICK);
     study.check_lines();
+    study.check_claims();
     let mean = |figure: &str, series: &str, label: &str| study.bar(figure, series, label);
     for scheme in ["ECMP", "PLB", "MinRTT", "REPS"] {
         let sparse = mean("fig07", scheme, "sparse 0.6");

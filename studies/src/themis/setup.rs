@@ -54,6 +54,8 @@ pub(super) enum ThemisScheme {
     ThemisUncompensated,
     /// Themis-S only: spraying by PSN, without blocking NACKs.
     PsnSpraying,
+    /// A random uplink for every packet, under RNICs of the previous generation: go-back-N.
+    RandomGoBackN,
 }
 
 impl ThemisScheme {
@@ -67,6 +69,7 @@ impl ThemisScheme {
             ThemisScheme::ThemisLooksBack => "Themis, looks back",
             ThemisScheme::ThemisUncompensated => "Themis, no compensation",
             ThemisScheme::PsnSpraying => "Themis-S alone",
+            ThemisScheme::RandomGoBackN => "random spraying, go-back-N",
         }
     }
 }
@@ -172,7 +175,7 @@ impl ThemisSetup {
         let ring = memory.ring_entries() as u32;
         match self.scheme {
             ThemisScheme::Ecmp => Policy::Ecmp,
-            ThemisScheme::Random => Policy::Random,
+            ThemisScheme::Random | ThemisScheme::RandomGoBackN => Policy::Random,
             ThemisScheme::Shortest => Policy::Shortest,
             ThemisScheme::Adaptive => {
                 let share = |percent: u64| SWITCH_BUFFER / 32 / 100 * percent;
@@ -194,6 +197,7 @@ impl ThemisSetup {
             ThemisScheme::PsnSpraying => (LbPolicy::PSN, Paths::Source),
             ThemisScheme::Ecmp
             | ThemisScheme::Random
+            | ThemisScheme::RandomGoBackN
             | ThemisScheme::Shortest
             | ThemisScheme::Adaptive
             | ThemisScheme::Themis
@@ -204,7 +208,10 @@ impl ThemisSetup {
             lb,
             paths,
             health: false,
-            recovery: Recovery::Protocol(LossRecovery::NicSr),
+            recovery: Recovery::Protocol(match self.scheme {
+                ThemisScheme::RandomGoBackN => LossRecovery::GoBackN,
+                _ => LossRecovery::NicSr,
+            }),
             cc: self.congestion_control(),
             min_rto: Duration::from_millis(1),
             ..HostConfig::default()

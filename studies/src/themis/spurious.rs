@@ -98,6 +98,7 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
     }
     cases.push(SpuriousCase { scheme: ThemisScheme::Themis, ..recommended });
     cases.push(SpuriousCase { scheme: ThemisScheme::ThemisLooksBack, ..recommended });
+    cases.push(SpuriousCase { scheme: ThemisScheme::RandomGoBackN, ..recommended });
     for payload in PAYLOADS {
         let case = |percent| SpuriousCase {
             payload,
@@ -318,7 +319,89 @@ fn claims(measured: &[SpuriousRuns]) -> Vec<Claim> {
     claims.extend(shares.into_iter().map(|share| share.claim(&at_papers_rate, &of_grid)));
     claims.push(rate(&of_grid));
     claims.push(cause(recommended));
+    claims.push(throughout(&of_grid));
+    claims.push(product(&of_grid));
+    claims.extend(remedies(measured, recommended));
     claims
+}
+
+/// Judges whether a flow resends from the start to the end, with the timers under which it resends
+/// most.
+fn throughout(of_grid: &[&SpuriousRuns]) -> Claim {
+    let resends = |measured: &&&SpuriousRuns| measured.mean(|run| run.resent);
+    let traced = of_grid.iter().filter(|measured| measured.case.is_traced());
+    let most = traced.max_by(|a, b| resends(a).total_cmp(&resends(b)));
+    let trace = most.map_or(&[][..], |measured| &measured.runs[0].trace[..]);
+    let shares: Vec<f64> = trace.iter().map(|sample| 100.0 * sample.resent).collect();
+    let Spread { mean, min, .. } = Spread::of(&shares);
+    claim(
+        "the retransmission ratio of a flow stays high throughout the transmission",
+        format!(
+            "{:.1} % on average, at least {min:.1} % in any of {} intervals, timers {}",
+            mean,
+            shares.len(),
+            most.map_or(String::new(), |measured| measured.case.name())
+        ),
+        Verdict::of(min > 0.5 * mean && mean > 1.0, "in some interval it is below half the mean"),
+    )
+}
+
+/// Judges 71 % = 86 % of 84 %.
+fn product(of_grid: &[&SpuriousRuns]) -> Claim {
+    let apart = of_grid.iter().map(|measured| {
+        let of = |of: fn(&ThemisOutcome) -> f64| measured.mean(of);
+        let useful = 1.0 - of(|run| run.resent) / 100.0;
+        (of(|run| run.throughput) - of(|run| run.sending_rate) * useful).abs()
+    });
+    let most = apart.fold(0.0, f64::max);
+    claim(
+        "throughput is the sending rate times the share of useful packets (71 % = 86 % of 84 %)",
+        format!("at most {most:.2} points apart over the grid of timers"),
+        Verdict::of(most < 1.0, "they are more than a point apart"),
+    )
+}
+
+/// Judges go-back-N (section 1), and Themis on the same network.
+fn remedies(measured: &[SpuriousRuns], recommended: &SpuriousRuns) -> [Claim; 2] {
+    let of = |scheme| {
+        let usual = SpuriousCase { scheme, ..recommended.case };
+        of_kind(measured, |case| case == usual)[0]
+    };
+    let text = |runs: &SpuriousRuns| {
+        format!(
+            "{:.2} % resent, throughput {:.1} %",
+            runs.mean(|run| run.resent),
+            runs.mean(|run| run.throughput)
+        )
+    };
+    let older = of(ThemisScheme::RandomGoBackN);
+    let themis = [ThemisScheme::Themis, ThemisScheme::ThemisLooksBack].map(of);
+    [
+        claim(
+            "RNICs with go-back-N drop what comes out of order, and do worse under spraying \
+                (section 1)",
+            format!("{}; selective repeat {}", text(older), text(recommended)),
+            Verdict::of(
+                older.mean(|run| run.throughput) < recommended.mean(|run| run.throughput),
+                "it has as much throughput",
+            ),
+        ),
+        claim(
+            "Themis blocks the invalid NACKs: no spurious retransmission, and no slow start",
+            format!(
+                "as printed {}; looking back {}; without {}",
+                text(themis[0]),
+                text(themis[1]),
+                text(recommended)
+            ),
+            Verdict::of(
+                themis.iter().all(|runs| {
+                    runs.mean(|run| run.resent) == 0.0 && runs.mean(|run| run.throughput) > 90.0
+                }),
+                "packets are resent, or the rate is cut",
+            ),
+        ),
+    ]
 }
 
 fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
