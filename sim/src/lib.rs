@@ -20,6 +20,7 @@ pub mod parallel;
 pub mod port;
 pub mod planning;
 pub mod probe;
+mod progress;
 pub mod report;
 pub mod scenario;
 pub mod simulation;

@@ -43,10 +43,11 @@ pub fn planned(
 ) -> Result<Planned, WorkloadError> {
     let host = |nic: u32| topology.nics[nic as usize].host;
     let mut rounds: BTreeMap<(u32, Ps), Vec<Piece>> = BTreeMap::new();
+    if !workload.steps.is_empty() {
+        return Err(WorkloadError::Unplannable);
+    }
     for (number, message) in workload.messages.iter().enumerate() {
-        let Start::At(at) = message.start else {
-            return Err(WorkloadError::Unplannable { message: number });
-        };
+        let Start::At(at) = message.start else { return Err(WorkloadError::Unplannable) };
         let (source, destination) = (host(message.src), host(message.dst));
         if source != destination {
             let pieces = rounds.entry((source, at)).or_default();
@@ -123,7 +124,7 @@ mod tests {
     /// Interface 0 sends 1 MB to interface 5 of the next host, and 20 KB within its own.
     fn skewed() -> Workload {
         let at_once = |dst, bytes| Message::at_once(0, dst, bytes, 7);
-        Workload { messages: vec![at_once(5, 1_000_000), at_once(2, 20_000)] }
+        vec![at_once(5, 1_000_000), at_once(2, 20_000)].into()
     }
 
     #[test]
@@ -154,10 +155,10 @@ mod tests {
 
     #[test]
     fn a_message_that_waits_cannot_be_planned() {
-        let start = Start::After { messages: vec![0], pause: Ps::ZERO };
         let mut workload = skewed();
+        let start = workload.after_deliveries([0], Ps::ZERO, 0);
         workload.messages.push(Message { start, ..Message::at_once(3, 8, 1, 0) });
         let error = planned(&fabric(), &workload, 1000).unwrap_err();
-        assert_eq!(error, WorkloadError::Unplannable { message: 2 });
+        assert_eq!(error, WorkloadError::Unplannable);
     }
 }

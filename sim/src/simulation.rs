@@ -1,12 +1,15 @@
 //! The simulation: handles events in order until everything is delivered and the network is empty.
 
+use std::fmt;
+
 use crate::events::{Event, Events};
-use crate::fabric::{Fabric, NetworkConfig, Step};
+use crate::fabric::{Advance, Fabric, NetworkConfig};
 use crate::host::{Failed, HostConfig, Hosts, News};
 use crate::packet::Packet;
+use crate::progress::Progress;
 use crate::time::{Ps, Rate};
 use crate::topology::{Node, PortId, Topology};
-use crate::workload::{Start, Workload};
+use crate::workload::{Occurrence, Start, Workload};
 
 /// A change of the fabric during a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,32 +72,43 @@ pub enum RunError {
     /// A queue pair failed.
     #[error(transparent)]
     Failed(#[from] Failed),
-    /// Messages were not delivered in time.
-    #[error(
-        "{missing} of {messages} messages are not delivered after {limit}; \
-         raise `limit`, or check that the fabric can carry them"
-    )]
+    /// Messages were not delivered, or steps were not done in time.
+    #[error("{unfinished} after {limit}; raise `limit`, or check that the fabric can carry them")]
     TimeLimit {
-        /// Number of undelivered messages.
-        missing: usize,
-        /// Number of all messages.
-        messages: usize,
+        /// The rest of the workload.
+        unfinished: Unfinished,
         /// The limit.
         limit: Ps,
     },
-    /// No event is left, and messages are not delivered.
-    #[error(
-        "no event is left at {at}, and {missing} of {messages} messages are not delivered: \
-         a defect of the simulator"
-    )]
+    /// No event is left, and messages are not delivered or steps not done.
+    #[error("no event is left at {at}, and {unfinished}: a defect of the simulator")]
     Stuck {
-        /// Number of undelivered messages.
-        missing: usize,
-        /// Number of all messages.
-        messages: usize,
+        /// The rest of the workload.
+        unfinished: Unfinished,
         /// The time of the last event.
         at: Ps,
     },
+}
+
+/// The part of a workload that is not done when a run fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unfinished {
+    /// Number of undelivered messages.
+    pub missing: usize,
+    /// Number of all messages.
+    pub messages: usize,
+    /// Number of steps that are not done.
+    pub steps: usize,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unfinished { missing, messages, steps } = self;
+        match (missing, steps) {
+            (0, steps) => write!(f, "{steps} computations or joins of messages are not done"),
+            _ => write!(f, "{missing} of {messages} messages are not delivered"),
+        }
+    }
 }
 
 /// The times at which a message began and ended.
@@ -129,18 +143,11 @@ pub struct Simulation {
     limit: Ps,
     /// The times of each message.
     spans: Vec<MessageSpan>,
-    /// The messages that each message releases when it is delivered, and the number that each still
-    /// waits for.
-    dependencies: Dependencies,
+    progress: Progress,
+    /// Number of messages whose sender has no completion.
     unfinished: usize,
     /// Number of events handled.
     handled: u64,
-}
-
-#[derive(Debug)]
-struct Dependencies {
-    followers: Vec<Vec<u32>>,
-    open: Vec<u32>,
 }
 
 impl Simulation {
@@ -156,7 +163,7 @@ impl Simulation {
             events: Events::new(),
             fabric,
             hosts,
-            dependencies: Dependencies::new(&workload),
+            progress: Progress::new(&workload),
             workload,
             changes,
             limit,
@@ -177,6 +184,7 @@ impl Simulation {
                 self.events.at(at, Event::Post { message: number });
             }
         }
+        self.progress.begin(&self.workload, &mut self.events);
     }
 
     /// Runs to the end.
@@ -194,9 +202,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Returns whether everything is delivered and the network is empty.
+    /// Returns whether everything is delivered, all steps are done and the network is empty.
     pub fn is_done(&self) -> bool {
-        self.unfinished == 0 && self.fabric.is_empty()
+        self.unfinished == 0 && self.progress.unfinished() == 0 && self.fabric.is_empty()
     }
 
     /// Handles the next event.
@@ -204,12 +212,11 @@ impl Simulation {
     /// # Errors
     /// As [`Simulation::run`].
     pub fn step(&mut self) -> Result<(), RunError> {
-        let (missing, messages) = (self.unfinished, self.workload.messages.len());
         let Some(event) = self.events.pop() else {
-            return Err(RunError::Stuck { missing, messages, at: self.events.now() });
+            return Err(RunError::Stuck { unfinished: self.left(), at: self.events.now() });
         };
         if self.events.now() > self.limit {
-            return Err(RunError::TimeLimit { missing, messages, limit: self.limit });
+            return Err(RunError::TimeLimit { unfinished: self.left(), limit: self.limit });
         }
         self.handled += 1;
         self.handle(event)?;
@@ -229,8 +236,8 @@ impl Simulation {
                 }
             },
             Event::Arrived { packet } => match fabric.on_arrived(&packet, events) {
-                Step::Under => {}
-                Step::Reached { nic } => {
+                Advance::Under => {}
+                Advance::Reached { nic } => {
                     match self.hosts.memory_arrival(&packet, fabric, events.now()) {
                         Some(at) => events.at(at, Event::Entered { packet }),
                         None => self.receive(nic, &packet)?,
@@ -251,7 +258,11 @@ impl Simulation {
                 self.spans[message as usize].posted = events.now();
                 let of = &self.workload.messages[message as usize];
                 self.hosts.post(message, of, fabric, events);
+                self.happened(Occurrence::Posted(message));
             }
+            Event::Ready { step } => self.progress.on_ready(step, &self.workload, events),
+            Event::Start { step } => self.progress.on_start(step, &self.workload, events),
+            Event::Done { step } => self.progress.on_done(step, &self.workload, events),
             Event::Change { index } => self.change(self.changes[index as usize].1),
         }
         Ok(())
@@ -281,28 +292,20 @@ impl Simulation {
             match news {
                 News::Delivered(message) => {
                     self.spans[message as usize].delivered = now;
-                    self.release_followers(message);
+                    self.happened(Occurrence::Delivered(message));
                 }
                 News::Acknowledged(message) => {
                     self.spans[message as usize].acknowledged = now;
                     self.unfinished -= 1;
+                    self.happened(Occurrence::Acknowledged(message));
                 }
             }
         }
     }
 
-    /// Posts the messages that waited for this one and wait for no other.
-    fn release_followers(&mut self, message: u32) {
-        for follower in std::mem::take(&mut self.dependencies.followers[message as usize]) {
-            let open = &mut self.dependencies.open[follower as usize];
-            *open -= 1;
-            let Start::After { pause, .. } = self.workload.messages[follower as usize].start else {
-                continue;
-            };
-            if *open == 0 {
-                self.events.after(pause, Event::Post { message: follower });
-            }
-        }
+    /// Passes an occurrence to the steps that wait for it.
+    fn happened(&mut self, occurrence: Occurrence) {
+        self.progress.on(occurrence, &self.workload, &mut self.events);
     }
 
     fn change(&mut self, change: Change) {
@@ -341,27 +344,28 @@ impl Simulation {
         self.unfinished
     }
 
+    fn left(&self) -> Unfinished {
+        let (missing, messages) = (self.unfinished, self.workload.messages.len());
+        Unfinished { missing, messages, steps: self.progress.unfinished() }
+    }
+
     /// Returns the payload bytes that have reached their receivers.
     pub fn delivered_bytes(&self) -> u64 {
         self.hosts.deliveries.placed()
     }
 
-    /// Returns the time of the last completion at a sender. The run must be done.
-    pub fn completion_time(&self) -> Ps {
-        self.spans.iter().map(|span| span.acknowledged).max().unwrap_or(Ps::ZERO)
+    /// Returns the start and the end of a step. The run must be done.
+    ///
+    /// # Panics
+    /// Panics if there is no such step.
+    pub fn step_span(&self, step: u32) -> (Ps, Ps) {
+        self.progress.span(step)
     }
-}
 
-impl Dependencies {
-    fn new(workload: &Workload) -> Self {
-        let count = workload.messages.len();
-        let (mut followers, mut open) = (vec![Vec::new(); count], vec![0; count]);
-        for (message, number) in workload.messages.iter().zip(0_u32..) {
-            if let Start::After { messages, .. } = &message.start {
-                open[number as usize] = messages.len() as u32;
-                messages.iter().for_each(|before| followers[*before as usize].push(number));
-            }
-        }
-        Dependencies { followers, open }
+    /// Returns the time of the last completion at a sender, or of the end of the last step if that
+    /// is later. The run must be done.
+    pub fn completion_time(&self) -> Ps {
+        let acknowledged = self.spans.iter().map(|span| span.acknowledged).max();
+        acknowledged.unwrap_or(Ps::ZERO).max(self.progress.last())
     }
 }

@@ -51,7 +51,7 @@ fn all_to_all(queues: u32) -> Workload {
             Message { src, dst, bytes: PACKETS * 4096, start, queue, group: 0 }
         })
     });
-    Workload { messages: messages.collect() }
+    Workload::from(messages.collect::<Vec<_>>())
 }
 
 /// Returns the bytes before the messages, the most while they are under way, and those after them.

@@ -45,7 +45,8 @@ fn topology(rng: &mut Pcg64Mcg) -> Topology {
 
 fn workload(rng: &mut Pcg64Mcg, nics: u32) -> Workload {
     let count = rng.random_range(1..30_u32);
-    let draw = |number: u32| {
+    let mut workload = Workload::default();
+    for number in 0..count {
         let src = rng.random_range(0..nics);
         let dst = (src + rng.random_range(1..nics)) % nics;
         let bytes = match rng.random_range(0..3) {
@@ -55,13 +56,14 @@ fn workload(rng: &mut Pcg64Mcg, nics: u32) -> Workload {
         let start = match number > 0 && rng.random_ratio(1, 3) {
             true => {
                 let pause = Ps(rng.random_range(0..2_000_000));
-                Start::After { messages: vec![rng.random_range(0..number)], pause }
+                workload.after_deliveries([rng.random_range(0..number)], pause, 0)
             }
             false => Start::At(Ps(rng.random_range(0..20_000_000))),
         };
-        Message { src, dst, bytes, start, queue: rng.random_range(0..2), group: 0 }
-    };
-    Workload { messages: (0..count).map(draw).collect() }
+        let queue = rng.random_range(0..2);
+        workload.messages.push(Message { src, dst, bytes, start, queue, group: 0 });
+    }
+    workload
 }
 
 fn policy(rng: &mut Pcg64Mcg) -> Policy {

@@ -54,6 +54,21 @@ pub enum Event {
         /// The number of the message.
         message: u32,
     },
+    /// A step is ready.
+    Ready {
+        /// The number of the step.
+        step: u32,
+    },
+    /// A step starts, because its stream is free.
+    Start {
+        /// The number of the step.
+        step: u32,
+    },
+    /// A step is done.
+    Done {
+        /// The number of the step.
+        step: u32,
+    },
     /// A change of the fabric takes effect.
     Change {
         /// Index in the plan's list of changes.

@@ -79,7 +79,7 @@ struct Link {
 
 /// The result of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum Advance {
     /// The packet is in flight, or lost.
     Under,
     /// The packet has reached an interface.
@@ -172,7 +172,7 @@ impl Fabric {
     }
 
     /// Handles the arrival of a packet at the far end of a link.
-    pub fn on_arrived(&mut self, packet: &Packet, events: &mut Events<Event>) -> Step {
+    pub fn on_arrived(&mut self, packet: &Packet, events: &mut Events<Event>) -> Advance {
         let Link { to, up, loss } = self.links[packet.ingress as usize];
         let lost = match up {
             false => Some(Loss::LinkDown),
@@ -182,14 +182,14 @@ impl Fabric {
         if let Some(lost) = lost {
             self.ledger.lost_on_links.count(packet);
             self.drop_packet(*packet, lost);
-            return Step::Under;
+            return Advance::Under;
         }
         self.ledger.arrived.count(packet);
         match to {
-            Node::Nic(nic) => Step::Reached { nic },
+            Node::Nic(nic) => Advance::Reached { nic },
             Node::Switch(switch) => {
                 self.forward(switch, packet, events);
-                Step::Under
+                Advance::Under
             }
         }
     }

@@ -13,13 +13,15 @@ use crate::scenario::place::layer_name;
 use crate::simulation::{MessageSpan, Simulation};
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Tier};
+use crate::workload::Workload;
 
 /// The results of one run. Field names carry the unit; those without one are counts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measured {
     /// The seed of all random choices.
     pub seed: u64,
-    /// Time from the start of the run to the last completion at a sender.
+    /// Time from the start of the run to the last completion at a sender, or to the end of the last
+    /// computation.
     pub cct_us: f64,
     /// A lower bound of that time: [`crate::workload::bounds::of_workload`].
     pub lower_bound_us: f64,
@@ -117,9 +119,9 @@ pub struct GroupTimes {
     pub group: u32,
     /// Number of messages.
     pub messages: u32,
-    /// Start of the first message.
+    /// Start of the first message or step.
     pub started_us: f64,
-    /// Last completion at a sender.
+    /// Last completion at a sender, or the end of the last step.
     pub completed_us: f64,
     /// Time of a message from its start to its completion at the sender.
     pub message_us: MessageTimes,
@@ -230,22 +232,30 @@ impl MessageTimes {
     }
 }
 
+/// Returns the times of the groups. A group is completed when its messages and its steps are.
 fn groups(run: &Simulation) -> Vec<GroupTimes> {
-    let mut by_number: BTreeMap<u32, Vec<&MessageSpan>> = BTreeMap::new();
-    for (message, span) in run.workload().messages.iter().zip(run.spans()) {
-        by_number.entry(message.group).or_default().push(span);
+    let Workload { messages, steps } = run.workload();
+    let mut by_number: BTreeMap<u32, (Vec<&MessageSpan>, Ps, Ps)> = BTreeMap::new();
+    let never = || (Vec::new(), Ps::NEVER, Ps::ZERO);
+    for (message, span) in messages.iter().zip(run.spans()) {
+        let (spans, started, completed) = by_number.entry(message.group).or_insert_with(never);
+        spans.push(span);
+        *started = span.posted.min(*started);
+        *completed = span.acknowledged.max(*completed);
     }
-    let times = |(group, spans): (u32, Vec<&MessageSpan>)| {
-        let (started, completed) = (
-            spans.iter().map(|span| span.posted).min(),
-            spans.iter().map(|span| span.acknowledged).max(),
-        );
+    for (step, number) in steps.iter().zip(0..) {
+        let (_, started, completed) = by_number.entry(step.group).or_insert_with(never);
+        let (start, done) = run.step_span(number);
+        *started = start.min(*started);
+        *completed = done.max(*completed);
+    }
+    let times = |(group, (spans, started, completed)): (u32, (Vec<&MessageSpan>, Ps, Ps))| {
         let took = spans.iter().map(|span| span.took_us());
         GroupTimes {
             group,
             messages: spans.len() as u32,
-            started_us: started.unwrap_or_default().as_micros_f64(),
-            completed_us: completed.unwrap_or_default().as_micros_f64(),
+            started_us: started.as_micros_f64(),
+            completed_us: completed.as_micros_f64(),
             message_us: MessageTimes::of(took.collect()),
         }
     };

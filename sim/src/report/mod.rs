@@ -53,10 +53,9 @@ pub struct SetUp {
     pub switches: usize,
     /// Number of cables.
     pub cables: usize,
-    /// Number of messages of the first run.
-    pub messages: usize,
-    /// Payload bytes of the first run.
-    pub bytes: u64,
+    /// The traffic of the first run.
+    #[serde(flatten)]
+    pub traffic: Traffic,
     /// The switch policy.
     pub switch: String,
     /// The path policy of the senders.
@@ -67,6 +66,17 @@ pub struct SetUp {
     pub recovery: String,
     /// The congestion control.
     pub cc: String,
+}
+
+/// The size of a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Traffic {
+    /// Number of messages.
+    pub messages: usize,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Number of steps: joins and computations between messages.
+    pub steps: usize,
 }
 
 impl Report {
@@ -81,8 +91,11 @@ impl Report {
             interfaces: topology.nics.len(),
             switches: topology.switches.len(),
             cables: topology.cables.len(),
-            messages: messages.len(),
-            bytes: messages.iter().map(|message| message.bytes).sum(),
+            traffic: Traffic {
+                messages: messages.len(),
+                bytes: messages.iter().map(|message| message.bytes).sum(),
+                steps: plan.workload.steps.len(),
+            },
             switch: scenario.switch()?.to_string(),
             lb: host.lb.to_string(),
             paths: match host.paths {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::measured::ratio;
 use super::timeouts::DOMINANT;
 use super::{Measured, Report, SizeTimes};
 
@@ -143,14 +144,24 @@ fn set_up_lines(report: &Report) -> Vec<Line> {
                 set_up.lb, set_up.paths, set_up.recovery, set_up.cc
             ),
         ),
-        line("sent", format!("{} messages, {} bytes", set_up.messages, set_up.bytes)),
+        line("sent", sent(report)),
     ]
+}
+
+fn sent(report: &Report) -> String {
+    let traffic = &report.set_up.traffic;
+    let sent = format!("{} messages, {} bytes", traffic.messages, traffic.bytes);
+    match traffic.steps {
+        0 => sent,
+        steps => format!("{sent}; {steps} steps between them"),
+    }
 }
 
 fn run_lines(report: &Report) -> Vec<Line> {
     let Some(first) = report.runs.first() else { return Vec::new() };
     let mut lines = vec![line("queues[pkt]", queues(report, first)), message_times(report)];
     lines.extend(times_by_size(report));
+    lines.extend(group_times(report));
     let drops = first.drops;
     if drops.total > 0 {
         let text = format!(
@@ -200,6 +211,26 @@ fn message_times(report: &Report) -> Line {
             times(|run| run.message_us.max)
         ),
     )
+}
+
+/// Formats the ends of the groups of a workload with steps, such as the ranks of a trace, if there
+/// are several. Figures are means of the runs.
+fn group_times(report: &Report) -> Option<Line> {
+    let groups = report.runs.first()?.groups.len();
+    if report.set_up.traffic.steps == 0 || groups < 2 {
+        return None;
+    }
+    let text = format!(
+        "{groups}, done after {:.3} to {:.3}, mean {:.3}",
+        mean(report, |run| ends(run).fold(f64::INFINITY, f64::min)),
+        mean(report, |run| ends(run).fold(0.0, f64::max)),
+        mean(report, |run| ratio(ends(run).sum(), run.groups.len() as f64))
+    );
+    Some(line("groups[us]", text))
+}
+
+fn ends(run: &Measured) -> impl Iterator<Item = f64> {
+    run.groups.iter().map(|group| group.completed_us)
 }
 
 /// Formats the times of each class of sizes, if there are several. Figures are means of the runs

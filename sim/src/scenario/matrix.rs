@@ -1,4 +1,4 @@
-//! Scenarios made from a connection matrix.
+//! Scenarios made from a connection matrix or a trace.
 
 use std::path::Path;
 
@@ -11,13 +11,14 @@ use super::hosts::HostKeys;
 use super::network::NetworkKeys;
 use super::quantity::Parsed;
 use super::rails::RailUseKeys;
-use super::read::{parse_matrix, read_text};
+use super::read::{parse_goal, parse_matrix, read_bytes};
 use super::shape::TopologyKeys;
 use super::spraying::SprayingKeys;
 use super::traffic::{WorkloadFile, WorkloadKeys};
 use super::{Keys, Model, Scenario, ScenarioError, SwitchPolicy};
 use crate::host::{Paths, Recovery};
 use crate::time::Ps;
+use crate::workload::goal::Goal;
 
 /// The options of a matrix run: a model's fat tree with the given changes.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,7 +27,8 @@ pub struct MatrixOptions {
     pub model: Model,
     /// Tiers of the fat tree: 2 or 3.
     pub tiers: u32,
-    /// Minimum number of hosts of the fat tree. Default: the nodes of the matrix.
+    /// Minimum number of hosts of the fat tree. Default: the nodes of the matrix, or the ranks of
+    /// the trace.
     pub hosts: Option<u32>,
     /// The switch policy.
     pub switch: Option<SwitchPolicy>,
@@ -49,39 +51,48 @@ pub struct MatrixOptions {
 }
 
 impl Scenario {
-    /// Creates the scenario that runs a connection matrix on the smallest fat tree with enough
-    /// hosts.
+    /// Creates the scenario that runs a connection matrix, or a trace in the GOAL format, on the
+    /// smallest fat tree with enough hosts.
     ///
     /// # Errors
     /// The file cannot be read, has an error, or has more nodes than `hosts`.
     pub fn of_matrix(path: &Path, options: &MatrixOptions) -> Result<Scenario, ScenarioError> {
         let file = path.display().to_string();
-        let matrix = parse_matrix(&file, &read_text(path)?)?;
+        let bytes = read_bytes(path)?;
+        let (kind, nodes, content) = match Goal::is_trace(&bytes) {
+            true => {
+                let goal = parse_goal(&file, &bytes)?;
+                ("trace", goal.ranks, WorkloadFile::Goal(goal))
+            }
+            false => {
+                let matrix = parse_matrix(&file, bytes)?;
+                ("connection matrix", matrix.nodes, WorkloadFile::Matrix(matrix.workload))
+            }
+        };
         let source = SourceText { file, text: String::new() };
-        let hosts = options.hosts.unwrap_or(matrix.nodes);
-        if hosts < matrix.nodes {
-            let nodes = matrix.nodes;
+        let hosts = options.hosts.unwrap_or(nodes);
+        if hosts < nodes {
             return Err(source.whole(format!(
-                "the matrix has {nodes} nodes, more than {hosts} hosts; give --hosts {nodes}"
+                "the {kind} has {nodes} nodes, more than {hosts} hosts; give --hosts {nodes}"
             )));
         }
         let topology = TopologyKeys::fat_tree_for(hosts, options.tiers, options.model.links());
         let name = path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into());
         Ok(Scenario {
             name,
-            about: format!("a connection matrix on the model {}", options.model),
+            about: format!("a {kind} on the model {}", options.model),
             seed: options.seed,
             runs: options.runs,
             model: options.model,
             source,
-            keys: options.keys(topology),
-            files: vec![Some(WorkloadFile::Matrix(matrix.workload))],
+            keys: options.keys(topology, &content),
+            files: vec![Some(content)],
         })
     }
 }
 
 impl MatrixOptions {
-    fn keys(&self, topology: TopologyKeys) -> Keys {
+    fn keys(&self, topology: TopologyKeys, content: &WorkloadFile) -> Keys {
         let hosts =
             HostKeys::with(self.lb, self.paths, self.recovery, self.cc.clone(), self.min_rto);
         Keys {
@@ -99,7 +110,7 @@ impl MatrixOptions {
             hosts: Some(Spanned::new(0..0, hosts)),
             spraying: SprayingKeys::default(),
             rails: RailUseKeys::default(),
-            workload: vec![Spanned::new(0..0, WorkloadKeys::of_file())],
+            workload: vec![Spanned::new(0..0, WorkloadKeys::of_file(content))],
             failure: Vec::new(),
         }
     }

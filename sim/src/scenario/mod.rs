@@ -243,7 +243,7 @@ impl Scenario {
             let seed = seed.wrapping_add(number << 32);
             let built = keys.get_ref().build(topology, file.as_ref(), seed);
             let built = built.map_err(|what| self.source.error(keys.span(), what))?;
-            traffic::append(&mut all, built);
+            all.append(built);
         }
         match all.messages.is_empty() {
             true => Err(self.source.whole("nothing is sent; add a [[workload]]")),

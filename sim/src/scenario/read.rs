@@ -8,14 +8,15 @@ use super::quantity::Parsed;
 use super::traffic::{WorkloadFile, WorkloadKeys};
 use super::{DEFAULT_LIMIT, Keys, MOST_RUNS, MOST_SAMPLES, Scenario, ScenarioError};
 use crate::time::Ps;
+use crate::workload::goal::{Goal, GoalError, TracePlace};
 use crate::workload::matrix::Matrix;
 use crate::workload::{Sizes, SizesError};
 
-/// Opens a file that a scenario names. Returns its full name, for errors, and its text.
-pub type OpenFile<'a> = dyn Fn(&str) -> Result<(String, String), ScenarioError> + 'a;
+/// Opens a file that a scenario names. Returns its full name, for errors, and its content.
+pub type OpenFile<'a> = dyn Fn(&str) -> Result<(String, Vec<u8>), ScenarioError> + 'a;
 
 impl Scenario {
-    /// Reads a scenario and the matrices that it names, whose paths are relative to it.
+    /// Reads a scenario and the files that it names, whose paths are relative to it.
     ///
     /// # Errors
     /// The file cannot be read, or has an error.
@@ -24,7 +25,7 @@ impl Scenario {
         let folder = path.parent().unwrap_or(Path::new(""));
         Scenario::parse(&path.display().to_string(), &text, &|name| {
             let path = folder.join(name);
-            Ok((path.display().to_string(), read_text(&path)?))
+            Ok((path.display().to_string(), read_bytes(&path)?))
         })
     }
 
@@ -59,12 +60,12 @@ impl Scenario {
         let mut files = Vec::new();
         for workload in &keys.workload {
             let read = |(named, parse): (&str, ParseFile)| {
-                let (file, text) = open(named).map_err(|error| match error.line {
+                let (file, bytes) = open(named).map_err(|error| match error.line {
                     Some(_) => error,
                     // The error is in the scenario, which names a missing file.
                     None => source.error(workload.span(), error),
                 })?;
-                parse(&file, &text)
+                parse(&file, bytes)
             };
             files.push(named_file(workload.get_ref()).map(read).transpose()?);
         }
@@ -85,41 +86,67 @@ impl Scenario {
     }
 }
 
-pub(super) fn read_text(path: &Path) -> Result<String, ScenarioError> {
-    fs::read_to_string(path).map_err(|error| ScenarioError {
+fn read_text(path: &Path) -> Result<String, ScenarioError> {
+    text(&path.display().to_string(), read_bytes(path)?)
+}
+
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ScenarioError> {
+    fs::read(path).map_err(|error| ScenarioError {
         file: path.display().to_string(),
         line: None,
         what: format!("cannot be read: {error}"),
     })
 }
 
-/// Parses a file of this name and content.
-type ParseFile = fn(&str, &str) -> Result<WorkloadFile, ScenarioError>;
-
-/// Returns the file that a workload names, and its parser.
-fn named_file(workload: &WorkloadKeys) -> Option<(&str, ParseFile)> {
-    let matrix = workload.matrix.as_ref();
-    let matrix = matrix.map(|keys| (keys.file.as_str(), read_matrix as ParseFile));
-    let sizes = workload.poisson.as_ref().and_then(|keys| keys.file.as_deref());
-    matrix.or(sizes.map(|file| (file, read_sizes as ParseFile)))
-}
-
-fn read_matrix(file: &str, text: &str) -> Result<WorkloadFile, ScenarioError> {
-    parse_matrix(file, text).map(|matrix| WorkloadFile::Matrix(matrix.workload))
-}
-
-fn read_sizes(file: &str, text: &str) -> Result<WorkloadFile, ScenarioError> {
-    Sizes::parse(text).map(WorkloadFile::Sizes).map_err(|SizesError { line, what }| ScenarioError {
+fn text(file: &str, bytes: Vec<u8>) -> Result<String, ScenarioError> {
+    String::from_utf8(bytes).map_err(|error| ScenarioError {
         file: file.to_owned(),
-        line,
-        what,
+        line: None,
+        what: format!("is no text: {}; save it as UTF-8", error.utf8_error()),
     })
 }
 
-pub(super) fn parse_matrix(file: &str, text: &str) -> Result<Matrix, ScenarioError> {
-    Matrix::parse(file, text).map_err(|error| ScenarioError {
+/// Parses a file of this name and content.
+type ParseFile = fn(&str, Vec<u8>) -> Result<WorkloadFile, ScenarioError>;
+
+/// Returns the file that a workload names, and its parser.
+fn named_file(workload: &WorkloadKeys) -> Option<(&str, ParseFile)> {
+    let WorkloadKeys { matrix, poisson, goal, .. } = workload;
+    let matrix = matrix.as_ref().map(|keys| (keys.file.as_str(), read_matrix as ParseFile));
+    let sizes = poisson.as_ref().and_then(|keys| keys.file.as_deref());
+    let sizes = sizes.map(|file| (file, read_sizes as ParseFile));
+    matrix.or(sizes).or(goal.as_ref().map(|keys| (keys.file.as_str(), read_goal as ParseFile)))
+}
+
+fn read_matrix(file: &str, bytes: Vec<u8>) -> Result<WorkloadFile, ScenarioError> {
+    parse_matrix(file, bytes).map(|matrix| WorkloadFile::Matrix(matrix.workload))
+}
+
+fn read_sizes(file: &str, bytes: Vec<u8>) -> Result<WorkloadFile, ScenarioError> {
+    let text = text(file, bytes)?;
+    Sizes::parse(&text)
+        .map(WorkloadFile::Sizes)
+        .map_err(|SizesError { line, what }| ScenarioError { file: file.to_owned(), line, what })
+}
+
+fn read_goal(file: &str, bytes: Vec<u8>) -> Result<WorkloadFile, ScenarioError> {
+    parse_goal(file, &bytes).map(WorkloadFile::Goal)
+}
+
+pub(super) fn parse_matrix(file: &str, bytes: Vec<u8>) -> Result<Matrix, ScenarioError> {
+    Matrix::parse(file, &text(file, bytes)?).map_err(|error| ScenarioError {
         file: error.file,
         line: Some(error.line),
         what: error.problem.to_string(),
+    })
+}
+
+pub(super) fn parse_goal(file: &str, bytes: &[u8]) -> Result<Goal, ScenarioError> {
+    Goal::parse(bytes).map_err(|GoalError { place, problem }| {
+        let (line, what) = match place {
+            TracePlace::Line(line) => (Some(line as usize), problem.to_string()),
+            TracePlace::Byte(_) => (None, format!("{place}: {problem}")),
+        };
+        ScenarioError { file: file.to_owned(), line, what }
     })
 }

@@ -269,8 +269,8 @@ fn sizes_are_read_from_the_file_that_is_named() {
         let text =
             format!("[[workload]]\npoisson = {{ load = \"5 %\", duration = \"9 us\", {keys} }}\n");
         let open = |name: &str| match name {
-            "fixed.csv" => Ok(("dir/fixed.csv".to_owned(), "bytes,percent\n77,100".to_owned())),
-            _ => Ok(("dir/odd.csv".to_owned(), "100,10\n50,100".to_owned())),
+            "fixed.csv" => Ok(("dir/fixed.csv".to_owned(), "bytes,percent\n77,100".into())),
+            _ => Ok(("dir/odd.csv".to_owned(), "100,10\n50,100".into())),
         };
         Scenario::parse("test.toml", &text, &open)
     };
@@ -437,7 +437,7 @@ fn rails_that_cannot_be_are_refused_at_their_line() {
     }
     let waits = RAILS.replace("all_to_all", "ring_all_reduce") + "plan = \"1 KB\"\n";
     let error = plan(&waits).unwrap_err();
-    assert!(error.what.contains("cannot plan its rails"), "{error}");
+    assert!(error.what.contains("cannot plan their rails"), "{error}");
     assert_eq!(error.line, Some(lines + 1));
     let single = plan(&format!("{WHOLE}\n[rails]\npolicy = \"lpt\"\n")).unwrap_err();
     assert!(single.what.contains("these have 1; give topology.rail_optimised"), "{single}");

@@ -5,10 +5,10 @@ use serde::Deserialize;
 use super::quantity::{Bytes, Parsed, Share, Text, by_name};
 use crate::time::Ps;
 use crate::topology::Topology;
+use crate::workload::goal::{Goal, Placement};
 use crate::workload::{
-    Forwarding, Fsdp, Groups, NAMED_SIZES, Pairs, Poisson, QueuePairs, Sizes, Start, StartOrder,
-    Workload, WorkloadError, all_to_all, incast, permutation, ring, ring_all_reduce, tree,
-    tree_all_reduce,
+    Forwarding, Fsdp, Groups, NAMED_SIZES, Pairs, Poisson, QueuePairs, Sizes, StartOrder, Workload,
+    WorkloadError, all_to_all, incast, permutation, ring, ring_all_reduce, tree, tree_all_reduce,
 };
 
 /// One traffic pattern and its participants.
@@ -25,6 +25,7 @@ pub(super) struct WorkloadKeys {
     pub(super) fsdp: Option<FsdpKeys>,
     pub(super) matrix: Option<MatrixKeys>,
     pub(super) poisson: Option<PoissonKeys>,
+    pub(super) goal: Option<GoalKeys>,
     groups: Option<u32>,
     placement: Option<Parsed<GroupPlacement>>,
     shuffle: Option<bool>,
@@ -78,6 +79,16 @@ pub(super) struct MatrixKeys {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct GoalKeys {
+    /// The path of the trace, relative to the scenario unless it is absolute.
+    pub(super) file: String,
+    /// Number of interfaces of a rank.
+    nics: Option<u32>,
+    ranks: Option<Parsed<RankOrder>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct PoissonKeys {
     load: Parsed<LoadShare>,
     /// A distribution that is built in.
@@ -98,6 +109,7 @@ struct LoadShare(f64);
 pub(super) enum WorkloadFile {
     Matrix(Workload),
     Sizes(Sizes),
+    Goal(Goal),
 }
 
 /// The placement of groups on interfaces.
@@ -111,6 +123,13 @@ enum GroupPlacement {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OrderName {
     Rotated,
+    Random,
+}
+
+/// The order in which the ranks of a trace are placed on the interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RankOrder {
+    InOrder,
     Random,
 }
 
@@ -172,6 +191,16 @@ impl Text for OrderName {
     }
 }
 
+impl Text for RankOrder {
+    const WHAT: &'static str = "order of ranks";
+    const EXAMPLE: &'static str = "in-order";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let known = [("in-order", RankOrder::InOrder), ("random", RankOrder::Random)];
+        by_name("order of ranks", text, &known)
+    }
+}
+
 impl Text for GroupPlacement {
     const WHAT: &'static str = "placement";
     const EXAMPLE: &'static str = "strided";
@@ -187,10 +216,16 @@ impl Text for GroupPlacement {
 }
 
 impl WorkloadKeys {
-    /// Creates the keys of a workload that is given by a matrix.
-    pub(super) fn of_file() -> WorkloadKeys {
-        let matrix = Some(MatrixKeys { file: String::new() });
-        WorkloadKeys { matrix, ..WorkloadKeys::default() }
+    /// Creates the keys of a workload that is given by a file.
+    pub(super) fn of_file(content: &WorkloadFile) -> WorkloadKeys {
+        let file = String::new();
+        match content {
+            WorkloadFile::Goal(_) => {
+                let goal = Some(GoalKeys { file, nics: None, ranks: None });
+                WorkloadKeys { goal, ..WorkloadKeys::default() }
+            }
+            _ => WorkloadKeys { matrix: Some(MatrixKeys { file }), ..WorkloadKeys::default() },
+        }
     }
 
     /// Builds the messages. `seed` decides the random choices; `file` is the content of the file,
@@ -202,8 +237,13 @@ impl WorkloadKeys {
         seed: u64,
     ) -> Result<Workload, String> {
         self.check()?;
+        let interfaces = topology.nics.len() as u32;
         let built = match (file, &self.poisson) {
             (Some(WorkloadFile::Matrix(workload)), _) => Ok(workload.clone()),
+            (Some(WorkloadFile::Goal(goal)), _) => {
+                let keys = self.goal.as_ref().expect("the content of the file that they name");
+                goal.workload(interfaces, keys.placement(seed))
+            }
             (Some(WorkloadFile::Sizes(sizes)), Some(keys)) => {
                 keys.plan(sizes.clone())?.workload(topology, seed)
             }
@@ -211,13 +251,9 @@ impl WorkloadKeys {
             _ => self.pattern(topology, seed),
         };
         let mut workload = built.map_err(|error| error.to_string())?;
-        workload.check(topology.nics.len() as u32).map_err(|error| error.to_string())?;
+        workload.check(interfaces).map_err(|error| error.to_string())?;
         if let Some(Parsed(later)) = self.start {
-            for message in &mut workload.messages {
-                if let Start::At(at) = &mut message.start {
-                    *at += later;
-                }
-            }
+            workload.delay(later);
         }
         Ok(workload)
     }
@@ -236,6 +272,7 @@ impl WorkloadKeys {
             ("fsdp", self.fsdp.is_some()),
             ("matrix", self.matrix.is_some()),
             ("poisson", self.poisson.is_some()),
+            ("goal", self.goal.is_some()),
         ];
         let given = |patterns: &[(&str, bool)]| patterns.iter().filter(|(_, is)| *is).count();
         if given(&grouped) + given(&single) != 1 {
@@ -304,6 +341,13 @@ impl WorkloadKeys {
     }
 }
 
+impl GoalKeys {
+    fn placement(&self, seed: u64) -> Placement {
+        let is_random = matches!(self.ranks, Some(Parsed(RankOrder::Random)));
+        Placement { nics: self.nics.unwrap_or(1), shuffle: is_random.then_some(seed) }
+    }
+}
+
 impl PoissonKeys {
     fn named_sizes(&self) -> Result<Sizes, String> {
         let named = self.sizes.as_ref().map(|Parsed(sizes)| sizes.clone());
@@ -339,21 +383,5 @@ impl FsdpKeys {
             layers: self.layers,
             compute: self.compute.map_or(Ps::ZERO, |Parsed(compute)| compute),
         }
-    }
-}
-
-/// Appends the messages of another workload with queue pairs and groups of their own.
-pub(super) fn append(to: &mut Workload, other: Workload) {
-    let first = to.messages.len() as u32;
-    let after = |largest: Option<u32>| largest.map_or(0, |largest| largest.saturating_add(1));
-    let queues = after(to.messages.iter().map(|message| message.queue).max());
-    let groups = after(to.messages.iter().map(|message| message.group).max());
-    for mut message in other.messages {
-        message.queue = message.queue.saturating_add(queues);
-        message.group = message.group.saturating_add(groups);
-        if let Start::After { messages, .. } = &mut message.start {
-            messages.iter_mut().for_each(|before| *before += first);
-        }
-        to.messages.push(message);
     }
 }

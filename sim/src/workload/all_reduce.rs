@@ -16,14 +16,14 @@ use crate::time::Ps;
 /// There are fewer bytes than members, a chunk of an impossible length, or too many messages.
 pub fn ring_all_reduce(groups: &Groups, bytes: u64) -> Result<Workload, WorkloadError> {
     possible_count(groups.messages(|n| n.saturating_mul(2 * (n - 1))))?;
-    let mut messages = Vec::new();
+    let mut workload = Workload::default();
     for (group, members) in groups.iter() {
         let n = members.len();
         if bytes < n as u64 {
             return Err(WorkloadError::TooFewBytes { bytes, parts: n as u64 });
         }
         possible_length(bytes.div_ceil(n as u64))?;
-        let first = messages.len() as u32;
+        let first = workload.messages.len() as u32;
         for (step, at) in (0..2 * (n - 1)).flat_map(|step| (0..n).map(move |at| (step, at))) {
             // Member i starts with chunk i. Each next step forwards the received chunk, whose
             // number is one lower.
@@ -33,10 +33,10 @@ pub fn ring_all_reduce(groups: &Groups, bytes: u64) -> Result<Workload, Workload
                 0 => Start::At(Ps::ZERO),
                 _ => {
                     let came = first + ((step - 1) * n + (at + n - 1) % n) as u32;
-                    Start::After { messages: vec![came], pause: Ps::ZERO }
+                    workload.after_deliveries([came], Ps::ZERO, group)
                 }
             };
-            messages.push(Message {
+            workload.messages.push(Message {
                 start,
                 ..Message::at_once(
                     members[at],
@@ -47,7 +47,7 @@ pub fn ring_all_reduce(groups: &Groups, bytes: u64) -> Result<Workload, Workload
             });
         }
     }
-    Ok(Workload { messages })
+    Ok(workload)
 }
 
 #[cfg(test)]
@@ -61,13 +61,9 @@ mod tests {
         assert_eq!(workload.messages.len(), 12);
         assert!(workload.messages.iter().all(|m| m.bytes == 100 && m.dst == (m.src + 1) % 3));
         assert_eq!(workload.messages[2].start, Start::At(Ps::ZERO));
-        let waits_for = |message: usize| match &workload.messages[message].start {
-            Start::After { messages, .. } => messages.clone(),
-            Start::At(_) => vec![],
-        };
-        assert_eq!(waits_for(3), [2]);
-        assert_eq!(waits_for(4), [0]);
-        assert_eq!(waits_for(11), [7]);
+        assert_eq!(workload.awaited(3), [2]);
+        assert_eq!(workload.awaited(4), [0]);
+        assert_eq!(workload.awaited(11), [7]);
     }
 
     /// The sum of each member is complete: every message waits for one that its own source
@@ -77,9 +73,9 @@ mod tests {
         for (nodes, bytes) in [(2, 7), (5, 13), (16, 300_000_007)] {
             let workload =
                 ring_all_reduce(&Groups::all(nodes).unwrap().shuffled(1), bytes).unwrap();
-            for message in &workload.messages {
-                if let Start::After { messages, .. } = &message.start {
-                    let came = &workload.messages[messages[0] as usize];
+            for (number, message) in workload.messages.iter().enumerate() {
+                for came in workload.awaited(number) {
+                    let came = &workload.messages[came as usize];
                     assert_eq!((came.dst, came.bytes), (message.src, message.bytes));
                 }
             }
@@ -91,9 +87,9 @@ mod tests {
     #[test]
     fn groups_wait_for_themselves_only() {
         let workload = ring_all_reduce(&Groups::strided(8, 2).unwrap(), 4000).unwrap();
-        for message in &workload.messages {
-            if let Start::After { messages, .. } = &message.start {
-                assert_eq!(workload.messages[messages[0] as usize].group, message.group);
+        for (number, message) in workload.messages.iter().enumerate() {
+            for came in workload.awaited(number) {
+                assert_eq!(workload.messages[came as usize].group, message.group);
             }
         }
     }

@@ -52,7 +52,7 @@ pub fn all_to_all(
             }
         }
     }
-    Ok(Workload { messages })
+    Ok(Workload::from(messages))
 }
 
 #[cfg(test)]

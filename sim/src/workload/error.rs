@@ -1,6 +1,7 @@
 //! Errors of workloads.
 
 use super::message::{MAX_MESSAGE, MAX_MESSAGES};
+use super::step::{MAX_STEPS, Occurrence};
 
 /// The reason why a workload cannot be sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -40,22 +41,54 @@ pub enum WorkloadError {
         /// Number of interfaces.
         nodes: u32,
     },
-    /// A message waits for a later one.
-    #[error("message {message} waits for message {on}: it may only wait for messages before it")]
-    Waits {
+    /// More steps than a run can hold.
+    #[error("{count} steps are too many: make it smaller, at most {MAX_STEPS} are possible")]
+    TooManySteps {
+        /// Number of steps.
+        count: u64,
+    },
+    /// A message waits for a step that does not exist.
+    #[error("message {message} waits for step {on}, which does not exist: add it")]
+    NoSuchStep {
         /// The number of the message.
         message: u32,
-        /// The number of the message that it waits for.
+        /// The number of the step.
         on: u32,
     },
-    /// A message whose rails are to be planned waits for others.
+    /// A step waits for itself, for a later one, or for a message after such a step.
+    #[error("step {step} waits for {on}: it may only wait for what is possible without it")]
+    Waits {
+        /// The number of the step.
+        step: u32,
+        /// The occurrence that it waits for.
+        on: Occurrence,
+    },
+    /// Messages whose rails are to be planned wait for others.
     #[error(
-        "message {message} starts after others, so its host cannot plan its rails: \
+        "messages start after others, so hosts cannot plan their rails: \
          plan only patterns whose messages all start at a given time, such as all_to_all"
     )]
-    Unplannable {
-        /// The number of the message.
-        message: usize,
+    Unplannable,
+    /// A trace has more ranks than the fabric has room for.
+    #[error(
+        "{ranks} ranks of {nics} interfaces, at least 1, do not fit on {interfaces}: \
+         take a larger topology"
+    )]
+    Ranks {
+        /// Number of ranks.
+        ranks: u32,
+        /// Number of interfaces of a rank.
+        nics: u32,
+        /// Number of interfaces in the fabric.
+        interfaces: u32,
+    },
+    /// A rank of a trace uses an interface that it does not have.
+    #[error("a rank uses nic {nic} and has {nics}, numbered from 0: raise `nics`")]
+    RankNics {
+        /// The number of the interface.
+        nic: u32,
+        /// Number of interfaces of a rank.
+        nics: u32,
     },
     /// The groups cannot share the nodes evenly.
     #[error("{nodes} nodes cannot be shared evenly by {groups} groups: give a divisor of {nodes}")]

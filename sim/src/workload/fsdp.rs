@@ -70,20 +70,19 @@ impl Fsdp {
         let nic = |gpu: u32| {
             placed[(gpu / gpus_per_server) as usize] * gpus_per_server + gpu % gpus_per_server
         };
-        let flow = |(layer, gpu): (u32, u32)| Message {
-            start: self.start(layer, gpu),
-            ..Message::at_once(
-                nic(gpu),
-                nic((gpu + gpus_per_server) % gpus),
-                self.bytes_per_flow,
-                layer,
-            )
-        };
-        let flows = (0..self.layers).flat_map(|layer| (0..gpus).map(move |gpu| (layer, gpu)));
-        Ok(Workload { messages: flows.map(flow).collect() })
+        let mut workload = Workload::default();
+        for (layer, gpu) in
+            (0..self.layers).flat_map(|layer| (0..gpus).map(move |gpu| (layer, gpu)))
+        {
+            let start = self.start(layer, gpu, &mut workload);
+            let (src, dst) = (nic(gpu), nic((gpu + gpus_per_server) % gpus));
+            let flow = Message::at_once(src, dst, self.bytes_per_flow, layer);
+            workload.messages.push(Message { start, ..flow });
+        }
+        Ok(workload)
     }
 
-    fn start(&self, layer: u32, gpu: u32) -> Start {
+    fn start(&self, layer: u32, gpu: u32, workload: &mut Workload) -> Start {
         if layer == 0 {
             return Start::At(Ps::ZERO);
         }
@@ -91,7 +90,7 @@ impl Fsdp {
         let before = (layer - 1) * gpus;
         let own = before + gpu;
         let came = before + (gpu + gpus - self.gpus_per_server) % gpus;
-        Start::After { messages: vec![own, came], pause: self.compute }
+        workload.after_deliveries([own, came], self.compute, layer)
     }
 }
 
@@ -121,9 +120,9 @@ mod tests {
     #[test]
     fn a_gpu_waits_for_its_own_flow_and_the_one_to_it() {
         let workload = small().workload(8, 1).unwrap();
-        for message in &workload.messages[8..] {
-            let Start::After { messages, .. } = &message.start else { panic!("{message:?}") };
-            let [own, came] = messages[..] else { panic!("{messages:?}") };
+        for (number, message) in workload.messages.iter().enumerate().skip(8) {
+            let awaited = workload.awaited(number);
+            let [own, came] = awaited[..] else { panic!("{awaited:?}") };
             let (own, came) = (&workload.messages[own as usize], &workload.messages[came as usize]);
             assert_eq!((own.src, came.dst), (message.src, message.src));
             assert_eq!((own.group, came.group), (message.group - 1, message.group - 1));

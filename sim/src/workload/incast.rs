@@ -16,7 +16,7 @@ pub fn incast(groups: &Groups, bytes: u64) -> Result<Workload, WorkloadError> {
         let senders = members[1..].iter();
         messages.extend(senders.map(|src| Message::at_once(*src, members[0], bytes, group)));
     }
-    Ok(Workload { messages })
+    Ok(Workload::from(messages))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Workloads: the messages between hosts, and the dependencies between them.
+//! Workloads: the messages between hosts, and the steps that they depend on.
 //!
 //! The patterns return a [`Workload`]. The same arguments, seed included, give the same workload.
 //! Nodes are interfaces, which are hosts if each host has one.
@@ -8,6 +8,7 @@ mod all_to_all;
 pub mod bounds;
 mod error;
 mod fsdp;
+pub mod goal;
 mod groups;
 mod incast;
 pub mod matrix;
@@ -16,6 +17,7 @@ mod permutation;
 mod poisson;
 mod ring;
 mod sizes;
+mod step;
 mod tree;
 
 pub use all_reduce::ring_all_reduce;
@@ -29,4 +31,5 @@ pub use permutation::{Pairs, permutation};
 pub use poisson::{Poisson, QueuePairs};
 pub use ring::ring;
 pub use sizes::{NAMED_SIZES, Sizes, SizesError};
+pub use step::{MAX_STEPS, Occurrence, Step};
 pub use tree::{Forwarding, Pipeline, tree, tree_all_reduce};

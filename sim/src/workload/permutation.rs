@@ -53,7 +53,7 @@ pub fn permutation(
     }
     let to = leave_places(&places, &mut Pcg64Mcg::seed_from_u64(seed));
     let messages = (0..).zip(to).map(|(src, dst)| Message::at_once(src, dst, bytes, 0));
-    Ok(Workload { messages: messages.collect() })
+    Ok(messages.collect::<Vec<_>>().into())
 }
 
 /// Returns the number of interfaces in the most crowded place.

@@ -70,8 +70,8 @@ impl Poisson {
             };
             Message { start: Start::At(at), queue, ..message }
         };
-        let messages = (0..).zip(arrivals).map(message).collect();
-        Ok(Workload { messages })
+        let messages: Vec<Message> = (0..).zip(arrivals).map(message).collect();
+        Ok(Workload::from(messages))
     }
 
     /// Returns the mean time in seconds between two messages of an interface.
@@ -152,7 +152,7 @@ mod tests {
     fn starts(workload: &Workload) -> Vec<Ps> {
         let start = |message: &Message| match message.start {
             Start::At(at) => at,
-            Start::After { .. } => panic!("{message:?}"),
+            Start::After(_) => panic!("{message:?}"),
         };
         workload.messages.iter().map(start).collect()
     }

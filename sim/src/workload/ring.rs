@@ -18,7 +18,7 @@ pub fn ring(groups: &Groups, bytes: u64) -> Result<Workload, WorkloadError> {
         let sent = members.iter().zip(next);
         messages.extend(sent.map(|(src, dst)| Message::at_once(*src, *dst, bytes, group)));
     }
-    Ok(Workload { messages })
+    Ok(Workload::from(messages))
 }
 
 #[cfg(test)]

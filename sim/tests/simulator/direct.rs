@@ -42,7 +42,7 @@ fn workload() -> Workload {
         queue: 0,
         group: 0,
     };
-    Workload { messages: (0..400).map(message).collect() }
+    Workload::from((0..400).map(message).collect::<Vec<_>>())
 }
 
 /// A set-up in which every slightly late packet is retransmitted.

@@ -1,6 +1,7 @@
 //! Simulated fabrics, through the public interface.
 
 mod direct;
+mod goal;
 mod own_controller;
 mod own_path_policy;
 mod physics;

@@ -65,7 +65,7 @@ fn completion(packets: f64) -> Ps {
         topology: topology.build().unwrap(),
         network,
         host: HostConfig { cc, ..HostConfig::default() },
-        workload: Workload { messages: vec![message] },
+        workload: Workload::from(vec![message]),
         changes: Vec::new(),
         seed: 1,
         limit: Ps::from_micros(1_000_000),

@@ -57,7 +57,7 @@ fn bytes_by_spine(lb: LbPolicy) -> [u64; SPINES] {
         topology: topology.build().unwrap(),
         network,
         host: HostConfig { lb, ..HostConfig::default() },
-        workload: Workload { messages: vec![message] },
+        workload: Workload::from(vec![message]),
         changes: Vec::new(),
         seed: 1,
         limit: Ps::from_micros(1_000_000),

@@ -43,7 +43,7 @@ fn a_lone_flow_takes_the_analytic_time_to_the_picosecond() {
     for (dst, links) in [(1, 2), (4, 4), (127, 6)] {
         for bytes in [1, 4096, 4097, 1 << 20, (1 << 24) + 1] {
             let topology = FatTree::k_ary(8, rate, delay).unwrap().build().unwrap();
-            let workload = Workload { messages: vec![message(0, dst, bytes, Ps::ZERO)] };
+            let workload = Workload::from(vec![message(0, dst, bytes, Ps::ZERO)]);
             let took = run(topology, workload).completion_time();
             let packets = bytes.div_ceil(4096);
             // Packets of one length in words of 8 bytes, and the rest.
@@ -116,8 +116,8 @@ fn an_m_d_1_queue_has_its_known_mean_wait() {
             at += -(1.0 - rng.random::<f64>()).ln() * service / load;
             message(rng.random_range(0..sources), sources, 1_000, Ps(at as u64))
         };
-        let messages = (0..60_000).map(|_| draw()).collect();
-        let wait = mean_wait(&run(bottleneck(sources), Workload { messages }));
+        let messages: Vec<_> = (0..60_000).map(|_| draw()).collect();
+        let wait = mean_wait(&run(bottleneck(sources), Workload::from(messages)));
         let known = load / (2.0 * (1.0 - load));
         assert!((wait / known - 1.0).abs() < 0.05, "load {load}: {wait} instead of {known}");
     }
@@ -154,7 +154,7 @@ fn an_nd_d_1_queue_has_its_known_mean_wait() {
             .collect::<Vec<_>>()
     });
     let messages: Vec<Message> = messages.collect();
-    let simulation = run(bottleneck(sources), Workload { messages });
+    let simulation = run(bottleneck(sources), Workload::from(messages));
     let (_, alone) = self::service();
     for (span, index) in simulation.spans().iter().zip(0..) {
         if index % 2 == 1 {

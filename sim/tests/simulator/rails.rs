@@ -50,7 +50,7 @@ fn run(data_path: DataPath, rail_scheme: RailScheme, nvlink: Option<NvLink>) -> 
             cc: CcConfig::new(FixedWindow { window: 1 << 18 }),
             ..HostConfig::default()
         },
-        workload: Workload { messages: vec![message] },
+        workload: Workload::from(vec![message]),
         changes: Vec::new(),
         seed: 1,
         limit: Ps::from_micros(100_000),

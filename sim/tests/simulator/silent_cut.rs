@@ -110,7 +110,7 @@ impl Case {
                 max_rto: Duration::from_millis(100),
                 ..host
             },
-            workload: Workload { messages: vec![message] },
+            workload: Workload::from(vec![message]),
             changes,
             seed: self.seed,
             limit: at(2 * END_MS * READINGS),

@@ -41,7 +41,7 @@ fn share(topology: Topology, lb: LbPolicy, switch: Policy, paths: Paths) -> f64 
     let plain = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 4_000_000 }, switch);
     let start = Start::At(Ps::ZERO);
     let message = Message { src: 0, dst: 1, bytes: 200 << 20, start, queue: 0, group: 0 };
-    let workload = Workload { messages: vec![message] };
+    let workload = Workload::from(vec![message]);
     let least = bounds::of_workload(&frames, &topology, &workload);
     let cc = CcConfig::new(FixedWindow { window: 1 << 20 });
     let mut simulation = Simulation::new(Plan {

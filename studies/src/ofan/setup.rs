@@ -222,7 +222,7 @@ impl OfanSetup {
                     group: 0,
                 };
                 let other = Message { src: one.dst, dst: one.src, ..one.clone() };
-                Ok(Workload { messages: vec![one, other] })
+                Ok(Workload::from(vec![one, other]))
             }
             Traffic::Training(fsdp) => fsdp.workload(nodes, self.seed),
         }

@@ -74,7 +74,7 @@ fn in_order(effort: &Effort) -> Claim {
         .flat_map(|message| (0..IN_ORDER).map(move |_| message.clone()))
         .collect();
     let setup = ProSetup::new(ProScheme::Drill, effort.first_seed);
-    let mut run = Simulation::new(setup.plan(&topology, Workload { messages }));
+    let mut run = Simulation::new(setup.plan(&topology, Workload::from(messages)));
     run.run().unwrap_or_else(|error| panic!("in order: {error}"));
     let late = run.spans().chunks(IN_ORDER as usize);
     let late: usize = late

@@ -78,7 +78,7 @@ impl SprayingCase {
         let groups = Groups::new(2 * SENDERS, pairs).expect("every server is in one pair");
         let both_ways = ring(&groups, bytes).expect("the message is of a possible length");
         let up = both_ways.messages.into_iter().filter(|message| message.src < SENDERS);
-        Workload { messages: up.collect() }
+        up.collect::<Vec<_>>().into()
     }
 
     fn measure(self, policy: Policy, bytes: u64, seed: u64) -> TorQueues {

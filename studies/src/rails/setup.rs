@@ -148,10 +148,10 @@ impl RailsSetup {
             group: flow as u32,
         };
         let numbered = || flows.iter().enumerate();
-        let whole = || Workload {
-            messages: numbered()
-                .map(|(number, flow)| message(number, flow.from, flow.to, flow.bytes))
-                .collect(),
+        let whole = || {
+            let flows = numbered();
+            let all = flows.map(|(number, flow)| message(number, flow.from, flow.to, flow.bytes));
+            Workload::from(all.collect::<Vec<_>>())
         };
         let workload = match self.scheme.spraying {
             Spraying::ByHosts(..) => whole(),
@@ -168,7 +168,7 @@ impl RailsSetup {
                     let (src, dst) = (nic(flow.source()), nic(flow.destination()));
                     message(share.flow, src, dst, share.bytes)
                 });
-                Workload { messages: messages.collect() }
+                Workload::from(messages.collect::<Vec<_>>())
             }
         };
         workload.check(topology.nics.len() as u32).expect("the study's loads can be sent");

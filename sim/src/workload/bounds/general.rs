@@ -1,6 +1,9 @@
 //! A lower bound for any workload.
 
+use std::collections::HashMap;
+
 use super::super::message::{Message, Start, Workload};
+use super::super::step::Occurrence;
 use super::cuts::{Cuts, Sent};
 use super::journey::{Journey, Load};
 use super::{Path, delivery, lone_flow};
@@ -10,8 +13,8 @@ use crate::topology::{PortId, Tier, Topology};
 
 /// A lower bound for any workload on any topology: the largest of
 ///
-/// - for each message, its earliest start, given the messages that it waits for, plus its time
-///   alone;
+/// - for each message, its earliest start, given the steps that it waits for, plus its time alone;
+/// - for each step, its earliest end, and for each stream the time of all its steps;
 /// - for each interface and direction, all traffic that cannot start before some instant, back to
 ///   back, then the shortest time until the last of it is acknowledged;
 /// - the same for all traffic that leaves or enters each edge switch and each pod, over all its
@@ -27,18 +30,11 @@ use crate::topology::{PortId, Tier, Topology};
 pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) -> Ps {
     let (mut links, mut cuts) = (Links::new(topology), Cuts::new(topology));
     let route = best_link(topology);
-    let mut delivered: Vec<Ps> = Vec::with_capacity(workload.messages.len());
-    let mut longest = Ps::ZERO;
+    let path = |message: &Message| Path { hops: hops(topology, message.src, message.dst), ..route };
+    let steps = Steps::new(frames, workload, path);
+    let mut longest = steps.last();
     for message in &workload.messages {
-        let start = match &message.start {
-            Start::At(time) => *time,
-            Start::After { messages, pause } => {
-                let all = messages.iter().map(|on| delivered[*on as usize]).max();
-                all.unwrap_or(Ps::ZERO) + *pause
-            }
-        };
-        let path = Path { hops: hops(topology, message.src, message.dst), ..route };
-        delivered.push(start + delivery(frames, &path, message.bytes));
+        let (start, path) = (steps.start(message), path(message));
         longest = longest.max(start + lone_flow(frames, &path, message.bytes));
         let (src, dst, bytes) = (message.src, message.dst, message.bytes);
         let [data, acks] = journeys(frames, &path, message, start);
@@ -48,6 +44,61 @@ pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) ->
         cuts.carry(dst, src, &acks, Sent::acks(frames, message));
     }
     longest.max(links.least(frames)).max(cuts.least(frames))
+}
+
+/// The earliest times of a workload's steps.
+struct Steps {
+    /// The earliest end of each step.
+    done: Vec<Ps>,
+    /// The time that the steps of each stream take together.
+    streams: HashMap<u32, Ps>,
+}
+
+impl Steps {
+    fn new(frames: &Frames, workload: &Workload, path: impl Fn(&Message) -> Path) -> Steps {
+        let done = Vec::with_capacity(workload.steps.len());
+        let mut steps = Steps { done, streams: HashMap::new() };
+        for step in &workload.steps {
+            let earliest = |on: &Occurrence| {
+                let message = |number: u32| &workload.messages[number as usize];
+                let start = |number: u32| steps.start(message(number));
+                match *on {
+                    Occurrence::Posted(number) => start(number),
+                    Occurrence::Delivered(number) => {
+                        let of = message(number);
+                        start(number) + delivery(frames, &path(of), of.bytes)
+                    }
+                    Occurrence::Acknowledged(number) => {
+                        let of = message(number);
+                        start(number) + lone_flow(frames, &path(of), of.bytes)
+                    }
+                    Occurrence::Started(other) => {
+                        steps.done[other as usize] - workload.steps[other as usize].time
+                    }
+                    Occurrence::Done(other) => steps.done[other as usize],
+                }
+            };
+            let ready = step.after.iter().map(earliest).max().unwrap_or(Ps::ZERO);
+            steps.done.push(ready.max(step.not_before) + step.time);
+            if let Some(stream) = step.stream {
+                *steps.streams.entry(stream).or_default() += step.time;
+            }
+        }
+        steps
+    }
+
+    /// Returns the earliest start of a message.
+    fn start(&self, message: &Message) -> Ps {
+        match message.start {
+            Start::At(time) => time,
+            Start::After(step) => self.done[step as usize],
+        }
+    }
+
+    /// Returns the earliest time at which all steps can be done. Those of a stream take turns.
+    fn last(&self) -> Ps {
+        self.done.iter().chain(self.streams.values()).copied().max().unwrap_or(Ps::ZERO)
+    }
 }
 
 /// Times of messages that have the fabric to themselves.
@@ -250,7 +301,7 @@ mod tests {
         let topology = with_a_slow_uplink();
         let messages = |pairs: &[(u32, u32)]| {
             let message = |(src, dst): &(u32, u32)| Message::at_once(*src, *dst, 250_000_000, 0);
-            Workload { messages: pairs.iter().map(message).collect() }
+            Workload::from(pairs.iter().map(message).collect::<Vec<_>>())
         };
         let millis = |pairs: &[(u32, u32)]| {
             of_workload(&frames, &topology, &messages(pairs)).as_micros_f64() / 1e3

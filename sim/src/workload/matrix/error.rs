@@ -166,6 +166,15 @@ pub enum WriteError {
         /// The number of the message.
         message: u32,
     },
+    /// A step waits for something else than deliveries, or no message waits for it.
+    #[error(
+        "step {step} is not the wait of a message for deliveries: \
+         a connection matrix cannot say that"
+    )]
+    Step {
+        /// The number of the step.
+        step: u32,
+    },
     /// A message fires more than two triggers.
     #[error(
         "message {message} is waited for in more than two different ways: \

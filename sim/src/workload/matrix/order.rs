@@ -19,27 +19,32 @@ pub(super) fn workload(
         number[*old as usize] = new;
     }
     let queues = queues(connections);
-    let message = |old: u32| {
+    let mut workload = Workload::default();
+    // Connections with the same trigger wait together.
+    let mut steps: HashMap<u32, Start> = HashMap::new();
+    for old in order {
         let connection = &connections[old as usize];
-        let start = match connection.start {
-            Some(time) => Start::At(time),
-            None => {
-                let mut messages: Vec<u32> =
-                    waits[old as usize].iter().map(|on| number[*on as usize]).collect();
-                messages.sort_unstable();
-                Start::After { messages, pause: Ps::ZERO }
-            }
+        let awaited = |on: &u32| number[*on as usize];
+        let mut after = || {
+            let mut messages: Vec<u32> = waits[old as usize].iter().map(awaited).collect();
+            messages.sort_unstable();
+            workload.after_deliveries(messages, Ps::ZERO, connection.id)
         };
-        Message {
+        let start = match (connection.start, connection.waits) {
+            (Some(time), _) => Start::At(time),
+            (None, Some(trigger)) => *steps.entry(trigger).or_insert_with(after),
+            (None, None) => after(),
+        };
+        workload.messages.push(Message {
             src: connection.src,
             dst: connection.dst,
             bytes: connection.bytes,
             start,
             queue: queues[old as usize],
             group: connection.id,
-        }
-    };
-    Ok(Workload { messages: order.into_iter().map(message).collect() })
+        });
+    }
+    Ok(workload)
 }
 
 /// Returns the connections that each connection waits for.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::super::all_to_all::StartOrder;
 use super::super::groups::Groups;
 use super::super::message::{MAX_MESSAGE, Message, Start, Workload};
+use super::super::step::{Occurrence, Step};
 use super::super::{all_to_all, ring_all_reduce, tree_all_reduce};
 use super::error::LATEST;
 use super::{Matrix, WriteError};
@@ -18,11 +19,8 @@ fn error(text: &str) -> String {
     Matrix::parse("a.cm", text).unwrap_err().to_string()
 }
 
-fn waits_for(matrix: &Matrix, message: usize) -> &[u32] {
-    match &matrix.workload.messages[message].start {
-        Start::At(_) => &[],
-        Start::After { messages, .. } => messages,
-    }
+fn waits_for(matrix: &Matrix, message: usize) -> Vec<u32> {
+    matrix.workload.awaited(message)
 }
 
 #[test]
@@ -79,7 +77,7 @@ fn messages_come_after_what_they_wait_for() {
     );
     let ids: Vec<u32> = matrix.workload.messages.iter().map(|message| message.group).collect();
     assert_eq!(ids, [2, 4, 3, 1]);
-    assert_eq!((waits_for(&matrix, 2), waits_for(&matrix, 3)), (&[1][..], &[2][..]));
+    assert_eq!((waits_for(&matrix, 2), waits_for(&matrix, 3)), (vec![1], vec![2]));
     matrix.workload.check(4).unwrap();
 }
 
@@ -100,13 +98,11 @@ fn awaited_messages_are_sorted() {
 /// A barrier counts each connection once, even if the workload names it twice.
 #[test]
 fn a_message_named_twice_is_waited_for_once() {
-    let named_twice = Start::After { messages: vec![1, 0, 1], pause: Ps::ZERO };
-    let messages = vec![
-        Message::at_once(0, 1, 1, 1),
-        Message::at_once(1, 2, 1, 2),
-        Message { start: named_twice, ..Message::at_once(2, 0, 1, 3) },
-    ];
-    let text = Matrix { nodes: 3, workload: Workload { messages } }.write().unwrap();
+    let messages = vec![Message::at_once(0, 1, 1, 1), Message::at_once(1, 2, 1, 2)];
+    let mut workload = Workload::from(messages);
+    let start = workload.after_deliveries([1, 0, 1], Ps::ZERO, 3);
+    workload.messages.push(Message { start, ..Message::at_once(2, 0, 1, 3) });
+    let text = Matrix { nodes: 3, workload }.write().unwrap();
     assert!(text.contains("trigger id 1 barrier count 2"), "{text}");
     assert_eq!(waits_for(&read(&text), 2), [0, 1]);
 }
@@ -232,27 +228,34 @@ fn collectives_can_be_written() {
         let matrix = Matrix { nodes: 16, workload };
         let back = read(&matrix.write().unwrap());
         assert_eq!(back.workload.messages.len(), matrix.workload.messages.len());
-        for (back, message) in back.workload.messages.iter().zip(&matrix.workload.messages) {
-            assert_eq!((back.src, back.dst, back.bytes), (message.src, message.dst, message.bytes));
-            assert_eq!(back.start, message.start);
+        let messages = back.workload.messages.iter().zip(&matrix.workload.messages);
+        for (number, (copy, message)) in messages.enumerate() {
+            assert_eq!((copy.src, copy.dst, copy.bytes), (message.src, message.dst, message.bytes));
+            assert_eq!(waits_for(&back, number), waits_for(&matrix, number));
         }
     }
 }
 
 #[test]
 fn workloads_that_the_format_cannot_express_are_rejected() {
-    let message = |start| Message { start, ..Message::at_once(0, 1, 1, 0) };
-    let after = |messages: &[u32], pause| Start::After { messages: messages.to_vec(), pause };
-    let write = |messages: Vec<Message>| {
-        Matrix { nodes: 2, workload: Workload { messages } }.write().unwrap_err()
+    let write = |awaited: &[&[u32]], pause| {
+        let mut workload = Workload::from(vec![Message::at_once(0, 1, 1, 0)]);
+        for set in awaited {
+            let start = workload.after_deliveries(set.iter().copied(), pause, 0);
+            workload.messages.push(Message { start, ..Message::at_once(0, 1, 1, 0) });
+        }
+        Matrix { nodes: 2, workload }
     };
-    let first = message(Start::At(Ps::ZERO));
-    let paused = message(after(&[0], Ps(1)));
-    assert_eq!(write(vec![first.clone(), paused]), WriteError::Pause { message: 1 });
-    let sets: [&[u32]; 3] = [&[0], &[0, 1], &[0, 2]];
-    let waiting = sets.map(|set| message(after(set, Ps::ZERO)));
-    let messages = [vec![first], waiting.to_vec()].concat();
-    assert_eq!(write(messages), WriteError::Waiters { message: 0 });
+    let paused = write(&[&[0]], Ps(1)).write();
+    assert_eq!(paused, Err(WriteError::Pause { message: 1 }));
+    let waiters = write(&[&[0], &[0, 1], &[0, 2]], Ps::ZERO).write();
+    assert_eq!(waiters, Err(WriteError::Waiters { message: 0 }));
+    let mut unused = write(&[&[0]], Ps::ZERO);
+    unused.workload.steps.push(Step::default());
+    assert_eq!(unused.write(), Err(WriteError::Step { step: 1 }));
+    let mut other = write(&[&[0]], Ps::ZERO);
+    other.workload.steps[0].after.push(Occurrence::Posted(0));
+    assert_eq!(other.write(), Err(WriteError::Step { step: 0 }));
     let tree = tree_all_reduce(&Groups::all(8).unwrap(), 4096, 4096).unwrap();
     assert!(Matrix { nodes: 8, workload: tree }.write().is_ok());
 }
@@ -262,22 +265,22 @@ fn matrices() -> impl Strategy<Value = Matrix> {
     let message = (0_u32..20, 1_u32..20, 1..=MAX_MESSAGE, 0..=LATEST, any::<Option<u8>>());
     (prop::collection::vec(message, 0..40), any::<bool>()).prop_map(|(drawn, with_ids)| {
         let with_ids = with_ids || drawn.iter().any(|message| message.4.is_some());
-        let mut messages: Vec<Message> = Vec::new();
+        let mut workload = Workload::default();
         let mut awaited = std::collections::HashSet::new();
         for (number, (src, step, bytes, at, on)) in (0_u32..).zip(drawn) {
             let dst = (src + step) % 20;
             let pair = |other: &&Message| (other.src, other.dst) == (src, dst);
-            let queue = messages.iter().filter(pair).count() as u32;
+            let queue = workload.messages.iter().filter(pair).count() as u32;
+            let group = if with_ids { 3 * number + 1 } else { 0 };
             let start = match on.map(|on| u32::from(on) % number.max(1)) {
                 Some(on) if number > 0 && awaited.insert(on) => {
-                    Start::After { messages: vec![on], pause: Ps::ZERO }
+                    workload.after_deliveries([on], Ps::ZERO, group)
                 }
                 _ => Start::At(Ps(at)),
             };
-            let group = if with_ids { 3 * number + 1 } else { 0 };
-            messages.push(Message { src, dst, bytes, start, queue, group });
+            workload.messages.push(Message { src, dst, bytes, start, queue, group });
         }
-        Matrix { nodes: 20, workload: Workload { messages } }
+        Matrix { nodes: 20, workload }
     })
 }
 

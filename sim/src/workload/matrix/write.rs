@@ -3,14 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 
-use super::super::message::{Message, Start};
+use super::super::message::{Message, Start, Workload};
 use super::{Matrix, WriteError};
 use crate::time::Ps;
 
 pub(super) fn write(matrix: &Matrix) -> Result<String, WriteError> {
-    let messages = &matrix.workload.messages;
-    let triggers = Triggers::of(messages)?;
-    let ids = ids(messages, triggers.awaited.is_empty());
+    let triggers = Triggers::of(&matrix.workload)?;
+    let ids = ids(&matrix.workload.messages, triggers.awaited.is_empty());
     let mut text = String::new();
     lines(&mut text, matrix, &triggers, &ids).expect("a String takes whatever is written");
     Ok(text)
@@ -29,9 +28,8 @@ fn lines(text: &mut String, matrix: &Matrix, triggers: &Triggers, ids: &[u32]) -
         }
         match (triggers.starts[index], &message.start) {
             (Some(trigger), _) => write!(text, " trigger {trigger}")?,
-            (None, Start::At(time) | Start::After { pause: time, .. }) => {
-                write!(text, " start {}", time.0)?;
-            }
+            (None, Start::At(time)) => write!(text, " start {}", time.0)?,
+            (None, Start::After(_)) => unreachable!("a message after a step has a trigger"),
         }
         write!(text, " size {}", message.bytes)?;
         // A message waits for the delivery. A second trigger needs the other key.
@@ -60,22 +58,24 @@ struct Triggers {
 }
 
 impl Triggers {
-    fn of(messages: &[Message]) -> Result<Triggers, WriteError> {
+    fn of(workload: &Workload) -> Result<Triggers, WriteError> {
+        let Workload { messages, steps } = workload;
         let mut known: HashMap<Vec<u32>, u32> = HashMap::new();
         let mut triggers = Triggers {
             awaited: Vec::new(),
             starts: vec![None; messages.len()],
             fired_by: vec![Vec::new(); messages.len()],
         };
+        let mut used = vec![false; steps.len()];
         for (index, message) in (0..).zip(messages) {
-            let Start::After { messages: awaited, pause } = &message.start else { continue };
-            if awaited.is_empty() {
-                continue;
-            }
-            if *pause != Ps::ZERO {
+            let Start::After(number) = message.start else { continue };
+            used[number as usize] = true;
+            let step = &steps[number as usize];
+            if step.time != Ps::ZERO || step.not_before != Ps::ZERO {
                 return Err(WriteError::Pause { message: index });
             }
-            let mut awaited = awaited.clone();
+            let deliveries = step.deliveries().filter(|awaited| !awaited.is_empty());
+            let mut awaited = deliveries.ok_or(WriteError::Step { step: number })?;
             awaited.sort_unstable();
             awaited.dedup();
             let id = match known.get(&awaited) {
@@ -85,7 +85,10 @@ impl Triggers {
             known.insert(awaited, id);
             triggers.starts[index as usize] = Some(id);
         }
-        Ok(triggers)
+        match (0..).zip(used).find(|(_, used)| !used) {
+            Some((step, _)) => Err(WriteError::Step { step }),
+            None => Ok(triggers),
+        }
     }
 
     fn add(&mut self, awaited: &[u32]) -> Result<u32, WriteError> {

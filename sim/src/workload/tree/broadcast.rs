@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::super::error::{WorkloadError, possible_count, possible_length};
 use super::super::groups::Groups;
-use super::super::message::{Message, Start, Workload};
+use super::super::message::{Message, Workload};
 use super::shape::Tree;
 use crate::time::Ps;
 
@@ -59,7 +59,7 @@ pub fn tree(
         }
     };
     possible_count(groups.messages(|n| (2 * n).saturating_mul(chunks)))?;
-    let mut messages = Vec::new();
+    let mut workload = Workload::default();
     for (group, members) in groups.iter() {
         let trees = Tree::double(members.len());
         for (queue, tree) in (0..).zip(&trees) {
@@ -67,15 +67,15 @@ pub fn tree(
                 queue,
                 ..Message::at_once(members[from], members[to], bytes, group)
             };
-            send_down(tree, bytes, forwarding, link, &mut messages);
+            send_down(tree, bytes, forwarding, link, &mut workload);
         }
         if forwarding == Forwarding::JoinedRoots {
             let [first, second] = trees.map(|tree| members[tree.root()]);
-            messages.push(Message::at_once(first, second, bytes, group));
-            messages.push(Message::at_once(second, first, bytes, group));
+            workload.messages.push(Message::at_once(first, second, bytes, group));
+            workload.messages.push(Message::at_once(second, first, bytes, group));
         }
     }
-    Ok(Workload { messages })
+    Ok(workload)
 }
 
 /// Adds all messages of one tree.
@@ -84,12 +84,12 @@ fn send_down(
     bytes: u64,
     forwarding: Forwarding,
     link: impl Fn(usize, usize, u64) -> Message,
-    messages: &mut Vec<Message>,
+    workload: &mut Workload,
 ) {
     let (pipeline, strict) = match forwarding {
         Forwarding::None | Forwarding::JoinedRoots => {
             let whole = tree.links().map(|(parent, child)| link(parent, child, bytes));
-            return messages.extend(whole);
+            return workload.messages.extend(whole);
         }
         Forwarding::PacedRoots(pipeline) => (pipeline, false),
         Forwarding::Strict(pipeline) => (pipeline, true),
@@ -111,13 +111,10 @@ fn send_down(
             if let Some(freed) = freed.filter(|_| strict || parent == root) {
                 after.extend(tree.children(child).filter_map(|next| brings[freed][next]));
             }
-            let start = match after.is_empty() {
-                true => Start::At(Ps::ZERO),
-                false => Start::After { messages: after, pause: Ps::ZERO },
-            };
-            brings[chunk][child] = Some(messages.len() as u32);
-            let len = if cut(parent) { len } else { bytes };
-            messages.push(Message { start, ..link(parent, child, len) });
+            let message = link(parent, child, if cut(parent) { len } else { bytes });
+            let start = workload.after_deliveries(after, Ps::ZERO, message.group);
+            brings[chunk][child] = Some(workload.messages.len() as u32);
+            workload.messages.push(Message { start, ..message });
         }
     }
 }
@@ -146,13 +143,6 @@ mod tests {
         load
     }
 
-    fn waits(message: &Message) -> &[u32] {
-        match &message.start {
-            Start::At(_) => &[],
-            Start::After { messages, .. } => messages,
-        }
-    }
-
     #[test]
     fn all_forms_of_forwarding_send_the_same_bytes_between_the_same_members() {
         let at_once = load(&of(Forwarding::None));
@@ -174,12 +164,13 @@ mod tests {
     #[test]
     fn a_paced_root_is_no_further_ahead_than_its_childs_buffer() {
         let workload = of(Forwarding::PacedRoots(PIPELINE));
-        let waiting: Vec<&Message> =
-            workload.messages.iter().filter(|message| !waits(message).is_empty()).collect();
+        let numbers = 0..workload.messages.len();
+        let waiting: Vec<usize> = numbers.filter(|of| !workload.awaited(*of).is_empty()).collect();
         assert_eq!(waiting.len(), 2 * (11 - 3));
-        for message in waiting {
-            let freed: Vec<&Message> =
-                waits(message).iter().map(|on| &workload.messages[*on as usize]).collect();
+        for number in waiting {
+            let message = &workload.messages[number];
+            let awaited = workload.awaited(number).into_iter();
+            let freed: Vec<&Message> = awaited.map(|on| &workload.messages[on as usize]).collect();
             assert_eq!(freed.len(), 2);
             assert!(freed.iter().all(|on| (on.src, on.queue) == (message.dst, message.queue)));
             assert_ne!(freed[0].dst, freed[1].dst);
@@ -191,8 +182,9 @@ mod tests {
         let workload = of(Forwarding::Strict(PIPELINE));
         assert_eq!(workload.messages.len(), 2 * 127 * 11);
         let mut roots: Vec<u32> = Vec::new();
-        for message in &workload.messages {
-            let from = waits(message).iter().map(|on| &workload.messages[*on as usize]);
+        for (number, message) in workload.messages.iter().enumerate() {
+            let awaited = workload.awaited(number);
+            let from = awaited.iter().map(|on| &workload.messages[*on as usize]);
             let mut came = from.filter(|on| (on.dst, on.queue) == (message.src, message.queue));
             match came.next() {
                 Some(chunk) => assert_eq!(chunk.bytes, message.bytes),

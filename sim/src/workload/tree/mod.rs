@@ -8,7 +8,7 @@ pub use broadcast::{Forwarding, Pipeline, tree};
 use self::shape::Tree;
 use super::error::{WorkloadError, possible_count, possible_length};
 use super::groups::Groups;
-use super::message::{Message, Start, Workload};
+use super::message::{Message, Workload};
 use crate::time::Ps;
 
 /// AllReduce along a double binary tree, pipelined. Each tree takes half of `bytes`, cut into
@@ -30,7 +30,7 @@ pub fn tree_all_reduce(
     let halves = [bytes.div_ceil(2), bytes / 2];
     let chunks: u64 = halves.iter().map(|half| half.div_ceil(chunk_bytes)).sum();
     possible_count(groups.messages(|n| (2 * (n - 1)).saturating_mul(chunks)))?;
-    let mut messages = Vec::new();
+    let mut workload = Workload::default();
     for (group, members) in groups.iter() {
         let trees = (0..).zip(Tree::double(members.len())).zip(halves);
         for ((queue, tree), half) in trees {
@@ -40,33 +40,31 @@ pub fn tree_all_reduce(
                     queue,
                     ..Message::at_once(members[from], members[to], bytes, group)
                 };
-                reduce_and_broadcast(&tree, link, &mut messages);
+                reduce_and_broadcast(&tree, link, &mut workload);
             }
         }
     }
-    Ok(Workload { messages })
+    Ok(workload)
 }
 
 /// Adds the messages of one chunk up and down the tree.
 fn reduce_and_broadcast(
     tree: &Tree,
     link: impl Fn(usize, usize) -> Message,
-    messages: &mut Vec<Message>,
+    workload: &mut Workload,
 ) {
-    let after = |came: &[u32]| match came {
-        [] => Start::At(Ps::ZERO),
-        _ => Start::After { messages: came.to_vec(), pause: Ps::ZERO },
-    };
     let mut came = vec![Vec::new(); tree.ranks()];
+    let mut add = |message: Message, came: &[u32]| {
+        let start = workload.after_deliveries(came.iter().copied(), Ps::ZERO, message.group);
+        workload.messages.push(Message { start, ..message });
+        workload.messages.len() as u32 - 1
+    };
     for (parent, child) in tree.links().rev() {
-        let start = after(&came[child]);
-        came[parent].push(messages.len() as u32);
-        messages.push(Message { start, ..link(child, parent) });
+        let number = add(link(child, parent), &came[child]);
+        came[parent].push(number);
     }
     for (parent, child) in tree.links() {
-        let start = after(&came[parent]);
-        came[child] = vec![messages.len() as u32];
-        messages.push(Message { start, ..link(parent, child) });
+        came[child] = vec![add(link(parent, child), &came[parent])];
     }
 }
 
@@ -86,11 +84,8 @@ mod tests {
             let first = workload.messages.iter().position(|m| std::ptr::eq(m, &chunk[0])).unwrap();
             let mut carries: Vec<u32> = Vec::new();
             let mut holds: Vec<u32> = (0..7).map(|node| 1 << node).collect();
-            for message in chunk {
-                let waits: &[u32] = match &message.start {
-                    Start::At(_) => &[],
-                    Start::After { messages, .. } => messages,
-                };
+            for (number, message) in (first..).zip(chunk) {
+                let waits = workload.awaited(number);
                 let own = 1 << message.src;
                 let all = waits.iter().fold(own, |all, on| all | carries[*on as usize - first]);
                 carries.push(all);

@@ -16,7 +16,7 @@ use crate::reproduce::Reproduce;
 
 /// A packet-level simulator that drives the shipped protocol in virtual time.
 ///
-/// Exit 0: done; 1: a run failed; 2: bad usage, or an error in a scenario or matrix.
+/// Exit 0: done; 1: a run failed; 2: bad usage, or an error in a scenario, matrix or trace.
 #[derive(Parser, Debug)]
 #[command(name = "braid-sim", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -30,7 +30,8 @@ pub(crate) enum Command {
     List,
     /// Run scenarios (TOML; docs/simulator.md lists the keys).
     Run(RunArgs),
-    /// Run connection matrices, `Nodes N`, `Connections M`, lines `src->dst start T size S`.
+    /// Run connection matrices (`Nodes N`, `Connections M`, lines `src->dst start T size S`), or
+    /// traces in the GOAL format, text or binary.
     Matrix(MatrixArgs),
     /// Compare path policies and congestion controls on one scenario, side by side.
     Compare(CompareArgs),
@@ -71,8 +72,8 @@ pub(crate) struct RunArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MatrixArgs {
-    /// Connection matrix files.
-    #[arg(required = true, value_name = "FILE.cm")]
+    /// Connection matrix files, or traces.
+    #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Model of network and hosts: ofan, pro or uec.
     #[arg(long, value_name = "MODEL", default_value = "uec")]
@@ -98,7 +99,7 @@ pub(crate) struct MatrixArgs {
     /// Simulated time after which a run fails [default: 10 s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) limit: Option<Ps>,
-    /// Hosts of the fat tree, rounded up to the next possible number [default: the matrix's nodes]
+    /// Hosts of the fat tree, rounded up to the next possible number [default: its nodes or ranks]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) hosts: Option<u32>,
     /// Tiers of the fat tree.
