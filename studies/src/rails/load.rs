@@ -30,6 +30,8 @@ pub(super) enum Load {
     FromAll,
     /// The same bytes, from the first GPU of one domain to the first of the other.
     FromOne,
+    /// Each domain has an expert, whose data are on its first GPU, for the eight domains after it.
+    NextEight,
     /// From all GPUs of the first half of the domains to all of the second half.
     OneWay,
 }
@@ -72,6 +74,15 @@ impl Load {
             }
             Load::FromAll => (0..RAILS).map(|gpu| Flow::new(gpu, RAILS + gpu, mean)).collect(),
             Load::FromOne => vec![Flow::new(0, RAILS, domain_bytes)],
+            Load::NextEight => {
+                let to = |from: usize| {
+                    (1..=8).map(move |step| {
+                        let destination = (from + step) % domains;
+                        Flow::new(from * RAILS, destination * RAILS, domain_bytes / 8)
+                    })
+                };
+                (0..domains).flat_map(to).collect()
+            }
             Load::OneWay => {
                 let half = domains / 2 * RAILS;
                 let to = move |from| {
