@@ -32,8 +32,8 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         ),
         verdict: Verdict::of(
             anchored.0 > TIMES * sprayed.0,
-            "what is sent again in the place of a lost packet shifts the turns of all flows of \
-                its pointer, so that none stays with the link",
+            "a lost packet is replaced at once here, and what is sent in its place probably \
+                shifts the turns of all flows of its pointer",
         ),
     });
     study.claims.push(Claim {

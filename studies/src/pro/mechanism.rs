@@ -14,6 +14,8 @@ const PAPERS_TIMES: [f64; 2] = [1.3, 1.48];
 const NEAR: f64 = 0.1;
 /// Slowdown that counts as near the optimum.
 const OPTIMAL: f64 = 1.05;
+/// Packets beyond PRO's degree that count as high reordering.
+const REORDERED: u64 = 10;
 /// Messages that each host sends on one queue pair.
 const IN_ORDER: u64 = 8;
 
@@ -163,8 +165,9 @@ fn testbed(effort: &Effort) -> [Claim; 2] {
             format!("slowdowns with {measured}"),
             sized(
                 (PAPERS_TIMES[0] - NEAR..=PAPERS_TIMES[1] + NEAR).contains(&large),
-                "every host has 31 flows at once, one to each other, and DCQCN cuts those that \
-                    collide; how NCCL schedules its all-to-all on 4 servers is not modelled",
+                "the four interfaces of a ToR switch have eight links up here, so that 31 flows \
+                    each hardly collide; how NCCL orders its all-to-all, and how the testbed's \
+                    interfaces are cabled, is unstated",
             ),
         ),
         claim(
@@ -248,8 +251,9 @@ fn more_queue_pairs(effort: &Effort) -> Claim {
         "uncoordinated queue pairs are worse the more there are, and cause high reordering",
         format!("{}; {}", text(0, 7), text(1, 31)),
         Verdict::of(
-            queues[1][1] > queues[0][1] && degrees[1][1] > degrees[1][0],
-            "the longest queue is not longer with more, or packets are as much in order as PRO's",
+            queues[1][1] > queues[0][1] && degrees[1][1] > degrees[1][0] + REORDERED,
+            "their queues are longer with more, but those of equal paths grow alike, so that few \
+                packets overtake others",
         ),
     )
 }
