@@ -9,7 +9,8 @@ use super::scheme::OfanScheme::{
 };
 use super::setup::{OfanOutcome, OfanSetup, Traffic};
 use super::sweep::Sweep;
-use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Study, Verdict};
+use crate::{Claim, Effort, Study, Verdict};
+use braid_lab::charts::{Axis, Figure, Kind, Point, Series};
 use braid_sim::topology::{Node, PortId, Routes, Topology};
 use braid_sim::workload::Pairs;
 
@@ -74,8 +75,8 @@ fn larger_networks(effort: &Effort, study: &mut Study) {
     ));
 }
 
-/// Section 7: pointers of an edge switch, one for each other edge, and of an aggregation switch, one
-/// for each other pod.
+/// Section 7: an edge switch has a pointer for each other edge, an aggregation switch one for each
+/// other pod.
 fn pointers() -> Claim {
     let k = 8;
     let topology = OfanSetup { k, ..OfanSetup::new(Ofan, 1) }.topology();

@@ -104,8 +104,8 @@ fn growth(effort: &Effort) -> Claim {
     }
 }
 
-/// Returns the mean number in an N D/D/1 system with N flows of this period: by Little's law from
-/// the mean wait of an arrival, which meets the work of N - 1 others (Roberts and Virtamo, 1991).
+/// Returns the mean number in an N D/D/1 system with N flows of this period, by Little's law. An
+/// arrival waits for the work of N - 1 others, whose mean is known (Roberts and Virtamo, 1991).
 fn periodic(flows: u32, period: f64) -> f64 {
     let others = flows - 1;
     let count = f64::from(others);

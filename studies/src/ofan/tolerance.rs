@@ -30,8 +30,8 @@ fn claim(figure: &str, says: String, measured: String, verdict: Verdict) -> Clai
     Claim { figure: figure.into(), says, measured, verdict }
 }
 
-/// Judges the largest out-of-order degree, 5 q r / b: 1000 packets in the permutation, in which q is
-/// the buffer, 8 in the all-to-all.
+/// Judges the largest out-of-order degree, 5 q r / b: 1000 packets in the permutation, in which q
+/// is the buffer, and 8 in the all-to-all.
 fn degrees(effort: &Effort) -> Claim {
     let make = |scheme, of: Collective, seed| of.setup(effort, scheme, seed);
     let places = Collective::BOTH;
