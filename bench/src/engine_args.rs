@@ -93,7 +93,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub(crate) discover: Switch,
     /// Congestion control of the sender on this side: `cubic`; `fixed`, with its window
-    /// `fixed:512K`; `rate:10G`; `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
+    /// `fixed:512K`; `rate:10G`; `dcqcn:line=25G`; `mcc`; `bbr`. Each queue pair has its own.
     #[arg(long, default_value_t, value_name = "POLICY",
         value_parser = named::<CcConfig>(controllers))]
     pub(crate) cc: CcConfig,

@@ -1,7 +1,8 @@
 //! The estimator of a full pipe: three round trips in which the delivery rate grows by less than a
 //! quarter (section 5.3.1.2).
 
-const GROWTH: f64 = 1.25;
+/// Growth of the delivery rate in a round trip that does not fill the pipe.
+pub(super) const GROWTH: f64 = 1.25;
 const ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Default, Debug)]

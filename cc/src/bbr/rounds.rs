@@ -8,8 +8,8 @@ use super::delivery::RateSample;
 use super::model::{Path, ShortTerm};
 use crate::RttSample;
 
-/// A round trip met no queue if it exceeds the shortest by at most a 32nd, or by what a burst of the
-/// sender takes: this time, or the transmission time of these bytes if that is less.
+/// A round trip met no queue if it exceeds the shortest by at most a 32nd, or by a burst of the
+/// sender. A burst takes this time, or the transmission time of these bytes if that is less.
 const NO_QUEUE_PART: u32 = 32;
 const BURST: Duration = Duration::from_micros(250);
 const BURST_BYTES: f64 = 65_536.0;
@@ -71,6 +71,8 @@ pub(super) struct Losses {
     pub(super) packets: u64,
     /// Lost bytes, and lost or delivered ones, of the round trip before.
     before: (u64, u64),
+    /// The bandwidth at the end of the round trip before, in Startup.
+    pub(super) bandwidth_before: f64,
     /// Time at which the latest probe ended. The losses of packets that left before it do not lower
     /// the short-term bounds, because the long-term bound has answered them. Otherwise those that
     /// are detected late would be answered twice.
@@ -88,6 +90,7 @@ impl Default for Losses {
             bytes: 0,
             packets: 0,
             before: (0, 0),
+            bandwidth_before: 0.0,
             settled_at: Time::ZERO,
             sample: None,
         }

@@ -8,7 +8,7 @@ use super::config::BbrConfig;
 use super::control::Control;
 use super::cycle::{Acks, Cycle, State};
 use super::delivery::{Delivery, FlightSample, RateSample};
-use super::full_pipe::FullPipe;
+use super::full_pipe::{FullPipe, GROWTH};
 use super::loss_floor::LossFloor;
 use super::model::{Path, ShortTerm};
 use super::rounds::{Losses, NO_DELIVERY, ProbeRtt, Rounds};
@@ -195,10 +195,14 @@ impl Bbr {
         // Each loss counts on a path without a floor, as in the draft.
         let margin = if has_floor { self.loss_threshold() } else { 0.0 };
         if self.state == State::Startup {
+            // Samples of an application that sends too little count, too.
+            let bandwidth = self.path.max_bandwidth.get();
+            let before = std::mem::replace(&mut self.losses.bandwidth_before, bandwidth);
+            let is_flat = bandwidth < GROWTH * before;
             let most = loss_floor.allowance(carried, self.loss_threshold());
             // Unlike in section 5.3.1.3, the delivery rate must have stopped growing as well. As
             // long as it grows, the pipe is not full, and losses have another cause.
-            if bytes as f64 > most && packets >= START_LOSSES && self.full_pipe.is_flat() {
+            if bytes as f64 > most && packets >= START_LOSSES && is_flat {
                 self.end_startup(latest.in_flight);
             }
         } else if bytes as f64 > loss_floor.allowance(carried, margin) && !self.state.is_probing() {

@@ -58,6 +58,7 @@ struct Link {
     marks_from: u64,
     /// One packet of so many is lost at random. 0: none.
     loses_one_of: u64,
+    app_limited: bool,
     free_at: Time,
     next_send: Time,
     /// Departure, arrival of the acknowledgement, and fate of the packets in flight.
@@ -81,6 +82,7 @@ impl Link {
             queue,
             marks_from: u64::MAX,
             loses_one_of: 0,
+            app_limited: false,
             free_at: now,
             next_send: now,
             flight: VecDeque::new(),
@@ -124,7 +126,7 @@ impl Link {
         let Some((sent_at, _, fate)) = self.flight.pop_front() else { return };
         let sample = ack(self.now, self.now - sent_at, 1, before);
         let marks = u32::from(fate == Fate::Marked);
-        self.bbr.on_ack(&AckSample { marks, ..sample });
+        self.bbr.on_ack(&AckSample { marks, app_limited: self.app_limited, ..sample });
         self.delivered += 1;
         if lost > 0 {
             let (now, bytes) = (self.now, lost * PACKET);
@@ -182,6 +184,15 @@ fn startup_ends_at_a_full_pipe_and_drain_empties_the_queue() {
     let in_flight = (link.flight.len() as u64 * PACKET) as f64;
     assert!(in_flight <= 1.1 * product, "{in_flight}");
     assert!(link.bbr.path.long_term.is_infinite(), "nothing was lost");
+}
+
+#[test]
+fn losses_end_startup_even_if_the_application_limits_it() {
+    let mut link = Link::new("bbr", PRODUCT / 10);
+    link.app_limited = true;
+    link.run(1000 * MS);
+    assert_ne!(link.bbr.state, State::Startup);
+    assert!(link.bbr.path.long_term < 2.0 * PRODUCT as f64 * PACKET as f64);
 }
 
 #[test]
