@@ -12,14 +12,14 @@
 //! - A batch is **late** if a batch that was sent after more than half of its round trip returned
 //!   before it. This compares paths at the same time, so a busy receiver or a paused host affects
 //!   all of them. Round trips stay within a factor of two of each other. For paths of about equal
-//!   length, that is Wardrop's equilibrium: every path has a queue, or none has. The first packet of
-//!   a batch decides, because later ones also wait for the batch itself.
+//!   length, that is Wardrop's equilibrium: every path has a queue, or none has. The first packet
+//!   of a batch decides, because later ones also wait for the batch itself.
 //! - A path with two late batches in a row gets a **window**: its packets in flight, reduced in
 //!   proportion to the delay. That is the amount that the path delivers in a round trip that is not
-//!   late (Little's law). The window shrinks with every late batch, once per round trip. It grows by
-//!   an eighth in a round trip that is in time, and ends when it has not limited the path. One late
-//!   batch is no reason for a window: it may have met a burst, and with many paths the next batch
-//!   that corrects the error is far away.
+//!   late (Little's law). The window shrinks with every late batch, once per round trip. It grows
+//!   by an eighth in a round trip that is in time, and ends when it has not limited the path. One
+//!   late batch is no reason for a window: it may have met a burst, and with many paths the next
+//!   batch that corrects the error is far away.
 //! - A window may be smaller than a segment, if many paths share one slow link. Such a path is
 //!   paced at one segment per several round trips (Swift, SIGCOMM 2020, section 3.1.3), and at
 //!   least one per 250 ms, because it may have become fast.
