@@ -34,6 +34,7 @@ use std::time::Duration;
 use braid_wire::{PathId, Time};
 
 use super::pro::Pro;
+use crate::health::STAMP_UNIT;
 use crate::path::nanos;
 use crate::slots::index;
 use crate::{
@@ -116,11 +117,11 @@ impl PathPolicy for Adaptive {
         let rtt = nanos(rtt);
         let left_at = Time::from_nanos(now.as_nanos().saturating_sub(rtt));
         self.newest = self.newest.max(left_at);
-        let in_time = nanos(now - self.newest).saturating_mul(IN_TIME);
         let window = &mut self.windows[index(path)];
         if !window.is_first_of_batch(left_at) {
             return;
         }
+        let in_time = nanos(now - self.newest).saturating_mul(IN_TIME);
         if rtt > in_time {
             let in_flight = u64::from(paths.in_flight(path)) + u64::from(packets);
             window.on_late(now, left_at, in_flight * SEGMENT, in_time, rtt);
@@ -172,8 +173,9 @@ struct Window {
     holds: bool,
     /// Whether all batches have been in time so far.
     is_trial: bool,
-    /// Time of the pick whose first packet decides next whether the path is late, if there was one.
-    picked_at: Option<Time>,
+    /// Time of the pick whose first packet decides next whether the path is late. Far in the future
+    /// if there was none since the last decision.
+    picked_at: Time,
     /// Whether the last batch was late while there was no window.
     was_late: bool,
 }
@@ -187,18 +189,23 @@ impl Window {
             left_at: Time::ZERO,
             holds: false,
             is_trial: true,
-            picked_at: None,
+            picked_at: Time::FAR_FUTURE,
             was_late: false,
         }
     }
 
     fn on_pick(&mut self, now: Time) {
-        self.picked_at.get_or_insert(now);
+        self.picked_at = self.picked_at.min(now);
     }
 
     /// Returns whether a packet sent at `left_at` is the first to return of a batch that decides.
+    /// The time is that of a stamp, so it may be a unit too early.
     fn is_first_of_batch(&mut self, left_at: Time) -> bool {
-        self.picked_at.take_if(|picked_at| left_at >= *picked_at).is_some()
+        let is_first = left_at + STAMP_UNIT >= self.picked_at;
+        if is_first {
+            self.picked_at = Time::FAR_FUTURE;
+        }
+        is_first
     }
 
     /// Returns the number of segments that may be sent now, for all queue pairs that join the
