@@ -158,6 +158,9 @@ pub enum TraceProblem {
         /// The length in nanoseconds.
         ns: u64,
     },
+    /// All computations together are too long.
+    #[error("the computations take more than 4000 hours together: make the trace shorter")]
+    Calcs,
     /// More operations than a run can hold.
     #[error("more than {MAX_OPERATIONS} operations: make the trace shorter")]
     TooManyOperations,

@@ -252,6 +252,14 @@ fn errors_name_line_and_remedy() {
     assert!(message.contains("line 2: the text is not UTF-8"), "{message}");
 }
 
+#[test]
+fn virtual_time_does_not_overflow() {
+    let calcs = |count| "calc 3600000000000\n".repeat(count);
+    let text = |count| format!("num_ranks 1\nrank 0 {{\n{}}}\n", calcs(count));
+    assert!(Goal::parse(text(4000).as_bytes()).is_ok());
+    assert!(error(&text(4001)).contains("line 4003: the computations take more than 4000 hours"));
+}
+
 /// Both ranks wait for the other one's message before they send.
 #[test]
 fn ranks_that_wait_for_each_other_are_refused() {

@@ -14,6 +14,10 @@ pub(super) const MAX_RANKS: u32 = 1 << 16;
 /// Maximum length of a computation in nanoseconds: one hour.
 pub(super) const MAX_CALC: u64 = 3_600_000_000_000;
 
+/// Maximum length of all computations together, in nanoseconds: 4000 hours, less than virtual time
+/// holds.
+pub(super) const MAX_CALCS: u64 = 4000 * MAX_CALC;
+
 /// The peer or tag of a receive that takes any.
 pub(super) const ANY: u32 = u32::MAX;
 
@@ -58,6 +62,8 @@ pub(super) struct Trace {
     pub(super) ranks: u32,
     pub(super) operations: Vec<Operation>,
     pub(super) dependencies: Vec<Dependency>,
+    /// The length of all computations in nanoseconds.
+    calcs: u64,
     /// Whether places are offsets of bytes instead of lines.
     pub(super) is_binary: bool,
 }
@@ -77,7 +83,12 @@ impl Trace {
         let is_recv = kind == OperationKind::Recv;
         match kind {
             OperationKind::Calc if size > MAX_CALC => return Err(TraceProblem::Calc { ns: size }),
-            OperationKind::Calc => {}
+            OperationKind::Calc => {
+                self.calcs += size;
+                if self.calcs > MAX_CALCS {
+                    return Err(TraceProblem::Calcs);
+                }
+            }
             OperationKind::Send | OperationKind::Recv => {
                 super::super::error::possible_length(size)?;
                 if peer >= self.ranks && !(is_recv && peer == ANY) {
