@@ -15,12 +15,8 @@ const PATHS: usize = 64;
 const SEGMENTS: u32 = 4;
 /// Batches in flight.
 const IN_FLIGHT: usize = 16;
-/// Interval between batches. No round trip is longer than `IN_FLIGHT` of them.
+/// Interval between batches. The round trip is `IN_FLIGHT` times as long.
 const SPACING: Duration = Duration::from_micros(1);
-/// Round trip of the first path.
-const SHORTEST: Duration = Duration::from_nanos(9600);
-/// Difference of the round trips of a path and the next one.
-const SLOWER: Duration = Duration::from_nanos(100);
 
 /// A queue pair that sends without a pause.
 struct Sender {
@@ -55,10 +51,10 @@ impl Sender {
         }
     }
 
-    /// Acknowledges the oldest batch. Each path is slower than the previous one.
+    /// Acknowledges the oldest batch. Each path is 100 ns slower than the previous one.
     fn arrival(&mut self) {
         let Some(path) = self.in_flight.pop_front() else { return };
-        let rtt = SHORTEST + SLOWER * path.get().into();
+        let rtt = IN_FLIGHT as u32 * SPACING + Duration::from_nanos(100) * path.get().into();
         let outcome = Outcome::Arrived { packets: SEGMENTS, rtt, congested: false };
         self.paths.on_feedback(self.stream, self.now, path, black_box(outcome));
     }

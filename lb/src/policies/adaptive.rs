@@ -12,14 +12,11 @@
 //! - A batch is **late** if a batch that was sent after more than half of its round trip returned
 //!   before it. This compares paths at the same time, so a busy receiver or a paused host affects
 //!   all of them. Round trips stay within a factor of two of each other. For paths of about equal
-//!   length, that is Wardrop's equilibrium: every path has a queue, or none has. The first packet
-//!   of a batch decides, because later ones also wait for the batch itself.
-//! - A path with two late batches in a row gets a **window**: its packets in flight, reduced in
-//!   proportion to the delay. That is the amount that the path delivers in a round trip that is not
-//!   late (Little's law). The window shrinks with every late batch, once per round trip. It grows
-//!   by an eighth in a round trip that is in time, and ends when it has not limited the path. One
-//!   late batch is no reason for a window: it may have met a burst, and with many paths the next
-//!   batch that corrects the error is far away.
+//!   length, that is Wardrop's equilibrium: every path has a queue, or none has.
+//! - A path with a late batch gets a **window**: its packets in flight, reduced in proportion to
+//!   the delay. That is the amount that the path delivers in a round trip that is not late
+//!   (Little's law). The window shrinks with every late batch, once per round trip. It grows by an
+//!   eighth in a round trip that is in time, and ends when it has not limited the path.
 //! - A window may be smaller than a segment, if many paths share one slow link. Such a path is
 //!   paced at one segment per several round trips (Swift, SIGCOMM 2020, section 3.1.3), and at
 //!   least one per 250 ms, because it may have become fast.
@@ -34,7 +31,6 @@ use std::time::Duration;
 use braid_wire::{PathId, Time};
 
 use super::pro::Pro;
-use crate::health::STAMP_UNIT;
 use crate::path::nanos;
 use crate::slots::index;
 use crate::{
@@ -93,12 +89,10 @@ impl PathPolicy for Adaptive {
     fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId {
         let path = self.order.pick(stream, batch, paths, rng);
         self.most = None;
-        let path = match self.windows[index(path)].size {
-            0 => path,
-            _ => self.pick_by_windows(path, stream, batch, paths, rng),
-        };
-        self.windows[index(path)].on_pick(batch.now);
-        path
+        if self.windows[index(path)].size == 0 {
+            return path;
+        }
+        self.pick_by_windows(path, stream, batch, paths, rng)
     }
 
     fn most_segments(&self) -> Option<NonZeroU32> {
@@ -117,15 +111,12 @@ impl PathPolicy for Adaptive {
         let rtt = nanos(rtt);
         let left_at = Time::from_nanos(now.as_nanos().saturating_sub(rtt));
         self.newest = self.newest.max(left_at);
-        let window = &mut self.windows[index(path)];
-        if !window.is_first_of_batch(left_at) {
-            return;
-        }
         let in_time = nanos(now - self.newest).saturating_mul(IN_TIME);
+        let window = &mut self.windows[index(path)];
         if rtt > in_time {
             let in_flight = u64::from(paths.in_flight(path)) + u64::from(packets);
             window.on_late(now, left_at, in_flight * SEGMENT, in_time, rtt);
-        } else {
+        } else if window.size > 0 {
             window.on_time(now, left_at, rtt);
         }
     }
@@ -173,11 +164,6 @@ struct Window {
     holds: bool,
     /// Whether all batches have been in time so far.
     is_trial: bool,
-    /// Time of the pick whose first packet decides next whether the path is late. Far in the future
-    /// if there was none since the last decision.
-    picked_at: Time,
-    /// Whether the last batch was late while there was no window.
-    was_late: bool,
 }
 
 impl Window {
@@ -189,23 +175,7 @@ impl Window {
             left_at: Time::ZERO,
             holds: false,
             is_trial: true,
-            picked_at: Time::FAR_FUTURE,
-            was_late: false,
         }
-    }
-
-    fn on_pick(&mut self, now: Time) {
-        self.picked_at = self.picked_at.min(now);
-    }
-
-    /// Returns whether a packet sent at `left_at` is the first to return of a batch that decides.
-    /// The time is that of a stamp, so it may be a unit too early.
-    fn is_first_of_batch(&mut self, left_at: Time) -> bool {
-        let is_first = left_at + STAMP_UNIT >= self.picked_at;
-        if is_first {
-            self.picked_at = Time::FAR_FUTURE;
-        }
-        is_first
     }
 
     /// Returns the number of segments that may be sent now, for all queue pairs that join the
@@ -230,10 +200,6 @@ impl Window {
             // The batch was sent before the last change.
             return;
         }
-        if self.size == 0 && !self.was_late {
-            self.was_late = true;
-            return;
-        }
         let used = if self.size > 0 { self.size.min(in_flight) } else { in_flight };
         let kept = u128::from(used) * u128::from(in_time.max(rtt / MOST_CUT)) / u128::from(rtt);
         self.is_trial = false;
@@ -241,8 +207,7 @@ impl Window {
     }
 
     fn on_time(&mut self, now: Time, left_at: Time, rtt: u64) {
-        self.was_late = false;
-        if self.size == 0 || left_at < self.changed_at {
+        if left_at < self.changed_at {
             return;
         }
         let more = if self.is_trial { self.size } else { (self.size / GROWTH).max(1) };
@@ -251,8 +216,7 @@ impl Window {
     }
 
     fn change(&mut self, now: Time, size: u64, rtt: u64) {
-        (self.size, self.rtt, self.changed_at) = (size, rtt, now);
-        (self.holds, self.was_late) = (false, false);
+        (self.size, self.rtt, self.changed_at, self.holds) = (size, rtt, now, false);
     }
 
     fn double(&mut self) {

@@ -11,8 +11,6 @@ use proptest::prelude::*;
 const BASE: Duration = Duration::from_micros(200);
 /// Transmission time of a segment on a fast link.
 const FAST: Duration = Duration::from_micros(60);
-/// A measured round trip may be longer than the true one by so much, because stamps are rounded.
-const STAMP: Duration = Duration::from_nanos(15);
 
 #[derive(Clone, Copy)]
 struct Link {
@@ -91,10 +89,9 @@ impl Fabric {
         let first = (0..self.sent.len()).min_by_key(|i| self.sent[*i].back_at).unwrap();
         let Sent { at, back_at, path, segments } = self.sent.swap_remove(first);
         self.now = back_at;
-        let rtt = back_at - at + STAMP;
-        let outcome = Outcome::Arrived { packets: segments, rtt, congested: false };
+        let outcome = Outcome::Arrived { packets: segments, rtt: back_at - at, congested: false };
         self.paths.on_feedback(self.stream, back_at, path, outcome);
-        self.rtts.push(rtt);
+        self.rtts.push(back_at - at);
     }
 
     /// Sends for `ms` milliseconds. Returns the share of the links' capacity that was used.
