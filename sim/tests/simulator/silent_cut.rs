@@ -157,9 +157,8 @@ fn check(case: &Case) {
     let Recovery { ms, rto_ms } = case.recovery();
     println!("{case}: back after {ms:.1} ms, time-out {rto_ms:.1} ms");
     let limit = if case.round_trip_us == LONG_US { LIMIT_MS } else { 3.0 * rto_ms };
-    // The time is known to one reading. Two time-outs in a row take three time-outs, and then the
-    // retransmission still has to arrive.
-    let at_least = ms - 2.0 / READINGS as f64;
+    // The time is known to one reading.
+    let at_least = ms - 1.0 / READINGS as f64;
     assert!(at_least <= limit, "{case}: {ms} ms, and at most {limit} are allowed");
 }
 
