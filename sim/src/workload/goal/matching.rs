@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
 
 use super::super::message::{Message, Start, Workload};
 use super::super::step::{Occurrence, Step};
@@ -128,12 +129,8 @@ impl<'a> Run<'a> {
 
     /// Meets the dependencies on the start or on the end of an operation.
     fn release(&mut self, at: Ps, operation: u32, on_start: bool) {
-        let first = self.by_awaited.partition_point(|of| of.on < operation);
-        for index in first..self.by_awaited.len() {
+        for index in range_of(&self.by_awaited, |of| of.on, operation) {
             let dependency = self.by_awaited[index];
-            if dependency.on != operation {
-                break;
-            }
             if dependency.on_start == on_start {
                 let waiter = &mut self.states[dependency.waiter as usize];
                 waiter.open -= 1;
@@ -174,12 +171,15 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Returns the dependencies of an operation.
+    fn dependencies(&self, operation: u32) -> &[Dependency] {
+        &self.by_waiter[range_of(&self.by_waiter, |of| of.waiter, operation)]
+    }
+
     /// Returns the occurrences that an operation waits for.
     fn awaited(&self, operation: u32) -> Vec<Occurrence> {
-        let first = self.by_waiter.partition_point(|of| of.waiter < operation);
-        let own = self.by_waiter[first..].iter().take_while(|of| of.waiter == operation);
         let mut after = Vec::new();
-        for Dependency { on, on_start, .. } in own {
+        for Dependency { on, on_start, .. } in self.dependencies(operation) {
             let OperationState { started, done, .. } = self.states[*on as usize];
             let on = if *on_start { started } else { done };
             after.extend(on);
@@ -231,9 +231,8 @@ impl<'a> Run<'a> {
 
     /// Starts a receive. It has a step of its own if some operation waits for its start.
     fn post(&mut self, number: u32) {
-        let first = self.by_awaited.partition_point(|of| of.on < number);
-        let mut waiters = self.by_awaited[first..].iter().take_while(|of| of.on == number);
-        if waiters.any(|of| of.on_start) {
+        let waiters = range_of(&self.by_awaited, |of| of.on, number);
+        if self.by_awaited[waiters].iter().any(|of| of.on_start) {
             let group = self.trace.operations[number as usize].rank;
             let step = Step { after: self.awaited(number), group, ..Step::default() };
             self.states[number as usize].started = Some(Occurrence::Done(self.add_step(step)));
@@ -336,14 +335,23 @@ impl<'a> Run<'a> {
 
     /// Returns an operation for which this one still waits.
     fn unmet(&self, operation: u32) -> Option<u32> {
-        let first = self.by_waiter.partition_point(|of| of.waiter < operation);
-        let mut own = self.by_waiter[first..].iter().take_while(|of| of.waiter == operation);
         let is_unmet = |of: &&Dependency| {
             let state = &self.states[of.on as usize];
             if of.on_start { state.open > 0 } else { state.done.is_none() }
         };
-        own.find(is_unmet).map(|of| of.on)
+        self.dependencies(operation).iter().find(is_unmet).map(|of| of.on)
     }
+}
+
+/// Returns the indices of an operation's dependencies, which are sorted by `key`.
+fn range_of(
+    sorted: &[Dependency],
+    key: impl Fn(&Dependency) -> u32,
+    operation: u32,
+) -> Range<usize> {
+    let first = sorted.partition_point(|of| key(of) < operation);
+    let count = sorted[first..].iter().take_while(|of| key(of) == operation).count();
+    first..first + count
 }
 
 /// Returns the mailboxes in which the message of a send belongs: its own, then those of receives
