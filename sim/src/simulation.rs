@@ -278,7 +278,7 @@ impl Simulation {
     /// Tells the hosts which packets switches have added and dropped.
     fn handle_packets_of_switches(&mut self) -> Result<(), RunError> {
         while let Some(to) = self.fabric.next_added() {
-            self.hosts.on_added(to);
+            self.hosts.count_sent(to);
         }
         while let Some((packet, body, _)) = self.fabric.next_dropped() {
             self.hosts.on_dropped(&packet, body, &mut self.fabric, &mut self.events)?;

@@ -460,7 +460,7 @@ fn the_floor_is_the_median_of_blocks_that_count() {
     // One burst in a while changes nothing.
     (0..100).for_each(|index| round(&mut floor, if index % 20 == 0 { 100 } else { 0 }, true));
     assert_eq!(floor.get(), 0.0);
-    // So many losses are congestion.
+    // Losses above the maximum of the floor count as congestion.
     (0..100).for_each(|_| round(&mut floor, 60, true));
     assert_eq!(floor.get(), 0.1);
 }

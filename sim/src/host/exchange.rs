@@ -59,8 +59,8 @@ impl Hosts {
         }
     }
 
-    /// Counts a packet that a switch sends on behalf of an end's peer.
-    pub(crate) fn on_added(&mut self, to: EndId) {
+    /// Counts a packet that an end's peer sends, or a switch on behalf of the peer.
+    pub(crate) fn count_sent(&mut self, to: EndId) {
         let from = &mut self.ends[to.peer().index()];
         from.sent = from.sent.wrapping_add(1);
     }
@@ -95,8 +95,7 @@ impl Hosts {
         fabric: &mut Fabric,
         events: &mut Events<Event>,
     ) {
-        let from = &mut self.ends[EndId(packet.end).peer().index()];
-        from.sent = from.sent.wrapping_add(1);
+        self.count_sent(EndId(packet.end));
         let packet = fabric.bodies.load(packet, body);
         fabric.join(self.nics[nic as usize].port, &packet, events);
     }
