@@ -22,8 +22,7 @@ pub struct CountOptions {
 }
 
 /// Maximum number of counts before a case counts as too expensive. The engine's cases run by a real
-/// clock. If the machine makes them wait, they execute more instructions, never fewer (3.7 % has
-/// been seen).
+/// clock and with secrets drawn anew, so a single count can be some percent too high.
 const RUNS: usize = 3;
 
 const ACCEPT: &str = "cargo xtask count --accept";
