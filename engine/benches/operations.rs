@@ -24,8 +24,8 @@ const IDLE: Duration = Duration::from_millis(300);
 const MTU: u16 = 1024;
 /// The number of round trips.
 const ROUNDS: usize = 16;
-/// The number of WRITEs of 512 segments before the count. A new stream skips one segment in about as
-/// many as it has sent, which costs up to 14 % of the next 512; after these it is one in 10,000.
+/// The number of rounds of 512 segments before a count. A new stream skips one segment in about as
+/// many as it has sent, and each costs up to 14 % of a round. After these it is one in 10,000.
 const LONG: usize = 40;
 /// The number of messages posted at once: one batch of the UDP datapath.
 const BURST: usize = 64;
