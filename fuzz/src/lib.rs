@@ -4,9 +4,11 @@
 //! nothing behind it. These targets repair the check first. Offsets are those of `docs/wire.md`.
 #![forbid(unsafe_code)]
 
+mod goal;
 mod keyed;
 mod kind;
 
+pub use goal::{goal, goal_forms};
 pub use keyed::{key_text, keyed};
 pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PART, PROBE, REJECT};
 
