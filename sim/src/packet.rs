@@ -35,6 +35,8 @@ pub struct Packet {
     pub body: BodyId,
     /// The link that the packet is on or arrived by; `u32::MAX` before the first.
     pub(crate) ingress: u32,
+    /// The link by which the packet came to the node that has sent it; `u32::MAX`: it began there.
+    pub(crate) came_by: u32,
     /// The path chosen by the sender: the UDP source port.
     pub path: PathId,
     /// Data or control.
@@ -108,6 +110,7 @@ impl<T> Default for Store<T> {
 }
 
 impl<T> Store<T> {
+    #[inline]
     fn put(&mut self, body: T) -> BodyId {
         match self.free.pop() {
             Some(id) => {
@@ -124,6 +127,12 @@ impl<T> Store<T> {
     fn take(&mut self, id: BodyId) -> T {
         self.free.push(id);
         self.bodies[id.0 as usize].take().expect("a packet has its body")
+    }
+
+    #[inline]
+    fn discard(&mut self, id: BodyId) {
+        self.free.push(id);
+        self.bodies[id.0 as usize] = None;
     }
 
     fn len(&self) -> usize {
@@ -156,6 +165,17 @@ impl Bodies {
         Packet { body, ..packet }
     }
 
+    /// Stores a segment and returns the data packet that carries it.
+    #[inline]
+    pub(crate) fn load_data(
+        &mut self,
+        packet: Packet,
+        header: DataHeader,
+        placement: Placement,
+    ) -> Packet {
+        Packet { body: self.data.put((header, placement)), ..packet }
+    }
+
     /// Takes the body of a packet that has reached the end of its route.
     pub fn unload(&mut self, packet: &Packet) -> Body {
         match packet.class {
@@ -164,6 +184,15 @@ impl Bodies {
                 Body::Data(header, placement)
             }
             Class::Control => self.other.take(packet.body),
+        }
+    }
+
+    /// Drops the body of a packet that has reached the end of its route.
+    #[inline]
+    pub(crate) fn discard(&mut self, packet: &Packet) {
+        match packet.class {
+            Class::Data => self.data.discard(packet.body),
+            Class::Control => self.other.discard(packet.body),
         }
     }
 
@@ -203,6 +232,7 @@ impl Packet {
             tag: 0,
             body: BodyId(u32::MAX),
             ingress: u32::MAX,
+            came_by: u32::MAX,
             path: PathId::default(),
             class,
             marked: false,
@@ -222,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_packet_fits_a_cache_line_with_its_event() {
-        assert!(size_of::<Packet>() <= 40, "{}", size_of::<Packet>());
+        assert!(size_of::<Packet>() <= 44, "{}", size_of::<Packet>());
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Progress {
     }
 
     /// Schedules the steps that wait for nothing.
-    pub(crate) fn begin(&mut self, workload: &Workload, events: &mut Events<Event>) {
+    pub(crate) fn begin(&mut self, workload: &Workload, events: &mut Events) {
         for (step, number) in workload.steps.iter().zip(0..) {
             if step.after.is_empty() {
                 events.at(step.not_before, Event::Ready { step: number });
@@ -108,19 +108,14 @@ impl Progress {
 
     /// Handles an occurrence: the steps that waited for it and wait for nothing else are ready, and
     /// messages after a step are posted.
-    pub(crate) fn on(
-        &mut self,
-        occurrence: Occurrence,
-        workload: &Workload,
-        events: &mut Events<Event>,
-    ) {
+    pub(crate) fn on(&mut self, occurrence: Occurrence, workload: &Workload, events: &mut Events) {
         self.happened.push(occurrence);
         self.handle_happened(workload, events);
     }
 
     /// Handles all that has happened and what follows from it at once. A list instead of a
     /// recursion, because steps may form long chains.
-    fn handle_happened(&mut self, workload: &Workload, events: &mut Events<Event>) {
+    fn handle_happened(&mut self, workload: &Workload, events: &mut Events) {
         while let Some(occurrence) = self.happened.pop() {
             if self.first.is_empty() {
                 continue;
@@ -148,7 +143,7 @@ impl Progress {
     }
 
     /// Starts a step that is ready, or schedules the start for when its stream is free.
-    fn take_turn(&mut self, number: u32, workload: &Workload, events: &mut Events<Event>) {
+    fn take_turn(&mut self, number: u32, workload: &Workload, events: &mut Events) {
         let step = &workload.steps[number as usize];
         let mut start = events.now();
         if let Some(stream) = step.stream {
@@ -162,7 +157,7 @@ impl Progress {
         }
     }
 
-    fn start(&mut self, number: u32, workload: &Workload, events: &mut Events<Event>) {
+    fn start(&mut self, number: u32, workload: &Workload, events: &mut Events) {
         self.steps[number as usize].started = events.now();
         self.happened.push(Occurrence::Started(number));
         match workload.steps[number as usize].time {
@@ -178,19 +173,19 @@ impl Progress {
     }
 
     /// Handles [`Event::Ready`].
-    pub(crate) fn on_ready(&mut self, step: u32, workload: &Workload, events: &mut Events<Event>) {
+    pub(crate) fn on_ready(&mut self, step: u32, workload: &Workload, events: &mut Events) {
         self.take_turn(step, workload, events);
         self.handle_happened(workload, events);
     }
 
     /// Handles [`Event::Start`].
-    pub(crate) fn on_start(&mut self, step: u32, workload: &Workload, events: &mut Events<Event>) {
+    pub(crate) fn on_start(&mut self, step: u32, workload: &Workload, events: &mut Events) {
         self.start(step, workload, events);
         self.handle_happened(workload, events);
     }
 
     /// Handles [`Event::Done`].
-    pub(crate) fn on_done(&mut self, step: u32, workload: &Workload, events: &mut Events<Event>) {
+    pub(crate) fn on_done(&mut self, step: u32, workload: &Workload, events: &mut Events) {
         self.end(step, events.now());
         self.handle_happened(workload, events);
     }

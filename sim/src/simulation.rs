@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::events::{Event, Events};
+use crate::events::{Due, Event, Events, Taken};
 use crate::fabric::{Advance, Fabric, NetworkConfig};
 use crate::host::{Failed, HostConfig, Hosts, News};
 use crate::packet::Packet;
@@ -133,7 +133,7 @@ impl MessageSpan {
 #[derive(Debug)]
 pub struct Simulation {
     /// The event queue.
-    pub events: Events<Event>,
+    pub events: Events,
     /// The network.
     pub fabric: Fabric,
     /// The hosts.
@@ -211,39 +211,71 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Simulation::run`].
+    #[inline(always)]
     pub fn step(&mut self) -> Result<(), RunError> {
-        let Some(event) = self.events.pop() else {
+        let Some(due) = self.events.advance() else {
             return Err(RunError::Stuck { unfinished: self.left(), at: self.events.now() });
         };
         if self.events.now() > self.limit {
             return Err(RunError::TimeLimit { unfinished: self.left(), limit: self.limit });
         }
         self.handled += 1;
-        self.handle(event)?;
-        self.handle_packets_of_switches()?;
-        self.handle_news();
+        match due {
+            Due::Sent(frame) => {
+                let packet = *self.events.frame(frame);
+                self.on_sent(&packet);
+                return Ok(()); // it loses no packet and completes no message
+            }
+            Due::Arrived(frame) => {
+                let packet = *self.events.frame(frame);
+                self.arrive(&packet)?;
+            }
+            Due::Other => self.handle_other()?,
+        }
+        if self.fabric.has_unreported() {
+            self.handle_packets_of_switches()?;
+        }
+        if !self.hosts.news.is_empty() {
+            self.handle_news();
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn handle_other(&mut self) -> Result<(), RunError> {
+        match self.events.take() {
+            Some(Taken::Sent(packet)) => self.on_sent(&packet),
+            Some(Taken::Arrived(packet)) => self.arrive(&packet)?,
+            Some(Taken::Event(event)) => self.handle(event)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Handles the end of a packet's transmission.
+    #[inline(always)]
+    fn on_sent(&mut self, packet: &Packet) {
+        let (fabric, events) = (&mut self.fabric, &mut self.events);
+        if let Node::Nic(nic) = fabric.on_sent(packet, events) {
+            self.hosts.kick(nic, fabric, events);
+        }
+    }
+
+    /// Handles a packet that has reached the far end of a link.
+    #[inline(always)]
+    fn arrive(&mut self, packet: &Packet) -> Result<(), RunError> {
+        let (fabric, events) = (&mut self.fabric, &mut self.events);
+        let Advance::Reached { nic } = fabric.on_arrived(packet, events) else { return Ok(()) };
+        match self.hosts.memory_arrival(packet, fabric, events.now()) {
+            Some(at) => events.at(at, Event::Entered { packet: *packet }),
+            None => self.receive(nic, packet)?,
+        }
         Ok(())
     }
 
     fn handle(&mut self, event: Event) -> Result<(), RunError> {
         let (fabric, events) = (&mut self.fabric, &mut self.events);
         match event {
-            Event::Sent { port } => match fabric.ports[port.index()].from {
-                Node::Switch(_) => fabric.on_sent(port, events),
-                Node::Nic(nic) => {
-                    fabric.on_sent(port, events);
-                    self.hosts.kick(nic, fabric, events);
-                }
-            },
-            Event::Arrived { packet } => match fabric.on_arrived(&packet, events) {
-                Advance::Under => {}
-                Advance::Reached { nic } => {
-                    match self.hosts.memory_arrival(&packet, fabric, events.now()) {
-                        Some(at) => events.at(at, Event::Entered { packet }),
-                        None => self.receive(nic, &packet)?,
-                    }
-                }
-            },
             Event::Entered { packet } => self.receive(packet.dst, &packet)?,
             Event::Pause { port, stop } => {
                 fabric.on_pause(port, stop, events);
@@ -268,14 +300,15 @@ impl Simulation {
         Ok(())
     }
 
+    #[inline(never)]
     fn receive(&mut self, nic: u32, packet: &Packet) -> Result<(), RunError> {
-        let body = self.fabric.bodies.unload(packet);
         assert!(packet.dst == nic, "a packet for interface {} has come to {nic}", packet.dst);
-        self.hosts.receive(packet, body, &mut self.fabric, &mut self.events)?;
+        self.hosts.receive(packet, &mut self.fabric, &mut self.events)?;
         Ok(())
     }
 
     /// Tells the hosts which packets switches have added and dropped.
+    #[inline(never)]
     fn handle_packets_of_switches(&mut self) -> Result<(), RunError> {
         while let Some(to) = self.fabric.next_added() {
             self.hosts.count_sent(to);
@@ -286,6 +319,7 @@ impl Simulation {
         Ok(())
     }
 
+    #[inline(never)]
     fn handle_news(&mut self) {
         while let Some(news) = self.hosts.news.pop() {
             let now = self.events.now();

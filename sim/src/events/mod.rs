@@ -2,24 +2,17 @@
 
 mod queue;
 
-pub use queue::{Events, Span};
+pub use queue::{Due, EventQueue, FrameId, Spans, Taken};
 
 use crate::packet::{EndId, Packet};
 use crate::topology::PortId;
 
+/// The event queue of a run. The frames on its links are packets, which name their links.
+pub type Events = EventQueue<Event, Packet>;
+
 /// Something that happens at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A port has sent a packet and the gap after it.
-    Sent {
-        /// The port.
-        port: PortId,
-    },
-    /// A packet reaches the far end of a link.
-    Arrived {
-        /// The packet; it names the link.
-        packet: Packet,
-    },
     /// A received packet reaches the memory of its GPU.
     Entered {
         /// The packet.

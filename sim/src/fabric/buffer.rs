@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use crate::events::{Event, Events};
+use crate::events::Events;
 use crate::packet::{Class, Packet};
 use crate::topology::{Node, PortId};
 
@@ -10,24 +10,39 @@ use super::{Buffer, Fabric, Loss, When};
 
 impl Fabric {
     /// Queues a packet at an output port of a switch or an interface. An interface always has room.
-    pub fn join(&mut self, port: PortId, packet: &Packet, events: &mut Events<Event>) {
-        let mut cut = None;
-        if let Node::Switch(switch) = self.ports[port.index()].from {
-            if !self.has_room(switch, port, packet) {
-                let Some(made) = self.make_room(port, packet) else {
-                    self.drop_packet(*packet, Loss::NoRoom);
-                    return;
-                };
-                cut = Some(made);
-            }
-            let packet = cut.as_ref().unwrap_or(packet);
-            self.switches[switch as usize].used += u64::from(packet.bytes);
-            self.hold(switch, packet, events);
+    #[inline(always)]
+    pub(super) fn join_at(&mut self, port: PortId, packet: &Packet, events: &mut Events) {
+        if let Node::Switch(switch) = self.ports[port.index()].from
+            && !self.has_room(switch, port, packet)
+        {
+            return self.join_full(port, packet, events);
         }
-        let packet = cut.as_ref().unwrap_or(packet);
+        self.admit(port, packet, events);
+    }
+
+    /// Trims or drops a packet that found no room.
+    #[cold]
+    #[inline(never)]
+    fn join_full(&mut self, port: PortId, packet: &Packet, events: &mut Events) {
+        match self.make_room(port, packet) {
+            Some(cut) => self.admit(port, &cut, events),
+            None => self.drop_packet(*packet, Loss::NoRoom),
+        }
+    }
+
+    /// Queues a packet for which there is room.
+    #[inline(always)]
+    fn admit(&mut self, port: PortId, packet: &Packet, events: &mut Events) {
+        if let Node::Switch(switch) = self.ports[port.index()].from {
+            self.switches[switch as usize].used += u64::from(packet.bytes);
+            if self.config.pause.is_some() {
+                self.hold(switch, packet, events);
+            }
+        }
         let it = &mut self.ports[port.index()];
         let mut marked = packet.marked;
-        if let Some(marking) = self.config.marking.filter(|marking| marking.when == When::Joining)
+        if let Some(marking) = &self.config.marking
+            && marking.when == When::Joining
             && packet.is_data()
             && !marked
         {
@@ -37,22 +52,30 @@ impl Fabric {
         if it.admit(packet, self.config.control_first) {
             self.send(port, packet, marked, events);
         } else {
-            it.queue(Packet { marked, ..*packet }, self.config.control_first, &mut self.waiting);
+            it.queue(packet, self.config.control_first, &mut self.waiting).marked = marked;
         }
     }
 
-    /// Releases the buffer of the packet that the port has finished sending.
-    pub(crate) fn leave(&mut self, port: PortId, events: &mut Events<Event>) {
-        let it = &mut self.ports[port.index()];
-        let gone = it.sending.take().expect("a port that has sent was sending");
-        it.bytes -= u64::from(gone.bytes);
+    /// Releases the buffer of a packet that its port has finished sending. Returns the node that
+    /// sends.
+    #[inline(always)]
+    pub(super) fn leave(&mut self, gone: &Packet, events: &mut Events) -> Node {
+        let bytes = u64::from(gone.bytes);
+        let it = &mut self.ports[gone.ingress as usize];
+        it.is_sending = false;
+        it.bytes -= bytes;
         it.packets -= 1;
-        if let Node::Switch(switch) = it.from {
-            self.switches[switch as usize].used -= u64::from(gone.bytes);
-            self.release(switch, gone, events);
+        let from = it.from;
+        if let Node::Switch(switch) = from {
+            self.switches[switch as usize].used -= bytes;
+            if self.config.pause.is_some() {
+                self.release(switch, gone, events);
+            }
         }
+        from
     }
 
+    #[inline(always)]
     fn has_room(&self, switch: u32, port: PortId, packet: &Packet) -> bool {
         let bytes = u64::from(packet.bytes);
         if self.config.trim && (packet.class == Class::Control || packet.trimmed) {

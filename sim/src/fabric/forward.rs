@@ -9,10 +9,16 @@ use super::{Fabric, Loss};
 
 impl Fabric {
     /// Forwards a packet that has reached a switch.
-    pub(crate) fn forward(&mut self, switch: u32, packet: &Packet, events: &mut Events<Event>) {
+    #[inline(always)]
+    pub(crate) fn forward(&mut self, switch: u32, packet: &Packet, events: &mut Events) {
         if self.switches[switch as usize].gate.is_none() {
             return self.route(switch, packet, None, events);
         }
+        self.forward_through_gate(switch, packet, events);
+    }
+
+    #[inline(never)]
+    fn forward_through_gate(&mut self, switch: u32, packet: &Packet, events: &mut Events) {
         match self.at_gate(switch, Some(*packet), 0, events) {
             Pass::On(packet, port) => self.route(switch, &packet, port, events),
             Pass::Held => {}
@@ -21,7 +27,7 @@ impl Fabric {
     }
 
     /// Wakes the gate of a switch.
-    pub fn on_wake(&mut self, switch: u32, token: u32, events: &mut Events<Event>) {
+    pub fn on_wake(&mut self, switch: u32, token: u32, events: &mut Events) {
         self.at_gate(switch, None, token, events);
         self.carry_out(switch, events);
     }
@@ -32,7 +38,7 @@ impl Fabric {
         switch: u32,
         packet: Option<Packet>,
         token: u32,
-        events: &Events<Event>,
+        events: &Events,
     ) -> Pass {
         let dst = packet.map(|packet| packet.dst);
         let mut context = GateContext {
@@ -55,7 +61,7 @@ impl Fabric {
     }
 
     /// Carries out the actions that a gate has asked for.
-    fn carry_out(&mut self, switch: u32, events: &mut Events<Event>) {
+    fn carry_out(&mut self, switch: u32, events: &mut Events) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
@@ -74,13 +80,8 @@ impl Fabric {
     }
 
     /// Chooses the output port, unless `named` gives it, and queues the packet there.
-    fn route(
-        &mut self,
-        switch: u32,
-        packet: &Packet,
-        named: Option<PortId>,
-        events: &mut Events<Event>,
-    ) {
+    #[inline(always)]
+    fn route(&mut self, switch: u32, packet: &Packet, named: Option<PortId>, events: &mut Events) {
         let ports = self.routes.towards(switch, packet.dst);
         let port = match (named, ports) {
             (Some(port), _) => port,
@@ -96,6 +97,6 @@ impl Fabric {
                 self.switches[switch as usize].chooser.choose(&offer)
             }
         };
-        self.join(port, packet, events);
+        self.join_at(port, packet, events);
     }
 }

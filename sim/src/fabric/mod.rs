@@ -14,9 +14,9 @@ pub use ledger::{Ledger, Loss};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::events::{Event, Events};
+use crate::events::Events;
 use crate::packet::{Bodies, Body, EndId, Packet};
-use crate::port::{LinkLoad, Port, Sending, Speeds, Waiting};
+use crate::port::{LinkLoad, Port, Speeds, Waiting};
 use crate::switch::{Action, Chooser, Gate};
 use crate::topology::{Node, PortId, Routes, Topology};
 
@@ -59,12 +59,13 @@ struct Unreported {
 
 /// The state of a switch, without its queues, which belong to its ports.
 #[derive(Debug)]
+#[repr(C)] // in the order in which packets need the fields
 struct Switch {
-    chooser: Chooser,
-    /// Present only if the policy needs one.
-    gate: Option<Gate>,
     /// Bytes in all queues of the switch.
     used: u64,
+    /// Present only if the policy needs one.
+    gate: Option<Box<Gate>>,
+    chooser: Chooser,
 }
 
 /// The far end of a port. It is kept apart from the queues, because an arrival needs nothing else.
@@ -103,8 +104,8 @@ impl Fabric {
             .map(|switch| {
                 let (policy, hashed) = (&config.policy, config.control_hashed);
                 let chooser = Chooser::new(policy, hashed, &topology, switch, rng.random());
-                let gate = Gate::new(policy, &topology, switch, rng.random());
-                Switch { chooser, gate, used: 0 }
+                let gate = Gate::new(policy, &topology, switch, rng.random()).map(Box::new);
+                Switch { used: 0, gate, chooser }
             })
             .collect();
         Fabric {
@@ -126,31 +127,35 @@ impl Fabric {
     }
 
     /// Starts to send the port's first packet, if the port is idle and may send.
-    pub fn start(&mut self, port: PortId, events: &mut Events<Event>) {
-        let it = &mut self.ports[port.index()];
-        if it.sending.is_some() {
-            return;
-        }
-        if let Some(packet) = it.next(&mut self.waiting) {
+    pub fn start(&mut self, port: PortId, events: &mut Events) {
+        self.start_next(port, events);
+    }
+
+    #[inline(always)]
+    fn start_next(&mut self, port: PortId, events: &mut Events) {
+        if let Some(queue) = self.ports[port.index()].next() {
+            let packet = queue.pop(&mut self.waiting);
             self.send(port, &packet, packet.marked, events);
         }
     }
 
     /// Puts a packet that the port has accounted for onto its link. `marked` replaces the packet's
     /// own mark.
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         port: PortId,
         packet: &Packet,
         mut marked: bool,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) {
         let it = &mut self.ports[port.index()];
         let is_data = packet.is_data();
         it.sent.count(packet);
         self.busy += 1;
-        it.sending = Some(Sending { bytes: packet.bytes, ingress: packet.ingress, is_data });
-        if let Some(marking) = self.config.marking.filter(|marking| marking.when == When::Leaving)
+        it.is_sending = true;
+        if let Some(marking) = &self.config.marking
+            && marking.when == When::Leaving
             && is_data
             && !marked
         {
@@ -159,20 +164,30 @@ impl Fabric {
         }
         let frame = self.speeds.frame(it.speed, packet, self.config.frames.gap, events);
         it.busy_time += frame.occupies;
-        events.after_span(frame.until_sent, Event::Sent { port });
-        let packet = Packet { ingress: port.0, marked, ..*packet };
-        events.after_span(frame.until_arrived, Event::Arrived { packet });
+        let came_by = packet.ingress;
+        events.launch(frame.spans, packet, |packet| {
+            (packet.ingress, packet.came_by, packet.marked) = (port.0, came_by, marked);
+        });
     }
 
-    /// Handles the end of a transmission: the port may send the next packet.
-    pub fn on_sent(&mut self, port: PortId, events: &mut Events<Event>) {
+    /// Queues a packet at an output port of a switch or an interface.
+    pub fn join(&mut self, port: PortId, packet: &Packet, events: &mut Events) {
+        self.join_at(port, packet, events);
+    }
+
+    /// Handles the end of a transmission: the port may send the next packet. Returns the node that
+    /// sends.
+    #[inline(always)]
+    pub fn on_sent(&mut self, sent: &Packet, events: &mut Events) -> Node {
         self.busy -= 1;
-        self.leave(port, events);
-        self.start(port, events);
+        let from = self.leave(sent, events);
+        self.start_next(PortId(sent.ingress), events);
+        from
     }
 
     /// Handles the arrival of a packet at the far end of a link.
-    pub fn on_arrived(&mut self, packet: &Packet, events: &mut Events<Event>) -> Advance {
+    #[inline(always)]
+    pub fn on_arrived(&mut self, packet: &Packet, events: &mut Events) -> Advance {
         let Link { to, up, loss } = self.links[packet.ingress as usize];
         let lost = match up {
             false => Some(Loss::LinkDown),
@@ -180,8 +195,7 @@ impl Fabric {
             true => None,
         };
         if let Some(lost) = lost {
-            self.ledger.lost_on_links.count(packet);
-            self.drop_packet(*packet, lost);
+            self.lose_on_link(packet, lost);
             return Advance::Under;
         }
         self.ledger.arrived.count(packet);
@@ -192,6 +206,18 @@ impl Fabric {
                 Advance::Under
             }
         }
+    }
+
+    #[cold]
+    fn lose_on_link(&mut self, packet: &Packet, loss: Loss) {
+        self.ledger.lost_on_links.count(packet);
+        self.drop_packet(*packet, loss);
+    }
+
+    /// Returns whether there are packets for [`Fabric::next_dropped`] or [`Fabric::next_added`].
+    #[inline(always)]
+    pub(crate) fn has_unreported(&self) -> bool {
+        !self.unreported.dropped.is_empty() || !self.unreported.added.is_empty()
     }
 
     /// Returns a packet dropped since the last call, with its body and the reason.
@@ -207,7 +233,7 @@ impl Fabric {
 
     /// Cuts or repairs one direction of a cable. Packets on the cable are lost silently; packets in
     /// its queue wait.
-    pub fn set_up(&mut self, port: PortId, up: bool, events: &mut Events<Event>) {
+    pub fn set_up(&mut self, port: PortId, up: bool, events: &mut Events) {
         self.links[port.index()].up = up;
         if up {
             self.start(port, events);
@@ -233,6 +259,7 @@ impl Fabric {
         }
     }
 
+    #[cold]
     fn drop_packet(&mut self, packet: Packet, loss: Loss) {
         self.ledger.dropped[loss as usize] += 1;
         self.unreported.dropped.push((packet, loss));
@@ -267,6 +294,7 @@ impl Fabric {
     }
 
     /// Returns whether an interface's link is free for data.
+    #[inline]
     pub(crate) fn may_take_data(&self, port: PortId) -> bool {
         let it = &self.ports[port.index()];
         it.is_idle() && !it.paused

@@ -2,14 +2,14 @@
 
 use crate::events::{Event, Events};
 use crate::packet::Packet;
-use crate::port::Sending;
 use crate::topology::PortId;
 
 use super::{Buffer, Fabric};
 
 impl Fabric {
     /// Charges a packet that has arrived to the account of its incoming link.
-    pub(crate) fn hold(&mut self, switch: u32, packet: &Packet, events: &mut Events<Event>) {
+    #[inline]
+    pub(crate) fn hold(&mut self, switch: u32, packet: &Packet, events: &mut Events) {
         let Some(pause) = self.config.pause else { return };
         if !packet.is_data() || packet.ingress == u32::MAX {
             return;
@@ -27,12 +27,13 @@ impl Fabric {
     }
 
     /// Credits a packet that has left the switch to the account of its incoming link.
-    pub(crate) fn release(&mut self, switch: u32, gone: Sending, events: &mut Events<Event>) {
+    #[inline]
+    pub(crate) fn release(&mut self, switch: u32, gone: &Packet, events: &mut Events) {
         let Some(pause) = self.config.pause else { return };
-        if !gone.is_data || gone.ingress == u32::MAX {
+        if !gone.is_data() || gone.came_by == u32::MAX {
             return;
         }
-        let ingress = PortId(gone.ingress);
+        let ingress = PortId(gone.came_by);
         let limit = self.pause_limit(switch, pause.stop).min(pause.go);
         let it = &mut self.ports[ingress.index()];
         it.held -= u64::from(gone.bytes);
@@ -43,7 +44,7 @@ impl Fabric {
     }
 
     /// Handles a pause frame at the sending end of a link.
-    pub fn on_pause(&mut self, port: PortId, stop: bool, events: &mut Events<Event>) {
+    pub fn on_pause(&mut self, port: PortId, stop: bool, events: &mut Events) {
         self.ports[port.index()].paused = stop;
         if !stop {
             self.start(port, events);

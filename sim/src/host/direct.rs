@@ -9,7 +9,7 @@ use braid_transport::{NicEpoch, Placement};
 use braid_wire::PathId;
 
 use super::Hosts;
-use crate::events::{Event, Events};
+use crate::events::Events;
 use crate::fabric::Fabric;
 use crate::packet::{Body, Class, EndId, Packet};
 
@@ -55,13 +55,14 @@ impl Hosts {
         epoch: NicEpoch,
         packet: &Packet,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) {
         let next = self.nic_qps.close(id, epoch);
         let (nic, sender) = (packet.dst, id.peer());
         let bytes = fabric.config.frames.ack;
         let answer = Packet::new(nic, packet.src, sender.0, Class::Control, bytes);
         let answer = Packet { path: packet.path, ..answer };
-        self.join(nic, answer, Body::Epoch(next), fabric, events);
+        let answer = fabric.bodies.load(answer, Body::Epoch(next));
+        self.join(nic, &answer, fabric, events);
     }
 }

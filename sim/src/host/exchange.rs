@@ -20,7 +20,7 @@ impl Hosts {
         number: u32,
         message: &Message,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) {
         let end = self.end_of[number as usize];
         self.deliveries.post(number);
@@ -71,7 +71,7 @@ impl Hosts {
         packet: &Packet,
         body: Body,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) -> Result<(), Failed> {
         if body == Body::Internal {
             return Ok(());
@@ -86,63 +86,65 @@ impl Hosts {
         Ok(())
     }
 
-    /// Puts a packet that an end sends to its peer on the wire of an interface.
+    /// Puts a packet that an end sends to its peer, with its body, on the wire of an interface.
+    #[inline]
     pub(crate) fn join(
         &mut self,
         nic: u32,
-        packet: Packet,
-        body: Body,
+        packet: &Packet,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) {
         self.count_sent(EndId(packet.end));
-        let packet = fabric.bodies.load(packet, body);
-        fabric.join(self.nics[nic as usize].port, &packet, events);
+        fabric.join(self.nics[nic as usize].port, packet, events);
     }
 
     /// Passes a packet that has reached its interface to the protocol.
     pub(crate) fn receive(
         &mut self,
         packet: &Packet,
-        body: Body,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) -> Result<(), Failed> {
         let id = EndId(packet.end);
         let now = events.now().to_time();
         self.begin(id).silence.on_received(events.now());
         let end = &mut self.ends[id.index()];
         end.received = end.received.wrapping_add(1);
-        match body {
-            Body::Data(..) if packet.trimmed => {
+        // The two frequent kinds of bodies are read in their places, because a copy is large.
+        if let Some(&(_, placement)) = fabric.bodies.data(packet) {
+            if packet.trimmed {
+                fabric.bodies.discard(packet);
                 self.return_trimmed(packet, fabric, events);
                 return Ok(());
             }
-            Body::Data(header, placement) => {
-                if let Placement::Staged { closes: Some(epoch) } = placement {
-                    self.close_epoch(id, epoch, packet, fabric, events);
+            if let Placement::Staged { closes: Some(epoch) } = placement {
+                self.close_epoch(id, epoch, packet, fabric, events);
+            }
+            let takes = self.nic_qps.take(id, placement);
+            if let Some((header, _)) = fabric.bodies.data(packet).filter(|_| takes) {
+                self.place(id, packet, header, placement, events.now());
+            }
+            fabric.bodies.discard(packet);
+        } else if let Some(ack) = fabric.bodies.ack(packet) {
+            let set = self.sets.get_mut(end.paths);
+            let Protocol { endpoint, slot, .. } = end.protocol();
+            endpoint.on_ack(now, *slot, ack, set);
+            fabric.bodies.discard(packet);
+        } else {
+            let set = self.sets.get_mut(end.paths);
+            let Protocol { endpoint, slot, .. } = end.protocol();
+            match fabric.bodies.unload(packet) {
+                Body::Control(control) => {
+                    let left_by = Egress::Path(packet.path);
+                    endpoint.on_control(now, *slot, &control, left_by, set);
                 }
-                if self.nic_qps.take(id, placement) {
-                    self.place(id, packet, &header, placement, events.now());
+                Body::Epoch(epoch) => endpoint.begin_epoch(*slot, epoch),
+                Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
+                Body::Data(..) | Body::Ack(_) | Body::Internal => {
+                    unreachable!("switches consume their internal packets")
                 }
             }
-            Body::Ack(ack) => {
-                let set = self.sets.get_mut(end.paths);
-                let Protocol { endpoint, slot, .. } = end.protocol();
-                endpoint.on_ack(now, *slot, &ack, set);
-            }
-            Body::Control(control) => {
-                let set = self.sets.get_mut(end.paths);
-                let left_by = Egress::Path(packet.path);
-                let Protocol { endpoint, slot, .. } = end.protocol();
-                endpoint.on_control(now, *slot, &control, left_by, set);
-            }
-            Body::Epoch(epoch) => {
-                let Protocol { endpoint, slot, .. } = end.protocol();
-                endpoint.begin_epoch(*slot, epoch);
-            }
-            Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
-            Body::Internal => unreachable!("switches consume their internal packets"),
         }
         self.process(id, fabric, events)
     }
@@ -182,7 +184,7 @@ impl Hosts {
         id: EndId,
         psn: u32,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) -> Result<(), Failed> {
         let end = &mut self.ends[id.index()];
         let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
@@ -199,13 +201,14 @@ impl Hosts {
         packet: &Packet,
         body: Body,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) -> Result<(), Failed> {
         if packet.class == Class::Data {
             return self.on_lost(EndId(packet.end).peer(), packet.psn, fabric, events);
         }
         let path = PathId::new(packet.path.get() + 1);
-        self.join(packet.src, Packet { path, ..*packet }, body, fabric, events);
+        let again = fabric.bodies.load(Packet { path, ..*packet }, body);
+        self.join(packet.src, &again, fabric, events);
         Ok(())
     }
 
@@ -213,7 +216,7 @@ impl Hosts {
         &mut self,
         id: EndId,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) -> Result<(), Failed> {
         let end = &mut self.ends[id.index()];
         if end.in_use().is_none_or(|protocol| protocol.armed > events.now()) {
@@ -234,7 +237,7 @@ impl Hosts {
         &mut self,
         id: EndId,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) -> Result<(), Failed> {
         while let Some(completion) = self.endpoint(id).poll_completion() {
             self.on_completion(id, &completion, events.now())?;
@@ -259,7 +262,7 @@ impl Hosts {
     }
 
     /// Sends the control packets of a receiving end, which do not wait for their turn.
-    fn send_control(&mut self, id: EndId, fabric: &mut Fabric, events: &mut Events<Event>) {
+    fn send_control(&mut self, id: EndId, fabric: &mut Fabric, events: &mut Events) {
         let now = events.now().to_time();
         loop {
             let end = &mut self.ends[id.index()];
@@ -292,7 +295,7 @@ impl Hosts {
     }
 
     /// Schedules a timer event for the end's next time-out.
-    pub(crate) fn rearm(&mut self, id: EndId, events: &mut Events<Event>) {
+    pub(crate) fn rearm(&mut self, id: EndId, events: &mut Events) {
         let end = &mut self.ends[id.index()];
         let is_queued = !end.queued.is_empty();
         let set = self.sets.get_mut(end.paths);

@@ -50,6 +50,7 @@ pub(crate) fn all(topology: &Topology) -> Vec<Nic> {
 
 impl Hosts {
     /// Lists an end as ready at all its interfaces.
+    #[inline]
     pub(crate) fn enlist(&mut self, end: EndId) {
         let End { interfaces, queued, .. } = &mut self.ends[end.index()];
         for (rail, (nic, _)) in interfaces.iter() {
@@ -61,12 +62,8 @@ impl Hosts {
     }
 
     /// Calls [`Hosts::kick`] for all interfaces of an end.
-    pub(crate) fn kick_interfaces(
-        &mut self,
-        id: EndId,
-        fabric: &mut Fabric,
-        events: &mut Events<Event>,
-    ) {
+    #[inline]
+    pub(crate) fn kick_interfaces(&mut self, id: EndId, fabric: &mut Fabric, events: &mut Events) {
         for rail in (0..self.ends[id.index()].interfaces.count()).map(RailId::new) {
             let (nic, _) = self.ends[id.index()].interfaces.of(rail);
             self.kick(nic, fabric, events);
@@ -84,20 +81,22 @@ impl Hosts {
         rails.filter(|(_, (nic, _))| is_full(*nic)).map(|(rail, _)| rail).collect()
     }
 
-    /// Sends while the link of the interface is free.
-    pub(crate) fn kick(&mut self, nic: u32, fabric: &mut Fabric, events: &mut Events<Event>) {
+    /// Sends data while the link of the interface is free. An idle port has no packet in its queue
+    /// that it may send.
+    #[inline]
+    pub(crate) fn kick(&mut self, nic: u32, fabric: &mut Fabric, events: &mut Events) {
         let port = self.nics[nic as usize].port;
-        fabric.start(port, events);
-        while fabric.may_take_data(port) && !self.nics[nic as usize].ready.is_empty() {
-            if !self.may_send_data(nic, events) {
-                return;
-            }
+        while fabric.may_take_data(port)
+            && !self.nics[nic as usize].ready.is_empty()
+            && self.may_send_data(nic, events)
+        {
             self.pull(nic, fabric, events);
         }
     }
 
     /// Returns whether pacing allows data now. If not, a wake-up is scheduled.
-    fn may_send_data(&mut self, nic: u32, events: &mut Events<Event>) -> bool {
+    #[inline]
+    fn may_send_data(&mut self, nic: u32, events: &mut Events) -> bool {
         let it = &mut self.nics[nic as usize];
         if events.now() >= it.next_data {
             return true;
@@ -110,7 +109,8 @@ impl Hosts {
     }
 
     /// Asks the next end for a packet.
-    fn pull(&mut self, nic: u32, fabric: &mut Fabric, events: &mut Events<Event>) {
+    #[inline(never)]
+    fn pull(&mut self, nic: u32, fabric: &mut Fabric, events: &mut Events) {
         let Some(id) = self.nics[nic as usize].ready.pop_front() else { return };
         let now = events.now().to_time();
         let full = self.full_rails(id, fabric, events.now());
@@ -144,7 +144,7 @@ impl Hosts {
         id: EndId,
         transmit: Transmit,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) {
         let rail = transmit.egress.rail();
         let end = &mut self.ends[id.index()];
@@ -159,7 +159,7 @@ impl Hosts {
         let port = self.nics[src as usize].port;
         let frames = fabric.config.frames;
         let control = || Packet::new(src, dst, id.peer().0, Class::Control, frames.ack);
-        let (packet, body) = match transmit.body {
+        let packet = match transmit.body {
             TransmitBody::Segment { header, path, placement, .. } => {
                 let bytes = u32::from(header.len) + frames.header;
                 let packet = Packet::new(src, dst, id.peer().0, Class::Data, bytes);
@@ -167,23 +167,24 @@ impl Hosts {
                 self.pace(src, wire, events);
                 self.read(src, message_at(header.address), bytes, events);
                 self.nics[src as usize].load.sent += u64::from(header.len);
-                (Packet { psn: header.psn, path, ..packet }, Body::Data(header, placement))
+                let packet = Packet { psn: header.psn, path, ..packet };
+                fabric.bodies.load_data(packet, header, placement)
             }
             TransmitBody::Ack(ack) => {
                 let (psn, path) = (ack.cumulative, transmit.egress.path().unwrap_or_default());
-                (Packet { psn, path, ..control() }, Body::Ack(ack))
+                fabric.bodies.load(Packet { psn, path, ..control() }, Body::Ack(ack))
             }
             TransmitBody::Control(message) => {
                 let path = transmit.egress.path().unwrap_or_default();
-                (Packet { path, ..control() }, Body::Control(message))
+                fabric.bodies.load(Packet { path, ..control() }, Body::Control(message))
             }
             TransmitBody::Probe(..) => unreachable!("path MTU discovery is off in the simulator"),
         };
-        self.join(src, packet, body, fabric, events);
+        self.join(src, &packet, fabric, events);
     }
 
     /// Charges the NVLink transfer of a packet that the interface reads from another GPU's memory.
-    fn read(&mut self, nic: u32, message: u32, bytes: u32, events: &Events<Event>) {
+    fn read(&mut self, nic: u32, message: u32, bytes: u32, events: &Events) {
         let Some(links) = &mut self.nvlinks else { return };
         let next = links.leave(events.now(), nic, message, bytes);
         let it = &mut self.nics[nic as usize];
@@ -195,17 +196,18 @@ impl Hosts {
         &mut self,
         packet: &Packet,
         fabric: &mut Fabric,
-        events: &mut Events<Event>,
+        events: &mut Events,
     ) {
         let (nic, sender) = (packet.dst, EndId(packet.end).peer());
         let answer =
             Packet::new(nic, packet.src, sender.0, Class::Control, fabric.config.frames.ack);
         let answer = Packet { psn: packet.psn, path: packet.path, ..answer };
-        self.join(nic, answer, Body::Returned, fabric, events);
+        let answer = fabric.bodies.load(answer, Body::Returned);
+        self.join(nic, &answer, fabric, events);
     }
 
     /// Sets the earliest time for the next data packet.
-    fn pace(&mut self, nic: u32, wire: Ps, events: &Events<Event>) {
+    fn pace(&mut self, nic: u32, wire: Ps, events: &Events) {
         if self.config.share < 1.0 {
             let span = Ps((wire.0 as f64 / self.config.share) as u64);
             self.nics[nic as usize].next_data = events.now() + span;

@@ -22,8 +22,8 @@ use speed::SpeedId;
 pub struct Port {
     data: Queue,
     control: Queue,
-    /// The packet that is being sent.
-    pub(crate) sending: Option<Sending>,
+    /// Whether a packet is being sent, or the gap after it.
+    pub(crate) is_sending: bool,
     pub(crate) speed: SpeedId,
     /// The node that sends.
     pub from: Node,
@@ -69,14 +69,6 @@ impl LinkLoad {
     }
 }
 
-/// The accounts to settle when a packet has left, which may have been delivered by then.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sending {
-    pub(crate) bytes: u32,
-    pub(crate) ingress: u32,
-    pub(crate) is_data: bool,
-}
-
 impl Port {
     /// Creates all ports of a fabric, by number.
     pub(crate) fn all(topology: &Topology, speeds: &mut Speeds) -> Vec<Port> {
@@ -87,7 +79,7 @@ impl Port {
     fn new(topology: &Topology, port: PortId, speeds: &mut Speeds) -> Port {
         let (cable, rate) = (&topology.cables[port.cable()], topology.rate(port));
         Port {
-            sending: None,
+            is_sending: false,
             data: Queue::EMPTY,
             bytes: 0,
             packets: 0,
@@ -115,7 +107,7 @@ impl Port {
 
     /// Returns whether the port is idle.
     pub fn is_idle(&self) -> bool {
-        self.sending.is_none()
+        !self.is_sending
     }
 
     /// Accounts for a packet that has arrived; `first`: control overtakes data. Returns whether the
@@ -124,6 +116,7 @@ impl Port {
     ///
     /// A packet that does not wait is never written to its queue, because reading it back would
     /// wait until all its parts have reached the cache.
+    #[inline(always)]
     pub(crate) fn admit(&mut self, packet: &Packet, first: bool) -> bool {
         self.bytes += u64::from(packet.bytes);
         self.packets += 1;
@@ -132,18 +125,27 @@ impl Port {
         self.is_idle() && (!self.paused || goes_ahead(packet, first))
     }
 
-    /// Queues a packet.
-    pub(crate) fn queue(&mut self, packet: Packet, first: bool, waiting: &mut Waiting) {
-        let ahead = goes_ahead(&packet, first);
-        if ahead { &mut self.control } else { &mut self.data }.push(packet, waiting);
+    /// Queues a packet and returns it for changes.
+    #[inline(always)]
+    pub(crate) fn queue<'a>(
+        &mut self,
+        packet: &Packet,
+        first: bool,
+        waiting: &'a mut Waiting,
+    ) -> &'a mut Packet {
+        let ahead = goes_ahead(packet, first);
+        if ahead { &mut self.control } else { &mut self.data }.push(packet, waiting)
     }
 
-    /// Removes the next packet to send from its queue.
-    pub(crate) fn next(&mut self, waiting: &mut Waiting) -> Option<Packet> {
-        match self.control.pop(waiting) {
-            Some(packet) => Some(packet),
-            None if self.paused => None,
-            None => self.data.pop(waiting),
+    /// Returns the queue of the next packet to send, if the port may send one.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<&mut Queue> {
+        if self.is_sending {
+            None
+        } else if !self.control.is_empty() {
+            Some(&mut self.control)
+        } else {
+            Some(&mut self.data).filter(|data| !self.paused && !data.is_empty())
         }
     }
 
@@ -153,6 +155,7 @@ impl Port {
     }
 }
 
+#[inline(always)]
 fn goes_ahead(packet: &Packet, first: bool) -> bool {
     first && (packet.class == Class::Control || packet.trimmed)
 }

@@ -37,27 +37,34 @@ impl Queue {
     /// The empty queue.
     pub(crate) const EMPTY: Queue = Queue { first: NONE, last: NONE };
 
-    /// Appends a packet.
-    pub(crate) fn push(&mut self, packet: Packet, waiting: &mut Waiting) {
+    /// Appends a packet and returns it for changes. It is copied in one piece.
+    #[inline(always)]
+    pub(crate) fn push<'a>(&mut self, packet: &Packet, waiting: &'a mut Waiting) -> &'a mut Packet {
         let place = waiting.put(packet);
         match self.first {
             NONE => self.first = place,
             _ => waiting.places[self.last as usize].next = place,
         }
         self.last = place;
+        &mut waiting.places[place as usize].packet
     }
 
-    /// Removes the first packet.
-    pub(crate) fn pop(&mut self, waiting: &mut Waiting) -> Option<Packet> {
-        let place = self.first;
-        if place == NONE {
-            return None;
-        }
-        let Place { packet, next } = waiting.places[place as usize];
-        waiting.places[place as usize].next = waiting.free;
-        waiting.free = place;
-        self.first = next;
-        Some(packet)
+    /// Whether no packet waits.
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.first == NONE
+    }
+
+    /// Removes and returns the first packet.
+    ///
+    /// # Panics
+    /// Panics if the queue is empty.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, waiting: &mut Waiting) -> Packet {
+        let Waiting { places, free } = waiting;
+        let place = &mut places[self.first as usize];
+        (self.first, place.next, *free) = (place.next, *free, self.first);
+        place.packet
     }
 
     /// Returns the last packet.
@@ -75,19 +82,23 @@ impl Waiting {
         Waiting { places: Vec::new(), free: NONE }
     }
 
-    fn put(&mut self, packet: Packet) -> u32 {
-        let place = Place { packet, next: NONE };
-        match self.free {
-            NONE => {
-                self.places.push(place);
-                self.places.len() as u32 - 1
-            }
-            free => {
-                self.free = self.places[free as usize].next;
-                self.places[free as usize] = place;
+    #[inline(always)]
+    fn put(&mut self, packet: &Packet) -> u32 {
+        let free = self.free;
+        match self.places.get_mut(free as usize) {
+            Some(place) => {
+                (self.free, place.next, place.packet) = (place.next, NONE, *packet);
                 free
             }
+            None => self.put_in_new_place(packet),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_in_new_place(&mut self, packet: &Packet) -> u32 {
+        self.places.push(Place { packet: *packet, next: NONE });
+        self.places.len() as u32 - 1
     }
 }
 
@@ -119,10 +130,14 @@ mod tests {
             for (number, (index, pushes)) in (0_u32..).zip(calls) {
                 if pushes {
                     let packet = Packet::new(number, 0, 0, Class::Data, 64);
-                    queues[index].push(packet, &mut waiting);
+                    queues[index].push(&packet, &mut waiting).tag = number;
+                    let packet = Packet { tag: number, ..packet };
                     expected[index].push_back(packet);
                 } else {
-                    prop_assert_eq!(queues[index].pop(&mut waiting), expected[index].pop_front());
+                    prop_assert_eq!(queues[index].is_empty(), expected[index].is_empty());
+                    if let Some(packet) = expected[index].pop_front() {
+                        prop_assert_eq!(queues[index].pop(&mut waiting), packet);
+                    }
                 }
                 let last = queues[index].last(&mut waiting).map(|packet| *packet);
                 prop_assert_eq!(last, expected[index].back().copied());

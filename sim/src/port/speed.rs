@@ -1,6 +1,6 @@
 //! Serialisation and propagation times of frames.
 
-use crate::events::{Events, Span};
+use crate::events::{Events, Spans};
 use crate::packet::Packet;
 use crate::time::{Ps, Rate};
 
@@ -20,47 +20,58 @@ struct Speed {
     delay: Ps,
     /// The frames sent last, one of control and one of data. Most frames have the length of the one
     /// before.
-    recent: [Option<Frame>; 2],
+    recent: [Frame; 2],
 }
 
 /// The times of a frame of one length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     bytes: u32,
-    /// Time until the next frame may follow.
-    pub(crate) until_sent: Span,
-    /// Time until the frame is at the far end.
-    pub(crate) until_arrived: Span,
-    /// The same time as `until_sent`.
+    /// The times until the next frame may follow and until the frame is at the far end.
+    pub(crate) spans: Spans,
+    /// The first of them.
     pub(crate) occupies: Ps,
+}
+
+impl Frame {
+    /// A frame longer than any.
+    const NONE: Frame = Frame { bytes: u32::MAX, spans: Spans::ZERO, occupies: Ps::ZERO };
 }
 
 impl Speeds {
     pub(crate) fn find(&mut self, rate: Rate, delay: Ps) -> SpeedId {
         let same = |speed: &Speed| speed.rate == rate && speed.delay == delay;
         let at = self.known.iter().position(same).unwrap_or_else(|| {
-            self.known.push(Speed { rate, delay, recent: [None; 2] });
+            self.known.push(Speed { rate, delay, recent: [Frame::NONE; 2] });
             self.known.len() - 1
         });
         SpeedId(at as u32)
     }
 
     /// Returns the times of a packet with a gap of `gap` bytes after it.
-    pub(crate) fn frame<E: Copy>(
+    #[inline(always)]
+    pub(crate) fn frame(
         &mut self,
-        speed: SpeedId,
+        id: SpeedId,
         packet: &Packet,
         gap: u32,
-        events: &mut Events<E>,
-    ) -> Frame {
-        let speed = &mut self.known[speed.0 as usize];
-        let recent = &mut speed.recent[usize::from(packet.is_data())];
-        if let Some(frame) = recent.filter(|frame| frame.bytes == packet.bytes) {
-            return frame;
+        events: &mut Events,
+    ) -> &Frame {
+        let class = usize::from(packet.is_data());
+        if self.known[id.0 as usize].recent[class].bytes != packet.bytes {
+            self.measure(id, packet, gap, events);
         }
+        &self.known[id.0 as usize].recent[class]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn measure(&mut self, id: SpeedId, packet: &Packet, gap: u32, events: &mut Events) {
+        let speed = &mut self.known[id.0 as usize];
         let wire = speed.rate.time_for(packet.bytes);
         let occupies = wire + speed.rate.time_for(gap);
-        let (until_sent, until_arrived) = (events.span(occupies), events.span(wire + speed.delay));
-        *recent.insert(Frame { bytes: packet.bytes, until_sent, until_arrived, occupies })
+        let spans = events.spans(occupies, wire + speed.delay);
+        speed.recent[usize::from(packet.is_data())] =
+            Frame { bytes: packet.bytes, spans, occupies };
     }
 }

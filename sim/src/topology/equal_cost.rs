@@ -62,8 +62,15 @@ impl Uplinks {
 
     /// Returns the uplink that a route takes. `None`: the switch has no uplinks.
     pub fn of_route(&self, route: u32) -> Option<PortId> {
-        let at = ((route / self.divisor) as usize).checked_rem(self.ports.len())?;
-        Some(self.ports[at])
+        self.index_of_route(route).map(|index| self.ports[index])
+    }
+
+    /// Returns the index in `ports` of the uplink that a route takes. `None`: the switch has no
+    /// uplinks.
+    #[inline]
+    pub(crate) fn index_of_route(&self, route: u32) -> Option<usize> {
+        let quotient = if self.divisor == 1 { route } else { route / self.divisor };
+        (quotient as usize).checked_rem(self.ports.len())
     }
 }
 

@@ -117,6 +117,7 @@ impl Routes {
     }
 
     /// Returns the ports of a switch that lead to an interface; empty if there is no route.
+    #[inline(always)]
     pub fn towards(&self, switch: u32, nic: u32) -> &[PortId] {
         let (edge, down) = self.nics[nic as usize];
         let Group { first, count } = match edge == switch {
