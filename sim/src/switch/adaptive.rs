@@ -1,9 +1,8 @@
 //! Quantised adaptive routing: a random port among those whose queue was in the lowest bin at the
 //! last reading.
 
-use rand_pcg::Pcg64Mcg;
-
 use super::offer::{Offer, pick_lowest};
+use super::port_policy::{PortPolicy, PortRng};
 use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Topology};
@@ -28,18 +27,6 @@ impl Adaptive {
         Adaptive { bins, age, looked: None, seen: vec![0; ports.len()], ports }
     }
 
-    pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
-        if self.looked.is_none_or(|looked| offer.now.since(looked) >= self.age) {
-            self.looked = Some(offer.now);
-            self.look(offer.queues);
-        }
-        let bin_of = |port: PortId| {
-            let at = self.ports.binary_search(&port).expect("a switch is offered its own ports");
-            self.seen[at]
-        };
-        pick_lowest(offer.ports, bin_of, rng)
-    }
-
     fn look(&mut self, queues: &[Port]) {
         for (port, bin) in self.ports.iter().zip(&mut self.seen) {
             let queued = queues[port.index()].bytes;
@@ -48,10 +35,22 @@ impl Adaptive {
     }
 }
 
+impl PortPolicy for Adaptive {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
+        if self.looked.is_none_or(|looked| offer.now.since(looked) >= self.age) {
+            self.looked = Some(offer.now);
+            self.look(offer.queues);
+        }
+        let bin_of = |port: PortId| {
+            let at = self.ports.binary_search(&port).expect("a switch is offered its own ports");
+            self.seen[at]
+        };
+        pick_lowest(offer.ports, bin_of, &mut rng.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::super::trial::Trial;
     use super::*;
     use crate::packet::Class::Data;
@@ -59,7 +58,7 @@ mod tests {
     struct AdaptiveEdge {
         trial: Trial,
         adaptive: Adaptive,
-        rng: Pcg64Mcg,
+        rng: PortRng,
     }
 
     impl AdaptiveEdge {
@@ -67,7 +66,7 @@ mod tests {
             let trial = Trial::new();
             let age = Ps::from_nanos(100);
             let adaptive = Adaptive::new(vec![100, 200], age, &trial.topology, 0);
-            let mut edge = AdaptiveEdge { trial, adaptive, rng: Pcg64Mcg::seed_from_u64(1) };
+            let mut edge = AdaptiveEdge { trial, adaptive, rng: PortRng::from_seed(1) };
             edge.queue(queued);
             edge
         }

@@ -4,11 +4,10 @@
 
 use std::collections::HashMap;
 
-use rand::seq::SliceRandom;
-use rand_pcg::Pcg64Mcg;
-
 use super::offer::Offer;
+use super::port_policy::{PortPolicy, PortRng};
 use crate::topology::PortId;
+use rand::seq::SliceRandom;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Drill {
@@ -23,12 +22,14 @@ impl Drill {
     pub(crate) fn new(samples: u32) -> Self {
         Drill { samples, best: HashMap::new(), ports: Vec::new() }
     }
+}
 
-    pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
+impl PortPolicy for Drill {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
         let dst = offer.packet.dst;
         self.ports.clear();
         self.ports.extend_from_slice(offer.ports);
-        let (sampled, _) = self.ports.partial_shuffle(rng, self.samples as usize);
+        let (sampled, _) = self.ports.partial_shuffle(&mut rng.0, self.samples as usize);
         let remembered = self.best.get(&dst).copied().filter(|best| offer.ports.contains(best));
         let best = remembered
             .into_iter()
@@ -40,15 +41,13 @@ impl Drill {
         best
     }
 
-    pub(crate) fn on_routes_changed(&mut self) {
+    fn on_routes_changed(&mut self) {
         self.best.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::super::trial::Trial;
     use super::*;
     use crate::packet::Class::Data;
@@ -57,7 +56,7 @@ mod tests {
     fn the_best_is_kept_until_a_sample_is_shorter() {
         let mut trial = Trial::new();
         let mut drill = Drill::new(2);
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let uplinks = trial.uplinks();
         uplinks.iter().for_each(|port| trial.queues[port.index()].bytes = 5000);
         trial.queues[uplinks[2].index()].bytes = 0;
@@ -79,7 +78,7 @@ mod tests {
     fn a_remembered_port_without_a_route_is_forgotten() {
         let mut trial = Trial::new();
         let mut drill = Drill::new(2);
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let gone = trial.uplinks()[2];
         trial.cut(gone);
         drill.best.insert(127, gone);
@@ -92,7 +91,7 @@ mod tests {
     fn the_best_port_is_remembered_per_destination() {
         let mut trial = Trial::new();
         let mut drill = Drill::new(1);
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let uplinks = trial.uplinks();
         uplinks.iter().for_each(|port| trial.queues[port.index()].bytes = 5000);
         drill.best.insert(127, uplinks[2]);
@@ -106,7 +105,7 @@ mod tests {
     #[test]
     fn as_many_samples_as_ports_find_the_shortest_queue_at_once() {
         let mut trial = Trial::new();
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let uplinks = trial.uplinks();
         uplinks.iter().for_each(|port| trial.queues[port.index()].bytes = 5000);
         trial.queues[uplinks[3].index()].bytes = 0;

@@ -2,6 +2,7 @@
 //! route.
 
 use super::offer::Offer;
+use super::port_policy::{PortPolicy, PortRng};
 use crate::topology::PortId;
 
 /// A switch's hash function.
@@ -15,12 +16,19 @@ impl Ecmp {
         Ecmp { salt }
     }
 
-    pub(crate) fn choose(self, offer: &Offer<'_>) -> PortId {
+    /// Returns the port of the packet's flow.
+    pub(crate) fn hashed(self, offer: &Offer<'_>) -> PortId {
         let packet = offer.packet;
         let addresses = u64::from(packet.src) << 32 | u64::from(packet.dst);
         let hash = mix(mix(addresses ^ self.salt) ^ u64::from(packet.path.get()));
         // The high half of the product maps a hash to a range without a division.
         offer.ports[((u128::from(hash) * offer.ports.len() as u128) >> 64) as usize]
+    }
+}
+
+impl PortPolicy for Ecmp {
+    fn choose(&mut self, offer: &Offer<'_>, _: &mut PortRng) -> PortId {
+        self.hashed(offer)
     }
 }
 

@@ -5,9 +5,8 @@
 //! the last reading, both in eight grades as in such chips. A grade of queue is the length that
 //! drains in an interval; a grade of load is an eighth of the link.
 
-use rand_pcg::Pcg64Mcg;
-
 use super::offer::{Offer, pick_lowest};
+use super::port_policy::{PortPolicy, PortRng};
 use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{PortId, Topology};
@@ -40,8 +39,10 @@ impl LeastLoaded {
         ports.sort_unstable_by_key(|seen| seen.port);
         LeastLoaded { every, looked: Ps::ZERO, ports }
     }
+}
 
-    pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
+impl PortPolicy for LeastLoaded {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
         let elapsed = offer.now.since(self.looked);
         if elapsed >= self.every {
             self.looked = offer.now;
@@ -54,7 +55,7 @@ impl LeastLoaded {
             let at = ports.binary_search_by_key(&port, |seen| seen.port);
             at.map_or(0, |at| ports[at].quality)
         };
-        pick_lowest(offer.ports, quality, rng)
+        pick_lowest(offer.ports, quality, &mut rng.0)
     }
 }
 
@@ -71,8 +72,6 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::*;
     use crate::packet::{Class, Packet};
     use crate::port::Speeds;
@@ -96,7 +95,7 @@ mod tests {
         let packet = Packet::new(0, 31, 0, Class::Data, 1000);
         let ports: Vec<PortId> = topology.uplinks(0).collect();
         let offer = Offer { now, switch: 0, packet: &packet, ports: &ports, queues, topology };
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let mut chosen: Vec<PortId> = (0..100).map(|_| policy.choose(&offer, &mut rng)).collect();
         chosen.sort_unstable();
         chosen.dedup();

@@ -9,6 +9,7 @@ mod gate_context;
 mod least_loaded;
 mod ofan;
 mod offer;
+mod port_policy;
 mod rotation;
 mod source;
 mod themis;
@@ -18,10 +19,8 @@ mod trial;
 pub(crate) use gate::Gate;
 pub(crate) use gate_context::{Action, GateContext, Pass};
 pub use offer::Offer;
+pub use port_policy::{CustomPolicy, PortPolicy, PortPolicyFactory, PortRng};
 pub use themis::ThemisMemory;
-
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology};
@@ -31,9 +30,9 @@ use self::drill::Drill;
 use self::ecmp::Ecmp;
 use self::least_loaded::LeastLoaded;
 use self::ofan::Ofan;
-use self::offer::pick_lowest;
+use self::offer::{Random, Shortest};
 use self::rotation::Rotation;
-use self::source::SourceRouting;
+use self::source::{SourceOr, SourceRouting};
 use self::themis::Spray;
 
 /// A switch policy with its parameters.
@@ -106,30 +105,56 @@ pub enum Policy {
         /// (section 3.4).
         compensate: bool,
     },
+    /// A policy of the program: [`Policy::custom`].
+    Custom(CustomPolicy),
+}
+
+impl Policy {
+    /// Creates a policy of the program. The factory has a static lifetime, so that configurations
+    /// can copy the value. A program that knows its parameters only at run time leaks it once with
+    /// [`Box::leak`].
+    pub const fn custom(factory: &'static dyn PortPolicyFactory) -> Policy {
+        Policy::Custom(CustomPolicy::new(factory))
+    }
+
+    /// Creates the policy of a switch.
+    fn build(&self, topology: &Topology, switch: u32, rng: &mut PortRng) -> Box<dyn PortPolicy> {
+        let source = || SourceRouting::new(topology, switch);
+        let least_loaded = |every: &Ps| LeastLoaded::new(topology, switch, *every);
+        match self {
+            Policy::Ecmp | Policy::ConWeave => Box::new(Ecmp::new(rng.number())),
+            Policy::Source => Box::new(source()),
+            Policy::SourceOrLeastLoaded { every } => {
+                Box::new(SourceOr(source(), least_loaded(every)))
+            }
+            Policy::LeastLoaded { every } => Box::new(least_loaded(every)),
+            Policy::Random => Box::new(Random),
+            Policy::RoundRobin { permute } => Box::new(Rotation::new(*permute, false)),
+            Policy::RoundRobinByClass { permute } => Box::new(Rotation::new(*permute, true)),
+            Policy::Shortest => Box::new(Shortest),
+            Policy::Adaptive { bins, age } => {
+                Box::new(Adaptive::new(bins.clone(), *age, topology, switch))
+            }
+            Policy::Drill { samples } => Box::new(Drill::new(*samples)),
+            Policy::Ofan { from_shortest, weighted } => {
+                let tier = topology.switches[switch as usize].tier;
+                Box::new(Ofan::new(tier == Tier::Edge, *from_shortest, *weighted))
+            }
+            Policy::Themis { .. } => {
+                Box::new(Spray::new(topology, switch, Ecmp::new(rng.number())))
+            }
+            Policy::Custom(policy) => policy.build(topology, switch, rng),
+        }
+    }
 }
 
 /// The policy of a switch and its state.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Chooser {
-    state: State,
     /// The hash for control packets, if they are routed by hash.
     control: Option<Ecmp>,
-    rng: Pcg64Mcg,
-}
-
-#[derive(Clone, Debug)]
-enum State {
-    Ecmp(Ecmp),
-    Source(SourceRouting),
-    SourceOrLeastLoaded(SourceRouting, LeastLoaded),
-    LeastLoaded(LeastLoaded),
-    Random,
-    Rotation(Rotation),
-    Shortest,
-    Adaptive(Adaptive),
-    Drill(Drill),
-    Ofan(Ofan),
-    Themis(Spray),
+    policy: Box<dyn PortPolicy>,
+    rng: PortRng,
 }
 
 impl Chooser {
@@ -141,77 +166,24 @@ impl Chooser {
         switch: u32,
         seed: u64,
     ) -> Chooser {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let state = match policy {
-            Policy::Ecmp | Policy::ConWeave => State::Ecmp(Ecmp::new(rng.random())),
-            Policy::Source => State::Source(SourceRouting::new(topology, switch)),
-            Policy::SourceOrLeastLoaded { every } => State::SourceOrLeastLoaded(
-                SourceRouting::new(topology, switch),
-                LeastLoaded::new(topology, switch, *every),
-            ),
-            Policy::LeastLoaded { every } => {
-                State::LeastLoaded(LeastLoaded::new(topology, switch, *every))
-            }
-            Policy::Random => State::Random,
-            Policy::RoundRobin { permute } => State::Rotation(Rotation::new(*permute, false)),
-            Policy::RoundRobinByClass { permute } => State::Rotation(Rotation::new(*permute, true)),
-            Policy::Shortest => State::Shortest,
-            Policy::Adaptive { bins, age } => {
-                State::Adaptive(Adaptive::new(bins.clone(), *age, topology, switch))
-            }
-            Policy::Drill { samples } => State::Drill(Drill::new(*samples)),
-            Policy::Ofan { from_shortest, weighted } => {
-                let tier = topology.switches[switch as usize].tier;
-                State::Ofan(Ofan::new(tier == Tier::Edge, *from_shortest, *weighted))
-            }
-            Policy::Themis { .. } => {
-                State::Themis(Spray::new(topology, switch, Ecmp::new(rng.random())))
-            }
-        };
-        let control = control_hashed.then(|| Ecmp::new(rng.random()));
-        Chooser { state, control, rng }
+        let mut rng = PortRng::from_seed(seed);
+        let policy = policy.build(topology, switch, &mut rng);
+        let control = control_hashed.then(|| Ecmp::new(rng.number()));
+        Chooser { control, policy, rng }
     }
 
     /// Chooses one of the offered ports.
+    #[inline]
     pub(crate) fn choose(&mut self, offer: &Offer<'_>) -> PortId {
-        if let Some(hash) = self.control
-            && !offer.packet.is_data()
-        {
-            return hash.choose(offer);
-        }
-        let rng = &mut self.rng;
-        match &mut self.state {
-            State::Ecmp(ecmp) => ecmp.choose(offer),
-            State::Source(source) => source.choose(offer),
-            State::SourceOrLeastLoaded(source, least) => {
-                source.named(offer).unwrap_or_else(|| least.choose(offer, rng))
-            }
-            State::LeastLoaded(least) => least.choose(offer, rng),
-            State::Random => offer.ports[rng.random_range(0..offer.ports.len())],
-            State::Rotation(rotation) => rotation.choose(offer, rng),
-            State::Shortest => pick_lowest(offer.ports, |port| offer.queued(port), rng),
-            State::Adaptive(adaptive) => adaptive.choose(offer, rng),
-            State::Drill(drill) => drill.choose(offer, rng),
-            State::Ofan(ofan) => ofan.choose(offer, rng),
-            State::Themis(spray) => spray.choose(offer),
+        match &self.control {
+            Some(hash) if !offer.packet.is_data() => hash.hashed(offer),
+            _ => self.policy.choose(offer, &mut self.rng),
         }
     }
 
     /// Resets state that depends on the sets of equal routes.
     pub(crate) fn on_routes_changed(&mut self) {
-        match &mut self.state {
-            State::Rotation(rotation) => rotation.on_routes_changed(),
-            State::Ofan(ofan) => ofan.on_routes_changed(),
-            State::Drill(drill) => drill.on_routes_changed(),
-            State::Ecmp(_)
-            | State::Source(_)
-            | State::SourceOrLeastLoaded(..)
-            | State::LeastLoaded(_)
-            | State::Random
-            | State::Shortest
-            | State::Adaptive(_)
-            | State::Themis(_) => {}
-        }
+        self.policy.on_routes_changed();
     }
 }
 

@@ -13,6 +13,7 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
 use super::offer::{Offer, pick_lowest};
+use super::port_policy::{PortPolicy, PortRng};
 use crate::topology::PortId;
 
 #[derive(Clone, Debug)]
@@ -35,8 +36,10 @@ impl Ofan {
     pub(crate) fn new(by_edge: bool, from_shortest: bool, weighted: bool) -> Self {
         Ofan { by_edge, from_shortest, weighted, pointers: Vec::new() }
     }
+}
 
-    pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
+impl PortPolicy for Ofan {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
         let edge = offer.topology.nics[offer.packet.dst as usize].edge;
         let target = match self.by_edge {
             true => edge,
@@ -46,6 +49,7 @@ impl Ofan {
         if at >= self.pointers.len() {
             self.pointers.resize(at + 1, None);
         }
+        let rng = &mut rng.0;
         let Ofan { from_shortest, weighted, .. } = *self;
         let start = || match (weighted, from_shortest) {
             (true, false) => WeightedPointer::new(offer.ports, rng),
@@ -55,7 +59,7 @@ impl Ofan {
         self.pointers[at].get_or_insert_with(start).next(offer.ports)
     }
 
-    pub(crate) fn on_routes_changed(&mut self) {
+    fn on_routes_changed(&mut self) {
         self.pointers.clear();
     }
 }
@@ -117,8 +121,6 @@ fn interleaved(ports: &[PortId], order: &[PortId]) -> Vec<PortId> {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::super::trial::Trial;
     use super::*;
     use crate::packet::Class::{Control, Data};
@@ -126,12 +128,12 @@ mod tests {
     struct Edge {
         trial: Trial,
         ofan: Ofan,
-        rng: Pcg64Mcg,
+        rng: PortRng,
     }
 
     impl Edge {
         fn new(seed: u64) -> Edge {
-            let rng = Pcg64Mcg::seed_from_u64(seed);
+            let rng = PortRng::from_seed(seed);
             Edge { trial: Trial::new(), ofan: Ofan::new(true, false, true), rng }
         }
 
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn weights_are_interleaved() {
         let [a, b, c, d] = [2, 4, 6, 8].map(PortId);
-        let drawn = schedule(&[a, b, c, d, a, b, c], &mut Pcg64Mcg::seed_from_u64(4));
+        let drawn = schedule(&[a, b, c, d, a, b, c], &mut PortRng::from_seed(4).0);
         assert_eq!(drawn.len(), 7);
         let mut first = drawn[..4].to_vec();
         assert_eq!(
@@ -211,9 +213,9 @@ mod tests {
     fn without_weights_each_port_has_one_turn() {
         let [a, b] = [2, 4].map(PortId);
         let ports = [a, b, a, a];
-        let mut rng = Pcg64Mcg::seed_from_u64(5);
-        assert_eq!(WeightedPointer::new(&ports, &mut rng).schedule.len(), 4);
-        assert_eq!(WeightedPointer::new(&once(&ports), &mut rng).schedule.len(), 2);
+        let mut rng = PortRng::from_seed(5);
+        assert_eq!(WeightedPointer::new(&ports, &mut rng.0).schedule.len(), 4);
+        assert_eq!(WeightedPointer::new(&once(&ports), &mut rng.0).schedule.len(), 2);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
+use super::port_policy::{PortPolicy, PortRng};
 use crate::packet::Packet;
 use crate::port::Port;
 use crate::time::Ps;
@@ -27,7 +28,7 @@ pub struct Offer<'a> {
 
 impl Offer<'_> {
     /// Returns the bytes queued at a port.
-    pub(crate) fn queued(&self, port: PortId) -> u64 {
+    pub fn queued(&self, port: PortId) -> u64 {
         self.queues[port.index()].bytes
     }
 }
@@ -51,4 +52,24 @@ pub(crate) fn pick_lowest(
         }
     }
     best
+}
+
+/// The port with the fewest bytes, a random one among equals.
+#[derive(Debug)]
+pub(crate) struct Shortest;
+
+impl PortPolicy for Shortest {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
+        pick_lowest(offer.ports, |port| offer.queued(port), &mut rng.0)
+    }
+}
+
+/// A random port for every packet.
+#[derive(Debug)]
+pub(crate) struct Random;
+
+impl PortPolicy for Random {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
+        offer.ports[rng.below(offer.ports.len())]
+    }
 }

@@ -4,6 +4,7 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
 use super::offer::Offer;
+use super::port_policy::{PortPolicy, PortRng};
 use crate::topology::PortId;
 
 /// The pointer is not looked up yet.
@@ -37,7 +38,18 @@ impl Rotation {
         Rotation { permute, by_class, pointers: Vec::new(), known: Vec::new() }
     }
 
-    pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
+    fn find(&mut self, group: &[PortId], class: usize) -> u32 {
+        let is_it = |pointer: &Pointer| pointer.group == group && pointer.class == class;
+        let index = self.pointers.iter().position(is_it).unwrap_or_else(|| {
+            self.pointers.push(Pointer::new(group, class));
+            self.pointers.len() - 1
+        });
+        index as u32
+    }
+}
+
+impl PortPolicy for Rotation {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
         let class = if self.by_class { offer.packet.class as usize } else { 0 };
         let edge = offer.topology.nics[offer.packet.dst as usize].edge as usize;
         let at = 2 * edge + class;
@@ -47,19 +59,10 @@ impl Rotation {
         if self.known[at] == UNKNOWN {
             self.known[at] = self.find(offer.ports, class);
         }
-        self.pointers[self.known[at] as usize].next(self.permute, rng)
+        self.pointers[self.known[at] as usize].next(self.permute, &mut rng.0)
     }
 
-    fn find(&mut self, group: &[PortId], class: usize) -> u32 {
-        let is_it = |pointer: &Pointer| pointer.group == group && pointer.class == class;
-        let index = self.pointers.iter().position(is_it).unwrap_or_else(|| {
-            self.pointers.push(Pointer::new(group, class));
-            self.pointers.len() - 1
-        });
-        index as u32
-    }
-
-    pub(crate) fn on_routes_changed(&mut self) {
+    fn on_routes_changed(&mut self) {
         self.pointers.clear();
         self.known.clear();
     }
@@ -87,8 +90,6 @@ impl Pointer {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-
     use super::super::trial::Trial;
     use super::*;
     use crate::packet::Class::{Control, Data};
@@ -97,7 +98,7 @@ mod tests {
     fn ports_rotate_over_all_destinations() {
         let trial = Trial::new();
         let mut rotation = Rotation::new(None, false);
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let mut next = |dst, class| {
             let port = trial.offer(dst, class, |offer| rotation.choose(offer, &mut rng));
             trial.uplinks().iter().position(|uplink| *uplink == port).unwrap()
@@ -111,7 +112,7 @@ mod tests {
     fn data_and_control_can_be_apart() {
         let trial = Trial::new();
         let mut rotation = Rotation::new(None, true);
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let mut next = |class| trial.offer(127, class, |offer| rotation.choose(offer, &mut rng));
         let data = [next(Data), next(Data)];
         assert_eq!([next(Control), next(Control)], data);
@@ -120,8 +121,8 @@ mod tests {
     #[test]
     fn the_order_is_shuffled_after_some_rounds_and_every_round_is_whole() {
         let mut pointer = Pointer::new(&[2, 4, 6, 8].map(PortId), 0);
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
-        let mut round = || [(); 4].map(|()| pointer.next(Some(2), &mut rng));
+        let mut rng = PortRng::from_seed(1);
+        let mut round = || [(); 4].map(|()| pointer.next(Some(2), &mut rng.0));
         let rounds: Vec<[PortId; 4]> = (0..40).map(|_| round()).collect();
         assert!(rounds.chunks(2).all(|two| two[0] == two[1]));
         assert!(rounds.windows(2).any(|two| two[0] != two[1]));
@@ -135,7 +136,7 @@ mod tests {
     fn another_set_of_routes_starts_another_rotation() {
         let mut trial = Trial::new();
         let mut rotation = Rotation::new(None, false);
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PortRng::from_seed(1);
         let gone = trial.uplinks()[1];
         trial.offer(127, Data, |offer| rotation.choose(offer, &mut rng));
         rotation.on_routes_changed();

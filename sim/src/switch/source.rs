@@ -3,6 +3,7 @@
 
 use super::ecmp;
 use super::offer::Offer;
+use super::port_policy::{PortPolicy, PortRng};
 use crate::topology::{PortId, Topology, Uplinks};
 
 #[derive(Clone, Debug)]
@@ -15,18 +16,37 @@ impl SourceRouting {
         SourceRouting { uplinks: Uplinks::new(topology, switch) }
     }
 
+    /// Returns the uplink that the path names. `None`: it is not on a route.
+    pub(crate) fn named(&self, offer: &Offer<'_>) -> Option<PortId> {
+        let index = self.uplinks.index_of_route(offer.packet.path.get().into())?;
+        let named = self.uplinks.ports[index];
+        // As long as nothing has failed, all uplinks are offered in their order.
+        let is_offered = offer.ports.get(index) == Some(&named) || offer.ports.contains(&named);
+        is_offered.then_some(named)
+    }
+}
+
+impl PortPolicy for SourceRouting {
     /// Chooses the named uplink. If it is not on a route, the choice is another one, always the
     /// same.
-    pub(crate) fn choose(&self, offer: &Offer<'_>) -> PortId {
+    fn choose(&mut self, offer: &Offer<'_>, _: &mut PortRng) -> PortId {
         self.named(offer).unwrap_or_else(|| {
             let path = u64::from(offer.packet.path.get());
             offer.ports[(ecmp::mix(path) % offer.ports.len() as u64) as usize]
         })
     }
+}
 
-    /// Returns the uplink that the path names. `None`: it is not on a route.
-    pub(crate) fn named(&self, offer: &Offer<'_>) -> Option<PortId> {
-        let named = self.uplinks.of_route(offer.packet.path.get().into());
-        named.filter(|named| offer.ports.contains(named))
+/// Source routing; where the named route does not exist, another policy chooses.
+#[derive(Debug)]
+pub(crate) struct SourceOr<P>(pub(crate) SourceRouting, pub(crate) P);
+
+impl<P: PortPolicy> PortPolicy for SourceOr<P> {
+    fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId {
+        self.0.named(offer).unwrap_or_else(|| self.1.choose(offer, rng))
+    }
+
+    fn on_routes_changed(&mut self) {
+        self.1.on_routes_changed();
     }
 }

@@ -4,6 +4,7 @@ mod direct;
 mod goal;
 mod own_controller;
 mod own_path_policy;
+mod own_switch_policy;
 mod physics;
 mod rails;
 mod silent_cut;

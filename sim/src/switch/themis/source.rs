@@ -8,6 +8,7 @@
 use crate::packet::Packet;
 use crate::switch::ecmp::{Ecmp, mix};
 use crate::switch::offer::Offer;
+use crate::switch::port_policy::{PortPolicy, PortRng};
 use crate::topology::{EqualCostRoutes, PortId, Topology, Uplinks};
 
 #[derive(Clone, Debug)]
@@ -23,11 +24,13 @@ impl Spray {
         let (routes, uplinks) = (EqualCostRoutes::new(topology), Uplinks::new(topology, switch));
         Spray { routes, uplinks, ecmp }
     }
+}
 
-    pub(crate) fn choose(&self, offer: &Offer<'_>) -> PortId {
+impl PortPolicy for Spray {
+    fn choose(&mut self, offer: &Offer<'_>, _: &mut PortRng) -> PortId {
         // With fewer routes than planned, Themis is off (section 6).
         if offer.ports != self.uplinks.ports {
-            return self.ecmp.choose(offer);
+            return self.ecmp.hashed(offer);
         }
         let packet = offer.packet;
         let count = self.routes.between(offer.topology, packet.src, packet.dst);
@@ -51,11 +54,11 @@ mod tests {
     /// Returns the ports of the first switch for packets with these PSNs to another pod, which 16
     /// routes reach.
     fn chosen(trial: &Trial, psns: std::ops::Range<u32>) -> Vec<PortId> {
-        let spray = Spray::new(&trial.topology, 0, Ecmp::new(7));
+        let mut spray = Spray::new(&trial.topology, 0, Ecmp::new(7));
         trial.offer(100, Class::Data, |offer| {
             let choose = |psn| {
                 let packet = Packet { psn, ..*offer.packet };
-                spray.choose(&Offer { packet: &packet, ..*offer })
+                spray.choose(&Offer { packet: &packet, ..*offer }, &mut PortRng::from_seed(1))
             };
             psns.map(choose).collect()
         })
