@@ -8,7 +8,7 @@ use braid_lab::charts::{DrawError, Figure, Kind, Point, Spread, draw};
 use braid_sim::report::{aligned, json_text, wrapped};
 
 use super::shipped::Table;
-use super::study::{Study, Verdict};
+use super::study::{Origin, Study};
 
 /// The reason why results could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,19 @@ pub enum WriteError {
     Draw(#[from] DrawError),
 }
 
+/// The heading of the table that says how a page was made.
+pub(crate) const ORIGIN_HEAD: &str = "| commit | seeds | command |";
+/// The heading of the table of claims.
+pub(crate) const CLAIMS_HEAD: &str = "| | paper | measured | verdict |";
+
+/// The line of a page's notes before which the results come. The rest follows the claims.
+const RESULTS: &str = "<!-- results -->\n";
+
+/// The introduction of the tables of the product.
+const AS_SHIPPED: &str = "The paper's experiments on [the hosts that \
+    ship](../simulator.md#the-hosts-that-ship): with all\ndefaults, and with the paper's path \
+    policy, congestion control and loss recovery on them.\n";
+
 /// The text in place of a table of a curve's points.
 const TOO_MANY: &str = "over time; all points are in the JSON";
 
@@ -41,13 +54,8 @@ pub fn text(study: &Study) -> String {
         text += &format!("{id}  {title}  [{unit}]\n{shown}\n");
     }
     for claim in &study.claims {
-        let (verdict, why) = match &claim.verdict {
-            Verdict::Reproduced => ("reproduced", None),
-            Verdict::Differs(why) => ("differs", Some(why)),
-            Verdict::NotJudged(why) => ("not judged", Some(why)),
-            Verdict::NotTested(why) => ("not tested", Some(why)),
-        };
-        text += &format!("{:<8} {verdict}\n", claim.figure);
+        let why = claim.verdict.reason();
+        text += &format!("{:<8} {}\n", claim.figure, claim.verdict.name());
         text += &format!("         paper     {}\n", claim.says);
         text += &format!("         measured  {}\n", claim.measured);
         text += &why.map_or(String::new(), |why| format!("         because   {why}\n"));
@@ -143,27 +151,37 @@ fn number(value: f64) -> String {
     }
 }
 
-fn markdown(study: &Study) -> String {
-    let mut text = format!(
-        "# {}\n\nWritten by `braid-sim reproduce {} --out DIR`.\n\n## As shipped\n",
-        study.title, study.paper,
-    );
+/// Formats a text for a cell of a table: in one line, and without bars that would end the cell.
+pub(crate) fn cell_text(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
+/// Formats the origin of a study as a table.
+fn origin_markdown(origin: &Origin) -> String {
+    let commit = origin.commit.as_deref().map_or("not named".to_owned(), |of| format!("`{of}`"));
+    let [first, last] = origin.seeds;
+    let command = &origin.command;
+    format!(
+        "This program wrote the page:\n\n{ORIGIN_HEAD}\n|---|---|---|\n\
+         | {commit} | {first} to {last} | `{command} --out DIR` |\n"
+    )
+}
+
+/// Formats the page of a study.
+pub(crate) fn markdown(study: &Study) -> String {
+    let (head, discussion) = study.notes.split_once(RESULTS).unwrap_or((study.notes, ""));
+    let mut text = format!("# {}\n\n{head}", study.title);
+    text += &origin_markdown(&study.origin);
+    let _ = write!(text, "\n{}.\n\n## As shipped\n\n{AS_SHIPPED}", study.counted());
     text += &tables_markdown(&study.shipped);
-    let _ = write!(text, "\n## Claims\n\n{}.\n\n", study.counted());
-    text += "| | paper | measured | verdict |\n|---|---|---|---|\n";
+    text += &format!("\n## Claims\n\n{CLAIMS_HEAD}\n|---|---|---|---|\n");
     for claim in &study.claims {
-        let verdict = match &claim.verdict {
-            Verdict::Reproduced => "reproduced".to_owned(),
-            Verdict::Differs(why) => format!("differs: {why}"),
-            Verdict::NotJudged(why) => format!("not judged: {why}"),
-            Verdict::NotTested(why) => format!("not tested: {why}"),
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {verdict} |",
-            claim.figure, claim.says, claim.measured
-        );
+        let why = claim.verdict.reason().map_or(String::new(), |why| format!(": {why}"));
+        let verdict = format!("{}{why}", claim.verdict.name());
+        let cells = [&claim.figure, &claim.says, &claim.measured, &verdict];
+        let _ = writeln!(text, "| {} |", cells.map(|cell| cell_text(cell)).join(" | "));
     }
+    text += discussion;
     text += "\n## Choices\n\nWhere the paper is silent:\n\n";
     for choice in &study.choices {
         let _ = writeln!(text, "- {choice}");
@@ -206,7 +224,8 @@ fn push_rows(text: &mut String, rows: &[Vec<String>]) {
 mod tests {
     use braid_lab::charts::{Axis, Series};
 
-    use super::super::study::Claim;
+    use super::super::batch::Effort;
+    use super::super::study::{Claim, Verdict};
     use super::*;
 
     fn study() -> Study {
@@ -238,7 +257,13 @@ mod tests {
         };
         Study {
             paper: "paper",
-            title: "A paper".into(),
+            title: "A paper",
+            notes: "The head.\n\n<!-- results -->\n\nThe discussion.\n",
+            origin: Origin {
+                commit: Some("0123abcd".into()),
+                ..Origin::of("paper", &Effort::FULL, &[])
+            },
+            experiments: Vec::new(),
             shipped: vec![Table {
                 title: "The product".into(),
                 rows: vec![vec!["".into(), "as shipped".into()], vec!["queue".into(), "7".into()]],
@@ -275,8 +300,14 @@ mod tests {
         assert!(markdown.contains("differs: no"), "{markdown}");
         assert!(markdown.contains("not judged: too small"), "{markdown}");
         assert!(markdown.contains("| 64 | 2 (1..3) | 10.5 |"), "{markdown}");
+        let parts = ["The head.", "| 1 to 10 |", "differs: no", "The discussion.", "## Choices"];
+        let at = parts.map(|part| markdown.find(part));
+        assert!(at.is_sorted() && at[0].is_some(), "{at:?} in {markdown}");
+        let origin = "| `0123abcd` | 1 to 10 | `braid-sim reproduce paper --seeds 10 --out DIR` |";
+        assert!(markdown.contains(origin), "{markdown}");
         let json: serde_json::Value = serde_json::from_str(&read("paper.json")).unwrap();
         assert_eq!(json["figures"][0]["series"][0]["points"][0]["y"]["max"], 3.0);
+        assert_eq!(json["origin"]["commit"], "0123abcd");
         assert_eq!(json["claims"][1]["verdict"]["differs"], "no");
         assert_eq!(json["claims"][2]["verdict"]["not-judged"], "too small");
         for figure in &study.figures {

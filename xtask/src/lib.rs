@@ -36,6 +36,7 @@ pub mod sanitize;
 pub mod soak;
 pub mod softroce;
 pub mod step;
+pub mod studies;
 pub mod terminal;
 pub mod test;
 pub mod tidy;

@@ -6,7 +6,8 @@ use clap::{Parser, Subcommand};
 use xtask::{
     Failure, advisories, bench, book, c_examples, count, deb, dependencies, drop_in, e2e, fabric,
     flood, fmt, fuzz, install, lint, loom, msrv, nightly, package, process, programs, recipe,
-    sanitize, soak, softroce, terminal, test, tidy, tools, verbs_programs, wheel, wireshark,
+    sanitize, soak, softroce, studies, terminal, test, tidy, tools, verbs_programs, wheel,
+    wireshark,
 };
 
 /// Every chore of the project in one command.
@@ -41,6 +42,8 @@ enum Chore {
     Fuzz(fuzz::FuzzOptions),
     /// Many seeds of the virtual-time scenarios
     Soak(soak::SoakOptions),
+    /// The papers' studies again, which must reach the verdicts of their pages
+    Studies(studies::StudiesOptions),
     /// A path policy, added to a copy of the sources as CONTRIBUTING.md says
     Recipe,
     /// Hostile datagrams by the million at an engine's port, during a transfer
@@ -117,6 +120,7 @@ fn start() -> Result<(), Failure> {
         Chore::E2e(options) => e2e::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Soak(options) => soak::run(&options),
+        Chore::Studies(options) => studies::run(&options),
         Chore::Flood(options) => flood::run(&options),
         Chore::Recipe => recipe::run(),
         Chore::Loom => loom::run(),

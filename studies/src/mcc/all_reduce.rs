@@ -1,7 +1,7 @@
 //! Figure 6: four AllReduces of 250 MB under each control.
 
 use super::causes;
-use super::outcome::{Reading, mark_rate, mean_utilisation};
+use super::outcome::{MccOutcome, Reading, mark_rate, mean_utilisation};
 use super::runs::MccRuns;
 use super::scale::MccScale;
 use super::setup::{MccScheme, MccSetup};
@@ -26,16 +26,21 @@ pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
     completion_claims(scale, runs, study);
 }
 
+pub(super) fn setups(scale: &MccScale) -> Vec<MccSetup> {
+    MccScheme::COMPARED.map(|scheme| setup(scale, scheme)).into()
+}
+
 fn setup(scale: &MccScale, scheme: MccScheme) -> MccSetup {
     MccSetup::new(scheme, scale.usual())
 }
 
 /// Plots utilisation and mark rate of both uplinks, a line per scheme.
 fn links_over_time(scale: &MccScale, runs: &MccRuns) -> Vec<Figure> {
+    let outcomes = MccScheme::COMPARED.map(|scheme| (scheme, runs.of(&setup(scale, scheme))));
     let figure = |link: usize, what: &str, label: &str, of: fn(&[Reading]) -> f64| {
-        let lines = MccScheme::COMPARED.map(|scheme| Line {
+        let lines = outcomes.each_ref().map(|(scheme, outcomes)| Line {
             name: scheme.name.to_owned(),
-            run: &runs.of(&setup(scale, scheme))[0],
+            run: &outcomes[0],
             link,
         });
         let name = ["l1", "l2"][link];
@@ -71,7 +76,7 @@ fn utilisations(scale: &MccScale, runs: &MccRuns) -> Figure {
 }
 
 fn completion(scale: &MccScale, runs: &MccRuns) -> Figure {
-    let points = |of: fn(&super::outcome::MccOutcome) -> f64| {
+    let points = |of: fn(&MccOutcome) -> f64| {
         let bars = MccScheme::COMPARED.iter().enumerate();
         bars.map(|(group, scheme)| {
             Point::bar(group, scheme.name, &runs.values(&setup(scale, *scheme), of))

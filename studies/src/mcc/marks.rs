@@ -25,10 +25,14 @@ pub(super) fn setup(scale: &MccScale) -> MccSetup {
     MccSetup::new(MccScheme::DCQCN, scale.usual())
 }
 
+pub(super) fn setups(scale: &MccScale) -> Vec<MccSetup> {
+    vec![setup(scale), causes::early_marks(scale)]
+}
+
 pub(super) fn add(scale: &MccScale, runs: &MccRuns, study: &mut Study) {
-    let (usual, early) = (&runs.of(&setup(scale))[0], &runs.of(&causes::early_marks(scale))[0]);
-    study.figures.extend(links_over_time(usual, "fig03", "DCQCN"));
-    study.figures.extend(links_over_time(early, "fig03-early", "DCQCN, marked from 5 KB"));
+    let (usual, early) = (runs.of(&setup(scale)), runs.of(&causes::early_marks(scale)));
+    study.figures.extend(links_over_time(&usual[0], "fig03", "DCQCN"));
+    study.figures.extend(links_over_time(&early[0], "fig03-early", "DCQCN, marked from 5 KB"));
     claims(scale, runs, study);
 }
 

@@ -16,44 +16,40 @@ mod targets;
 mod tests;
 mod trace;
 
-use super::{Claim, Effort, Study};
+use std::rc::Rc;
+
+use super::{Claim, Effort, Experiment, Study};
 use outcome::measure;
 use runs::{MccRuns, SEEDS};
 use scale::MccScale;
-use setup::MccScheme;
+use setup::{MccScheme, MccSetup};
 pub(crate) use shipped::shipped;
 
-/// Runs the study.
-pub fn study(effort: &Effort) -> Study {
+/// Returns the experiments of the study, which share the runs of a set-up.
+pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
+    type Setups = fn(&MccScale) -> Vec<MccSetup>;
+    type Add = fn(&MccScale, &MccRuns, &mut Study);
     let scale = MccScale::of(effort);
-    let setups = [
-        sizes::setups(&scale),
-        targets::setups(&scale),
-        premises::setups(&scale),
-        causes::setups(&scale),
-    ];
-    let setups = setups.concat();
-    let runs = MccRuns::make("mcc", setups, effort.seeds(SEEDS), measure);
-    let mut study = Study {
-        paper: "mcc",
-        title: "Congestion Control for AI Workloads with Message-Level Signaling (MCC)".into(),
-        shipped: Vec::new(),
-        figures: Vec::new(),
-        claims: Vec::new(),
-        choices: choices(&runs),
+    let runs = Rc::new(MccRuns::new("mcc", effort.seeds(SEEDS), measure));
+    let of = |name, cpu_s, setups: Setups, add: Add| {
+        let runs = Rc::clone(&runs);
+        Experiment::new(name, cpu_s, move |study| {
+            runs.prepare(setups(&scale));
+            add(&scale, &runs, study);
+        })
     };
-    sizes::add(&scale, &runs, &mut study);
-    marks::add(&scale, &runs, &mut study);
-    all_reduce::add(&scale, &runs, &mut study);
-    targets::add(&scale, &runs, &mut study);
-    premises::add(&scale, &runs, &mut study);
-    study.claims.extend(untested());
-    causes::add(&scale, &runs, &mut study);
-    study
+    vec![
+        of("sizes", 57, sizes::setups, sizes::add),
+        of("marks", 15, marks::setups, marks::add),
+        of("all-reduce", 22, all_reduce::setups, all_reduce::add),
+        of("targets", 12, targets::setups, targets::add),
+        of("premises", 25, premises::setups, premises::add),
+        of("causes", 130, causes::setups, causes::add),
+    ]
 }
 
 /// Returns the choices where the paper is silent in general. Alternatives are with the experiments.
-fn choices(runs: &MccRuns) -> Vec<String> {
+pub(crate) fn choices() -> Vec<String> {
     let controllers = MccScheme::COMPARED.map(|scheme| format!("{} `{}`", scheme.name, scheme.cc));
     let mut choices = vec![format!(
         "Controllers: {}. DCQCN and TIMELY have no window; DCQCN's timers are 900 us from a cut \
@@ -81,16 +77,11 @@ fn choices(runs: &MccRuns) -> Vec<String> {
         ]
         .map(str::to_owned),
     );
-    choices.push(format!(
-        "Packets out of order cost nothing, and a lost one would be made up for at once: {} were \
-            lost in all runs",
-        runs.lost()
-    ));
     choices
 }
 
 /// Returns the claims of the paper that these runs cannot test.
-fn untested() -> Vec<Claim> {
+pub(crate) fn untested() -> Vec<Claim> {
     let claim = |says: &str, why: &str| Claim::untested("text", says, why);
     vec![
         claim(

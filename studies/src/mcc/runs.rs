@@ -11,7 +11,7 @@ pub(super) type MccRuns = crate::runs::Runs<MccSetup, MccOutcome>;
 impl MccRuns {
     /// Returns the number of packets lost in all runs.
     pub(super) fn lost(&self) -> u64 {
-        self.all().map(|run| run.lost).sum()
+        self.sum(|run| run.lost)
     }
 
     /// Returns the mean completion time.

@@ -4,7 +4,7 @@ use crate::Verdict;
 /// Properties that do not depend on sizes, timers and seeds.
 #[test]
 fn in_short() {
-    let study = study(&Effort::QUICK);
+    let study = crate::paper("mcc").unwrap().judged(&Effort::QUICK);
     study.check_lines();
     study.check_claims();
     let mean = |figure: &str, series: &str, label: &str| study.bar(figure, series, label);
@@ -21,7 +21,7 @@ fn in_short() {
 
 #[test]
 fn a_quick_study_judges_only_what_sizes_do_not_decide() {
-    let study = study(&Effort::QUICK);
+    let study = crate::paper("mcc").unwrap().judged(&Effort::QUICK);
     for claim in &study.claims {
         let is_judged = matches!(claim.verdict, Verdict::Reproduced | Verdict::Differs(_));
         assert_eq!(is_judged, claim.says.contains("92 us"), "{}", claim.says);

@@ -20,7 +20,6 @@ const DRAWS: u64 = 100;
 const RATES: [f64; 2] = [0.01, 0.04];
 
 pub(super) fn run(effort: &Effort, study: &mut Study) {
-    larger_networks(effort, study);
     study.claims.push(pointers());
     study.claims.push(distinct_edges(effort));
     study.claims.push(weights_per_pod(effort));
@@ -33,7 +32,7 @@ fn claim(figure: &str, says: &str, measured: String, verdict: Verdict) -> Claim 
 }
 
 /// Figure 18.
-fn larger_networks(effort: &Effort, study: &mut Study) {
+pub(super) fn larger_networks(effort: &Effort, study: &mut Study) {
     let arities: &[u32] = if effort.quick { &[4, 8] } else { &[4, 6, 8, 12, 16] };
     let make = |scheme, k, seed| OfanSetup {
         k,

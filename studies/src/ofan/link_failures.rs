@@ -14,15 +14,24 @@ const RATE: f64 = 0.01;
 /// Points by which increases may differ to count as the same.
 const ALIKE: f64 = 5.0;
 
-pub(super) fn run(effort: &Effort, study: &mut Study) {
+/// Adds figure 3: G is infinite.
+pub(super) fn without_convergence(effort: &Effort, study: &mut Study) {
     for collective in Collective::BOTH {
-        without_convergence(effort, collective, study);
+        silent(effort, collective, study);
     }
+}
+
+/// Adds figure 4: G from 0 up.
+pub(super) fn late_convergence(effort: &Effort, study: &mut Study) {
     for collective in Collective::BOTH {
-        late_convergence(effort, collective, study);
+        late(effort, collective, study);
     }
+}
+
+/// Adds figure 5: G is 0.
+pub(super) fn converged(effort: &Effort, study: &mut Study) {
     for collective in Collective::BOTH {
-        converged(effort, collective, study);
+        known(effort, collective, study);
     }
     study.choices.push(
         "Figs. 3 to 5: failures are drawn anew for every seed, the same for all schemes. Hosts \
@@ -59,8 +68,7 @@ fn claim(number: u32, says: String, measured: String, verdict: Verdict) -> Claim
     Claim { figure: format!("fig. {number}"), says, measured, verdict }
 }
 
-/// Figure 3: G is infinite.
-fn without_convergence(effort: &Effort, collective: Collective, study: &mut Study) {
+fn silent(effort: &Effort, collective: Collective, study: &mut Study) {
     let failures = Failures { rate: RATE, converge: None };
     let make = |scheme, of, seed| setup(effort, of, scheme, failures, seed);
     let what = format!("Fig. 3 {}", collective.letter());
@@ -101,8 +109,7 @@ fn without_convergence(effort: &Effort, collective: Collective, study: &mut Stud
     }
 }
 
-/// Figure 4: G from 0 up.
-fn late_convergence(effort: &Effort, collective: Collective, study: &mut Study) {
+fn late(effort: &Effort, collective: Collective, study: &mut Study) {
     let late = LateConvergence::run(effort, collective);
     study.figures.push(late.figure());
     study.claims.push(late.alike_at_first());
@@ -211,8 +218,7 @@ impl LateConvergence {
     }
 }
 
-/// Figure 5: G is 0.
-fn converged(effort: &Effort, collective: Collective, study: &mut Study) {
+fn known(effort: &Effort, collective: Collective, study: &mut Study) {
     let rates: &[f64] = match (effort.quick, collective) {
         (true, _) => &[0.0, 0.04],
         (false, AllToAll) => &[0.0, 0.02, 0.08],

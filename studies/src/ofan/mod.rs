@@ -30,46 +30,43 @@ mod tolerance;
 mod training;
 mod under_failures;
 
-use super::{Claim, Effort, Study};
+use super::{Claim, Effort, Experiment, Study};
 pub(crate) use shipped::shipped;
 
-/// Runs the study.
-pub fn study(effort: &Effort) -> Study {
-    let mut study = Study {
-        paper: "ofan",
-        title: "Load Balancing for AI Training Workloads (OFAN)".into(),
-        shipped: Vec::new(),
-        figures: Vec::new(),
-        claims: Vec::new(),
-        choices: choices(),
+/// Returns the experiments of the study.
+pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
+    let effort = *effort;
+    let of = |name, cpu_s, run: fn(&Effort, &mut Study)| {
+        Experiment::new(name, cpu_s, move |study| run(&effort, study))
     };
-    for figure in [
-        lower_bound::run,
-        schemes::run,
-        link_failures::run,
-        under_failures::run,
-        growth::run,
-        sticky::run,
-        means::run,
-        overload::run,
-        consolidation::run,
-        dead_core::run,
-        scale::run,
-        packet_size::run,
-        recovery::run,
-        tolerance::run,
-        congestion::run,
-        training::run,
-    ] {
-        figure(effort, &mut study);
-    }
-    study.claims.extend(untested());
-    study
+    vec![
+        of("lower-bound", 0, lower_bound::run),
+        of("schemes", 0, schemes::run),
+        of("silent-failures", 0, link_failures::without_convergence),
+        of("late-routing", 0, link_failures::late_convergence),
+        of("known-failures", 0, link_failures::converged),
+        of("under-failures", 0, under_failures::run),
+        of("growth", 0, growth::run),
+        of("sticky", 0, sticky::run),
+        of("means", 0, means::run),
+        of("overload", 0, overload::run),
+        of("larger-networks", 0, consolidation::larger_networks),
+        of("consolidation", 0, consolidation::run),
+        of("dead-core", 0, dead_core::run),
+        of("nodes", 0, scale::nodes),
+        of("short-buffers", 0, scale::short_buffers),
+        of("message-sizes", 0, scale::messages),
+        of("packet-size", 0, packet_size::run),
+        of("recovery", 0, recovery::run),
+        of("tolerance", 0, tolerance::run),
+        of("congestion", 0, congestion::run),
+        of("training", 0, training::run),
+    ]
 }
 
 /// Returns the claims of the paper that this study does not test.
-fn untested() -> [Claim; 1] {
-    [Claim::untested(
+pub(crate) fn untested() -> Vec<Claim> {
+    vec![Claim::untested(
         "section 7",
         "OFAN can be built: switch vendors call its number of pointers very reasonable",
         "a simulation says nothing of chips",
@@ -78,7 +75,7 @@ fn untested() -> [Claim; 1] {
 
 /// Returns the choices where the paper is silent in general. Those of one figure are with that
 /// figure.
-fn choices() -> Vec<String> {
+pub(crate) fn choices() -> Vec<String> {
     let choices = [
         "A lost packet is made up for at once: the sender learns of it in the instant of the loss \
             and \

@@ -10,12 +10,6 @@ use crate::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 /// The threshold of figure 12.
 const SACK: u32 = 32;
 
-pub(super) fn run(effort: &Effort, study: &mut Study) {
-    nodes(effort, study);
-    short_buffers(effort, study);
-    messages(effort, study);
-}
-
 fn claim(number: u32, says: &str, measured: String, verdict: Verdict) -> Claim {
     Claim { figure: format!("fig. {number}"), says: says.into(), measured, verdict }
 }
@@ -32,7 +26,7 @@ fn figure(id: &str, title: &str, x: Axis, kind: Kind) -> Figure {
 }
 
 /// Figure 8.
-fn nodes(effort: &Effort, study: &mut Study) {
+pub(super) fn nodes(effort: &Effort, study: &mut Study) {
     let arities: &[u32] = if effort.quick { &[4, 8] } else { &[4, 6, 8, 12, 16] };
     let make = |scheme, k, seed| OfanSetup { k, ..OfanSetup::new(scheme, seed) };
     let sweep = Sweep::run("Fig. 8", &BEST, arities, effort.seeds(4), make);
@@ -79,7 +73,7 @@ fn nodes(effort: &Effort, study: &mut Study) {
 }
 
 /// Figure 9.
-fn short_buffers(effort: &Effort, study: &mut Study) {
+pub(super) fn short_buffers(effort: &Effort, study: &mut Study) {
     let buffer = 20 * (4096 + 62);
     for collective in Collective::BOTH {
         let what = format!("Fig. 9 {}", collective.letter());
@@ -120,7 +114,7 @@ fn short_buffers(effort: &Effort, study: &mut Study) {
 }
 
 /// Figure 10.
-fn messages(effort: &Effort, study: &mut Study) {
+pub(super) fn messages(effort: &Effort, study: &mut Study) {
     let sizes: &[u64] = match effort.quick {
         true => &[256 << 10, 1 << 20],
         false => &[256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20],

@@ -12,7 +12,7 @@ fn claim<'a>(study: &'a Study, figure: &str, says: &str) -> &'a crate::Claim {
 /// One run of the quick study for all tests, because it takes seconds.
 #[test]
 fn the_quick_study_is_whole_and_its_robust_claims_hold() {
-    let study = study(&Effort::QUICK);
+    let study = crate::paper("ofan").unwrap().judged(&Effort::QUICK);
     study.check_claims();
     for id in [
         "fig01a",
@@ -65,17 +65,7 @@ fn the_quick_study_is_whole_and_its_robust_claims_hold() {
 
 #[test]
 fn the_same_effort_gives_the_same_study() {
-    let run = || {
-        let mut study = Study {
-            paper: "ofan",
-            title: String::new(),
-            shipped: vec![],
-            figures: vec![],
-            claims: vec![],
-            choices: vec![],
-        };
-        recovery::run(&Effort::QUICK, &mut study);
-        study
-    };
+    let ofan = crate::paper("ofan").unwrap();
+    let run = || ofan.part(&Effort::QUICK, &["recovery".to_owned()]).unwrap();
     assert_eq!(run(), run());
 }

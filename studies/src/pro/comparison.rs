@@ -3,46 +3,49 @@
 
 use super::outcome::{ProOutcome, measure};
 use super::setup::{MESSAGE, Pattern, ProScheme, ProSetup, paper_fabric};
-use crate::{Effort, Point, Series, run_all};
+use crate::runs::Runs;
+use crate::{Effort, Point, Series};
 
 /// All runs.
 pub(super) struct Comparison {
-    runs: Vec<Run>,
+    runs: Runs<ComparisonCase, ProOutcome>,
     /// Message sizes, the largest last.
     sizes: Vec<u64>,
 }
 
-struct Run {
-    case: ComparisonCase,
-    outcome: ProOutcome,
-}
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ComparisonCase {
     pattern: Pattern,
     bytes: u64,
     scheme: ProScheme,
-    seed: u64,
 }
 
 impl Comparison {
-    pub(super) fn run(effort: &Effort) -> Comparison {
+    /// Returns no runs yet.
+    pub(super) fn new(effort: &Effort) -> Comparison {
         let sizes = match effort.quick {
             true => vec![250_000, 1_000_000],
             false => vec![1_000_000, 4_000_000, MESSAGE],
         };
+        let runs = Runs::new("Fig. 8, 9, 12", effort.seeds(3), ComparisonCase::measure);
+        Comparison { runs, sizes }
+    }
+
+    /// Runs both patterns with all sizes.
+    pub(super) fn prepare_all(&self) {
         let mut cases = Vec::new();
         // Long runs first, so that the cores finish together.
-        for bytes in sizes.iter().copied().rev() {
+        for bytes in self.sizes.iter().copied().rev() {
             for pattern in [Pattern::TREE, Pattern::Ring] {
-                for scheme in ProScheme::COMPARED {
-                    let seeds = effort.seeds(3);
-                    cases.extend(seeds.map(|seed| ComparisonCase { pattern, bytes, scheme, seed }));
-                }
+                cases.extend(ComparisonCase::of_all_schemes(pattern, bytes));
             }
         }
-        let runs = run_all("Fig. 8, 9, 12", cases, |case| Run { case, outcome: case.measure() });
-        Comparison { runs, sizes }
+        self.runs.prepare(cases);
+    }
+
+    /// Runs the ring with the largest size.
+    pub(super) fn prepare_largest_ring(&self) {
+        self.runs.prepare(ComparisonCase::of_all_schemes(Pattern::Ring, self.largest()));
     }
 
     pub(super) fn sizes(&self) -> &[u64] {
@@ -62,10 +65,7 @@ impl Comparison {
         bytes: u64,
         value: impl Fn(&ProOutcome) -> f64,
     ) -> Vec<f64> {
-        let here = self.runs.iter().filter(|run| {
-            (run.case.pattern, run.case.scheme, run.case.bytes) == (pattern, scheme, bytes)
-        });
-        here.map(|run| value(&run.outcome)).collect()
+        self.runs.values(&ComparisonCase { pattern, bytes, scheme }, value)
     }
 
     /// Returns the mean of [`Comparison::values`].
@@ -124,12 +124,17 @@ impl Comparison {
 }
 
 impl ComparisonCase {
-    fn measure(self) -> ProOutcome {
+    fn of_all_schemes(pattern: Pattern, bytes: u64) -> Vec<ComparisonCase> {
+        let case = |scheme| ComparisonCase { pattern, bytes, scheme };
+        ProScheme::COMPARED.map(case).into()
+    }
+
+    fn measure(&self, seed: u64) -> ProOutcome {
         let topology = paper_fabric();
-        let workload = self.pattern.workload(&topology, self.bytes, self.seed);
-        let plan = ProSetup::new(self.scheme, self.seed).plan(&topology, workload);
+        let workload = self.pattern.workload(&topology, self.bytes, seed);
+        let plan = ProSetup::new(self.scheme, seed).plan(&topology, workload);
         let balance = self.pattern == Pattern::Ring;
-        measure(plan, balance).unwrap_or_else(|error| panic!("{self:?}: {error}"))
+        measure(plan, balance).unwrap_or_else(|error| panic!("{self:?}, seed {seed}: {error}"))
     }
 }
 

@@ -23,9 +23,11 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     study.claims.push(odd_spans());
     study.claims.push(in_order(effort));
     study.claims.push(steady(effort));
+}
+
+/// Adds figure 7 b without the testbed.
+pub(super) fn all_to_all_of_servers(effort: &Effort, study: &mut Study) {
     study.claims.extend(testbed(effort));
-    study.claims.push(larger_fabrics(effort));
-    study.claims.push(more_queue_pairs(effort));
     study.choices.push(
         "Fig. 7 b in the simulator: 4 servers of 8 interfaces over 8 ToR and 8 aggregation \
             switches, all-to-all among the 32, one run per size; GPUs and their links are not \
@@ -133,7 +135,6 @@ fn steady(effort: &Effort) -> Claim {
     )
 }
 
-/// Figure 7 b without the testbed.
 fn testbed(effort: &Effort) -> [Claim; 2] {
     let sizes: [u64; 2] = if effort.quick { [250_000, 1_000_000] } else { [8_000_000, 67_000_000] };
     let topology = fabric(8, 4, 8);
@@ -191,8 +192,8 @@ fn run(topology: &Topology, scheme: ProScheme, workload: Workload, seed: u64) ->
     measure(plan, false).unwrap_or_else(|error| panic!("{scheme:?}, seed {seed}: {error}"))
 }
 
-/// Section VI-B: ECMP collides more in a larger topology.
-fn larger_fabrics(effort: &Effort) -> Claim {
+/// Judges section VI-B: ECMP collides more in a larger topology.
+pub(super) fn larger_fabrics(effort: &Effort, study: &mut Study) {
     let bytes = if effort.quick { 250_000 } else { 4_000_000 };
     let fabrics = [fabric(8, 4, 4), paper_fabric()];
     let cases: Vec<(usize, u64)> =
@@ -206,17 +207,17 @@ fn larger_fabrics(effort: &Effort) -> Claim {
         let values: Vec<f64> = here.map(|(_, slowdown)| *slowdown).collect();
         values.iter().sum::<f64>() / values.len() as f64
     };
-    claim(
+    study.claims.push(claim(
         "fig08",
         "ECMP has more severe collisions in the larger topology of the simulation than on 4 \
             servers",
         format!("ring, ECMP's slowdown: {:.2} with 32 hosts, {:.2} with 128", mean(0), mean(1)),
         Verdict::of(mean(1) > mean(0), "it is as slow in the small one"),
-    )
+    ));
 }
 
-/// Figure 11 b: queue pairs that are not staggered, by their number.
-fn more_queue_pairs(effort: &Effort) -> Claim {
+/// Judges figure 11 b: queue pairs that are not staggered, by their number.
+pub(super) fn more_queue_pairs(effort: &Effort, study: &mut Study) {
     let topology = paper_fabric();
     let bytes = if effort.quick { 200_000 } else { 2_000_000 };
     let groups = [16, 4];
@@ -246,7 +247,7 @@ fn more_queue_pairs(effort: &Effort) -> Claim {
             queues[at][1], queues[at][0], degrees[at][1], degrees[at][0]
         )
     };
-    claim(
+    study.claims.push(claim(
         "fig11b",
         "uncoordinated queue pairs are worse the more there are, and cause high reordering",
         format!("{}; {}", text(0, 7), text(1, 31)),
@@ -255,7 +256,7 @@ fn more_queue_pairs(effort: &Effort) -> Claim {
             "their queues are longer with more, but those of equal paths grow alike, so that few \
                 packets overtake others",
         ),
-    )
+    ));
 }
 
 #[cfg(test)]

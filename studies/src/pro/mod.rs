@@ -19,40 +19,54 @@ mod spraying;
 mod trace;
 mod variants;
 
-use super::{Claim, Effort, Study};
+use std::rc::Rc;
+
+use super::{Claim, Effort, Experiment, Study};
+use comparison::Comparison;
 pub(crate) use shipped::shipped;
 
-/// Runs the study.
-pub fn study(effort: &Effort) -> Study {
-    let mut study = Study {
-        paper: "pro",
-        title: "PRO: Deterministic Load Balancing for AI Datacenter Network".into(),
-        shipped: Vec::new(),
-        figures: Vec::new(),
-        claims: Vec::new(),
-        choices: choices(),
+/// Returns the experiments of the study.
+pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
+    let effort = *effort;
+    let comparison = Rc::new(Comparison::new(&effort));
+    let alone = |name, cpu_s, add: fn(&Effort, &mut Study)| {
+        Experiment::new(name, cpu_s, move |study| add(&effort, study))
     };
-    spraying::add(effort, &mut study);
-    let runs = comparison::Comparison::run(effort);
-    bounded::add(effort, &mut study);
-    slowdown::add(effort, &runs, &mut study);
-    sensitivity::add(effort, &mut study);
-    marks::add(&runs, &mut study);
-    balance::add(&runs, &mut study);
-    link_failures::add(effort, &mut study);
-    ablation::add(effort, &mut study);
-    reordering::add(&runs, &mut study);
-    loss_recovery::add(effort, &mut study);
-    mechanism::add(effort, &mut study);
-    study.claims.extend(untested());
-    study
+    let of_ring = |name, cpu_s, add: fn(&Comparison, &mut Study)| {
+        let comparison = Rc::clone(&comparison);
+        Experiment::new(name, cpu_s, move |study| {
+            comparison.prepare_largest_ring();
+            add(&comparison, study);
+        })
+    };
+    let runs = Rc::clone(&comparison);
+    let slowdown = move |study: &mut Study| {
+        runs.prepare_all();
+        slowdown::add(&effort, &runs, study);
+    };
+    vec![
+        alone("spraying", 0, spraying::add),
+        alone("bounded", 0, bounded::add),
+        Experiment::new("slowdown", 0, slowdown),
+        alone("sensitivity", 0, sensitivity::add),
+        of_ring("marks", 0, marks::add),
+        of_ring("balance", 0, balance::add),
+        alone("link-failures", 0, link_failures::add),
+        alone("ablation", 0, ablation::add),
+        of_ring("reordering", 0, reordering::add),
+        alone("loss-recovery", 0, loss_recovery::add),
+        alone("mechanism", 0, mechanism::add),
+        alone("all-to-all", 0, mechanism::all_to_all_of_servers),
+        alone("larger-fabrics", 0, mechanism::larger_fabrics),
+        alone("more-queue-pairs", 0, mechanism::more_queue_pairs),
+    ]
 }
 
 /// Returns the claims about the paper's testbed, hardware and production network.
-fn untested() -> [Claim; 9] {
+pub(crate) fn untested() -> Vec<Claim> {
     let hardware = "it needs the authors' RNICs, GPUs and switches";
     let claim = |figure, says, why| Claim::untested(figure, says, why);
-    [
+    vec![
         claim(
             "fig01",
             "packets of training are of a few sizes, 90 % of Memcached's are below 1000 B",
@@ -97,7 +111,7 @@ fn untested() -> [Claim; 9] {
 
 /// Returns the choices where the paper is silent in general. Those of one figure are with that
 /// figure.
-fn choices() -> Vec<String> {
+pub(crate) fn choices() -> Vec<String> {
     let choices = [
         "Packets have 1000 B of payload and 62 B of headers, every packet is acknowledged by 64 \
             B, and \

@@ -12,7 +12,7 @@ const ROBUST: [(&str, &str); 5] = [
 
 #[test]
 fn small_runs_show_what_the_paper_says() {
-    let study = study(&Effort::QUICK);
+    let study = crate::paper("pro").unwrap().judged(&Effort::QUICK);
     study.check_claims();
     for id in
         ["fig02b", "fig08a", "tab02", "fig09d", "fig10", "fig11c", "fig12", "fig13", "theorem1a"]

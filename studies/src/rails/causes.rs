@@ -219,6 +219,8 @@ pub(super) fn add(results: &Results, study: &mut Study) {
         CONTROL.over_bound(results)
     ));
     study.choices.push(ties(results));
+    let lost = results.runs.sum(|run| run.lost);
+    study.choices.push(format!("{lost} packets were lost in all runs"));
 }
 
 fn by_exponent(results: &Results) -> Figure {

@@ -56,8 +56,9 @@ pub(super) fn curve(results: &Results, id: &str, name: &str, load: Load) -> Figu
     let series = RailsScheme::COMPARED.map(|scheme| {
         let points = (1..=STEPS).map(|step| {
             let percent = 100.0 * f64::from(step) / f64::from(STEPS);
-            let runs = results.of(scheme, load).iter();
-            let times: Vec<f64> = runs.map(|run| run.percentile_us(percent) / last).collect();
+            let runs = results.of(scheme, load);
+            let times: Vec<f64> =
+                runs.iter().map(|run| run.percentile_us(percent) / last).collect();
             Point::at(percent, &times)
         });
         Series { name: scheme.name.to_owned(), points: points.collect() }

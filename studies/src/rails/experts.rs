@@ -37,16 +37,26 @@ const DENSE: Mode = Mode {
 const SPARSE: Mode =
     Mode { figure: "fig13", data: "data on one GPU", load: Load::Sparse, sooner: SPARSE_SOONER };
 
-pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
-    let loads = [DENSE, SPARSE].into_iter().flat_map(|mode| Phase::ALL.map(mode.load));
-    loads.flat_map(|load| scale.compared(load)).collect()
+pub(super) fn setups_of_dense(scale: &RailsScale) -> Vec<RailsSetup> {
+    Phase::ALL.into_iter().flat_map(|phase| scale.compared((DENSE.load)(phase))).collect()
 }
 
-pub(super) fn add(results: &Results, study: &mut Study) {
+/// Returns the set-ups with data on one GPU, and those of figure 12, with which they are compared.
+pub(super) fn setups_of_sparse(scale: &RailsScale) -> Vec<RailsSetup> {
+    let sparse = Phase::ALL.into_iter().flat_map(|phase| scale.compared((SPARSE.load)(phase)));
+    sparse.chain(setups_of_dense(scale)).collect()
+}
+
+/// Adds figure 12.
+pub(super) fn add_dense(results: &Results, study: &mut Study) {
     figures(results, study, &DENSE);
-    figures(results, study, &SPARSE);
     phases(results, study, &DENSE, causes::collisions());
     dense_iteration(results, study);
+}
+
+/// Adds figure 13.
+pub(super) fn add_sparse(results: &Results, study: &mut Study) {
+    figures(results, study, &SPARSE);
     phases(results, study, &SPARSE, &causes::nvlink(results));
     sparse_iteration(results, study);
     sparser_is_better(results, study);

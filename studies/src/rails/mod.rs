@@ -19,47 +19,65 @@ mod skew;
 mod tests;
 mod theorems;
 
-use super::{Claim, Effort, Study};
+use std::rc::Rc;
+
+use super::{Claim, Effort, Experiment, Study};
 use results::Results;
 use scale::RailsScale;
+use setup::RailsSetup;
 pub(crate) use shipped::shipped;
 
-/// Runs the study.
-pub fn study(effort: &Effort) -> Study {
-    let scale = RailsScale::of(effort);
+/// Returns the set-ups of all experiments.
+fn all_setups(scale: &RailsScale) -> Vec<RailsSetup> {
     let setups = [
-        bandwidth::setups(&scale),
-        skew::setups(&scale),
-        experts::setups(&scale),
-        theorems::setups(&scale),
-        motivation::setups(&scale),
-        causes::setups(&scale),
+        bandwidth::setups(scale),
+        skew::setups_of_senders(scale),
+        skew::setups_of_receivers(scale),
+        experts::setups_of_dense(scale),
+        experts::setups_of_sparse(scale),
+        theorems::setups(scale),
+        theorems::setups_of_symmetry(scale),
+        motivation::setups(scale),
+        causes::setups(scale),
     ];
-    let results = Results::make(scale, setups.concat(), effort);
-    let mut study = Study {
-        paper: "rails",
-        title: "RailS: Load Balancing for All-to-All Communication in Distributed \
-            Mixture-of-Experts Training"
-            .into(),
-        shipped: Vec::new(),
-        figures: Vec::new(),
-        claims: Vec::new(),
-        choices: choices(&results),
+    setups.concat()
+}
+
+/// Returns the experiments of the study, which share the runs of a set-up.
+pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
+    type Setups = fn(&RailsScale) -> Vec<RailsSetup>;
+    type Add = fn(&Results, &mut Study);
+    let scale = RailsScale::of(effort);
+    let results = Rc::new(Results::new(scale, effort));
+    let of = |name, cpu_s, setups: Setups, add: Add| {
+        let results = Rc::clone(&results);
+        Experiment::new(name, cpu_s, move |study| {
+            results.runs.prepare(setups(&scale));
+            add(&results, study);
+        })
     };
-    bandwidth::add(&results, &mut study);
-    completion::add(&results, &mut study);
-    skew::add(&results, &mut study);
-    experts::add(&results, &mut study);
-    theorems::add(&results, &mut study);
-    motivation::add(&results, &mut study);
-    study.claims.extend(untested());
-    causes::add(&results, &mut study);
-    study
+    vec![
+        of("bandwidth", 20, bandwidth::setups, bandwidth::add),
+        of("completion", 20, bandwidth::setups, completion::add),
+        of("skewed-senders", 8, skew::setups_of_senders, skew::add_senders),
+        of("skewed-receivers", 6, skew::setups_of_receivers, skew::add_receivers),
+        of("experts-dense", 15, experts::setups_of_dense, experts::add_dense),
+        of("experts-sparse", 40, experts::setups_of_sparse, experts::add_sparse),
+        of("capacity", 2, theorems::setups, theorems::capacity),
+        // It judges the runs of all experiments.
+        of("least-time", 140, all_setups, theorems::least_time),
+        of("symmetry", 13, theorems::setups_of_symmetry, theorems::symmetry),
+        of("approximation", 2, |_| Vec::new(), theorems::approximation),
+        of("disparity", 4, motivation::setups_of_disparity, motivation::add_disparity),
+        of("buffers", 3, motivation::setups_of_buffers, motivation::add_buffers),
+        of("many-domains", 20, motivation::setups_of_domains, motivation::add_domains),
+        of("causes", 80, causes::setups, causes::add),
+    ]
 }
 
 /// Returns the claims of the paper that these runs cannot test.
-fn untested() -> [Claim; 3] {
-    [
+pub(crate) fn untested() -> Vec<Claim> {
+    vec![
         Claim::untested(
             "fig02",
             "all-to-all is 40 to 60 % of an iteration",
@@ -79,8 +97,8 @@ fn untested() -> [Claim; 3] {
 }
 
 /// Returns the choices where the paper is silent in general. Alternatives are with the experiments.
-fn choices(results: &Results) -> Vec<String> {
-    let RailsScale { mean, domains } = results.scale;
+pub(crate) fn choices() -> Vec<String> {
+    let RailsScale { mean, domains } = RailsScale::of(&Effort::FULL);
     let mut choices = vec![format!(
         "{domains} domains of 8 GPUs and 8 interfaces of 400 Gb/s, one leaf for each rail, \
             {domains} spines with a link of 400 Gb/s to \
@@ -137,7 +155,5 @@ fn choices(results: &Results) -> Vec<String> {
         ]
         .map(str::to_owned),
     );
-    let lost: u64 = results.runs.all().map(|run| run.lost).sum();
-    choices.push(format!("{lost} packets were lost in all runs"));
     choices
 }

@@ -44,16 +44,32 @@ fn buffered(scale: &RailsScale, scheme: RailsScheme) -> RailsSetup {
     RailsSetup { buffer: BUFFER, ..scale.setup(scheme, Load::UNIFORM) }
 }
 
-pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
-    let loads = LOADS.map(|(_, load)| scale.setup(RailsScheme::ECMP, load));
-    let large = LARGE.map(|scheme| large(scale, scheme));
-    let buffered = GRANULARITIES.map(|scheme| buffered(scale, scheme));
-    loads.into_iter().chain(large).chain(buffered).collect()
+pub(super) fn setups_of_disparity(scale: &RailsScale) -> Vec<RailsSetup> {
+    LOADS.map(|(_, load)| scale.setup(RailsScheme::ECMP, load)).into()
 }
 
-pub(super) fn add(results: &Results, study: &mut Study) {
+pub(super) fn setups_of_buffers(scale: &RailsScale) -> Vec<RailsSetup> {
+    GRANULARITIES.map(|scheme| buffered(scale, scheme)).into()
+}
+
+pub(super) fn setups_of_domains(scale: &RailsScale) -> Vec<RailsSetup> {
+    LARGE.map(|scheme| large(scale, scheme)).into()
+}
+
+pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
+    let [disparity, domains] = [setups_of_disparity(scale), setups_of_domains(scale)];
+    [disparity, domains, setups_of_buffers(scale)].concat()
+}
+
+pub(super) fn add_disparity(results: &Results, study: &mut Study) {
     study.claims.push(disparities(results));
+}
+
+pub(super) fn add_buffers(results: &Results, study: &mut Study) {
     study.claims.push(packets(results));
+}
+
+pub(super) fn add_domains(results: &Results, study: &mut Study) {
     study.claims.push(many_domains(results));
     study.claims.push(Claim::untested(
         "section I",

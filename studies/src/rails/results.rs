@@ -1,5 +1,7 @@
 //! The runs of the study, and comparisons of schemes.
 
+use std::rc::Rc;
+
 use braid_lb::LoadMse;
 
 use super::load::Load;
@@ -24,11 +26,12 @@ pub(super) struct Results {
 }
 
 impl Results {
-    pub(super) fn make(scale: RailsScale, setups: Vec<RailsSetup>, effort: &Effort) -> Results {
-        Results { scale, runs: Runs::make("rails", setups, effort.seeds(SEEDS), measure) }
+    /// Returns no runs yet.
+    pub(super) fn new(scale: RailsScale, effort: &Effort) -> Results {
+        Results { scale, runs: Runs::new("rails", effort.seeds(SEEDS), measure) }
     }
 
-    pub(super) fn of(&self, scheme: RailsScheme, load: Load) -> &[RailsOutcome] {
+    pub(super) fn of(&self, scheme: RailsScheme, load: Load) -> Rc<[RailsOutcome]> {
         self.runs.of(&self.scale.setup(scheme, load))
     }
 

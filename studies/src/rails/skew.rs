@@ -29,16 +29,25 @@ const PAPERS_MIN_RTT: f64 = 0.03;
 pub(super) const SENDERS: Load = Load::skewed_senders(ZIPF);
 pub(super) const RECEIVERS: Load = Load::skewed_receivers(ZIPF);
 
-pub(super) fn setups(scale: &RailsScale) -> Vec<RailsSetup> {
-    scale.compared(SENDERS).chain(scale.compared(RECEIVERS)).collect()
+pub(super) fn setups_of_senders(scale: &RailsScale) -> Vec<RailsSetup> {
+    scale.compared(SENDERS).collect()
 }
 
-pub(super) fn add(results: &Results, study: &mut Study) {
+pub(super) fn setups_of_receivers(scale: &RailsScale) -> Vec<RailsSetup> {
+    scale.compared(RECEIVERS).collect()
+}
+
+/// Adds figure 10.
+pub(super) fn add_senders(results: &Results, study: &mut Study) {
     figures(results, study, "fig10", "skewed senders", SENDERS);
-    figures(results, study, "fig11", "skewed receivers", RECEIVERS);
     sender_bandwidth(results, study);
     sender_errors(results, study);
     sender_times(results, study);
+}
+
+/// Adds figure 11.
+pub(super) fn add_receivers(results: &Results, study: &mut Study) {
+    figures(results, study, "fig11", "skewed receivers", RECEIVERS);
     receiver_bandwidth(results, study);
     receiver_errors(results, study);
 }

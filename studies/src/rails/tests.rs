@@ -4,7 +4,7 @@ use crate::Verdict;
 /// Properties that do not depend on sizes and seeds.
 #[test]
 fn in_short() {
-    let study = study(&Effort::QUICK);
+    let study = crate::paper("rails").unwrap().judged(&Effort::QUICK);
     study.check_lines();
     study.check_claims();
     let mean = |figure: &str, series: &str, label: &str| study.bar(figure, series, label);

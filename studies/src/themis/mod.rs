@@ -7,36 +7,27 @@ mod setup;
 mod shipped;
 mod spurious;
 
-use super::{Claim, Effort, Study, Verdict};
+use super::{Claim, Effort, Experiment, Verdict};
 use braid_sim::switch::ThemisMemory;
 use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::{EqualCostRoutes, FatTree};
 pub(crate) use shipped::shipped;
 
-/// Runs the study: figures 1 and 5, and the memory of section 4.
-pub fn study(effort: &Effort) -> Study {
-    let mut study = Study {
-        paper: "themis",
-        title: "Enabling Packet Spraying over Commodity RNICs with In-Network Support (Themis)"
-            .into(),
-        shipped: Vec::new(),
-        figures: Vec::new(),
-        claims: Vec::new(),
-        choices: choices(),
-    };
-    spurious::add(&mut study, effort);
-    collectives::add(&mut study, effort);
-    study.claims.push(memory());
-    study.claims.push(largest_fabric());
-    failures::add(&mut study, effort);
-    study.claims.extend(untested());
-    study
+/// Returns the experiments of the study: figures 1 and 5, the memory of section 4, and failures.
+pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
+    let effort = *effort;
+    vec![
+        Experiment::new("spurious", 140, move |study| spurious::add(study, &effort)),
+        Experiment::new("collectives", 1050, move |study| collectives::add(study, &effort)),
+        Experiment::new("memory", 1, |study| study.claims.extend([memory(), largest_fabric()])),
+        Experiment::new("failures", 20, move |study| failures::add(study, &effort)),
+    ]
 }
 
 /// Returns the claims of the paper that these runs cannot test.
-fn untested() -> [Claim; 4] {
+pub(crate) fn untested() -> Vec<Claim> {
     let claim = |says, why| Claim::untested("text", says, why);
-    [
+    vec![
         claim(
             "in three tiers edge switches alone choose the route, by the linearity of the hashes \
                 above (section 3.2)",
@@ -55,7 +46,7 @@ fn untested() -> [Claim; 4] {
 }
 
 /// Returns the choices where both figures are silent.
-fn choices() -> Vec<String> {
+pub(crate) fn choices() -> Vec<String> {
     [
         "RNICs are NIC-SR of the shipped protocol, whose receiver sends no NACKs but says in each \
          acknowledgement what has come. A NACK is one that does not move the ePSN and shows a \
@@ -119,7 +110,7 @@ fn largest_fabric() -> Claim {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Spread;
+    use super::super::{Spread, Study};
     use super::*;
 
     fn values(study: &Study, figure: &str, series: &str) -> Vec<Spread> {
@@ -130,7 +121,7 @@ mod tests {
     /// Properties that do not depend on timers, sizes and seeds.
     #[test]
     fn in_short() {
-        let study = study(&Effort::QUICK);
+        let study = crate::paper("themis").unwrap().judged(&Effort::QUICK);
         study.check_claims();
         let ids: Vec<&str> = study.figures.iter().map(|figure| figure.id.as_str()).collect();
         assert_eq!(

@@ -272,6 +272,60 @@ fn a_study_on_the_hosts_that_ship_is_printed_and_written() {
     assert!(written.contains("| uniform: time / T* |"), "{written}");
 }
 
+/// Runs the shortest experiment of a study against a page.
+fn check_against(page: &Path) -> Output {
+    braid_sim(&["reproduce", "themis", "--only", "memory", "--check", text(page)])
+}
+
+#[test]
+fn a_page_whose_verdict_was_altered_is_refused() {
+    let folder = scratch("page");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reproduction/themis.md");
+    let done = check_against(&page);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let written = fs::read_to_string(&page).expect("a page");
+    let right = "100 entries, 192.5 KB | reproduced |";
+    assert!(written.contains(right), "the page has another claim");
+    let altered = folder.join("altered.md");
+    let wrong = written.replace(right, "99 entries, 190 KB | differs: too few |");
+    fs::write(&altered, wrong).expect("a file for the test");
+    let done = check_against(&altered);
+    let (said, why) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(1), "{said}{why}");
+    assert!(why.contains("1 verdicts differ from") && why.contains("altered.md"), "{why}");
+    let replay = format!("reproduce themis --only memory --check {}", text(&altered));
+    for part in ["table 1", "differs", "99 entries, 190 KB", "reproduced", "192.5 KB", &replay] {
+        assert!(said.contains(part), "no `{part}` in\n{said}");
+    }
+}
+
+#[test]
+fn every_page_is_of_a_full_study_and_names_its_commit() {
+    for paper in ["mcc", "ofan", "pro", "rails", "themis"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reproduction");
+        let page = fs::read_to_string(folder.join(format!("{paper}.md"))).expect("a page");
+        let (_, table) = page.split_once("| commit | seeds | command |").expect("its origin");
+        let origin = table.lines().nth(2).expect("a row");
+        let commit = origin.split('`').nth(1).expect("a commit");
+        assert!(commit.len() == 40 && commit.bytes().all(|of| of.is_ascii_hexdigit()), "{origin}");
+        assert!(origin.contains("braid-sim reproduce") && !origin.contains("--quick"), "{origin}");
+    }
+}
+
+#[test]
+fn experiments_are_listed_and_unknown_ones_refused() {
+    let folder = scratch("experiments");
+    let listed = results(&["reproduce", "pro", "--experiments"], &folder);
+    let names: Vec<&str> =
+        listed.as_array().expect("a list").iter().filter_map(|of| of["name"].as_str()).collect();
+    assert!(names.contains(&"spraying") && listed[0]["cpu_s"].is_u64(), "{listed}");
+    let done = braid_sim(&["reproduce", "pro", "--only", "magic"]);
+    let why = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{why}");
+    assert!(why.contains("`magic`") && why.contains("spraying"), "{why}");
+}
+
 #[test]
 fn the_bound_holds_where_one_acknowledgement_answers_many_packets() {
     let folder = scratch("bound");

@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything that CI runs, and one part of what nightly runs.
+//! `cargo xtask test`: everything that CI runs, one part of what nightly runs, and some
+//! experiments of the papers' studies.
 //!
 //! Lanes of steps run beside each other. Two compile and compute, at a lower priority; the third
 //! mostly waits: for timers, and for links of limited rate. Each lane runs its steps one after the

@@ -38,6 +38,7 @@ const DEBUG: &[Step] = &[
 #[rustfmt::skip]
 const OTHERWISE: &[Step] = &[
     Step::new("build", &["xtask", "build"]),
+    Step::new("studies", &["xtask", "studies", "--of-commit"]),
     Step::new("wheel", &["xtask", "wheel"]).after("tools"),
     Step::new("address", &["xtask", "sanitize", "--only", "address"]).after("tools"),
     Step::new("loom", &["xtask", "loom"]),

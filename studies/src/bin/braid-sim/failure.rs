@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use braid_lab::charts::DrawError;
 use braid_sim::report::RunFailure;
-use braid_studies::WriteError;
+use braid_studies::{PageError, UnknownExperiment, WriteError};
 
 /// The reason for a failed command.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,16 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Study(#[from] WriteError),
     #[error(transparent)]
+    Page(#[from] PageError),
+    #[error(transparent)]
+    Experiment(#[from] UnknownExperiment),
+    /// The verdicts of a study are not those of its page.
+    #[error(
+        "{count} verdicts differ from {}, see above: find the commit that changed them and correct \
+         it, or write the page again with `cargo xtask studies --write`", page.display()
+    )]
+    Verdicts { count: usize, page: PathBuf },
+    #[error(transparent)]
     Draw(#[from] DrawError),
     /// Man pages or completions cannot be written.
     #[error("cannot write into {}: {why}", prefix.display())]
@@ -41,7 +51,10 @@ impl braid_lab::pages::Failure for Failure {
     /// Errors in a scenario or matrix count as bad usage.
     fn exit_status(&self) -> u8 {
         match self {
-            Failure::Usage(_) | Failure::Log(_) | Failure::Run(RunFailure::Scenario(_)) => 2,
+            Failure::Usage(_)
+            | Failure::Log(_)
+            | Failure::Experiment(_)
+            | Failure::Run(RunFailure::Scenario(_)) => 2,
             _ => 1,
         }
     }
