@@ -93,7 +93,7 @@ struct Trace {
 }
 
 struct Operation {
-    kind: Kind,
+    kind: OperationKind,
     peer: u32,
     tag: u32,
     size: u64,
@@ -104,7 +104,7 @@ struct Operation {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OperationKind {
     Send = 1,
     Recv = 2,
     Calc = 3,
@@ -188,12 +188,13 @@ fn part(operations: &[Operation]) -> Vec<u8> {
 
 impl Operation {
     fn choose(from: &mut Unstructured<'_>, rank: u32, ranks: u32, count: u32) -> Result<Operation> {
-        let kind = *from.choose(&[Kind::Send, Kind::Recv, Kind::Calc])?;
+        let kind =
+            *from.choose(&[OperationKind::Send, OperationKind::Recv, OperationKind::Calc])?;
         let is_wild = |from: &mut Unstructured<'_>| from.ratio(1, 16);
         // Mostly another rank; also itself, one that does not exist, or any.
         let mut peer = (rank + from.int_in_range(1..=ranks)?) % ranks;
         if is_wild(from)? {
-            peer = if kind == Kind::Recv { ANY } else { ranks };
+            peer = if kind == OperationKind::Recv { ANY } else { ranks };
         }
         let mut tag = from.int_in_range(0..=2)?;
         if is_wild(from)? {
@@ -205,7 +206,7 @@ impl Operation {
         while on.len() < 4 && from.ratio(1, 3)? {
             on.push((from.int_in_range(0..=count - 1)?, from.arbitrary()?));
         }
-        let (peer, tag) = if kind == Kind::Calc { (0, 0) } else { (peer, tag) };
+        let (peer, tag) = if kind == OperationKind::Calc { (0, 0) } else { (peer, tag) };
         Ok(Operation { kind, peer, tag, size, cpu, nic, on })
     }
 
@@ -214,9 +215,11 @@ impl Operation {
         let Operation { kind, peer, tag, size, cpu, nic, .. } = self;
         let (peer, tag) = (signed(*peer), signed(*tag));
         match kind {
-            Kind::Send => format!("send {size}b to {peer} tag {tag} cpu {cpu} nic {nic}"),
-            Kind::Recv => format!("recv {size}b from {peer} tag {tag} cpu {cpu} nic {nic}"),
-            Kind::Calc => format!("calc {size} cpu {cpu} nic {nic}"),
+            OperationKind::Send => format!("send {size}b to {peer} tag {tag} cpu {cpu} nic {nic}"),
+            OperationKind::Recv => {
+                format!("recv {size}b from {peer} tag {tag} cpu {cpu} nic {nic}")
+            }
+            OperationKind::Calc => format!("calc {size} cpu {cpu} nic {nic}"),
         }
     }
 }
