@@ -1,8 +1,8 @@
 //! Studies: the figures of papers, measured with the shipped protocol.
 //!
-//! A paper is a list of experiments that turn an [`Effort`] into a [`Study`]: figures with the
-//! spread over seeds, and for each claim of the paper the measurement and the verdict. Each figure
-//! or group of figures has a file in the paper's module.
+//! A paper is a list of experiments that turn an [`Effort`] into a [`Study`]. A study has figures
+//! with the spread over seeds, and the measurement and the verdict of each claim of the paper. Each
+//! figure or group of figures has a file in the paper's module.
 #![forbid(unsafe_code)]
 
 mod batch;

@@ -16,7 +16,7 @@ use crate::{Axis, Figure, Kind, Point, Series, Study};
 type RailsChange = (&'static str, fn(RailsSetup) -> RailsSetup);
 
 /// Schemes under several changes, by completion time over T*.
-struct Experiment {
+struct Cause {
     id: &'static str,
     title: &'static str,
     load: Load,
@@ -24,7 +24,7 @@ struct Experiment {
     changes: &'static [RailsChange],
 }
 
-const CORE: Experiment = Experiment {
+const CORE: Cause = Cause {
     id: "causes-core",
     title: "Uniform load by uplinks of a leaf for each of its interfaces",
     load: Load::UNIFORM,
@@ -35,7 +35,7 @@ const CORE: Experiment = Experiment {
         ("twice", |usual| RailsSetup { spines: 2 * usual.domains, ..usual }),
     ],
 };
-const DOMAINS: Experiment = Experiment {
+const DOMAINS: Cause = Cause {
     id: "causes-domains",
     title: "Uniform load by domains",
     load: Load::UNIFORM,
@@ -49,7 +49,7 @@ const DOMAINS: Experiment = Experiment {
         }),
     ],
 };
-const CONTROL: Experiment = Experiment {
+const CONTROL: Cause = Cause {
     id: "causes-control",
     title: "One domain to another, from one GPU to one, by window or control",
     load: Load::FromOne,
@@ -60,7 +60,7 @@ const CONTROL: Experiment = Experiment {
         ("Swift", |usual| RailsSetup { cc: "swift:start=400000", ..usual }),
     ],
 };
-const PLACEMENT: Experiment = Experiment {
+const PLACEMENT: Cause = Cause {
     id: "causes-placement",
     title: "Sparsity of five eighths by where the idle GPUs are",
     load: Load::Gpus(Workload::Sparse(0.625), Numbering::Across),
@@ -73,7 +73,7 @@ const PLACEMENT: Experiment = Experiment {
         }),
     ],
 };
-const PATHS: Experiment = Experiment {
+const PATHS: Cause = Cause {
     id: "causes-path",
     title: "Other readings of the data paths",
     load: Load::UNIFORM,
@@ -94,7 +94,7 @@ const PATHS: Experiment = Experiment {
         ("receivers", |usual| RailsSetup { load: RECEIVERS, ..usual }),
     ],
 };
-const QUEUES: Experiment = Experiment {
+const QUEUES: Cause = Cause {
     id: "causes-queue",
     title: "Skewed senders by what may wait for an interface",
     load: SENDERS,
@@ -105,7 +105,7 @@ const QUEUES: Experiment = Experiment {
         ("any", |usual| RailsSetup { send_queue: u64::MAX, ..usual }),
     ],
 };
-const NVLINK: Experiment = Experiment {
+const NVLINK: Cause = Cause {
     id: "causes-nvlink",
     title: "An expert's data on one GPU, by the rate of a GPU's NVLink",
     load: Load::Sparse(Phase::Start),
@@ -119,7 +119,7 @@ const NVLINK: Experiment = Experiment {
         ("no limit", |usual| usual),
     ],
 };
-const CHUNKS: Experiment = Experiment {
+const CHUNKS: Cause = Cause {
     id: "causes-chunk",
     title: "RailS by its longest chunk",
     load: RECEIVERS,
@@ -132,7 +132,7 @@ const CHUNKS: Experiment = Experiment {
     ],
 };
 
-const SIZES: Experiment = Experiment {
+const SIZES: Cause = Cause {
     id: "causes-size",
     title: "Uniform load by what is sent",
     load: Load::UNIFORM,
@@ -144,7 +144,7 @@ const SIZES: Experiment = Experiment {
     ],
 };
 
-const EXPERIMENTS: [&Experiment; 9] =
+const EXPERIMENTS: [&Cause; 9] =
     [&PATHS, &CORE, &DOMAINS, &CONTROL, &PLACEMENT, &QUEUES, &NVLINK, &CHUNKS, &SIZES];
 
 /// The exponents of Zipf.
@@ -153,7 +153,7 @@ const EXPONENTS: [f64; 6] = [0.6, 0.9, 1.05, 1.2, 1.5, 2.0];
 type Skew = (&'static str, fn(f64) -> Load);
 const SKEWS: [Skew; 2] = [("senders", Load::skewed_senders), ("receivers", Load::skewed_receivers)];
 
-impl Experiment {
+impl Cause {
     fn setup(
         &self,
         scale: &RailsScale,
