@@ -11,6 +11,8 @@ use crate::{Failure, process, programs, tree};
 
 /// The folder of the pages.
 const PAGES: &str = "docs/reproduction";
+/// The heading of the table by which a page says what wrote it.
+const ORIGIN: &str = "| commit | seeds | command |";
 /// Processor time that CI has for the studies of a commit, in seconds.
 const CI_SECONDS: u32 = 60;
 /// Folders whose sources decide what a study measures.
@@ -59,9 +61,28 @@ pub fn run(options: &StudiesOptions) -> Result<(), Failure> {
     }
     let program = programs::build()?.join("braid-sim");
     if options.of_commit {
-        return check_of_commit(&program, &all);
+        return check_of_commit(&program, &with_origin(&all)?);
     }
+    let chosen = with_origin(chosen)?;
     compare_all(chosen.iter().map(|name| (name.as_str(), Vec::new())), &program)
+}
+
+/// The papers whose page says what wrote it. The others cannot be compared with anything, and are
+/// named.
+fn with_origin(papers: &[String]) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for paper in papers {
+        let path = tree::root().join(PAGES).join(format!("{paper}.md"));
+        let page = fs::read_to_string(&path).map_err(|e| broken("read", &path, &e))?;
+        match page.lines().any(|line| line == ORIGIN) {
+            true => found.push(paper.clone()),
+            false => println!(
+                "LEFT OUT: {PAGES}/{paper}.md does not name its commit and seeds; write it again: \
+                 cargo xtask studies --write {paper}"
+            ),
+        }
+    }
+    Ok(found)
 }
 
 /// The names of the papers that have a page.
@@ -241,6 +262,14 @@ mod tests {
     fn what_selects_nothing_is_refused() {
         assert!(part(&experiments(&[61]), "0123456789abcdef").is_err());
         assert!(part(&experiments(&[1]), "01234567").is_err());
+    }
+
+    #[test]
+    fn pages_that_name_their_origin_are_compared() {
+        let compared = with_origin(&papers().expect("the folder is there")).expect("pages");
+        for paper in ["mcc", "pro", "rails", "themis"] {
+            assert!(compared.iter().any(|name| name == paper), "{paper} is left out");
+        }
     }
 
     #[test]
