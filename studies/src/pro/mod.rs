@@ -45,15 +45,15 @@ pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
         slowdown::add(&effort, &runs, study);
     };
     vec![
-        alone("spraying", 0, spraying::add),
-        alone("bounded", 0, bounded::add),
-        Experiment::new("slowdown", 0, slowdown),
-        alone("sensitivity", 0, sensitivity::add),
-        of_ring("marks", 0, marks::add),
-        of_ring("balance", 0, balance::add),
-        alone("link-failures", 0, link_failures::add),
+        alone("spraying", 35, spraying::add),
+        alone("bounded", 125, bounded::add),
+        Experiment::new("slowdown", 215, slowdown),
+        alone("sensitivity", 30, sensitivity::add),
+        of_ring("marks", 45, marks::add),
+        of_ring("balance", 45, balance::add),
+        alone("link-failures", 450, link_failures::add),
         alone("ablation", 0, ablation::add),
-        of_ring("reordering", 0, reordering::add),
+        of_ring("reordering", 45, reordering::add),
         alone("loss-recovery", 0, loss_recovery::add),
         alone("mechanism", 0, mechanism::add),
         alone("all-to-all", 0, mechanism::all_to_all_of_servers),

@@ -302,7 +302,7 @@ fn a_page_whose_verdict_was_altered_is_refused() {
 
 #[test]
 fn pages_are_of_full_studies_and_name_their_commit() {
-    for paper in ["mcc", "pro", "rails", "themis"] {
+    for paper in ["mcc", "rails", "themis"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reproduction");
         let page = fs::read_to_string(folder.join(format!("{paper}.md"))).expect("a page");
         let (_, table) = page.split_once("| commit | seeds | command |").expect("its origin");
