@@ -52,13 +52,13 @@ pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
         of_ring("marks", 45, marks::add),
         of_ring("balance", 45, balance::add),
         alone("link-failures", 450, link_failures::add),
-        alone("ablation", 0, ablation::add),
+        alone("ablation", 45, ablation::add),
         of_ring("reordering", 45, reordering::add),
-        alone("loss-recovery", 0, loss_recovery::add),
-        alone("mechanism", 0, mechanism::add),
-        alone("all-to-all", 0, mechanism::all_to_all_of_servers),
-        alone("larger-fabrics", 0, mechanism::larger_fabrics),
-        alone("more-queue-pairs", 0, mechanism::more_queue_pairs),
+        alone("loss-recovery", 61, loss_recovery::add),
+        alone("mechanism", 30, mechanism::add),
+        alone("all-to-all", 61, mechanism::all_to_all_of_servers),
+        alone("larger-fabrics", 30, mechanism::larger_fabrics),
+        alone("more-queue-pairs", 30, mechanism::more_queue_pairs),
     ]
 }
 
