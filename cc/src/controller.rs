@@ -20,9 +20,14 @@ pub trait Controller: fmt::Debug + Send {
     /// Processes the acknowledgements and congestion marks of one path.
     fn on_ack(&mut self, _ack: &AckSample) {}
 
-    /// Processes packets that are declared lost, because later packets arrived or the network
-    /// reported the loss.
+    /// Processes packets that are declared lost, because later packets arrived.
     fn on_loss(&mut self, _loss: &Loss) {}
+
+    /// Processes packets that the network itself reports as lost, because a switch has trimmed
+    /// them to their headers. Default: as any loss.
+    fn on_trimmed(&mut self, loss: &Loss) {
+        self.on_loss(loss);
+    }
 
     /// Processes packets that were declared lost although they were only late, so that their
     /// retransmissions arrived as duplicates.

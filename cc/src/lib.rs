@@ -7,6 +7,7 @@
 //! time is an argument.
 #![forbid(unsafe_code)]
 
+mod bandwidth;
 mod base_rtt;
 mod bbr;
 mod config;
@@ -18,6 +19,7 @@ mod fixed_rate;
 mod fixed_window;
 mod mcc;
 mod mswift;
+mod nscc;
 mod parameters;
 mod quantity;
 mod row;
@@ -38,6 +40,7 @@ pub use fixed_rate::FixedRate;
 pub use fixed_window::FixedWindow;
 pub use mcc::{Mcc, MccConfig};
 pub use mswift::{MSwift, MSwiftConfig};
+pub use nscc::{Nscc, NsccConfig};
 pub use parameters::UnknownPolicy;
 pub use swift::{Swift, SwiftConfig};
 pub use table::{controller_examples, controller_names, parse_controllers};

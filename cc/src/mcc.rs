@@ -21,7 +21,6 @@ use crate::parameters::{
 use crate::row::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
 
-mod bandwidth;
 mod delay;
 mod oversubscription;
 mod state;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use crate::row::Row;
 use crate::{
     CcConfig, CubicConfig, UnknownPolicy, bbr, cubic, dcqcn, fixed_rate, fixed_window, mcc, mswift,
-    swift, timely,
+    nscc, swift, timely,
 };
 
 /// All congestion controls, in the order in which users see them.
@@ -19,6 +19,7 @@ static TABLE: &[Row] = &[
     mswift::ROW,
     mcc::ROW,
     bbr::ROW,
+    nscc::ROW,
 ];
 
 /// Returns the names as users type them.
@@ -55,7 +56,8 @@ pub fn controller_examples() -> impl Iterator<Item = &'static str> {
 
 /// Parses a name and its parameters: `fixed`, `fixed:512K`, `rate:100G`, `rate:100G,window=1M`,
 /// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`, `cubic`,
-/// `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`, `bbr`.
+/// `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`, `bbr`, `nscc`,
+/// `nscc:line=100G,rtt=12us,trim=on`.
 ///
 /// Windows use powers of 1024, rates use powers of 1000.
 impl FromStr for CcConfig {

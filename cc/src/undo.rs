@@ -154,12 +154,13 @@ mod tests {
     }
 
     /// Covers all controllers whose windows or rates a loss reduces.
-    const CUT_BY_LOSS: [&str; 5] = [
+    const CUT_BY_LOSS: [&str; 6] = [
         "cubic:start=1M",
         "swift:start=1M",
         "mswift:start=1M",
         "mcc:line=40G,rtt=1ms",
         "dcqcn:line=40G",
+        "nscc:line=40G,rtt=1ms",
     ];
 
     #[test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use braid_wire::Time;
 
 use super::MccConfig;
-use super::bandwidth::Bandwidth;
 use super::delay::AverageDelay;
 use super::oversubscription::Oversubscription;
+use crate::bandwidth::Bandwidth;
 use crate::base_rtt::BaseRtt;
 use crate::cuts::Cuts;
 use crate::undo::Undo;

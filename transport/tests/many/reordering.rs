@@ -100,8 +100,9 @@ fn defaults_fill_a_reordering_link_with_few_spurious_retransmissions() {
     }
 }
 
-/// Controllers that follow round trips have to tell late packets from queues. `swift`, `mcc` and
-/// `bbr` keep their windows small if the delay of most packets is many times the delay of some.
+/// Controllers that follow round trips have to tell late packets from queues. `swift`, `mcc`, `bbr`
+/// and `nscc` keep their windows small if the delay of most packets is many times the delay of
+/// some.
 #[test]
 fn reordering_slows_down_no_controller() {
     for name in controller_examples() {
@@ -111,7 +112,7 @@ fn reordering_slows_down_no_controller() {
             let Outcome { goodput, needless } = fill(&cc, wire);
             let usual = orderly.goodput;
             println!("{cc}, {:?}: {goodput:.3} for {usual:.3}, {needless:.4} needless", wire.1);
-            let follows_delay = ["swift", "mswift", "mcc", "bbr"].contains(&name);
+            let follows_delay = ["swift", "mswift", "mcc", "bbr", "nscc"].contains(&name);
             let is_fair = goodput >= 0.9 * usual || (follows_delay && wire == SKIP);
             // Those that start at the rate of a link that is not there learn from a whole window at
             // once. A window of a packet that waits for five times the delay that it expects learns

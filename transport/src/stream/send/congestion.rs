@@ -207,6 +207,10 @@ impl Congestion {
         self.controller.on_loss(loss);
     }
 
+    pub(crate) fn on_trimmed(&mut self, loss: &Loss) {
+        self.controller.on_trimmed(loss);
+    }
+
     pub(crate) fn on_spurious(&mut self, spurious: &Spurious) {
         self.controller.on_spurious(spurious);
     }

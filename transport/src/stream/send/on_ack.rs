@@ -258,7 +258,10 @@ impl SendStream {
         let psn = Psn::expand(psn, self.window.una());
         let lost =
             self.lose(now, rails, Because::Proof, |_, window, lost| window.lose_one(psn, lost));
-        self.report_lost(now, lost, 0);
+        if lost.packets > 0 {
+            self.subflows.report_trimmed(now);
+        }
+        self.follow_window();
         lost.packets
     }
 

@@ -126,8 +126,21 @@ impl Subflow {
 
     /// Reports losses to the controller, if there are any.
     pub(crate) fn report_lost(&mut self, now: Time) {
-        if let Some(Lost { packets, bytes, sent_at }) = self.lost.take() {
-            self.cc.on_loss(&Loss { now, packets, bytes, sent_at });
+        if let Some(loss) = self.take_lost(now) {
+            self.cc.on_loss(&loss);
         }
+    }
+
+    /// Reports losses of which the network informs to the controller, and with them those that
+    /// still wait for a report.
+    pub(crate) fn report_trimmed(&mut self, now: Time) {
+        if let Some(loss) = self.take_lost(now) {
+            self.cc.on_trimmed(&loss);
+        }
+    }
+
+    fn take_lost(&mut self, now: Time) -> Option<Loss> {
+        let Lost { packets, bytes, sent_at } = self.lost.take()?;
+        Some(Loss { now, packets, bytes, sent_at })
     }
 }

@@ -238,6 +238,11 @@ impl Subflows {
         self.all_mut().for_each(|subflow| subflow.report_lost(now));
     }
 
+    /// Reports losses of which the network informs to the controllers.
+    pub(crate) fn report_trimmed(&mut self, now: Time) {
+        self.all_mut().for_each(|subflow| subflow.report_trimmed(now));
+    }
+
     /// Reports to all controllers that segments declared lost were late. Their rails are not known;
     /// a controller without recent losses ignores this.
     pub(crate) fn report_spurious(&mut self, now: Time, packets: u32) {

@@ -10,7 +10,7 @@ const ROUNDS: u32 = 8;
 
 /// Delivery rates in bytes per second. 0 means unknown.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bandwidth {
+pub(crate) struct Bandwidth {
     /// Start of the current round trip.
     since: Option<Time>,
     delivered: u64,
@@ -27,22 +27,22 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    pub(super) fn bytes_per_second(&self) -> f64 {
+    pub(crate) fn bytes_per_second(&self) -> f64 {
         self.recent.max(self.older)
     }
 
     /// Returns the rate of the latest round trip in which the stream had enough to send, or 0.
-    pub(super) fn latest(&self) -> f64 {
+    pub(crate) fn latest(&self) -> f64 {
         self.latest
     }
 
     /// Returns the highest rate ever: a lower bound of the link's.
-    pub(super) fn peak(&self) -> f64 {
+    pub(crate) fn peak(&self) -> f64 {
         self.peak
     }
 
     /// Records `bytes` acknowledged bytes. `rtt` is the length of a round trip.
-    pub(super) fn on_ack(&mut self, now: Time, bytes: u64, rtt: Duration, app_limited: bool) {
+    pub(crate) fn on_ack(&mut self, now: Time, bytes: u64, rtt: Duration, app_limited: bool) {
         let Some(since) = self.since else {
             // These packets were sent before the first round trip.
             return self.begin(now);
