@@ -9,10 +9,10 @@
 //! Besides, QuickAdapt sets the window to the bytes that a period has delivered, if packets were
 //! trimmed or are very late. Each lost or trimmed packet takes its length from the window.
 //!
-//! The constants are those of the Ultra Ethernet Consortium's simulator (htsim, `uec.cpp`). They
-//! are defined for a network of 100 Gb/s and 12 us, and scaled to others. The specification expects
-//! the rate and the round trip of the network as parameters. Without them, this crate measures
-//! both, and each constant of that case states this crate's choice.
+//! Rules and constants are those of the Ultra Ethernet Consortium's simulator (htsim, `uec.cpp`);
+//! the text of the specification was not at hand. They are defined for a network of 100 Gb/s and
+//! 12 us, and scaled to others. The rate and the round trip of the network are parameters. Without
+//! them, this crate measures both, and each constant of that case states this crate's choice.
 //!
 //! Not implemented: the window penalty of the receiver (`rcv_cwnd_pend`), because Braid's
 //! acknowledgements do not carry it.

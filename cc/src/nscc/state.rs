@@ -101,7 +101,8 @@ impl Nscc {
         if self.config.line_bits_per_second.is_none() { self.delay } else { delay }
     }
 
-    /// Averages the delay over about one window. The specification averages over a round trip.
+    /// Averages the delay over about one window. This crate's choice: htsim gives each
+    /// acknowledgement a weight of 1/80.
     fn average(&mut self, delay: f64, bytes: f64) {
         let weight = (bytes / self.window).min(1.0);
         self.delay += weight * (delay - self.delay);
@@ -213,8 +214,8 @@ impl Controller for Nscc {
     }
 
     /// Leaves one packet after two time-outs in a row, as TCP does (RFC 5681, section 3.1). This
-    /// crate's choice: the specification takes away the bytes that timed out, which are reported as
-    /// losses here once they are known to be lost.
+    /// crate's choice: htsim takes away the bytes that timed out, which are reported as losses here
+    /// once they are known to be lost.
     fn on_timeout(&mut self, now: Time) {
         self.timeouts = self.timeouts.saturating_add(1);
         self.increase.slow_down();
