@@ -52,6 +52,12 @@ pub(crate) enum Failure {
     /// A signal ended the run at the other side.
     #[error("the other side was interrupted")]
     PeerInterrupted,
+    /// A signal ended the run at another rank.
+    #[error("another rank was interrupted")]
+    RankInterrupted,
+    /// Rank 0 has told the user of the interruption.
+    #[error("rank 0 has reported the interruption")]
+    Reported { exit_status: u8 },
     /// Nothing happened for too long.
     #[error("nothing happened for {0:?}")]
     Stalled(Duration),
@@ -110,11 +116,11 @@ fn why(status: Status, cause: Option<EndCause>) -> String {
 
 impl braid_lab::pages::Failure for Failure {
     /// Whether somebody else has more to say of it, or has heard enough: who has closed our
-    /// standard output, or the client that has started this server for itself.
+    /// standard output, the client that has started this server for itself, or rank 0.
     fn is_no_news(&self) -> bool {
         match self {
             Failure::Output(why) => why.kind() == ErrorKind::BrokenPipe,
-            Failure::Abandoned => true,
+            Failure::Abandoned | Failure::Reported { .. } => true,
             _ => false,
         }
     }
@@ -123,6 +129,7 @@ impl braid_lab::pages::Failure for Failure {
         match self {
             Failure::Usage(_) => 2,
             Failure::Interrupted => INTERRUPTED,
+            Failure::Reported { exit_status } => *exit_status,
             _ => 1,
         }
     }

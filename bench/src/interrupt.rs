@@ -54,6 +54,7 @@ fn on_signal() {
 }
 
 fn leave() {
+    braid_lab::process::end_all();
     if STAGE.load(Relaxed) == WITH_NETWORKS {
         braid_lab::remove_own();
         scratch::remove();

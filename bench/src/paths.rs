@@ -9,8 +9,7 @@ use serde::Serialize;
 use crate::cli::PathsArgs;
 use crate::failure::{Attempt, Failure};
 use crate::json_file::JsonFile;
-use crate::session;
-use crate::stdio;
+use crate::{progress, session, stdio};
 
 /// The map in JSON.
 #[derive(Serialize)]
@@ -38,7 +37,9 @@ pub(crate) fn run(args: &PathsArgs) -> Result<(), Failure> {
     let to = session::resolve(&args.host, args.port)?;
     let from = args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
     let paths = (0..args.paths).map(PathId::new);
-    let map = braid::discover_any(&to, from, paths, DiscoveryConfig::default()).attempt("paths")?;
+    let what = format!("probing {} paths to {}", args.paths, args.host);
+    let discover = || braid::discover_any(&to, from, paths, DiscoveryConfig::default());
+    let map = progress::during(&what, discover).attempt("paths")?;
     let balanced = map.balanced(args.paths.into());
     stdio::print(|out| print(out, &map, args.paths, balanced.as_deref()))?;
     json.map_or(Ok(()), |json| json.write(&found(&map, balanced.as_deref())))

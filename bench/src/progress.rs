@@ -1,6 +1,8 @@
-//! The progress of a test on a terminal, for runs of more than two seconds.
+//! The progress of a run on a terminal, if it takes more than two seconds.
 
 use std::io::{IsTerminal, stderr};
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::plan::Extent;
@@ -9,16 +11,63 @@ use crate::stdio;
 /// Duration from which on a run shows its progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_millis(500);
+/// Interval at which [`during`] looks whether its call has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Moves to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
 /// A line on standard error that is written again and again, and removed on drop.
-pub(crate) struct ProgressLine {
-    /// The messages of all queue pairs, or the time limit.
-    extent: Extent,
+struct Line {
     began: Instant,
     next: Instant,
     is_shown: bool,
+}
+
+impl Line {
+    /// Returns a line, which begins now. `None`: standard error is no terminal.
+    fn begin() -> Option<Self> {
+        let began = Instant::now();
+        let line = Line { began, next: began + PATIENCE, is_shown: false };
+        stderr().is_terminal().then_some(line)
+    }
+
+    /// Shows the text, if it is time.
+    fn tick(&mut self, now: Instant, text: impl FnOnce(Duration) -> String) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + EVERY;
+        self.is_shown = true;
+        stdio::note(format_args!("{CLEAR} {}", text(now - self.began)));
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.is_shown {
+            stdio::note(CLEAR);
+        }
+    }
+}
+
+/// Returns the result of a call. While it runs, a line shows the time and `what` it does.
+pub(crate) fn during<T: Send>(what: &str, call: impl FnOnce() -> T + Send) -> T {
+    let Some(mut line) = Line::begin() else { return call() };
+    thread::scope(|scope| {
+        let running = scope.spawn(call);
+        while !running.is_finished() {
+            thread::sleep(LOOK_EVERY);
+            line.tick(Instant::now(), |passed| format!("{:.0} s, {what}", passed.as_secs_f64()));
+        }
+        running.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// The progress of a phase of a test.
+pub(crate) struct ProgressLine {
+    /// The messages of all queue pairs, or the time limit.
+    extent: Extent,
+    line: Line,
 }
 
 impl ProgressLine {
@@ -28,19 +77,13 @@ impl ProgressLine {
             Extent::Messages(count) => Extent::Messages(count.saturating_mul(qps.into())),
             time => time,
         };
-        let began = Instant::now();
-        let progress = ProgressLine { extent, began, next: began + PATIENCE, is_shown: false };
-        stderr().is_terminal().then_some(progress)
+        Line::begin().map(|line| ProgressLine { extent, line })
     }
 
     /// Shows the progress, if it is time. `done`: messages.
     pub(crate) fn tick(&mut self, now: Instant, done: u64) {
-        if now < self.next {
-            return;
-        }
-        self.next = now + EVERY;
-        self.is_shown = true;
-        stdio::note(format_args!("{CLEAR} {}", text(self.extent, now - self.began, done)));
+        let extent = self.extent;
+        self.line.tick(now, |passed| text(extent, passed, done));
     }
 }
 
@@ -53,14 +96,6 @@ fn text(extent: Extent, passed: Duration, done: u64) -> String {
         Extent::Messages(count) => {
             let percent = done as f64 * 100.0 / count.max(1) as f64;
             format!("{passed:.0} s, {done} of {count} messages ({percent:.0} %)")
-        }
-    }
-}
-
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        if self.is_shown {
-            stdio::note(CLEAR);
         }
     }
 }

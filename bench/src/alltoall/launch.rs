@@ -1,14 +1,18 @@
 //! The ranks of `--loopback`: this same program, once for each.
 
+use std::cell::Cell;
 use std::env;
 use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use braid_lab::process::Program;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::args::{AllToAllArgs, loopback_address};
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
+use crate::interrupt;
 
 /// Starts all ranks and waits for them. Rank 0 writes to our standard output.
 pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
@@ -30,9 +34,31 @@ pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
         if rank > 0 {
             command.stdout(Stdio::null());
         }
-        ranks.push(Program::start_in_our_group(&mut command)?.named(format!("rank {rank}")));
+        // A signal of the terminal reaches this process alone, which passes it on.
+        ranks.push(Program::start(&mut command)?.named(format!("rank {rank}")));
     }
-    Ok(ranks.iter_mut().try_for_each(|rank| rank.wait(Duration::MAX))?)
+    interrupt::end_in_order();
+    wait(&mut ranks)
+}
+
+/// Waits for all ranks. A signal is passed on to rank 0, which ends all of them in order.
+fn wait(ranks: &mut [Program]) -> Result<(), Failure> {
+    let Some((first, others)) = ranks.split_first_mut() else { return Ok(()) };
+    let (pid, was_told) = (Pid::from_raw(first.pid()), Cell::new(false));
+    let pass_signal_on = || {
+        if interrupt::is_requested() && !was_told.replace(true) {
+            // It may have ended by itself, which its exit status tells.
+            _ = kill(pid, Signal::SIGTERM);
+        }
+        false
+    };
+    let ended = first.wait_unless(Duration::MAX, &pass_signal_on);
+    if was_told.get() && ended.is_err() {
+        others.iter_mut().for_each(|rank| drop(rank.status(interrupt::GRACE)));
+        return Err(Failure::Reported { exit_status: INTERRUPTED });
+    }
+    ended?;
+    Ok(others.iter_mut().try_for_each(|rank| rank.wait(Duration::MAX))?)
 }
 
 /// A rank's place in its group, for its environment.

@@ -9,8 +9,9 @@ use braid_lab::traffic::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;
+use super::progress::RoundProgress;
 use crate::failure::{Attempt, Failure};
-use crate::{pattern, session};
+use crate::{interrupt, pattern, session};
 
 /// Maximum duration of a round.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -29,6 +30,15 @@ pub(super) struct Seen {
 pub(super) struct Rank {
     pub(super) engine: Engine,
     pub(super) group: Group,
+    /// One byte for each rank. [`Rank::barrier`] sends it.
+    flags: AllToAllV,
+}
+
+/// A byte of [`Rank::flags`]: the sender has got a signal.
+const STOP: u8 = 1;
+
+fn region(group: &Group, bytes: usize, access: Access) -> Result<Arc<MemoryRegion>, Failure> {
+    Ok(Arc::new(group.pd().alloc_mr(bytes.max(1), access).attempt("memory")?))
 }
 
 /// Returns the range of each rank's part in a region.
@@ -53,15 +63,24 @@ impl Rank {
         let engine = Engine::new(session::engine_config(&args.engine, port, None)?);
         let engine = engine.attempt("engine")?;
         let group = Group::join(&engine, &config).attempt("join the group")?;
-        Ok(Rank { engine, group })
+        let (size, access) = (group.size(), Access::LOCAL_WRITE | Access::REMOTE_WRITE);
+        let (send, recv) = (region(&group, size, Access::NONE)?, region(&group, size, access)?);
+        let flags = AllToAllV::even(send, recv, size, 1);
+        Ok(Rank { engine, group, flags })
     }
 
     fn region(&self, bytes: usize, access: Access) -> Result<Arc<MemoryRegion>, Failure> {
-        Ok(Arc::new(self.group.pd().alloc_mr(bytes.max(1), access).attempt("memory")?))
+        region(&self.group, bytes, access)
     }
 
-    /// Runs one workload.
-    pub(super) fn run(&self, workload: Workload, args: &AllToAllArgs) -> Result<Seen, Failure> {
+    /// Runs one workload. A signal at any rank ends it after the same round at all ranks, with the
+    /// second result.
+    pub(super) fn run(
+        &self,
+        workload: Workload,
+        args: &AllToAllArgs,
+        progress: &RoundProgress,
+    ) -> Result<(Seen, Option<Failure>), Failure> {
         let (own, size) = (self.group.rank(), self.group.size());
         let matrix = workload.matrix(size, args.size, args.engine.seed);
         let sends = ranges((0..size).map(|to| matrix[own][to]));
@@ -71,12 +90,16 @@ impl Rank {
         let recv = self.region(end(&receives), Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
         let operation = AllToAllV { send, sends, recv, receives };
         let before = self.packets();
-        let mut seconds = Vec::new();
+        let (mut seconds, mut cut) = (Vec::new(), None);
         for round in 0..=args.rounds {
             if args.verify {
                 self.fill(&operation, round.into())?;
             }
-            self.barrier()?;
+            cut = self.barrier()?;
+            if cut.is_some() {
+                break;
+            }
+            progress.show(workload, round);
             let began = Instant::now();
             let started = self.group.start(operation.clone()).attempt("start a round")?;
             started.wait(PATIENCE).attempt("a round")?;
@@ -85,16 +108,30 @@ impl Rank {
                 self.check(&operation, round.into())?;
             }
         }
-        self.barrier()?;
-        seconds.remove(0);
-        Ok(self.packets().since(&before, seconds))
+        if cut.is_none() {
+            cut = self.barrier()?;
+        }
+        // The first round warms up.
+        let seconds = seconds.split_off(seconds.len().min(1));
+        Ok((self.packets().since(&before, seconds), cut))
     }
 
-    /// Waits until all ranks have reached this point.
-    fn barrier(&self) -> Result<(), Failure> {
-        let nothing = self.region(1, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
-        let empty = AllToAllV::even(nothing.clone(), nothing, self.group.size(), 0);
-        self.group.start(empty).and_then(|round| round.wait(PATIENCE)).attempt("a barrier")
+    /// Waits until all ranks have reached this point. Returns the reason to stop, which all ranks
+    /// have at the same barrier.
+    fn barrier(&self) -> Result<Option<Failure>, Failure> {
+        let own = interrupt::is_requested();
+        let (mut flags, what) = (vec![if own { STOP } else { 0 }; self.group.size()], "a barrier");
+        self.flags.send.write_at(0, &flags).attempt(what)?;
+        self.group
+            .start(self.flags.clone())
+            .and_then(|round| round.wait(PATIENCE))
+            .attempt(what)?;
+        self.flags.recv.read_at(0, &mut flags).attempt(what)?;
+        Ok(match flags.contains(&STOP) {
+            true if own => Some(Failure::Interrupted),
+            true => Some(Failure::RankInterrupted),
+            false => None,
+        })
     }
 
     fn fill(&self, operation: &AllToAllV, round: u64) -> Result<(), Failure> {

@@ -17,6 +17,8 @@ pub(super) struct AllToAllReport {
     rail_policy: String,
     ranks: usize,
     rails: usize,
+    /// Measured rounds.
+    rounds: usize,
     /// Bytes between ranks in a round.
     bytes: u64,
     /// Seconds until a round is complete at the last rank, as the mean over rounds. The fields
@@ -93,6 +95,7 @@ impl AllToAllReport {
             rail_policy: policy.to_owned(),
             ranks,
             rails: count,
+            rounds,
             bytes,
             cct,
             mean: all.iter().sum::<f64>() / all.len() as f64,

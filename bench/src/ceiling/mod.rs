@@ -25,8 +25,7 @@ use crate::peer::options::{DEFAULT_CONGESTION, DEFAULT_PAYLOAD_BYTES, Timing};
 use crate::peer::{ping_pong, tcp, udp_gso};
 use crate::perftest::PerftestOptions;
 use crate::report::Row;
-use crate::run;
-use crate::stdio;
+use crate::{interrupt, run, stdio};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -73,12 +72,16 @@ struct Everything<'a> {
     bandwidth_to_tcp_64kib: &'a Report,
     bandwidth_to_tcp_1mib: &'a Report,
     latency: &'a Report,
+    /// The reason why the run ended before its end; absent if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_early: Option<String>,
 }
 
-/// Measures and prints the comparison.
+/// Measures and prints the comparison. A signal ends it with what was measured until then.
 pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
     crate::session::check(&engine_args(args, Switch::On))?;
     let json = JsonFile::asked(args.json.as_ref())?;
+    interrupt::end_in_order();
     let congestion = tcp::allowed_congestion()?;
     let (tcp_1m, tcp_64k) = (tcp_name(congestion, 1 << 20), tcp_name(congestion, 64 << 10));
     let timing = Timing { duration: Duration::from_secs_f64(args.seconds), ..Timing::default() };
@@ -86,6 +89,10 @@ pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
     let bulk =
         interleave(&mut bulk_contestants(args, timing, congestion), rounds).attempt("ceiling")?;
     let latency = interleave(&mut latency_contestants(args, timing), rounds).attempt("ceiling")?;
+    let cut = interrupt::is_requested().then_some(Failure::Interrupted);
+    if bulk.rounds.is_empty() {
+        return cut.map_or(Ok(()), Err);
+    }
     let to_raw = Report::new(&bulk, UDP_GSO);
     let to_tcp_64k = Report::new(&bulk, &tcp_64k);
     let to_tcp_1m = Report::new(&bulk, &tcp_1m);
@@ -102,21 +109,26 @@ pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
         cpu_s_per_gb: to_raw.median(WRITE_1M, CPU),
     };
     stdio::print(|out| {
-        writeln!(out, "{to_raw}\n{latency}")?;
+        writeln!(out, "{to_raw}")?;
+        if !latency.is_empty() {
+            writeln!(out, "{latency}")?;
+        }
         if congestion != DEFAULT_CONGESTION {
             writeln!(out, "{}", tcp::explain(congestion))?;
         }
         print_headline(out, &headline)
     })?;
-    let Some(json) = json else { return Ok(()) };
-    json.write(&Everything {
+    let results = Everything {
         headline: &headline,
         tcp_congestion_control: congestion,
         bandwidth: &to_raw,
         bandwidth_to_tcp_64kib: &to_tcp_64k,
         bandwidth_to_tcp_1mib: &to_tcp_1m,
         latency: &latency,
-    })
+        ended_early: cut.as_ref().map(Failure::to_string),
+    };
+    json.map_or(Ok(()), |json| json.write(&results))?;
+    cut.map_or(Ok(()), Err)
 }
 
 fn print_headline(out: &mut impl Write, headline: &Headline) -> io::Result<()> {

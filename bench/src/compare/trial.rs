@@ -13,6 +13,7 @@ use super::usage;
 use crate::failure::{Attempt, Failure};
 use crate::interleave::report::Report;
 use crate::interleave::{Contestant, Interleaved, interleave};
+use crate::interrupt;
 use crate::peer::metrics::{BUSY_CORES, CPU, GOODPUT, MEMORY, Metrics};
 
 /// The parameters of each run.
@@ -73,6 +74,9 @@ impl Trial {
         }
         let run = interleave(&mut all, self.rounds as usize).attempt("compare")?;
         drop(all);
+        if interrupt::is_requested() {
+            return Err(Failure::Interrupted);
+        }
         let report = Report::new(&run, contestants::reference(case.family));
         Ok(MeasuredCase { case: *case, report, run, left_out: left_out.into_inner() })
     }

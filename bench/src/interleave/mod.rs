@@ -9,6 +9,7 @@ use std::error::Error;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::interrupt;
 use crate::peer::Metrics;
 use crate::peer::error::PeerError;
 use crate::peer::machine::{self, MachineInfo, MachineState};
@@ -57,7 +58,7 @@ pub(crate) struct Round {
     pub(crate) before: MachineState,
     /// The machine after the last run.
     pub(crate) after: MachineState,
-    /// The results, in the order of the contestants.
+    /// The results, in the order of the contestants. A signal leaves the last ones out.
     pub(crate) samples: Vec<Metrics>,
 }
 
@@ -68,11 +69,14 @@ pub(crate) struct Interleaved {
     pub(crate) machine: MachineInfo,
     /// The contestants' names, in the order of their runs.
     pub(crate) names: Vec<String>,
-    /// The rounds; each has one sample per name.
+    /// The rounds; each but an interrupted one has one sample per name.
     pub(crate) rounds: Vec<Round>,
 }
 
 /// Runs each contestant `rounds` times, in turn, with progress on stderr if it is a terminal.
+///
+/// A signal ends the comparison. The contestant that ran at that time has no sample of that round,
+/// and neither have those after it.
 ///
 /// # Errors
 /// A contestant fails, or the machine cannot be probed.
@@ -83,7 +87,13 @@ pub(crate) fn interleave(
     let progress = progress_bar(rounds * contestants.len());
     let mut done = Vec::with_capacity(rounds);
     for round in 1..=rounds {
-        done.push(run_round(contestants, round, &progress)?);
+        if interrupt::is_requested() {
+            break;
+        }
+        let finished = run_round(contestants, round, &progress)?;
+        if !finished.samples.is_empty() {
+            done.push(finished);
+        }
     }
     progress.finish_and_clear();
     let names = contestants.iter().map(|contestant| contestant.name.clone()).collect();
@@ -99,12 +109,16 @@ fn run_round(
     let mut samples = Vec::with_capacity(contestants.len());
     for contestant in contestants {
         progress.set_message(contestant.name.clone());
-        let sample = (contestant.run)().map_err(|cause| InterleaveError::Contestant {
+        let sample = (contestant.run)();
+        if interrupt::is_requested() {
+            // It was cut short, or its other process has got the signal, too.
+            break;
+        }
+        samples.push(sample.map_err(|cause| InterleaveError::Contestant {
             name: contestant.name.clone(),
             round,
             cause,
-        })?;
-        samples.push(sample);
+        })?);
         progress.inc(1);
     }
     Ok(Round { before, after: machine::probe()?, samples })

@@ -51,6 +51,11 @@ impl Report {
         Self { machine, reference, summary, rounds }
     }
 
+    /// Returns whether nothing was measured.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rounds.is_empty()
+    }
+
     /// The median of a contestant's figure, if it has one.
     pub(crate) fn median(&self, contestant: &str, metric: &str) -> Option<f64> {
         self.find(contestant, metric).map(|line| line.median)
@@ -143,7 +148,8 @@ fn by_round(run: &Interleaved, metric: &str, contestant: &str) -> Vec<Option<f64
     let Some(who) = run.names.iter().position(|name| name == contestant) else {
         return Vec::new();
     };
-    run.rounds.iter().map(|round| round.samples[who].get(metric).copied()).collect()
+    let sample = |round: &Round| round.samples.get(who)?.get(metric).copied();
+    run.rounds.iter().map(sample).collect()
 }
 
 fn sorted(figures: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -220,6 +226,16 @@ mod tests {
         assert_eq!(report.ratio("a", "goodput_gbytes_per_s"), Some(0.5));
         assert_eq!(report.median("a", "goodput_gbytes_per_s"), Some(2.0));
         assert_eq!(report.median("b", "goodput_gbytes_per_s"), Some(4.0));
+    }
+
+    #[test]
+    fn an_interrupted_round_counts_for_those_that_have_run() {
+        let mut run = run(&[(1.0, 2.0), (3.0, 4.0)]);
+        run.rounds[1].samples.pop();
+        let report = Report::new(&run, "b");
+        assert_eq!(report.median("a", "goodput_gbytes_per_s"), Some(2.0));
+        assert_eq!(report.median("b", "goodput_gbytes_per_s"), Some(2.0));
+        assert_eq!(report.ratio("a", "goodput_gbytes_per_s"), Some(0.5));
     }
 
     #[test]

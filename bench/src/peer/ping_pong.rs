@@ -12,6 +12,7 @@ use super::options::{ClientOptions, PeerKind, ServeOptions, Timing};
 use super::process::{Peer, announce};
 use super::sys;
 use super::udp_frame::{HEADER_BYTES, Header, Kind};
+use crate::interrupt;
 
 /// Bytes of a ping: a header and one word.
 pub(crate) const DEFAULT_BYTES: usize = HEADER_BYTES + 8;
@@ -97,7 +98,7 @@ impl Pinger {
     fn play(&mut self, duration: Duration) -> Result<(), PeerError> {
         let begin = Instant::now();
         let mut last_echo = begin;
-        while begin.elapsed() < duration {
+        while begin.elapsed() < duration && !interrupt::is_requested() {
             let start = Instant::now();
             if self.ping()? {
                 self.round_trips.record(start.elapsed());

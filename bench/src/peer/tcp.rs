@@ -14,6 +14,7 @@ use super::options::{
 };
 use super::process::{Peer, announce, arguments};
 use super::sys;
+use crate::interrupt;
 
 /// Maximum bytes of one read.
 const READ_BYTES: usize = 1 << 20;
@@ -107,7 +108,7 @@ impl<S: Write> Writer<S> {
     fn write_for(&mut self, duration: Duration) -> Result<u64, PeerError> {
         let start = Instant::now();
         let mut written = 0;
-        while start.elapsed() < duration {
+        while start.elapsed() < duration && !interrupt::is_requested() {
             let chunk = &self.memory[self.next..self.next + self.write_bytes];
             self.stream.write_all(chunk).context("write to the TCP receiver")?;
             written += self.write_bytes as u64;

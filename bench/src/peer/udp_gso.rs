@@ -19,6 +19,7 @@ use super::options::{ClientOptions, PeerKind, ServeOptions, Timing};
 use super::process::Peer;
 use super::sys;
 use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
+use crate::interrupt;
 
 /// Payload bytes per acknowledgement.
 pub(crate) const ACK_BYTES: u64 = 256 << 10;
@@ -128,7 +129,7 @@ impl UdpSender {
     /// Sends batches for the given time.
     fn blast(&mut self, duration: Duration) -> Result<(), PeerError> {
         let start = Instant::now();
-        while start.elapsed() < duration {
+        while start.elapsed() < duration && !interrupt::is_requested() {
             self.make_room()?;
             self.send_batch()?;
         }

@@ -2,6 +2,7 @@
 //! side is told.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -33,9 +34,14 @@ struct Ended {
 
 impl Run {
     fn start(line: &str) -> Self {
+        Run::start_with(line, &[])
+    }
+
+    fn start_with(line: &str, variables: &[(&str, String)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_braid-perf"));
         command.args(line.split_whitespace()).env_remove("BRAID_LOG").stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         let mut process = command.spawn().expect("braid-perf starts");
         let out = BufReader::new(process.stdout.take().expect("a pipe was asked for"));
         Run { process, out, shown: String::new() }
@@ -59,6 +65,15 @@ impl Run {
     /// Reads until a line has the text: the run is that far.
     fn reach(&mut self, text: &str) {
         while !self.line().contains(text) {}
+    }
+
+    /// Waits until the run has started a process with this word in its command line.
+    fn reach_child(&self, word: &str) {
+        let begin = Instant::now();
+        while !children(self.process.id()).iter().any(|line| line.contains(word)) {
+            assert!(begin.elapsed() < PATIENCE, "it starts no {word}");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -96,6 +111,17 @@ impl Ended {
         let is_row = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
         assert_eq!(out.lines().filter(is_row).count(), rows, "{out}\n{err}");
     }
+}
+
+/// The command lines of the children of a process, their words separated by null bytes.
+fn children(parent: u32) -> Vec<String> {
+    let processes = fs::read_dir("/proc").expect("Linux has it").flatten();
+    let is_child = |folder: &PathBuf| {
+        let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+        status.contains(&format!("\nPPid:\t{parent}\n"))
+    };
+    let folders = processes.map(|entry| entry.path()).filter(is_child);
+    folders.filter_map(|folder| fs::read_to_string(folder.join("cmdline")).ok()).collect()
 }
 
 fn scratch(name: &str) -> PathBuf {
@@ -217,4 +243,77 @@ fn a_loopback_run_is_one_run() {
         run.end().check(INTERRUPTED, 1);
         assert_eq!(results(&file)["ended_early"], "interrupted");
     }
+}
+
+#[test]
+fn an_interrupted_ceiling_shows_the_contestants_that_have_run() {
+    let file = scratch("ceiling.json");
+    let line = format!("ceiling --rounds 100 --seconds 0.05 --json {}", file.display());
+    let run = Run::start(&line);
+    // The second contestant.
+    run.reach_child("write-bw");
+    run.signal(Signal::SIGTERM);
+    let ended = run.end();
+    assert_eq!(ended.status.code(), INTERRUPTED, "{}", ended.err);
+    assert!(ended.out.contains("raw UDP GSO/GRO  "), "{}", ended.out);
+    assert!(!ended.out.contains("ratio to raw UDP ping-pong"), "{}", ended.out);
+    let results = results(&file);
+    assert_eq!(results["ended_early"], "interrupted", "{results}");
+    let samples = results["bandwidth"]["rounds"][0]["samples"].as_object().expect("samples");
+    assert!(samples.contains_key("raw UDP GSO/GRO") && samples.len() < 8, "{results}");
+}
+
+/// Checks the table and the file of an interrupted all-to-all.
+fn check_all_to_all(ended: &Ended, code: Option<i32>, why: &str, file: &PathBuf) {
+    assert_eq!(ended.status.code(), code, "{}", ended.err);
+    assert_eq!(ended.err, format!("braid-perf: {why}\n"));
+    assert!(ended.out.contains("\nuniform "), "{}", ended.out);
+    let results = results(file);
+    assert_eq!(results["ended_early"], why, "{results}");
+    let rounds = results["matrices"][0]["rounds"].as_u64().expect("a number");
+    assert!(rounds > 0 && rounds < 10_000, "{results}");
+}
+
+/// Waits until the ranks have found each other and measured something.
+fn reach_rounds(file: &PathBuf) {
+    let begin = Instant::now();
+    while !file.exists() {
+        assert!(begin.elapsed() < PATIENCE, "the ranks do not find each other");
+        thread::sleep(Duration::from_millis(5));
+    }
+    measure();
+}
+
+#[test]
+fn an_interrupted_all_to_all_shows_the_rounds_of_all_ranks() {
+    let file = scratch("all-to-all.json");
+    let line = "alltoall --loopback -n 3 -s 1K --rounds 10000 --json";
+    let run = Run::start(&format!("{line} {}", file.display()));
+    reach_rounds(&file);
+    run.signal(Signal::SIGTERM);
+    check_all_to_all(&run.end(), INTERRUPTED, "interrupted", &file);
+}
+
+#[test]
+fn an_interrupted_rank_ends_the_others_in_order() {
+    let file = scratch("ranks.json");
+    let port = UdpSocket::bind("127.30.0.1:0").and_then(|socket| socket.local_addr());
+    let port = port.expect("a free port").port().to_string();
+    let rank = |rank: u32| {
+        let variables = [
+            ("RANK", rank.to_string()),
+            ("WORLD_SIZE", "3".to_owned()),
+            ("MASTER_ADDR", "127.30.0.1".to_owned()),
+            ("MASTER_PORT", port.clone()),
+        ];
+        let line = format!("alltoall --rails 127.30.0.{} -s 1K --rounds 10000", rank + 1);
+        Run::start_with(&format!("{line} --json {}", file.display()), &variables)
+    };
+    let ranks = [rank(0), rank(1), rank(2)];
+    reach_rounds(&file);
+    ranks[1].signal(Signal::SIGINT);
+    let [first, second, third] = ranks.map(Run::end);
+    check_all_to_all(&first, Some(1), "another rank was interrupted", &file);
+    assert_eq!(second.status.code(), INTERRUPTED, "{}", second.err);
+    assert_eq!((third.status.code(), third.err.as_str()), (Some(1), ""));
 }

@@ -27,8 +27,10 @@ pub fn run() -> Result<(), Failure> {
     top::check(&program)?;
     println!("top fits its terminal, scrolls, quits, and enters other network namespaces");
     progress::check(&program)?;
+    progress::check_all_to_all(&program)?;
+    progress::check_paths(&program)?;
     progress::check_simulator(&built.join("braid-sim"))?;
-    println!("a test and a simulation show their progress");
+    println!("tests, an all-to-all, path discovery and a simulation show their progress");
     Ok(())
 }
 
