@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::files::read;
+use crate::files::{read, write};
 use crate::process::{Program, log_to};
 use crate::{Failure, install, process, tools, tree};
 
@@ -310,11 +310,6 @@ fn check_copy(example: &Example, programs: &Path) -> Result<(), Failure> {
 fn free_address() -> Result<String, Failure> {
     let found = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     found.map(|addr| addr.to_string()).map_err(|e| Failure::new(format!("no free UDP port: {e}")))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes)
-        .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::process::Command;
 
 use clap::ValueEnum;
 
+use crate::files::write;
 use crate::test::SANITIZED;
 use crate::{Failure, process, rustc, tools, tree};
 
@@ -205,10 +206,6 @@ fn exported_by_std() -> Result<String, Failure> {
     let library = library
         .ok_or_else(|| Failure::new(format!("there is no libstd-*.so in {}", folder.display())))?;
     process::output(Command::new("nm").args(["-D", "--defined-only"]).arg(library))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(file, text).map_err(|e| Failure::new(format!("cannot write {}: {e}", file.display())))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::files::{cannot, read};
+use crate::files::{cannot, read, write};
 use crate::{Failure, process, tree};
 
 /// The page of the recipes.
@@ -117,15 +117,12 @@ impl Recipe {
     fn follow(&self, contributing: &str, copy: &Path) -> Result<(), Failure> {
         let steps = self.steps(contributing)?;
         let file = copy.join(self.file);
-        make_folder(file.parent().unwrap_or(copy))?;
         write(&file, &steps.file)?;
         let declared_in = copy.join(self.declared_in);
-        write(&declared_in, &self.declare(&read(&declared_in)?, &steps)?)?;
+        write(&declared_in, self.declare(&read(&declared_in)?, &steps)?)?;
         let table = copy.join(self.table);
-        write(&table, &self.list(&read(&table)?, &steps)?)?;
-        let tests = copy.join(self.folder).join("tests");
-        make_folder(&tests)?;
-        write(&tests.join("recipe.rs"), self.check)
+        write(&table, self.list(&read(&table)?, &steps)?)?;
+        write(&copy.join(self.folder).join("tests/recipe.rs"), self.check)
     }
 
     fn steps(&self, contributing: &str) -> Result<Steps, Failure> {
@@ -210,7 +207,7 @@ fn copy_crates(workspace: &Path) -> Result<(), Failure> {
     }
     let lock = workspace.join("Cargo.lock");
     fs::copy(tree::root().join("Cargo.lock"), &lock).map_err(|e| cannot("write", &lock, &e))?;
-    write(&workspace.join("Cargo.toml"), &smaller(manifest)?)
+    write(&workspace.join("Cargo.toml"), smaller(manifest)?)
 }
 
 /// The folder of each crate of the copy.
@@ -252,10 +249,6 @@ fn table<'a>(of: &'a mut toml::Table, name: &str) -> Option<&'a mut toml::Table>
 
 fn make_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|e| cannot("make", path, &e))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|e| cannot("write", path, &e))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::cpio::Archive;
 use super::kernel::unpack;
 use super::modules::KernelModules;
 use super::packages::{Packages, Store, list};
-use crate::files::cannot;
+use crate::files::{cannot, write};
 use crate::{Failure, process, tree};
 
 /// Parts of packages that no program here reads.
@@ -79,10 +79,10 @@ pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<Image, Failur
         for package in packages.programs.iter().chain([&packages.kernel]) {
             store.extract(package, &tree)?;
         }
-        write(&base, &pack(&tree)?)?;
+        write(&base, pack(&tree)?)?;
         let found = find_kernel(&tree)?;
         let packed = fs::read(&found).map_err(|e| cannot("read", &found, &e))?;
-        write(&kernel, &unpack(packed)?)?;
+        write(&kernel, unpack(packed)?)?;
         fs::remove_dir_all(&tree).map_err(|e| cannot("remove", &tree, &e))?;
         write(&made_of, recipe.as_bytes())?;
     }
@@ -193,10 +193,6 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn library_paths(ldd: &str, without: &Path) -> Vec<PathBuf> {
     let words = ldd.lines().filter_map(|line| line.split_whitespace().find(|w| w.starts_with('/')));
     words.map(PathBuf::from).filter(|path| path.parent() != Some(without)).collect()
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    fs::write(path, content).map_err(|e| cannot("write", path, &e))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::checks::{Checks, Verdict};
 use super::ratios::{Ratio, Results};
-use crate::Failure;
+use crate::{Failure, files};
 
 pub(super) fn print(results: &Results) {
     let mut figures = vec![["WRITE", "median", "rounds [MB/s]"].map(str::to_owned).to_vec()];
@@ -36,8 +36,7 @@ pub(super) fn write(
     results: &Results,
 ) -> Result<(), Failure> {
     let text = format!("{:#}\n", to_json(kernel, checks, results));
-    std::fs::write(path, text)
-        .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
+    files::write(path, text)
 }
 
 fn to_json(kernel: &str, checks: &Checks, results: &Results) -> Value {
