@@ -24,6 +24,8 @@ mod key_id;
 mod key_text;
 #[cfg_attr(not(feature = "crypto"), path = "absent/noise.rs")]
 mod noise;
+#[cfg(feature = "crypto")]
+mod primitives;
 mod replay;
 mod schedule;
 mod session;

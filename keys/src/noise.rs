@@ -2,12 +2,13 @@
 
 use braid_wire::VERSION;
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
-use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::resolvers::CryptoResolver;
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, Error, HandshakeState};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::exchange::{Binding, Known, Secrets};
+use crate::primitives::{ChaChaPoly, Sha256, X25519};
 use crate::terms::TERMS_LEN;
 
 const SHARED: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
@@ -87,7 +88,7 @@ pub(crate) fn secrets(state: &mut Wiped, is_initiator: bool) -> Secrets {
     }
 }
 
-/// Snow's own ciphers with a given source of randomness.
+/// The primitives with a given source of randomness.
 struct Resolver {
     seed: Zeroizing<[u8; 32]>,
 }
@@ -98,15 +99,19 @@ impl CryptoResolver for Resolver {
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        DefaultResolver.resolve_dh(choice)
+        match choice {
+            DHChoice::Curve25519 => Some(Box::new(X25519::new(&[0; 32]))),
+            _ => None,
+        }
     }
 
     fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        DefaultResolver.resolve_hash(choice)
+        matches!(choice, HashChoice::SHA256).then(|| Box::new(Sha256::new()) as Box<dyn Hash>)
     }
 
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        DefaultResolver.resolve_cipher(choice)
+        let is_ours = matches!(choice, CipherChoice::ChaChaPoly);
+        is_ours.then(|| Box::new(ChaChaPoly::default()) as Box<dyn Cipher>)
     }
 }
 
