@@ -115,7 +115,7 @@ fn why(status: Status, cause: Option<EndCause>) -> String {
 }
 
 impl braid_lab::pages::Failure for Failure {
-    /// Whether somebody else has more to say of it, or has heard enough: who has closed our
+    /// Whether somebody else has more to say of it, or has heard enough. That is who has closed our
     /// standard output, the client that has started this server for itself, or rank 0.
     fn is_no_news(&self) -> bool {
         match self {

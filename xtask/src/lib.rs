@@ -15,6 +15,7 @@ pub mod e2e;
 pub mod fabric;
 pub mod failure;
 mod files;
+pub mod first_contact;
 pub mod flood;
 pub mod fmt;
 pub mod fuzz;

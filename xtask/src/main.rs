@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     Failure, advisories, bench, book, c_examples, count, deb, dependencies, drop_in, e2e, fabric,
-    flood, fmt, fuzz, install, lint, loom, msrv, nightly, package, process, programs, recipe,
-    sanitize, soak, softroce, studies, terminal, test, tidy, tools, verbs_programs, wheel,
+    first_contact, flood, fmt, fuzz, install, lint, loom, msrv, nightly, package, process,
+    programs, recipe, sanitize, soak, softroce, studies, terminal, test, tidy, tools,
+    verbs_programs, wheel,
     wireshark,
 };
 
@@ -40,6 +41,8 @@ enum Chore {
     E2e(e2e::E2eOptions),
     /// Feed the parsers with mutated bytes
     Fuzz(fuzz::FuzzOptions),
+    /// The README's first commands on a bare Debian with Rust, and their times (needs root)
+    FirstContact,
     /// Many seeds of the virtual-time scenarios
     Soak(soak::SoakOptions),
     /// The papers' studies again, which must reach the verdicts of their pages
@@ -121,6 +124,7 @@ fn start() -> Result<(), Failure> {
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Studies(options) => studies::run(&options),
+        Chore::FirstContact => first_contact::run(),
         Chore::Flood(options) => flood::run(&options),
         Chore::Recipe => recipe::run(),
         Chore::Loom => loom::run(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::lanes::{Lane, Step, end, run_lanes};
 use crate::{Failure, process, tree};
 
-/// The parts. Each takes minutes at most, for CI has room for one of them.
+/// The parts that CI runs, one with each commit. Each takes minutes at most.
 pub(crate) const PARTS: &[Step] = &[
     // `cargo test` runs the first seeds.
     Step::nightly("soak", &["xtask", "soak", "--first", "10000", "--seeds", "20000"]),
@@ -21,8 +21,10 @@ pub(crate) const PARTS: &[Step] = &[
     Step::nightly("softroce", &["xtask", "softroce"]),
 ];
 
-/// Parts that are too long for CI, which runs some of their experiments with each commit.
-pub(crate) const LONG: &[Step] = &[
+/// Parts that no commit selects, because they take long or need more of the network. CI runs some
+/// experiments of the studies with each commit.
+pub(crate) const OUTSIDE_CI: &[Step] = &[
+    Step::nightly("first-contact", &["xtask", "first-contact"]),
     Step::nightly("mcc", &["xtask", "studies", "mcc"]),
     Step::nightly("ofan", &["xtask", "studies", "ofan"]),
     Step::nightly("pro", &["xtask", "studies", "pro"]),
@@ -32,7 +34,7 @@ pub(crate) const LONG: &[Step] = &[
 
 /// All parts, the shorter ones first.
 fn all() -> impl Iterator<Item = &'static Step> {
-    PARTS.iter().chain(LONG)
+    PARTS.iter().chain(OUTSIDE_CI)
 }
 
 /// Which parts to run.

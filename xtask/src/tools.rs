@@ -110,6 +110,11 @@ const TOOLS: &[Tool] = &[
         needed_for: "programs on the drop-in libibverbs",
     },
     Tool {
+        what: What::Program("debootstrap"),
+        package: "debootstrap",
+        needed_for: "a bare system, on which a new user begins",
+    },
+    Tool {
         what: What::File("/etc/libibverbs.d/rxe.driver"),
         package: "libibverbs1 ibverbs-providers",
         needed_for: "the verbs datapath",
