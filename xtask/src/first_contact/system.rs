@@ -28,10 +28,12 @@ const VARIABLES: [&str; 8] = [
     "SSL_CERT_FILE",
     "CARGO_HTTP_CAINFO",
 ];
-/// Mounts what programs expect, says so, and stays until it is ended, with the namespace.
-const HOLD: &str = "cd \"$1\" && mount --bind \"$2\" .\"$3\" && mount -t proc proc proc && \
-                    mount --rbind /dev dev && mount --rbind /sys sys && mount -t tmpfs tmpfs run \
-                    && echo ready && exec sleep infinity";
+/// Mounts what programs expect, says so, and stays until it is ended, with the namespace. The
+/// folder becomes a mount, because `ip netns exec` changes that of its root.
+const HOLD: &str = "mount --bind \"$1\" \"$1\" && cd \"$1\" && mount --bind \"$2\" .\"$3\" && \
+                    mount -t proc proc proc && mount --rbind /dev dev && \
+                    mount --rbind /sys sys && mount -t tmpfs tmpfs run && echo ready && \
+                    exec sleep infinity";
 const MOUNT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A system that nobody has used. It goes with this value.
