@@ -7,8 +7,7 @@ use xtask::{
     Failure, advisories, bench, book, c_examples, count, deb, dependencies, drop_in, e2e, fabric,
     first_contact, flood, fmt, fuzz, install, lint, loom, msrv, nightly, package, process,
     programs, recipe, sanitize, soak, softroce, studies, terminal, test, tidy, tools,
-    verbs_programs, wheel,
-    wireshark,
+    verbs_programs, wheel, wireshark,
 };
 
 /// Every chore of the project in one command.
