@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -275,7 +275,7 @@ fn check_all_to_all(ended: &Ended, code: Option<i32>, why: &str, file: &PathBuf)
 }
 
 /// Waits until the ranks have found each other and measured something.
-fn reach_rounds(file: &PathBuf) {
+fn reach_rounds(file: &Path) {
     let begin = Instant::now();
     while !file.exists() {
         assert!(begin.elapsed() < PATIENCE, "the ranks do not find each other");
