@@ -268,7 +268,7 @@ mod tests {
         assert!(declared.contains("\nmod last;\nmod adaptive;"), "{declared}");
         assert!(listed.contains("LAST = last::LastFactory;\n}\n"), "{listed}");
         let (declared, listed) = texts(&ALL[1]);
-        assert!(declared.contains("\nmod stop_and_wait;\nmod base_rtt;"), "{declared}");
+        assert!(declared.contains("\nmod stop_and_wait;\nmod bandwidth;"), "{declared}");
         assert!(listed.contains("crate::stop_and_wait::ROW,\n];\n"), "{listed}");
         let (declared, listed) = texts(&ALL[2]);
         assert!(declared.contains("\nmod discard;\nmod auto;"), "{declared}");
