@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const CLEAR: &str = "\r\x1b[K";
 
 /// A line on standard error that is written again and again, and removed on drop.
-struct Line {
+pub(crate) struct Line {
     began: Instant,
     next: Instant,
     is_shown: bool,
@@ -25,14 +25,14 @@ struct Line {
 
 impl Line {
     /// Returns a line, which begins now. `None`: standard error is no terminal.
-    fn begin() -> Option<Self> {
+    pub(crate) fn begin() -> Option<Self> {
         let began = Instant::now();
         let line = Line { began, next: began + PATIENCE, is_shown: false };
         stderr().is_terminal().then_some(line)
     }
 
     /// Shows the text, if it is time.
-    fn tick(&mut self, now: Instant, text: impl FnOnce(Duration) -> String) {
+    pub(crate) fn tick(&mut self, now: Instant, text: impl FnOnce(Duration) -> String) {
         if now < self.next {
             return;
         }

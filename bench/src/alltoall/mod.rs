@@ -100,10 +100,10 @@ fn run_workloads(
     workloads: &[Workload],
     args: &AllToAllArgs,
 ) -> Result<(Vec<Seen>, Option<Failure>), Failure> {
-    let progress = RoundProgress::new(rank.group.rank(), args);
+    let mut progress = RoundProgress::begin(rank.group.rank(), args);
     let (mut all, mut cut) = (Vec::new(), None);
     for workload in workloads {
-        let (seen, stop) = rank.run(*workload, args, &progress)?;
+        let (seen, stop) = rank.run(*workload, args, &mut progress)?;
         if !seen.seconds.is_empty() {
             all.push(seen);
         }
@@ -112,6 +112,5 @@ fn run_workloads(
             break;
         }
     }
-    progress.end();
     Ok((all, cut))
 }

@@ -1,46 +1,41 @@
 //! The progress of rank 0 on a terminal.
 
+use std::time::{Duration, Instant};
+
 use braid_lab::traffic::Workload;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::AllToAllArgs;
+use crate::progress::Line;
 
-/// A bar over all rounds of all workloads. It is drawn on demand, between two rounds, because a
-/// thread that ticks would disturb the measurement.
+/// A line about the round that runs. It is written on demand, between two rounds, because a thread
+/// that ticks would disturb the measurement.
 pub(super) struct RoundProgress {
-    bar: ProgressBar,
+    /// `None`: nothing is shown.
+    line: Option<Line>,
     rounds: u32,
 }
 
 impl RoundProgress {
-    /// Creates the bar of a rank. Ranks other than 0 show nothing.
-    pub(super) fn new(rank: usize, args: &AllToAllArgs) -> Self {
-        let all = args.workloads().len() as u64 * (u64::from(args.rounds) + 1);
-        let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}")
-            .expect("the template is constant");
-        let bar = match rank {
-            0 => ProgressBar::new(all).with_style(style),
-            _ => ProgressBar::hidden(),
-        };
-        RoundProgress { bar, rounds: args.rounds }
+    /// Begins the line of a rank. Ranks other than 0 show nothing.
+    pub(super) fn begin(rank: usize, args: &AllToAllArgs) -> Self {
+        let line = if rank == 0 { Line::begin() } else { None };
+        RoundProgress { line, rounds: args.rounds }
     }
 
-    /// Shows the round that begins. Round 0 warms up.
-    pub(super) fn show(&self, workload: Workload, round: u32) {
-        self.bar.set_message(text(workload, round, self.rounds));
-        self.bar.inc(1);
-    }
-
-    /// Removes the bar from the terminal.
-    pub(super) fn end(&self) {
-        self.bar.finish_and_clear();
+    /// Shows the round that begins, if it is time. Round 0 warms up.
+    pub(super) fn tick(&mut self, workload: Workload, round: u32) {
+        if let Some(line) = &mut self.line {
+            let rounds = self.rounds;
+            line.tick(Instant::now(), |passed| text(passed, workload, round, rounds));
+        }
     }
 }
 
-fn text(workload: Workload, round: u32, rounds: u32) -> String {
+fn text(passed: Duration, workload: Workload, round: u32, rounds: u32) -> String {
+    let passed = passed.as_secs_f64();
     match round {
-        0 => format!("{workload}: warm-up"),
-        _ => format!("{workload}: round {round} of {rounds}"),
+        0 => format!("{passed:.0} s, {workload}: warm-up"),
+        _ => format!("{passed:.0} s, {workload}: round {round} of {rounds}"),
     }
 }
 
@@ -50,7 +45,8 @@ mod tests {
 
     #[test]
     fn the_first_round_is_no_measured_one() {
-        assert_eq!(text(Workload::Uniform, 0, 5), "uniform: warm-up");
-        assert_eq!(text(Workload::Uniform, 5, 5), "uniform: round 5 of 5");
+        let text = |round| text(Duration::from_millis(2100), Workload::Uniform, round, 5);
+        assert_eq!(text(0), "2 s, uniform: warm-up");
+        assert_eq!(text(5), "2 s, uniform: round 5 of 5");
     }
 }

@@ -79,7 +79,7 @@ impl Rank {
         &self,
         workload: Workload,
         args: &AllToAllArgs,
-        progress: &RoundProgress,
+        progress: &mut RoundProgress,
     ) -> Result<(Seen, Option<Failure>), Failure> {
         let (own, size) = (self.group.rank(), self.group.size());
         let matrix = workload.matrix(size, args.size, args.engine.seed);
@@ -99,7 +99,7 @@ impl Rank {
             if cut.is_some() {
                 break;
             }
-            progress.show(workload, round);
+            progress.tick(workload, round);
             let began = Instant::now();
             let started = self.group.start(operation.clone()).attempt("start a round")?;
             started.wait(PATIENCE).attempt("a round")?;
