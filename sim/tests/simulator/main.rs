@@ -8,4 +8,5 @@ mod own_switch_policy;
 mod physics;
 mod rails;
 mod silent_cut;
+mod spines;
 mod unequal_paths;

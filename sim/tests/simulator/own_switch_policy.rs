@@ -3,18 +3,12 @@
 use std::collections::HashSet;
 
 use braid_lb::LbPolicy;
-use braid_sim::fabric::{Buffer, NetworkConfig};
-use braid_sim::frames::Frames;
-use braid_sim::host::HostConfig;
-use braid_sim::simulation::{Change, Plan, Simulation};
+use braid_sim::simulation::Change;
 use braid_sim::switch::{Offer, Policy, PortPolicy, PortPolicyFactory, PortRng};
-use braid_sim::time::{Ps, Rate};
-use braid_sim::topology::{LeafSpine, Node, PortId, Tier, Topology};
-use braid_sim::workload::{Message, Start, Workload};
+use braid_sim::time::Ps;
+use braid_sim::topology::{PortId, Tier, Topology};
 
-const SPINES: usize = 4;
-const LEAVES: u32 = 2;
-const BYTES: u64 = 1 << 20;
+use super::spines::{BYTES, LEAVES, SPINES, bytes_by_spine};
 
 /// The port at a fixed place among those that are offered; spines have no choice.
 #[derive(Clone, Copy, Debug)]
@@ -81,43 +75,9 @@ impl PortPolicyFactory for Astray {
     }
 }
 
-/// Returns the bytes that each spine has forwarded of one message between two leaves, from the one
-/// host and back.
-fn bytes_by_spine(policy: Policy, changes: Vec<(Ps, Change)>) -> [u64; SPINES] {
-    let rate = Rate::from_gbps(100);
-    let topology = LeafSpine {
-        leaves: LEAVES,
-        hosts_per_leaf: 1,
-        spines: SPINES as u32,
-        links_per_spine: 1,
-        host_rate: rate,
-        fabric_rate: rate,
-        delay: Ps::from_nanos(500),
-    };
-    let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
-    let network = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 1 << 40 }, policy);
-    let (src, dst, start) = (0, 1, Start::At(Ps::ZERO));
-    let message = Message { src, dst, bytes: BYTES, start, queue: 0, group: 0 };
-    let mut simulation = Simulation::new(Plan {
-        topology: topology.build().unwrap(),
-        network,
-        host: HostConfig { lb: LbPolicy::ECMP, ..HostConfig::default() },
-        workload: Workload::from(vec![message]),
-        changes,
-        seed: 1,
-        limit: Ps::from_micros(1_000_000),
-    });
-    simulation.run().unwrap();
-    let mut bytes = [0; SPINES];
-    for port in &simulation.fabric.ports {
-        match port.from {
-            Node::Switch(switch) if switch >= LEAVES => {
-                bytes[(switch - LEAVES) as usize] += port.sent.bytes;
-            }
-            Node::Switch(_) | Node::Nic(_) => {}
-        }
-    }
-    bytes
+/// Returns the bytes that each spine has forwarded under a switch policy.
+fn of(policy: Policy, changes: Vec<(Ps, Change)>) -> [u64; SPINES] {
+    bytes_by_spine(LbPolicy::ECMP, policy, changes)
 }
 
 #[test]
@@ -125,7 +85,7 @@ fn switches_run_the_policy_that_they_were_given() {
     let mut reached = HashSet::new();
     for place in 0..SPINES {
         let fixed: &'static Fixed = Box::leak(Box::new(Fixed { place, name: "fixed" }));
-        let bytes = bytes_by_spine(Policy::custom(fixed), Vec::new());
+        let bytes = of(Policy::custom(fixed), Vec::new());
         let used: Vec<usize> = (0..SPINES).filter(|spine| bytes[*spine] > 0).collect();
         assert_eq!(used.len(), 1, "place {place}: {bytes:?}");
         assert!(bytes[used[0]] > BYTES, "{bytes:?}");
@@ -139,7 +99,7 @@ fn a_policy_sees_the_queues_and_the_routes_of_the_moment() {
     // A packet arrives while the one before it is being sent, so two spines take turns. The cable
     // to one of them is cut, and once routing has learnt of it, another spine takes its turns.
     let policy = || Policy::custom(&FirstShortest);
-    let before = bytes_by_spine(policy(), Vec::new());
+    let before = of(policy(), Vec::new());
     let used = |bytes: [u64; SPINES]| bytes.iter().filter(|bytes| **bytes > 0).count();
     assert_eq!(used(before), 2, "{before:?}");
     let spine = (0..SPINES).find(|spine| before[*spine] > 0).unwrap();
@@ -147,7 +107,7 @@ fn a_policy_sees_the_queues_and_the_routes_of_the_moment() {
     let cable = LEAVES + spine as u32;
     let at = Ps::from_micros(20);
     let cut = Change::Cable { cable, up: false };
-    let after = bytes_by_spine(policy(), vec![(at, cut), (at, Change::Converge)]);
+    let after = of(policy(), vec![(at, cut), (at, Change::Converge)]);
     assert!(after[spine] < before[spine] / 2, "{after:?}");
     assert_eq!(used(after), 3, "{after:?}");
 }
@@ -155,7 +115,7 @@ fn a_policy_sees_the_queues_and_the_routes_of_the_moment() {
 #[test]
 #[should_panic(expected = "switch policy astray chose")]
 fn a_port_that_was_not_offered_is_refused() {
-    bytes_by_spine(Policy::custom(&Astray), Vec::new());
+    of(Policy::custom(&Astray), Vec::new());
 }
 
 #[test]
