@@ -47,7 +47,7 @@ fn wait(ranks: &mut [Program]) -> Result<(), Failure> {
     let (pid, was_told) = (Pid::from_raw(first.pid()), Cell::new(false));
     let pass_signal_on = || {
         if interrupt::is_requested() && !was_told.replace(true) {
-            // It may have ended by itself, which its exit status tells.
+            // The rank may have ended by itself, which its exit status tells.
             _ = kill(pid, Signal::SIGTERM);
         }
         false

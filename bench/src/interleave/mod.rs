@@ -111,7 +111,7 @@ fn run_round(
         progress.set_message(contestant.name.clone());
         let sample = (contestant.run)();
         if interrupt::is_requested() {
-            // It was cut short, or its other process has got the signal, too.
+            // The contestant was cut short, or its other process has got the signal, too.
             break;
         }
         samples.push(sample.map_err(|cause| InterleaveError::Contestant {

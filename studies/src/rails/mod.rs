@@ -64,7 +64,7 @@ pub(crate) fn experiments(effort: &Effort) -> Vec<Experiment<'static>> {
         of("experts-dense", 15, experts::setups_of_dense, experts::add_dense),
         of("experts-sparse", 40, experts::setups_of_sparse, experts::add_sparse),
         of("capacity", 2, theorems::setups, theorems::capacity),
-        // It judges the runs of all experiments.
+        // This experiment judges the runs of all others.
         of("least-time", 140, all_setups, theorems::least_time),
         of("symmetry", 13, theorems::setups_of_symmetry, theorems::symmetry),
         of("approximation", 2, |_| Vec::new(), theorems::approximation),
