@@ -8,14 +8,17 @@
 
 use std::ffi::c_int;
 use std::process;
-use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use crate::messages;
 use crate::running::Running;
+use crate::threads::lock_until;
 
-/// The longest wait for a thread that runs the engine.
-const LIMIT: Duration = Duration::from_millis(10);
+/// The longest wait for threads that hold a lock, together. A thread that another one has displaced
+/// holds its lock for some time slices of the scheduler. A thread that a signal handler has
+/// interrupted, which then ends the process, holds its lock for ever.
+const LIMIT: Duration = Duration::from_millis(100);
 
 /// The engines of this process.
 static ENGINES: Mutex<Engines> = Mutex::new(Engines { process: 0, running: Vec::new() });
@@ -45,21 +48,17 @@ extern "C" fn acknowledge_at_exit() {
     acknowledge();
 }
 
-/// Acknowledges messages and closes connections. A signal handler may end the process while a
-/// thread holds the lock, so this does not wait for it.
+/// Acknowledges messages and closes connections.
 fn acknowledge() {
-    messages::close_at_exit();
-    let engines = match ENGINES.try_lock() {
-        Ok(engines) => engines,
-        Err(TryLockError::Poisoned(engines)) => engines.into_inner(),
-        Err(TryLockError::WouldBlock) => return,
-    };
+    let until = Instant::now() + LIMIT;
+    messages::close_at_exit(until);
+    let Some(engines) = lock_until(&ENGINES, until) else { return };
     if engines.process != process::id() {
         return;
     }
     for running in &engines.running {
         if let Some(running) = running.upgrade() {
-            running.engine.acknowledge(LIMIT);
+            running.engine.acknowledge(until.saturating_duration_since(Instant::now()));
             // The last reference would end the engine, which takes too long here.
             std::mem::forget(running);
         }

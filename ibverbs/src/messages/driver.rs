@@ -10,7 +10,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::port::{PortShared, lock};
-use crate::threads;
+use crate::threads::{self, lock_until};
 
 /// The token of the wake-up event. Those of ports count from 1.
 const WAKE: u64 = 0;
@@ -32,15 +32,14 @@ pub(super) struct Driver {
 
 static DRIVER: Mutex<Option<(u32, &Driver)>> = Mutex::new(None);
 
-/// Closes all links as the process ends. A signal handler may end the process while a thread holds
-/// a lock, so this does not wait for locks.
-pub(crate) fn close_at_exit() {
-    let Ok(driver) = DRIVER.try_lock() else { return };
+/// Closes all links as the process ends. Waits for locks until `until`.
+pub(crate) fn close_at_exit(until: Instant) {
+    let Some(driver) = lock_until(&DRIVER, until) else { return };
     if let Some((owner, driver)) = *driver
         && owner == std::process::id()
-        && let Ok(ports) = driver.ports.try_lock()
+        && let Some(ports) = lock_until(&driver.ports, until)
     {
-        ports.values().for_each(|port| port.close_at_exit());
+        ports.values().for_each(|port| port.close_at_exit(until));
     }
 }
 

@@ -10,6 +10,7 @@ use super::association::{Association, Taken};
 use super::datagram::{Datagram, MAX_MESSAGE};
 use super::driver;
 use super::port::{Port, PortShared, lock};
+use crate::threads::lock_until;
 
 /// One end of a link. Dropping it closes the link.
 pub(crate) struct Link {
@@ -188,15 +189,15 @@ impl End {
         }
     }
 
-    /// Closes the link as the process ends, without waiting for locks or repeating datagrams.
-    pub(super) fn leave(&self) {
-        let (Ok(mut association), Ok(peer)) = (self.association.try_lock(), self.peer.try_lock())
-        else {
-            return;
-        };
+    /// Closes the link as the process ends, without repeating datagrams. Waits for locks until
+    /// `until`.
+    pub(super) fn leave(&self, until: Instant) {
+        let association = lock_until(&self.association, until);
+        let peer = lock_until(&self.peer, until).map(|peer| *peer);
+        let (Some(mut association), Some(peer)) = (association, peer) else { return };
         association.close(Instant::now());
         while let Some(datagram) = association.poll_transmit() {
-            self.port.send_at_exit(&datagram, self.local.ip(), *peer);
+            self.port.send_at_exit(&datagram, self.local.ip(), peer, until);
         }
     }
 

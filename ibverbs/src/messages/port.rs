@@ -14,6 +14,7 @@ use super::driver;
 use super::link::End;
 use super::listener::Queue;
 use super::udp::Udp;
+use crate::threads::lock_until;
 
 /// The options of a port.
 #[derive(Clone, Debug, Default)]
@@ -189,20 +190,20 @@ impl PortShared {
         self.with_udp(|udp| (0..copies).try_for_each(|_| udp.send(bytes, from, to)))
     }
 
-    /// Sends a datagram as [`PortShared::send`] does, without waiting for a lock. If another thread
-    /// holds it, the datagram is lost.
-    pub(super) fn send_at_exit(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) {
-        if let Ok(udp) = self.udp.try_lock()
+    /// Sends a datagram as [`PortShared::send`] does. If another thread holds the lock until
+    /// `until`, the datagram is lost.
+    pub(super) fn send_at_exit(&self, bytes: &[u8], from: IpAddr, to: SocketAddr, until: Instant) {
+        if let Some(udp) = lock_until(&self.udp, until)
             && let Some(udp) = udp.as_ref()
         {
             let _ = udp.send(bytes, from, to);
         }
     }
 
-    /// Closes all links as the process ends, without waiting for a lock.
-    pub(super) fn close_at_exit(&self) {
-        if let Ok(links) = self.links.try_lock() {
-            links.values().for_each(|end| end.leave());
+    /// Closes all links as the process ends. Waits for locks until `until`.
+    pub(super) fn close_at_exit(&self, until: Instant) {
+        if let Some(links) = lock_until(&self.links, until) {
+            links.values().for_each(|end| end.leave(until));
         }
     }
 
