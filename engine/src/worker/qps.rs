@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use braid_lb::RailSet;
 use braid_transport::{
-    Accepted, Arrival, Completion, ConnectedQp, EndCause, Ended, PostError, QpCounters, QpSlot,
-    QueuePair, RecvWr, Remote, SendWr,
+    Accepted, Arrival, Completion, ConnectedQp, EndCause, Ended, PostError, QpConfig, QpCounters,
+    QpSlot, QueuePair, RecvWr, Remote, SendWr,
 };
-use braid_wire::{Crc, PART_LEN, Part, QpId, RailId, SEALED_PART_LEN, Time, Token};
+use braid_wire::{Crc, PART_LEN, Part, QpId, RailId, RcHeader, SEALED_PART_LEN, Time, Token};
 
-use super::announce::announce_end;
+use super::announce::{announce, announce_end};
 use super::peers::Peers;
 use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
+use super::roce_qp::RoceQp;
 use super::sessions::Addressee;
 use crate::cq::CqShared;
 use crate::events::AsyncEvents;
@@ -61,6 +62,16 @@ pub(crate) enum QpLocation {
     Unbound(Box<QueuePair>),
     /// In the endpoint of a peer.
     Bound { peer: usize, slot: QpSlot },
+    /// Connected to a peer that speaks plain RoCEv2.
+    Roce(Box<RoceQp>),
+}
+
+impl QpLocation {
+    /// An unconnected queue pair that stands in for one that moves.
+    pub(super) fn vacant() -> Self {
+        let (id, token) = Default::default();
+        QpLocation::Unbound(Box::new(QueuePair::new(id, token, QpConfig::default())))
+    }
 }
 
 impl Default for QpTable {
@@ -87,6 +98,22 @@ impl QpTable {
         let entry = self.entries.get_mut(index)?.take();
         entry.iter().for_each(|entry| self.reassembly.forget(entry.shared.id));
         entry
+    }
+
+    /// The RoCEv2 connection of the queue pair in this place.
+    pub(super) fn roce(&self, index: usize) -> Option<&RoceQp> {
+        match &self.entries.get(index)?.as_deref()?.place {
+            QpLocation::Roce(roce) => Some(roce),
+            _ => None,
+        }
+    }
+
+    /// The RoCEv2 connection of the queue pair in this place.
+    pub(super) fn roce_mut(&mut self, index: usize) -> Option<&mut RoceQp> {
+        match &mut self.at(index)?.place {
+            QpLocation::Roce(roce) => Some(roce),
+            _ => None,
+        }
     }
 
     pub(crate) fn at(&mut self, index: usize) -> Option<&mut QpEntry> {
@@ -166,7 +193,16 @@ impl QpEntry {
     pub(crate) fn bound(&self) -> Option<(usize, QpSlot)> {
         match self.place {
             QpLocation::Bound { peer, slot } => Some((peer, slot)),
-            QpLocation::Unbound(_) => None,
+            QpLocation::Unbound(_) | QpLocation::Roce(_) => None,
+        }
+    }
+
+    /// The protocol that carries the packets, out of those of the datapath by carrier. `None`: not
+    /// connected.
+    pub(crate) fn protocol(&self, protocols: &[&'static str]) -> Option<&'static str> {
+        match (&self.place, &self.remote_addrs) {
+            (QpLocation::Roce(_), _) => Some("RoCEv2"),
+            (_, to) => to.as_ref().map(|to| protocols[to.carrier().index()]),
         }
     }
 
@@ -191,6 +227,9 @@ impl QpEntry {
 
     /// Payload bytes of a full packet, once connected.
     pub(crate) fn packet_payload(&self, peers: &Peers) -> Option<u16> {
+        if let QpLocation::Roce(roce) = &self.place {
+            return Some(roce.mtu().bytes() as u16);
+        }
         self.connected(peers).map(ConnectedQp::segment_payload)
     }
 
@@ -203,6 +242,7 @@ impl QpEntry {
         match &self.place {
             QpLocation::Unbound(qp) => qp,
             QpLocation::Bound { peer, slot } => peers.endpoint(*peer).qp(*slot),
+            QpLocation::Roce(roce) => &roce.qp,
         }
     }
 
@@ -261,6 +301,7 @@ impl QpEntry {
         match &mut self.place {
             QpLocation::Unbound(qp) => qp.post_recv(wr),
             QpLocation::Bound { peer, slot } => peers.endpoint_mut(*peer).post_recv(now, *slot, wr),
+            QpLocation::Roce(roce) => roce.qp.post_recv(wr),
         }
     }
 
@@ -268,6 +309,7 @@ impl QpEntry {
         match &mut self.place {
             QpLocation::Unbound(qp) => qp.post_send(wr),
             QpLocation::Bound { peer, slot } => peers.endpoint_mut(*peer).post_send(now, *slot, wr),
+            QpLocation::Roce(roce) => roce.qp.post_send(wr),
         }
     }
 
@@ -278,6 +320,10 @@ impl QpEntry {
             QpLocation::Unbound(qp) => qp.end(cause),
             QpLocation::Bound { peer, slot } => {
                 peers.endpoint_mut(*peer).end(*slot, cause);
+                false
+            }
+            QpLocation::Roce(roce) => {
+                roce.qp.end(cause);
                 false
             }
         };
@@ -293,6 +339,40 @@ impl QpEntry {
             let Some(ended) = qp.poll_ended() else { break };
             self.deliver(ended);
         }
+    }
+
+    /// Delivers the events and the completions of a RoCEv2 queue pair.
+    pub(super) fn settle_roce(&mut self, peers: &Peers, events: &AsyncEvents) {
+        while let QpLocation::Roce(roce) = &mut self.place {
+            let Some(event) = roce.qp.poll_event() else { break };
+            // The state is set before the announcement, so that its readers see it.
+            self.mirror_state(peers);
+            announce(events, self.shared.id, event);
+        }
+        while let QpLocation::Roce(roce) = &mut self.place {
+            let Some(ended) = roce.qp.poll_ended() else { break };
+            self.deliver(ended);
+        }
+    }
+
+    /// The RoCEv2 connection of a queue pair that has one. Takes the receive for this packet from
+    /// the shared receive queue first, if the queue pair has one.
+    pub(super) fn roce_for(
+        &mut self,
+        header: &RcHeader,
+        events: &AsyncEvents,
+    ) -> Option<&mut RoceQp> {
+        let QpLocation::Roce(roce) = &mut self.place else { return None };
+        if let Some(srq) = &self.shared.srq
+            && roce.qp.lacks_receive(header)
+            && let Some(wr) = srq.take(events)
+        {
+            match roce.qp.post_recv(wr) {
+                Ok(()) => self.recvs += 1,
+                Err(_) => srq.release(1),
+            }
+        }
+        Some(roce)
     }
 
     /// Puts a completion into its queue if the application asked for it. The place in the work
