@@ -37,6 +37,19 @@ static int lists(const char *folder, const char *name) {
     return found;
 }
 
+/* The only entry of a folder, or nothing. */
+static void only_entry(const char *folder, char *name) {
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    name[0] = 0;
+    if (dir == NULL)
+        return;
+    while ((entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.')
+            strcpy(name, entry->d_name);
+    closedir(dir);
+}
+
 static int says(const char *path, const char *line) {
     char text[100] = "";
     FILE *file = fopen(path, "r");
@@ -100,7 +113,7 @@ static void relative(const char *name) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "braid0";
-    char path[PATH_MAX], wanted[PATH_MAX], file[NAME_MAX];
+    char path[PATH_MAX], wanted[PATH_MAX], file[NAME_MAX], interface[NAME_MAX + 1];
     struct dirent **entries;
     struct stat st;
     glob_t found;
@@ -122,11 +135,13 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof(path), CLASS "/%s/device/numa_node", name);
     CHECK(access(path, R_OK) == 0);
     snprintf(path, sizeof(path), CLASS "/%s/device/net", name);
-    CHECK(lists(path, "lo"));
+    only_entry(path, interface);
+    snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", interface);
+    CHECK(access(path, R_OK) == 0);
     snprintf(path, sizeof(path), CLASS "/%s/node_type", name);
     CHECK(says(path, "1: CA"));
     snprintf(path, sizeof(path), CLASS "/%s/ports/1/gid_attrs/ndevs/0", name);
-    CHECK(says(path, "lo"));
+    CHECK(says(path, interface));
     snprintf(path, sizeof(path), "/sys/class/infiniband_verbs/%s/ibdev", file);
     CHECK(says(path, name));
     relative(name);

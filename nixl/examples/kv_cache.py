@@ -19,6 +19,8 @@ import os
 import socket
 import struct
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,21 +31,31 @@ PAUSE = 50e-6
 """Seconds between two looks. NIXL's progress thread moves the data meanwhile."""
 
 
-class End:
-    """An agent, its region, and the connection that carries metadata."""
+class End(ABC):
+    """A region with pages, and the connection that carries metadata."""
 
-    def __init__(self, name: str, options: argparse.Namespace, peer: socket.socket) -> None:
-        from nixl._api import nixl_agent, nixl_agent_config  # type: ignore[import-not-found]
-
+    def __init__(self, options: argparse.Namespace, peer: socket.socket) -> None:
         self.peer = peer
         self.page: int = options.page
-        self.agent = nixl_agent(name, nixl_agent_config(backends=[]))
-        params = dict(param.split("=", 1) for param in options.param)
-        self.agent.create_backend(options.backend, params)
         # Touched beforehand, as the memory of an inference engine is.
         self.memory = np.full(REGION, 255, dtype=np.uint8)
         self.base = self.memory.ctypes.data
-        self.agent.register_memory([(self.base, REGION, 0, "")], "DRAM")
+
+    @abstractmethod
+    def exchange(self, places: list[int]) -> tuple[str, int, list[int]]:
+        """Exchanges metadata. Returns the other end, its region and its places."""
+
+    @abstractmethod
+    def blocks(self, base: int, places: list[int]) -> Any:
+        """The descriptors of pages."""
+
+    @abstractmethod
+    def move(self, operation: str, other: str, here: Any, there: Any) -> float:
+        """Runs a transfer. Returns its seconds."""
+
+    @abstractmethod
+    def wait_moved(self, other: str) -> None:
+        """Waits for the end of a transfer that the other end runs."""
 
     def send(self, data: bytes) -> None:
         """Sends bytes with their length."""
@@ -63,23 +75,10 @@ class End:
             data += part
         return bytes(data)
 
-    def exchange(self, places: list[int]) -> tuple[str, int, list[int]]:
-        """Exchanges metadata. Returns the other agent, its region and its places."""
-        self.send(self.agent.get_agent_metadata())
-        self.send(json.dumps({"base": self.base, "places": places}).encode())
-        other = self.agent.add_remote_agent(self.receive()).decode()
-        told = json.loads(self.receive())
-        return other, told["base"], told["places"]
-
     def places(self, pages: int, seed: int) -> list[int]:
         """Scattered places for pages."""
         chosen = np.random.default_rng(seed).permutation(REGION // self.page)[:pages]
         return [int(place) for place in chosen]
-
-    def blocks(self, base: int, places: list[int]) -> Any:
-        """The descriptors of pages."""
-        rows = [(base + place * self.page, self.page, 0) for place in places]
-        return self.agent.get_xfer_descs(np.array(rows, dtype=np.uint64), "DRAM")
 
     def page_at(self, place: int) -> Any:
         """The bytes of a page."""
@@ -98,6 +97,32 @@ class End:
             expected = ((pattern * (2 * round_ + 1) + order) % 251).astype(np.uint8)
             if not np.array_equal(self.page_at(place), expected):
                 raise SystemExit(f"page {order} of round {round_} is wrong")
+
+
+class NixlEnd(End):
+    """An agent of NIXL."""
+
+    def __init__(self, name: str, options: argparse.Namespace, peer: socket.socket) -> None:
+        from nixl._api import nixl_agent, nixl_agent_config  # type: ignore[import-not-found]
+
+        super().__init__(options, peer)
+        self.agent = nixl_agent(name, nixl_agent_config(backends=[]))
+        params = dict(param.split("=", 1) for param in options.param)
+        self.agent.create_backend(options.backend, params)
+        self.agent.register_memory([(self.base, REGION, 0, "")], "DRAM")
+
+    def exchange(self, places: list[int]) -> tuple[str, int, list[int]]:
+        """Exchanges metadata. Returns the other agent, its region and its places."""
+        self.send(self.agent.get_agent_metadata())
+        self.send(json.dumps({"base": self.base, "places": places}).encode())
+        other = self.agent.add_remote_agent(self.receive()).decode()
+        told = json.loads(self.receive())
+        return other, told["base"], told["places"]
+
+    def blocks(self, base: int, places: list[int]) -> Any:
+        """The descriptors of pages."""
+        rows = [(base + place * self.page, self.page, 0) for place in places]
+        return self.agent.get_xfer_descs(np.array(rows, dtype=np.uint64), "DRAM")
 
     def move(self, operation: str, other: str, here: Any, there: Any) -> float:
         """Runs a transfer. Returns its seconds."""
@@ -119,9 +144,11 @@ class End:
             time.sleep(PAUSE)
 
 
-def prefill(options: argparse.Namespace, peer: socket.socket) -> list[dict[str, Any]]:
+MakeEnd = Callable[[str, argparse.Namespace, socket.socket], End]
+
+
+def prefill(end: End, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Has the pages. WRITEs them in every other round."""
-    end = End("prefill", options, peer)
     own = end.places(options.pages, 1)
     other, base, theirs = end.exchange(own)
     here, there = end.blocks(end.base, own), end.blocks(base, theirs)
@@ -138,9 +165,8 @@ def prefill(options: argparse.Namespace, peer: socket.socket) -> list[dict[str, 
     return results
 
 
-def decode(options: argparse.Namespace, peer: socket.socket) -> list[dict[str, Any]]:
+def decode(end: End, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Wants the pages. READs them in every other round, and checks them."""
-    end = End("decode", options, peer)
     own = end.places(options.pages, 2)
     other, base, theirs = end.exchange(own)
     here, there = end.blocks(end.base, own), end.blocks(base, theirs)
@@ -181,50 +207,67 @@ def connect(address: tuple[str, int]) -> socket.socket:
     raise SystemExit(f"nobody listens at {address}")
 
 
-def run(end: str, address: tuple[str, int], options: argparse.Namespace, ready: Any = None) -> None:
+def run(
+    end: str,
+    address: tuple[str, int],
+    options: argparse.Namespace,
+    make: MakeEnd = NixlEnd,
+    ready: Any = None,
+) -> None:
     """Runs one end."""
     if end == "decode":
         with connect(address) as peer:
-            report(options, decode(options, peer))
+            report(options, decode(make(end, options, peer), options))
         return
     with socket.create_server(address) as server:
         if ready is not None:
             ready.put(server.getsockname())
         peer, _ = server.accept()
         with peer:
-            report(options, prefill(options, peer))
+            report(options, prefill(make(end, options, peer), options))
 
 
-def main() -> None:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The command line, but for the backend."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("end", nargs="?", choices=["prefill", "decode"])
     parser.add_argument("address", nargs="?", default="127.0.0.1:0")
     parser.add_argument("--pages", type=int, default=2048, help="pages of the prompt")
     parser.add_argument("--page", type=int, default=128 << 10, help="bytes of a page")
     parser.add_argument("--rounds", type=int, default=2, help="transfers of each kind")
-    parser.add_argument("--backend", default="BRAID")
-    parser.add_argument("--param", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--json", action="store_true", help="print results as JSON")
-    options = parser.parse_args()
+    return parser
+
+
+def start(parser: argparse.ArgumentParser, options: argparse.Namespace, make: MakeEnd) -> None:
+    """Runs the end that the command line names, or both."""
     if not 0 < options.pages * options.page <= REGION:
         parser.error(f"the pages do not fit into a region of {REGION >> 20} MiB")
-    if options.backend == "BRAID" and "NIXL_PLUGIN_DIR" not in os.environ:
-        import braid
-
-        os.environ["NIXL_PLUGIN_DIR"] = str(braid.nixl_plugin_dir())
     host, _, port = options.address.rpartition(":")
     address = (host, int(port))
     if options.end:
-        run(options.end, address, options)
+        run(options.end, address, options, make)
         return
     # A forked child has no threads of an agent.
     spawn = multiprocessing.get_context("spawn")
     ready: Any = spawn.Queue()
-    there = spawn.Process(target=run, args=("prefill", address, options, ready))
+    there = spawn.Process(target=run, args=("prefill", address, options, make, ready))
     there.start()
-    run("decode", tuple(ready.get(timeout=60)), options)
+    run("decode", tuple(ready.get(timeout=60)), options, make)
     there.join()
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = arguments(__doc__)
+    parser.add_argument("--backend", default="BRAID")
+    parser.add_argument("--param", action="append", default=[], metavar="NAME=VALUE")
+    options = parser.parse_args()
+    if options.backend == "BRAID" and "NIXL_PLUGIN_DIR" not in os.environ:
+        import braid
+
+        os.environ["NIXL_PLUGIN_DIR"] = str(braid.nixl_plugin_dir())
+    start(parser, options, NixlEnd)
 
 
 if __name__ == "__main__":

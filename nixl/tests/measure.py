@@ -1,10 +1,12 @@
 """Measures NIXL over Braid beside NIXL over its own UCX over TCP, and braid-perf, as root.
 
     python measure.py BRAID_PERF [--spines 1] [--rate 10gbit] [--rounds 3] [--loss 1]
+    python measure.py BRAID_PERF --braid-run target/release/braid-run [..]
 
-Runs in an environment with the wheels of Braid and NIXL. Both agents are processes on two hosts of
-an emulated fabric (docs/fabric.md). Contenders take turns; the median of the rounds is printed.
-Every byte of each transfer is checked. TCP uses cubic.
+The second form measures Mooncake over Braid's drop-in libibverbs beside Mooncake over its own TCP.
+Runs in an environment with the wheels of Braid and NIXL, or of Mooncake. Both ends are processes on
+two hosts of an emulated fabric (docs/fabric.md). Contenders take turns; the median of the rounds is
+printed. Every byte of each transfer is checked. TCP uses cubic.
 """
 
 from __future__ import annotations
@@ -23,11 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import braid
-
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-EXAMPLE = HERE.parent / "examples/kv_cache.py"
+EXAMPLES = HERE.parent / "examples"
 FABRIC = f"nixl{os.getpid()}"
 SERVER = "10.80.1.1"
 PORT = 7000
@@ -38,6 +38,11 @@ UCX: dict[str, dict[str, str]] = {
     "UCX, segments 256k": {"UCX_TCP_TX_SEG_SIZE": "256k", "UCX_TCP_RX_SEG_SIZE": "256k"},
 }
 """Settings of UCX over TCP."""
+MANY_PATHS = {"BRAID_PATHS": "16", "BRAID_LOSS_RECOVERY": "fifo-path"}
+"""Settings of the drop-in. Its default is one path, for programs that poll memory."""
+
+
+Contenders = dict[str, Callable[[], dict[str, float]]]
 
 
 def fabric(*arguments: str) -> None:
@@ -70,11 +75,12 @@ def finish(program: subprocess.Popen[str]) -> str:
     return said
 
 
-def nixl(options: argparse.Namespace, backend: str, variables: dict[str, str]) -> dict[str, float]:
-    """Runs the example once. Returns GB/s by operation."""
+def cache(
+    options: argparse.Namespace, command: list[str], backend: str, variables: dict[str, str]
+) -> dict[str, float]:
+    """Runs an example once. Returns GB/s by operation."""
     shape = ["--pages", str(options.pages), "--page", str(options.page), "--rounds", "2"]
-    command = [sys.executable, str(EXAMPLE)]
-    ends = ["prefill", f"0.0.0.0:{PORT}"], ["decode", f"{SERVER}:{PORT}"]
+    ends = ["prefill", f"{SERVER}:{PORT}"], ["decode", f"{SERVER}:{PORT}"]
     hosts = ["h1", "h0"]
     programs = [
         start(host, [*command, *end, *shape, "--backend", backend, "--json"], variables)
@@ -104,17 +110,35 @@ def rate_in(told: Any) -> float:
     return float(told["rows"][0]["bandwidth"]["goodput_gbytes_s"])
 
 
-def measure(options: argparse.Namespace, cubic: Path) -> None:
-    """Runs all contenders in turn and prints the table."""
+def nixl(options: argparse.Namespace, cubic: Path) -> Contenders:
+    """NIXL over Braid and over UCX over TCP."""
+    import braid
+
+    run = partial(cache, options, [sys.executable, str(EXAMPLES / "kv_cache.py")])
     tcp = {"UCX_TLS": "tcp", "LD_PRELOAD": str(cubic)}
     plugins = {"NIXL_PLUGIN_DIR": str(braid.nixl_plugin_dir())}
-    contenders: dict[str, Callable[[], dict[str, float]]] = {
-        "NIXL over Braid": partial(nixl, options, "BRAID", plugins),
-        "braid-perf": partial(perf, options),
-    }
+    contenders: Contenders = {"NIXL over Braid": partial(run, "BRAID", plugins)}
     if not options.only_braid:
         for name, settings in UCX.items():
-            contenders[f"NIXL over {name}"] = partial(nixl, options, "UCX", {**tcp, **settings})
+            contenders[f"NIXL over {name}"] = partial(run, "UCX", {**tcp, **settings})
+    return contenders
+
+
+def mooncake(options: argparse.Namespace, cubic: Path) -> Contenders:
+    """Mooncake over Braid's drop-in and over TCP."""
+    example = [sys.executable, str(EXAMPLES / "mooncake_cache.py")]
+    over_braid = partial(cache, options, [options.braid_run, "--quiet", *example])
+    contenders: Contenders = {"Mooncake over Braid": partial(over_braid, "rdma", MANY_PATHS)}
+    if not options.only_braid:
+        tcp = partial(cache, options, example)
+        contenders["Mooncake over TCP"] = partial(tcp, "tcp", {"LD_PRELOAD": str(cubic)})
+    return contenders
+
+
+def measure(options: argparse.Namespace, cubic: Path) -> None:
+    """Runs all contenders in turn and prints the table."""
+    programs = mooncake if options.braid_run else nixl
+    contenders: Contenders = {**programs(options, cubic), "braid-perf": partial(perf, options)}
     rates: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
     for number in range(options.rounds):
         for name, run in contenders.items():
@@ -132,6 +156,7 @@ def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("braid_perf")
+    parser.add_argument("--braid-run", help="measure Mooncake over the drop-in beside it")
     parser.add_argument("--spines", default="1")
     parser.add_argument("--rate", default="10gbit")
     parser.add_argument("--mtu", default="1500")
@@ -139,7 +164,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=2048)
     parser.add_argument("--page", type=int, default=128 << 10)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only-braid", action="store_true", help="leave UCX out")
+    parser.add_argument("--only-braid", action="store_true", help="leave TCP out")
     options = parser.parse_args()
     shape = ["--spines", options.spines, "--rate", options.rate, "--mtu", options.mtu]
     with tempfile.TemporaryDirectory() as folder:
