@@ -244,9 +244,12 @@ impl Worker {
             self.initiators.next_timeout(),
             self.disconnects.next_timeout(),
             self.sessions.next_timeout(),
-            self.roce.next_timeout(&self.qps),
         ];
-        timeouts.into_iter().flatten().chain(due).min()
+        let earliest = timeouts.into_iter().flatten().chain(due).min();
+        if self.roce.is_empty() {
+            return earliest;
+        }
+        self.roce.next_timeout(&self.qps).into_iter().chain(earliest).min()
     }
 
     /// Descriptors that become readable when a packet arrives. `None`: the worker has to poll.
