@@ -53,6 +53,8 @@ fn pair(
         let mut command = Command::new(braid_run);
         // Each line is written at once: what a stopped server has not written is lost.
         command.args(["--quiet", "stdbuf", "-oL"]).arg(program).args(["-c", way]);
+        // rdma_cm leads from the loopback's address to its device, and UCX looks for `braid0`.
+        command.env("BRAID_RAILS", "lo");
         command.envs(settings.iter().copied()).stdin(Stdio::null());
         command
     };
