@@ -51,7 +51,7 @@ pub struct RoceRemote {
     /// [`crate::Status::RetryExceeded`]. Default: 7.
     pub retry_count: u8,
     /// Number of packets that may be in flight. It halves with each loss and recovers slowly.
-    /// Default: 64, which the default receive buffer of Linux holds.
+    /// Default: 128, as many as rxe has.
     pub window: u16,
 }
 
@@ -68,7 +68,7 @@ impl RoceRemote {
             max_rd_atomic: 16,
             ack_timeout: Duration::from_nanos(4096 << 14),
             retry_count: 7,
-            window: 64,
+            window: 128,
         }
     }
 

@@ -19,6 +19,7 @@ use crate::datapath::{
     Partner, PathInfo, PortRefused, Reach, Received, Room, SegmentRun, Sent, Taken, Via,
 };
 use crate::degradation::Degradation;
+use crate::link::roce_batch::RoceBatch;
 use crate::paths_to::PathRoute;
 use crate::tcp::TcpDatapath;
 
@@ -204,7 +205,7 @@ impl DatapathSetup for AutoDatapath {
         if over_tcp { TCP } else { Carrier::default() }
     }
 
-    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+    fn roce_batch(&self, to: SocketAddr) -> Option<RoceBatch> {
         self.udp.roce_batch(to)
     }
 

@@ -23,6 +23,7 @@ use braid_wire::{Crc, DataHeader, PathId, QpId, Time, Token};
 
 use crate::degradation::Degradation;
 use crate::discovery::PathMap;
+use crate::link::roce_batch::RoceBatch;
 use crate::paths_to::PathRoute;
 
 pub use self::error::JoinError;
@@ -307,9 +308,8 @@ pub(crate) trait DatapathSetup {
         Carrier::default()
     }
 
-    /// The largest number of packets of plain RoCEv2 in a batch to `to`. `None`: the datapath
-    /// carries none.
-    fn roce_batch(&self, _to: SocketAddr) -> Option<u32> {
+    /// The identifications in batches of plain RoCEv2 to `to`. `None`: the datapath carries none.
+    fn roce_batch(&self, _to: SocketAddr) -> Option<RoceBatch> {
         None
     }
 

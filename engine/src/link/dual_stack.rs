@@ -11,6 +11,7 @@ use braid_transport::AddrPair;
 
 use super::{DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult};
 use crate::degradation::Degradation;
+use crate::link::roce_batch::RoceBatch;
 
 /// The number of turns in which an idle side is polled once while the other has connections. A poll
 /// is a system call, and an idle side only receives set-up packets.
@@ -86,7 +87,7 @@ impl Link for DualStackLink {
         self.link_to(to.remote).reach(to)
     }
 
-    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+    fn roce_batch(&self, to: SocketAddr) -> Option<RoceBatch> {
         self.link_to(to).roce_batch(to)
     }
 

@@ -8,6 +8,7 @@
 pub(crate) mod dual_stack;
 pub(crate) mod faults;
 pub(crate) mod mem;
+pub(crate) mod roce_batch;
 mod rtnetlink;
 mod slice;
 mod socket_error;
@@ -25,6 +26,7 @@ use braid_wire::PathId;
 
 use crate::degradation::Degradation;
 
+use self::roce_batch::RoceBatch;
 pub(crate) use slice::Slice;
 pub(crate) use socket_error::{SocketError, remedy};
 pub(crate) use udp::Reach;
@@ -151,9 +153,9 @@ pub(crate) trait Link: Send {
     /// may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
-    /// The largest number of packets of plain RoCEv2 in a batch to `to`: those whose IPv4
-    /// identifications count from 0. `None`: the link does not carry them.
-    fn roce_batch(&self, _to: SocketAddr) -> Option<u32> {
+    /// The identifications in batches of plain RoCEv2 to `to`. `None`: the link does not carry
+    /// them.
+    fn roce_batch(&self, _to: SocketAddr) -> Option<RoceBatch> {
         None
     }
 

@@ -89,9 +89,10 @@ impl Worker {
         if self.roce.is_empty() {
             return false;
         }
-        let (batch_bytes, regions) = (self.caps[0].batch_bytes as usize, self.regions.load());
+        let (caps, regions) = (&self.caps[0], self.regions.load());
+        let most = (caps.batch_bytes as usize, caps.batch_segments);
         let Worker { roce, qps, rails, .. } = self;
-        let RoceTurn { worked, is_full } = roce.transmit(now, qps, rails, batch_bytes, regions);
+        let RoceTurn { worked, is_full } = roce.transmit(now, qps, rails, most, regions);
         self.is_full |= is_full;
         worked
     }

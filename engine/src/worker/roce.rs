@@ -47,19 +47,19 @@ impl RoceMembers {
         self.indices.retain(|other| *other != index);
     }
 
-    /// Sends waiting packets within a budget. `batch_bytes`: of the datapath.
+    /// Sends waiting packets within a budget. `most`: bytes and packets of a batch.
     #[cold]
     pub(super) fn transmit(
         &mut self,
         now: Time,
         qps: &mut QpTable,
         rails: &mut LocalRails,
-        batch_bytes: usize,
+        most: (usize, u32),
         regions: &Regions,
     ) -> RoceTurn {
         let count = self.indices.len();
         self.turn = self.turn.wrapping_add(1);
-        self.train.bytes.reserve(batch_bytes);
+        self.train.bytes.reserve(most.0);
         let (mut worked, mut batches) = (false, 0);
         for step in 0..count {
             let index = self.indices[(self.turn + step) % count];
@@ -69,14 +69,15 @@ impl RoceMembers {
                 }
                 let Some(member) = qps.roce_mut(index) else { break };
                 let (to, datapath) = (member.to(), rails.of(RailId::FIRST));
-                let packets = datapath.roce_batch(to.remote).unwrap_or(1);
-                member.fill(now, &mut self.train, (batch_bytes, packets), regions);
+                let Some(batch) = datapath.roce_batch(to.remote) else { break };
+                self.train.begin(batch, most);
+                member.fill(now, &mut self.train, regions);
                 if self.train.is_empty() {
                     break;
                 }
                 let Train { bytes, segment_len, .. } = &mut self.train;
                 datapath.send_alone(to, Via::Port, bytes, *segment_len);
-                self.train.clear();
+                self.train.begin(batch, most);
                 worked = true;
                 batches += 1;
             }

@@ -13,6 +13,7 @@ use braid_wire::{ICRC_LEN, IcrcEnds, RcHeader, RcPacket, Time};
 
 use super::landing::land;
 use crate::datapath::Readable;
+use crate::link::roce_batch::RoceBatch;
 use crate::memory::Checked;
 use crate::roce::{RocePort, RoceRemote};
 
@@ -92,20 +93,14 @@ impl RoceQp {
         admit
     }
 
-    /// Fills an empty train with the next packets. `most`: bytes and packets of a batch.
-    pub(super) fn fill(
-        &mut self,
-        now: Time,
-        train: &mut Train,
-        most: (usize, u32),
-        regions: &Regions,
-    ) {
+    /// Fills an empty train with the next packets.
+    pub(super) fn fill(&mut self, now: Time, train: &mut Train, regions: &Regions) {
         // The memory of a request belongs to the application once the queue pair has ended.
         let is_ended = !self.qp.state().receives();
         self.held.take_if(|held| is_ended && held.header.opcode.is_request());
         while let Some(mut next) = self.held.take().or_else(|| self.qp.poll_transmit(now)) {
             let len = packet_len(&next);
-            if !train.takes(len, most) {
+            if !train.takes(len) {
                 self.held = Some(next);
                 return;
             }
@@ -131,6 +126,9 @@ pub(super) struct Train {
     pub(super) segment_len: usize,
     count: u32,
     is_ended: bool,
+    batch: Option<RoceBatch>,
+    /// Bytes and packets of a batch.
+    most: (usize, u32),
 }
 
 impl Train {
@@ -138,13 +136,16 @@ impl Train {
         self.count == 0
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Begins an empty train. `most`: its bytes and packets.
+    pub(super) fn begin(&mut self, batch: RoceBatch, most: (usize, u32)) {
         self.bytes.clear();
-        self.count = 0;
+        (self.count, self.is_ended) = (0, false);
+        (self.batch, self.most) = (Some(batch), most);
     }
 
     /// Whether another packet of `len` bytes can join.
-    fn takes(&self, len: usize, (bytes, packets): (usize, u32)) -> bool {
+    fn takes(&self, len: usize) -> bool {
+        let (bytes, packets) = self.most;
         let has_room = self.count < packets && self.bytes.len() + len <= bytes;
         self.is_empty() || (!self.is_ended && len <= self.segment_len && has_room)
     }
@@ -155,7 +156,9 @@ impl Train {
             self.segment_len = len;
         }
         self.is_ended = len < self.segment_len;
-        let (begin, id, payload_len) = (self.bytes.len(), self.count as u16, payload.len());
+        let (begin, payload_len) = (self.bytes.len(), payload.len());
+        let is_numbered = self.batch == Some(RoceBatch::Numbered);
+        let id = if is_numbered { self.count as u16 } else { 0 };
         header.encode(payload_len as usize, &mut self.bytes);
         let head = &self.bytes[begin..];
         let crc = IcrcEnds::extend(ends.begin(head, len, id), &head[BTH_LEN..]);

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
+use crate::link::roce_batch::RoceBatch;
 use crate::link::{Datagrams, Link, SendResult};
 use crate::signals::Signals;
 
@@ -197,7 +198,7 @@ impl DatapathSetup for DatagramDatapath {
         if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
     }
 
-    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+    fn roce_batch(&self, to: SocketAddr) -> Option<RoceBatch> {
         self.link.roce_batch(to)
     }
 

@@ -13,6 +13,7 @@ use rand_pcg::Pcg64;
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::degradation::Degradation;
+use crate::link::roce_batch::RoceBatch;
 use crate::link::udp::cut::Cutter;
 use crate::link::{
     AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, PortRefused, Reach, SendResult,
@@ -241,7 +242,7 @@ impl Link for FaultyLink {
         self.inner.reach(to)
     }
 
-    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+    fn roce_batch(&self, to: SocketAddr) -> Option<RoceBatch> {
         self.inner.roce_batch(to)
     }
 

@@ -46,6 +46,7 @@ use super::{
     AddrPair, DatagramBatch, Datagrams, Link, LinkCaps, LinkLosses, PortRefused, SendResult, Via,
 };
 use crate::degradation::Degradation;
+use crate::link::roce_batch::RoceBatch;
 
 /// The largest number of segments in a GSO call.
 const MAX_SEGMENTS: usize = EndpointConfig::GSO_SEGMENTS as usize;
@@ -366,10 +367,10 @@ impl Link for UdpLink {
         self.paths.open_first(count)
     }
 
-    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
-        // Without segmentation offload the identification of each datagram is 0.
-        let segments = self.fallbacks.segments(to.ip());
-        Some(if segments { self.caps.batch_segments as u32 } else { 1 })
+    fn roce_batch(&self, to: SocketAddr) -> Option<RoceBatch> {
+        // Segmentation counts from the identification of an unconnected socket, which is 0.
+        let is_segmented = self.fallbacks.segments(to.ip());
+        Some(if is_segmented { RoceBatch::Numbered } else { RoceBatch::Zero })
     }
 
     fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
