@@ -22,6 +22,7 @@ mod programs;
 mod rails;
 mod ratios;
 mod report;
+mod roce;
 mod server;
 mod trouble;
 mod users;
@@ -114,6 +115,7 @@ fn standard(
             checks.verified(&pair, Datapath::Udp)?;
             checks.verified(&pair, Datapath::Verbs)?;
             checks.drop_in(&pair)?;
+            checks.roce(&pair)?;
             checks.devices(&pair);
             println!("checks: {:.1} s", start.elapsed().as_secs_f64());
             Rounds::Until(start + STANDARD_RUN)

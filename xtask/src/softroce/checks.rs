@@ -7,7 +7,7 @@ use super::braid::{Datapath, Run, TESTS};
 use super::pair::Machines;
 use super::perftest::{self, Figure, Perftest, Provider};
 use super::trouble::{self, Trouble};
-use super::{breach, drop_in, late, rails, server, users};
+use super::{breach, drop_in, late, rails, roce, server, users};
 use crate::Failure;
 
 /// Time limit for a transfer to end after its device has gone.
@@ -80,6 +80,20 @@ impl Checks {
             self.check(format!("drop-in: rping, {name}"), || drop_in::rping(pair));
         }
         Trouble::Clean.set(pair)
+    }
+
+    /// Plain RoCEv2 from userspace in machine a, against rxe in machine b.
+    pub(super) fn roce(&mut self, pair: &Machines) -> Result<(), Failure> {
+        roce::free_port(pair)?;
+        for trouble in [Trouble::Clean, Trouble::Loss] {
+            trouble.set(pair)?;
+            for test in roce::TESTS {
+                let name = format!("RoCEv2: {test}, {}", trouble.name());
+                self.check(name, || test.run(pair));
+            }
+        }
+        Trouble::Clean.set(pair)?;
+        roce::restore_devices(pair)
     }
 
     /// Checks of several devices, and of devices that fail during a transfer.

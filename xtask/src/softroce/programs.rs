@@ -15,13 +15,22 @@ pub(super) fn build(folder: &Path) -> Result<Vec<Program>, Failure> {
     let prefix = folder.join("prefix");
     install::library_into(&prefix)?;
     let pingpong = c_example(folder, &prefix)?;
+    let roce = rust_example("roce", &built)?;
     let libraries = drop_in::build()?;
     let rust = ["softroce-agent", "braid-perf", "late-write", "breach", "nccl-conformance"];
     let rust = rust.map(|name| built.join(name)).into_iter();
-    let others = [programs::nccl_plugin()?, drop_in::braid_run()?, pingpong];
+    let others = [programs::nccl_plugin()?, drop_in::braid_run()?, pingpong, roce];
     let programs = rust.chain(others).map(Program::in_path);
     let libraries = drop_in::LIBRARIES.map(|name| Program::drop_in(libraries.join(name)));
     Ok(programs.chain(libraries).collect())
+}
+
+/// Builds an example in Rust. `built`: the folder of programs.
+fn rust_example(name: &str, built: &Path) -> Result<PathBuf, Failure> {
+    let mut cargo = tree::cargo();
+    cargo.args(["build", "--quiet", "--release", "-p", "braid-examples", "--example", name]);
+    process::run(&mut cargo)?;
+    Ok(built.join("examples").join(name))
 }
 
 /// Built as a user would, with what is installed.
