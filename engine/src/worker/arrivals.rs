@@ -6,8 +6,8 @@ use std::slice::Chunks;
 
 use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
-    AddrPair, Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot,
-    SgList, StrayAnswer, Use,
+    AddrPair, Admit, Arrival, Confirmation, Disconnects, EndCause, Initiators, Landing, NicEpoch,
+    QpSlot, SgList, StrayAnswer, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DataRun, DecodeError, Packet, Part, PathId, Probe,
@@ -16,6 +16,7 @@ use braid_wire::{
 use smallvec::SmallVec;
 
 use super::attempt::AttemptState;
+use super::device;
 use super::listening::ListenState;
 use super::outbox::Outbox;
 use super::peers::Peers;
@@ -23,6 +24,7 @@ use super::qps::QpTable;
 use super::rails::egress;
 use super::sessions::{Addressee, DisconnectAddress, Sessions};
 use crate::counters::WorkerCounters;
+use crate::cuda::{self, Deferral, Lane};
 use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
 use crate::memory::{Checked, payload_crc, place, place_value};
@@ -43,10 +45,17 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) disconnects: &'a mut Disconnects<DisconnectAddress>,
     pub(crate) sessions: &'a mut Sessions,
-    pub(crate) memory: Checked<'a>,
+    pub(crate) memory: ArrivalMemory<'a>,
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) events: &'a AsyncEvents,
     pub(crate) effects: ArrivalEffects,
+}
+
+/// The memory in which packets land.
+pub(crate) struct ArrivalMemory<'a> {
+    pub(crate) checked: Checked<'a>,
+    /// The copies to device memory. `None`: there is none.
+    pub(crate) lane: Option<&'a mut Lane>,
 }
 
 /// The source of the current arrival.
@@ -273,11 +282,32 @@ impl Arrivals<'_> {
             entry.take_shared_receives(self.now, &arrival, self.peers, self.events);
         }
         let endpoint = self.peers.endpoint_mut(peer);
+        if let Some(lane) = self.memory.lane.as_deref_mut() {
+            let place = (entry.shared.id, peer, slot);
+            let offered = (&arrival, &segments.payloads[..]);
+            match lane.offer(self.now, place, endpoint, offered, &self.memory.checked) {
+                Deferral::NotNeeded => {}
+                Deferral::Taken => return,
+                Deferral::Singly => return self.singly(origin, &segments, others),
+                Deferral::Duplicate => return self.counters.duplicates.add(1),
+                Deferral::NoRoom => return self.counters.refused.add(1),
+            }
+        }
         let mut may_owe_ack = true;
-        match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
+        match endpoint.on_arrival(self.now, slot, &arrival, &self.memory.checked) {
             Admit::Take(landing) => {
-                land(&landing, &segments.payloads);
-                endpoint.placed(self.now, slot, &self.memory);
+                if self.memory.lane.is_none() {
+                    land(&landing, &segments.payloads);
+                } else if let Err(error) =
+                    device::land(&self.memory.checked, &landing, &segments.payloads)
+                {
+                    device::log(entry.shared.id, &error);
+                    return endpoint.end(slot, EndCause::DeviceMemory);
+                }
+                endpoint.placed(self.now, slot, &self.memory.checked);
+                if let Some(lane) = self.memory.lane.as_deref_mut() {
+                    lane.find_reads(endpoint, entry.shared.id, (peer, slot));
+                }
                 may_owe_ack = arrival.header.ack_request;
             }
             Admit::Singly => return self.singly(origin, &segments, others),
@@ -321,8 +351,9 @@ impl Arrivals<'_> {
             may_be_replied_to: self.may_be_replied_to,
         };
         let (endpoint, _) = self.peers.endpoint_without_waking(peer)?;
-        let pieces = endpoint.place_ahead(self.now, slot, &arrival, &self.memory)?;
-        Some((pieces, entry.crc))
+        let pieces = endpoint.place_ahead(self.now, slot, &arrival, &self.memory.checked)?;
+        // Device memory is reached by copies only.
+        (!cuda::has_device(&pieces)).then_some((pieces, entry.crc))
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {
@@ -526,7 +557,7 @@ impl Arrivals<'_> {
     }
 }
 
-fn land(landing: &Landing, payloads: &[&[u8]]) {
+pub(super) fn land(landing: &Landing, payloads: &[&[u8]]) {
     match landing {
         // SAFETY: the core has just checked the pieces for writing against the snapshot of the
         // region table that `Arrivals` holds, so the regions are still mapped.
