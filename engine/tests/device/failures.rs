@@ -129,7 +129,7 @@ fn failing_read_gets_no_answer() {
 fn pointers_of_the_host_are_refused() {
     let _gpu = Gpu::new();
     let p = Pair::new(&local());
-    let bytes = vec![0_u8; 64];
+    let bytes = [0_u8; 64];
     let addr = bytes.as_ptr() as u64;
     // SAFETY: it is refused.
     let error = unsafe { p.a.pd.register_cuda(addr, 64, Access::ALL) }.unwrap_err();
