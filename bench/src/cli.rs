@@ -165,6 +165,11 @@ pub(crate) struct TestArgs {
     /// Check every byte.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Measure plain RoCEv2 instead of Braid's protocol: one path, go-back-N, no protection. As the
+    /// client; the server follows. With -m, the path MTU is 256, 512, 1024, 2048 or 4096 [default:
+    /// the largest that fits the route].
+    #[arg(long)]
+    pub(crate) roce: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use braid::{Crc, Datapath, Medium};
+use braid::{Crc, Datapath, LossRecovery, Medium};
 
 use crate::cli::Test;
 use crate::engine_args::{EngineArgs, MemoryKind, Service};
@@ -36,21 +36,27 @@ fn title(test: Test, bidirectional: bool) -> String {
 type Parameter = (&'static str, String);
 
 fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
-    let plan = &session.plan;
+    let (plan, is_roce) = (&session.plan, session.plan.roce.is_some());
+    let of_braid = |value: String| if is_roce { "none".to_owned() } else { value };
+    let recovery = if is_roce { LossRecovery::GoBackN } else { plan.loss_recovery };
+    let (paths, lb) = (args.policy.paths.to_string(), args.policy.lb.to_string());
     let on = |yes| if yes { "ON" } else { "OFF" }.to_owned();
     let has_crc = session.qps[0].payload_crc() == Some(Crc::On);
     let payload = session.qps[0].packet_payload();
     let payload = payload.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes}[B]"));
     [
         [("Device", device(args, session.qps[0].protocol())), ("Peer", session.peer().to_string())],
-        [("Number of qps", plan.qps.to_string()), ("Connection type", connection(args).to_owned())],
+        [
+            ("Number of qps", plan.qps.to_string()),
+            ("Connection type", if is_roce { "RoCEv2 RC" } else { connection(args) }.to_owned()),
+        ],
         [("TX depth", plan.sends.to_string()), ("Packet payload", payload)],
-        [("Paths", args.policy.paths.to_string()), ("Path policy", args.policy.lb.to_string())],
+        [("Paths", if is_roce { "1".to_owned() } else { paths }), ("Path policy", of_braid(lb))],
         [
             ("Rails", args.policy.rails.len().max(1).to_string()),
-            ("Congestion", args.policy.cc.to_string()),
+            ("Congestion", of_braid(args.policy.cc.to_string())),
         ],
-        [("Payload CRC", on(has_crc)), ("Loss recovery", plan.loss_recovery.name().to_owned())],
+        [("Payload CRC", on(has_crc)), ("Loss recovery", recovery.name().to_owned())],
     ]
 }
 

@@ -31,6 +31,7 @@ mod progress;
 mod quantities;
 mod report;
 mod results;
+mod roce;
 mod run;
 mod samples;
 mod scratch;

@@ -2,6 +2,7 @@
 //! messages on a control queue pair, all in JSON: a few hundred bytes, only before and between
 //! measurements.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use braid::LossRecovery;
@@ -30,6 +31,9 @@ pub(crate) struct Plan {
     /// Work requests that the queues of a queue pair hold.
     pub(crate) sends: u32,
     pub(crate) receives: u32,
+    /// Largest path MTU of data queue pairs that speak plain RoCEv2. `None`: they speak Braid's
+    /// protocol.
+    pub(crate) roce: Option<u32>,
     /// Slots of memory per queue pair, which its messages use in rotation, and the bytes of each:
     /// the largest message.
     pub(crate) slots: u32,
@@ -89,9 +93,25 @@ pub(crate) enum Extent {
     Time(Duration),
 }
 
+/// One end of a queue pair that speaks plain RoCEv2.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct RoceEnd {
+    /// The number of the queue pair in the run.
+    pub(crate) index: u32,
+    pub(crate) gid: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) qp: u32,
+    /// First PSN that the queue pair sends.
+    pub(crate) psn: u32,
+    /// Largest path MTU in bytes.
+    pub(crate) mtu: u32,
+}
+
 /// An order of the client on the control queue pair.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
+    /// Connect the next data queue pair to this end over RoCEv2. Comes before the first phase.
+    Connect(RoceEnd),
     /// Prepare this phase, and answer when ready.
     Begin(Phase),
     /// The phase is over, and this number of messages was sent to you over all queue pairs. Report
@@ -108,6 +128,8 @@ pub(crate) enum Order {
 /// An answer of the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
+    /// The end of the queue pair that [`Order::Connect`] has connected.
+    Connected(RoceEnd),
     Ready,
     /// The report of the phase from the server's side.
     Report(SideReport),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::{Medium, MemFabric};
+use braid::{LossRecovery, Medium, MemFabric, RoceMtu};
 
 use crate::about::host_name;
 use crate::bandwidth::{self, Watch};
@@ -48,15 +48,36 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
         )),
         (Some(host), ..) => {
             let addresses = session::resolve(host, args.engine.port())?;
-            client(test, args, Side::new(&args.engine, 0, None)?, &addresses)
+            client(test, args, Side::new(&args.engine, own_port(args), None)?, &addresses)
         }
         (None, ..) => server::run(args),
+    }
+}
+
+/// Returns the receiving port of a client: any, except for RoCEv2 with a server at the port where
+/// all RoCEv2 peers receive.
+fn own_port(args: &TestArgs) -> u16 {
+    match args.engine.port() {
+        braid::DEFAULT_PORT if args.roce => braid::DEFAULT_PORT,
+        _ => 0,
     }
 }
 
 fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
+    if args.roce {
+        let mtu = args.engine.mtu;
+        if mtu.is_some_and(|mtu| RoceMtu::from_bytes(mtu.into()).is_none()) {
+            return usage("the path MTU of RoCEv2 is 256, 512, 1024, 2048 or 4096: give -m one");
+        }
+        if args.engine.protection.key.is_some() {
+            return usage("RoCEv2 protects nothing: remove --key, or --roce");
+        }
+        if args.host.is_none() && !args.loopback {
+            return usage("--roce is for the client, whose choice holds for both: remove it");
+        }
+    }
     if test.is_latency() && (args.load.bidirectional || args.load.qps > 1) {
         return usage("a latency test has one queue pair and is bidirectional: remove -b and -q");
     }
@@ -178,6 +199,12 @@ fn results(
 ) -> Results {
     let client = Host { name: host_name(), address: session.engine.local_addr() };
     let name = args.host.clone().unwrap_or_else(host_name);
+    // RoCEv2 has one path, and its window is no policy.
+    let policy = |name: String| if args.roce { "none".to_owned() } else { name };
+    let recovery = match args.roce {
+        true => LossRecovery::GoBackN.name(),
+        false => args.engine.policy.loss_recovery.name(),
+    };
     let mut degradations = Vec::new();
     rows.iter().for_each(|row| degraded::merge(&mut degradations, &row.degraded));
     Results {
@@ -185,10 +212,10 @@ fn results(
         test: test.name(),
         hosts: Hosts { client, server: Host { name, address: session.peer() } },
         queue_pairs: args.load.qps,
-        paths: args.engine.policy.paths,
-        path_policy: args.engine.policy.lb.to_string(),
-        loss_recovery: args.engine.policy.loss_recovery.name(),
-        congestion_control: args.engine.policy.cc.to_string(),
+        paths: if args.roce { 1 } else { args.engine.policy.paths },
+        path_policy: policy(args.engine.policy.lb.to_string()),
+        loss_recovery: recovery,
+        congestion_control: policy(args.engine.policy.cc.to_string()),
         packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
         datapath: args.engine.datapath().name(),
         protocol: session.qps[0].protocol().unwrap_or("unknown"),
@@ -231,6 +258,7 @@ fn plan(test: Test, args: &TestArgs, sizes: &[u64]) -> Plan {
         events: args.events,
         atomic: args.atomic,
         loss_recovery: args.engine.policy.loss_recovery,
+        roce: args.roce.then(|| args.engine.mtu.map_or(u32::MAX, u32::from)),
         sends,
         receives,
         slots: if args.verify { receives } else { slots(args, slot_len).min(receives) },

@@ -87,7 +87,7 @@ fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Re
             Order::Show(figures) => {
                 table.map_or(Ok(()), |table| stdio::print(|out| table.row(out, &figures, 0.0)))?;
             }
-            Order::End { .. } | Order::Stop { .. } => {
+            Order::End { .. } | Order::Stop { .. } | Order::Connect(_) => {
                 return Err(Failure::Peer("ended a phase that it never began".to_owned()));
             }
             Order::Quit => break,

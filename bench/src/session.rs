@@ -22,7 +22,7 @@ use crate::plan::{Answer, Join, Order, Plan, Regions, from_json, to_json};
 use crate::report::RailUse;
 use crate::stdio::say;
 use crate::traffic::{OutOfOrder, Traffic};
-use crate::{interrupt, pattern};
+use crate::{interrupt, pattern, roce};
 
 /// Time limit for a client to find its server, and for a server to accept all connections of its
 /// client.
@@ -217,9 +217,14 @@ impl Session {
         let server = *servers.iter().find(is_it).unwrap_or(&servers[0]);
         let (remote, remote_credits) = from_json(&answer)?;
         for index in 0..parts.plan.qps {
-            let qp = parts.data_qp()?;
-            let join = to_json(&Join::Data(index));
-            qp.connect(server, &join, limit.unwrap_or(CONNECT_TIMEOUT)).attempt("connect")?;
+            let (qp, limit) = (parts.data_qp()?, limit.unwrap_or(CONNECT_TIMEOUT));
+            if let Some(mtu) = parts.plan.roce {
+                let (engine, control) = (&parts.side.engine, &mut parts.control);
+                roce::connect(engine, control, (index, &qp), (server, mtu), limit)?;
+            } else {
+                let join = to_json(&Join::Data(index));
+                qp.connect(server, &join, limit).attempt("connect")?;
+            }
             parts.qps.push(qp);
         }
         parts.finish(server, (remote, remote_credits), true)
@@ -241,6 +246,9 @@ impl Session {
         let mut parts = Parts::new(side, plan, false)?;
         let regions = to_json(&parts.regions());
         request.accept(&parts.control.qp, &regions).attempt("accept")?;
+        if parts.plan.roce.is_some() {
+            parts.accept_over_roce(client)?;
+        }
         while parts.qps.len() < parts.plan.qps as usize {
             let request = parts.next_request(listener, client, held.as_deref_mut())?;
             match from_json(request.private_data())? {
@@ -438,6 +446,29 @@ impl Parts {
             say(format_args!("{from} is turned away: {client} is being served"));
         }
         Err(Failure::Stalled(CONNECT_TIMEOUT))
+    }
+
+    /// Connects all data queue pairs to the ends that a client sends over the control queue pair.
+    fn accept_over_roce(&mut self, client: SocketAddr) -> Result<(), Failure> {
+        let mut deadline = Instant::now() + CONNECT_TIMEOUT;
+        while self.qps.len() < self.plan.qps as usize {
+            match self.control.try_receive()? {
+                Some(Order::Connect(theirs)) => {
+                    let (engine, qp) = (&self.side.engine, self.data_qp()?);
+                    let own = (self.qps.len() as u32, &qp);
+                    roce::accept(engine, &mut self.control, own, client, &theirs)?;
+                    self.qps.push(qp);
+                    deadline = Instant::now() + CONNECT_TIMEOUT;
+                }
+                Some(_) => return Err(Failure::Peer("began before it connected".to_owned())),
+                None if interrupt::is_requested() => return Err(Failure::Interrupted),
+                None if Instant::now() > deadline => {
+                    return Err(Failure::Stalled(CONNECT_TIMEOUT));
+                }
+                None => {}
+            }
+        }
+        Ok(())
     }
 
     fn data_qp(&self) -> Result<QueuePair, Failure> {

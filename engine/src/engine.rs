@@ -18,6 +18,7 @@ use crate::listener::{ListenError, Listener};
 use crate::metrics::EngineMetrics;
 use crate::paths_to::PathsTo;
 use crate::pd::ProtectionDomain;
+use crate::roce::{RoceError, RocePort};
 use crate::worker::WorkerCell;
 
 /// A user of the network that owns memory regions, queue pairs and completion queues. Clones are
@@ -76,6 +77,16 @@ impl Engine {
     /// See [`CreateCqError`].
     pub fn create_cq(&self, capacity: usize) -> Result<CompletionQueue, CreateCqError> {
         CompletionQueue::new(self.inner.clone(), capacity)
+    }
+
+    /// Returns this engine's end of connections that speak plain RoCEv2 to a peer at `remote`. The
+    /// peer has to be told. Queue pairs of further threads receive at other ports.
+    ///
+    /// # Errors
+    /// See [`RoceError`].
+    pub fn roce_port(&self, remote: SocketAddr) -> Result<RocePort, RoceError> {
+        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        self.inner.first_worker().control().roce_port(remote)
     }
 
     /// Listens for connections at [`Engine::local_addr`]. Up to `backlog` requests wait to be

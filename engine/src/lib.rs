@@ -100,6 +100,7 @@ mod rail_names;
 mod random;
 mod resolve;
 mod ring;
+mod roce;
 mod room;
 mod security;
 mod signals;
@@ -122,8 +123,8 @@ pub use braid_lb::{
 };
 pub use braid_transport::{
     Access, AccessError, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, MAX_TIMER, OooDegrees,
-    PostError, QpAttributes, QpConfig, QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SgList,
-    Sge, StateError, Status, SubflowMetrics, TimerError, UnknownRecovery, Work,
+    PostError, QpAttributes, QpConfig, QpCounters, QpState, RecvWr, RemoteAddr, RoceMtu, SendOp,
+    SgList, Sge, StateError, Status, SubflowMetrics, TimerError, UnknownRecovery, Work,
 };
 
 /// The end of a work request, taken from a [`CompletionQueue`].
@@ -262,6 +263,7 @@ pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use rail_names::{MalformedRailNames, RailNames};
 pub use resolve::{ResolveError, resolve};
+pub use roce::{RoceError, RocePort, RoceRemote};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
     KeyPurpose, KeyText, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,

@@ -46,7 +46,8 @@ impl Interface {
 
 /// Lists all interfaces that are up, in the system's order, with the first IPv4 address and the
 /// first IPv6 address. Link-local addresses are left out, because they mean nothing without the
-/// interface.
+/// interface. The loopback is the last one: programs that are told no device take the first, and
+/// other hosts cannot reach this one by the loopback.
 ///
 /// # Errors
 /// Those of the system.
@@ -67,6 +68,7 @@ pub(crate) fn list() -> io::Result<Vec<Interface>> {
     for interface in &mut found {
         interface.second = interface.second.filter(|addr| is_ready(*addr));
     }
+    found.sort_by_key(|interface| interface.addr.is_loopback());
     Ok(found)
 }
 

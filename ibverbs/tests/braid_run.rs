@@ -20,6 +20,13 @@ fn prefix(name: &str) -> PathBuf {
 const OTHER: u32 = 65_534;
 const LIBRARIES: [&str; 3] = ["libibverbs.so.1", "librdmacm.so.1", "libbraid_preload.so"];
 
+/// Copies a program by another process. A program cannot be started while it is open for writing,
+/// and what other tests start meanwhile has this process' descriptors until it runs its program.
+fn copy(from: &str, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status().expect("coreutils");
+    assert!(status.success());
+}
+
 /// Files that stand in for the libraries, and cannot be loaded.
 fn libraries(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder for the test");
@@ -112,7 +119,7 @@ fn a_program_that_changes_its_user_is_named_with_a_remedy() {
     let prefix = prefix("braid-run-setuid");
     libraries(&prefix.join("lib/braid"));
     let program = prefix.join("setuid");
-    fs::copy("/bin/true", &program).expect("a file for the test");
+    copy("/bin/true", &program);
     let is_root = chown(&program, Some(OTHER), None).is_ok();
     let program = if is_root { program } else { "/bin/su".into() };
     if is_root {
@@ -131,8 +138,8 @@ fn a_program_with_file_capabilities_is_named_with_a_remedy() {
     let prefix = std::env::temp_dir().join(format!("braid-run-capable-{}", std::process::id()));
     libraries(&prefix.join("lib/braid"));
     let (program, own) = (prefix.join("capable"), prefix.join("braid-run"));
-    fs::copy("/bin/true", &program).expect("a file for the test");
-    fs::copy(env!("CARGO_BIN_EXE_braid-run"), &own).expect("a file for the test");
+    copy("/bin/true", &program);
+    copy(env!("CARGO_BIN_EXE_braid-run"), &own);
     fs::create_dir_all(prefix.join("bin")).expect("a folder for the test");
     fs::rename(&own, prefix.join("bin/braid-run")).expect("ours to move");
     let capable = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();

@@ -13,7 +13,8 @@
 //!    and [`Endpoint::poll_disconnect`] (for its [`Disconnects`]).
 //! 3. Wait until [`Endpoint::next_timeout`], [`Disconnects::next_timeout`] or the next packet.
 //!
-//! [`Initiators`] and a [`Responder`] set up connections.
+//! [`Initiators`] and a [`Responder`] set up connections. An [`RcQp`] speaks plain RoCEv2 instead
+//! of Braid's protocol.
 #![forbid(unsafe_code)]
 
 // From the lowest layer up: a module uses only those before it.
@@ -36,6 +37,7 @@ mod setup;
 mod stream;
 mod output;
 mod qp;
+mod rc;
 mod endpoint;
 
 pub use config::{
@@ -51,6 +53,7 @@ pub use loss_recovery::{LossRecovery, UnknownRecovery};
 pub use output::{Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use protection::{Access, AccessError, AtomicOp, PdId};
 pub use qp::{Admit, ConnectedQp, Landing, QpCounters, QueuePair, SubflowMetrics};
+pub use rc::{RcArrival, RcQp, RcRemote, RcTransmit, RoceMtu};
 pub use regions::{Memory, NicKeys, Region, Regions};
 pub use setup::{
     Accepted, AddrPair, Attempt, AttemptId, Backlog, Carrier, ConnectError, CookieJar, Guesses,

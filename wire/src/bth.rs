@@ -24,6 +24,9 @@ pub(crate) struct Bth {
 }
 
 const SOLICITED: u8 = 0x80;
+/// The migration state of a queue pair without a second path: migrated (IBTA vol. 1, 17.2.8).
+const MIGRATED: u8 = 0x40;
+const PAD_SHIFT: u32 = 4;
 const ACK_REQUEST: u32 = 0x8000_0000;
 const DEFAULT_PKEY: u16 = 0xFFFF;
 
@@ -38,8 +41,33 @@ impl Bth {
         }
     }
 
+    /// The header of a packet of plain RoCEv2.
+    pub(crate) fn rc(opcode: u8, qp: QpId, psn: u32) -> Self {
+        Bth {
+            opcode,
+            flags: MIGRATED,
+            pkey: U16::new(DEFAULT_PKEY),
+            qp: U32::new(qp.get()),
+            psn: U32::new(psn & 0xFF_FFFF),
+        }
+    }
+
+    /// Sets the pad count. It is 0 before.
+    pub(crate) fn padded(self, count: u8) -> Self {
+        Bth { flags: self.flags | count << PAD_SHIFT, ..self }
+    }
+
+    pub(crate) fn pad_count(&self) -> usize {
+        (self.flags >> PAD_SHIFT & 0b11).into()
+    }
+
+    /// The version of the transport headers of plain RoCEv2, which is 0.
+    pub(crate) fn rc_version(&self) -> u8 {
+        self.flags & 0xF
+    }
+
     pub(crate) fn solicited(self, on: bool) -> Self {
-        Bth { flags: if on { SOLICITED } else { 0 }, ..self }
+        Bth { flags: if on { self.flags | SOLICITED } else { self.flags }, ..self }
     }
 
     pub(crate) fn ack_request(mut self, on: bool) -> Self {

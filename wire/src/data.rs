@@ -62,7 +62,7 @@ pub struct DataHeader {
 }
 
 /// The operands of an atomic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AtomicOperands {
     /// The value to swap in or to add.
     pub swap_or_add: u64,

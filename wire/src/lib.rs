@@ -5,7 +5,7 @@
 //!
 //! Packets use RoCEv2 framing (IBTA Annex A17): a UDP datagram starts with the 12-byte Base
 //! Transport Header (BTH). Braid's own packets use the opcodes that IBTA reserves for manufacturers
-//! (0xC0-0xFF).
+//! (0xC0-0xFF). The packets of plain RoCEv2 are [`RcPacket`]s.
 #![forbid(unsafe_code)]
 
 mod ack;
@@ -23,6 +23,7 @@ mod packet;
 mod part;
 mod probe;
 mod psn;
+mod roce;
 mod routing;
 mod run;
 mod sealed;
@@ -47,6 +48,10 @@ pub use packet::Packet;
 pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
+pub use roce::{
+    Aeth, ICRC_LEN, IcrcEnds, MAX_RC_HEADER_LEN, RcHeader, RcNak, RcOpcode, RcOperation, RcPacket,
+    RcPosition, Syndrome, rnr_code, rnr_delay,
+};
 pub use routing::{FurtherRail, MAX_ROUTING_LEN, Routing};
 pub use run::{DataRun, RunSegment};
 pub use sealed::{SEAL_LEN, SEALED_HEADER_LEN, SEALED_PART_LEN, SealedHeader};

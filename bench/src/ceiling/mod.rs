@@ -259,6 +259,7 @@ fn braid_args(
         forever: false,
         connect_timeout: None,
         verify: false,
+        roce: false,
         output: OutputArgs {
             interval: None,
             report_gbits: false,

@@ -68,6 +68,11 @@ impl CongestionCase {
         self.links().next().map_or(0, |link| link.queue)
     }
 
+    /// Returns whether the bottleneck loses packets at random.
+    pub(super) fn loses(&self) -> bool {
+        self.links().any(|link| link.loss_percent > 0)
+    }
+
     /// Returns whether the bottleneck marks packets.
     pub(super) fn marks(&self) -> bool {
         self.links().any(|link| link.mark.is_some())

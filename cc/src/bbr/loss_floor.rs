@@ -28,6 +28,9 @@ const START_PACKETS: f64 = 64.0;
 const MAX: f64 = 0.1;
 /// Standard deviations by which the losses of a round trip may exceed their mean.
 const DEVIATIONS: f64 = 4.0;
+/// As above, for a mean at the threshold. In a window of few packets, one loss exceeds each
+/// threshold.
+const THRESHOLD_DEVIATIONS: f64 = 2.0;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossFloor {
@@ -95,9 +98,13 @@ impl LossFloor {
     /// Returns the volume of losses among `bytes` that is no sign of congestion: `threshold` beyond
     /// the floor.
     pub(super) fn allowance(&self, bytes: f64, threshold: f64) -> f64 {
-        let mean = self.rate * bytes;
-        let deviation = (mean * self.packet).sqrt();
-        mean + DEVIATIONS * deviation + threshold * bytes
+        let (mean, tolerated) = (self.rate * bytes, threshold * bytes);
+        if !self.is_on {
+            return tolerated;
+        }
+        let deviation = |mean: f64| (mean * self.packet).sqrt();
+        let usual = DEVIATIONS * deviation(mean);
+        mean + tolerated + usual.max(THRESHOLD_DEVIATIONS * deviation(mean + tolerated))
     }
 
     pub(super) fn on_delivered(&mut self, bytes: u64) {

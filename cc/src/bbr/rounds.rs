@@ -69,6 +69,8 @@ pub(super) struct Losses {
     /// Lost and marked bytes and packets.
     pub(super) bytes: u64,
     pub(super) packets: u64,
+    /// Whether a sample is app-limited. What was delivered then says nothing about the path.
+    pub(super) is_limited: bool,
     /// Lost bytes, and lost or delivered ones, of the round trip before.
     before: (u64, u64),
     /// The bandwidth at the end of the round trip before, in Startup.
@@ -89,6 +91,7 @@ impl Default for Losses {
             began_at: 0,
             bytes: 0,
             packets: 0,
+            is_limited: false,
             before: (0, 0),
             bandwidth_before: 0.0,
             settled_at: Time::ZERO,
@@ -125,6 +128,7 @@ impl Losses {
         };
         (self.ends_at, self.began_at) = (delivered, delivered);
         self.clear();
+        self.is_limited = false;
         (bytes, carried as f64)
     }
 }

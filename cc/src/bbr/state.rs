@@ -156,6 +156,7 @@ impl Bbr {
     /// acknowledgement, because its bytes belong to the sample.
     fn note_delivery(&mut self, sample: &RateSample) {
         self.losses.latest.raise_to(self.delivery_of(sample));
+        self.losses.is_limited |= sample.flight.is_app_limited;
         if let Some(rate) = sample.rate {
             self.path.max_bandwidth.on_sample(rate, sample.flight.is_app_limited);
         }
@@ -189,7 +190,7 @@ impl Bbr {
     /// Ends a round trip of losses: adapts the bounds to them (section 5.5.10.3).
     fn end_loss_round(&mut self) {
         let has_floor = self.path.loss_floor.get() > 0.0;
-        let Losses { packets, latest, .. } = self.losses;
+        let Losses { packets, latest, is_limited, .. } = self.losses;
         let (bytes, carried) = self.losses.end(self.delivery.delivered(), has_floor);
         let loss_floor = &self.path.loss_floor;
         // Each loss counts on a path without a floor, as in the draft.
@@ -205,7 +206,10 @@ impl Bbr {
             if bytes as f64 > most && packets >= START_LOSSES && is_flat {
                 self.end_startup(latest.in_flight);
             }
-        } else if bytes as f64 > loss_floor.allowance(carried, margin) && !self.state.is_probing() {
+        } else if bytes as f64 > loss_floor.allowance(carried, margin)
+            && !self.state.is_probing()
+            && !(has_floor && is_limited)
+        {
             let initial = ShortTerm {
                 bandwidth: self.path.max_bandwidth.get(),
                 in_flight: self.control.window(),

@@ -466,6 +466,16 @@ fn the_floor_is_the_median_of_blocks_that_count() {
 }
 
 #[test]
+fn one_loss_among_few_packets_does_not_exceed_the_threshold() {
+    let floor = LossFloor::new(true, PACKET as f64);
+    let allowed = |packets: f64| floor.allowance(packets * PACKET as f64, 0.02) / PACKET as f64;
+    assert!(allowed(6.0) < 1.0 && allowed(12.0) > 1.0 && allowed(12.0) < 2.0, "{}", allowed(12.0));
+    assert!(allowed(10_000.0) < 230.0, "{}", allowed(10_000.0));
+    let draft = LossFloor::new(false, PACKET as f64);
+    assert_eq!(draft.allowance(12.0 * PACKET as f64, 0.25), 3.0 * PACKET as f64);
+}
+
+#[test]
 fn the_text_parses_back_and_bad_parameters_are_named() {
     for text in ["bbr", "bbr:start=1M,max=8M,loss=5%,beta=85%,floor=off"] {
         assert_eq!(text.parse::<CcConfig>().unwrap().to_string(), text);

@@ -126,8 +126,8 @@ impl Datapath for AutoDatapath {
         self.carrier(to).send_datagram(to, via, packet);
     }
 
-    fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
-        self.carrier(to).send_probe(to, via, packet);
+    fn send_alone(&mut self, to: AddrPair, via: Via, packets: &mut Vec<u8>, segment_len: usize) {
+        self.carrier(to).send_alone(to, via, packets, segment_len);
     }
 
     fn flush(&mut self) -> bool {
@@ -202,6 +202,10 @@ impl DatapathSetup for AutoDatapath {
     fn carrier_to(&self, to: SocketAddr) -> Carrier {
         let over_tcp = self.peers.keys().any(|peer| is_tcp(*peer) && peer.remote == to);
         if over_tcp { TCP } else { Carrier::default() }
+    }
+
+    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+        self.udp.roce_batch(to)
     }
 
     fn fell_back(&mut self, to: AddrPair, trouble: &CarrierTrouble) {

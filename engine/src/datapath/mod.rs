@@ -236,9 +236,10 @@ pub(crate) trait Datapath: DatapathSetup + PathInfo + Send {
     /// Takes a packet that belongs to no connection.
     fn send_datagram(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
-    /// Takes a packet that may be too long for its path. The packet shares no batch, so that no
-    /// other packet is lost with it.
-    fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]);
+    /// Takes packets that share their batch with no others. No other packet is lost with a probe
+    /// that is too long for its path, and ICRCs of plain RoCEv2 depend on the places in the batch.
+    /// All packets have `segment_len` bytes; the last may be shorter. The vector comes back empty.
+    fn send_alone(&mut self, to: AddrPair, via: Via, packets: &mut Vec<u8>, segment_len: usize);
 
     /// Sends all packets that were taken. Returns `false` if the datapath is full and some are
     /// left.
@@ -304,6 +305,12 @@ pub(crate) trait DatapathSetup {
     /// The carrier by which a connection to `to` is attempted first.
     fn carrier_to(&self, _to: SocketAddr) -> Carrier {
         Carrier::default()
+    }
+
+    /// The largest number of packets of plain RoCEv2 in a batch to `to`. `None`: the datapath
+    /// carries none.
+    fn roce_batch(&self, _to: SocketAddr) -> Option<u32> {
+        None
     }
 
     /// Records the reason why a connection to `to` was made by another carrier than the first.

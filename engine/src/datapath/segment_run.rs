@@ -94,6 +94,11 @@ impl<'a> Readable<'a> {
         })
     }
 
+    /// The number of bytes.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
     /// The snapshot of the region table that the pieces were checked against.
     pub(crate) fn regions(&self) -> &'a Regions {
         self.regions
@@ -119,7 +124,13 @@ impl<'a> Readable<'a> {
     /// Appends the bytes to `out` and returns their CRC-32. The owner of the memory may change it
     /// at any time, so the check covers the copy that is sent: one pass copies and checks.
     pub(crate) fn copy_checked(&self, out: &mut Vec<u8>) -> u32 {
-        self.pieces().fold(0, |crc, piece| {
+        self.copy_continuing(0, out)
+    }
+
+    /// Appends the bytes to `out` and returns their CRC-32 appended to bytes whose CRC-32 is `crc`,
+    /// see [`Readable::copy_checked`].
+    pub(crate) fn copy_continuing(&self, crc: u32, out: &mut Vec<u8>) -> u32 {
+        self.pieces().fold(crc, |crc, piece| {
             // SAFETY: as in `copy_to`.
             unsafe { crate::memory::append_checked(crc, out, piece) }
         })

@@ -86,6 +86,10 @@ impl Link for DualStackLink {
         self.link_to(to.remote).reach(to)
     }
 
+    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+        self.link_to(to).roce_batch(to)
+    }
+
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
         self.sides.iter_mut().try_for_each(|side| side.link.open_paths(count))
     }

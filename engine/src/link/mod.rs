@@ -151,6 +151,12 @@ pub(crate) trait Link: Send {
     /// may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
+    /// The largest number of packets of plain RoCEv2 in a batch to `to`: those whose IPv4
+    /// identifications count from 0. `None`: the link does not carry them.
+    fn roce_batch(&self, _to: SocketAddr) -> Option<u32> {
+        None
+    }
+
     /// Sends a batch without blocking.
     fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult>;
 

@@ -5,6 +5,7 @@ mod connecting;
 mod handle;
 mod inline;
 mod options;
+mod roce;
 mod shared;
 
 pub use connecting::Connecting;

@@ -266,8 +266,9 @@ impl Datapath for TcpDatapath {
         self.send(to, via, packet);
     }
 
-    fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
-        self.send(to, via, packet);
+    fn send_alone(&mut self, to: AddrPair, via: Via, packets: &mut Vec<u8>, segment_len: usize) {
+        packets.chunks(segment_len.max(1)).for_each(|packet| self.send(to, via, packet));
+        packets.clear();
     }
 
     fn flush(&mut self) -> bool {

@@ -107,8 +107,8 @@ impl Datapath for VerbsDatapath {
         self.socket.send_datagram(to, Via::Port, packet);
     }
 
-    fn send_probe(&mut self, to: AddrPair, _: Via, packet: &[u8]) {
-        self.socket.send_probe(to, Via::Port, packet);
+    fn send_alone(&mut self, to: AddrPair, _: Via, packets: &mut Vec<u8>, segment_len: usize) {
+        self.socket.send_alone(to, Via::Port, packets, segment_len);
     }
 
     fn flush(&mut self) -> bool {

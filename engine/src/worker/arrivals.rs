@@ -6,28 +6,29 @@ use std::slice::Chunks;
 
 use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
-    AddrPair, Admit, Arrival, Confirmation, Disconnects, EndCause, Initiators, Landing, NicEpoch,
-    QpSlot, SgList, StrayAnswer, Use,
+    AddrPair, Admit, Arrival, Confirmation, Disconnects, EndCause, Initiators, NicEpoch, QpSlot,
+    SgList, StrayAnswer, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DataRun, DecodeError, Packet, Part, PathId, Probe,
-    QpId, RailId, SealedOffer, Setup, Time, Token,
+    QpId, RailId, RcPacket, SealedOffer, Setup, Time, Token,
 };
 use smallvec::SmallVec;
 
 use super::attempt::AttemptState;
 use super::device;
+use super::landing::land;
 use super::listening::ListenState;
 use super::outbox::Outbox;
 use super::peers::Peers;
-use super::qps::QpTable;
+use super::qps::{QpLocation, QpTable};
 use super::rails::egress;
 use super::sessions::{Addressee, DisconnectAddress, Sessions};
 use crate::counters::WorkerCounters;
 use crate::cuda::{self, Deferral, Lane};
 use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
-use crate::memory::{Checked, payload_crc, place, place_value};
+use crate::memory::{Checked, payload_crc};
 
 /// Segments of a run, at most. The kernel merges up to 64 datagrams.
 const MAX_RUN: usize = 64;
@@ -231,6 +232,10 @@ impl Arrivals<'_> {
             Ok(Packet::Probe(probe)) => self.probe(from, &probe),
             Ok(Packet::Part(part, bytes)) => self.part(received, &part, bytes),
             Ok(Packet::Setup(_) | Packet::Sealed(_)) => self.counters.malformed.add(1),
+            Err(DecodeError::Opcode(_)) if self.source.envelope.is_none() => {
+                let place = received.packets().len() - rest.len() - 1;
+                self.roce(from, bytes, place);
+            }
             Err(error) => self.undecodable(pair, bytes, error),
         }
     }
@@ -540,6 +545,28 @@ impl Arrivals<'_> {
         }
     }
 
+    /// Takes a packet of plain RoCEv2. `place`: its place among those that arrived with it.
+    #[cold]
+    fn roce(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
+        let Ok(packet) = RcPacket::decode(bytes) else { return self.counters.malformed.add(1) };
+        let Some(entry) = self.qps.get(packet.header.qp) else {
+            return self.counters.unknown_qp.add(1);
+        };
+        let QpLocation::Roce(roce) = &entry.place else { return self.counters.wrong_token.add(1) };
+        let Some(from) = from.filter(|from| roce.is_peer(*from)) else {
+            return self.counters.wrong_source.add(1);
+        };
+        if !roce.is_intact(from, bytes, place) {
+            return self.counters.payload_check.add(1);
+        }
+        let Some(roce) = entry.roce_for(&packet.header, self.events) else { return };
+        match roce.take(self.now, &packet, &self.memory.checked) {
+            Admit::Take(_) => {}
+            Admit::Duplicate => self.counters.duplicates.add(1),
+            Admit::Refuse(_) | Admit::Singly => self.counters.refused.add(1),
+        }
+    }
+
     fn undecodable(&mut self, from: Option<AddrPair>, bytes: &[u8], error: DecodeError) {
         match error {
             DecodeError::Version(_) => {
@@ -554,17 +581,6 @@ impl Arrivals<'_> {
             DecodeError::HeaderCheck => self.counters.header_check.add(1),
             _ => self.counters.malformed.add(1),
         }
-    }
-}
-
-pub(super) fn land(landing: &Landing, payloads: &[&[u8]]) {
-    match landing {
-        // SAFETY: the core has just checked the pieces for writing against the snapshot of the
-        // region table that `Arrivals` holds, so the regions are still mapped.
-        Landing::Payload(pieces) => unsafe { place(payloads, pieces) },
-        // SAFETY: as above; an atomic's piece has 8 bytes.
-        Landing::Value(piece, value) => unsafe { place_value(*value, *piece) },
-        Landing::Nothing => {}
     }
 }
 

@@ -15,10 +15,13 @@ use super::announce::log_end;
 use super::attempt::abandon;
 use super::qps::{QpEntry, QpLocation};
 use super::rails::PeerAddrs;
+use super::roce::roce_port;
+use super::roce_qp::RoceQp;
 use crate::cuda::{Context, CudaError, Lane};
 use crate::paths_to::{PathRoute, PathsTo};
 use crate::qp::QpShared;
 use crate::random;
+use crate::roce::{RoceError, RocePort, RoceRemote};
 
 impl Worker {
     /// Adds a new queue pair in RESET.
@@ -46,6 +49,9 @@ impl Worker {
     pub(crate) fn disconnect(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index) else { return };
         abandon(&mut self.initiators, entry.shared.id);
+        if matches!(entry.place, QpLocation::Roce(_)) {
+            return self.disconnect_roce(index);
+        }
         let now = self.clock.now();
         let Some((peer, slot)) = self.qps.at(index).and_then(|entry| entry.bound()) else { return };
         let endpoint = self.peers.endpoint_mut(peer);
@@ -70,6 +76,79 @@ impl Worker {
         self.transmit(self.clock.now());
     }
 
+    /// Returns this worker's end of RoCEv2 connections to `to`.
+    pub(crate) fn roce_port(&self, to: SocketAddr) -> Result<RocePort, RoceError> {
+        match self.security {
+            Some(_) => Err(RoceError::Keyed),
+            None => roce_port(&self.rails, to, self.plan.protocols[0]),
+        }
+    }
+
+    /// Connects queue pair `index` to a RoCEv2 peer: RTS.
+    pub(crate) fn connect_roce(
+        &mut self,
+        index: usize,
+        remote: &RoceRemote,
+    ) -> Result<(), RoceError> {
+        let to = remote.addr();
+        let port = self.roce_port(to)?;
+        let mtu = remote.mtu.unwrap_or(port.mtu);
+        let mut pair = self.rails.first().pair(to);
+        if mtu > port.mtu {
+            let route = self.rails.first().max_datagram(pair).unwrap_or(0);
+            return Err(RoceError::PathMtu { gid: to.ip(), mtu, route });
+        }
+        let entry = self.qps.at(index).expect("a queue pair with a handle exists");
+        let (id, state) = (entry.shared.id, entry.shared.state());
+        let not_now = RoceError::State { qp: id, state };
+        let QpLocation::Unbound(qp) = &mut entry.place else { return Err(not_now) };
+        let is_taken = self.initiators.is_connecting(id) || entry.accepted.is_some();
+        if is_taken || (state != QpState::Init && qp.modify(QpState::Init).is_err()) {
+            return Err(not_now);
+        }
+        pair.local.traffic_class = entry.shared.traffic_class();
+        pair.local.ip = Some(port.gid);
+        let place = std::mem::replace(&mut entry.place, QpLocation::vacant());
+        let QpLocation::Unbound(qp) = place else { return Err(not_now) };
+        match RoceQp::connect(*qp, remote, (&port, mtu), pair) {
+            Ok(roce) => entry.place = QpLocation::Roce(Box::new(roce)),
+            Err(qp) => {
+                entry.place = QpLocation::Unbound(qp);
+                return Err(not_now);
+            }
+        }
+        entry.remote_addrs = Some(PeerAddrs::from(pair));
+        entry.mirror_state(&self.peers);
+        self.roce.insert(index);
+        tracing::info!(qp = %id, peer = %to, remote = %remote.qp, %mtu, "connected over RoCEv2");
+        Ok(())
+    }
+
+    /// Moves a RoCEv2 queue pair to ERR, after the packets that can leave now. RoCEv2 has no
+    /// message at its end.
+    fn disconnect_roce(&mut self, index: usize) {
+        self.transmit(self.clock.now());
+        let Some(roce) = self.qps.roce_mut(index) else { return };
+        if roce.qp.state().receives() {
+            let changed = roce.qp.modify(QpState::Error);
+            changed.expect("a queue pair that receives can go to ERR");
+            self.mirror_state(index);
+            self.log_own_end(index);
+        }
+        self.settle();
+    }
+
+    /// Takes the queue pair out of its RoCEv2 connection, which has ended.
+    fn leave_roce_peer(&mut self, index: usize) {
+        let Some(entry) = self.qps.at(index) else { return };
+        let place = std::mem::replace(&mut entry.place, QpLocation::vacant());
+        if let QpLocation::Roce(roce) = place {
+            entry.place = QpLocation::Unbound(Box::new(roce.qp.into_unconnected()));
+        }
+        entry.remote_addrs = None;
+        self.roce.remove(index);
+    }
+
     /// Changes the state of a queue pair, except to RESET; see [`Worker::reset`].
     pub(crate) fn modify(&mut self, index: usize, to: QpState) -> Result<(), StateError> {
         let now = self.clock.now();
@@ -84,6 +163,7 @@ impl Worker {
             QpLocation::Bound { peer, slot } => {
                 self.peers.endpoint_mut(*peer).modify(now, *slot, to)
             }
+            QpLocation::Roce(roce) => roce.qp.modify(to),
         };
         entry.mirror_state(&self.peers);
         entry.check_attempt(&mut self.initiators);
@@ -104,6 +184,7 @@ impl Worker {
             QpLocation::Bound { peer, slot } => {
                 self.peers.endpoint_mut(*peer).set_attributes(*slot, attributes);
             }
+            QpLocation::Roce(roce) => roce.qp.set_attributes(attributes),
         }
     }
 
@@ -135,6 +216,9 @@ impl Worker {
         self.disconnect(index);
         let Some(entry) = self.qps.at(index) else { return };
         entry.muted = false;
+        if matches!(entry.place, QpLocation::Roce(_)) {
+            return self.leave_roce_peer(index);
+        }
         let Some((peer, slot)) = entry.bound() else { return };
         let now = self.clock.now();
         // A last survey, because a short connection may have had none.
@@ -222,7 +306,7 @@ impl Worker {
     /// The protocol that carries a queue pair's packets.
     pub(crate) fn protocol(&mut self, index: usize) -> Option<&'static str> {
         let protocols = self.plan.protocols;
-        self.qps.at(index)?.remote_addrs.as_ref().map(|to| protocols[to.carrier().index()])
+        self.qps.at(index)?.protocol(protocols)
     }
 
     pub(crate) fn qp_counters(&mut self, index: usize) -> QpCounters {

@@ -6,6 +6,7 @@ use braid_wire::{ProbeKind, RailId, Time};
 
 use super::Worker;
 use super::rails::via;
+use super::roce::RoceTurn;
 use crate::datapath::{Readable, Room, SegmentRun};
 
 /// Batches sent before the worker receives again: about 1 MiB, or 100 us.
@@ -61,6 +62,7 @@ impl Worker {
                 }
             }
         }
+        worked |= self.transmit_roce(now);
         worked |= self.transmit_disconnects(now);
         if !self.outbox.is_empty() {
             self.outbox.empty_into(&mut self.rails);
@@ -79,6 +81,19 @@ impl Worker {
         {
             rails.devices_mut().on_refusal(full);
         }
+    }
+
+    /// Sends packets of RoCEv2 queue pairs within a budget. Returns whether there were any.
+    #[inline]
+    fn transmit_roce(&mut self, now: Time) -> bool {
+        if self.roce.is_empty() {
+            return false;
+        }
+        let (batch_bytes, regions) = (self.caps[0].batch_bytes as usize, self.regions.load());
+        let Worker { roce, qps, rails, .. } = self;
+        let RoceTurn { worked, is_full } = roce.transmit(now, qps, rails, batch_bytes, regions);
+        self.is_full |= is_full;
+        worked
     }
 
     fn transmit_disconnects(&mut self, now: Time) -> bool {
@@ -190,7 +205,8 @@ impl Worker {
                     endpoint.route_takes(rail, datagram.try_into().unwrap_or(u16::MAX));
                 }
                 encode(packet, rail, session, |out| probe.encode(out));
-                datapath.send_probe(to, via, packet);
+                let len = packet.len();
+                datapath.send_alone(to, via, packet, len);
             }
         }
         Turn::Sent

@@ -4,6 +4,7 @@ use braid_transport::{EndCause, Landing};
 use braid_wire::{QpId, Time};
 use smallvec::SmallVec;
 
+use super::landing;
 use super::peers::Peers;
 use super::qps::QpTable;
 use crate::counters::WorkerCounters;
@@ -105,7 +106,7 @@ pub(super) fn land(
         // SAFETY: the core has just checked the landing against the snapshot of `memory`.
         return unsafe { memory.land_now(landing, payloads) };
     }
-    super::arrivals::land(landing, payloads);
+    landing::land(landing, payloads);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use braid_transport::{
 use braid_wire::Time;
 
 use super::peers::Peers;
-use super::qps::{QpEntry, SendBuffer};
+use super::qps::{QpEntry, QpLocation, SendBuffer};
 use crate::cuda::{self, CudaFault, Lane, MessageState};
 use crate::events::AsyncEvents;
 
@@ -51,6 +51,9 @@ impl QpEntry {
     /// Whether a work request has to wait, because its message lies in device memory or others
     /// wait.
     pub(super) fn must_wait(&self, peers: &Peers, wr: &SendWr, regions: &Regions) -> bool {
+        if let QpLocation::Roce(_) = self.place {
+            return false;
+        }
         let is_behind = self.held.as_ref().is_some_and(|held| !held.waiting.is_empty());
         is_behind || (is_in_device(wr, regions) && self.core(peers).state() != QpState::Error)
     }

@@ -27,10 +27,7 @@ impl Worker {
             state: core.state(),
             error: core.error(),
             peer: entry.remote_addrs.as_ref().map(PeerAddrs::first),
-            protocol: entry
-                .remote_addrs
-                .as_ref()
-                .map(|to| self.plan.protocols[to.carrier().index()]),
+            protocol: entry.protocol(self.plan.protocols),
             packet_payload: entry.packet_payload(&self.peers),
             outstanding_sends: shared.sends.outstanding(),
             outstanding_recvs: shared.recvs.outstanding(),

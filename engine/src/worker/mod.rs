@@ -13,6 +13,7 @@ mod departures;
 mod exchange;
 mod held_sends;
 mod initiators;
+mod landing;
 mod listening;
 mod metrics;
 mod neighbours;
@@ -22,6 +23,8 @@ mod qps;
 mod rails;
 mod reachability;
 mod reassembly;
+mod roce;
+mod roce_qp;
 mod sessions;
 mod set_up;
 #[cfg(test)]
@@ -43,6 +46,7 @@ use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::{QpEntry, QpTable};
 use self::rails::egress;
+use self::roce::RoceMembers;
 use self::sessions::{DisconnectAddress, Sessions};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
@@ -98,6 +102,7 @@ pub(crate) struct Worker {
     listening: ListenState,
     initiators: Initiators<AttemptState>,
     outbox: Outbox,
+    roce: RoceMembers,
     /// Ended queue pairs, by the receiving addresses of their peers.
     disconnects: Disconnects<DisconnectAddress>,
     /// `None`: no connection is keyed.
@@ -146,6 +151,7 @@ impl Worker {
             signals: parts.signals,
             activity: parts.activity,
             outbox: Outbox::default(),
+            roce: RoceMembers::default(),
             counters: parts.counters,
             events: parts.events,
             regions: parts.regions,
@@ -253,6 +259,7 @@ impl Worker {
             self.initiators.next_timeout(),
             self.disconnects.next_timeout(),
             self.sessions.next_timeout(),
+            self.roce.next_timeout(&self.qps),
         ];
         timeouts.into_iter().flatten().chain(due).min()
     }
@@ -386,6 +393,7 @@ impl Worker {
         if self.peers.poll_silence() {
             self.read_refusals(now);
         }
+        worked |= self.roce.run_timers(now, &mut self.qps);
         worked | self.run_initiators(now)
     }
 
@@ -402,6 +410,7 @@ impl Worker {
 
     /// Delivers the endpoints' news: first states, then the completions that follow from them.
     fn settle(&mut self) {
+        self.roce.settle(&mut self.qps, &self.peers, &self.events);
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];
             let Some((endpoint, to)) = self.peers.endpoint_without_waking(index) else { continue };

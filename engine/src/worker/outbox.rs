@@ -82,7 +82,7 @@ impl Outbox {
             };
             match packet.is_probe {
                 false => datapath.send_datagram(to, Via::Port, bytes),
-                true => datapath.send_probe(to, Via::Port, bytes),
+                true => datapath.send_alone(to, Via::Port, &mut bytes.to_vec(), packet.len),
             }
             rest = later;
         }

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use braid_lb::RailSet;
 use braid_transport::{
-    Accepted, Arrival, Completion, ConnectedQp, EndCause, Ended, Endpoint, PostError, QpCounters,
-    QpSlot, QueuePair, RecvWr, Regions, Remote, SendWr,
+    Accepted, Arrival, Completion, ConnectedQp, EndCause, Ended, Endpoint, PostError, QpConfig,
+    QpCounters, QpSlot, QueuePair, RecvWr, Regions, Remote, SendWr,
 };
-use braid_wire::{Crc, PART_LEN, Part, QpId, RailId, SEALED_PART_LEN, Time, Token};
+use braid_wire::{Crc, PART_LEN, Part, QpId, RailId, RcHeader, SEALED_PART_LEN, Time, Token};
 
-use super::announce::announce_end;
+use super::announce::{announce, announce_end};
 use super::held_sends::{HeldSends, MessageFault};
 use super::peers::Peers;
 use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
+use super::roce_qp::RoceQp;
 use super::sessions::Addressee;
 use crate::cq::CqShared;
 use crate::cuda::Lane;
@@ -75,6 +76,16 @@ pub(crate) enum QpLocation {
     Unbound(Box<QueuePair>),
     /// In the endpoint of a peer.
     Bound { peer: usize, slot: QpSlot },
+    /// Connected to a peer that speaks plain RoCEv2.
+    Roce(Box<RoceQp>),
+}
+
+impl QpLocation {
+    /// An unconnected queue pair that stands in for one that moves.
+    pub(super) fn vacant() -> Self {
+        let (id, token) = Default::default();
+        QpLocation::Unbound(Box::new(QueuePair::new(id, token, QpConfig::default())))
+    }
 }
 
 impl Default for QpTable {
@@ -101,6 +112,22 @@ impl QpTable {
         let entry = self.entries.get_mut(index)?.take();
         entry.iter().for_each(|entry| self.reassembly.forget(entry.shared.id));
         entry
+    }
+
+    /// The RoCEv2 connection of the queue pair in this place.
+    pub(super) fn roce(&self, index: usize) -> Option<&RoceQp> {
+        match &self.entries.get(index)?.as_deref()?.place {
+            QpLocation::Roce(roce) => Some(roce),
+            _ => None,
+        }
+    }
+
+    /// The RoCEv2 connection of the queue pair in this place.
+    pub(super) fn roce_mut(&mut self, index: usize) -> Option<&mut RoceQp> {
+        match &mut self.at(index)?.place {
+            QpLocation::Roce(roce) => Some(roce),
+            _ => None,
+        }
     }
 
     pub(crate) fn at(&mut self, index: usize) -> Option<&mut QpEntry> {
@@ -181,7 +208,16 @@ impl QpEntry {
     pub(crate) fn bound(&self) -> Option<(usize, QpSlot)> {
         match self.place {
             QpLocation::Bound { peer, slot } => Some((peer, slot)),
-            QpLocation::Unbound(_) => None,
+            QpLocation::Unbound(_) | QpLocation::Roce(_) => None,
+        }
+    }
+
+    /// The protocol that carries the packets, out of those of the datapath by carrier. `None`: not
+    /// connected.
+    pub(crate) fn protocol(&self, protocols: &[&'static str]) -> Option<&'static str> {
+        match (&self.place, &self.remote_addrs) {
+            (QpLocation::Roce(_), _) => Some("RoCEv2"),
+            (_, to) => to.as_ref().map(|to| protocols[to.carrier().index()]),
         }
     }
 
@@ -206,6 +242,9 @@ impl QpEntry {
 
     /// Payload bytes of a full packet, once connected.
     pub(crate) fn packet_payload(&self, peers: &Peers) -> Option<u16> {
+        if let QpLocation::Roce(roce) = &self.place {
+            return Some(roce.mtu().bytes() as u16);
+        }
         self.connected(peers).map(ConnectedQp::segment_payload)
     }
 
@@ -218,6 +257,7 @@ impl QpEntry {
         match &self.place {
             QpLocation::Unbound(qp) => qp,
             QpLocation::Bound { peer, slot } => peers.endpoint(*peer).qp(*slot),
+            QpLocation::Roce(roce) => &roce.qp,
         }
     }
 
@@ -315,6 +355,7 @@ impl QpEntry {
         match &mut self.place {
             QpLocation::Unbound(qp) => qp.post_recv(wr),
             QpLocation::Bound { peer, slot } => peers.endpoint_mut(*peer).post_recv(now, *slot, wr),
+            QpLocation::Roce(roce) => roce.qp.post_recv(wr),
         }
     }
 
@@ -322,6 +363,7 @@ impl QpEntry {
         match &mut self.place {
             QpLocation::Unbound(qp) => qp.post_send(wr),
             QpLocation::Bound { peer, slot } => peers.endpoint_mut(*peer).post_send(now, *slot, wr),
+            QpLocation::Roce(roce) => roce.qp.post_send(wr),
         }
     }
 
@@ -332,6 +374,10 @@ impl QpEntry {
             QpLocation::Unbound(qp) => qp.end(cause),
             QpLocation::Bound { peer, slot } => {
                 peers.endpoint_mut(*peer).end(*slot, cause);
+                false
+            }
+            QpLocation::Roce(roce) => {
+                roce.qp.end(cause);
                 false
             }
         };
@@ -347,6 +393,40 @@ impl QpEntry {
             let Some(ended) = qp.poll_ended() else { break };
             self.deliver(ended);
         }
+    }
+
+    /// Delivers the events and the completions of a RoCEv2 queue pair.
+    pub(super) fn settle_roce(&mut self, peers: &Peers, events: &AsyncEvents) {
+        while let QpLocation::Roce(roce) = &mut self.place {
+            let Some(event) = roce.qp.poll_event() else { break };
+            // The state is set before the announcement, so that its readers see it.
+            self.mirror_state(peers);
+            announce(events, self.shared.id, event);
+        }
+        while let QpLocation::Roce(roce) = &mut self.place {
+            let Some(ended) = roce.qp.poll_ended() else { break };
+            self.deliver(ended);
+        }
+    }
+
+    /// The RoCEv2 connection of a queue pair that has one. Takes the receive for this packet from
+    /// the shared receive queue first, if the queue pair has one.
+    pub(super) fn roce_for(
+        &mut self,
+        header: &RcHeader,
+        events: &AsyncEvents,
+    ) -> Option<&mut RoceQp> {
+        let QpLocation::Roce(roce) = &mut self.place else { return None };
+        if let Some(srq) = &self.shared.srq
+            && roce.qp.lacks_receive(header)
+            && let Some(wr) = srq.take(events)
+        {
+            match roce.qp.post_recv(wr) {
+                Ok(()) => self.recvs += 1,
+                Err(_) => srq.release(1),
+            }
+        }
+        Some(roce)
     }
 
     /// Puts a completion into its queue if the application asked for it. The place in the work

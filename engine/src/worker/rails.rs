@@ -375,6 +375,13 @@ impl From<SocketAddr> for PeerAddrs {
     }
 }
 
+impl From<AddrPair> for PeerAddrs {
+    /// A peer with one rail and this local address towards it.
+    fn from(pair: AddrPair) -> Self {
+        PeerAddrs(Arc::new([pair]))
+    }
+}
+
 impl PeerAddrs {
     /// The addresses of a peer that is set up at `first` and offers `further`, for an end that
     /// receives at `ours`. Rail n of both ends is one rail of the connection if both have it with

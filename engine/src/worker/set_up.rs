@@ -8,11 +8,11 @@ use std::time::Duration;
 use braid_keys::Session;
 use braid_lb::RailSet;
 use braid_transport::{
-    AddrPair, Attempt, Carrier, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote,
-    ResponderAddr, decline,
+    AddrPair, Attempt, Carrier, EndpointConfig, Initiator, OfferTerms, Remote, ResponderAddr,
+    decline,
 };
 use braid_wire::{
-    BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RailId, Routing, Time, Token,
+    BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, RailId, Routing, Time, Token,
 };
 
 use super::Worker;
@@ -233,9 +233,8 @@ impl Worker {
         }
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
-        let vacant = QueuePair::new(QpId::default(), Token::default(), Default::default());
-        let unbound = QpLocation::Unbound(Box::new(vacant));
-        let QpLocation::Unbound(qp) = std::mem::replace(&mut entry.place, unbound) else {
+        let place = std::mem::replace(&mut entry.place, QpLocation::vacant());
+        let QpLocation::Unbound(qp) = place else {
             unreachable!("only an unconnected queue pair makes or takes an offer");
         };
         let slot = endpoint.adopt(now, *qp, remote, rails);

@@ -91,7 +91,7 @@ impl Datapath for Full {
         make_room() -> Room;
         send_packet(id: QpId, to: AddrPair, via: Via, packet: &[u8]);
         send_datagram(to: AddrPair, via: Via, packet: &[u8]);
-        send_probe(to: AddrPair, via: Via, packet: &[u8]);
+        send_alone(to: AddrPair, via: Via, packets: &mut Vec<u8>, segment_len: usize);
         flush() -> bool;
         arm() -> bool;
     }

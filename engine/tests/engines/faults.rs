@@ -8,7 +8,11 @@ use braid::{Crc, EngineConfig, Faults, LbPolicy, wr};
 /// Runs every operation under faults and checks every byte.
 fn survive(name: &str, config: &EngineConfig) {
     println!("-- {name}");
-    let p = Pair::new(config);
+    every_operation_arrives(&Pair::new(config));
+}
+
+/// Runs every operation and checks every byte.
+pub(crate) fn every_operation_arrives(p: &Pair) {
     let data: Vec<u8> = (0..1 << 20).map(|i: u32| (i * 7 + i / 997) as u8).collect();
     p.a.memory.write_at(0, &data).unwrap();
     p.b.memory.write_at(3 << 20, &data[..100_000]).unwrap();

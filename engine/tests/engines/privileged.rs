@@ -18,7 +18,10 @@ impl Copy {
     fn new(owner: u32) -> Self {
         let path =
             std::env::temp_dir().join(format!("braid-setuid-{}-{owner}", std::process::id()));
-        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        // A copy that this process writes could not be started while a process that another test
+        // starts holds its descriptors.
+        let this = std::env::current_exe().unwrap();
+        assert!(Command::new("cp").arg(this).arg(&path).status().unwrap().success());
         let copy = Copy(path);
         chown(&copy.0, Some(owner), None).unwrap();
         fs::set_permissions(&copy.0, fs::Permissions::from_mode(0o4755)).unwrap();

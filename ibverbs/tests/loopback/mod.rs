@@ -34,13 +34,14 @@ impl Drop for Side {
 }
 
 impl Side {
+    /// Opens the loopback, which is the last device.
     pub fn open() -> Self {
         // SAFETY: the calls follow the man pages, with the results of earlier calls.
         unsafe {
             let mut count = 0;
             let list = ibv_get_device_list(&raw mut count);
             assert!(!list.is_null() && count > 0, "the loopback is a device");
-            let side = Side::on(*list);
+            let side = Side::on(*list.add(count as usize - 1));
             ibv_free_device_list(list);
             side
         }

@@ -17,16 +17,16 @@ use crate::{
 /// it moves into an [`crate::Endpoint`], and all access goes through the endpoint.
 #[derive(Debug)]
 pub struct QueuePair {
-    pub(super) id: QpId,
+    pub(crate) id: QpId,
     pub(super) token: Token,
-    pub(super) config: QpConfig,
-    pub(super) state: QpState,
+    pub(crate) config: QpConfig,
+    pub(crate) state: QpState,
     pub(super) rq: RecvQueue,
-    pub(super) ended: VecDeque<Ended>,
-    pub(super) events: VecDeque<EventKind>,
+    pub(crate) ended: VecDeque<Ended>,
+    pub(crate) events: VecDeque<EventKind>,
     /// Reason for state ERR.
-    pub(super) error: Option<QpError>,
-    pub(super) counters: QpCounters,
+    pub(crate) error: Option<QpError>,
+    pub(crate) counters: QpCounters,
     /// Created when the first packet arrives out of order.
     pub(super) degrees: Option<Box<OooDegrees>>,
 }
@@ -124,7 +124,7 @@ impl QueuePair {
     }
 
     /// Checks that the send queue, which holds `queued` work requests, can accept another.
-    pub(super) fn check_send(&self, wr: &SendWr, queued: usize) -> Result<(), PostError> {
+    pub(crate) fn check_send(&self, wr: &SendWr, queued: usize) -> Result<(), PostError> {
         let state = self.state;
         if !state.accepts_send() {
             return Err(PostError::State { state, queue: "send" });
@@ -203,7 +203,7 @@ impl QueuePair {
     }
 
     /// Completes a send work request successfully.
-    pub(super) fn complete_send(&mut self, wr: &SendWr, len: u32) {
+    pub(crate) fn complete_send(&mut self, wr: &SendWr, len: u32) {
         let (qp, wr_id, work) = (self.id, wr.id, wr.op.work());
         let (status, imm, solicited) = (Status::Success, None, false);
         let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
@@ -211,18 +211,28 @@ impl QueuePair {
     }
 
     /// Completes a failed work request. A failure is always reported, signalled or not.
-    pub(super) fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
+    pub(crate) fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
         let (qp, len, imm, solicited) = (self.id, 0, None, true);
         let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
         self.ended.push_back(Ended { completion, is_reported: true });
     }
 
-    pub(super) fn flush(&mut self, wr_id: u64, work: Work) {
+    pub(crate) fn flush(&mut self, wr_id: u64, work: Work) {
         self.complete_failed(wr_id, work, Status::Flushed);
     }
 
+    /// The oldest posted receive.
+    pub(crate) fn next_receive(&self) -> Option<&RecvWr> {
+        self.rq.front()
+    }
+
+    /// Removes the oldest posted receive.
+    pub(crate) fn take_receive(&mut self) -> Option<RecvWr> {
+        self.rq.pop()
+    }
+
     /// Goes to ERR and flushes the receive queue.
-    pub(super) fn enter_error(&mut self, error: QpError) {
+    pub(crate) fn enter_error(&mut self, error: QpError) {
         self.state = QpState::Error;
         self.error = Some(error);
         self.flush_receives();

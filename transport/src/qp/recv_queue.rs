@@ -90,6 +90,11 @@ impl RecvQueue {
         if seq != self.head { None } else { self.pop() }
     }
 
+    /// The receive at the front.
+    pub(crate) fn front(&self) -> Option<&RecvWr> {
+        self.posted.front().map(|posted| &posted.wr)
+    }
+
     pub(crate) fn pop(&mut self) -> Option<RecvWr> {
         let front = self.posted.pop_front()?;
         self.head += 1;

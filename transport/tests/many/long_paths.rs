@@ -17,7 +17,7 @@ const DEPTH: usize = 256;
 /// A link of 200 Mbit/s.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    rtt_ms: u64,
+    rtt_us: u64,
     /// Share of the bandwidth-delay product that the queue holds.
     queue: f64,
     loss: f64,
@@ -25,11 +25,11 @@ struct Link {
 
 impl Link {
     fn settings(self, cc: &CcConfig, qps: usize) -> Settings {
-        let product = BYTES_PER_US * self.rtt_ms * 1000;
+        let product = BYTES_PER_US * self.rtt_us;
         Settings {
             qps,
             qp: QpConfig { cc: cc.clone(), max_send_wr: 512, ..QpConfig::default() },
-            delay: Duration::from_micros(500) * self.rtt_ms as u32,
+            delay: Duration::from_micros(self.rtt_us) / 2,
             bytes_per_us: BYTES_PER_US,
             mtu: MTU,
             queue: (product as f64 * self.queue) as u64,
@@ -84,22 +84,29 @@ const SPAN: Duration = Duration::from_secs(8);
 /// Acknowledgements are lost as often as data.
 #[test]
 fn bbr_keeps_its_rate_on_a_link_that_loses_packets_at_random() {
-    for (rtt_ms, queue, loss, least) in
-        [(1, 10.0, 0.05, 0.9), (20, 1.0, 0.01, 0.93), (20, 1.0, 0.05, 0.88), (50, 1.0, 0.05, 0.85)]
-    {
-        let link = Link { rtt_ms, queue, loss };
+    for (rtt_us, queue, loss, least) in [
+        (200, 50.0, 0.05, 0.925),
+        (1_000, 10.0, 0.05, 0.9),
+        (20_000, 1.0, 0.01, 0.93),
+        (20_000, 1.0, 0.05, 0.88),
+        (50_000, 1.0, 0.05, 0.85),
+    ] {
+        let link = Link { rtt_us, queue, loss };
         let (bbr, again) = link.goodput("bbr", SPAN);
         let (cubic, _) = link.goodput("cubic", SPAN);
         println!("{link:?}: {bbr:.3} of the link, {again:.4} again; cubic {cubic:.3}");
-        assert!(bbr >= least && cubic < 0.5 * bbr, "{link:?}: {bbr:.3}, {cubic:.3}");
+        // A window of three packets, which fills the shortest of these links, is CUBIC's, too.
+        let is_long = rtt_us >= 1_000;
+        assert!(bbr >= least, "{link:?}: {bbr:.3}");
+        assert!(!is_long || cubic < 0.5 * bbr, "{link:?}: {bbr:.3}, {cubic:.3}");
         assert!(again < 1.3 * loss, "{link:?}: {again:.4}");
     }
 }
 
 #[test]
 fn bbr_fills_a_long_link_with_a_short_queue() {
-    for (rtt_ms, queue, least) in [(20, 1.0, 0.95), (20, 0.1, 0.85), (50, 0.1, 0.9)] {
-        let link = Link { rtt_ms, queue, loss: 0.0 };
+    for (rtt_us, queue, least) in [(20_000, 1.0, 0.95), (20_000, 0.1, 0.85), (50_000, 0.1, 0.9)] {
+        let link = Link { rtt_us, queue, loss: 0.0 };
         let (bbr, again) = link.goodput("bbr", SPAN);
         println!("{link:?}: {bbr:.3} of the link, {again:.4} again");
         assert!(bbr >= least && again < 0.01, "{link:?}: {bbr:.3}, {again:.4}");
@@ -109,7 +116,7 @@ fn bbr_fills_a_long_link_with_a_short_queue() {
 /// The loss rate that the draft tolerates is 2 %.
 #[test]
 fn bbr_without_its_loss_floor_does_not_keep_the_rate() {
-    let link = Link { rtt_ms: 20, queue: 1.0, loss: 0.05 };
+    let link = Link { rtt_us: 20_000, queue: 1.0, loss: 0.05 };
     let (share, _) = link.goodput("bbr:floor=off", SPAN);
     assert!(share < 0.3, "{share:.3}");
 }

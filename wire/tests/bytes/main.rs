@@ -3,4 +3,5 @@
 mod decoding;
 mod examples;
 mod golden;
+mod roce;
 mod strategies;

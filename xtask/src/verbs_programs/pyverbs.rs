@@ -69,7 +69,7 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     let mut command = hosts.command_on(0, braid_run);
     // Debian's Python, which the package is for.
     command.args(["--quiet", "/usr/bin/python3"]).arg(suite.join("tests/run_tests.py"));
-    command.args(["-v", "--dev", "braid1", "--port", "1", "--gid", "0"]);
+    command.args(["-v", "--dev", "braid0", "--port", "1", "--gid", "0"]);
     let log = logs.join("pyverbs.log");
     let report = alone::run(&mut command, &log, LIMIT)?;
     let outcomes = outcomes(&report.said);

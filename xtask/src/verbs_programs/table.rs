@@ -116,22 +116,21 @@ pub(super) const PROGRAMS: &[ProgramCase] = cases! {
     "ucx_perftest" "-t tag_lat -n 100" HOST UD_UCX_LOSS;
 };
 
-/// Between two network namespaces, where the loopback is the first device of each, and the second
-/// has an IPv6 address as its GID 1.
+/// Between two network namespaces, whose first device has an IPv6 address as its GID 1.
 pub(super) const BETWEEN_HOSTS: &[ProgramCase] = cases! {
-    "ib_write_bw" "-d braid1 -n 200" HOST &[];
-    "ib_write_bw" "-d braid1 -R -n 200" HOST &[];
-    "ib_write_bw" "-d braid1 -n 200" HOST LOSS;
-    "ib_write_lat" "-d braid1 -n 100" HOST &[];
-    "ib_read_bw" "-d braid1 -n 200" HOST &[];
-    "ib_read_bw" "-d braid1 -n 200" HOST LOSS;
-    "ib_send_bw" "-d braid1 -b -e -n 200" HOST &[];
-    "ib_send_bw" "-d braid1 -c UD -n 200" HOST &[];
-    "ib_send_lat" "-d braid1 -R -n 50" HOST &[];
-    "ib_send_bw" "-d braid1 -c UD -R -n 200" HOST &[];
-    "ib_atomic_bw" "-d braid1 -n 200" HOST &[];
-    "ib_write_bw" "-d braid1 -x 1 -n 200" HOST &[];
-    "ib_send_bw" "-d braid1 -x 1 -c UD -n 200" HOST LOSS;
+    "ib_write_bw" "-d braid0 -n 200" HOST &[];
+    "ib_write_bw" "-d braid0 -R -n 200" HOST &[];
+    "ib_write_bw" "-d braid0 -n 200" HOST LOSS;
+    "ib_write_lat" "-d braid0 -n 100" HOST &[];
+    "ib_read_bw" "-d braid0 -n 200" HOST &[];
+    "ib_read_bw" "-d braid0 -n 200" HOST LOSS;
+    "ib_send_bw" "-d braid0 -b -e -n 200" HOST &[];
+    "ib_send_bw" "-d braid0 -c UD -n 200" HOST &[];
+    "ib_send_lat" "-d braid0 -R -n 50" HOST &[];
+    "ib_send_bw" "-d braid0 -c UD -R -n 200" HOST &[];
+    "ib_atomic_bw" "-d braid0 -n 200" HOST &[];
+    "ib_write_bw" "-d braid0 -x 1 -n 200" HOST &[];
+    "ib_send_bw" "-d braid0 -x 1 -c UD -n 200" HOST LOSS;
     "rping" "-C 20 -V" RPING &[];
     "rping" "-C 20 -V" RPING_V6 &[];
     "udaddy" at 7174 "-c 4 -C 20 -S 1024" S_HOST &[];

@@ -170,6 +170,22 @@ impl BatchBuilder {
         true
     }
 
+    /// Takes packets of the shape `packet`; the last may be shorter. The batch is empty before, and
+    /// `packets` afterwards.
+    pub(super) fn adopt(&mut self, packet: Shape, packets: &mut Vec<u8>) {
+        debug_assert!(self.is_empty() && packets.len() <= self.staging.capacity());
+        (self.to, self.via, self.segment_len) = (packet.to, packet.via, packet.len);
+        (self.bytes, self.segments) = (packets.len(), packets.len().div_ceil(packet.len.max(1)));
+        if packets.capacity() < self.staging.capacity() {
+            return self.stage(|out| out.append(packets));
+        }
+        // A long vector takes the place of the staging buffer, so that nothing is copied.
+        std::mem::swap(&mut self.staging, packets);
+        let (start, len) = (self.staging.as_ptr(), self.staging.len());
+        // SAFETY: what is staged stays until the batch is cleared, and its slices with it.
+        self.slices.push(unsafe { Slice::from_raw(start, len) });
+    }
+
     /// Begins a packet. Its bytes follow by `stage` and `refer` and must be exactly `packet.len`.
     pub(super) fn begin(&mut self, packet: Shape) {
         if self.is_empty() {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use braid_transport::{AddrPair, Carrier, Regions};
 use braid_wire::{Crc, Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 
+use self::batch::Shape;
 use self::queue::PacketQueue;
 use self::routes::Routes;
 use super::{
@@ -121,8 +122,8 @@ impl Datapath for DatagramDatapath {
         self.queue.datagram(to, via, packet);
     }
 
-    fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
-        self.queue.alone(to, via, packet);
+    fn send_alone(&mut self, to: AddrPair, via: Via, packets: &mut Vec<u8>, segment_len: usize) {
+        self.queue.alone(Shape { to, via, len: segment_len }, packets);
     }
 
     fn flush(&mut self) -> bool {
@@ -194,6 +195,10 @@ impl DatapathSetup for DatagramDatapath {
 
     fn join(&mut self, _: QpId, _: Partner, routing: &[u8]) -> Result<u32, JoinError> {
         if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
+    }
+
+    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+        self.link.roce_batch(to)
     }
 
     fn retire(&mut self, _: QpId) {}

@@ -83,13 +83,14 @@ impl PacketQueue {
         self.others.stage(|out| out.extend_from_slice(bytes));
     }
 
-    /// Adds a packet that may be too large for its path, in a batch of its own, because virtual
-    /// machines and namespaces drop a batch as a whole.
-    pub(super) fn alone(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
+    /// Adds packets of the shape `packet` in a batch of their own; the last may be shorter. Virtual
+    /// machines and namespaces drop a batch as a whole, so a packet that may be too large for its
+    /// path shares none.
+    pub(super) fn alone(&mut self, packet: Shape, packets: &mut Vec<u8>) {
         if !self.others.is_empty() {
             self.seal_others();
         }
-        self.packet(to, via, bytes);
+        self.others.adopt(packet, packets);
         self.seal_others();
     }
 
@@ -321,8 +322,21 @@ mod tests {
     fn nothing_is_lost_with_a_probe() {
         let mut queue = queue();
         queue.packet(TO, Via::Port, &[0; 60]);
-        queue.alone(TO, Via::Port, &[0; 9000]);
+        queue.alone(Shape { to: TO, via: Via::Port, len: 9000 }, &mut vec![0; 9000]);
         queue.packet(TO, Via::Port, &[0; 60]);
         assert_eq!(batches(queue), [1, 1, 1]);
+    }
+
+    #[test]
+    fn packets_of_one_batch_keep_their_places() {
+        let mut queue = queue();
+        let mut packets = Vec::with_capacity(70_000);
+        for len in [2500, 1000] {
+            packets.resize(len, 7);
+            queue.alone(Shape { to: TO, via: Via::Port, len: 1000 }, &mut packets);
+            assert!(packets.is_empty());
+            queue.packet(TO, Via::Port, &[0; 60]);
+        }
+        assert_eq!(batches(queue), [3, 1, 1, 1]);
     }
 }

@@ -241,6 +241,10 @@ impl Link for FaultyLink {
         self.inner.reach(to)
     }
 
+    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+        self.inner.roce_batch(to)
+    }
+
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
         self.inner.open_paths(count)
     }

@@ -366,6 +366,12 @@ impl Link for UdpLink {
         self.paths.open_first(count)
     }
 
+    fn roce_batch(&self, to: SocketAddr) -> Option<u32> {
+        // Without segmentation offload the identification of each datagram is 0.
+        let segments = self.fallbacks.segments(to.ip());
+        Some(if segments { self.caps.batch_segments as u32 } else { 1 })
+    }
+
     fn send(&mut self, batch: &DatagramBatch<'_>) -> io::Result<SendResult> {
         let datagrams = self.check(batch)?;
         let alone = datagrams == 1;

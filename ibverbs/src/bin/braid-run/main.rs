@@ -15,7 +15,7 @@ Usage: braid-run [--quiet] PROGRAM [ARGUMENT ..]
 
 Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the system's, and of
 those that come with PROGRAM. Every network interface of this machine is an RDMA device: braid0,
-braid1 and so on. No RDMA NIC, kernel module or root is needed.
+braid1 and so on, the loopback last. No RDMA NIC, kernel module or root is needed.
 
 Variables that braid-run sets for PROGRAM and the programs that it starts:
   LD_LIBRARY_PATH   begins with the folder of the libraries: `drop-in` beside braid-run, or

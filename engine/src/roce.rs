@@ -1,0 +1,167 @@
+//! Connections that speak plain RoCEv2: the peer's end, and the reasons against one.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use braid_transport::{QpState, RoceMtu};
+use braid_wire::{DEFAULT_PORT, QpId};
+
+use crate::link::remedy;
+
+/// The peer's end of a connection that speaks plain RoCEv2 (the RC service of IBTA), for
+/// [`crate::QueuePair::connect_roce`]. The applications of the two ends exchange these values by
+/// other means, as programs for verbs do.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::{QpId, RoceRemote};
+///
+/// // The peer's GID is ::ffff:192.0.2.7; its queue pair 0x11 sends from PSN 1000 on.
+/// let mut remote = RoceRemote::new("192.0.2.7".parse().unwrap(), QpId::new(0x11));
+/// (remote.recv_psn, remote.send_psn) = (1000, 77);
+/// remote.ack_timeout = Duration::from_millis(10);
+/// assert_eq!(remote.port, 4791);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RoceRemote {
+    /// The peer's GID. That of an IPv4 address is `::ffff:a.b.c.d`.
+    pub gid: IpAddr,
+    /// The UDP port at which the peer receives. Only another Braid engine can receive elsewhere.
+    /// Default: 4791.
+    pub port: u16,
+    /// The peer's queue pair number.
+    pub qp: QpId,
+    /// The first PSN that the peer sends (`rq_psn` of verbs; 24 bits). Default: 0.
+    pub recv_psn: u32,
+    /// The first PSN that this end sends (`sq_psn` of verbs; 24 bits). Default: 0.
+    pub send_psn: u32,
+    /// The path MTU, the same at both ends. `None`, the default: the largest that the route to the
+    /// peer carries, see [`crate::Engine::roce_port`].
+    pub mtu: Option<RoceMtu>,
+    /// READs and atomics that this end may have outstanding at the peer: at most the peer's
+    /// `max_dest_rd_atomic`. Default: 16.
+    pub max_rd_atomic: u8,
+    /// Time without an acknowledgement after which packets are sent again. Default: 67 ms, which is
+    /// `timeout` 14 of verbs.
+    pub ack_timeout: Duration,
+    /// Number of retries without progress after which the queue pair fails with
+    /// [`crate::Status::RetryExceeded`]. Default: 7.
+    pub retry_count: u8,
+    /// Number of packets that may be in flight. It halves with each loss and recovers slowly.
+    /// Default: 64, which the default receive buffer of Linux holds.
+    pub window: u16,
+}
+
+impl RoceRemote {
+    /// A peer with this GID and queue pair number. The other fields have their defaults.
+    pub fn new(gid: IpAddr, qp: QpId) -> Self {
+        RoceRemote {
+            gid,
+            port: DEFAULT_PORT,
+            qp,
+            recv_psn: 0,
+            send_psn: 0,
+            mtu: None,
+            max_rd_atomic: 16,
+            ack_timeout: Duration::from_nanos(4096 << 14),
+            retry_count: 7,
+            window: 64,
+        }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        SocketAddr::new(self.gid.to_canonical(), self.port)
+    }
+}
+
+/// This engine's end of RoCEv2 connections to a peer, from [`crate::Engine::roce_port`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RocePort {
+    /// The GID, from which packets to the peer leave.
+    pub gid: IpAddr,
+    /// The UDP port at which this engine receives.
+    pub port: u16,
+    /// The largest path MTU that the route to the peer carries.
+    pub mtu: RoceMtu,
+}
+
+/// The reason why there is no RoCEv2 connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoceError {
+    /// The datapath does not carry RoCEv2.
+    #[error("the datapath over {protocol} carries no RoCEv2; create the engine with `udp`")]
+    Datapath {
+        /// The protocol of the datapath.
+        protocol: &'static str,
+    },
+    /// The engine has a key, and RoCEv2 has no protection.
+    #[error(
+        "this engine protects its connections, and RoCEv2 can neither encrypt nor authenticate; \
+         create another engine without a key for it"
+    )]
+    Keyed,
+    /// The engine receives at another port than the peer sends to.
+    #[error(
+        "RoCEv2 peers send to UDP port 4791, and this queue pair receives at {local}; create the \
+         engine with `bind` on port 4791 and one thread"
+    )]
+    Port {
+        /// The receiving address.
+        local: SocketAddr,
+    },
+    /// The GID belongs to the other IP version.
+    #[error(
+        "the peer's GID {gid} belongs to another IP version than {local}, where this engine \
+         receives; take the peer's GID of that version (`show_gids`, `rdma link`), or create the \
+         engine with `bind` to `[::]`"
+    )]
+    Family {
+        /// The peer's GID.
+        gid: IpAddr,
+        /// The receiving address.
+        local: SocketAddr,
+    },
+    /// The route does not carry packets of the path MTU.
+    #[error(
+        "a path MTU of {mtu} needs datagrams of {needed} bytes, and the route to {gid} carries \
+         {route}; take a smaller path MTU at both ends, or raise the MTU of the interface to {raised}",
+        needed = datagram(mtu), raised = datagram(mtu) + 48
+    )]
+    PathMtu {
+        /// The peer's GID.
+        gid: IpAddr,
+        /// The path MTU.
+        mtu: RoceMtu,
+        /// Bytes of the largest datagram that the route carries.
+        route: usize,
+    },
+    /// The peer cannot be reached.
+    #[error("{gid} cannot be reached: {source}; {}", remedy(source))]
+    Unreachable {
+        /// The peer's GID.
+        gid: IpAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The queue pair's state does not allow connecting.
+    #[error(
+        "queue pair {qp} is in state {state}; only one in RESET or INIT can be connected, so move \
+         it to RESET first"
+    )]
+    State {
+        /// The number of the queue pair.
+        qp: QpId,
+        /// The state of the queue pair.
+        state: QpState,
+    },
+}
+
+/// Bytes of the largest datagram with this path MTU.
+fn datagram(mtu: &RoceMtu) -> usize {
+    mtu.bytes() as usize + RoceMtu::OVERHEAD
+}

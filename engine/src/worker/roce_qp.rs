@@ -1,0 +1,180 @@
+//! A queue pair that speaks plain RoCEv2: its addresses, and its packets in both directions.
+//!
+//! Its packets leave from the receiving port of the first rail, whose socket is not connected. The
+//! kernel then gives IPv4 packets the identification 0, or their place in a batch. So an ICRC can
+//! be computed ([`IcrcEnds`]).
+
+use std::net::SocketAddr;
+
+use braid_transport::{
+    AddrPair, Admit, EndCause, Landing, QueuePair, RcArrival, RcQp, RcRemote, RcTransmit, Regions,
+    RoceMtu,
+};
+use braid_wire::{ICRC_LEN, IcrcEnds, RcHeader, RcPacket, Time};
+
+use super::device;
+use crate::cuda;
+use crate::datapath::Readable;
+use crate::memory::Checked;
+use crate::roce::{RocePort, RoceRemote};
+
+/// Bytes of the BTH, which the ICRC begins with.
+const BTH_LEN: usize = 12;
+
+/// A connected queue pair.
+pub(crate) struct RoceQp {
+    pub(crate) qp: RcQp,
+    /// The peer, and the local address.
+    to: AddrPair,
+    /// The addresses of outgoing packets.
+    ends: IcrcEnds,
+    mtu: RoceMtu,
+    /// A packet that did not fit the batch before.
+    held: Option<RcTransmit>,
+}
+
+impl RoceQp {
+    /// Connects a queue pair in INIT.
+    ///
+    /// # Errors
+    /// The queue pair is in another state. It comes back.
+    pub(super) fn connect(
+        qp: QueuePair,
+        remote: &RoceRemote,
+        (port, mtu): (&RocePort, RoceMtu),
+        to: AddrPair,
+    ) -> Result<Self, Box<QueuePair>> {
+        let remote = RcRemote {
+            qp: remote.qp,
+            send_psn: remote.send_psn,
+            recv_psn: remote.recv_psn,
+            mtu,
+            max_rd_atomic: remote.max_rd_atomic.max(1),
+            ack_timeout: remote.ack_timeout.min(braid_transport::MAX_TIMER),
+            retry_count: remote.retry_count,
+            window: remote.window.max(1),
+        };
+        let from = SocketAddr::new(port.gid, port.port);
+        let ends = IcrcEnds { from, to: to.remote };
+        Ok(RoceQp { qp: RcQp::new(qp, remote)?, to, ends, mtu, held: None })
+    }
+
+    /// The peer, and the local address.
+    pub(super) fn to(&self) -> AddrPair {
+        self.to
+    }
+
+    pub(super) fn mtu(&self) -> RoceMtu {
+        self.mtu
+    }
+
+    /// Whether the peer may have sent a packet that came from `from`. Any port may be its source.
+    pub(super) fn is_peer(&self, from: SocketAddr) -> bool {
+        from.ip() == self.ends.to.ip()
+    }
+
+    /// Whether the ICRC of a packet from `from` is right. `place`: its place among those that
+    /// arrived with it, which is the likely identification of its IPv4 packet.
+    pub(super) fn is_intact(&self, from: SocketAddr, packet: &[u8], place: usize) -> bool {
+        let ends = IcrcEnds { from, to: self.ends.from };
+        ends.check(packet, place as u16).is_some()
+    }
+
+    /// Takes a packet of the peer, and places its payload.
+    pub(super) fn take(&mut self, now: Time, packet: &RcPacket<'_>, memory: &Checked<'_>) -> Admit {
+        let RcPacket { header, payload } = packet;
+        let arrival = RcArrival { header, len: payload.len() as u32 };
+        let admit = self.qp.on_arrival(now, &arrival, memory);
+        if let Admit::Take(landing) = &admit {
+            if *landing != Landing::Nothing
+                && let Err(error) = device::land(memory, landing, &[payload])
+            {
+                device::log(self.qp.id(), &error);
+                self.qp.end(EndCause::DeviceMemory);
+                return admit;
+            }
+            self.qp.placed(now, memory);
+        }
+        admit
+    }
+
+    /// Fills an empty train with the next packets. `most`: bytes and packets of a batch.
+    pub(super) fn fill(
+        &mut self,
+        now: Time,
+        train: &mut Train,
+        most: (usize, u32),
+        regions: &Regions,
+    ) {
+        // The memory of a request belongs to the application once the queue pair has ended.
+        let is_ended = !self.qp.state().receives();
+        self.held.take_if(|held| is_ended && held.header.opcode.is_request());
+        while let Some(mut next) = self.held.take().or_else(|| self.qp.poll_transmit(now)) {
+            let len = packet_len(&next);
+            if !train.takes(len, most) {
+                self.held = Some(next);
+                return;
+            }
+            match Readable::check(&mut next.gather, (next.pd, next.access), regions) {
+                // Device memory that is sent has to be copied before, which is done for Braid's
+                // own protocol only.
+                Some(payload) if payload.pieces().any(|piece| cuda::is_device(piece.addr)) => {
+                    self.qp.unreadable(&next.header);
+                }
+                Some(payload) => train.push(&self.ends, &next.header, &payload, len),
+                None => self.qp.unreadable(&next.header),
+            }
+        }
+    }
+}
+
+/// Bytes of a packet with its ICRC.
+fn packet_len(packet: &RcTransmit) -> usize {
+    let payload: usize = packet.gather.iter().map(|piece| piece.len as usize).sum();
+    packet.header.encoded_len() + payload + RcHeader::padding(payload) + ICRC_LEN
+}
+
+/// Packets of one length for one peer. The last may be shorter.
+#[derive(Default)]
+pub(super) struct Train {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes of each packet but the last.
+    pub(super) segment_len: usize,
+    count: u32,
+    is_ended: bool,
+}
+
+impl Train {
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+
+    /// Whether another packet of `len` bytes can join.
+    fn takes(&self, len: usize, (bytes, packets): (usize, u32)) -> bool {
+        let has_room = self.count < packets && self.bytes.len() + len <= bytes;
+        self.is_empty() || (!self.is_ended && len <= self.segment_len && has_room)
+    }
+
+    /// Appends a packet with its ICRC.
+    fn push(&mut self, ends: &IcrcEnds, header: &RcHeader, payload: &Readable<'_>, len: usize) {
+        if self.is_empty() {
+            self.segment_len = len;
+        }
+        self.is_ended = len < self.segment_len;
+        let (begin, id, payload_len) = (self.bytes.len(), self.count as u16, payload.len());
+        header.encode(payload_len as usize, &mut self.bytes);
+        let head = &self.bytes[begin..];
+        let crc = IcrcEnds::extend(ends.begin(head, len, id), &head[BTH_LEN..]);
+        let crc = payload.copy_continuing(crc, &mut self.bytes);
+        let padding = &[0; 3][..RcHeader::padding(payload_len as usize)];
+        self.bytes.extend_from_slice(padding);
+        self.bytes.extend_from_slice(&IcrcEnds::extend(crc, padding).to_le_bytes());
+        debug_assert_eq!(self.bytes.len() - begin, len);
+        self.count += 1;
+    }
+}
